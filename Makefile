@@ -1,0 +1,111 @@
+# ponder: `make run` sets up a fresh machine, builds, and solves Game of 24; `make test` runs every spec.
+#
+#   make                build/ponder (one executable) and build/ponder.so (for a stock lua5.4)
+#   make run            install what is missing, build, run scripts/game24.lua
+#   make test           install what only tests need, build, run every spec (SPEC=file for one)
+#   make bench          measure speed as ratios within one run
+#   make asan           the specs under AddressSanitizer and UndefinedBehaviourSanitizer
+#   make lint           luacheck, clang-format, and the C compiler with warnings as errors
+#   make install        PREFIX=/usr/local DESTDIR=
+#   make clean
+
+B       ?= build
+PREFIX  ?= /usr/local
+CC      ?= cc
+CSTD    := -std=c11 -D_POSIX_C_SOURCE=200809L
+WARN    := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
+CFLAGS  ?= -O2 -g
+VERSION := 0.1.0
+
+RUN_PACKAGES  := gcc libc6-dev pkg-config liblua5.4-dev lua-cjson-dev libcurl4-openssl-dev \
+                 libsqlite3-dev libedit-dev
+TEST_PACKAGES := lua5.4 lua-cjson lua-busted lua-check clang-format libmicrohttpd-dev openssl
+
+# pkg-config runs when a recipe needs it, not when make starts: `make run` may first have to install it.
+LUA_CFLAGS = $(shell pkg-config --cflags lua5.4 libcurl sqlite3 libedit)
+LIBS       = -Wl,-Bstatic -llua5.4-cjson -llua5.4 -Wl,-Bdynamic \
+             $(shell pkg-config --libs libcurl sqlite3 libedit) -lm -ldl
+SO_LIBS    = $(shell pkg-config --libs libcurl sqlite3)
+INCLUDES   = -Isrc $(LUA_CFLAGS)
+COMPILE    = $(CC) $(CSTD) $(WARN) $(CFLAGS) -fPIC -fvisibility=hidden $(INCLUDES) \
+             -DPONDER_VERSION='"$(VERSION)"' -MMD -MP
+
+MODULE_SRC := $(wildcard src/core/*.c src/net/*.c src/store/*.c src/api/*.c)
+HOST_SRC   := $(wildcard src/*.c)
+MODULE_OBJ := $(MODULE_SRC:%.c=$B/%.o)
+HOST_OBJ   := $(HOST_SRC:%.c=$B/%.o)
+EMBEDDED   := $(sort $(shell find lua prompts -name '*.lua' -not -path 'lua/ponder/meta/*'))
+
+.PHONY: all run test bench asan lint install clean run-packages test-packages FORCE
+all: $B/ponder $B/ponder.so
+
+$B/ponder: $(HOST_OBJ) $(MODULE_OBJ) $B/embedded.o $B/modules.o
+	$(CC) $(CFLAGS) -Wl,-E -o $@ $^ $(LIBS)
+
+$B/ponder.so: $(MODULE_OBJ)
+	$(CC) $(CFLAGS) -shared -o $@ $^ $(SO_LIBS)
+
+$B/%.o: %.c
+	@mkdir -p $(@D)
+	$(COMPILE) -c -o $@ $<
+
+# The Lua files, byte for byte, and a table of their names (struct embedded_file in src/host.h).
+$B/embedded.S: $(EMBEDDED) Makefile $B/embedded.list
+	@mkdir -p $(@D)
+	@awk 'BEGIN { print ".section .rodata" } \
+	    { printf "t%d: .incbin \"%s\"\ne%d: .byte 0\nn%d: .asciz \"%s\"\n", NR, $$0, NR, NR, $$0 } \
+	    END { print ".section .data.rel.ro,\"aw\"\n.balign 8\n.globl embedded_files\nembedded_files:"; \
+	          for (i = 1; i <= NR; i++) printf ".quad n%d, t%d, e%d-t%d\n", i, i, i, i; \
+	          print ".quad 0, 0, 0\n.section .note.GNU-stack,\"\",@progbits" }' $B/embedded.list > $@
+$B/embedded.o: $B/embedded.S
+	$(CC) -c -o $@ $<
+
+# Every luaopen_ function of src/api: the executable's package.preload (struct luaL_Reg, by name).
+$B/modules.c: $(wildcard src/api/*.c) Makefile
+	@mkdir -p $(@D)
+	@grep -ho 'luaopen_ponder[a-z_]*' $(wildcard src/api/*.c) | sort -u | awk ' \
+	    BEGIN { print "#include <lauxlib.h>" } \
+	    { f[NR] = $$0; print "int " $$0 "(lua_State *L);" } \
+	    END { print "extern const luaL_Reg builtin_modules[];\nconst luaL_Reg builtin_modules[] = {"; \
+	          for (i = 1; i <= NR; i++) { m = substr(f[i], 9); gsub(/_/, ".", m); \
+	              printf "    {\"%s\", %s},\n", m, f[i] } print "    {0, 0}};" }' > $@
+$B/modules.o: $B/modules.c
+	$(COMPILE) -c -o $@ $<
+
+# Rewritten only when the set of files changes, so that a removed file is noticed too.
+$B/embedded.list: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' $(EMBEDDED) | cmp -s - $@ || printf '%s\n' $(EMBEDDED) > $@
+
+run: run-packages
+	@$(MAKE) --no-print-directory all
+	$B/ponder run scripts/game24.lua 4 9 10 13
+
+test: run-packages test-packages
+	@$(MAKE) --no-print-directory all
+	PONDER_BUILD=$B busted --lua=/usr/bin/lua5.4 $(SPEC)
+
+asan: run-packages test-packages
+	@$(MAKE) --no-print-directory all B=$B/asan \
+	    CFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"
+	PONDER_BUILD=$B/asan LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
+	    busted --lua=/usr/bin/lua5.4 $(SPEC)
+
+lint: run-packages test-packages
+	luacheck -q lua scripts prompts spec .busted
+	clang-format --dry-run -Werror $$(find src spec -name '*.[ch]')
+
+run-packages:
+	@sh .ci/install-packages $(RUN_PACKAGES)
+test-packages:
+	@sh .ci/install-packages $(TEST_PACKAGES)
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/lua/5.4
+	install -m 755 $B/ponder $(DESTDIR)$(PREFIX)/bin/ponder
+	install -m 755 $B/ponder.so $(DESTDIR)$(PREFIX)/lib/lua/5.4/ponder.so
+
+clean:
+	rm -rf $B
+
+-include $(MODULE_OBJ:.o=.d) $(HOST_OBJ:.o=.d)
