@@ -1,0 +1,300 @@
+--- The one checker of option tables: names, types, ranges and defaults, with one style of error.
+---
+---     local opts = options.check("search.run", opts, {
+---         k      = { type = "integer", min = 1, default = 1 },
+---         search = { type = "string", enum = { "bfs", "dfs" }, default = "bfs" },
+---         expand = { type = "function", required = true },
+---         stop   = { type = { "string", "table" } },
+---     })
+---
+--- A mistake raises one line at the place that called the checked function:
+---
+---     policy.lua:3: search.run: opts.k must be an integer >= 1 (got 0)
+---     policy.lua:3: search.run: unknown option "beamwidth" (did you mean "beam_width"?)
+---
+--- Which mistake is reported does not depend on the order of `pairs`: unknown names come first,
+--- then the options by name.
+
+local options = {}
+
+---@alias OptionType
+---| "integer"  # a number without a fraction; comes out as an integer (3.0 as 3)
+---| "number"   # not NaN
+---| "string"
+---| "boolean"
+---| "function"
+---| "table"
+---| "userdata"
+---| "any"
+
+---@class OptionRule
+---@field type OptionType|OptionType[] what the value may be
+---@field required? boolean an absent value is an error
+---@field default? any what an absent value becomes (the same value each time, not a copy)
+---@field min? number least number, inclusive
+---@field max? number greatest number, inclusive
+---@field finite? boolean numbers: refuse infinities too
+---@field enum? any[] the only values allowed
+
+---@alias OptionSchema table<string, OptionRule>
+
+local NOUNS = {
+    integer = "an integer",
+    number = "a number",
+    string = "a string",
+    boolean = "a boolean",
+    ["function"] = "a function",
+    table = "a table",
+    userdata = "a userdata",
+    any = "given",
+}
+
+local LONGEST_SHOWN = 40 -- bytes of a string that an error repeats
+local LONGEST_NAME = 64 -- bytes of a name that is worth comparing
+
+local function quote(text)
+    if #text > LONGEST_SHOWN then
+        -- Cut before a character, not inside one.
+        text = text:sub(1, LONGEST_SHOWN):gsub("[\xC0-\xFF][\x80-\xBF]*$", "") .. "..."
+    end
+    return '"' .. text:gsub('[%c"\\]', function(c)
+        return c == "\n" and "\\n" or (c == '"' or c == "\\") and "\\" .. c
+            or ("\\x%02X"):format(c:byte())
+    end) .. '"'
+end
+
+---How an error shows a value: `0`, `1.5`, `nan`, `"text"`, `nil`, `true`, `a table`, `a function`.
+---@param value any
+---@return string
+function options.show(value)
+    local kind = type(value)
+    if kind == "string" then
+        return quote(value)
+    elseif kind == "number" then
+        return value ~= value and "nan" or tostring(value)
+    elseif kind == "nil" or kind == "boolean" then
+        return tostring(value)
+    end
+    return "a " .. kind
+end
+
+local show = options.show
+
+--- Words joined as prose: `a`, `a or b`, `a, b or c`.
+local function alternatives(words)
+    local last = #words
+    if last == 1 then
+        return words[1]
+    end
+    return table.concat(words, ", ", 1, last - 1) .. " or " .. words[last]
+end
+
+-------------------------------------------------------------------------------
+-- The nearest name
+
+--- Edits (insert, delete, replace, swap neighbours) that turn `a` into `b`: the optimal string
+--- alignment distance.
+local function distance(a, b)
+    local before, row = {}, {}
+    for j = 0, #b do
+        row[j] = j
+    end
+    for i = 1, #a do
+        local next_row = { [0] = i }
+        for j = 1, #b do
+            local same = a:byte(i) == b:byte(j)
+            local best = math.min(row[j] + 1, next_row[j - 1] + 1, row[j - 1] + (same and 0 or 1))
+            if i > 1 and j > 1 and a:byte(i) == b:byte(j - 1) and a:byte(i - 1) == b:byte(j) then
+                best = math.min(best, before[j - 2] + 1)
+            end
+            next_row[j] = best
+        end
+        before, row = row, next_row
+    end
+    return row[#b]
+end
+
+--- `maxDepth`, `max-depth` and `max_depth` are meant to be the same.
+local function fold(name)
+    return (name:gsub("(%l)(%u)", "%1_%2"):lower():gsub("[%s_-]+", "_"):gsub("^_", ""))
+end
+
+local function has_word(name, word)
+    return #word >= 3 and ("_" .. name .. "_"):find("_" .. word .. "_", 1, true) ~= nil
+end
+
+---The candidate that was most likely meant by `name`, or nil if none is close: at most a third of
+---the letters differ, or one is a whole word of the other (`width`, `beam_width`). Ties go to the
+---first.
+---@param name any what was written; anything but a string has no near name
+---@param candidates string[]
+---@return string?
+function options.nearest(name, candidates)
+    if type(name) ~= "string" or #name > LONGEST_NAME then
+        return nil
+    end
+    local wanted = fold(name)
+    local best, best_distance
+    for _, candidate in ipairs(candidates) do
+        local folded = fold(candidate)
+        local longer = math.max(#wanted, #folded)
+        local edits = distance(wanted, folded)
+        local close = edits <= math.max(1, longer // 3) and edits < longer
+        if (close or edits == 0 or has_word(folded, wanted) or has_word(wanted, folded))
+            and (best == nil or edits < best_distance) then
+            best, best_distance = candidate, edits
+        end
+    end
+    return best
+end
+
+-------------------------------------------------------------------------------
+-- One value against one rule
+
+local function in_range(value, rule)
+    return (rule.min == nil or value >= rule.min) and (rule.max == nil or value <= rule.max)
+        and not (rule.finite and (value == math.huge or value == -math.huge))
+end
+
+--- Whether `value` is a `kind`, and the value to keep.
+local function accept(value, kind, rule)
+    if kind == "any" then
+        return value ~= nil, value
+    elseif kind == "integer" then
+        local integer = type(value) == "number" and math.tointeger(value) or nil
+        return integer ~= nil and in_range(integer, rule), integer
+    elseif kind == "number" then
+        return type(value) == "number" and value == value and in_range(value, rule), value
+    end
+    return type(value) == kind, value
+end
+
+local function is_numeric(kind)
+    return kind == "integer" or kind == "number"
+end
+
+local function noun(kind, rule)
+    local text = rule.finite and kind == "number" and "a finite number" or NOUNS[kind]
+    if not is_numeric(kind) then
+        return text
+    elseif rule.min and rule.max then
+        return ("%s from %s to %s"):format(text, rule.min, rule.max)
+    elseif rule.min then
+        return ("%s >= %s"):format(text, rule.min)
+    elseif rule.max then
+        return ("%s <= %s"):format(text, rule.max)
+    end
+    return text
+end
+
+local function as_list(kinds)
+    return type(kinds) == "table" and kinds or { kinds }
+end
+
+--- What a rule asks for, and a hint at the enum's value that was meant.
+local function expectation(value, rule)
+    local words = {}
+    for i, word in ipairs(rule.enum or as_list(rule.type)) do
+        words[i] = rule.enum and show(word) or noun(word, rule)
+    end
+    local near = rule.enum and options.nearest(value, rule.enum)
+    return alternatives(words), near and ("; did you mean %s?"):format(show(near)) or ""
+end
+
+--- The value to keep, or nil and what was wrong ("must be an integer >= 1 (got 0)").
+local function check_value(value, rule)
+    for _, kind in ipairs(as_list(rule.type)) do
+        local ok, kept = accept(value, kind, rule)
+        if ok and rule.enum then
+            ok = false
+            for _, allowed in ipairs(rule.enum) do
+                ok = ok or kept == allowed
+            end
+        end
+        if ok then
+            return kept
+        end
+    end
+    local wanted, hint = expectation(value, rule)
+    return nil, ("must be %s (got %s%s)"):format(wanted, show(value), hint)
+end
+
+-------------------------------------------------------------------------------
+-- A whole table
+
+local sorted_names = setmetatable({}, { __mode = "k" }) -- schema -> its names in order
+
+local function names_of(schema)
+    local names = sorted_names[schema]
+    if names == nil then
+        names = {}
+        for name, rule in pairs(schema) do
+            for _, kind in ipairs(as_list(rule.type)) do
+                assert(NOUNS[kind], "options: a schema names a type that does not exist")
+            end
+            names[#names + 1] = name
+        end
+        table.sort(names)
+        sorted_names[schema] = names
+    end
+    return names
+end
+
+--- The unknown key to complain of: the least one as text, so that it is always the same.
+local function unknown_key(opts, schema)
+    local found, found_text
+    for key in pairs(opts) do
+        if schema[key] == nil then
+            local text = show(key)
+            if found_text == nil or text < found_text then
+                found, found_text = key, text
+            end
+        end
+    end
+    return found, found_text
+end
+
+local function first_mistake(opts, schema, names, checked)
+    local key, text = unknown_key(opts, schema)
+    if key ~= nil then
+        local near = options.nearest(key, names)
+        return ("unknown option %s%s"):format(text,
+            near and (" (did you mean %s?)"):format(show(near)) or "")
+    end
+    for _, name in ipairs(names) do
+        local rule, value = schema[name], opts[name]
+        if value == nil and not rule.required then
+            checked[name] = rule.default
+        else
+            local kept, problem = check_value(value, rule)
+            if problem then
+                return ("opts.%s %s"):format(name, problem)
+            end
+            checked[name] = kept
+        end
+    end
+end
+
+---Checks a table of options against a schema.
+---
+---The schema should be a constant of the module: what is derived from it is kept with it.
+---@param where string the function being called, as its user writes it: `"search.run"`
+---@param opts table? the user's table; nil counts as an empty one; it is not changed
+---@param schema OptionSchema
+---@param level integer? whose place the error carries, as in `error`, counted from the function
+---that calls `check`: 1 is that function, 2 (the default) whoever called it
+---@return table checked a new table with the known options, defaults filled in, integers normalised
+function options.check(where, opts, schema, level)
+    level = (level or 2) + 1
+    local checked = {}
+    if opts ~= nil and type(opts) ~= "table" then
+        error(("%s: opts must be a table (got %s)"):format(where, show(opts)), level)
+    end
+    local mistake = first_mistake(opts or {}, schema, names_of(schema), checked)
+    if mistake then
+        error(("%s: %s"):format(where, mistake), level)
+    end
+    return checked
+end
+
+return options

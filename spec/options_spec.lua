@@ -1,0 +1,152 @@
+local options = require "ponder.options"
+
+describe("ponder.options", function()
+    local schema = {
+        k = { type = "integer", min = 1, default = 1 },
+        beam_width = { type = "integer", min = 1 },
+        max_depth = { type = "integer", min = 0, default = 8 },
+        share = { type = "number", min = 0, max = 1 },
+        seconds = { type = "number", finite = true },
+        score = { type = "number" },
+        search = { type = "string", default = "bfs",
+            enum = { "bfs", "dfs", "beam", "best_first" } },
+        expand = { type = "function" },
+        stop = { type = { "string", "table" } },
+        flag = { type = "boolean", default = true },
+        state = { type = "any" },
+        at_most = { type = { "integer", "boolean" }, max = 9 },
+    }
+
+    -- Stands for a public function: `run(opts)` is what a user's line calls.
+    local function run(opts, rules)
+        local checked = options.check("search.run", opts, rules or schema)
+        return checked
+    end
+
+    local function complaint(opts, rules)
+        local ok, message = pcall(function() run(opts, rules) end)
+        assert.is_false(ok)
+        local place, text = message:match("^(.-:%d+): (.*)$")
+        assert.truthy(place:find("options_spec.lua", 1, true))
+        assert.is_nil(text:find("\n", 1, true))
+        return text
+    end
+
+    it("fills defaults, keeps what was given, and leaves the user's table alone", function()
+        local given = { beam_width = 5, flag = false, state = false, stop = "x" }
+        local checked = run(given)
+        assert.same({ k = 1, beam_width = 5, max_depth = 8, search = "bfs", flag = false,
+            state = false, stop = "x" }, checked)
+        assert.same({ beam_width = 5, flag = false, state = false, stop = "x" }, given)
+        assert.are_not.equal(given, checked)
+        assert.same({ k = 1, max_depth = 8, search = "bfs", flag = true }, run(nil))
+    end)
+
+    it("turns whole floats into integers", function()
+        local checked = run { k = 3.0, at_most = 2.0, share = 1 }
+        assert.equal("integer", math.type(checked.k))
+        assert.equal("integer", math.type(checked.at_most))
+        assert.equal(3, checked.k)
+        assert.equal(1, checked.share)
+    end)
+
+    for _, case in ipairs {
+        { { k = 0 }, "search.run: opts.k must be an integer >= 1 (got 0)" },
+        { { k = 1.5 }, "search.run: opts.k must be an integer >= 1 (got 1.5)" },
+        { { k = "3" }, 'search.run: opts.k must be an integer >= 1 (got "3")' },
+        { { k = 0 / 0 }, "search.run: opts.k must be an integer >= 1 (got nan)" },
+        { { k = math.huge }, "search.run: opts.k must be an integer >= 1 (got inf)" },
+        { { k = 2 ^ 63 }, "search.run: opts.k must be an integer >= 1 (got 9.2233720368548e+18)" },
+        { { k = {} }, "search.run: opts.k must be an integer >= 1 (got a table)" },
+        { { share = 1.01 }, "search.run: opts.share must be a number from 0 to 1 (got 1.01)" },
+        { { seconds = -math.huge },
+            "search.run: opts.seconds must be a finite number (got -inf)" },
+        { { score = 0 / 0 }, "search.run: opts.score must be a number (got nan)" },
+        { { at_most = 10 },
+            "search.run: opts.at_most must be an integer <= 9 or a boolean (got 10)" },
+        { { stop = 1 }, "search.run: opts.stop must be a string or a table (got 1)" },
+        { { expand = {} }, "search.run: opts.expand must be a function (got a table)" },
+        { { flag = 1 }, "search.run: opts.flag must be a boolean (got 1)" },
+        { { search = "best-first" }, 'search.run: opts.search must be "bfs", "dfs", "beam" or '
+            .. '"best_first" (got "best-first"; did you mean "best_first"?)' },
+        { { search = "random" }, 'search.run: opts.search must be "bfs", "dfs", "beam" or '
+            .. '"best_first" (got "random")' },
+        { { search = 3 }, 'search.run: opts.search must be "bfs", "dfs", "beam" or '
+            .. '"best_first" (got 3)' },
+        { { beamwidth = 5 },
+            'search.run: unknown option "beamwidth" (did you mean "beam_width"?)' },
+        { { colour = 5 }, 'search.run: unknown option "colour"' },
+        { { 5 }, "search.run: unknown option 1" },
+        { { [{}] = 5 }, "search.run: unknown option a table" },
+        { { zz = 1, aa = 1, k = 0 }, 'search.run: unknown option "aa"' },
+        { 7, "search.run: opts must be a table (got 7)" },
+        { false, "search.run: opts must be a table (got false)" },
+    } do
+        it("says: " .. case[2], function()
+            assert.equal(case[2], complaint(case[1]))
+        end)
+    end
+
+    it("asks for what is required", function()
+        local rules = {
+            expand = { type = "function", required = true },
+            state = { type = "any", required = true },
+        }
+        assert.equal("search.run: opts.expand must be a function (got nil)", complaint(nil, rules))
+        assert.equal("search.run: opts.state must be given (got nil)",
+            complaint({ expand = print }, rules))
+        assert.is_false(run({ expand = print, state = false }, rules).state)
+    end)
+
+    it("shows hostile text on one short line", function()
+        local text = complaint { search = 'a"\n\0' .. ("\u{20AC}"):rep(1000) }
+        assert.truthy(text:find('(got "a\\"\\n\\x00', 1, true))
+        assert.truthy(#text < 200)
+        assert.truthy(utf8.len(text))
+    end)
+
+    it("reads defaults of the user's own through __index", function()
+        assert.equal(4, run(setmetatable({}, { __index = { k = 4 } })).k)
+    end)
+
+    it("lets a caller deeper down point further out", function()
+        local function inner(opts) local _ = options.check("f", opts, schema, 3) end
+        local function outer(opts) inner(opts) end
+        local ok, message = pcall(function()
+            outer { k = 0 }
+        end)
+        local line = debug.getinfo(1, "l").currentline - 2
+        assert.is_false(ok)
+        assert.truthy(message:find("options_spec.lua:" .. line .. ": f: opts.k", 1, true))
+    end)
+end)
+
+describe("ponder.options.nearest", function()
+    local names = { "k", "beam_width", "max_depth", "max_nodes", "on_event", "stop", "search" }
+
+    for _, case in ipairs {
+        { "beamwidth", "beam_width" }, { "beam-width", "beam_width" },
+        { "beamWidth", "beam_width" },
+        { "BEAM_WIDTH", "beam_width" }, { "width", "beam_width" }, { "maxdepth", "max_depth" },
+        { "depth", "max_depth" }, { "max_node", "max_nodes" }, { "onevent", "on_event" },
+        { "serach", "search" }, { "sotp", "stop" }, { "K", "k" }, { "stop", "stop" },
+    } do
+        it(("takes %s for %s"):format(case[1], case[2]), function()
+            assert.equal(case[2], options.nearest(case[1], names))
+        end)
+    end
+
+    it("offers nothing where nothing is close", function()
+        for _, name in ipairs { "", "j", "colour", "temperature", ("x"):rep(10000) } do
+            assert.is_nil(options.nearest(name, names))
+        end
+        assert.is_nil(options.nearest("k", {}))
+        assert.is_nil(options.nearest(nil, names))
+        assert.is_nil(options.nearest({}, names))
+    end)
+
+    it("gives ties to the first", function()
+        assert.equal("abcx", options.nearest("abc", { "abcx", "abcy" }))
+        assert.equal("abcy", options.nearest("abc", { "abcy", "abcx" }))
+    end)
+end)
