@@ -201,8 +201,12 @@ local function expectation(value, rule)
     return alternatives(words), near and ("; did you mean %s?"):format(show(near)) or ""
 end
 
---- The value to keep, or nil and what was wrong ("must be an integer >= 1 (got 0)").
-local function check_value(value, rule)
+---One value against one rule: for fields that are not options, such as those of a saved state.
+---@param value any
+---@param rule OptionRule `required` and `default` have no part in it
+---@return any kept the value to keep, or nil
+---@return string? problem what was wrong: `must be an integer >= 1 (got 0)`
+function options.check_value(value, rule)
     for _, kind in ipairs(as_list(rule.type)) do
         local ok, kept = accept(value, kind, rule)
         if ok and rule.enum then
@@ -266,7 +270,7 @@ local function first_mistake(opts, schema, names, checked)
         if value == nil and not rule.required then
             checked[name] = rule.default
         else
-            local kept, problem = check_value(value, rule)
+            local kept, problem = options.check_value(value, rule)
             if problem then
                 return ("opts.%s %s"):format(name, problem)
             end

@@ -1,0 +1,46 @@
+--- Finds the prompt tables that come with ponder, and no others.
+---
+--- In a checkout they stand in prompts/, beside lua/; in the executable, or where ponder's Lua
+--- files are installed, they are the modules `ponder.prompts.NAME`. What a user puts in their place
+--- is found by `ponder.prompt`.
+
+local builtin = {}
+
+local module, file = ...
+
+-- The checkout's folder. Only a path by which `require` really found this very file counts: the
+-- working directory is not searched.
+local checkout = type(file) == "string" and package.searchpath(module, package.path) == file
+    and file:match("^(.*)lua[/\\]ponder[/\\]builtin%.lua$")
+
+local loaded = {}
+
+local function find(name)
+    local path = checkout and ("%sprompts/%s.lua"):format(checkout, name)
+    local opened = path and io.open(path, "rb")
+    if opened then
+        opened:close()
+        return assert(loadfile(path, "t")), path
+    end
+    local wanted = "ponder.prompts." .. name
+    for _, searcher in ipairs(package.searchers) do
+        local loader, place = searcher(wanted)
+        if type(loader) == "function" then
+            return loader, place
+        end
+    end
+    error(("no built-in prompts named %q"):format(name), 0)
+end
+
+---The table of prompt functions that ponder brings for one machine; the same one each time.
+---@param name string `"tot"`, `"got"`, `"trm"`
+---@return table<string, function>
+function builtin.prompts(name)
+    if loaded[name] == nil then
+        local loader, place = find(name)
+        loaded[name] = loader("ponder.prompts." .. name, place)
+    end
+    return loaded[name]
+end
+
+return builtin

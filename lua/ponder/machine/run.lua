@@ -1,0 +1,203 @@
+--- A Run: one machine as the Lua code of its class sees it (see ponder.machine), and what all
+--- classes do with one: directives, events, the end of a run, the messages of a call.
+
+local builtin = require "ponder.builtin"
+local options = require "ponder.options"
+local quote = require "ponder.quote"
+
+local show = options.show
+
+---@class MachineRun
+---@field class MachineClass
+---@field core userdata the C core
+---@field options table<string, any> checked
+---@field prompts table<string, function|string> the user's
+---@field prompt string? what start brought
+---@field usage table<string, number>
+---@field streams table<string, string[]> chunks by call id
+---@field reason string? why the run ended
+---@field error string? what failed, one safe line
+local Run = {}
+Run.__index = Run
+
+---@param class MachineClass
+---@param opts table checked options
+---@param core userdata
+---@return MachineRun
+function Run.new(class, opts, core)
+    return setmetatable({
+        class = class,
+        core = core,
+        options = opts,
+        prompts = opts.prompts or {},
+        usage = {},
+        streams = {},
+    }, Run)
+end
+
+---Adds a directive to those that update returns.
+function Run.direct(_, turn, directive)
+    turn.directives[#turn.directives + 1] = directive
+end
+
+---Adds an event, `CLASS.what`.
+function Run:event(turn, what, measurements, metadata)
+    turn.events[#turn.events + 1] = {
+        name = self.class.name .. "." .. what,
+        measurements = measurements,
+        metadata = metadata,
+    }
+end
+
+---Milliseconds since the start.
+function Run:elapsed(now)
+    local started = self.core:started_at()
+    return started and now - started or 0
+end
+
+---How long a run took, once it is over; nil before.
+function Run:duration()
+    local finished = self.core:finished_at()
+    return finished and self:elapsed(finished)
+end
+
+---The counts so far, in a table of the caller's own.
+function Run:usage_copy()
+    local copy = {}
+    for name, count in pairs(self.usage) do
+        copy[name] = count
+    end
+    return copy
+end
+
+---The chunks of a reply that have come in so far.
+---@param call_id string?
+---@return string
+function Run:streamed(call_id)
+    local chunks = self.streams[call_id]
+    return chunks and table.concat(chunks) or ""
+end
+
+---Ends the run with status `completed`. The class has set what its result needs.
+---@param reason string
+---@param call_id string the call whose reply brought the end
+function Run:complete(turn, reason, call_id)
+    self.core:finish("completed", turn.now)
+    self.reason = reason
+    self.streams = {}
+    local measurements, metadata = self.class.complete_event(self, turn)
+    measurements.duration_ms = self:duration()
+    metadata.call_id = call_id
+    metadata.termination_reason = reason
+    metadata.usage = self:usage_copy()
+    self:event(turn, "complete", measurements, metadata)
+end
+
+--- A reason is whatever a client gave: text, a number, an error table.
+local function reason_line(reason)
+    if type(reason) == "table" then
+        reason = rawget(reason, "message") or rawget(reason, "reason") or rawget(reason, "code")
+    end
+    local kind = type(reason)
+    if kind ~= "string" and kind ~= "number" and kind ~= "boolean" then
+        return "unknown error"
+    end
+    local line = quote.line(tostring(reason))
+    return line ~= "" and line or "unknown error"
+end
+
+---Ends the run with status `error`.
+---@param call_id string?
+---@param reason any
+function Run:fail(turn, call_id, reason)
+    self.core:finish("error", turn.now)
+    self.reason = "error"
+    self.error = reason_line(reason)
+    self.streams = {}
+    self:event(turn, "error", {}, {
+        call_id = call_id,
+        error = self.error,
+        usage = self:usage_copy(),
+    })
+end
+
+-------------------------------------------------------------------------------
+-- Prompts
+
+--- What every context for a prompt function can do: quote text that others wrote.
+local Context = {}
+Context.__index = Context
+
+---Text between tags that it cannot close, cut at `max_text_bytes`.
+---@param name string letters and underscores
+---@param text string
+---@return string
+function Context:quote(name, text)
+    return quote.tagged(name, text, self.max_text_bytes)
+end
+
+local function check_messages(messages, what)
+    if type(messages) ~= "table" then
+        error(("%s must return a list of {role=, content=} (got %s)")
+            :format(what, show(messages)), 0)
+    end
+    for i, message in ipairs(messages) do
+        if type(message) ~= "table" or type(message.role) ~= "string"
+            or type(message.content) ~= "string" then
+            error(("%s: message %d must be {role=, content=}, both strings"):format(what, i), 0)
+        end
+    end
+    return messages
+end
+
+---The messages of one call.
+---@param turn table
+---@param name string which prompt: a key of class.prompts
+---@param context table what the prompt function gets; `quote`, `instructions` and `max_text_bytes`
+---are added
+---@param node? table the node that the call is about, for env.context
+---@return table[] list of {role, content}
+function Run:render(turn, name, context, node)
+    local class, env = self.class, turn.env
+    local prompt = env[class.prompts[name]] or env.prompts and env.prompts[name]
+        or self.prompts[name]
+    context.max_text_bytes = self.options.max_text_bytes
+    setmetatable(context, Context)
+    if type(prompt) ~= "function" then
+        context.instructions = prompt -- a string takes the place of the built-in instructions alone
+        prompt = builtin.prompts(class.name)[name]
+    end
+    local messages = check_messages(prompt(context), "prompts." .. name)
+    local more = env.context and node and env.context(node)
+    if more then
+        local own = messages
+        messages = table.move(own, 1, #own, 1, {})
+        table.move(check_messages(more, "env.context"), 1, #more, #own + 1, messages)
+    end
+    return messages
+end
+
+---What is wrong with a table of prompts, or nil.
+---@param where string `"tot.new"`
+---@param class MachineClass
+---@param prompts table?
+---@return string?
+function Run.check_prompts(where, class, prompts)
+    for name, prompt in pairs(prompts or {}) do
+        if class.prompts[name] == nil then
+            local names = {}
+            for known in pairs(class.prompts) do
+                names[#names + 1] = known
+            end
+            table.sort(names)
+            local near = options.nearest(name, names)
+            return ("%s: unknown prompt %s%s"):format(where, show(name),
+                near and (" (did you mean %q?)"):format(near) or "")
+        elseif type(prompt) ~= "function" and type(prompt) ~= "string" then
+            return ("%s: prompts.%s must be a function or a string (got %s)")
+                :format(where, name, show(prompt))
+        end
+    end
+end
+
+return Run

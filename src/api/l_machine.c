@@ -1,0 +1,487 @@
+/*
+ * l_machine.c -- what the Lua modules of the three machines share (see l_machine.h), and
+ * ponder.core.machine: ids that are unique in the process, and the monotonic clock.
+ */
+#include "api/l_machine.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+#define NUMBER_LIMIT ((lua_Integer)1 << 53) /* what JSON carries exactly */
+
+static Machine *of_class(lua_State *L, int arg)
+{
+    Machine *m = lua_touserdata(L, arg);
+    if (m == NULL || !lua_getmetatable(L, arg))
+        return NULL;
+    bool same = lua_rawequal(L, -1, lua_upvalueindex(1));
+    lua_pop(L, 1);
+    return same ? m : NULL;
+}
+
+Machine *machine_check(lua_State *L, int arg)
+{
+    Machine *m = of_class(L, arg);
+    if (m == NULL)
+        luaL_typeerror(L, arg, "machine core");
+    return m;
+}
+
+Machine *machine_self(lua_State *L)
+{
+    return machine_check(L, 1);
+}
+
+Machine *machine_new_userdata(lua_State *L, size_t size, const MachineKind *kind)
+{
+    Machine *m = lua_newuserdatauv(L, size, 1); /* [userdata] */
+    Alloc alloc = api_alloc(L);
+    memset(m, 0, size);
+    machine_init(m, &alloc, kind);
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_setmetatable(L, -2);
+    return m;
+}
+
+Machine *machine_new_copy(lua_State *L, size_t size)
+{
+    const Machine *from = machine_self(L);
+    Machine *m = machine_new_userdata(L, size, from->kind); /* [copy] */
+    if (!machine_copy(m, from))
+        luaL_error(L, "not enough memory");
+    lua_getiuservalue(L, 1, 1);
+    lua_setiuservalue(L, -2, 1);
+    return m;
+}
+
+void machine_push_number(lua_State *L, double value)
+{
+    lua_Integer whole;
+    if (isnan(value))
+        lua_pushnil(L);
+    else if (lua_numbertointeger(value, &whole) && (double)whole == value)
+        lua_pushinteger(L, whole);
+    else
+        lua_pushnumber(L, value);
+}
+
+/* The N of an id that a machine would make itself: "c", then N >= 1 without leading zeros. */
+static uint64_t number_of(const char *id)
+{
+    if (id[0] != 'c' || id[1] < '1' || id[1] > '9')
+        return MACHINE_NO_NUMBER;
+    uint64_t n = 0;
+    for (const char *p = id + 1; *p != '\0'; p++) {
+        if (*p < '0' || *p > '9' || n > (uint64_t)NUMBER_LIMIT / 10)
+            return MACHINE_NO_NUMBER;
+        n = n * 10 + (uint64_t)(*p - '0');
+    }
+    return n;
+}
+
+/* The number that the id at `arg` stands for in the machine at argument 1. */
+static uint64_t check_id(lua_State *L, int arg)
+{
+    if (lua_type(L, arg) != LUA_TSTRING)
+        return MACHINE_NO_NUMBER;
+    lua_getiuservalue(L, 1, 1);
+    bool is_start = lua_rawequal(L, -1, arg);
+    lua_pop(L, 1);
+    size_t length;
+    const char *id = lua_tolstring(L, arg, &length);
+    return is_start ? 0 : strlen(id) == length ? number_of(id) : MACHINE_NO_NUMBER;
+}
+
+void machine_push_id(lua_State *L, const Machine *m, uint64_t number)
+{
+    (void)m;
+    if (number == 0)
+        lua_getiuservalue(L, 1, 1);
+    else
+        lua_pushfstring(L, "c%I", (LUAI_UACINT)number);
+}
+
+void machine_push_open(lua_State *L, Machine *m, uint32_t kind, uint32_t subject)
+{
+    luaL_checkstack(L, 1, NULL);
+    if (!machine_reserve(m, 1))
+        luaL_error(L, "not enough memory");
+    machine_push_id(L, m, machine_open(m, kind, subject));
+}
+
+void machine_start_with(lua_State *L, Machine *m, int id_arg, uint8_t to, uint32_t kind,
+                        uint32_t subject, double now)
+{
+    uint64_t taken = number_of(luaL_checkstring(L, id_arg));
+    if (m->status != MACHINE_IDLE)
+        luaL_error(L, "%s: start: the machine is not idle", m->kind->name);
+    if (!machine_start(m, to, taken, kind, subject, now))
+        luaL_error(L, "not enough memory");
+    lua_pushvalue(L, id_arg);
+    lua_setiuservalue(L, 1, 1);
+}
+
+/* The index of the string at stack position `arg` among the names; their count if it is none. */
+static uint32_t index_of(lua_State *L, int arg, const char *const *names)
+{
+    const char *name = lua_type(L, arg) == LUA_TSTRING ? lua_tostring(L, arg) : "";
+    uint32_t i = 0;
+    while (names[i] != NULL && strcmp(names[i], name) != 0)
+        i++;
+    return i;
+}
+
+static uint32_t check_name(lua_State *L, int arg, const char *const *names)
+{
+    uint32_t i = index_of(L, arg, names);
+    luaL_argcheck(L, names[i] != NULL, arg, "unknown name");
+    return i;
+}
+
+static int m_status(lua_State *L)
+{
+    const Machine *m = machine_self(L);
+    lua_pushstring(L, m->kind->statuses[m->status]);
+    return 1;
+}
+
+static int m_is_busy(lua_State *L)
+{
+    lua_pushboolean(L, machine_is_busy(machine_self(L)));
+    return 1;
+}
+
+static int m_is_final(lua_State *L)
+{
+    lua_pushboolean(L, machine_is_final(machine_self(L)));
+    return 1;
+}
+
+static int m_find_call(lua_State *L)
+{
+    const Machine *m = machine_self(L);
+    const MachineCall *call = machine_find(m, check_id(L, 2));
+    if (call == NULL)
+        return 0;
+    lua_pushstring(L, m->kind->calls[call->kind]);
+    lua_pushinteger(L, call->subject);
+    return 2;
+}
+
+static int m_current_call(lua_State *L)
+{
+    const Machine *m = machine_self(L);
+    if (m->current.number == MACHINE_NO_NUMBER)
+        return 0;
+    machine_push_id(L, m, m->current.number);
+    lua_pushstring(L, m->kind->calls[m->current.kind]);
+    lua_pushinteger(L, m->current.subject);
+    return 3;
+}
+
+static int m_open_call(lua_State *L)
+{
+    Machine *m = machine_self(L);
+    uint32_t kind = check_name(L, 2, m->kind->calls);
+    lua_Integer subject = luaL_checkinteger(L, 3);
+    luaL_argcheck(L, subject >= 0 && subject <= UINT32_MAX, 3, "out of range");
+    luaL_argcheck(L, machine_is_busy(m), 1, "not running");
+    machine_push_open(L, m, kind, (uint32_t)subject);
+    return 1;
+}
+
+static int m_close_call(lua_State *L)
+{
+    Machine *m = machine_self(L);
+    lua_pushboolean(L, machine_close(m, check_id(L, 2)));
+    return 1;
+}
+
+static int m_move(lua_State *L)
+{
+    Machine *m = machine_self(L);
+    uint8_t to = (uint8_t)check_name(L, 2, m->kind->statuses);
+    luaL_argcheck(L, to >= MACHINE_BUSY, 2, "finish ends a run");
+    if (!machine_move(m, to))
+        return luaL_error(L, "%s: no move from %s to %s", m->kind->name,
+                          m->kind->statuses[m->status], m->kind->statuses[to]);
+    return 0;
+}
+
+static int m_finish(lua_State *L)
+{
+    Machine *m = machine_self(L);
+    uint8_t to = (uint8_t)check_name(L, 2, m->kind->statuses);
+    luaL_argcheck(L, to == MACHINE_COMPLETED || to == MACHINE_ERROR, 2, "not a final status");
+    if (!machine_finish(m, to, luaL_checknumber(L, 3)))
+        return luaL_error(L, "%s: no move from %s to %s", m->kind->name,
+                          m->kind->statuses[m->status], m->kind->statuses[to]);
+    return 0;
+}
+
+static int m_started_at(lua_State *L)
+{
+    machine_push_number(L, machine_self(L)->started_at);
+    return 1;
+}
+
+static int m_finished_at(lua_State *L)
+{
+    machine_push_number(L, machine_self(L)->finished_at);
+    return 1;
+}
+
+static void save_call(lua_State *L, const Machine *m, const MachineCall *call)
+{
+    lua_createtable(L, 0, 3); /* [call] */
+    machine_push_id(L, m, call->number);
+    lua_setfield(L, -2, "id");
+    lua_pushstring(L, m->kind->calls[call->kind]);
+    lua_setfield(L, -2, "kind");
+    lua_pushinteger(L, call->subject);
+    lua_setfield(L, -2, "subject");
+}
+
+static int m_save(lua_State *L)
+{
+    const Machine *m = machine_self(L);
+    lua_createtable(L, 0, 8); /* [saved] */
+    lua_pushstring(L, m->kind->statuses[m->status]);
+    lua_setfield(L, -2, "status");
+    lua_pushinteger(L, (lua_Integer)m->next_number);
+    lua_setfield(L, -2, "next_call");
+    lua_getiuservalue(L, 1, 1);
+    lua_setfield(L, -2, "start_call_id");
+    machine_push_number(L, m->started_at);
+    lua_setfield(L, -2, "started_at");
+    machine_push_number(L, m->finished_at);
+    lua_setfield(L, -2, "finished_at");
+    if (m->current.number != MACHINE_NO_NUMBER) {
+        save_call(L, m, &m->current);
+        lua_setfield(L, -2, "current_call");
+    }
+    lua_createtable(L, (int)m->call_count, 0); /* [saved, calls] */
+    for (uint32_t i = 0; i < m->call_count; i++) {
+        save_call(L, m, &m->calls[i]);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    lua_setfield(L, -2, "calls");
+    return 1;
+}
+
+/* m:restore leaves with nil, the field, what was expected there. */
+static int refuse(lua_State *L, const char *field, const char *expected)
+{
+    lua_pushnil(L);
+    lua_pushstring(L, field);
+    lua_pushstring(L, expected);
+    return 3;
+}
+
+static int refuse_call(lua_State *L, lua_Integer i, const char *field, const char *expected)
+{
+    lua_pushnil(L);
+    if (i == 0)
+        lua_pushfstring(L, "current_call.%s", field);
+    else
+        lua_pushfstring(L, "calls[%I].%s", (LUAI_UACINT)i, field);
+    lua_pushstring(L, expected);
+    return 3;
+}
+
+/* Reads the call at the top of the stack, a table, as number `i` (0: the current one). Returns 0,
+ * or what refuse returned. */
+static int load_call(lua_State *L, const Machine *m, lua_Integer i, MachineCall *call)
+{
+    int at = lua_gettop(L);
+    lua_getfield(L, at, "id");
+    call->number = check_id(L, at + 1);
+    if (call->number == MACHINE_NO_NUMBER)
+        return refuse_call(L, i, "id", "a call id of this machine");
+    lua_getfield(L, at, "kind");
+    call->kind = index_of(L, at + 2, m->kind->calls);
+    if (m->kind->calls[call->kind] == NULL)
+        return refuse_call(L, i, "kind", "a kind of call");
+    lua_getfield(L, at, "subject");
+    lua_Integer subject = lua_isinteger(L, -1) ? lua_tointeger(L, -1) : -1;
+    if (subject < 0 || subject > UINT32_MAX)
+        return refuse_call(L, i, "subject", "an integer >= 0");
+    call->subject = (uint32_t)subject;
+    lua_settop(L, at);
+    return 0;
+}
+
+/* Reads saved.calls (on the top of the stack) into a userdata that takes its place. */
+static int load_calls(lua_State *L, const Machine *m, MachineSaved *saved)
+{
+    lua_Unsigned count = lua_rawlen(L, -1);
+    if (count > 1000000)
+        return refuse(L, "calls", "at most 1000000 calls");
+    int list = lua_gettop(L);
+    MachineCall *calls = lua_newuserdatauv(L, (size_t)count * sizeof *calls + 1, 0);
+    for (lua_Unsigned i = 0; i < count; i++) {
+        if (lua_rawgeti(L, list, (lua_Integer)i + 1) != LUA_TTABLE)
+            return refuse_call(L, (lua_Integer)i + 1, "id", "a table");
+        int refused = load_call(L, m, (lua_Integer)i + 1, &calls[i]);
+        if (refused)
+            return refused;
+        lua_pop(L, 1);
+    }
+    lua_replace(L, list);
+    saved->calls = calls;
+    saved->call_count = (uint32_t)count;
+    return 0;
+}
+
+static double field_time(lua_State *L, const char *name)
+{
+    double time = lua_getfield(L, 2, name) == LUA_TNUMBER ? lua_tonumber(L, -1) : NAN;
+    lua_pop(L, 1);
+    return time;
+}
+
+static int load_numbers(lua_State *L, const Machine *m, MachineSaved *saved)
+{
+    lua_getfield(L, 2, "status");
+    saved->status = (uint8_t)index_of(L, -1, m->kind->statuses);
+    if (m->kind->statuses[saved->status] == NULL)
+        return refuse(L, "status", "a status of this machine");
+    lua_getfield(L, 2, "next_call");
+    lua_Integer next = lua_isinteger(L, -1) ? lua_tointeger(L, -1) : 0;
+    if (next < 1 || next > NUMBER_LIMIT)
+        return refuse(L, "next_call", "an integer >= 1");
+    saved->next_number = (uint64_t)next;
+    saved->taken_number = MACHINE_NO_NUMBER;
+    if (lua_getfield(L, 2, "start_call_id") == LUA_TSTRING)
+        saved->taken_number = number_of(lua_tostring(L, -1));
+    else if (saved->status != MACHINE_IDLE)
+        return refuse(L, "start_call_id", "a string");
+    lua_setiuservalue(L, 1, 1);
+    saved->started_at = field_time(L, "started_at");
+    saved->finished_at = field_time(L, "finished_at");
+    if (saved->status != MACHINE_IDLE && isnan(saved->started_at))
+        return refuse(L, "started_at", "a number");
+    return 0;
+}
+
+static int m_restore(lua_State *L)
+{
+    Machine *m = machine_self(L);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    luaL_argcheck(L, m->status == MACHINE_IDLE && m->call_count == 0, 1, "not fresh");
+    MachineSaved saved;
+    memset(&saved, 0, sizeof saved);
+    saved.current.number = MACHINE_NO_NUMBER;
+    int refused = load_numbers(L, m, &saved);
+    if (refused)
+        return refused;
+    if (lua_getfield(L, 2, "current_call") == LUA_TTABLE) {
+        refused = load_call(L, m, 0, &saved.current);
+        if (refused)
+            return refused;
+    } else if (saved.status != MACHINE_IDLE) {
+        return refuse(L, "current_call", "a table");
+    }
+    if (lua_getfield(L, 2, "calls") != LUA_TTABLE)
+        return refuse(L, "calls", "a list");
+    refused = load_calls(L, m, &saved);
+    if (refused)
+        return refused;
+    if (!machine_restore(m, &saved))
+        return refuse(L, "calls", "the open calls of that status, oldest first");
+    lua_pushboolean(L, true);
+    return 1;
+}
+
+static const luaL_Reg shared_methods[] = {
+    {"status", m_status},
+    {"is_busy", m_is_busy},
+    {"is_final", m_is_final},
+    {"find_call", m_find_call},
+    {"current_call", m_current_call},
+    {"open_call", m_open_call},
+    {"close_call", m_close_call},
+    {"move", m_move},
+    {"finish", m_finish},
+    {"started_at", m_started_at},
+    {"finished_at", m_finished_at},
+    {"save", m_save},
+    {"restore", m_restore},
+    {NULL, NULL},
+};
+
+static void push_transitions(lua_State *L, const MachineKind *kind)
+{
+    lua_createtable(L, (int)kind->move_count, 0);
+    for (size_t i = 0; i < kind->move_count; i++) {
+        lua_createtable(L, 0, 3);
+        lua_pushstring(L, kind->statuses[kind->moves[i].from]);
+        lua_setfield(L, -2, "from");
+        lua_pushstring(L, kind->statuses[kind->moves[i].to]);
+        lua_setfield(L, -2, "to");
+        lua_pushstring(L, kind->moves[i].by);
+        lua_setfield(L, -2, "on");
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+}
+
+void machine_new_class(lua_State *L, const MachineKind *kind, const luaL_Reg *methods,
+                       const luaL_Reg *functions, lua_CFunction gc)
+{
+    lua_newtable(L); /* [metatable] */
+    int metatable = lua_gettop(L);
+    lua_pushfstring(L, "ponder.core.%s", kind->name);
+    lua_setfield(L, metatable, "__name");
+    lua_pushboolean(L, false); /* what getmetatable shows */
+    lua_setfield(L, metatable, "__metatable");
+    lua_pushvalue(L, metatable);
+    lua_pushcclosure(L, gc, 1);
+    lua_pushvalue(L, -1);
+    lua_setfield(L, metatable, "__gc");
+    lua_setfield(L, metatable, "__close");
+    lua_newtable(L); /* [metatable, index] */
+    lua_pushvalue(L, metatable);
+    luaL_setfuncs(L, shared_methods, 1);
+    lua_pushvalue(L, metatable);
+    luaL_setfuncs(L, methods, 1);
+    lua_setfield(L, metatable, "__index");
+    lua_newtable(L); /* [metatable, library] */
+    lua_pushvalue(L, metatable);
+    luaL_setfuncs(L, functions, 1);
+    push_transitions(L, kind);
+    lua_setfield(L, -2, "transitions");
+    lua_remove(L, metatable); /* [library] */
+}
+
+/* unique_id(prefix) -> a string that this process makes once */
+static int unique_id(lua_State *L)
+{
+    static atomic_ullong last;
+    const char *prefix = luaL_checkstring(L, 1);
+    unsigned long long n = atomic_fetch_add(&last, 1) + 1;
+    lua_pushfstring(L, "%s%I", prefix, (LUAI_UACINT)n);
+    return 1;
+}
+
+/* clock_ms() -> milliseconds of the monotonic clock */
+static int clock_ms(lua_State *L)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    lua_pushnumber(L, (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6);
+    return 1;
+}
+
+PONDER_MODULE int luaopen_ponder_core_machine(lua_State *L);
+int luaopen_ponder_core_machine(lua_State *L)
+{
+    static const luaL_Reg functions[] = {
+        {"unique_id", unique_id},
+        {"clock_ms", clock_ms},
+        {NULL, NULL},
+    };
+    luaL_newlib(L, functions);
+    return 1;
+}

@@ -1,0 +1,165 @@
+/*
+ * machine.c -- status, moves and outstanding calls of a reasoning machine; see machine.h.
+ */
+#include "machine.h"
+
+#include <math.h>
+#include <string.h>
+
+void machine_init(Machine *m, const Alloc *alloc, const MachineKind *kind)
+{
+    memset(m, 0, sizeof *m);
+    m->alloc = *alloc;
+    m->kind = kind;
+    m->status = MACHINE_IDLE;
+    m->next_number = 1;
+    m->taken_number = MACHINE_NO_NUMBER;
+    m->current.number = MACHINE_NO_NUMBER;
+    m->started_at = m->finished_at = NAN;
+}
+
+void machine_free(Machine *m)
+{
+    alloc_free(&m->alloc, m->calls, m->call_capacity * sizeof *m->calls);
+    m->calls = NULL;
+    m->call_count = m->call_capacity = 0;
+}
+
+bool machine_copy(Machine *to, const Machine *from)
+{
+    if (!machine_reserve(to, from->call_count))
+        return false;
+    if (from->call_count > 0)
+        memcpy(to->calls, from->calls, from->call_count * sizeof *from->calls);
+    to->call_count = from->call_count;
+    to->kind = from->kind;
+    to->status = from->status;
+    to->next_number = from->next_number;
+    to->taken_number = from->taken_number;
+    to->current = from->current;
+    to->started_at = from->started_at;
+    to->finished_at = from->finished_at;
+    return true;
+}
+
+bool machine_may_move(const Machine *m, uint8_t to)
+{
+    if (m->status == to)
+        return machine_is_busy(m);
+    for (size_t i = 0; i < m->kind->move_count; i++)
+        if (m->kind->moves[i].from == m->status && m->kind->moves[i].to == to)
+            return true;
+    return false;
+}
+
+bool machine_move(Machine *m, uint8_t to)
+{
+    if (!machine_may_move(m, to))
+        return false;
+    m->status = to;
+    return true;
+}
+
+bool machine_start(Machine *m, uint8_t to, uint64_t taken, uint32_t kind, uint32_t subject,
+                   double now)
+{
+    if (m->status != MACHINE_IDLE || !machine_may_move(m, to) || !machine_reserve(m, 1))
+        return false;
+    m->status = to;
+    m->started_at = now;
+    m->next_number = 0;
+    machine_open(m, kind, subject);
+    m->taken_number = taken;
+    return true;
+}
+
+bool machine_reserve(Machine *m, uint32_t more)
+{
+    if (more <= m->call_capacity - m->call_count)
+        return true;
+    if (more > UINT32_MAX / 2 - m->call_count)
+        return false;
+    uint32_t capacity = m->call_capacity ? m->call_capacity : 4;
+    while (capacity < m->call_count + more)
+        capacity *= 2;
+    MachineCall *calls = alloc_resize(&m->alloc, m->calls, m->call_capacity * sizeof *calls,
+                                      capacity * sizeof *calls);
+    if (calls == NULL)
+        return false;
+    m->calls = calls;
+    m->call_capacity = capacity;
+    return true;
+}
+
+uint64_t machine_open(Machine *m, uint32_t kind, uint32_t subject)
+{
+    if (m->next_number == m->taken_number)
+        m->next_number++;
+    MachineCall call = {m->next_number++, kind, subject};
+    m->calls[m->call_count++] = call;
+    m->current = m->calls[0];
+    return call.number;
+}
+
+/* Numbers rise along the list. */
+static uint32_t find_index(const Machine *m, uint64_t number)
+{
+    uint32_t low = 0, high = m->call_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (m->calls[middle].number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < m->call_count && m->calls[low].number == number ? low : m->call_count;
+}
+
+const MachineCall *machine_find(const Machine *m, uint64_t number)
+{
+    uint32_t i = find_index(m, number);
+    return i < m->call_count ? &m->calls[i] : NULL;
+}
+
+bool machine_close(Machine *m, uint64_t number)
+{
+    uint32_t i = find_index(m, number);
+    if (i == m->call_count)
+        return false;
+    m->current = m->calls[i];
+    m->call_count--;
+    memmove(&m->calls[i], &m->calls[i + 1], (m->call_count - i) * sizeof *m->calls);
+    if (m->call_count > 0)
+        m->current = m->calls[0];
+    return true;
+}
+
+bool machine_finish(Machine *m, uint8_t status, double now)
+{
+    if (status >= MACHINE_BUSY || !machine_move(m, status))
+        return false;
+    m->call_count = 0;
+    m->finished_at = now;
+    return true;
+}
+
+bool machine_restore(Machine *m, const MachineSaved *saved)
+{
+    bool busy = saved->status >= MACHINE_BUSY;
+    if (busy != (saved->call_count > 0) || !machine_reserve(m, saved->call_count))
+        return false;
+    for (uint32_t i = 0; i < saved->call_count; i++) {
+        const MachineCall *call = &saved->calls[i];
+        if (call->number >= saved->next_number || (i > 0 && call->number <= call[-1].number))
+            return false;
+        m->calls[i] = *call;
+    }
+    m->call_count = saved->call_count;
+    m->status = saved->status;
+    m->next_number = saved->next_number;
+    m->taken_number = saved->taken_number;
+    m->current = busy ? m->calls[0] : saved->current;
+    m->started_at = saved->started_at;
+    m->finished_at = saved->finished_at;
+    return true;
+}
