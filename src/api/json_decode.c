@@ -1,0 +1,264 @@
+/*
+ * json_decode.c -- json.decode and json.get: tokens of the reader become Lua values.
+ *
+ * Each open container has a Level and one stack slot. Its first items (an object's keys and values)
+ * gather on the Lua stack above that slot, so that the table is made once, at its right size; after
+ * BATCH of them it is made and the rest goes straight in. Deep down, tables are made at once, which
+ * bounds the stack. There is no recursion: depth costs a Level, not C stack.
+ */
+#include <string.h>
+
+#include "api/json.h"
+#include "core/json.h"
+
+enum {
+    BATCH = 32,      /* items that wait on the stack */
+    BATCH_DEPTH = 32 /* levels whose items may wait */
+};
+
+typedef struct Level {
+    int slot;          /* the table, or nil as long as items wait above */
+    int waiting;       /* items above the slot */
+    lua_Integer count; /* list items in the table */
+    bool object;
+    bool made;
+} Level;
+
+typedef struct Builder {
+    lua_State *L;
+    JsonReader reader;
+    int box; /* the stack slot that owns `levels` once they outgrow `small` */
+    size_t depth;
+    size_t room;
+    Level *levels;
+    Level small[BATCH_DEPTH];
+} Builder;
+
+static void builder_open(Builder *b, lua_State *L, const char *text, size_t length, size_t depth)
+{
+    b->L = L;
+    json_open(&b->reader, text, length, depth);
+    b->depth = 0;
+    b->room = BATCH_DEPTH;
+    b->levels = b->small;
+    lua_pushnil(L);
+    b->box = lua_gettop(L);
+}
+
+static void push_string(lua_State *L, const JsonString *s)
+{
+    if (s->plain) {
+        lua_pushlstring(L, s->text, s->length);
+    } else {
+        luaL_Buffer buffer;
+        char *room = luaL_buffinitsize(L, &buffer, s->room);
+        luaL_pushresultsize(&buffer, json_unescape(s, room));
+    }
+}
+
+static void push_scalar(Builder *b, JsonToken token)
+{
+    lua_State *L = b->L;
+    switch (token) {
+    case JSON_STRING:
+    case JSON_KEY: push_string(L, &b->reader.string); break;
+    case JSON_INTEGER: lua_pushinteger(L, b->reader.integer); break;
+    case JSON_DOUBLE: lua_pushnumber(L, b->reader.number); break;
+    case JSON_TRUE: lua_pushboolean(L, 1); break;
+    case JSON_FALSE: lua_pushboolean(L, 0); break;
+    default: lua_pushlightuserdata(L, NULL); break;
+    }
+}
+
+/* Makes the level's table and moves what waits into it; `more` is how much is still to come. */
+static void make_table(Builder *b, Level *level, int more)
+{
+    lua_State *L = b->L;
+    int size = level->waiting + more;
+    lua_createtable(L, level->object ? 0 : size, level->object ? size : 0);
+    lua_replace(L, level->slot);
+    level->made = true;
+    if (level->object) {
+        /* In the order of the text, so that the last of equal keys wins. */
+        for (int i = 0; i < level->waiting; i++) {
+            lua_pushvalue(L, level->slot + 1 + 2 * i);
+            lua_pushvalue(L, level->slot + 2 + 2 * i);
+            lua_rawset(L, level->slot);
+        }
+        lua_settop(L, level->slot);
+    } else {
+        for (int i = level->waiting; i > 0; i--)
+            lua_rawseti(L, level->slot, i);
+        level->count = level->waiting;
+        lua_pushvalue(L, JSON_LIST_MARK);
+        lua_setmetatable(L, level->slot);
+    }
+    level->waiting = 0;
+}
+
+static void open_level(Builder *b, bool object)
+{
+    lua_State *L = b->L;
+    Level *level;
+    luaL_checkstack(L, 2 * BATCH + 8, "json: too many containers inside each other");
+    if (b->depth == b->room) {
+        size_t used = b->room * sizeof(Level);
+        b->levels = json_box_resize(L, b->box, b->levels, used, 2 * used);
+        b->room *= 2;
+    }
+    lua_pushnil(L);
+    level = &b->levels[b->depth++];
+    *level = (Level){.slot = lua_gettop(L), .object = object};
+    if (b->depth > BATCH_DEPTH)
+        make_table(b, level, 0);
+}
+
+/* Leaves the finished container on top of the stack. */
+static void close_level(Builder *b)
+{
+    Level *level = &b->levels[b->depth - 1];
+    if (!level->made)
+        make_table(b, level, 0);
+    b->depth--;
+}
+
+/* Gives the value on top of the stack, and the key below it in an object, to the innermost level.
+ */
+static void add_item(Builder *b)
+{
+    Level *level = &b->levels[b->depth - 1];
+    if (!level->made) {
+        if (++level->waiting == BATCH)
+            make_table(b, level, BATCH);
+    } else if (level->object) {
+        lua_rawset(b->L, level->slot);
+    } else {
+        lua_rawseti(b->L, level->slot, ++level->count);
+    }
+}
+
+/* Reads one whole value and pushes it; false is an error, which the reader describes. */
+static bool build(Builder *b)
+{
+    do {
+        JsonToken token = json_next(&b->reader);
+        switch (token) {
+        case JSON_ERROR:
+        case JSON_END: return false;
+        case JSON_OPEN_LIST: open_level(b, false); continue;
+        case JSON_OPEN_OBJECT: open_level(b, true); continue;
+        case JSON_KEY: push_scalar(b, token); continue;
+        case JSON_CLOSE_LIST:
+        case JSON_CLOSE_OBJECT: close_level(b); break;
+        default: push_scalar(b, token); break;
+        }
+        if (b->depth > 0)
+            add_item(b);
+    } while (b->depth > 0);
+    return true;
+}
+
+/* nil, message, code */
+static int push_fault(Builder *b, const char *where)
+{
+    JsonPlace place = json_place(&b->reader);
+    lua_State *L = b->L;
+    lua_pushnil(L);
+    lua_pushfstring(L, "%s: %s at byte %I (line %I, column %I)", where, b->reader.problem,
+                    (LUAI_UACINT)place.byte, (LUAI_UACINT)place.line, (LUAI_UACINT)place.column);
+    lua_pushstring(L, b->reader.fault == JSON_TOO_DEEP ? "TOO_DEEP" : "BAD_JSON");
+    return 3;
+}
+
+static int push_too_large(lua_State *L, size_t length, lua_Integer max_bytes)
+{
+    lua_pushnil(L);
+    lua_pushfstring(L, "json.decode: the text has %I bytes, more than max_bytes = %I",
+                    (LUAI_UACINT)length, (LUAI_UACINT)max_bytes);
+    lua_pushliteral(L, "TOO_LARGE");
+    return 3;
+}
+
+int json_lua_decode(lua_State *L)
+{
+    JsonOption options[] = {{"max_depth", 1, JSON_DEPTH_CEILING, JSON_DEFAULT_DEPTH},
+                            {"max_bytes", 1, LUA_MAXINTEGER, JSON_DEFAULT_BYTES}};
+    size_t length;
+    const char *text = json_text(L, "json.decode", &length);
+    Builder b;
+    json_options(L, 2, "json.decode", options, 2);
+    if (length > (lua_Unsigned)options[1].value)
+        return push_too_large(L, length, options[1].value);
+    builder_open(&b, L, text, length, (size_t)options[0].value);
+    if (!build(&b) || json_next(&b.reader) != JSON_END)
+        return push_fault(&b, "json.decode");
+    return 1;
+}
+
+/* Goes to the value of the key; false if there is none or the reader has a fault. */
+static bool enter_object(JsonReader *r, const char *name, size_t length)
+{
+    if (json_next(r) != JSON_OPEN_OBJECT)
+        return false;
+    while (json_next(r) == JSON_KEY) {
+        if (json_string_is(&r->string, name, length))
+            return true;
+        if (!json_skip(r))
+            return false;
+    }
+    return false;
+}
+
+static bool enter_list(JsonReader *r, lua_Integer index)
+{
+    if (json_next(r) != JSON_OPEN_LIST)
+        return false;
+    for (lua_Integer i = 1; json_item(r); i++) {
+        if (i == index)
+            return true;
+        if (!json_skip(r))
+            return false;
+    }
+    return false;
+}
+
+static bool enter(JsonReader *r, lua_State *L, int arg)
+{
+    size_t length;
+    if (lua_type(L, arg) == LUA_TSTRING) {
+        const char *name = lua_tolstring(L, arg, &length);
+        return enter_object(r, name, length);
+    }
+    return enter_list(r, lua_tointeger(L, arg));
+}
+
+static void check_path(lua_State *L, int last)
+{
+    for (int arg = 2; arg <= last; arg++) {
+        int is_integer = lua_type(L, arg) == LUA_TNUMBER;
+        if (is_integer)
+            lua_tointegerx(L, arg, &is_integer);
+        if (!is_integer && lua_type(L, arg) != LUA_TSTRING)
+            luaL_error(L, "json.get: step %d of the path must be a string or an integer (got %s)",
+                       arg - 1, json_describe(L, arg));
+    }
+}
+
+int json_lua_get(lua_State *L)
+{
+    size_t length;
+    const char *text = json_text(L, "json.get", &length);
+    int last = lua_gettop(L);
+    Builder b;
+    check_path(L, last);
+    builder_open(&b, L, text, length, JSON_DEFAULT_DEPTH);
+    for (int arg = 2; arg <= last; arg++) {
+        if (!enter(&b.reader, L, arg)) {
+            if (b.reader.fault != JSON_OK)
+                return push_fault(&b, "json.get");
+            lua_pushnil(L);
+            return 1;
+        }
+    }
+    return build(&b) ? 1 : push_fault(&b, "json.get");
+}

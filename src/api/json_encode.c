@@ -1,0 +1,554 @@
+/*
+ * json_encode.c -- json.encode: Lua values become JSON text.
+ *
+ * The containers being written form a stack of Frames; there is no recursion, so that depth costs a
+ * Frame and not C stack, even where reading a lazy list runs Lua code that encodes something
+ * itself.
+ *
+ * Lua stack of one call:
+ *
+ *   1 value, 2 options, 3 to 5 boxes that own the text, the frames and the keys once they are
+ * large; then for each frame: the container, and for an object the keys, which must outlive
+ * whatever Lua code does to the table meanwhile: the first STACK_KEYS on the stack, the others in a
+ * table.
+ *
+ *      slot       the table
+ *      slot + 1   nil, or the table of further keys
+ *      slot + 2   the first key, ...
+ */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "api/json.h"
+#include "core/json.h"
+
+enum {
+    TEXT_BOX = 3,
+    FRAME_BOX,
+    KEY_BOX,
+    STACK_KEYS = 64,
+    SMALL_TEXT = 1024,
+    SMALL_FRAMES = 16,
+    SMALL_KEYS = 32,
+    PATH_ENDS = 10, /* frames that an error names at either end of a long path */
+    NAME_ROOM = 48  /* bytes of a key that an error shows */
+};
+
+typedef enum FrameKind {
+    LIST,     /* a plain table, read raw */
+    SEQUENCE, /* anything read through its __len and __index */
+    OBJECT
+} FrameKind;
+
+typedef struct Key {
+    uint64_t prefix; /* the first 8 bytes, to compare in one step */
+    const char *text;
+    size_t length;
+    size_t position; /* in the order of collection: says where the Lua string is kept */
+} Key;
+
+typedef struct Frame {
+    FrameKind kind;
+    int slot;
+    lua_Integer at; /* the item being written, from 1 */
+    lua_Integer count;
+    size_t first_key; /* in Encoder.keys */
+    const void *identity;
+} Frame;
+
+typedef struct Encoder {
+    lua_State *L;
+    int indent; /* spaces a level; 0 writes everything on one line */
+    size_t max_depth;
+
+    char *text;
+    size_t used, room;
+    Frame *frames;
+    size_t depth, frame_room;
+    Key *keys;
+    size_t key_count, key_room;
+
+    char small_text[SMALL_TEXT];
+    Frame small_frames[SMALL_FRAMES];
+    Key small_keys[SMALL_KEYS];
+} Encoder;
+
+/* ---- the text so far ---- */
+
+static char *reserve(Encoder *e, size_t size)
+{
+    if (e->room - e->used < size) {
+        size_t room = 2 * e->room > e->used + size ? 2 * e->room : e->used + size;
+        e->text = json_box_resize(e->L, TEXT_BOX, e->text, e->used, room);
+        e->room = room;
+    }
+    return e->text + e->used;
+}
+
+static void put(Encoder *e, const char *text, size_t length)
+{
+    memcpy(reserve(e, length), text, length);
+    e->used += length;
+}
+
+static void put_char(Encoder *e, char c)
+{
+    *reserve(e, 1) = c;
+    e->used++;
+}
+
+static void put_string(Encoder *e, const char *text, size_t length)
+{
+    const char *end = text + length;
+    put_char(e, '"');
+    while (text < end) {
+        /* Enough for text that needs no escapes; else a further round. */
+        char *out = reserve(e, (size_t)(end - text) + 8);
+        e->used += json_escape(out, e->room - e->used, &text, end);
+    }
+    put_char(e, '"');
+}
+
+static void put_line(Encoder *e, size_t depth)
+{
+    if (e->indent > 0) {
+        size_t spaces = depth * (size_t)e->indent;
+        char *out = reserve(e, spaces + 1);
+        out[0] = '\n';
+        memset(out + 1, ' ', spaces);
+        e->used += spaces + 1;
+    }
+}
+
+/* ---- errors ---- */
+
+static bool is_name(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        char c = text[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+        if (!letter && (i == 0 || c < '0' || c > '9'))
+            return false;
+    }
+    return length > 0 && length < NAME_ROOM;
+}
+
+/* A key as an error shows it: .name or ["text"]. */
+static void add_key_name(luaL_Buffer *out, const char *text, size_t length)
+{
+    if (is_name(text, length)) {
+        luaL_addchar(out, '.');
+        luaL_addlstring(out, text, length);
+    } else {
+        char shown[NAME_ROOM];
+        const char *end = text + length;
+        size_t n = json_escape(shown, sizeof shown, &text, end);
+        luaL_addstring(out, "[\"");
+        luaL_addlstring(out, shown, n);
+        luaL_addstring(out, text < end ? "...\"]" : "\"]");
+    }
+}
+
+static void add_step(Encoder *e, luaL_Buffer *out, const Frame *f)
+{
+    if (f->kind == OBJECT) {
+        const Key *key = &e->keys[f->first_key + (size_t)f->at - 1];
+        add_key_name(out, key->text, key->length);
+    } else {
+        lua_pushfstring(e->L, "[%I]", (LUAI_UACINT)f->at);
+        luaL_addvalue(out);
+    }
+}
+
+/* Raises "json.encode: value.a[3].f: <what> cannot be JSON" with the message on top of the stack.
+ */
+static int fail_with_top(Encoder *e)
+{
+    lua_State *L = e->L;
+    int what = lua_gettop(L);
+    luaL_Buffer out;
+    luaL_checkstack(L, LUA_MINSTACK, NULL);
+    luaL_buffinit(L, &out);
+    luaL_addstring(&out, "value");
+    for (size_t i = 0; i < e->depth; i++) {
+        if (i == PATH_ENDS && e->depth > 2 * PATH_ENDS) {
+            luaL_addstring(&out, " ... ");
+            i = e->depth - PATH_ENDS;
+        }
+        add_step(e, &out, &e->frames[i]);
+    }
+    luaL_pushresult(&out);
+    return luaL_error(L, "json.encode: %s: %s cannot be JSON", lua_tostring(L, -1),
+                      lua_tostring(L, what));
+}
+
+static int fail(Encoder *e, const char *what)
+{
+    lua_pushstring(e->L, what);
+    return fail_with_top(e);
+}
+
+/* ---- the keys of an object, in order ---- */
+
+static uint64_t key_prefix(const char *text, size_t length)
+{
+    uint64_t prefix = 0;
+    for (size_t i = 0; i < 8; i++)
+        prefix = prefix << 8 | (i < length ? (unsigned char)text[i] : 0);
+    return prefix;
+}
+
+/* Bytewise, a key before those it begins. */
+static bool key_less(const Key *a, const Key *b)
+{
+    if (a->prefix != b->prefix)
+        return a->prefix < b->prefix;
+    size_t shorter = a->length < b->length ? a->length : b->length;
+    int order = memcmp(a->text, b->text, shorter);
+    return order < 0 || (order == 0 && a->length < b->length);
+}
+
+static void sort_few(Key *keys, size_t n)
+{
+    for (size_t i = 1; i < n; i++) {
+        Key key = keys[i];
+        size_t j = i;
+        for (; j > 0 && key_less(&key, &keys[j - 1]); j--)
+            keys[j] = keys[j - 1];
+        keys[j] = key;
+    }
+}
+
+static void sift_down(Key *keys, size_t i, size_t n)
+{
+    Key key = keys[i];
+    for (size_t child; (child = 2 * i + 1) < n; i = child) {
+        if (child + 1 < n && key_less(&keys[child], &keys[child + 1]))
+            child++;
+        if (!key_less(&key, &keys[child]))
+            break;
+        keys[i] = keys[child];
+    }
+    keys[i] = key;
+}
+
+/* Heapsort: no memory, no bad case. Insertion is faster for the few keys of an ordinary object. */
+static void sort_keys(Key *keys, size_t n)
+{
+    if (n <= 16) {
+        sort_few(keys, n);
+        return;
+    }
+    for (size_t i = n / 2; i-- > 0;)
+        sift_down(keys, i, n);
+    for (size_t last = n - 1; last > 0; last--) {
+        Key greatest = keys[0];
+        keys[0] = keys[last];
+        keys[last] = greatest;
+        sift_down(keys, 0, last);
+    }
+}
+
+/* Notes the string on top of the stack as a key of the table at `slot`, and leaves it on top. */
+static void add_key(Encoder *e, int slot, size_t position)
+{
+    lua_State *L = e->L;
+    Key key = {.position = position};
+    if (e->key_count == e->key_room) {
+        size_t used = e->key_room * sizeof(Key);
+        e->keys = json_box_resize(L, KEY_BOX, e->keys, used, 2 * used);
+        e->key_room *= 2;
+    }
+    if (position < STACK_KEYS) {
+        lua_pushvalue(L, -1);
+    } else {
+        if (position == STACK_KEYS) {
+            lua_newtable(L);
+            lua_replace(L, slot + 1);
+        }
+        lua_pushvalue(L, -1);
+        lua_rawseti(L, slot + 1, (lua_Integer)position);
+    }
+    key.text = lua_tolstring(L, -1, &key.length);
+    key.prefix = key_prefix(key.text, key.length);
+    e->keys[e->key_count++] = key;
+}
+
+static void push_key(Encoder *e, const Frame *f, const Key *key)
+{
+    if (key->position < STACK_KEYS)
+        lua_pushvalue(e->L, f->slot + 2 + (int)key->position);
+    else
+        lua_rawgeti(e->L, f->slot + 1, (lua_Integer)key->position);
+}
+
+/* ---- what kind of container a value is ---- */
+
+typedef enum Mark { UNMARKED, MARKED_LIST, MARKED_OBJECT, READ_THROUGH } Mark;
+
+static bool has_field(lua_State *L, int index, const char *name)
+{
+    bool has = luaL_getmetafield(L, index, name) != LUA_TNIL;
+    if (has)
+        lua_pop(L, 1);
+    return has;
+}
+
+static Mark mark_of(lua_State *L, int index)
+{
+    Mark mark = UNMARKED;
+    if (!lua_getmetatable(L, index))
+        return UNMARKED;
+    if (lua_rawequal(L, -1, JSON_LIST_MARK))
+        mark = MARKED_LIST;
+    else if (lua_rawequal(L, -1, JSON_OBJECT_MARK))
+        mark = MARKED_OBJECT;
+    lua_pop(L, 1);
+    if (mark == UNMARKED && has_field(L, index, "__len") && has_field(L, index, "__index"))
+        return READ_THROUGH;
+    return mark;
+}
+
+/* What a walk over a table's keys finds. */
+typedef struct Shape {
+    lua_Integer items;    /* integer keys from 1 */
+    lua_Integer greatest; /* of these */
+    size_t names;         /* string keys */
+} Shape;
+
+static int fail_key(Encoder *e, int index)
+{
+    lua_pushfstring(e->L, "the key [%s]", json_describe(e->L, index));
+    return fail_with_top(e);
+}
+
+/* Walks over all keys; notes the string keys, which stay on the stack. */
+static Shape walk(Encoder *e, int slot, Mark mark)
+{
+    lua_State *L = e->L;
+    Shape shape = {0, 0, 0};
+    lua_pushnil(L);
+    while (lua_next(L, slot)) {
+        lua_pop(L, 1);
+        if (lua_type(L, -1) == LUA_TSTRING && mark != MARKED_LIST) {
+            add_key(e, slot, shape.names++);
+        } else if (lua_isinteger(L, -1) && lua_tointeger(L, -1) > 0 && mark != MARKED_OBJECT) {
+            lua_Integer i = lua_tointeger(L, -1);
+            shape.items++;
+            shape.greatest = i > shape.greatest ? i : shape.greatest;
+        } else {
+            fail_key(e, lua_gettop(L));
+        }
+    }
+    return shape;
+}
+
+static int fail_hole(Encoder *e, int slot)
+{
+    lua_Integer i = 1;
+    while (lua_rawgeti(e->L, slot, i) != LUA_TNIL) {
+        lua_pop(e->L, 1);
+        i++;
+    }
+    lua_pushfstring(e->L, "a list with a hole at [%I]", (LUAI_UACINT)i);
+    return fail_with_top(e);
+}
+
+static int fail_mixed(Encoder *e, const Frame *f)
+{
+    luaL_Buffer out;
+    const Key *key = &e->keys[f->first_key];
+    luaL_buffinit(e->L, &out);
+    luaL_addstring(&out, "a table with both the item [1] and the key ");
+    add_key_name(&out, key->text, key->length);
+    luaL_pushresult(&out);
+    return fail_with_top(e);
+}
+
+/* Fills in the frame of the table at f->slot, whose anchor slot has been pushed. */
+static void examine(Encoder *e, Frame *f, Mark mark)
+{
+    Shape shape = walk(e, f->slot, mark);
+    if (shape.items > 0 && shape.names > 0)
+        fail_mixed(e, f);
+    if (shape.items != shape.greatest)
+        fail_hole(e, f->slot);
+    f->kind = mark == MARKED_LIST || shape.items > 0 ? LIST : OBJECT;
+    f->count = f->kind == LIST ? shape.items : (lua_Integer)shape.names;
+    if (f->kind == OBJECT)
+        sort_keys(e->keys + f->first_key, shape.names);
+}
+
+static void measure(Encoder *e, Frame *f)
+{
+    int is_integer;
+    f->kind = SEQUENCE;
+    lua_len(e->L, f->slot);
+    f->count = lua_tointegerx(e->L, -1, &is_integer);
+    lua_pop(e->L, 1);
+    if (!is_integer || f->count < 0)
+        fail(e, "a value whose __len gives no length");
+}
+
+/* ---- values ---- */
+
+static void check_depth(Encoder *e, const void *identity)
+{
+    for (size_t i = 0; i < e->depth; i++)
+        if (e->frames[i].identity == identity)
+            fail(e, "a table that contains itself");
+    if (e->depth == e->max_depth) {
+        lua_pushfstring(e->L, "more than %I tables inside each other", (LUAI_UACINT)e->max_depth);
+        fail_with_top(e);
+    }
+    luaL_checkstack(e->L, STACK_KEYS + LUA_MINSTACK, "json.encode");
+    if (e->depth == e->frame_room) {
+        size_t used = e->frame_room * sizeof(Frame);
+        e->frames = json_box_resize(e->L, FRAME_BOX, e->frames, used, 2 * used);
+        e->frame_room *= 2;
+    }
+}
+
+/* Begins the container on top of the stack, which stays there. */
+static void open_frame(Encoder *e, Mark mark)
+{
+    Frame f = {.slot = lua_gettop(e->L), .first_key = e->key_count};
+    f.identity = lua_topointer(e->L, f.slot);
+    check_depth(e, f.identity);
+    lua_pushnil(e->L);
+    if (mark == READ_THROUGH)
+        measure(e, &f);
+    else
+        examine(e, &f, mark);
+    e->frames[e->depth++] = f;
+    put_char(e, f.kind == OBJECT ? '{' : '[');
+}
+
+static void close_frame(Encoder *e)
+{
+    const Frame *f = &e->frames[--e->depth];
+    e->key_count = f->first_key;
+    if (f->count > 0)
+        put_line(e, e->depth);
+    put_char(e, f->kind == OBJECT ? '}' : ']');
+    lua_settop(e->L, f->slot - 1);
+}
+
+static void put_number(Encoder *e)
+{
+    lua_State *L = e->L;
+    if (lua_isinteger(L, -1)) {
+        e->used += json_write_integer(reserve(e, JSON_NUMBER_ROOM), lua_tointeger(L, -1));
+    } else {
+        lua_Number value = lua_tonumber(L, -1);
+        if (!isfinite(value))
+            fail(e, isnan(value) ? "NaN" : value > 0 ? "infinity" : "-infinity");
+        e->used += json_write_double(reserve(e, JSON_NUMBER_ROOM), value);
+    }
+}
+
+static void fail_type(Encoder *e)
+{
+    lua_pushfstring(e->L, "%s", json_describe(e->L, lua_gettop(e->L)));
+    fail_with_top(e);
+}
+
+/* Writes the scalar on top of the stack and pops it, or begins the container there. */
+static void put_value(Encoder *e)
+{
+    lua_State *L = e->L;
+    size_t length;
+    const char *text;
+    int type = lua_type(L, -1);
+    switch (type) {
+    case LUA_TSTRING:
+        text = lua_tolstring(L, -1, &length);
+        put_string(e, text, length);
+        break;
+    case LUA_TNUMBER: put_number(e); break;
+    case LUA_TBOOLEAN:
+        if (lua_toboolean(L, -1))
+            put(e, "true", 4);
+        else
+            put(e, "false", 5);
+        break;
+    case LUA_TNIL:
+    case LUA_TLIGHTUSERDATA:
+        /* nil as an item has been taken away by a metamethod, or was never there. */
+        if (type == LUA_TNIL ? e->depth > 0 : lua_touserdata(L, -1) != NULL)
+            fail_type(e);
+        put(e, "null", 4);
+        break;
+    case LUA_TTABLE:
+    case LUA_TUSERDATA: {
+        Mark mark = mark_of(L, lua_gettop(L));
+        if (type == LUA_TUSERDATA && mark != READ_THROUGH)
+            fail_type(e);
+        open_frame(e, mark);
+        return;
+    }
+    default: fail_type(e);
+    }
+    lua_pop(L, 1);
+}
+
+/* Pushes the item of the innermost frame whose turn it is, its key written. */
+static void push_item(Encoder *e, const Frame *f)
+{
+    if (f->kind == OBJECT) {
+        const Key *key = &e->keys[f->first_key + (size_t)f->at - 1];
+        put_string(e, key->text, key->length);
+        put(e, ": ", e->indent > 0 ? 2 : 1);
+        push_key(e, f, key);
+        lua_rawget(e->L, f->slot);
+    } else if (f->kind == LIST) {
+        lua_rawgeti(e->L, f->slot, f->at);
+    } else {
+        lua_geti(e->L, f->slot, f->at);
+    }
+}
+
+static void put_item(Encoder *e)
+{
+    Frame *f = &e->frames[e->depth - 1];
+    if (f->at++ > 0)
+        put_char(e, ',');
+    put_line(e, e->depth);
+    push_item(e, f);
+    put_value(e);
+}
+
+static void encode(Encoder *e)
+{
+    put_value(e);
+    while (e->depth > 0) {
+        const Frame *f = &e->frames[e->depth - 1];
+        if (f->at < f->count)
+            put_item(e);
+        else
+            close_frame(e);
+    }
+}
+
+int json_lua_encode(lua_State *L)
+{
+    JsonOption options[] = {{"indent", 0, 16, 0},
+                            {"max_depth", 1, JSON_DEPTH_CEILING, JSON_DEFAULT_DEPTH}};
+    Encoder e;
+    if (lua_isnone(L, 1))
+        return luaL_error(L, "json.encode: a value is missing");
+    json_options(L, 2, "json.encode", options, 2);
+    e.L = L;
+    e.indent = (int)options[0].value;
+    e.max_depth = (size_t)options[1].value;
+    e.text = e.small_text, e.used = 0, e.room = SMALL_TEXT;
+    e.frames = e.small_frames, e.depth = 0, e.frame_room = SMALL_FRAMES;
+    e.keys = e.small_keys, e.key_count = 0, e.key_room = SMALL_KEYS;
+    lua_settop(L, KEY_BOX);
+    lua_pushvalue(L, 1);
+    encode(&e);
+    lua_pushlstring(L, e.text, e.used);
+    json_box_free(L, TEXT_BOX);
+    return 1;
+}

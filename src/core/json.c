@@ -1,0 +1,378 @@
+/*
+ * json.c -- the JSON pull reader: one token a call, checked against the grammar.
+ *
+ *   expecting     reads            then expects
+ *   VALUE         a scalar         SEPARATOR (END outside of any container)
+ *                 [                FIRST_ITEM
+ *                 {                FIRST_KEY
+ *   FIRST_ITEM    ]                SEPARATOR or END; anything else as VALUE
+ *   FIRST_KEY     "key" :          VALUE
+ *                 }                SEPARATOR or END
+ *   SEPARATOR     , in a list      as VALUE
+ *                 , "key" :        VALUE
+ *                 ] or }           SEPARATOR or END
+ *   END           end of text      END
+ */
+#include "core/json.h"
+
+#include <math.h>
+#include <string.h>
+
+static JsonToken fail_at(JsonReader *r, const char *at, const char *problem)
+{
+    r->fault = JSON_BAD;
+    r->problem = problem;
+    r->at = at;
+    return JSON_ERROR;
+}
+
+static JsonToken fail(JsonReader *r, const char *problem)
+{
+    return fail_at(r, r->at, r->at == r->end ? "the text ends too early" : problem);
+}
+
+void json_open(JsonReader *r, const char *text, size_t length, size_t max_depth)
+{
+    r->start = r->at = text;
+    r->end = text + length;
+    r->depth = 0;
+    r->max_depth = max_depth < JSON_DEPTH_CEILING ? max_depth : JSON_DEPTH_CEILING;
+    r->expect = JSON_EXPECT_VALUE;
+    r->fault = JSON_OK;
+    r->problem = NULL;
+    if (length >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)
+        r->at += 3;
+}
+
+static void skip_space(JsonReader *r)
+{
+    const char *at = r->at, *end = r->end;
+    while (at < end && (*at == ' ' || *at == '\n' || *at == '\t' || *at == '\r'))
+        at++;
+    r->at = at;
+}
+
+/* ---- containers ---- */
+
+static bool in_object(const JsonReader *r)
+{
+    size_t i = r->depth - 1;
+    return r->is_object[i >> 3] >> (i & 7) & 1;
+}
+
+static JsonToken open_container(JsonReader *r, bool object)
+{
+    size_t i = r->depth;
+    unsigned char bit = (unsigned char)(1u << (i & 7));
+    if (i >= r->max_depth) {
+        r->fault = JSON_TOO_DEEP;
+        r->problem = "too many containers inside each other";
+        return JSON_ERROR;
+    }
+    if (object)
+        r->is_object[i >> 3] |= bit;
+    else
+        r->is_object[i >> 3] &= (unsigned char)~bit;
+    r->depth++;
+    r->at++;
+    r->expect = object ? JSON_EXPECT_FIRST_KEY : JSON_EXPECT_FIRST_ITEM;
+    return object ? JSON_OPEN_OBJECT : JSON_OPEN_LIST;
+}
+
+static void value_done(JsonReader *r)
+{
+    r->expect = r->depth == 0 ? JSON_EXPECT_END : JSON_EXPECT_SEPARATOR;
+}
+
+static JsonToken close_container(JsonReader *r, JsonToken token)
+{
+    r->at++;
+    r->depth--;
+    value_done(r);
+    return token;
+}
+
+/* ---- strings ---- */
+
+static bool is_hex(char c)
+{
+    return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f');
+}
+
+/* Bytes of the escape at `at` (a backslash), or 0 if it is none. */
+static size_t escape_size(const char *at, const char *end)
+{
+    if (end - at < 2)
+        return 0;
+    if (at[1] == 'u') {
+        if (end - at < 6)
+            return 0;
+        for (int i = 2; i < 6; i++)
+            if (!is_hex(at[i]))
+                return 0;
+        return 6;
+    }
+    return at[1] != '\0' && strchr("\"\\/bfnrt", at[1]) != NULL ? 2 : 0;
+}
+
+/* The string whose opening quote is at r->at. */
+static bool read_string(JsonReader *r)
+{
+    const char *text = r->at + 1, *at = text, *end = r->end;
+    size_t extra = 0; /* U+FFFD may be longer than the bytes it stands for */
+    bool plain = true;
+    for (; at < end && *at != '"';) {
+        size_t size = 1, bad;
+        if (*at == '\\') {
+            plain = false;
+            size = escape_size(at, end);
+            if (size == 0) {
+                fail_at(r, at, "a backslash that begins no JSON escape");
+                return false;
+            }
+        } else if ((unsigned char)*at >= 0x80) {
+            size = json_utf8(at, end, &bad);
+            if (size == 0) {
+                plain = false;
+                size = bad;
+                extra += 2;
+            }
+        }
+        at += size;
+    }
+    if (at == end) {
+        fail_at(r, r->at, "this string never ends");
+        return false;
+    }
+    r->string = (JsonString){text, (size_t)(at - text), (size_t)(at - text) + extra, plain};
+    r->at = at + 1;
+    return true;
+}
+
+static JsonToken read_key(JsonReader *r)
+{
+    JsonString key;
+    skip_space(r);
+    if (r->at == r->end || *r->at != '"')
+        return fail(r, "expected a key in double quotes");
+    if (!read_string(r))
+        return JSON_ERROR;
+    key = r->string;
+    skip_space(r);
+    if (r->at == r->end || *r->at != ':')
+        return fail(r, "expected ':' after the key");
+    r->at++;
+    r->expect = JSON_EXPECT_VALUE;
+    r->string = key;
+    return JSON_KEY;
+}
+
+/* ---- other scalars ---- */
+
+static const char *digits(const char *at, const char *end)
+{
+    while (at < end && *at >= '0' && *at <= '9')
+        at++;
+    return at;
+}
+
+/* The end of the number at `at`, or NULL and in *wrong where it stops being one. */
+static const char *number_end(const char *at, const char *end, const char **wrong)
+{
+    const char *from;
+    if (at < end && *at == '-')
+        at++;
+    from = at;
+    at = digits(at, end);
+    if (at == from || (*from == '0' && at - from > 1)) {
+        *wrong = from;
+        return NULL;
+    }
+    if (at < end && *at == '.') {
+        from = ++at;
+        at = digits(at, end);
+        if (at == from) {
+            *wrong = at;
+            return NULL;
+        }
+    }
+    if (at < end && (*at == 'e' || *at == 'E')) {
+        at++;
+        if (at < end && (*at == '+' || *at == '-'))
+            at++;
+        from = at;
+        at = digits(at, end);
+        if (at == from) {
+            *wrong = at;
+            return NULL;
+        }
+    }
+    return at;
+}
+
+static bool at_word(const JsonReader *r, const char *word, size_t length)
+{
+    return (size_t)(r->end - r->at) >= length && memcmp(r->at, word, length) == 0;
+}
+
+static JsonToken read_number(JsonReader *r)
+{
+    const char *wrong, *end;
+    JsonToken token;
+    int64_t integer;
+    double number;
+    if (at_word(r, "-Infinity", 9)) {
+        r->at += 9;
+        r->number = -(double)INFINITY;
+        return JSON_DOUBLE;
+    }
+    end = number_end(r->at, r->end, &wrong);
+    if (end == NULL) {
+        bool leading_zero = wrong < r->end && *wrong == '0';
+        r->at = wrong;
+        return fail(r, leading_zero ? "a number must not begin with 0" : "expected a digit");
+    }
+    token = json_read_number(r->at, end, &integer, &number);
+    if (token == JSON_INTEGER)
+        r->integer = integer;
+    else
+        r->number = number;
+    r->at = end;
+    return token;
+}
+
+static JsonToken read_word(JsonReader *r)
+{
+    static const struct {
+        const char *word;
+        size_t length;
+        JsonToken token;
+        double number;
+    } WORDS[] = {
+        {"null", 4, JSON_NULL, 0},
+        {"true", 4, JSON_TRUE, 0},
+        {"false", 5, JSON_FALSE, 0},
+        {"NaN", 3, JSON_DOUBLE, (double)NAN},
+        {"Infinity", 8, JSON_DOUBLE, (double)INFINITY},
+    };
+    for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++) {
+        if (at_word(r, WORDS[i].word, WORDS[i].length)) {
+            r->at += WORDS[i].length;
+            if (WORDS[i].token == JSON_DOUBLE)
+                r->number = WORDS[i].number;
+            return WORDS[i].token;
+        }
+    }
+    return fail(r, "expected a value");
+}
+
+static JsonToken read_value(JsonReader *r)
+{
+    JsonToken token;
+    skip_space(r);
+    if (r->at == r->end)
+        return fail(r, NULL);
+    switch (*r->at) {
+    case '[': return open_container(r, false);
+    case '{': return open_container(r, true);
+    case '"': token = read_string(r) ? JSON_STRING : JSON_ERROR; break;
+    case '-':
+    case '0':
+    case '1':
+    case '2':
+    case '3':
+    case '4':
+    case '5':
+    case '6':
+    case '7':
+    case '8':
+    case '9': token = read_number(r); break;
+    default: token = read_word(r); break;
+    }
+    if (token != JSON_ERROR)
+        value_done(r);
+    return token;
+}
+
+/* ---- the table above ---- */
+
+bool json_item(JsonReader *r)
+{
+    bool first = r->expect == JSON_EXPECT_FIRST_ITEM;
+    if (r->fault != JSON_OK)
+        return false;
+    skip_space(r);
+    if (r->at < r->end && *r->at == ']') {
+        close_container(r, JSON_CLOSE_LIST);
+        return false;
+    }
+    if (!first) {
+        if (r->at == r->end || *r->at != ',') {
+            fail(r, "expected ',' or ']'");
+            return false;
+        }
+        r->at++;
+    }
+    r->expect = JSON_EXPECT_VALUE;
+    return true;
+}
+
+static JsonToken next_item(JsonReader *r)
+{
+    if (json_item(r))
+        return read_value(r);
+    return r->fault == JSON_OK ? JSON_CLOSE_LIST : JSON_ERROR;
+}
+
+static JsonToken next_key(JsonReader *r)
+{
+    bool first = r->expect == JSON_EXPECT_FIRST_KEY;
+    skip_space(r);
+    if (r->at < r->end && *r->at == '}')
+        return close_container(r, JSON_CLOSE_OBJECT);
+    if (!first) {
+        if (r->at == r->end || *r->at != ',')
+            return fail(r, "expected ',' or '}'");
+        r->at++;
+    }
+    return read_key(r);
+}
+
+JsonToken json_next(JsonReader *r)
+{
+    if (r->fault != JSON_OK)
+        return JSON_ERROR;
+    switch (r->expect) {
+    case JSON_EXPECT_VALUE: return read_value(r);
+    case JSON_EXPECT_FIRST_ITEM: return next_item(r);
+    case JSON_EXPECT_FIRST_KEY: return next_key(r);
+    case JSON_EXPECT_SEPARATOR: return in_object(r) ? next_key(r) : next_item(r);
+    case JSON_EXPECT_END: break;
+    }
+    skip_space(r);
+    return r->at == r->end ? JSON_END : fail(r, "expected nothing after the value");
+}
+
+bool json_skip(JsonReader *r)
+{
+    size_t depth = r->depth;
+    do {
+        if (json_next(r) == JSON_ERROR)
+            return false;
+    } while (r->depth > depth);
+    return true;
+}
+
+JsonPlace json_place(const JsonReader *r)
+{
+    JsonPlace place = {(size_t)(r->at - r->start) + 1, 1, 1};
+    for (const char *at = r->start; at < r->at; at++) {
+        if (*at == '\n') {
+            place.line++;
+            place.column = 1;
+        } else if (((unsigned char)*at & 0xC0) != 0x80) {
+            place.column++;
+        }
+    }
+    return place;
+}

@@ -1,0 +1,128 @@
+/*
+ * json.h -- JSON text: a pull reader, and the spelling of strings and numbers both ways.
+ *
+ * Nothing here allocates or keeps a copy: the reader points into the caller's text, and what is
+ * written goes into room that the caller provides. The reader keeps one bit for each open
+ * container, so no text can exhaust the C stack.
+ *
+ * Accepted is RFC 8259, and beyond it what services in the wild send:
+ *   - a UTF-8 byte order mark before the text;
+ *   - control characters inside strings, unescaped;
+ *   - bytes that are not UTF-8 and lone surrogates: U+FFFD takes their place;
+ *   - NaN, Infinity and -Infinity, as Python and JavaScript print them; numbers beyond a double's
+ *     range, which become infinite.
+ */
+#ifndef PONDER_CORE_JSON_H
+#define PONDER_CORE_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    JSON_DEPTH_CEILING = 10000, /* no reader goes deeper, whatever is asked */
+    JSON_NUMBER_ROOM = 32       /* bytes that json_write_integer and json_write_double may need */
+};
+
+typedef enum JsonToken {
+    JSON_ERROR,
+    JSON_END, /* after the one value of a text: nothing but white space is left */
+    JSON_NULL,
+    JSON_TRUE,
+    JSON_FALSE,
+    JSON_INTEGER, /* reader->integer: no fraction, no exponent, and in 64 bits */
+    JSON_DOUBLE,  /* reader->number */
+    JSON_STRING,  /* reader->string */
+    JSON_KEY,     /* reader->string; the colon has been read */
+    JSON_OPEN_LIST,
+    JSON_CLOSE_LIST,
+    JSON_OPEN_OBJECT,
+    JSON_CLOSE_OBJECT
+} JsonToken;
+
+/* What lies between the quotes. If `plain`, these bytes are the value; else see json_unescape. */
+typedef struct JsonString {
+    const char *text;
+    size_t length;
+    size_t room; /* the value has at most so many bytes */
+    bool plain;
+} JsonString;
+
+typedef enum JsonFault { JSON_OK, JSON_BAD, JSON_TOO_DEEP } JsonFault;
+
+typedef enum JsonExpect {
+    JSON_EXPECT_VALUE,
+    JSON_EXPECT_FIRST_ITEM, /* or ] */
+    JSON_EXPECT_FIRST_KEY,  /* or } */
+    JSON_EXPECT_SEPARATOR,  /* , or ] or } */
+    JSON_EXPECT_END
+} JsonExpect;
+
+typedef struct JsonReader {
+    const char *start;
+    const char *at;
+    const char *end;
+    size_t depth; /* open containers */
+    size_t max_depth;
+    JsonExpect expect;
+    union {
+        int64_t integer;
+        double number;
+        JsonString string;
+    };
+    JsonFault fault;     /* after JSON_ERROR */
+    const char *problem; /* after JSON_ERROR: what was wrong, at `at` */
+    unsigned char is_object[JSON_DEPTH_CEILING / 8 + 1];
+} JsonReader;
+
+/* Where a reader stands, for people: all counted from 1, columns in characters. */
+typedef struct JsonPlace {
+    size_t byte;
+    size_t line;
+    size_t column;
+} JsonPlace;
+
+void json_open(JsonReader *r, const char *text, size_t length, size_t max_depth);
+
+/* The next token. After JSON_ERROR and JSON_END the reader stays where it is. */
+JsonToken json_next(JsonReader *r);
+
+/* Reads over the next value, whole; false is an error. */
+bool json_skip(JsonReader *r);
+
+/*
+ * Inside a list: whether there is another item, which json_next or json_skip then reads. False is
+ * the end of the list, which is closed then, or an error (r->fault).
+ */
+bool json_item(JsonReader *r);
+
+JsonPlace json_place(const JsonReader *r);
+
+/* The value of a string that is not plain, into `out` (s->room bytes of it); returns its length. */
+size_t json_unescape(const JsonString *s, char *out);
+
+/* Whether a string's value is these bytes. */
+bool json_string_is(const JsonString *s, const char *text, size_t length);
+
+/*
+ * Writes what stands between the quotes for the bytes from *at, as far as `room` allows, and moves
+ * *at over what it wrote; invalid UTF-8 is written as U+FFFD. Returns the bytes written. With 6
+ * bytes of room or more there is always progress.
+ */
+size_t json_escape(char *out, size_t room, const char **at, const char *end);
+
+/* Bytes of the well-formed UTF-8 character at `at`, or 0 and in *bad the ill-formed bytes there. */
+size_t json_utf8(const char *at, const char *end, size_t *bad);
+
+/* Shortest texts that read back as the same value; a double always has a fraction or an exponent.
+ */
+size_t json_write_integer(char *out, int64_t value);
+size_t json_write_double(char *out, double value); /* finite */
+
+/*
+ * Reads a number's text, which matches the grammar of JSON. Returns JSON_INTEGER or JSON_DOUBLE.
+ * Correctly rounded, whatever the locale and however long the text.
+ */
+JsonToken json_read_number(const char *text, const char *end, int64_t *integer, double *number);
+
+#endif

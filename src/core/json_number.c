@@ -1,0 +1,260 @@
+/*
+ * json_number.c -- numbers to text and back, exactly, in any locale.
+ *
+ * Most numbers in JSON have few digits. With a significand below 2^53 and a power of ten up to
+ * 10^22 both are exact doubles, so one multiplication or division rounds once and is right
+ * (Clinger, "How to read floating point numbers accurately", 1990). Everything else goes through
+ * strtod and snprintf, in a form without a decimal point, which is the only thing a locale changes.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/json.h"
+
+static const double POWERS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+
+enum {
+    MAX_POWER = 22,
+    /* No two neighbouring doubles' midpoint has more significant digits, so digits beyond these
+       count only as "a little more" (strtod does the same inside). */
+    MAX_DIGITS = 770,
+    EXPONENT_CAP = 100000,
+    SHORT_DIGITS = 15 /* that many decimal digits always survive the way through a double */
+};
+
+/* More than any text's digits can make up for. */
+static const long EXPONENT_LIMIT = 1000000000000000;
+
+static const double EXACT_LIMIT = 9007199254740992.0; /* 2^53 */
+static const double SHORT_LIMIT = 999999999999999.0;  /* SHORT_DIGITS digits */
+
+/* A decimal number: digits times ten to the exponent. */
+typedef struct Decimal {
+    uint64_t significand; /* the first 19 significant digits */
+    long digits;          /* how many there are in all; beyond 19 they are not in `significand` */
+    long exponent;        /* of the last digit */
+    bool negative;
+    bool whole; /* neither a fraction nor an exponent was written */
+} Decimal;
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static void add_digit(Decimal *d, char c)
+{
+    if (d->digits > 0 || c != '0') {
+        if (d->digits < 19)
+            d->significand = d->significand * 10 + (uint64_t)(c - '0');
+        d->digits++;
+    }
+}
+
+static long read_exponent(const char *at, const char *end)
+{
+    bool negative = *at == '-';
+    long value = 0;
+    if (*at == '-' || *at == '+')
+        at++;
+    for (; at < end && value < EXPONENT_LIMIT; at++)
+        value = value * 10 + (*at - '0');
+    return negative ? -value : value;
+}
+
+static Decimal read_decimal(const char *at, const char *end)
+{
+    Decimal d = {.whole = true, .negative = *at == '-'};
+    if (d.negative)
+        at++;
+    for (; at < end && is_digit(*at); at++)
+        add_digit(&d, *at);
+    if (at < end && *at == '.') {
+        d.whole = false;
+        for (at++; at < end && is_digit(*at); at++) {
+            add_digit(&d, *at);
+            d.exponent--;
+        }
+    }
+    if (at < end) {
+        d.whole = false;
+        d.exponent += read_exponent(at + 1, end);
+    }
+    return d;
+}
+
+/* The first significant digits at `at`, MAX_DIGITS or fewer, and a 1 if more than zeros follow:
+   what is cut off must still tip a number that lies just above a midpoint. Returns how many. */
+static long significant_digits(char *out, const char *at, const char *end)
+{
+    long n = 0;
+    for (; at < end && *at != 'e' && *at != 'E'; at++) {
+        if (!is_digit(*at) || (n == 0 && *at == '0'))
+            continue;
+        if (n < MAX_DIGITS) {
+            out[n++] = *at;
+        } else if (*at != '0') {
+            out[n++] = '1';
+            break;
+        }
+    }
+    return n;
+}
+
+/* The slow way: the digits as one integer, an exponent behind, and strtod. */
+static double read_slowly(const Decimal *d, const char *at, const char *end)
+{
+    char text[MAX_DIGITS + 32];
+    long n = significant_digits(text, at, end);
+    long exponent = d->exponent + d->digits - n;
+    if (exponent > EXPONENT_CAP)
+        exponent = EXPONENT_CAP;
+    if (exponent < -EXPONENT_CAP)
+        exponent = -EXPONENT_CAP;
+    snprintf(text + n, sizeof text - (size_t)n, "e%ld", exponent);
+    return strtod(text, NULL);
+}
+
+static double decimal_value(const Decimal *d, const char *text, const char *end)
+{
+    double significand = (double)d->significand;
+    if (d->digits == 0)
+        return 0;
+    if (d->digits <= 19 && d->significand <= (uint64_t)EXACT_LIMIT) {
+        if (d->exponent >= 0 && d->exponent <= MAX_POWER)
+            return significand * POWERS[d->exponent];
+        if (d->exponent < 0 && d->exponent >= -MAX_POWER)
+            return significand / POWERS[-d->exponent];
+    }
+    return read_slowly(d, text, end);
+}
+
+JsonToken json_read_number(const char *text, const char *end, int64_t *integer, double *number)
+{
+    Decimal d = read_decimal(text, end);
+    uint64_t limit = (uint64_t)INT64_MAX + (d.negative ? 1 : 0);
+    if (d.whole && d.digits <= 19 && d.significand <= limit) {
+        /* Unsigned negation, so that the least integer is no overflow. */
+        *integer = (int64_t)(d.negative ? 0 - d.significand : d.significand);
+        return JSON_INTEGER;
+    }
+    double value = decimal_value(&d, text, end);
+    *number = d.negative ? -value : value;
+    return JSON_DOUBLE;
+}
+
+/* Digits of `value`, most significant first. */
+static size_t write_digits(char *out, uint64_t value)
+{
+    char reversed[20];
+    size_t n = 0;
+    do {
+        reversed[n++] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value > 0);
+    for (size_t i = 0; i < n; i++)
+        out[i] = reversed[n - 1 - i];
+    return n;
+}
+
+size_t json_write_integer(char *out, int64_t value)
+{
+    if (value >= 0)
+        return write_digits(out, (uint64_t)value);
+    out[0] = '-';
+    return 1 + write_digits(out + 1, 0 - (uint64_t)value);
+}
+
+/*
+ * 0.ddd * 10^point as text. From 1e-5 to 1e16 written out, beyond with an exponent, always with
+ * something that marks a float: "0.001", "12.5", "1200.0", "1.5e-7", "1e16".
+ */
+static size_t lay_out(char *out, const char *digits, int n, int point)
+{
+    char *at = out;
+    if (point > 0 && point <= 16) {
+        for (int i = 0; i < point || i < n; i++) {
+            if (i == point)
+                *at++ = '.';
+            *at++ = i < n ? digits[i] : '0';
+        }
+        if (n <= point) {
+            *at++ = '.';
+            *at++ = '0';
+        }
+    } else if (point <= 0 && point > -5) {
+        *at++ = '0';
+        *at++ = '.';
+        for (int i = point; i < n; i++)
+            *at++ = i < 0 ? '0' : digits[i];
+    } else {
+        for (int i = 0; i < n; i++) {
+            if (i == 1)
+                *at++ = '.';
+            *at++ = digits[i];
+        }
+        *at++ = 'e';
+        at += json_write_integer(at, point - 1);
+    }
+    return (size_t)(at - out);
+}
+
+/*
+ * Few digits: the least k for which value * 10^k is an integer m of at most 15 digits and m / 10^k
+ * gives the value back. That division is exactly what reading the text does.
+ */
+static size_t short_digits(char *digits, double value, int *point)
+{
+    for (int k = 0; k <= MAX_POWER && value * POWERS[k] < SHORT_LIMIT; k++) {
+        uint64_t m = (uint64_t)(value * POWERS[k] + 0.5);
+        if (m > 0 && (double)m / POWERS[k] == value) {
+            size_t n = write_digits(digits, m);
+            *point = (int)n - k;
+            return n;
+        }
+    }
+    return 0;
+}
+
+/* Any number: more and more digits until the text reads back. 17 are always enough. */
+static size_t long_digits(char *digits, double value, int *point)
+{
+    char text[40];
+    /* Normal numbers need 15 digits or more to be told apart; the tiniest need fewer. */
+    int precision = fabs(value) < 1e-300 ? 1 : SHORT_DIGITS;
+    for (;; precision++) {
+        snprintf(text, sizeof text, "%.*e", precision - 1, value);
+        if (precision >= 17 || strtod(text, NULL) == value)
+            break;
+    }
+    const char *e = strchr(text, 'e');
+    size_t n = 0;
+    for (const char *at = text; at < e; at++)
+        if (is_digit(*at)) /* the rest is the locale's decimal point */
+            digits[n++] = *at;
+    *point = atoi(e + 1) + 1;
+    return n;
+}
+
+size_t json_write_double(char *out, double value)
+{
+    char digits[20];
+    int point = 1;
+    size_t sign = signbit(value) ? 1 : 0;
+    double magnitude = fabs(value);
+    out[0] = '-'; /* overwritten by the number unless it is negative */
+    if (magnitude == 0) {
+        memcpy(out + sign, "0.0", 3);
+        return sign + 3;
+    }
+    size_t n = short_digits(digits, magnitude, &point);
+    if (n == 0)
+        n = long_digits(digits, magnitude, &point);
+    while (n > 1 && digits[n - 1] == '0')
+        n--;
+    return sign + lay_out(out + sign, digits, (int)n, point);
+}
