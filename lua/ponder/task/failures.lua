@@ -1,0 +1,119 @@
+--- Errors of tasks, and the reporting of those that nobody has joined.
+---
+--- Only its task refers to a failure. When the handle has been collected nobody can join it any
+--- more, and the failure's finalizer puts it on a list that the scheduler reports between two
+--- rounds. What has been neither joined nor collected is reported when the run ends, in order of
+--- task.
+
+local failures = {}
+
+---@class ponder.task.Failure
+---@field id integer of the task
+---@field message string
+---@field heard boolean joined, raised or reported
+
+local unheard = setmetatable({}, { __mode = "k" })
+local collected, collected_count = {}, 0
+local reported, first_message = 0, nil
+
+local Failure = {
+    __gc = function(failure)
+        if not failure.heard and unheard[failure] then
+            collected_count = collected_count + 1
+            collected[collected_count] = failure
+        end
+    end,
+}
+
+local function default_report(message, id)
+    io.stderr:write(("task %d failed, and nobody joined it: %s\n"):format(id, message))
+end
+local report_hook = default_report
+
+-- Strings, numbers and what has a __tostring as text; the rest by its type.
+local function describe(err)
+    local meta = debug.getmetatable(err)
+    local kind = type(err)
+    if kind == "string" or kind == "number" or type(meta) == "table" and meta.__tostring then
+        local ok, text = pcall(tostring, err)
+        if ok then
+            return text
+        end
+    end
+    return ("(error object is a %s value)"):format(kind)
+end
+
+---@param id integer
+---@param err any
+---@param traceback? string
+---@return ponder.task.Failure
+function failures.new(id, err, traceback)
+    local message = describe(err)
+    if traceback then
+        message = message .. "\n" .. traceback
+    end
+    local failure = setmetatable({ id = id, message = message, heard = false }, Failure)
+    unheard[failure] = true
+    return failure
+end
+
+---@param failure ponder.task.Failure
+function failures.report(failure)
+    failure.heard = true
+    reported = reported + 1
+    first_message = first_message or failure.message
+    if not pcall(report_hook, failure.message, failure.id) then
+        default_report(failure.message, failure.id)
+    end
+end
+
+--- Reports those whose handle has been collected.
+function failures.report_collected()
+    if collected_count == 0 then
+        return
+    end
+    local list, n = collected, collected_count
+    collected, collected_count = {}, 0
+    for i = 1, n do
+        failures.report(list[i])
+    end
+end
+
+--- Reports all that remain, at the end of a run.
+---@return string? summary nil if nothing was reported in this run
+function failures.report_rest()
+    failures.report_collected()
+    local list = {}
+    for failure in pairs(unheard) do
+        if not failure.heard then
+            list[#list + 1] = failure
+        end
+    end
+    table.sort(list, function(a, b)
+        return a.id < b.id
+    end)
+    for _, failure in ipairs(list) do
+        failures.report(failure)
+    end
+    if reported > 0 then
+        return ("%d task%s failed and nobody joined %s; the first error was: %s"):format(
+            reported, reported == 1 and "" or "s", reported == 1 and "it" or "them", first_message)
+    end
+end
+
+--- Starts anew, for another run.
+function failures.forget()
+    unheard = setmetatable({}, { __mode = "k" })
+    collected, collected_count = {}, 0
+    reported, first_message = 0, nil
+end
+
+---@param hook? fun(message: string, id: integer) nil: the default
+---@return fun(message: string, id: integer) before
+function failures.set_report(hook)
+    local before = report_hook
+    report_hook = hook or default_report
+    return before
+end
+
+return failures

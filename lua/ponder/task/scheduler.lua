@@ -1,0 +1,525 @@
+--- The scheduler below ponder.task: which task runs when. See ponder/task.lua for the model.
+
+local core = require "ponder.core.task"
+local failures = require "ponder.task.failures"
+local timers = require "ponder.task.timers"
+
+local scheduler = {}
+
+local unpack, pack, select = table.unpack, table.pack, select
+local core_create, core_resume, core_park = core.create, core.resume, core.park
+local core_interrupted = core.interrupted
+
+local MAX_NESTED_CLOSES = 100 -- tasks closed within one another's __close; more are put off
+local MAX_LISTED = 20 -- tasks that the message of a deadlock lists
+local MAX_WAIT = 1e6 -- seconds that a source is told to wait at most
+local POLL_SLICE_MS = 5 -- with several sources pending, how long one of them may block
+
+---@class ponder.task.Handle
+---@field id integer counts up from 1, which is the main task
+---@field state "ready"|"running"|"parked"|"closing"|"done"|"failed"|"cancelled"
+---@field error any what it raised, as it was raised
+local Task = {}
+Task.__index = Task
+Task.__name = "task"
+scheduler.Task = Task
+
+local ENDED = { done = true, failed = true, cancelled = true }
+
+local active = false -- within task.run
+local current -- the task that runs or is being closed
+local main
+local last_id = 0
+local alive, live = {}, 0 -- id -> task that has not ended; how many
+local ready, ready_count = {}, 0 -- tasks whose turn comes in the next round, in order
+local spare = {} -- the list of the round before, to be used again
+local closes, put_off = 0, {} -- nested closes; tasks to be cancelled when the outermost has ended
+local draining = false -- put_off is being worked off
+local stopping = false -- the main task has failed: the others end
+local stopped_by -- what ended the run after the main task had returned
+local sources, turn = {}, 0
+local clock, wait = core.now, core.wait
+
+local function make_ready(t)
+    if t.slot then
+        timers.remove(t)
+    end
+    t.state = "ready"
+    ready_count = ready_count + 1
+    ready[ready_count] = t
+end
+
+-- Takes `t` away from what it waits for. A callback that raises gives its error.
+local function leave_wait(t)
+    local on_cancel = t.on_cancel
+    if t.slot then
+        timers.remove(t)
+    end
+    if on_cancel then
+        t.on_cancel = nil
+        local ok, err = pcall(on_cancel, t.state == "ready")
+        return not ok and { err } or nil
+    end
+end
+
+local function end_task(t, state)
+    local scope, waiters = t.scope, t.waiters
+    t.state, t.co, t.on_cancel, t.values = state, nil, nil, nil
+    alive[t.id] = nil
+    live = live - 1
+    if t == main and state ~= "done" then
+        stopping = true
+    end
+    if waiters then
+        t.waiters = nil
+        for i = 1, waiters.n do
+            if waiters[i] then
+                make_ready(waiters[i])
+            end
+        end
+    end
+    if scope then
+        t.scope = nil
+        scope:ended(t)
+    end
+end
+
+local function fail(t, err, traceback)
+    t.error = err
+    t.failure = failures.new(t.id, err, traceback)
+    if t == main then
+        t.failure.heard = true -- run raises it
+    end
+    end_task(t, "failed")
+end
+
+-- Cancels what was put off. Not from within itself: a chain of any length needs no more stack.
+local function cancel_put_off()
+    if closes > 0 or draining then
+        return
+    end
+    draining = true
+    local i = 1
+    while put_off[i] do
+        scheduler.cancel(put_off[i])
+        put_off[i] = nil
+        i = i + 1
+    end
+    draining = false
+end
+
+-- Closes the coroutine of `t`: `__close` of its variables runs, as part of `t`, and may not wait.
+local function close_coroutine(t)
+    local outer = current
+    current, closes = t, closes + 1
+    t.state = "closing"
+    local ok, err = core.close(t.co)
+    current, closes = outer, closes - 1
+    return ok, err
+end
+
+-- Ends `t`, which does not run.
+local function close(t)
+    local failure = leave_wait(t)
+    local ok, err = close_coroutine(t)
+    if not ok then
+        failure = { err }
+    end
+    if failure then
+        fail(t, failure[1])
+    else
+        end_task(t, "cancelled")
+    end
+    cancel_put_off()
+end
+
+---@param t ponder.task.Handle
+---@return boolean whether it had not ended yet
+function scheduler.cancel(t)
+    local state = t.state
+    if ENDED[state] or state == "closing" then
+        return false
+    elseif state == "running" then
+        t.cancel_wanted = true
+        if t == current and core.can_wait() then
+            t.state = "parked"
+            core_park() -- settle closes it: this does not return
+        end
+    elseif closes >= MAX_NESTED_CLOSES then
+        put_off[#put_off + 1] = t
+    else
+        close(t)
+    end
+    return true
+end
+
+-- What became of a step of `t`: the results of core.resume.
+local function settle(t, ok, ...)
+    current = nil
+    if ok then
+        if select("#", ...) > 0 then
+            t.results = pack(...)
+        end
+        end_task(t, "done")
+    elseif ok == nil then
+        if t.cancel_wanted then
+            close(t)
+        end
+    else
+        local err, traceback = ...
+        local closed, replaced = close_coroutine(t)
+        if not closed then -- the same error, or that of a __close that raised
+            err = replaced
+        end
+        fail(t, err, traceback)
+        cancel_put_off()
+    end
+end
+
+local function step(t)
+    local values = t.values
+    current, t.state, t.on_cancel = t, "running", nil
+    if values then
+        t.values = nil
+        return settle(t, core_resume(t.co, unpack(values, 1, values.n)))
+    end
+    return settle(t, core_resume(t.co))
+end
+
+---@param what string the name of the function that waits, for messages
+---@return ponder.task.Handle current
+function scheduler.check(what)
+    if not current then
+        error(what .. ": call it within task.run", 3)
+    end
+    core.check(what)
+    return current
+end
+
+--- Suspends the current task; `scheduler.check` has allowed it.
+---@param t ponder.task.Handle the current task
+---@param what string
+---@param on_cancel? fun(woken: boolean)
+---@return any ... what it was woken with
+function scheduler.park(t, what, on_cancel)
+    t.state, t.waits, t.on_cancel = "parked", what, on_cancel
+    return core_park()
+end
+
+--- Suspends the current task until a time on the scheduler's clock, or until it is woken before.
+function scheduler.park_until(t, what, deadline)
+    timers.add(t, deadline)
+    t.state, t.waits = "parked", what
+    return core_park()
+end
+
+--- Lets the other tasks that are ready run first.
+function scheduler.pass(t)
+    t.waits = nil
+    make_ready(t)
+    return core_park()
+end
+
+--- Wakes `t` if it is parked; `what` limits that to one kind of wait.
+---@return boolean woken
+function scheduler.wake(t, what, ...)
+    if t.state ~= "parked" or t.waits ~= what then
+        return false
+    end
+    if select("#", ...) > 0 then
+        t.values = pack(...)
+    end
+    make_ready(t)
+    return true
+end
+
+---@param scope? table told by `scope:ended(t)` when the task has ended
+---@param index? integer the place of the task in the scope
+---@param f function
+---@return ponder.task.Handle
+function scheduler.spawn(scope, index, f, ...)
+    local t = setmetatable({
+        id = last_id + 1, state = "ready", co = core_create(f, ...), scope = scope, index = index,
+        values = nil, results = nil, on_cancel = nil, waits = nil,
+    }, Task)
+    last_id = last_id + 1
+    alive[last_id] = t
+    live, ready_count = live + 1, ready_count + 1
+    ready[ready_count] = t
+    return t
+end
+
+function scheduler.has_ended(t)
+    return ENDED[t.state] or false
+end
+
+--- Suspends the current task `t` until `target` has ended.
+function scheduler.join(t, target)
+    local waiters = target.waiters or { n = 0 }
+    local place = waiters.n + 1
+    target.waiters = waiters
+    waiters.n, waiters[place] = place, t
+    scheduler.park(t, "handle:join", function(woken)
+        if not woken then
+            waiters[place] = false
+            while waiters.n > 0 and not waiters[waiters.n] do
+                waiters[waiters.n] = nil
+                waiters.n = waiters.n - 1
+            end
+        end
+    end)
+end
+
+---@return any ... what join returns for a task that has ended
+function scheduler.outcome(t)
+    if t.state == "done" then
+        local results = t.results
+        if results then
+            return unpack(results, 1, results.n)
+        end
+        return
+    elseif t.state == "failed" then
+        t.failure.heard = true
+        return nil, t.failure.message, "ERROR"
+    end
+    return nil, "the task was cancelled", "CANCELLED"
+end
+
+--- Raises what `t` raised: a string with its traceback, any other value as it is.
+function scheduler.raise(t)
+    t.failure.heard = true
+    error(type(t.error) == "string" and t.failure.message or t.error, 0)
+end
+
+local function alive_ids()
+    local ids = {}
+    for id in pairs(alive) do
+        ids[#ids + 1] = id
+    end
+    table.sort(ids)
+    return ids
+end
+
+-- Cancels all tasks up to `newest` but the main one, which ends by itself or has ended.
+local function cancel_up_to(newest)
+    for _, id in ipairs(alive_ids()) do
+        local t = alive[id]
+        if t and t ~= main and id <= newest then
+            scheduler.cancel(t)
+        end
+    end
+end
+
+-- Raises `message` in the main task, where it waits, and lets it go on at once.
+local function throw(message)
+    local failure = leave_wait(main)
+    if failure then
+        failures.report(failures.new(main.id, failure[1]))
+    end
+    main.values = pack(core.RAISE, message)
+    step(main)
+end
+
+-- An interruption reaches the main task first, so that it can say where it stood; then all tasks
+-- that were alive end. `t` is the task that has just run, if any.
+local function handle_interrupt(t)
+    local what = core.take_interrupt()
+    if not what then
+        return
+    end
+    local newest = last_id
+    if what == "raised" and t and t ~= main and t.failure then
+        t.failure.heard = true -- the main task is told
+    end
+    if not (what == "raised" and t == main) then
+        if ENDED[main.state] then
+            stopped_by = "interrupted!"
+        else
+            throw("interrupted!")
+        end
+    end
+    cancel_up_to(newest)
+end
+
+local function deadlock()
+    local lines = { "deadlock: every task waits, and nothing can wake one" }
+    local ids = alive_ids()
+    for i, id in ipairs(ids) do
+        if i > MAX_LISTED then
+            lines[#lines + 1] = ("    and %d more"):format(#ids - MAX_LISTED)
+            break
+        end
+        local t = alive[id]
+        lines[#lines + 1] = ("    task %d in %s at %s"):format(id, t.waits, core.place(t.co) or "?")
+    end
+    local message = table.concat(lines, "\n")
+    if ENDED[main.state] then
+        stopped_by = "task.run: " .. message
+        cancel_up_to(last_id)
+    else
+        throw(message)
+    end
+end
+
+local function run_round()
+    local round, n = ready, ready_count
+    ready, ready_count = spare, 0
+    spare = round
+    for i = 1, n do
+        local t = round[i]
+        round[i] = nil
+        if t.state == "ready" then
+            step(t)
+            if core_interrupted() then
+                handle_interrupt(t)
+            end
+            if stopping then
+                cancel_up_to(last_id)
+            end
+        end
+    end
+end
+
+local function fire_timers()
+    local t = timers.first()
+    if t then
+        local now = clock()
+        while t and t.deadline <= now do
+            make_ready(t)
+            t = timers.first()
+        end
+    end
+end
+
+-- Polls the sources that are pending; returns whether any is.
+local function poll_sources(seconds)
+    local pending = {}
+    for _, source in ipairs(sources) do
+        if source.pending() then
+            pending[#pending + 1] = source
+        end
+    end
+    local timeout_ms = seconds and math.ceil(math.min(seconds, MAX_WAIT) * 1000) or -1
+    if #pending > 1 and timeout_ms ~= 0 then
+        -- None may block for long while others have news; they take turns at waiting a little.
+        timeout_ms = timeout_ms < 0 and POLL_SLICE_MS or math.min(timeout_ms, POLL_SLICE_MS)
+        turn = turn % #pending + 1
+    end
+    for i, source in ipairs(pending) do
+        source.poll((#pending == 1 or i == turn) and ready_count == 0 and timeout_ms or 0)
+    end
+    return #pending > 0
+end
+
+local function wait_for_event()
+    local first = timers.first()
+    local seconds
+    if ready_count > 0 then
+        seconds = 0
+    elseif first then
+        seconds = math.max(0, first.deadline - clock())
+    end
+    if #sources > 0 and poll_sources(seconds) then
+        return
+    end
+    if not seconds then
+        return deadlock()
+    elseif seconds > 0 then
+        wait(seconds)
+    end
+end
+
+local function loop()
+    while live > 0 do
+        run_round()
+        failures.report_collected()
+        if live > 0 then
+            wait_for_event()
+            fire_timers()
+            if core_interrupted() then
+                handle_interrupt()
+            end
+            if stopping then
+                cancel_up_to(last_id)
+            end
+        end
+    end
+end
+
+local function reset()
+    timers.clear()
+    last_id, alive, live = 0, {}, 0
+    ready, ready_count, spare = {}, 0, {}
+    closes, put_off, draining = 0, {}, false
+    stopping, stopped_by = false, nil
+    failures.forget()
+end
+
+-- The loop itself failed (a source or the clock raised, memory ran out): ends what it can.
+local function abandon()
+    current, closes, draining = nil, 0, false
+    core.loop(function()
+        while live > 0 do
+            cancel_up_to(last_id)
+            scheduler.cancel(main)
+        end
+    end)
+end
+
+---@param opts { clock: (fun(): number), wait: fun(seconds: number) }
+---@return any ... results of `f`
+function scheduler.run(opts, f, ...)
+    reset()
+    active, clock, wait = true, opts.clock, opts.wait
+    core.begin()
+    main = scheduler.spawn(nil, nil, f, ...)
+    local ok, err = core.loop(loop)
+    if not ok then
+        abandon()
+    end
+    local unjoined = failures.report_rest()
+    local ended, stop = main, stopped_by
+    reset()
+    active, main = false, nil
+    if not ok then
+        error(err, 0)
+    elseif ended.state == "failed" then
+        scheduler.raise(ended)
+    elseif ended.state == "cancelled" then
+        error("task.run: the main task was cancelled", 0)
+    elseif stop then
+        error(stop, 0)
+    elseif unjoined then
+        error("task.run: " .. unjoined, 0)
+    end
+    return scheduler.outcome(ended)
+end
+
+function scheduler.is_active()
+    return active
+end
+
+function scheduler.current()
+    return current
+end
+
+function scheduler.now()
+    return clock()
+end
+
+function scheduler.add_source(source)
+    sources[#sources + 1] = source
+end
+
+---@return boolean whether it was there
+function scheduler.remove_source(source)
+    for i, s in ipairs(sources) do
+        if s == source then
+            table.remove(sources, i)
+            return true
+        end
+    end
+    return false
+end
+
+return scheduler

@@ -1,0 +1,262 @@
+/*
+ * l_task.c -- ponder.core.task: what the scheduler of ponder.task needs from C.
+ *
+ * Resuming, parking and closing the coroutine of a task (task_coroutine.h), interruption
+ * (task_frame.h), the clock and the wait. Which task runs when is decided in Lua.
+ */
+#define _GNU_SOURCE /* ppoll */
+#include "api/l_task.h"
+
+#include <math.h>
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+
+#include "api/api.h"
+#include "api/task_coroutine.h"
+#include "api/task_frame.h"
+
+#define LONGEST_WAIT 1e6 /* seconds; the scheduler asks again */
+
+static const char raise_key; /* its address tells park to raise the value that follows */
+
+/* Pushes "file:line" of the innermost Lua function of `co` that is the script's, from `level`
+ * outwards; pushes nothing and returns 0 if there is none. */
+static int push_place(lua_State *L, lua_State *co, int level)
+{
+    lua_Debug ar;
+    for (; lua_getstack(co, level, &ar); level++) {
+        lua_getinfo(co, "Sl", &ar);
+        if (ar.currentline > 0 && !frame_is_library(ar.source)) {
+            lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Raises "file:line: who: message" for the script's line, not the library's. */
+static int raise_at_script(lua_State *L, const char *who, const char *message)
+{
+    int base = lua_gettop(L);
+    lua_pushliteral(L, "");
+    if (push_place(L, L, 1))
+        lua_pushliteral(L, ": ");
+    if (who != NULL)
+        lua_pushfstring(L, "%s: ", who);
+    lua_pushstring(L, message);
+    lua_concat(L, lua_gettop(L) - base);
+    return lua_error(L);
+}
+
+/* create(f, ...) -> a coroutine that will call f(...) */
+static int task_create(lua_State *L)
+{
+    int n = lua_gettop(L);
+    lua_State *co;
+    luaL_checkany(L, 1);
+    co = lua_newthread(L);
+    if (!lua_checkstack(co, n + 1))
+        return luaL_error(L, "too many arguments");
+    lua_insert(L, 1);
+    lua_xmove(L, co, n);
+    return 1;
+}
+
+/* resume(co, ...) -> true, results... | false, error, traceback | nothing: it waits */
+static int task_resume(lua_State *L)
+{
+    lua_State *co = coroutine_check(L);
+    CoStatus was = coroutine_status(L, co);
+    int n;
+    if (was != CO_SUSPENDED && was != CO_WAITING)
+        return luaL_error(L, "this coroutine is not a task that waits");
+    if (was == CO_WAITING)
+        lua_pop(co, 1);
+    n = coroutine_step(L, co, lua_gettop(L) - 1, FRAME_TASK, 1);
+    if (n == STEP_WAITS)
+        return 0;
+    if (n != STEP_FAILED && lua_status(co) == LUA_YIELD) {
+        lua_settop(L, 1);
+        lua_pushliteral(L, "attempt to yield from outside a coroutine");
+        n = STEP_FAILED;
+    }
+    lua_pushboolean(L, n != STEP_FAILED);
+    lua_replace(L, 1);
+    if (n == STEP_FAILED)
+        luaL_traceback(L, co, NULL, 0);
+    return lua_gettop(L);
+}
+
+/* close(co) -> true | false, error; co is one that waits, has raised, or has not begun */
+static int task_close(lua_State *L)
+{
+    lua_State *co = coroutine_check(L);
+    CoStatus was = coroutine_status(L, co);
+    if (was == CO_RUNNING || was == CO_NORMAL)
+        return luaL_error(L, "cannot close a running coroutine");
+    lua_pushboolean(L, 0);
+    if (!coroutine_close(L, co))
+        return 2;
+    lua_pushboolean(L, 1);
+    return 1;
+}
+
+/* check(who): raises "who: cannot wait ..." where park would not do. */
+static int task_check(lua_State *L)
+{
+    const char *why = coroutine_cannot_wait(L);
+    if (why != NULL)
+        return raise_at_script(L, luaL_checkstring(L, 1), why);
+    return 0;
+}
+
+/* can_wait() -> whether park would do */
+static int task_can_wait(lua_State *L)
+{
+    lua_pushboolean(L, coroutine_cannot_wait(L) == NULL);
+    return 1;
+}
+
+static int park_continue(lua_State *L, int status, lua_KContext ctx)
+{
+    (void)status;
+    (void)ctx;
+    if (lua_touserdata(L, 1) == &raise_key) {
+        lua_settop(L, 2);
+        return raise_at_script(L, NULL, lua_tostring(L, 2));
+    }
+    return lua_gettop(L);
+}
+
+/* park() -> what the scheduler resumes the task with */
+static int task_park(lua_State *L)
+{
+    return coroutine_wait(L, park_continue);
+}
+
+/* place(co) -> "file:line" in the script where it waits, the innermost coroutine first, or nil */
+static int task_place(lua_State *L)
+{
+    lua_State *co = coroutine_check(L);
+    lua_pushnil(L);
+    for (; co != NULL; co = coroutine_inner(co))
+        push_place(L, co, 0);
+    return 1;
+}
+
+/* loop(f) -> true | false, error: calls the scheduler's loop f, where interruptions are only noted
+ */
+static int task_loop(lua_State *L)
+{
+    Frame f;
+    int status;
+    lua_settop(L, 1);
+    frame_enter(&f, L, FRAME_LOOP, 0);
+    status = lua_pcall(L, 0, 0, 0);
+    frame_leave(&f);
+    lua_pushboolean(L, status == LUA_OK);
+    lua_insert(L, 1);
+    return lua_gettop(L);
+}
+
+static double seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* now() -> seconds on a clock that only goes forward */
+static int task_now(lua_State *L)
+{
+    lua_pushnumber(L, seconds_now());
+    return 1;
+}
+
+/* wait(seconds | nil): sleeps; ends early for a signal or an interruption */
+static int task_wait(lua_State *L)
+{
+    double seconds = luaL_optnumber(L, 1, LONGEST_WAIT);
+    struct pollfd fd = {.fd = task_interrupt_fd(), .events = POLLIN};
+    struct timespec t;
+    if (!(seconds > 0)) /* NaN too */
+        return 0;
+    seconds = fmin(seconds, LONGEST_WAIT);
+    t.tv_sec = (time_t)seconds;
+    t.tv_nsec = (long)((seconds - (double)t.tv_sec) * 1e9);
+    ppoll(&fd, 1, &t, NULL);
+    return 0;
+}
+
+/* begin(): a run begins; an interruption that an earlier run has seen is forgotten */
+static int task_begin(lua_State *L)
+{
+    (void)L;
+    interrupt_begin_run();
+    return 0;
+}
+
+/* interrupt(): what the host's SIGINT handler does, for specs */
+static int task_lua_interrupt(lua_State *L)
+{
+    (void)L;
+    task_interrupt();
+    return 0;
+}
+
+static int task_lua_interrupted(lua_State *L)
+{
+    lua_pushboolean(L, task_interrupted());
+    return 1;
+}
+
+/* take_interrupt() -> nil, "pending" (nobody has been told yet) or "raised" (where it ran); forgets
+ * it */
+static int task_take_interrupt(lua_State *L)
+{
+    Interrupt what = interrupt_take();
+    if (what == INTERRUPT_NONE)
+        return 0;
+    lua_pushstring(L, what == INTERRUPT_RAISED ? "raised" : "pending");
+    return 1;
+}
+
+/* library(source): `source` is the chunk name of the caller, less ".lua"; see is_library */
+static int task_library(lua_State *L)
+{
+    luaL_argcheck(L, frame_set_library(luaL_checkstring(L, 1)), 1, "path too long");
+    return 0;
+}
+
+static const luaL_Reg functions[] = {{"create", task_create},
+                                     {"resume", task_resume},
+                                     {"close", task_close},
+                                     {"check", task_check},
+                                     {"can_wait", task_can_wait},
+                                     {"park", task_park},
+                                     {"place", task_place},
+                                     {"loop", task_loop},
+                                     {"now", task_now},
+                                     {"wait", task_wait},
+                                     {"begin", task_begin},
+                                     {"interrupt", task_lua_interrupt},
+                                     {"interrupted", task_lua_interrupted},
+                                     {"take_interrupt", task_take_interrupt},
+                                     {"library", task_library},
+                                     {NULL, NULL}};
+
+PONDER_MODULE int luaopen_ponder_core_task(lua_State *L);
+
+PONDER_MODULE int luaopen_ponder_core_task(lua_State *L)
+{
+    int error = interrupt_open();
+    if (error != 0)
+        return luaL_error(L, "ponder.task: cannot make a pipe: %s", strerror(error));
+    luaL_newlib(L, functions);
+    coroutine_push_library(L);
+    lua_setfield(L, -2, "coroutine");
+    lua_pushlightuserdata(L, (void *)&raise_key);
+    lua_setfield(L, -2, "RAISE");
+    return 1;
+}
