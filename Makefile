@@ -12,19 +12,19 @@
 B       ?= build
 PREFIX  ?= /usr/local
 CC      ?= cc
-CSTD    := -std=c11 -D_POSIX_C_SOURCE=200809L
+CSTD    := -std=c11 -D_XOPEN_SOURCE=700
 WARN    := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
 CFLAGS  ?= -O2 -g
 VERSION := 0.1.0
 
 RUN_PACKAGES  := gcc libc6-dev pkg-config liblua5.4-dev lua-cjson-dev libcurl4-openssl-dev \
-                 libsqlite3-dev libedit-dev
+                 libsqlite3-dev
 TEST_PACKAGES := lua5.4 lua-cjson lua-busted lua-check clang-format libmicrohttpd-dev openssl
 
 # pkg-config runs when a recipe needs it, not when make starts: `make run` may first have to install it.
-LUA_CFLAGS = $(shell pkg-config --cflags lua5.4 libcurl sqlite3 libedit)
+LUA_CFLAGS = $(shell pkg-config --cflags lua5.4 libcurl sqlite3)
 LIBS       = -Wl,-Bstatic -llua5.4-cjson -llua5.4 -Wl,-Bdynamic \
-             $(shell pkg-config --libs libcurl sqlite3 libedit) -lm -ldl
+             $(shell pkg-config --libs libcurl sqlite3) -lm -ldl
 SO_LIBS    = $(shell pkg-config --libs libcurl sqlite3)
 INCLUDES   = -Isrc $(LUA_CFLAGS)
 COMPILE    = $(CC) $(CSTD) $(WARN) $(CFLAGS) -fPIC -fvisibility=hidden $(INCLUDES) \
@@ -40,14 +40,17 @@ EMBEDDED   := $(sort $(shell find lua prompts -name '*.lua' -not -path 'lua/pond
 all: $B/ponder $B/ponder.so
 
 $B/ponder: $(HOST_OBJ) $(MODULE_OBJ) $B/embedded.o $B/modules.o
-	$(CC) $(CFLAGS) -Wl,-E -o $@ $^ $(LIBS)
+	@echo "  link    $@"
+	@$(CC) $(CFLAGS) -Wl,-E -o $@ $^ $(LIBS)
 
 $B/ponder.so: $(MODULE_OBJ)
-	$(CC) $(CFLAGS) -shared -o $@ $^ $(SO_LIBS)
+	@echo "  link    $@"
+	@$(CC) $(CFLAGS) -shared -o $@ $^ $(SO_LIBS)
 
 $B/%.o: %.c
 	@mkdir -p $(@D)
-	$(COMPILE) -c -o $@ $<
+	@echo "  compile $<"
+	@$(COMPILE) -c -o $@ $<
 
 # The Lua files, byte for byte, and a table of their names (struct embedded_file in src/host.h).
 $B/embedded.S: $(EMBEDDED) Makefile $B/embedded.list
@@ -58,7 +61,7 @@ $B/embedded.S: $(EMBEDDED) Makefile $B/embedded.list
 	          for (i = 1; i <= NR; i++) printf ".quad n%d, t%d, e%d-t%d\n", i, i, i, i; \
 	          print ".quad 0, 0, 0\n.section .note.GNU-stack,\"\",@progbits" }' $B/embedded.list > $@
 $B/embedded.o: $B/embedded.S
-	$(CC) -c -o $@ $<
+	@$(CC) -c -o $@ $<
 
 # Every luaopen_ function of src/api: the executable's package.preload (struct luaL_Reg, by name).
 $B/modules.c: $(wildcard src/api/*.c) Makefile
@@ -70,7 +73,7 @@ $B/modules.c: $(wildcard src/api/*.c) Makefile
 	          for (i = 1; i <= NR; i++) { m = substr(f[i], 9); gsub(/_/, ".", m); \
 	              printf "    {\"%s\", %s},\n", m, f[i] } print "    {0, 0}};" }' > $@
 $B/modules.o: $B/modules.c
-	$(COMPILE) -c -o $@ $<
+	@$(COMPILE) -c -o $@ $<
 
 # Rewritten only when the set of files changes, so that a removed file is noticed too.
 $B/embedded.list: FORCE

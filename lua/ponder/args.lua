@@ -1,0 +1,160 @@
+--- Command-line arguments: options, then operands.
+---
+---     local opts, operands = args.parse("ponder run", list, {
+---         json = { help = "print the script's table as JSON" },
+---         max_memory_mb = { value = "N", type = "integer", min = 1, help = "..." },
+---         e = { value = "CODE", type = "string", help = "run CODE" },
+---     }, { stops_at_operand = true })
+---
+--- An option named `max_memory_mb` is written `--max-memory-mb N` or `--max-memory-mb=N`; one letter
+--- `e` is written `-e CODE`. `--` ends the options. A mistake gives nil and one line that says what
+--- was expected, with the nearest valid option.
+
+local options = require "ponder.options"
+
+local args = {}
+
+---@class ArgumentRule
+---@field value? string name of the value in the help; without one the option is a switch
+---@field type? "string"|"integer"|"number" of the value; "string" if absent
+---@field min? number
+---@field max? number
+---@field enum? string[] the only values allowed
+---@field default? any
+---@field help? string one line
+
+---How an option is written: `--max-depth`, `-e`.
+---@param name string as in the rules: `max_depth`, `e`
+---@return string
+function args.flag(name)
+    return #name == 1 and "-" .. name or "--" .. name:gsub("_", "-")
+end
+
+local function expectation(rule)
+    if rule.enum then
+        return "one of " .. table.concat(rule.enum, ", ")
+    end
+    return (rule.type == "integer" and "an integer" or "a number")
+        .. (rule.min and (" >= %g"):format(rule.min) or "")
+        .. (rule.max and (" and <= %g"):format(rule.max) or "")
+end
+
+local function is_one_of(value, list)
+    for _, allowed in ipairs(list) do
+        if value == allowed then
+            return true
+        end
+    end
+    return false
+end
+
+-- The value that a text stands for, or nil and what was expected.
+local function convert(flag, text, rule)
+    local value = text
+    if rule.type == "integer" or rule.type == "number" then
+        value = tonumber(text)
+        if value and rule.type == "integer" then
+            value = math.tointeger(value)
+        end
+        if value and (value ~= value or rule.min and value < rule.min
+            or rule.max and value > rule.max) then
+            value = nil
+        end
+    elseif rule.enum and not is_one_of(text, rule.enum) then
+        value = nil
+    end
+    if value == nil then
+        return nil, ("%s must be %s (got %s)"):format(flag, expectation(rule), options.show(text))
+    end
+    return value
+end
+
+local function unknown(flag, rules)
+    local flags = {}
+    for name in pairs(rules) do
+        flags[#flags + 1] = args.flag(name)
+    end
+    table.sort(flags)
+    local near = options.nearest(flag, flags)
+    return ("unknown option %s%s"):format(flag, near and (" (did you mean %s?)"):format(near) or "")
+end
+
+local function rule_of(flag, rules)
+    local name = flag:match("^%-%-(%w[%w-]+)$") or flag:match("^%-(%w)$")
+    return name and name:gsub("-", "_"), name and rules[(name:gsub("-", "_"))]
+end
+
+-- Reads the option at list[i] into opts. Returns the index of its last word, or nil, message.
+local function read_option(list, i, rules, opts)
+    local word = list[i]
+    local flag, text = word:match("^(%-%-[^=]+)=(.*)$")
+    flag = flag or word
+    local name, rule = rule_of(flag, rules)
+    if not rule then
+        return nil, unknown(flag, rules)
+    elseif not rule.value then
+        opts[name] = true
+        return not text and i or nil, flag .. " takes no value"
+    end
+    if not text then
+        i = i + 1
+        text = list[i]
+    end
+    if not text then
+        return nil, ("%s needs a value: %s %s"):format(flag, flag, rule.value)
+    end
+    local message
+    opts[name], message = convert(flag, text, rule)
+    return opts[name] ~= nil and i or nil, message
+end
+
+---Reads options and operands.
+---@param command string for the error: "ponder run"
+---@param list string[]
+---@param rules table<string, ArgumentRule>
+---@param how? {stops_at_operand: boolean?} what follows the first operand is left alone
+---@return table? opts values by name; a switch is true; nil for a usage error
+---@return string[]|string operands or the message of a usage error, one line
+---@return integer? first the index in `list` of the first operand
+function args.parse(command, list, rules, how)
+    local opts = {}
+    for name, rule in pairs(rules) do
+        opts[name] = rule.default
+    end
+    local operands, first, only_operands = {}, nil, false
+    local i = 1
+    while i <= #list do
+        local word = list[i]
+        if only_operands or word == "-" or word:sub(1, 1) ~= "-" then
+            operands[#operands + 1] = word
+            first = first or i
+            only_operands = only_operands or how ~= nil and how.stops_at_operand
+        elseif word == "--" then
+            only_operands = true
+        else
+            local last, message = read_option(list, i, rules, opts)
+            if not last then
+                return nil, ("%s: %s"):format(command, message)
+            end
+            i = last
+        end
+        i = i + 1
+    end
+    return opts, operands, first
+end
+
+---The options' part of a help text, a line each, in the order given.
+---@param rules table<string, ArgumentRule>
+---@param order string[] names
+---@return string
+function args.help(rules, order)
+    local lines = {}
+    for _, name in ipairs(order) do
+        local rule = rules[name]
+        local flag = args.flag(name) .. (rule.value and " " .. rule.value or "")
+        lines[#lines + 1] = ("  %-22s %s"):format(flag, rule.help or "")
+    end
+    return table.concat(lines, "\n")
+end
+
+return args

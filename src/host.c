@@ -1,0 +1,377 @@
+/*
+ * host.c -- the Lua state that scripts run in.
+ *
+ *   allocator   counts bytes and refuses beyond a limit; C and Lua share it
+ *   libraries   Lua's own, lua-cjson, and the C modules of src/api
+ *   loaders     "ponder.*" and "prompts.*" from the executable, then files beside the script;
+ *               neither the working directory nor any system path is searched
+ *   sandbox     `load`, `loadfile` and `dofile` take text only: Lua does not verify binary
+ *               code, so a malformed chunk could crash the process
+ *
+ * The command line itself is Lua: lua/ponder/cli.lua.
+ */
+#include "host.h"
+
+#include <lauxlib.h>
+#include <lua-cjson.h>
+#include <lua.h>
+#include <lualib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/l_task.h"
+
+struct Host {
+    lua_State *L;
+    size_t bytes;       /* in use */
+    size_t bytes_limit; /* allocations beyond it fail */
+};
+
+int luaopen_cjson_safe(lua_State *L); /* lua-cjson.h leaves it out */
+
+extern const EmbeddedFile embedded_files[]; /* made by the Makefile from lua/ and prompts/ */
+extern const luaL_Reg builtin_modules[];    /* made by the Makefile from src/api */
+
+/* ---- memory ---- */
+
+static void *limited_alloc(void *ud, void *ptr, size_t osize, size_t nsize)
+{
+    Host *host = ud;
+    if (ptr == NULL)
+        osize = 0; /* Lua passes the kind of object here */
+    if (nsize == 0) {
+        free(ptr);
+        host->bytes -= osize;
+        return NULL;
+    }
+    if (nsize > osize && nsize - osize > host->bytes_limit - host->bytes)
+        return NULL;
+    void *block = realloc(ptr, nsize);
+    if (block != NULL)
+        host->bytes += nsize - osize;
+    return block;
+}
+
+/* Three quarters of the machine's memory: a runaway script fails before the machine swaps. */
+static size_t default_bytes_limit(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page_size = sysconf(_SC_PAGESIZE);
+    if (pages <= 0 || page_size <= 0)
+        return SIZE_MAX;
+    return (size_t)pages / 4 * 3 * (size_t)page_size;
+}
+
+/* ---- the module ponder.core.host ---- */
+
+static Host *this_host(lua_State *L)
+{
+    void *ud;
+    lua_getallocf(L, &ud);
+    return ud;
+}
+
+/* host.limit_memory(mb): allocations beyond so many mebibytes fail. */
+static int host_limit_memory(lua_State *L)
+{
+    lua_Integer mb = luaL_checkinteger(L, 1);
+    luaL_argcheck(L, mb >= 1 && mb <= 1 << 30, 1, "out of range");
+    Host *host = this_host(L);
+    size_t limit = (size_t)mb << 20;
+    host->bytes_limit = limit > host->bytes ? limit : host->bytes;
+    return 0;
+}
+
+/* host.memory() -> bytes in use, limit in bytes. */
+static int host_memory(lua_State *L)
+{
+    Host *host = this_host(L);
+    lua_pushinteger(L, (lua_Integer)host->bytes);
+    lua_pushinteger(L, (lua_Integer)host->bytes_limit);
+    return 2;
+}
+
+static const EmbeddedFile *find_embedded(const char *name)
+{
+    for (const EmbeddedFile *file = embedded_files; file->name != NULL; file++)
+        if (strcmp(file->name, name) == 0)
+            return file;
+    return NULL;
+}
+
+/* host.embedded(name) -> text of a built-in file, or nil. */
+static int host_embedded(lua_State *L)
+{
+    const EmbeddedFile *file = find_embedded(luaL_checkstring(L, 1));
+    if (file == NULL)
+        return 0;
+    lua_pushlstring(L, file->text, file->size);
+    return 1;
+}
+
+/* host.embedded_names() -> list of the built-in files' names. */
+static int host_embedded_names(lua_State *L)
+{
+    lua_newtable(L);
+    for (lua_Integer i = 0; embedded_files[i].name != NULL; i++) {
+        lua_pushstring(L, embedded_files[i].name);
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+/* host.set_script_folder(path|nil): where `require` looks for a script's own modules. */
+static int host_set_script_folder(lua_State *L)
+{
+    lua_settop(L, 1);
+    if (!lua_isnil(L, 1))
+        luaL_checkstring(L, 1);
+    lua_setfield(L, LUA_REGISTRYINDEX, "ponder.script_folder");
+    return 0;
+}
+
+/* host.absolute(path) -> the path with symbolic links resolved, or nil, message. */
+static int host_absolute(lua_State *L)
+{
+    char *path = realpath(luaL_checkstring(L, 1), NULL);
+    if (path == NULL)
+        return luaL_fileresult(L, 0, lua_tostring(L, 1));
+    lua_pushstring(L, path);
+    free(path);
+    return 1;
+}
+
+/* host.is_terminal(fd) -> whether a file descriptor (0, 1, 2) is a terminal. */
+static int host_is_terminal(lua_State *L)
+{
+    lua_pushboolean(L, isatty((int)luaL_checkinteger(L, 1)));
+    return 1;
+}
+
+static int open_host_module(lua_State *L)
+{
+    static const luaL_Reg functions[] = {
+        {"absolute", host_absolute},
+        {"embedded", host_embedded},
+        {"embedded_names", host_embedded_names},
+        {"is_terminal", host_is_terminal},
+        {"limit_memory", host_limit_memory},
+        {"memory", host_memory},
+        {"set_script_folder", host_set_script_folder},
+        {NULL, NULL},
+    };
+    luaL_newlib(L, functions);
+    lua_pushliteral(L, PONDER_VERSION);
+    lua_setfield(L, -2, "version");
+    return 1;
+}
+
+/* ---- loaders ---- */
+
+/* "ponder.search" -> lua/ponder/search.lua, "prompts.tot" -> prompts/tot.lua, if built in. */
+static int search_embedded(lua_State *L)
+{
+    const char *module = luaL_checkstring(L, 1);
+    const char *path = luaL_gsub(L, module, ".", "/");
+    const char *root = strncmp(module, "prompts.", 8) == 0 ? "" : "lua/";
+    const char *name = lua_pushfstring(L, "%s%s.lua", root, path);
+    const EmbeddedFile *file = find_embedded(name);
+    if (file == NULL) {
+        lua_pushfstring(L, "no built-in file '%s'", name);
+        return 1;
+    }
+    const char *chunk_name = lua_pushfstring(L, "@%s", name + strlen(root));
+    if (luaL_loadbufferx(L, file->text, file->size, chunk_name, "t") != LUA_OK)
+        return lua_error(L);
+    lua_pushstring(L, name);
+    return 2;
+}
+
+/* Loads `folder/name.lua` or `folder/name/init.lua` of the running script's folder. */
+static int search_beside_script(lua_State *L)
+{
+    const char *module = luaL_checkstring(L, 1);
+    if (lua_getfield(L, LUA_REGISTRYINDEX, "ponder.script_folder") != LUA_TSTRING) {
+        lua_pushliteral(L, "no script folder to search (code came from -e, a pipe or the prompt)");
+        return 1;
+    }
+    const char *path = luaL_gsub(L, module, ".", "/");
+    static const char *const patterns[] = {"%s/%s.lua", "%s/%s/init.lua"};
+    for (size_t i = 0; i < 2; i++) {
+        const char *file = lua_pushfstring(L, patterns[i], lua_tostring(L, 2), path);
+        if (access(file, R_OK) != 0)
+            continue;
+        if (luaL_loadfilex(L, file, "t") != LUA_OK)
+            return luaL_error(L, "cannot load module '%s': %s", module, lua_tostring(L, -1));
+        lua_pushstring(L, file);
+        return 2;
+    }
+    lua_pushfstring(L, "no file '%s/%s.lua' beside the script", lua_tostring(L, 2), path);
+    return 1;
+}
+
+/* package.searchers = {preload, built-in files, files beside the script}; no path is searched. */
+static void set_searchers(lua_State *L)
+{
+    lua_getglobal(L, "package");
+    lua_getfield(L, -1, "searchers"); /* package, searchers */
+    lua_pushcfunction(L, search_embedded);
+    lua_rawseti(L, -2, 2);
+    lua_pushcfunction(L, search_beside_script);
+    lua_rawseti(L, -2, 3);
+    lua_pushnil(L);
+    lua_rawseti(L, -2, 4);
+    lua_pop(L, 1);
+    lua_pushliteral(L, "");
+    lua_setfield(L, -2, "path");
+    lua_pushliteral(L, "");
+    lua_setfield(L, -2, "cpath");
+    lua_pop(L, 1);
+}
+
+static void preload(lua_State *L, const char *name, lua_CFunction open)
+{
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+    lua_pushcfunction(L, open);
+    lua_setfield(L, -2, name);
+    lua_pop(L, 1);
+}
+
+/* ---- text only ---- */
+
+/* Calls the wrapped function (upvalue 1) with its argument `mode` at an index set to "t". */
+static int call_text_only(lua_State *L, int mode)
+{
+    const char *asked = luaL_optstring(L, mode, "t");
+    if (strchr(asked, 't') == NULL)
+        return luaL_error(L, "binary Lua code is refused: it cannot be checked");
+    if (lua_gettop(L) < mode)
+        lua_settop(L, mode);
+    lua_pushliteral(L, "t");
+    lua_replace(L, mode);
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_insert(L, 1);
+    lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+    return lua_gettop(L);
+}
+
+static int load_text(lua_State *L)
+{
+    return call_text_only(L, 3);
+}
+
+static int loadfile_text(lua_State *L)
+{
+    return call_text_only(L, 2);
+}
+
+static int after_dofile(lua_State *L, int status, lua_KContext ctx)
+{
+    (void)status, (void)ctx;
+    return lua_gettop(L) - 1;
+}
+
+static int dofile_text(lua_State *L)
+{
+    const char *name = luaL_optstring(L, 1, NULL);
+    lua_settop(L, 1);
+    if (luaL_loadfilex(L, name, "t") != LUA_OK)
+        return lua_error(L);
+    lua_callk(L, 0, LUA_MULTRET, 0, after_dofile);
+    return after_dofile(L, LUA_OK, 0);
+}
+
+static void refuse_binary_code(lua_State *L)
+{
+    lua_getglobal(L, "load");
+    lua_pushcclosure(L, load_text, 1);
+    lua_setglobal(L, "load");
+    lua_getglobal(L, "loadfile");
+    lua_pushcclosure(L, loadfile_text, 1);
+    lua_setglobal(L, "loadfile");
+    lua_pushcfunction(L, dofile_text);
+    lua_setglobal(L, "dofile");
+}
+
+/* ---- opening, running, closing ---- */
+
+static int open_libraries(lua_State *L)
+{
+    luaL_openlibs(L);
+    set_searchers(L);
+    refuse_binary_code(L);
+    preload(L, "cjson", luaopen_cjson);
+    preload(L, "cjson.safe", luaopen_cjson_safe);
+    preload(L, "ponder.core.host", open_host_module);
+    for (const luaL_Reg *module = builtin_modules; module->name != NULL; module++)
+        preload(L, module->name, module->func);
+    return 0;
+}
+
+Host *host_open(void)
+{
+    Host *host = calloc(1, sizeof *host);
+    if (host == NULL)
+        return NULL;
+    host->bytes_limit = default_bytes_limit();
+    host->L = lua_newstate(limited_alloc, host);
+    if (host->L == NULL) {
+        free(host);
+        return NULL;
+    }
+    lua_pushcfunction(host->L, open_libraries);
+    if (lua_pcall(host->L, 0, 0, 0) != LUA_OK) {
+        host_close(host);
+        return NULL;
+    }
+    return host;
+}
+
+static int with_traceback(lua_State *L)
+{
+    const char *message = luaL_tolstring(L, 1, NULL);
+    luaL_traceback(L, L, message, 1);
+    return 1;
+}
+
+/* Arguments: argv as a light userdata, argc. Returns what cli.main(argv) returns. */
+static int run_command_line(lua_State *L)
+{
+    char **argv = lua_touserdata(L, 1);
+    lua_Integer argc = lua_tointeger(L, 2);
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "ponder.cli");
+    lua_call(L, 1, 1);
+    lua_getfield(L, -1, "main");
+    lua_createtable(L, (int)argc, 0);
+    for (lua_Integer i = 0; i < argc; i++) {
+        lua_pushstring(L, argv[i]);
+        lua_rawseti(L, -2, i);
+    }
+    lua_call(L, 1, 1);
+    return 1;
+}
+
+int host_main(Host *host, int argc, char **argv)
+{
+    lua_State *L = host->L;
+    task_set_current(L);
+    lua_pushcfunction(L, with_traceback);
+    lua_pushcfunction(L, run_command_line);
+    lua_pushlightuserdata(L, argv);
+    lua_pushinteger(L, argc);
+    int status = 1;
+    if (lua_pcall(L, 2, 1, -4) == LUA_OK)
+        status = (int)lua_tointeger(L, -1);
+    else
+        fprintf(stderr, "ponder: %s\n", lua_tostring(L, -1));
+    lua_settop(L, 0);
+    return status;
+}
+
+void host_close(Host *host)
+{
+    lua_close(host->L);
+    free(host);
+}

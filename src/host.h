@@ -1,0 +1,27 @@
+/*
+ * host.h -- the Lua state that scripts run in: memory limit, built-in modules, loaders.
+ */
+#ifndef PONDER_HOST_H
+#define PONDER_HOST_H
+
+#include <stddef.h>
+
+typedef struct Host Host;
+
+/* A file built into the executable; the table ends with a NULL name. */
+typedef struct EmbeddedFile {
+    const char *name; /* as in the checkout: "lua/ponder/search.lua" */
+    const char *text;
+    size_t size;
+} EmbeddedFile;
+
+/* A host with its libraries open, or NULL if there is no memory for one. */
+Host *host_open(void);
+
+/* Runs the command line (lua/ponder/cli.lua) and returns the exit status. */
+int host_main(Host *host, int argc, char **argv);
+
+/* Closes the state: to-be-closed variables and finalizers run, all memory is returned. */
+void host_close(Host *host);
+
+#endif
