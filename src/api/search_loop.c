@@ -1,0 +1,427 @@
+/*
+ * search_loop.c -- runs a search's callbacks one at a time.
+ *
+ * The loop is a table of phases. Each phase ends in the next one, or in a call of a callback whose
+ * results the next phase finds on the stack. A callback may yield (a model call, a sleep): Lua then
+ * continues in `advance`, which finds the phase in the search.
+ *
+ *     TAKE         the next node          -> TAKEN, or ENDED
+ *     TAKEN        stop(node)?            -> STOPPED
+ *     STOPPED                             -> EXPAND, or ENDED
+ *     EXPAND       expand(state)          -> EXPANDED; SCORE if the node is a leaf
+ *     EXPANDED     the list is checked    -> REGISTER
+ *     REGISTER     children are made      -> SCORE; with key(state) -> KEYED
+ *     KEYED        unless seen before     -> REGISTER
+ *     SCORE        evaluate(state)        -> SCORED; TAKE after the last child
+ *                  evaluate_all(states)   -> SCORED_ALL
+ *     SCORED, SCORED_ALL                  -> TEST
+ *     TEST         is_terminal(state)     -> TESTED
+ *     TESTED                              -> NEXT_CHILD -> SCORE
+ */
+#include <math.h>
+
+#include "api/l_search.h"
+
+/* The loop's stack. Callbacks that were not given are nil. */
+enum {
+    SELF = 1,
+    STATES,
+    NODE_META,
+    EXPAND_FN,
+    EVALUATE_FN,
+    EVALUATE_ALL_FN,
+    IS_TERMINAL_FN,
+    STOP_FN,
+    KEY_FN,
+    ON_EVENT_FN,
+    NOW_FN,
+    CHUNK, /* the table of states that is in use, see load_chunk */
+    KEYS,  /* set of the keys in the tree */
+    LIST,  /* what expand returned; at the end the message of a failure */
+    STATE, /* the state whose key is asked for; at the end the code of a failure */
+    TOP = STATE
+};
+
+/* Whether the callback reported a failure: nil, message, code. They start at `index`. */
+static bool is_failure(lua_State *L, int index)
+{
+    return lua_isnil(L, index) && lua_type(L, index + 1) == LUA_TSTRING;
+}
+
+static int advance(lua_State *L, int status, lua_KContext context);
+
+/* Calls the function below its arguments; the next phase finds three results above TOP. */
+static Phase call(lua_State *L, Core *core, const char *name, uint32_t node, int arguments,
+                  Phase next)
+{
+    core->calling = name;
+    core->calling_node = node;
+    core->phase = next;
+    lua_callk(L, arguments, 3, 0, advance);
+    return next;
+}
+
+static Phase end(Core *core, const char *outcome)
+{
+    core->outcome = outcome;
+    return ENDED;
+}
+
+/* The results are nil, message, code: kept in LIST and STATE for the caller of the loop. */
+static Phase fail(lua_State *L, Core *core)
+{
+    lua_settop(L, TOP + 3);
+    lua_replace(L, STATE);
+    lua_replace(L, LIST);
+    return end(core, "failed");
+}
+
+/* Puts the table with the state of `id` in CHUNK. */
+static void load_chunk(lua_State *L, Core *core, uint32_t id)
+{
+    if (id >> SEARCH_CHUNK_BITS == core->chunk)
+        return;
+    core_push_chunk(L, STATES, id);
+    lua_replace(L, CHUNK);
+    core->chunk = id >> SEARCH_CHUNK_BITS;
+}
+
+/* Calls `callback(state, node)` for the node `child`; the node is only made if it is wanted. */
+static Phase call_for_child(lua_State *L, Core *core, int callback, const char *name, bool wants,
+                            Phase next)
+{
+    load_chunk(L, core, core->child);
+    lua_settop(L, TOP);
+    lua_pushvalue(L, callback);
+    lua_rawgeti(L, CHUNK, core_slot(core->child));
+    if (wants)
+        core_push_node(L, core, STATES, NODE_META, core->child);
+    return call(L, core, name, core->child, wants ? 2 : 1, next);
+}
+
+/* Pops the state of a new child and makes it. */
+static void make_child(lua_State *L, Core *core)
+{
+    uint32_t id;
+    core->full = !core_add(L, core, core->node, &id);
+    if (core->full) {
+        lua_pop(L, 1);
+        return;
+    }
+    load_chunk(L, core, id);
+    lua_rawseti(L, CHUNK, core_slot(id));
+}
+
+/* Pushes the event {type=, id=, depth=} of a node. */
+static void push_event(lua_State *L, const Core *core, const char *type, uint32_t id)
+{
+    lua_settop(L, TOP);
+    lua_pushvalue(L, ON_EVENT_FN);
+    lua_createtable(L, 0, 6);
+    lua_pushstring(L, type);
+    lua_setfield(L, -2, "type");
+    lua_pushinteger(L, id);
+    lua_setfield(L, -2, "id");
+    lua_pushinteger(L, search_node(&core->search, id)->depth);
+    lua_setfield(L, -2, "depth");
+}
+
+static bool out_of_time(lua_State *L, const Core *core)
+{
+    if (isinf(core->deadline))
+        return false;
+    lua_pushvalue(L, NOW_FN);
+    lua_call(L, 0, 1);
+    double now = lua_tonumber(L, -1);
+    lua_pop(L, 1);
+    return now >= core->deadline;
+}
+
+static Phase take(lua_State *L, Core *core)
+{
+    Search *s = &core->search;
+    lua_settop(L, TOP);
+    if (out_of_time(L, core))
+        return end(core, "max_duration");
+    SearchStatus status = search_take(s, &core->node);
+    if (status == SEARCH_NO_MEMORY)
+        core_no_memory(L, core);
+    core->phase = status == SEARCH_OVER ? end(core, "over") : TAKEN;
+    if (s->pruned.count == 0 || !core->has_events)
+        return core->phase;
+    push_event(L, core, "pruned", s->pruned.ids[0]);
+    core_push_pruned(L, core);
+    lua_setfield(L, -2, "ids");
+    return call(L, core, "on_event", 0, 1, core->phase);
+}
+
+static Phase ask_stop(lua_State *L, Core *core)
+{
+    if (!core->has_stop)
+        return EXPAND;
+    lua_settop(L, TOP);
+    lua_pushvalue(L, STOP_FN);
+    core_push_node(L, core, STATES, NODE_META, core->node);
+    return call(L, core, "stop", core->node, 1, STOPPED);
+}
+
+static Phase stopped(lua_State *L, Core *core)
+{
+    if (is_failure(L, TOP + 1))
+        return fail(L, core);
+    return core_check_boolean(L, core, TOP + 1) ? end(core, "stop") : EXPAND;
+}
+
+static Phase expand(lua_State *L, Core *core)
+{
+    lua_settop(L, TOP);
+    core->child = core->search.count;
+    if (!search_expandable(&core->search, core->node))
+        return SCORE;
+    lua_pushvalue(L, EXPAND_FN);
+    core_push_state(L, STATES, core->node);
+    lua_pushinteger(L, core->k);
+    if (core->expand_wants_node)
+        core_push_node(L, core, STATES, NODE_META, core->node);
+    return call(L, core, "expand", core->node, core->expand_wants_node ? 3 : 2, EXPANDED);
+}
+
+static Phase expanded(lua_State *L, Core *core)
+{
+    if (is_failure(L, TOP + 1))
+        return fail(L, core);
+    lua_Integer length = core_check_list(L, core, "a list of states", TOP + 1);
+    lua_copy(L, TOP + 1, LIST);
+    core->expansions++;
+    core->next = 1;
+    core->last = length < core->k ? length : core->k;
+    return REGISTER;
+}
+
+/* Makes the children, then reports the expansion. */
+static Phase register_children(lua_State *L, Core *core)
+{
+    lua_settop(L, TOP);
+    while (core->next <= core->last && !core->full) {
+        if (lua_geti(L, LIST, core->next++) == LUA_TNIL) {
+            core->calling = "expand";
+            core_list_hole(L, core, core->next - 1);
+        }
+        if (!core->has_key) {
+            make_child(L, core);
+            continue;
+        }
+        lua_replace(L, STATE);
+        lua_pushvalue(L, KEY_FN);
+        lua_pushvalue(L, STATE);
+        return call(L, core, "key", core->node, 1, KEYED);
+    }
+    if (!core->has_events)
+        return SCORE;
+    push_event(L, core, "expanded", core->node);
+    lua_pushinteger(L, (lua_Integer)core->search.count - core->child);
+    lua_setfield(L, -2, "children");
+    return call(L, core, "on_event", core->node, 1, SCORE);
+}
+
+static Phase keyed(lua_State *L, Core *core)
+{
+    if (is_failure(L, TOP + 1))
+        return fail(L, core);
+    if (!core_note_key(L, core, KEYS, TOP + 1)) {
+        core->duplicates++;
+        return REGISTER;
+    }
+    lua_pushvalue(L, STATE);
+    make_child(L, core);
+    return REGISTER;
+}
+
+static Phase root_keyed(lua_State *L, Core *core)
+{
+    if (is_failure(L, TOP + 1))
+        return fail(L, core);
+    core_note_key(L, core, KEYS, TOP + 1);
+    return SCORE;
+}
+
+static Phase after_children(Core *core)
+{
+    return core->full ? end(core, "max_nodes") : TAKE;
+}
+
+/* evaluate_all: the states (and nodes) from `child` to the end, as lists. */
+static Phase score_all(lua_State *L, Core *core)
+{
+    const Search *s = &core->search;
+    if (s->options.strategy == SEARCH_BEAM) {
+        if (!search_round_over(s) && !core->full)
+            return TAKE; /* the level's other nodes first */
+        core->child = s->round_children;
+    }
+    if (core->child == s->count)
+        return after_children(core);
+    lua_settop(L, TOP);
+    lua_pushvalue(L, EVALUATE_ALL_FN);
+    int count = (int)(s->count - core->child);
+    lua_createtable(L, count, 0);
+    if (core->evaluate_wants_node)
+        lua_createtable(L, count, 0);
+    for (int i = 0; i < count; i++) {
+        core_push_state(L, STATES, core->child + (uint32_t)i);
+        lua_rawseti(L, TOP + 2, i + 1);
+        if (core->evaluate_wants_node) {
+            core_push_node(L, core, STATES, NODE_META, core->child + (uint32_t)i);
+            lua_rawseti(L, TOP + 3, i + 1);
+        }
+    }
+    return call(L, core, "evaluate_all", core->child, core->evaluate_wants_node ? 2 : 1,
+                SCORED_ALL);
+}
+
+static Phase score(lua_State *L, Core *core)
+{
+    if (core->scores_all)
+        return score_all(L, core);
+    if (core->child == core->search.count)
+        return after_children(core);
+    return call_for_child(L, core, EVALUATE_FN, "evaluate", core->evaluate_wants_node, SCORED);
+}
+
+static Phase scored(lua_State *L, Core *core)
+{
+    if (is_failure(L, TOP + 1))
+        return fail(L, core);
+    search_set_score(&core->search, core->child, core_check_score(L, core, TOP + 1));
+    return TEST;
+}
+
+static Phase scored_all(lua_State *L, Core *core)
+{
+    if (is_failure(L, TOP + 1))
+        return fail(L, core);
+    core_score_all(L, core, TOP + 1, core->child, core->search.count - 1);
+    return TEST;
+}
+
+static Phase test(lua_State *L, Core *core)
+{
+    return call_for_child(L, core, IS_TERMINAL_FN, "is_terminal", core->is_terminal_wants_node,
+                          TESTED);
+}
+
+static Phase tested(lua_State *L, Core *core)
+{
+    if (is_failure(L, TOP + 1))
+        return fail(L, core);
+    search_set_terminal(&core->search, core->child, core_check_boolean(L, core, TOP + 1));
+    if (!core->has_events)
+        return NEXT_CHILD;
+    const SearchNode *node = search_node(&core->search, core->child);
+    push_event(L, core, "scored", core->child);
+    lua_pushnumber(L, node->score);
+    lua_setfield(L, -2, "score");
+    lua_pushboolean(L, node->terminal);
+    lua_setfield(L, -2, "terminal");
+    core_push_state(L, STATES, core->child);
+    lua_setfield(L, -2, "state");
+    return call(L, core, "on_event", core->child, 1, NEXT_CHILD);
+}
+
+static Phase next_child(lua_State *L, Core *core)
+{
+    (void)L;
+    core->child++;
+    if (!core->scores_all)
+        return SCORE;
+    return core->child == core->search.count ? after_children(core) : TEST;
+}
+
+static Phase step(lua_State *L, Core *core)
+{
+    switch (core->phase) {
+    case TAKE: return take(L, core);
+    case TAKEN: return ask_stop(L, core);
+    case STOPPED: return stopped(L, core);
+    case EXPAND: return expand(L, core);
+    case EXPANDED: return expanded(L, core);
+    case REGISTER: return register_children(L, core);
+    case KEYED: return keyed(L, core);
+    case ROOT_KEYED: return root_keyed(L, core);
+    case SCORE: return score(L, core);
+    case SCORED: return scored(L, core);
+    case SCORED_ALL: return scored_all(L, core);
+    case TEST: return test(L, core);
+    case TESTED: return tested(L, core);
+    case NEXT_CHILD: return next_child(L, core);
+    case ENDED: break;
+    }
+    return ENDED;
+}
+
+/* Runs phases until the search has ended; Lua calls it again after a callback that yielded. */
+static int advance(lua_State *L, int status, lua_KContext context)
+{
+    (void)status, (void)context;
+    Core *core = lua_touserdata(L, SELF);
+    while (core->phase != ENDED)
+        core->phase = step(L, core);
+    core->calling = NULL;
+    lua_settop(L, TOP);
+    lua_pushstring(L, core->outcome);
+    lua_pushvalue(L, LIST);
+    lua_pushvalue(L, STATE);
+    return 3;
+}
+
+/* Reads callbacks.wants_node[name], on top of the stack. */
+static bool wants_node(lua_State *L, const char *name)
+{
+    lua_getfield(L, -1, name);
+    bool wants = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return wants;
+}
+
+int core_run(lua_State *L)
+{
+    static const char *const fields[] = {"expand", "evaluate", "evaluate_all", "is_terminal",
+                                         "stop",   "key",      "on_event",     "now"};
+    Core *core = luaL_checkudata(L, SELF, "ponder.core.search");
+    luaL_checktype(L, 2, LUA_TTABLE);
+    luaL_argcheck(L, core->phase == TAKE && core->search.count == 1, 1, "runs once");
+    luaL_checkstack(L, TOP + LUA_MINSTACK, NULL);
+    lua_settop(L, TOP);
+    for (int i = 0; i < 8; i++) {
+        lua_getfield(L, 2, fields[i]);
+        lua_replace(L, EXPAND_FN + i);
+    }
+    lua_getfield(L, 2, "wants_node");
+    luaL_checktype(L, -1, LUA_TTABLE);
+    core->expand_wants_node = wants_node(L, "expand");
+    core->evaluate_wants_node = wants_node(L, "evaluate") || wants_node(L, "evaluate_all");
+    core->is_terminal_wants_node = wants_node(L, "is_terminal");
+    lua_getfield(L, 2, "k");
+    core->k = lua_tointeger(L, -1);
+    lua_getfield(L, 2, "deadline");
+    core->deadline = luaL_optnumber(L, -1, HUGE_VAL);
+    lua_getiuservalue(L, SELF, CORE_STATES);
+    lua_replace(L, STATES);
+    lua_getiuservalue(L, SELF, CORE_NODE_META);
+    lua_replace(L, NODE_META);
+    lua_newtable(L);
+    lua_replace(L, KEYS);
+    core->has_stop = !lua_isnil(L, STOP_FN);
+    core->has_key = !lua_isnil(L, KEY_FN);
+    core->has_events = !lua_isnil(L, ON_EVENT_FN);
+    core->scores_all = !lua_isnil(L, EVALUATE_ALL_FN);
+    core->chunk = UINT32_MAX;
+    lua_settop(L, TOP);
+    core->phase = SCORE; /* the root */
+    if (core->has_key) {
+        lua_pushvalue(L, KEY_FN);
+        core_push_state(L, STATES, 0);
+        call(L, core, "key", 0, 1, ROOT_KEYED);
+    }
+    return advance(L, LUA_OK, 0);
+}

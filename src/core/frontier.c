@@ -1,0 +1,99 @@
+/*
+ * frontier.c -- a 4-ary heap: half the levels of a binary one, and a node's four children share a
+ * cache line.
+ */
+#include "core/frontier.h"
+
+#define ARITY 4
+
+static inline bool comes_first(const Frontier *f, FrontierEntry a, FrontierEntry b)
+{
+    bool better = a.score > b.score || (a.score == b.score && a.id < b.id);
+    return better != f->worst_first;
+}
+
+static void sift_up(Frontier *f, size_t at)
+{
+    FrontierEntry moving = f->entries[at];
+    while (at > 0) {
+        size_t parent = (at - 1) / ARITY;
+        if (!comes_first(f, moving, f->entries[parent]))
+            break;
+        f->entries[at] = f->entries[parent];
+        at = parent;
+    }
+    f->entries[at] = moving;
+}
+
+static void sift_down(Frontier *f, size_t at)
+{
+    FrontierEntry moving = f->entries[at];
+    for (;;) {
+        size_t child = at * ARITY + 1, end = child + ARITY;
+        if (child >= f->count)
+            break;
+        if (end > f->count)
+            end = f->count;
+        size_t first = child;
+        for (child++; child < end; child++)
+            if (comes_first(f, f->entries[child], f->entries[first]))
+                first = child;
+        if (!comes_first(f, f->entries[first], moving))
+            break;
+        f->entries[at] = f->entries[first];
+        at = first;
+    }
+    f->entries[at] = moving;
+}
+
+void frontier_free(Frontier *f, const Alloc *alloc)
+{
+    alloc_free(alloc, f->entries, f->capacity * sizeof *f->entries);
+    f->entries = NULL;
+    f->count = f->capacity = 0;
+}
+
+bool frontier_reserve(Frontier *f, const Alloc *alloc, size_t extra)
+{
+    size_t needed = f->count + extra;
+    if (needed <= f->capacity)
+        return true;
+    size_t grown = f->capacity + f->capacity / 2 + 16;
+    if (grown < needed)
+        grown = needed;
+    FrontierEntry *entries =
+        alloc_resize(alloc, f->entries, f->capacity * sizeof *entries, grown * sizeof *entries);
+    if (entries == NULL)
+        return false;
+    f->entries = entries;
+    f->capacity = grown;
+    return true;
+}
+
+void frontier_append(Frontier *f, double score, uint32_t id)
+{
+    f->entries[f->count++] = (FrontierEntry){score, id};
+}
+
+void frontier_push(Frontier *f, double score, uint32_t id)
+{
+    frontier_append(f, score, id);
+    sift_up(f, f->count - 1);
+}
+
+FrontierEntry frontier_pop(Frontier *f)
+{
+    FrontierEntry first = f->entries[0];
+    f->entries[0] = f->entries[--f->count];
+    if (f->count > 0)
+        sift_down(f, 0);
+    return first;
+}
+
+void frontier_order(Frontier *f)
+{
+    if (f->count < 2)
+        return;
+    for (size_t at = (f->count - 2) / ARITY + 1; at-- > 0;)
+        sift_down(f, at);
+}

@@ -1,0 +1,286 @@
+/*
+ * search.c -- see search.h for the model.
+ */
+#include "core/search.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- lists of ids ---- */
+
+static bool list_reserve(IdList *list, const Alloc *alloc, size_t extra)
+{
+    size_t needed = list->count + extra;
+    if (needed <= list->capacity)
+        return true;
+    size_t grown = list->capacity + list->capacity / 2 + 16;
+    if (grown < needed)
+        grown = needed;
+    uint32_t *ids =
+        alloc_resize(alloc, list->ids, list->capacity * sizeof *ids, grown * sizeof *ids);
+    if (ids == NULL)
+        return false;
+    list->ids = ids;
+    list->capacity = grown;
+    return true;
+}
+
+static void list_push(IdList *list, uint32_t id)
+{
+    list->ids[list->count++] = id;
+}
+
+static void list_free(IdList *list, const Alloc *alloc)
+{
+    alloc_free(alloc, list->ids, list->capacity * sizeof *list->ids);
+    memset(list, 0, sizeof *list);
+}
+
+/* ---- the tree ---- */
+
+void search_init(Search *s, Alloc alloc, const SearchOptions *options)
+{
+    memset(s, 0, sizeof *s);
+    s->alloc = alloc;
+    s->options = *options;
+    s->worst.worst_first = true;
+}
+
+void search_free(Search *s)
+{
+    for (size_t i = 0; i < s->chunk_capacity && s->chunks[i] != NULL; i++)
+        alloc_free(&s->alloc, s->chunks[i], SEARCH_CHUNK_SIZE * sizeof(SearchNode));
+    alloc_free(&s->alloc, s->chunks, s->chunk_capacity * sizeof *s->chunks);
+    s->chunks = NULL;
+    s->chunk_capacity = s->count = 0;
+    list_free(&s->round, &s->alloc);
+    list_free(&s->stack, &s->alloc);
+    list_free(&s->pruned, &s->alloc);
+    frontier_free(&s->frontier, &s->alloc);
+    frontier_free(&s->worst, &s->alloc);
+}
+
+static bool add_chunk(Search *s, size_t index)
+{
+    if (index == s->chunk_capacity) {
+        size_t grown = s->chunk_capacity * 2 + 4;
+        SearchNode **chunks =
+            alloc_resize(&s->alloc, s->chunks, index * sizeof *chunks, grown * sizeof *chunks);
+        if (chunks == NULL)
+            return false;
+        memset(chunks + index, 0, (grown - index) * sizeof *chunks);
+        s->chunks = chunks;
+        s->chunk_capacity = grown;
+    }
+    if (s->chunks[index] == NULL)
+        s->chunks[index] = alloc_resize(&s->alloc, NULL, 0, SEARCH_CHUNK_SIZE * sizeof(SearchNode));
+    return s->chunks[index] != NULL;
+}
+
+SearchStatus search_add(Search *s, uint32_t parent, uint32_t *id)
+{
+    if (s->count >= s->options.max_nodes)
+        return SEARCH_FULL;
+    if ((s->count & (SEARCH_CHUNK_SIZE - 1)) == 0 && !add_chunk(s, s->count >> SEARCH_CHUNK_BITS))
+        return SEARCH_NO_MEMORY;
+    *id = s->count++;
+    SearchNode *node = search_node(s, *id);
+    node->score = NAN;
+    node->parent = parent;
+    node->depth = parent == SEARCH_NO_NODE ? 0 : search_node(s, parent)->depth + 1;
+    node->terminal = node->tested = false;
+    node->open = false;
+    return SEARCH_OK;
+}
+
+bool search_expandable(const Search *s, uint32_t id)
+{
+    const SearchNode *node = search_node(s, id);
+    return !node->terminal && node->depth < s->options.max_depth;
+}
+
+void search_truncate(Search *s, uint32_t count)
+{
+    if (count < s->count)
+        s->count = count;
+}
+
+void search_settle(Search *s)
+{
+    uint32_t count = 0;
+    while (count < s->count && search_node(s, count)->tested)
+        count++;
+    s->count = count;
+}
+
+uint32_t search_best(const Search *s)
+{
+    uint32_t best = SEARCH_NO_NODE;
+    for (uint32_t id = 0; id < s->count; id++) {
+        const SearchNode *node = search_node(s, id);
+        const SearchNode *champion = best == SEARCH_NO_NODE ? node : search_node(s, best);
+        if (best == SEARCH_NO_NODE || node->terminal > champion->terminal ||
+            (node->terminal == champion->terminal && node->score > champion->score))
+            best = id;
+    }
+    return best;
+}
+
+/* ---- the order ---- */
+
+/* dfs: the first child of the round's first node ends up on top. */
+static bool stack_children(Search *s)
+{
+    if (!list_reserve(&s->stack, &s->alloc, s->count - s->round_children))
+        return false;
+    for (uint32_t id = s->count; id-- > s->round_children;)
+        list_push(&s->stack, id);
+    return true;
+}
+
+/* Drops the entries of nodes that are no longer open, once they are most of the heap. */
+static void drop_closed(const Search *s, Frontier *f)
+{
+    if (f->count < 2 * s->open_count + 64)
+        return;
+    size_t kept = 0;
+    for (size_t i = 0; i < f->count; i++)
+        if (search_node(s, f->entries[i].id)->open)
+            f->entries[kept++] = f->entries[i];
+    f->count = kept;
+    frontier_order(f);
+}
+
+/* Takes the first open node of a capped frontier's heap; the other heap still lists it. */
+static uint32_t pop_open(Search *s, Frontier *f)
+{
+    for (;;) {
+        uint32_t id = frontier_pop(f).id;
+        SearchNode *node = search_node(s, id);
+        if (node->open) {
+            node->open = false;
+            s->open_count--;
+            return id;
+        }
+    }
+}
+
+static bool open_capped_children(Search *s)
+{
+    size_t children = s->count - s->round_children, cap = s->options.beam_width;
+    if (!frontier_reserve(&s->worst, &s->alloc, children) ||
+        !list_reserve(&s->pruned, &s->alloc, children))
+        return false;
+    for (uint32_t id = s->round_children; id < s->count; id++) {
+        SearchNode *node = search_node(s, id);
+        node->open = true;
+        frontier_push(&s->frontier, node->score, id);
+        frontier_push(&s->worst, node->score, id);
+    }
+    s->open_count += children;
+    while (s->open_count > cap)
+        list_push(&s->pruned, pop_open(s, &s->worst));
+    s->pruned_total += s->pruned.count;
+    drop_closed(s, &s->frontier);
+    drop_closed(s, &s->worst);
+    return true;
+}
+
+static bool open_children(Search *s)
+{
+    if (!frontier_reserve(&s->frontier, &s->alloc, s->count - s->round_children))
+        return false;
+    if (s->options.beam_width != 0)
+        return open_capped_children(s);
+    for (uint32_t id = s->round_children; id < s->count; id++)
+        frontier_push(&s->frontier, search_node(s, id)->score, id);
+    return true;
+}
+
+/* dfs and best_first: the first open node. */
+static uint32_t take_open(Search *s)
+{
+    if (s->options.strategy == SEARCH_DFS)
+        return s->stack.ids[--s->stack.count];
+    if (s->options.beam_width != 0)
+        return pop_open(s, &s->frontier);
+    return frontier_pop(&s->frontier).id;
+}
+
+/* beam: the level's candidates as a heap; what is left in it after the kept ones is pruned. */
+static bool keep_best_children(Search *s)
+{
+    size_t candidates = s->count - s->round_children, width = s->options.beam_width;
+    size_t kept = candidates < width ? candidates : width;
+    s->frontier.count = 0;
+    if (!frontier_reserve(&s->frontier, &s->alloc, candidates) ||
+        !list_reserve(&s->round, &s->alloc, kept) ||
+        !list_reserve(&s->pruned, &s->alloc, candidates - kept))
+        return false;
+    for (uint32_t id = s->round_children; id < s->count; id++)
+        frontier_append(&s->frontier, search_node(s, id)->score, id);
+    frontier_order(&s->frontier);
+    while (s->round.count < kept)
+        list_push(&s->round, frontier_pop(&s->frontier).id);
+    for (size_t i = 0; i < s->frontier.count; i++)
+        list_push(&s->pruned, s->frontier.entries[i].id);
+    s->pruned_total += s->pruned.count;
+    return true;
+}
+
+/* Puts the children of the round that is over where they wait, and fills the next round. */
+static bool next_round(Search *s)
+{
+    const SearchOptions *o = &s->options;
+    s->round.count = s->round_taken = s->pruned.count = 0;
+    if (o->strategy == SEARCH_BEAM)
+        return keep_best_children(s);
+    if (!(o->strategy == SEARCH_DFS ? stack_children(s) : open_children(s)))
+        return false;
+    size_t open = o->strategy == SEARCH_DFS ? s->stack.count
+                  : o->beam_width != 0      ? s->open_count
+                                            : s->frontier.count;
+    size_t taken = open < o->batch ? open : o->batch;
+    if (!list_reserve(&s->round, &s->alloc, taken))
+        return false;
+    while (s->round.count < taken)
+        list_push(&s->round, take_open(s));
+    return true;
+}
+
+SearchStatus search_take(Search *s, uint32_t *id)
+{
+    if (s->options.strategy == SEARCH_BFS) {
+        *id = s->bfs_cursor;
+        if (s->bfs_cursor >= s->count)
+            return SEARCH_OVER;
+        s->bfs_cursor++;
+        return SEARCH_OK;
+    }
+    if (s->round_taken == s->round.count) {
+        if (!next_round(s))
+            return SEARCH_NO_MEMORY;
+        s->round_children = s->count;
+        if (s->round.count == 0)
+            return SEARCH_OVER;
+    }
+    *id = s->round.ids[s->round_taken];
+    if (s->options.strategy == SEARCH_BEAM && search_node(s, *id)->depth >= s->options.max_depth)
+        return SEARCH_OVER;
+    s->round_taken++;
+    return SEARCH_OK;
+}
+
+uint32_t search_peek(const Search *s, size_t ahead)
+{
+    uint32_t id = SEARCH_NO_NODE;
+    if (s->options.strategy == SEARCH_BFS) {
+        if (ahead < s->count - s->bfs_cursor)
+            id = s->bfs_cursor + (uint32_t)ahead;
+    } else if (ahead < s->round.count - s->round_taken) {
+        id = s->round.ids[s->round_taken + ahead];
+    }
+    if (id == SEARCH_NO_NODE || !search_node(s, id)->tested)
+        return SEARCH_NO_NODE;
+    return id;
+}
