@@ -1,0 +1,230 @@
+--- Game of 24: make 24 from four numbers with + - * /, each number used once.
+---
+---     ponder run scripts/game24.lua 4 9 10 13
+---     ponder run scripts/game24.lua --search beam --beam-width 5 4 9 10 13
+---     ponder run scripts/game24.lua --all
+---
+--- The policy: a state is the numbers that are left, a step joins two of them, the score says how
+--- near to 24 the last step came, and states with the same numbers left are searched once. Numbers
+--- are exact fractions. Without a narrow --k or --beam-width the search is exhaustive, so that
+--- "no solution exists" is a proof.
+
+local args = require "ponder.args"
+local search = require "ponder.search"
+
+local EVERY_CHILD = 36 -- six pairs of numbers, six results each
+
+local RULES = {
+    all = { help = "solve every four numbers from 1 to 13" },
+    search = { value = "NAME", enum = { "bfs", "dfs", "beam", "best_first" }, default = "best_first" },
+    k = { value = "N", type = "integer", min = 1, default = EVERY_CHILD },
+    beam_width = { value = "N", type = "integer", min = 1 },
+}
+
+-- ---- exact numbers: p / q in lowest terms with q > 0, and the expression that made them ----
+
+local function gcd(a, b)
+    while b ~= 0 do
+        a, b = b, a % b
+    end
+    return math.abs(a)
+end
+
+local function number(p, q, text)
+    local d = gcd(p, q) * (q < 0 and -1 or 1)
+    return { p = p // d, q = q // d, text = text }
+end
+
+local function show(n)
+    return n.q == 1 and tostring(n.p) or n.p .. "/" .. n.q
+end
+
+local OPERATIONS = {
+    ["+"] = function(a, b) return a.p * b.q + b.p * a.q, a.q * b.q end,
+    ["-"] = function(a, b) return a.p * b.q - b.p * a.q, a.q * b.q end,
+    ["*"] = function(a, b) return a.p * b.p, a.q * b.q end,
+    ["/"] = function(a, b) return a.p * b.q, a.q * b.p end,
+}
+
+-- The step that makes a number of two others; nil for a division by zero.
+local function join(a, op, b)
+    local p, q = OPERATIONS[op](a, b)
+    if q == 0 then
+        return nil
+    end
+    local made = number(p, q, ("(%s %s %s)"):format(a.text, op, b.text))
+    return { made = made, text = ("%s %s %s = %s"):format(show(a), op, show(b), show(made)) }
+end
+
+-- ---- the policy ----
+
+local function by_value(a, b)
+    return a.p * b.q < b.p * a.q
+end
+
+-- The numbers after a step that used up those at i and j.
+local function after(numbers, i, j, step)
+    local rest = { step.made }
+    for at, n in ipairs(numbers) do
+        if at ~= i and at ~= j then
+            rest[#rest + 1] = n
+        end
+    end
+    table.sort(rest, by_value)
+    return { numbers = rest, step = step }
+end
+
+local function expand(state)
+    local numbers, children = state.numbers, {}
+    for i = 1, #numbers - 1 do
+        for j = i + 1, #numbers do
+            local a, b = numbers[i], numbers[j]
+            local steps = { join(a, "+", b), join(b, "-", a), join(a, "-", b), join(a, "*", b) }
+            steps[#steps + 1] = join(a, "/", b)
+            steps[#steps + 1] = join(b, "/", a)
+            for _, step in ipairs(steps) do
+                children[#children + 1] = after(numbers, i, j, step)
+            end
+        end
+    end
+    return children
+end
+
+local function nearness(state)
+    local made = state.step and state.step.made
+    return made and -math.abs(24 - made.p / made.q) or -24
+end
+
+local function is_24(state)
+    local last = state.numbers[1]
+    return #state.numbers == 1 and last.p == 24 and last.q == 1
+end
+
+local function left(state)
+    local shown = {}
+    for i, n in ipairs(state.numbers) do
+        shown[i] = show(n)
+    end
+    return table.concat(shown, " ")
+end
+
+local function solve(numbers, opts)
+    local exact = {}
+    for i, n in ipairs(numbers) do
+        exact[i] = number(n, 1, tostring(n))
+    end
+    table.sort(exact, by_value)
+    return search.run {
+        initial_state = { numbers = exact },
+        expand = expand,
+        evaluate = nearness,
+        is_terminal = is_24,
+        stop = function(node)
+            return node.terminal
+        end,
+        key = left,
+        search = opts.search,
+        k = opts.k,
+        beam_width = opts.beam_width,
+        max_depth = 3,
+    }
+end
+
+-- The expression of a solution, without its outer parentheses.
+local function expression(result)
+    return result.best_node.state.numbers[1].text:match("^%((.*)%)$")
+end
+
+-- ---- the check: no code in common with the search ----
+
+-- Whether the expression uses just these numbers and is exactly 24: read by Lua's own parser, with
+-- fractions that know nothing of the ones above.
+local function is_right(text, numbers)
+    local used, wanted = {}, table.move(numbers, 1, #numbers, 1, {})
+    for digits in text:gmatch("%d+") do
+        used[#used + 1] = math.tointeger(tonumber(digits))
+    end
+    table.sort(used)
+    table.sort(wanted)
+    if table.concat(used, " ") ~= table.concat(wanted, " ") or text:find("[^%d%s()*/+-]") then
+        return false
+    end
+    local meta = {}
+    local function fraction(top, bottom)
+        return setmetatable({ top, bottom }, meta)
+    end
+    meta.__add = function(x, y) return fraction(x[1] * y[2] + y[1] * x[2], x[2] * y[2]) end
+    meta.__sub = function(x, y) return fraction(x[1] * y[2] - y[1] * x[2], x[2] * y[2]) end
+    meta.__mul = function(x, y) return fraction(x[1] * y[1], x[2] * y[2]) end
+    meta.__div = function(x, y) return fraction(x[1] * y[2], x[2] * y[1]) end
+    local chunk = load("return " .. text:gsub("%d+", "n(%0)"), "=expression", "t", {
+        n = function(i) return fraction(i, 1) end,
+    })
+    local value = chunk and chunk()
+    return value ~= nil and value[2] ~= 0 and value[1] == 24 * value[2]
+end
+
+-- ---- commands ----
+
+local function fail(status, message)
+    io.stderr:write("game24: ", message, "\n")
+    os.exit(status)
+end
+
+local function solve_one(numbers, opts)
+    local result = solve(numbers, opts)
+    local title = table.concat(numbers, " ")
+    if not result.ok then
+        local exhaustive = opts.k >= EVERY_CHILD and not opts.beam_width and opts.search ~= "beam"
+        fail(1, title .. (exhaustive and ": no solution exists"
+            or ": no solution found by this policy; a wider one may find it"))
+    end
+    print(title)
+    for i = 2, #result.best_path do
+        local state = result.best_path[i]
+        print(("  %-20s left: %s"):format(state.step.text, left(state)))
+    end
+    local text = expression(result)
+    assert(is_right(text, numbers), text)
+    print(text .. " = 24")
+    return result
+end
+
+local function solve_all(opts)
+    local solvable, total = 0, 0
+    for a = 1, 13 do
+        for b = a, 13 do
+            for c = b, 13 do
+                for d = c, 13 do
+                    local numbers = { a, b, c, d }
+                    local result = solve(numbers, opts)
+                    total = total + 1
+                    if result.ok then
+                        assert(is_right(expression(result), numbers), expression(result))
+                        solvable = solvable + 1
+                    end
+                end
+            end
+        end
+    end
+    print(("%d of %d solvable, every expression checked"):format(solvable, total))
+end
+
+local opts, operands = args.parse("game24", { ... }, RULES)
+if not opts then
+    io.stderr:write(operands, "\n")
+    os.exit(2)
+elseif opts.all then
+    return solve_all(opts)
+end
+local numbers = {}
+for i, text in ipairs(operands) do
+    numbers[i] = math.tointeger(tonumber(text))
+    if not numbers[i] or numbers[i] < 1 or numbers[i] > 1000 then
+        fail(2, ("expected whole numbers from 1 to 1000 (got %q)"):format(text))
+    end
+end
+if #numbers ~= 4 then
+    fail(2, ("expected four numbers, such as 4 9 10 13 (got %d)"):format(#numbers))
+end
+return solve_one(numbers, opts)

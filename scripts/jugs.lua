@@ -1,0 +1,47 @@
+--- Two jugs and a tap: measure out an amount, with a custom key.
+---
+---     ponder run scripts/jugs.lua 5 3 4     jugs of 5 and 3, 4 wanted
+---
+--- `key` says when two states are the same. Without it the tree would hold each situation once for
+--- every way that leads there, without end; with it the search ends when nothing new is left.
+
+local search = require "ponder.search"
+
+local words = { ... }
+local first, second, wanted = tonumber(words[1] or 5), tonumber(words[2] or 3), tonumber(words[3] or 4)
+if not (first and second and wanted) then
+    io.stderr:write("jugs: expected three numbers, such as 5 3 4\n")
+    os.exit(2)
+end
+
+local function pour(state)
+    local a, b = state.a, state.b
+    local to_b, to_a = math.min(a, second - b), math.min(b, first - a)
+    return {
+        { a = first, b = b, did = "fill the first" },
+        { a = a, b = second, did = "fill the second" },
+        { a = 0, b = b, did = "empty the first" },
+        { a = a, b = 0, did = "empty the second" },
+        { a = a - to_b, b = b + to_b, did = "pour the first into the second" },
+        { a = a + to_a, b = b - to_a, did = "pour the second into the first" },
+    }
+end
+
+local result = search.run {
+    initial_state = { a = 0, b = 0, did = "two empty jugs" },
+    expand = pour,
+    evaluate = function(state) return -math.abs(state.a - wanted) end,
+    is_terminal = function(state) return state.a == wanted or state.b == wanted end,
+    stop = function(node) return node.terminal end,
+    key = function(state) return state.a .. "," .. state.b end, -- `did` is not part of it
+    k = 6, max_depth = 1000,
+}
+if not result.ok then
+    io.stderr:write(("jugs: %g cannot be measured\n"):format(wanted))
+    os.exit(1)
+end
+for _, state in ipairs(result.best_path) do
+    print(("%4g %4g  %s"):format(state.a, state.b, state.did))
+end
+print(("%d situations, %d seen again"):format(result.stats.nodes, result.stats.duplicates))
+return result

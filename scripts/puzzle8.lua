@@ -1,0 +1,64 @@
+--- The 8-puzzle by best-first search: slide tiles until they read 1 2 3 / 4 5 6 / 7 8 _.
+---
+---     ponder run scripts/puzzle8.lua 867254301      0 is the empty square
+
+local search = require "ponder.search"
+
+local start = ... or "867254301"
+local GOAL = "123456780"
+local MOVES = { -3, 3, -1, 1 } -- where the tile comes from: above, below, left, right
+
+for digit = 0, 8 do
+    if #start ~= 9 or not start:find(digit, 1, true) then
+        io.stderr:write("puzzle8: expected the digits 0 to 8, each once\n")
+        os.exit(2)
+    end
+end
+
+local function slide(board, move)
+    local empty = board:find("0", 1, true)
+    local from = empty + move
+    local sideways = math.abs(move) == 1
+    if from < 1 or from > 9 or sideways and (empty - 1) // 3 ~= (from - 1) // 3 then
+        return nil
+    end
+    local tile = board:sub(from, from)
+    return (board:gsub("[0" .. tile .. "]", { ["0"] = tile, [tile] = "0" }))
+end
+
+-- How far the tiles are from home, in moves.
+local function distance(board)
+    local sum = 0
+    for at = 1, 9 do
+        local tile = tonumber(board:sub(at, at))
+        if tile ~= 0 then
+            sum = sum + math.abs((at - 1) // 3 - (tile - 1) // 3)
+                + math.abs((at - 1) % 3 - (tile - 1) % 3)
+        end
+    end
+    return sum
+end
+
+local result = search.run {
+    initial_state = start,
+    expand = function(board)
+        local boards = {}
+        for _, move in ipairs(MOVES) do
+            boards[#boards + 1] = slide(board, move)
+        end
+        return boards
+    end,
+    evaluate = function(board) return -distance(board) end,
+    is_terminal = function(board) return board == GOAL end,
+    stop = function(node) return node.terminal end,
+    key = function(board) return board end,
+    search = "best_first", k = 4, max_depth = 1000,
+}
+if not result.ok then
+    io.stderr:write("puzzle8: half of all boards cannot be solved, and this is one\n")
+    os.exit(1)
+end
+for i, board in ipairs(result.best_path) do
+    print(("%3d  %s"):format(i - 1, board:gsub("0", "_"):gsub("^(...)(...)", "%1 / %2 / ")))
+end
+return result
