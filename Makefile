@@ -75,6 +75,12 @@ $B/modules.c: $(wildcard src/api/*.c) Makefile
 $B/modules.o: $B/modules.c
 	@$(COMPILE) -c -o $@ $<
 
+# What the specs and benches of the network talk to.
+SERVER_SRC := $(wildcard spec/support/server*.c)
+$B/server: $(SERVER_SRC) spec/support/server.h Makefile
+	@mkdir -p $(@D)
+	$(CC) $(CSTD) $(WARN) $(CFLAGS) -o $@ $(SERVER_SRC) $$(pkg-config --libs libmicrohttpd) -lpthread
+
 # Rewritten only when the set of files changes, so that a removed file is noticed too.
 $B/embedded.list: FORCE
 	@mkdir -p $(@D)
@@ -85,11 +91,11 @@ run: run-packages
 	$B/ponder run scripts/game24.lua 4 9 10 13
 
 test: run-packages test-packages
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory all $B/server
 	PONDER_BUILD=$B busted --lua=/usr/bin/lua5.4 $(SPEC)
 
 asan: run-packages test-packages
-	@$(MAKE) --no-print-directory all B=$B/asan \
+	@$(MAKE) --no-print-directory all $B/asan/server B=$B/asan \
 	    CFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"
 	PONDER_BUILD=$B/asan LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
 	    busted --lua=/usr/bin/lua5.4 $(SPEC)

@@ -1,0 +1,579 @@
+/*
+ * server.c -- the HTTP server of the specs and benches: answers, streams and misbehaves as asked.
+ *
+ *      server [KEY CERT]      prints "PID PORT RAW_PORT [TLS_PORT]", serves until its reader is
+ * gone
+ *
+ * What a request gets is steered by "key=value&key=value" (percent-encoded), taken from the first
+ * of: a line that POST /_next queued; the header x-steer; the path segment after /s/; the query.
+ *
+ *      status=N        default 200               h=NAME:VALUE    a header, any number of times
+ *      type=T          content type              delay=MS        before the headers
+ *      body=BYTES      the body                  file=PATH       the body
+ *      repeat=N        the body N times          text=T          the canned reply's text
+ *      deltas=N        of a canned stream        cut=N           N bytes, then the connection
+ * closes piece=N pace=MS N bytes, wait, N bytes    chunked=1       no content-length ping=MS after
+ * the body: a comment every MS, until the client leaves pingevent=MS    the same with an event
+ * named ping         hang=1  after the body: silence close=1         closes without a reply echo=1
+ * the body is the request fault=P         for P of 100 bodies, by their bytes: 500, 503, 429, close
+ * or cut
+ *
+ * /v1/chat/completions, /v1/messages and /api/chat answer as OpenAI, Anthropic and Ollama do, in
+ * any folder; other paths answer with an echo. GET /_counters, GET /_request (the last request as
+ * an echo), POST /_next, POST /_reset steer the server itself. server_raw.c serves torn replies.
+ */
+#include <arpa/inet.h>
+#include <microhttpd.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "server.h"
+
+/* One request from its headers to the end of its reply. */
+typedef struct Exchange {
+    struct MHD_Connection *connection;
+    char *method, *url, *query, *steer; /* steer is NULL until the request is there */
+    Text body;
+    bool own; /* of /_..., not counted */
+    /* the reply */
+    const char *data; /* what is sent; `reply` or shared */
+    Text reply;
+    size_t size, piece, cut;
+    long pace, ping;
+    const char *ping_text;
+    bool hang, asleep;
+    double due;            /* while suspended: when to go on */
+    struct Exchange *next; /* suspended ones */
+} Exchange;
+
+static struct {
+    long requests, connections, in_flight, max_in_flight, aborted;
+} counters;
+
+static Text steers;       /* lines of POST /_next that are not used yet */
+static Text last_request; /* the echo of the last one */
+static Exchange *asleep;
+
+/* --- bodies seen
+ * -------------------------------------------------------------------------------------- */
+
+static struct Seen {
+    unsigned long hash;
+    long count;
+} seen[1 << 17];
+static long distinct, most_repeated;
+
+static unsigned long hash_bytes(const char *bytes, size_t n)
+{
+    unsigned long h = 14695981039346656037UL;
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ (unsigned char)bytes[i]) * 1099511628211UL;
+    return h | 1;
+}
+
+static void note_body(const Exchange *x)
+{
+    size_t slots = sizeof seen / sizeof *seen;
+    unsigned long h = hash_bytes(x->body.data, x->body.size);
+    if (x->body.size == 0 || (size_t)distinct * 2 > slots)
+        return;
+    size_t i = h % slots;
+    while (seen[i].hash != 0 && seen[i].hash != h)
+        i = (i + 1) % slots;
+    distinct += seen[i].hash == 0;
+    seen[i].hash = h;
+    if (++seen[i].count > most_repeated)
+        most_repeated = seen[i].count;
+}
+
+/* --- steering
+ * ---------------------------------------------------------------------------------------- */
+
+static char *copy_string(const char *s)
+{
+    return copy_bytes(s, strlen(s));
+}
+
+static char *next_steer(void)
+{
+    if (steers.size == 0)
+        return NULL;
+    size_t n = strcspn(steers.data, "\n");
+    char *line = copy_bytes(steers.data, n);
+    size_t used = n + (steers.data[n] == '\n');
+    memmove(steers.data, steers.data + used, steers.size - used + 1);
+    steers.size -= used;
+    return line;
+}
+
+static char *find_steer(const Exchange *x)
+{
+    char *line = next_steer();
+    if (line != NULL)
+        return line;
+    const char *header = MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, "x-steer");
+    if (header != NULL)
+        return copy_string(header);
+    if (strncmp(x->url, "/s/", 3) == 0)
+        return copy_bytes(x->url + 3, strcspn(x->url + 3, "/"));
+    return copy_string(x->query);
+}
+
+/* The path as sent, percent signs and all: MHD_get decodes too early for us. */
+static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connection)
+{
+    (void)cls;
+    Exchange *x = calloc(1, sizeof *x);
+    if (x == NULL)
+        abort();
+    const char *query = strchr(uri, '?');
+    x->connection = connection;
+    x->url = copy_bytes(uri, query != NULL ? (size_t)(query - uri) : strlen(uri));
+    x->query = copy_string(query != NULL ? query + 1 : "");
+    return x;
+}
+
+/* --- suspending
+ * ---------------------------------------------------------------------------------------- */
+
+static void sleep_exchange(Exchange *x, double ms)
+{
+    x->asleep = true;
+    x->due = now_ms() + ms;
+    x->next = asleep;
+    asleep = x;
+    MHD_suspend_connection(x->connection);
+}
+
+/* Wakes what is due; returns the time until the next, in ms. */
+static double wake_exchanges(void)
+{
+    double now = now_ms(), wait = 1000;
+    for (Exchange **at = &asleep; *at != NULL;) {
+        Exchange *x = *at;
+        if (x->due > now) {
+            wait = x->due - now < wait ? x->due - now : wait;
+            at = &x->next;
+        } else {
+            *at = x->next;
+            MHD_resume_connection(x->connection);
+            wait = 0; /* MHD_get_timeout does not know of it */
+        }
+    }
+    return wait;
+}
+
+/* --- bodies in pieces
+ * ------------------------------------------------------------------------------------ */
+
+/* Pings and silence after the body. A suspended connection does not see its client leave, so
+ * silence looks up often. */
+static ssize_t linger(Exchange *x, char *out, size_t room)
+{
+    size_t n = x->ping_text != NULL ? strlen(x->ping_text) : 0;
+    if (!x->asleep) {
+        sleep_exchange(x, x->ping > 0 ? (double)x->ping : 20);
+        return 0;
+    }
+    x->asleep = false;
+    if (x->ping > 0 && n <= room) {
+        memcpy(out, x->ping_text, n);
+        return (ssize_t)n;
+    }
+    return 0;
+}
+
+static ssize_t send_more(void *cls, uint64_t position, char *out, size_t room)
+{
+    Exchange *x = cls;
+    size_t at = (size_t)position;
+    if (at >= x->cut)
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    if (at >= x->size)
+        return x->ping > 0 || x->hang ? linger(x, out, room) : MHD_CONTENT_READER_END_OF_STREAM;
+    if (x->pace > 0 && at > 0 && !x->asleep) {
+        sleep_exchange(x, (double)x->pace);
+        return 0;
+    }
+    x->asleep = false;
+    size_t n = x->size - at;
+    n = n < room ? n : room;
+    n = n < x->piece ? n : x->piece;
+    n = n < x->cut - at ? n : x->cut - at;
+    memcpy(out, x->data + at, n);
+    return (ssize_t)n;
+}
+
+/* --- replies
+ * --------------------------------------------------------------------------------------------- */
+
+static enum MHD_Result add_header(void *cls, enum MHD_ValueKind kind, const char *name,
+                                  const char *value)
+{
+    (void)kind;
+    text_addf(cls, "%s: %s\n", name, value != NULL ? value : "");
+    return MHD_YES;
+}
+
+static void echo(const Exchange *x, Text *out)
+{
+    text_addf(out, "%s %s%s%s\n", x->method, x->url, *x->query ? "?" : "", x->query);
+    MHD_get_connection_values(x->connection, MHD_HEADER_KIND, add_header, out);
+    text_addf(out, "\n");
+    text_add(out, x->body.data, x->body.size);
+}
+
+static void read_file(const char *path, Text *out)
+{
+    char bytes[65536];
+    FILE *f = fopen(path, "rb");
+    for (size_t n; f != NULL && (n = fread(bytes, 1, sizeof bytes, f)) > 0;)
+        text_add(out, bytes, n);
+    if (f != NULL)
+        fclose(f);
+}
+
+/* Streams of many deltas are made once. */
+static const Text *shared_stream(Shape shape, const char *text, long deltas)
+{
+    static struct {
+        Shape shape;
+        long deltas;
+        char *text;
+        Text stream;
+    } last;
+    if (last.text == NULL || last.shape != shape || last.deltas != deltas ||
+        strcmp(last.text, text) != 0) {
+        free(last.text); /* the stream's bytes stay: a reply may still be sending them */
+        last.text = copy_string(text);
+        last.shape = shape;
+        last.deltas = deltas;
+        last.stream = (Text){0};
+        canned_stream(shape, text, deltas, &last.stream);
+    }
+    return &last.stream;
+}
+
+static void canned(Exchange *x, Shape shape, bool stream)
+{
+    char *text = steer_get(x->steer, "text", 0, NULL);
+    long deltas = steer_number(x->steer, "deltas", 3);
+    if (!stream) {
+        canned_reply(shape, text != NULL ? text : "ok", &x->reply);
+    } else if (deltas >= 100) {
+        const Text *shared = shared_stream(shape, text != NULL ? text : "word ", deltas);
+        x->data = shared->data;
+        x->size = shared->size;
+    } else {
+        canned_stream(shape, text != NULL ? text : "word ", deltas, &x->reply);
+    }
+    free(text);
+}
+
+static void repeat_body(Exchange *x, long times)
+{
+    Text one = x->reply;
+    x->reply = (Text){0};
+    for (long i = 0; i < times; i++)
+        text_add(&x->reply, one.data, one.size);
+    text_free(&one);
+}
+
+static const char *make_body(Exchange *x)
+{
+    size_t n;
+    Shape shape = shape_of_path(x->url);
+    bool stream = shape_wants_stream(shape, x->body.data, x->body.size);
+    const char *type = shape != SHAPE_NONE ? canned_type(shape, stream) : "text/plain";
+    char *body = steer_get(x->steer, "body", 0, &n);
+    char *file = steer_get(x->steer, "file", 0, NULL);
+    if (body != NULL)
+        text_add(&x->reply, body, n);
+    else if (file != NULL)
+        read_file(file, &x->reply);
+    else if (shape == SHAPE_NONE || steer_number(x->steer, "echo", 0))
+        echo(x, &x->reply);
+    else
+        canned(x, shape, stream);
+    free(body);
+    free(file);
+    long times = steer_number(x->steer, "repeat", 1);
+    if (times != 1)
+        repeat_body(x, times);
+    if (x->data == NULL) {
+        x->data = x->reply.data != NULL ? x->reply.data : "";
+        x->size = x->reply.size;
+    }
+    return type;
+}
+
+static void add_headers(const Exchange *x, struct MHD_Response *r, const char *type)
+{
+    char *own_type = steer_get(x->steer, "type", 0, NULL);
+    if (own_type == NULL || *own_type != '\0')
+        MHD_add_response_header(r, "Content-Type", own_type != NULL ? own_type : type);
+    free(own_type);
+    char *header;
+    for (int i = 0; (header = steer_get(x->steer, "h", i, NULL)) != NULL; i++) {
+        char *colon = strchr(header, ':');
+        if (colon != NULL) {
+            *colon = '\0';
+            MHD_add_response_header(r, header, colon + 1 + strspn(colon + 1, " "));
+        }
+        free(header);
+    }
+}
+
+static void read_pacing(Exchange *x)
+{
+    x->piece = (size_t)steer_number(x->steer, "piece", 1 << 20);
+    x->pace = steer_number(x->steer, "pace", 0);
+    x->cut = (size_t)steer_number(x->steer, "cut", 1L << 40);
+    x->hang = steer_number(x->steer, "hang", 0) != 0;
+    x->ping = steer_number(x->steer, "ping", 0);
+    x->ping_text = ": ping\n\n";
+    if (x->ping == 0) {
+        x->ping = steer_number(x->steer, "pingevent", 0);
+        x->ping_text = "event: ping\ndata: {\"type\":\"ping\"}\n\n";
+    }
+}
+
+static enum MHD_Result send_reply(Exchange *x, unsigned status, const char *type)
+{
+    struct MHD_Response *r;
+    read_pacing(x);
+    bool endless = x->ping > 0 || x->hang;
+    bool chunked = endless || steer_number(x->steer, "chunked", 0) || strstr(type, "stream") ||
+                   strstr(type, "ndjson");
+    if (chunked || x->pace > 0 || x->piece < x->size || x->cut < x->size)
+        r = MHD_create_response_from_callback(chunked ? MHD_SIZE_UNKNOWN : x->size, 32768,
+                                              send_more, x, NULL);
+    else
+        r = MHD_create_response_from_buffer(x->size, (void *)(size_t)x->data,
+                                            MHD_RESPMEM_PERSISTENT);
+    if (r == NULL)
+        return MHD_NO;
+    add_headers(x, r, type);
+    enum MHD_Result result = MHD_queue_response(x->connection, status, r);
+    MHD_destroy_response(r);
+    return result;
+}
+
+/* Which bodies fail, and how, depends on their bytes alone: a run can be repeated. */
+static void add_fault(Exchange *x)
+{
+    static const char *const faults[] = {"&status=500", "&status=503",
+                                         "&status=429&h=retry-after-ms:5", "&close=1", "&cut=20"};
+    unsigned long percent = (unsigned long)steer_number(x->steer, "fault", 0);
+    unsigned long h = hash_bytes(x->body.data, x->body.size) >> 8;
+    if (h % 100 >= percent)
+        return;
+    Text steer = {0};
+    text_addf(&steer, "%s%s", x->steer, faults[h / 100 % 5]);
+    if (h / 100 % 5 < 3) /* the first value of a key counts */
+        text_addf(&steer, "&body={}");
+    free(x->steer);
+    x->steer = steer.data;
+}
+
+static enum MHD_Result answer(Exchange *x)
+{
+    if (steer_number(x->steer, "close", 0))
+        return MHD_NO;
+    const char *type = make_body(x);
+    return send_reply(x, (unsigned)steer_number(x->steer, "status", 200), type);
+}
+
+/* --- the server's own paths
+ * ---------------------------------------------------------------------------- */
+
+static void reset(void)
+{
+    long in_flight = counters.in_flight;
+    memset(&counters, 0, sizeof counters);
+    memset(seen, 0, sizeof seen);
+    distinct = most_repeated = 0;
+    counters.in_flight = counters.max_in_flight = in_flight;
+    steers.size = 0;
+}
+
+static enum MHD_Result answer_own(Exchange *x)
+{
+    x->steer = copy_string("");
+    if (strcmp(x->url, "/_counters") == 0)
+        text_addf(&x->reply,
+                  "{\"requests\":%ld,\"connections\":%ld,\"in_flight\":%ld,\"max_in_flight\":%ld,"
+                  "\"aborted\":%ld,\"distinct_bodies\":%ld,\"most_repeated\":%ld,"
+                  "\"raw_connections\":%ld}",
+                  counters.requests, counters.connections, counters.in_flight,
+                  counters.max_in_flight, counters.aborted, distinct, most_repeated,
+                  raw_connections());
+    else if (strcmp(x->url, "/_request") == 0)
+        text_add(&x->reply, last_request.data, last_request.size);
+    else if (strcmp(x->url, "/_next") == 0)
+        text_add(&steers, x->body.data, x->body.size);
+    else if (strcmp(x->url, "/_reset") == 0)
+        reset();
+    x->data = x->reply.data != NULL ? x->reply.data : "";
+    x->size = x->reply.size;
+    return send_reply(x, 200, "text/plain");
+}
+
+/* --- libmicrohttpd's callbacks
+ * --------------------------------------------------------------------------- */
+
+static void begin(Exchange *x, const char *method)
+{
+    x->method = copy_string(method);
+    x->own = strncmp(x->url, "/_", 2) == 0;
+    if (x->own)
+        return;
+    counters.requests++;
+    if (++counters.in_flight > counters.max_in_flight)
+        counters.max_in_flight = counters.in_flight;
+}
+
+/* The whole request is there: what now? Called again after a delay. */
+static enum MHD_Result respond(Exchange *x)
+{
+    if (x->own)
+        return answer_own(x);
+    if (x->steer != NULL) {
+        x->asleep = false;
+        return answer(x);
+    }
+    x->steer = find_steer(x);
+    note_body(x);
+    last_request.size = 0;
+    echo(x, &last_request);
+    add_fault(x);
+    long delay = steer_number(x->steer, "delay", 0);
+    if (delay == 0)
+        return answer(x);
+    sleep_exchange(x, (double)delay);
+    return MHD_YES;
+}
+
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *bytes,
+                                  size_t *size, void **con_cls)
+{
+    (void)cls, (void)url, (void)version, (void)connection;
+    Exchange *x = *con_cls;
+    if (x->method == NULL) {
+        begin(x, method);
+    } else if (*size > 0) {
+        text_add(&x->body, bytes, *size);
+        *size = 0;
+    } else {
+        return respond(x);
+    }
+    return MHD_YES;
+}
+
+static void on_end(void *cls, struct MHD_Connection *connection, void **con_cls,
+                   enum MHD_RequestTerminationCode code)
+{
+    (void)cls, (void)connection;
+    Exchange *x = *con_cls;
+    if (x == NULL)
+        return;
+    if (x->method != NULL && !x->own) {
+        counters.in_flight--;
+        counters.aborted += code != MHD_REQUEST_TERMINATED_COMPLETED_OK;
+    }
+    free(x->method);
+    free(x->url);
+    free(x->query);
+    free(x->steer);
+    text_free(&x->body);
+    text_free(&x->reply);
+    free(x);
+    *con_cls = NULL;
+}
+
+static void on_connection(void *cls, struct MHD_Connection *connection, void **socket_context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    (void)cls, (void)connection, (void)socket_context;
+    counters.connections += code == MHD_CONNECTION_NOTIFY_STARTED;
+}
+
+/* --- main
+ * -------------------------------------------------------------------------------------------------
+ */
+
+static struct MHD_Daemon *start(unsigned flags, const char *key, const char *cert)
+{
+    struct sockaddr_in loopback = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    struct MHD_OptionItem tls[] = {{MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(size_t)key},
+                                   {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(size_t)cert},
+                                   {MHD_OPTION_END, 0, NULL}};
+    struct MHD_Daemon *daemon = MHD_start_daemon(
+        flags | MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, NULL,
+        MHD_OPTION_SOCK_ADDR, &loopback, MHD_OPTION_URI_LOG_CALLBACK, on_uri, NULL,
+        MHD_OPTION_NOTIFY_COMPLETED, on_end, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
+        NULL, MHD_OPTION_CONNECTION_LIMIT, 4000U, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)128 * 1024, MHD_OPTION_ARRAY, key != NULL ? tls : tls + 2, MHD_OPTION_END);
+    if (daemon == NULL) {
+        fputs("server: could not start\n", stderr);
+        exit(1);
+    }
+    return daemon;
+}
+
+static unsigned port_of(struct MHD_Daemon *daemon)
+{
+    return MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_BIND_PORT)->port;
+}
+
+/* How long libmicrohttpd can wait. */
+static double patience(struct MHD_Daemon *daemon, double wait)
+{
+    MHD_UNSIGNED_LONG_LONG timeout;
+    if (MHD_get_timeout(daemon, &timeout) == MHD_YES && (double)timeout < wait)
+        return (double)timeout;
+    return wait;
+}
+
+/* Until nobody reads our output any more: a server does not outlive its spec. */
+static void serve(struct MHD_Daemon **daemons, int count)
+{
+    struct pollfd fds[3] = {{.fd = STDOUT_FILENO}};
+    for (int i = 0; i < count; i++) {
+        int fd = MHD_get_daemon_info(daemons[i], MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+        fds[i + 1] = (struct pollfd){.fd = fd, .events = POLLIN};
+    }
+    while (fds[0].revents == 0) {
+        double wait = wake_exchanges();
+        for (int i = 0; i < count; i++)
+            wait = patience(daemons[i], wait);
+        poll(fds, (nfds_t)count + 1, (int)(wait + 0.999));
+        for (int i = 0; i < count; i++)
+            MHD_run(daemons[i]);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    Text key = {0}, cert = {0};
+    int count = 1;
+    signal(SIGPIPE, SIG_IGN);
+    struct MHD_Daemon *daemons[2] = {start(0, NULL, NULL)};
+    printf("%ld %u %d", (long)getpid(), port_of(daemons[0]), raw_start());
+    if (argc == 3) {
+        read_file(argv[1], &key);
+        read_file(argv[2], &cert);
+        daemons[count++] = start(MHD_USE_TLS, key.data, cert.data);
+        printf(" %u", port_of(daemons[1]));
+    }
+    puts("");
+    fflush(stdout);
+    serve(daemons, count);
+    return 0;
+}

@@ -1,0 +1,131 @@
+--- Starts and stops the test server (server.c says what it can be asked for).
+---
+---     local server = require "server"
+---     local s <close> = server.start { tls = true }
+---     pump:submit { url = s.url .. "/v1/chat/completions?status=429&h=retry-after:1" }
+---     s:next("status=500", "close=1", "")      -- for the next three requests, whatever their path
+---     assert.equal(3, s:counters().requests)
+
+local json = require "ponder.json"
+local net = require "ponder.core.net"
+
+local server = {}
+
+local build = os.getenv("PONDER_BUILD") or "build"
+
+---@class Server
+---@field url string "http://127.0.0.1:PORT"
+---@field raw_url string torn replies: see server_raw.c
+---@field tls_url string? "https://localhost:PORT"; the certificate names localhost only
+---@field ca_file string? trusts the certificate
+---@field pid integer
+local Server = {}
+Server.__index = Server
+
+local function run(command)
+    local ok, _, status = os.execute(command)
+    assert(ok, ("%s: status %s"):format(command, status))
+end
+
+--- The sanitizers' libraries are for Lua alone; a make above us shares no job slots.
+local CLEAN = "env -u LD_PRELOAD -u MAKEFLAGS -u MAKELEVEL "
+
+local function build_server()
+    run(("%smake -s B=%s %s/server"):format(CLEAN, build, build))
+    build_server = function() end
+end
+
+local function make_certificate()
+    local base = os.tmpname()
+    run(("%sopenssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
+        .. "-subj /CN=localhost -addext subjectAltName=DNS:localhost "
+        .. "-keyout %s.key -out %s.crt 2>/dev/null"):format(CLEAN, base, base))
+    return base
+end
+
+--- Starts a server; it ends with `stop`, at the end of its `<close>` scope, or with this process.
+---@param opts? { tls?: boolean }
+---@return Server
+function server.start(opts)
+    build_server()
+    local base = opts and opts.tls and make_certificate()
+    local files = base and ("%s.key %s.crt"):format(base, base) or ""
+    local pipe = assert(io.popen(("exec %s%s/server %s"):format(CLEAN, build, files), "r"))
+    local line = pipe:read("l") or ""
+    local pid, port, raw, tls = line:match("^(%d+) (%d+) (%d+) ?(%d*)$")
+    assert(pid, "the test server did not start")
+    return setmetatable({
+        url = "http://127.0.0.1:" .. port,
+        raw_url = "http://127.0.0.1:" .. raw,
+        tls_url = base and "https://localhost:" .. tls,
+        ca_file = base and base .. ".crt",
+        pid = math.tointeger(pid),
+        pipe = pipe,
+        base = base,
+        pump = assert(net.open { proxy = "" }),
+    }, Server)
+end
+
+---Text as a steering value: percent-encoded.
+---@param bytes string
+---@return string
+function server.encode(bytes)
+    return (bytes:gsub("[^%w]", function(c)
+        return ("%%%02X"):format(c:byte())
+    end))
+end
+
+---One request to the server's own paths; waits for the answer.
+---@param path string
+---@param body? string
+---@return string
+function Server:fetch(path, body)
+    self.pump:submit { url = self.url .. path, body = body, timeout_ms = 10000 }
+    local batch = {}
+    repeat
+        local n = self.pump:poll(10000, batch)
+    until n > 0
+    return assert(batch[3].body, batch[3].error)
+end
+
+---Steers the next requests, one line each; "" lets one pass.
+---@param ... string
+function Server:next(...)
+    self:fetch("/_next", table.concat({ ... }, "\n") .. "\n")
+end
+
+---@return { requests: integer, connections: integer, in_flight: integer, max_in_flight: integer,
+---aborted: integer, distinct_bodies: integer, most_repeated: integer, raw_connections: integer }
+function Server:counters()
+    return json.decode(self:fetch("/_counters"))
+end
+
+---The last request: its line, headers and body, as the server got them.
+---@return string
+function Server:request()
+    return self:fetch("/_request")
+end
+
+---Zeroes the counters and forgets what `next` queued.
+function Server:reset()
+    self:fetch("/_reset", "")
+end
+
+function Server:stop()
+    if self.pipe then
+        self.pump:close()
+        run("kill " .. self.pid)
+        self.pipe:close()
+        self.pipe = nil
+        if self.base then
+            os.remove(self.base)
+            os.remove(self.base .. ".key")
+            os.remove(self.base .. ".crt")
+        end
+    end
+end
+
+Server.__close = Server.stop
+Server.__gc = Server.stop
+
+return server

@@ -1,0 +1,455 @@
+/*
+ * l_net.c -- ponder.core.net: pumps and stream readers for Lua. Described in
+ * lua/ponder/meta/net.lua.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "api/net_options.h"
+#include "net/pump.h"
+
+#define PUMP   "ponder.net.Pump"
+#define READER "ponder.net.Reader"
+
+typedef struct LuaPump {
+    Pump *pump; /* NULL: closed */
+    Alloc alloc;
+    CallLimits limits; /* of a call that names none */
+    Buffer headers;    /* of the request being submitted */
+} LuaPump;
+
+/* The pump's user values: strings that a call without its own takes. */
+enum { USER_CA_FILE = 1, USER_PROXY, USER_VALUES = USER_PROXY };
+
+/* --- pumps
+ * ------------------------------------------------------------------------------------------ */
+
+static LuaPump *to_pump(lua_State *L, const char *where)
+{
+    LuaPump *p = luaL_testudata(L, 1, PUMP);
+    if (p == NULL)
+        luaL_error(L, "%s: self must be a pump (got %s)", where, luaL_typename(L, 1));
+    if (p->pump == NULL)
+        luaL_error(L, "%s: the pump is closed", where);
+    if (!pump_is_ours(p->pump))
+        luaL_error(L, "%s: the pump belongs to the process that opened it", where);
+    return p;
+}
+
+static int fail(lua_State *L, PumpStatus status)
+{
+    static const struct {
+        const char *message, *code;
+    } failures[] = {
+        [PUMP_OK] = {"", ""},
+        [PUMP_NO_MEMORY] = {"not enough memory for the call", "NO_MEMORY"},
+        [PUMP_BAD_URL] = {"url is not a valid http or https URL", "BAD_REQUEST"},
+        [PUMP_QUEUE_FULL] = {"max_queued calls are waiting already", "QUEUE_FULL"},
+        [PUMP_CURL] = {"libcurl could not start", "SERVER"},
+    };
+    luaL_pushfail(L);
+    lua_pushstring(L, failures[status].message);
+    lua_pushstring(L, failures[status].code);
+    return 3;
+}
+
+/* opts (table or nil) -> Pump */
+static int net_open(lua_State *L)
+{
+    NetOptions o;
+    net_open_options(L, 1, &o);
+    LuaPump *p = lua_newuserdatauv(L, sizeof *p, USER_VALUES);
+    *p = (LuaPump){.alloc = api_alloc(L), .limits = o.request.limits};
+    luaL_setmetatable(L, PUMP);
+    lua_pushstring(L, o.request.ca_file); /* nil when NULL */
+    lua_setiuservalue(L, -2, USER_CA_FILE);
+    lua_pushstring(L, o.request.proxy);
+    lua_setiuservalue(L, -2, USER_PROXY);
+    PumpStatus status = pump_open(&p->alloc, &o.pump, &p->pump);
+    return status == PUMP_OK ? 1 : fail(L, status);
+}
+
+static int pump_l_close(lua_State *L)
+{
+    LuaPump *p = luaL_checkudata(L, 1, PUMP);
+    Pump *pump = p->pump;
+    p->pump = NULL;
+    pump_close(pump);
+    buffer_free(&p->headers, &p->alloc);
+    return 0;
+}
+
+/* self, opts -> id | nil, message, code */
+static int pump_l_submit(lua_State *L)
+{
+    LuaPump *p = to_pump(L, "net.submit");
+    NetOptions o = {.request.limits = p->limits};
+    lua_settop(L, 2);
+    lua_getiuservalue(L, 1, USER_CA_FILE);
+    o.request.ca_file = lua_tostring(L, -1);
+    lua_getiuservalue(L, 1, USER_PROXY);
+    o.request.proxy = lua_tostring(L, -1);
+    if (!net_submit_options(L, 2, &o, &p->headers, &p->alloc))
+        return fail(L, PUMP_NO_MEMORY);
+    int64_t id;
+    PumpStatus status = pump_submit(p->pump, &o.request, &id);
+    if (status != PUMP_OK)
+        return fail(L, status);
+    lua_pushinteger(L, id);
+    return 1;
+}
+
+/* self, id -> boolean */
+static int pump_l_cancel(lua_State *L)
+{
+    LuaPump *p = to_pump(L, "net.cancel");
+    int ok;
+    lua_Integer id = lua_tointegerx(L, 2, &ok);
+    if (!ok)
+        return luaL_error(L, "net.cancel: id must be an integer (got %s)", luaL_typename(L, 2));
+    lua_pushboolean(L, pump_cancel(p->pump, id));
+    return 1;
+}
+
+/* self, url, max_in_flight -> true | nil, message, code */
+static int pump_l_limit(lua_State *L)
+{
+    LuaPump *p = to_pump(L, "net.limit");
+    if (lua_type(L, 2) != LUA_TSTRING)
+        return luaL_error(L, "net.limit: url must be a string (got %s)", luaL_typename(L, 2));
+    int ok;
+    lua_Integer limit = lua_tointegerx(L, 3, &ok);
+    if (!ok || limit < 1)
+        return luaL_error(L, "net.limit: max_in_flight must be an integer >= 1 (got %s)",
+                          luaL_tolstring(L, 3, NULL));
+    PumpStatus status = pump_limit(p->pump, lua_tostring(L, 2), limit);
+    if (status != PUMP_OK)
+        return fail(L, status);
+    lua_pushboolean(L, 1);
+    return 1;
+}
+
+static int pump_l_pending(lua_State *L)
+{
+    lua_pushinteger(L, pump_pending(to_pump(L, "net.pending")->pump));
+    return 1;
+}
+
+static void set_integer(lua_State *L, const char *name, lua_Integer value)
+{
+    lua_pushinteger(L, value);
+    lua_setfield(L, -2, name);
+}
+
+static int pump_l_stats(lua_State *L)
+{
+    PumpStats s = pump_stats(to_pump(L, "net.stats")->pump);
+    lua_createtable(L, 0, 8);
+    set_integer(L, "queued", s.queued);
+    set_integer(L, "in_flight", s.in_flight);
+    set_integer(L, "submitted", s.submitted);
+    set_integer(L, "completed", s.completed);
+    set_integer(L, "cancelled", s.cancelled);
+    set_integer(L, "connections", s.connections);
+    set_integer(L, "events", s.events);
+    set_integer(L, "hosts", s.hosts);
+    return 1;
+}
+
+/* --- batches
+ * ---------------------------------------------------------------------------------------- */
+
+/* Events follow one another with the same name: one string serves a run of them. */
+typedef struct NameCache {
+    const char *name;
+    size_t size;
+    int index; /* where on the stack its string is */
+} NameCache;
+
+static void push_name(lua_State *L, NameCache *cache, const char *name, size_t size)
+{
+    if (cache->name == NULL || cache->size != size || memcmp(cache->name, name, size) != 0) {
+        lua_pushlstring(L, name, size);
+        lua_replace(L, cache->index);
+        cache->name = name;
+        cache->size = size;
+    }
+    lua_pushvalue(L, cache->index);
+}
+
+/* Puts the events into the list at `batch`, after `n` slots; with their sources if asked to. */
+static lua_Integer put_events(lua_State *L, int batch, lua_Integer n, const EventList *events,
+                              bool with_source)
+{
+    lua_pushnil(L);
+    NameCache cache = {NULL, 0, lua_gettop(L)};
+    const char *bytes = events->bytes.data;
+    for (size_t i = 0; i < events->count; i++) {
+        const StreamEvent *e = &events->list[i];
+        if (with_source) {
+            lua_pushinteger(L, e->source);
+            lua_rawseti(L, batch, ++n);
+        }
+        push_name(L, &cache, bytes + e->name, e->name_size);
+        lua_rawseti(L, batch, ++n);
+        lua_pushlstring(L, bytes + e->data, e->data_size);
+        lua_rawseti(L, batch, ++n);
+    }
+    lua_pop(L, 1);
+    return n;
+}
+
+/* Slots that an earlier, longer batch left behind. */
+static void clear_rest(lua_State *L, int batch, lua_Integer n)
+{
+    while (lua_rawgeti(L, batch, ++n) != LUA_TNIL) {
+        lua_pop(L, 1);
+        lua_pushnil(L);
+        lua_rawseti(L, batch, n);
+    }
+    lua_pop(L, 1);
+}
+
+static void set_string(lua_State *L, const char *name, const char *value)
+{
+    if (value != NULL) {
+        lua_pushstring(L, value);
+        lua_setfield(L, -2, name);
+    }
+}
+
+static void set_time(lua_State *L, const char *name, double ms)
+{
+    if (ms >= 0) {
+        lua_pushnumber(L, ms);
+        lua_setfield(L, -2, name);
+    }
+}
+
+static void set_flag(lua_State *L, const char *name, bool value)
+{
+    if (value) {
+        lua_pushboolean(L, 1);
+        lua_setfield(L, -2, name);
+    }
+}
+
+/* name NUL value NUL... -> table; a repeated name's values are joined by ", " */
+static void push_headers(lua_State *L, const Buffer *headers)
+{
+    lua_newtable(L);
+    const char *end = headers->data + headers->size;
+    for (const char *at = headers->data; at < end;) {
+        const char *value = at + strlen(at) + 1;
+        lua_pushstring(L, at);
+        lua_pushvalue(L, -1);
+        if (lua_rawget(L, -3) == LUA_TNIL) { /* table, name, nil */
+            lua_pop(L, 1);
+            lua_pushstring(L, value);
+        } else {
+            lua_pushfstring(L, "%s, %s", lua_tostring(L, -1), value);
+            lua_remove(L, -2);
+        }
+        lua_rawset(L, -3);
+        at = value + strlen(value) + 1;
+    }
+}
+
+static void push_result(lua_State *L, const Result *r)
+{
+    lua_createtable(L, 0, 16);
+    push_headers(L, &r->headers);
+    lua_setfield(L, -2, "headers");
+    if (r->status != 0)
+        set_integer(L, "status", r->status);
+    if (r->code == NULL && !r->streamed) {
+        lua_pushlstring(L, r->body.size > 0 ? r->body.data : "", r->body.size);
+        lua_setfield(L, -2, "body");
+    }
+    if (r->code != NULL) {
+        set_string(L, "code", r->code);
+        set_string(L, "error", r->error);
+        set_string(L, "timeout", r->timeout);
+    }
+    set_flag(L, "streamed", r->streamed);
+    set_flag(L, "done", r->done);
+    set_integer(L, "events", (lua_Integer)r->events);
+    set_integer(L, "new_connections", r->new_connections);
+    set_integer(L, "redirects", r->redirects);
+    set_time(L, "queue_ms", r->queue_ms);
+    set_time(L, "connect_ms", r->connect_ms);
+    set_time(L, "first_byte_ms", r->first_byte_ms);
+    set_time(L, "first_event_ms", r->first_event_ms);
+    set_time(L, "total_ms", r->total_ms);
+    set_string(L, "http_version", r->http_version);
+}
+
+static lua_Integer put_results(lua_State *L, int batch, lua_Integer n, Pump *pump)
+{
+    for (const Result *r; (r = pump_first_result(pump)) != NULL;) {
+        lua_pushinteger(L, r->id);
+        lua_rawseti(L, batch, ++n);
+        lua_pushboolean(L, 0);
+        lua_rawseti(L, batch, ++n);
+        push_result(L, r);
+        lua_rawseti(L, batch, ++n);
+        pump_drop_result(pump);
+    }
+    return n;
+}
+
+/* self, timeout_ms or nil, batch -> n */
+static int pump_l_poll(lua_State *L)
+{
+    LuaPump *p = to_pump(L, "net.poll");
+    double timeout_ms = -1;
+    if (!lua_isnoneornil(L, 2)) {
+        int ok;
+        timeout_ms = lua_tonumberx(L, 2, &ok);
+        if (!ok || !(timeout_ms >= 0))
+            return luaL_error(L, "net.poll: timeout_ms must be a number >= 0 (got %s)",
+                              luaL_tolstring(L, 2, NULL));
+    }
+    if (!lua_istable(L, 3))
+        return luaL_error(L, "net.poll: batch must be a table (got %s)", luaL_typename(L, 3));
+    if (pump_poll(p->pump, timeout_ms) != PUMP_OK)
+        return luaL_error(L, "net.poll: not enough memory");
+    lua_Integer n = put_events(L, 3, 0, pump_events(p->pump), true);
+    n = put_results(L, 3, n, p->pump);
+    clear_rest(L, 3, n);
+    lua_pushinteger(L, n);
+    return 1;
+}
+
+/* --- readers
+ * ---------------------------------------------------------------------------------------- */
+
+typedef struct LuaReader {
+    Alloc alloc;
+    SseReader reader;
+    EventList events;
+} LuaReader;
+
+/* format, opts (table or nil) -> Reader */
+static int net_reader(lua_State *L)
+{
+    NetOptions o;
+    StreamKind kind = net_stream_kind(L, 1, "net.reader", "format");
+    net_reader_options(L, 2, &o);
+    LuaReader *r = lua_newuserdatauv(L, sizeof *r, 0);
+    *r = (LuaReader){.alloc = api_alloc(L)};
+    luaL_setmetatable(L, READER);
+    sse_start(&r->reader, &r->alloc, kind == STREAM_SSE ? SSE_EVENTS : SSE_JSON_LINES,
+              (size_t)o.request.limits.max_line_bytes, (size_t)o.request.limits.max_event_bytes);
+    return 1;
+}
+
+static LuaReader *to_reader(lua_State *L, const char *where)
+{
+    LuaReader *r = luaL_testudata(L, 1, READER);
+    if (r == NULL)
+        luaL_error(L, "%s: self must be a reader (got %s)", where, luaL_typename(L, 1));
+    return r;
+}
+
+static int reader_l_free(lua_State *L)
+{
+    LuaReader *r = luaL_checkudata(L, 1, READER);
+    sse_free(&r->reader, &r->alloc);
+    event_list_free(&r->events, &r->alloc);
+    return 0;
+}
+
+/* Hands over what a step of the reader brought: n | nil, message, code */
+static int give_batch(lua_State *L, LuaReader *r, int batch, SseStatus status)
+{
+    if (status == SSE_OK) {
+        lua_Integer n = put_events(L, batch, 0, &r->events, false);
+        clear_rest(L, batch, n);
+        lua_pushinteger(L, n);
+        return 1;
+    }
+    luaL_pushfail(L);
+    lua_pushstring(L, status == SSE_LINE_TOO_LONG     ? "a line exceeds max_line_bytes"
+                      : status == SSE_EVENT_TOO_LARGE ? "an event exceeds max_event_bytes"
+                                                      : "not enough memory");
+    lua_pushstring(L, status == SSE_NO_MEMORY ? "NO_MEMORY" : "TOO_LARGE");
+    return 3;
+}
+
+/* self, bytes, batch -> n | nil, message, code */
+static int reader_l_feed(lua_State *L)
+{
+    LuaReader *r = to_reader(L, "net.feed");
+    if (lua_type(L, 2) != LUA_TSTRING)
+        return luaL_error(L, "net.feed: bytes must be a string (got %s)", luaL_typename(L, 2));
+    if (!lua_istable(L, 3))
+        return luaL_error(L, "net.feed: batch must be a table (got %s)", luaL_typename(L, 3));
+    size_t n;
+    const char *bytes = lua_tolstring(L, 2, &n);
+    event_list_reset(&r->events, &r->alloc);
+    return give_batch(L, r, 3, sse_feed(&r->reader, &r->alloc, bytes, n, &r->events, 0));
+}
+
+/* self, batch -> n | nil, message, code */
+static int reader_l_finish(lua_State *L)
+{
+    LuaReader *r = to_reader(L, "net.finish");
+    if (!lua_istable(L, 2))
+        return luaL_error(L, "net.finish: batch must be a table (got %s)", luaL_typename(L, 2));
+    event_list_reset(&r->events, &r->alloc);
+    return give_batch(L, r, 2, sse_finish(&r->reader, &r->alloc, &r->events, 0));
+}
+
+static int reader_l_done(lua_State *L)
+{
+    lua_pushboolean(L, to_reader(L, "net.done")->reader.done);
+    return 1;
+}
+
+/* --- the module
+ * ------------------------------------------------------------------------------------- */
+
+static const luaL_Reg pump_methods[] = {
+    {"submit", pump_l_submit},   {"poll", pump_l_poll},
+    {"cancel", pump_l_cancel},   {"limit", pump_l_limit},
+    {"pending", pump_l_pending}, {"stats", pump_l_stats},
+    {"close", pump_l_close},     {NULL, NULL},
+};
+
+static const luaL_Reg reader_methods[] = {
+    {"feed", reader_l_feed},
+    {"finish", reader_l_finish},
+    {"done", reader_l_done},
+    {NULL, NULL},
+};
+
+static const luaL_Reg functions[] = {
+    {"open", net_open},
+    {"reader", net_reader},
+    {NULL, NULL},
+};
+
+static void new_class(lua_State *L, const char *name, const luaL_Reg *methods, lua_CFunction finish)
+{
+    luaL_newmetatable(L, name);
+    lua_newtable(L);
+    luaL_setfuncs(L, methods, 0);
+    lua_setfield(L, -2, "__index");
+    lua_pushcfunction(L, finish);
+    lua_setfield(L, -2, "__gc");
+    lua_pushcfunction(L, finish);
+    lua_setfield(L, -2, "__close");
+    lua_pop(L, 1);
+}
+
+PONDER_MODULE int luaopen_ponder_core_net(lua_State *L);
+
+int luaopen_ponder_core_net(lua_State *L)
+{
+    new_class(L, PUMP, pump_methods, pump_l_close);
+    new_class(L, READER, reader_methods, reader_l_free);
+    luaL_newlib(L, functions);
+    return 1;
+}

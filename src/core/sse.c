@@ -1,0 +1,241 @@
+/*
+ * sse.c -- see sse.h.
+ */
+#include "core/sse.h"
+
+#include <string.h>
+
+enum {
+    KEEP_LINE = 64 * 1024,        /* bytes that a reader keeps from one stream to the next */
+    KEEP_BATCH = 4 * 1024 * 1024, /* bytes that a list keeps from one batch to the next */
+    FIRST_EVENTS = 64,
+};
+
+static const char DEFAULT_NAME[] = "message";
+static const char DONE[] = "[DONE]";
+static const char BYTE_ORDER_MARK[] = "\xEF\xBB\xBF";
+
+static bool equals(const char *bytes, size_t n, const char *text)
+{
+    return n == strlen(text) && memcmp(bytes, text, n) == 0;
+}
+
+/* --- EventList ---------------------------------------------------------------------------- */
+
+static bool list_reserve(EventList *l, const Alloc *a)
+{
+    if (l->count < l->capacity)
+        return true;
+    size_t capacity = l->capacity ? l->capacity * 2 : FIRST_EVENTS;
+    size_t unit = sizeof(StreamEvent);
+    StreamEvent *list = alloc_resize(a, l->list, l->capacity * unit, capacity * unit);
+    if (list == NULL)
+        return false;
+    l->list = list;
+    l->capacity = capacity;
+    return true;
+}
+
+static bool list_add(EventList *l, const Alloc *a, int64_t source, const char *name,
+                     size_t name_size, const char *data, size_t data_size)
+{
+    if (!list_reserve(l, a) || !buffer_reserve(&l->bytes, a, name_size + data_size))
+        return false;
+    StreamEvent *e = &l->list[l->count++];
+    *e = (StreamEvent){source, l->bytes.size, name_size, l->bytes.size + name_size, data_size};
+    buffer_append(&l->bytes, a, name, name_size);
+    buffer_append(&l->bytes, a, data, data_size);
+    return true;
+}
+
+void event_list_reset(EventList *l, const Alloc *a)
+{
+    l->count = 0;
+    buffer_reset(&l->bytes, a, KEEP_BATCH);
+    if (l->capacity * sizeof(StreamEvent) > KEEP_BATCH)
+        event_list_free(l, a);
+}
+
+void event_list_free(EventList *l, const Alloc *a)
+{
+    alloc_free(a, l->list, l->capacity * sizeof(StreamEvent));
+    buffer_free(&l->bytes, a);
+    *l = (EventList){0};
+}
+
+/* --- one line ------------------------------------------------------------------------------ */
+
+/* The empty line: the event is whole. An event without data lines is none. */
+static void end_event(SseReader *r, const Alloc *a, EventList *out, int64_t source)
+{
+    if (r->has_data && equals(r->data.data, r->data.size, DONE)) {
+        r->done = true;
+    } else if (r->has_data) {
+        const char *name = r->name.size ? r->name.data : DEFAULT_NAME;
+        size_t name_size = r->name.size ? r->name.size : strlen(DEFAULT_NAME);
+        if (!list_add(out, a, source, name, name_size, r->data.data, r->data.size))
+            r->status = SSE_NO_MEMORY;
+        if (!equals(name, name_size, "ping"))
+            r->beats++;
+    }
+    r->has_data = false;
+    r->data.size = 0;
+    r->name.size = 0;
+}
+
+static void add_data(SseReader *r, const Alloc *a, const char *value, size_t n)
+{
+    size_t joint = r->has_data ? 1 : 0; /* the LF between two lines counts */
+    if (n + joint > r->max_event - r->data.size) {
+        r->status = SSE_EVENT_TOO_LARGE;
+        return;
+    }
+    if (!buffer_append(&r->data, a, "\n", joint) || !buffer_append(&r->data, a, value, n))
+        r->status = SSE_NO_MEMORY;
+    r->has_data = true;
+}
+
+static void read_field(SseReader *r, const Alloc *a, const char *line, size_t n)
+{
+    const char *colon = memchr(line, ':', n);
+    size_t field = colon != NULL ? (size_t)(colon - line) : n;
+    const char *value = colon != NULL ? colon + 1 : line + n;
+    if (value < line + n && *value == ' ')
+        value++;
+    size_t size = (size_t)(line + n - value);
+    if (equals(line, field, "data")) {
+        add_data(r, a, value, size);
+    } else if (equals(line, field, "event")) {
+        r->name.size = 0;
+        if (!buffer_append(&r->name, a, value, size))
+            r->status = SSE_NO_MEMORY;
+    }
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+static void read_json_line(SseReader *r, const Alloc *a, const char *line, size_t n, EventList *out,
+                           int64_t source)
+{
+    while (n > 0 && is_blank(line[n - 1]))
+        n--;
+    while (n > 0 && is_blank(*line))
+        line++, n--;
+    if (n == 0)
+        return;
+    if (n > r->max_event)
+        r->status = SSE_EVENT_TOO_LARGE;
+    else if (!list_add(out, a, source, DEFAULT_NAME, strlen(DEFAULT_NAME), line, n))
+        r->status = SSE_NO_MEMORY;
+    else
+        r->beats++;
+}
+
+static void read_line(SseReader *r, const Alloc *a, const char *line, size_t n, EventList *out,
+                      int64_t source)
+{
+    if (r->first_line && n >= 3 && memcmp(line, BYTE_ORDER_MARK, 3) == 0) {
+        line += 3;
+        n -= 3;
+    }
+    r->first_line = false;
+    if (r->format == SSE_JSON_LINES)
+        read_json_line(r, a, line, n, out, source);
+    else if (n == 0)
+        end_event(r, a, out, source);
+    else
+        read_field(r, a, line, n);
+}
+
+/* --- pieces into lines ----------------------------------------------------------------------- */
+
+static void keep_piece(SseReader *r, const Alloc *a, const char *piece, size_t n)
+{
+    if (n > r->max_line - r->line.size)
+        r->status = SSE_LINE_TOO_LONG;
+    else if (!buffer_append(&r->line, a, piece, n))
+        r->status = SSE_NO_MEMORY;
+}
+
+/* A piece that ends a line. Most lines come whole and are read where they are. */
+static void end_line(SseReader *r, const Alloc *a, const char *piece, size_t n, EventList *out,
+                     int64_t source)
+{
+    if (r->line.size > 0) {
+        keep_piece(r, a, piece, n);
+        if (r->status == SSE_OK)
+            read_line(r, a, r->line.data, r->line.size, out, source);
+        r->line.size = 0;
+    } else if (n > r->max_line) {
+        r->status = SSE_LINE_TOO_LONG;
+    } else {
+        read_line(r, a, piece, n, out, source);
+    }
+}
+
+/* The next `c` in [at, end), else `end`. `found` is the last answer: no byte is searched twice. */
+static const char *next_char(const char *at, const char *end, int c, const char *found)
+{
+    if (found != NULL && found >= at)
+        return found;
+    const char *p = at < end ? memchr(at, c, (size_t)(end - at)) : NULL;
+    return p != NULL ? p : end;
+}
+
+SseStatus sse_feed(SseReader *r, const Alloc *a, const char *bytes, size_t n, EventList *out,
+                   int64_t source)
+{
+    const char *at = bytes, *end = bytes + n;
+    const char *lf = NULL, *cr = r->format == SSE_JSON_LINES ? end : NULL;
+    while (at < end && r->status == SSE_OK && !r->done) {
+        if (r->skip_lf && *at == '\n')
+            at++;
+        r->skip_lf = false;
+        lf = next_char(at, end, '\n', lf);
+        cr = next_char(at, end, '\r', cr);
+        const char *stop = lf < cr ? lf : cr;
+        if (stop == end) {
+            keep_piece(r, a, at, (size_t)(end - at));
+            break;
+        }
+        r->skip_lf = stop == cr;
+        end_line(r, a, at, (size_t)(stop - at), out, source);
+        at = stop + 1;
+    }
+    return r->status;
+}
+
+SseStatus sse_finish(SseReader *r, const Alloc *a, EventList *out, int64_t source)
+{
+    if (r->status == SSE_OK && !r->done && r->line.size > 0)
+        end_line(r, a, "", 0, out, source);
+    if (r->status == SSE_OK && !r->done && r->format == SSE_EVENTS)
+        end_event(r, a, out, source);
+    return r->status;
+}
+
+void sse_start(SseReader *r, const Alloc *a, SseFormat format, size_t max_line, size_t max_event)
+{
+    Buffer line = r->line, name = r->name, data = r->data;
+    buffer_reset(&line, a, KEEP_LINE);
+    buffer_reset(&name, a, KEEP_LINE);
+    buffer_reset(&data, a, KEEP_LINE);
+    *r = (SseReader){.format = format,
+                     .max_line = max_line,
+                     .max_event = max_event,
+                     .first_line = true,
+                     .line = line,
+                     .name = name,
+                     .data = data};
+}
+
+void sse_free(SseReader *r, const Alloc *a)
+{
+    buffer_free(&r->line, a);
+    buffer_free(&r->name, a);
+    buffer_free(&r->data, a);
+    *r = (SseReader){0};
+}

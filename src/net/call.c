@@ -1,0 +1,229 @@
+/*
+ * call.c -- a request as one block of memory: the struct, the header nodes, the strings, the body.
+ */
+#include <string.h>
+#include <strings.h>
+
+#include "net/parts.h"
+
+/* Where the next string of a block goes. */
+typedef struct Cursor {
+    char *at;
+} Cursor;
+
+static const char *put(Cursor *c, const char *bytes, size_t n)
+{
+    char *start = c->at;
+    if (n > 0)
+        memcpy(start, bytes, n);
+    c->at += n;
+    return start;
+}
+
+static const char *put_string(Cursor *c, const char *s)
+{
+    return s != NULL ? put(c, s, strlen(s) + 1) : NULL;
+}
+
+static size_t string_size(const char *s)
+{
+    return s != NULL ? strlen(s) + 1 : 0;
+}
+
+static size_t count_lines(const char *lines, size_t size)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < size; i++)
+        n += lines[i] == '\0';
+    return n;
+}
+
+/* Whether a header line is for `name` (in lower case). */
+static bool header_is(const char *line, const char *name)
+{
+    size_t n = strlen(name);
+    return strncasecmp(line, name, n) == 0 && (line[n] == ':' || line[n] == ';');
+}
+
+static bool has_header(const Call *c, const char *name)
+{
+    for (const struct curl_slist *h = c->headers; h != NULL; h = h->next)
+        if (header_is(h->data, name))
+            return true;
+    return false;
+}
+
+/* libcurl takes "name:" as "do not send": it would wait for a 100 Continue and name a form's type.
+ */
+static char NO_EXPECT[] = "Expect:";
+static char NO_TYPE[] = "Content-Type:";
+
+static void link_headers(Call *c, struct curl_slist *nodes, const char *lines, size_t count)
+{
+    char *line = (char *)(size_t)lines; /* the block is ours: libcurl's struct only lacks a const */
+    struct curl_slist *head = NULL;
+    for (size_t i = 0; i < count; i++) {
+        nodes[i] = (struct curl_slist){line, head};
+        head = &nodes[i];
+        line += strlen(line) + 1;
+    }
+    c->headers = head;
+    if (!has_header(c, "content-type")) {
+        nodes[count] = (struct curl_slist){NO_TYPE, c->headers};
+        c->headers = &nodes[count];
+    }
+    nodes[count + 1] = (struct curl_slist){NO_EXPECT, c->headers};
+    c->headers = &nodes[count + 1];
+}
+
+Call *call_new(const Alloc *a, const Request *r)
+{
+    size_t lines = count_lines(r->headers, r->headers_size);
+    size_t nodes_size = (lines + 2) * sizeof(struct curl_slist);
+    const char *method = r->method != NULL ? r->method : r->body != NULL ? "POST" : "GET";
+    size_t size = sizeof(Call) + nodes_size + r->headers_size + string_size(r->url) +
+                  string_size(method) + string_size(r->ca_file) + string_size(r->proxy);
+    if (r->body_size > SIZE_MAX / 2 - size)
+        return NULL;
+    size += r->body_size;
+    Call *c = alloc_resize(a, NULL, 0, size);
+    if (c == NULL)
+        return NULL;
+    struct curl_slist *nodes = (struct curl_slist *)(c + 1);
+    Cursor at = {(char *)nodes + nodes_size};
+    *c = (Call){.block_size = size, .stream = r->stream, .limits = r->limits};
+    const char *header_lines = put(&at, r->headers, r->headers_size);
+    c->url = put_string(&at, r->url);
+    c->method = put_string(&at, method);
+    c->ca_file = put_string(&at, r->ca_file);
+    c->proxy = put_string(&at, r->proxy);
+    c->body_size = r->body_size;
+    c->body = r->body != NULL ? put(&at, r->body, r->body_size) : NULL;
+    link_headers(c, nodes, header_lines, lines);
+    return c;
+}
+
+void call_free(const Alloc *a, Call *c)
+{
+    if (c != NULL)
+        alloc_free(a, c, c->block_size);
+}
+
+void call_drop_secret_headers(Call *c)
+{
+    static const char *const harmless[] = {"accept", "content-type", "user-agent", "expect"};
+    struct curl_slist *kept = NULL, *next;
+    for (struct curl_slist *h = c->headers; h != NULL; h = next) {
+        next = h->next;
+        for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++) {
+            if (header_is(h->data, harmless[i])) {
+                h->next = kept;
+                kept = h;
+                break;
+            }
+        }
+    }
+    c->headers = kept;
+}
+
+void call_become_get(Call *c)
+{
+    c->method = "GET";
+    c->body = NULL;
+    c->body_size = 0;
+    for (struct curl_slist *h = c->headers; h != NULL; h = h->next)
+        if (header_is(h->data, "content-type"))
+            h->data = NO_TYPE;
+}
+
+/* --- secrets -------------------------------------------------------------------------------------
+ */
+
+static bool holds(const char *text, const char *part, size_t n)
+{
+    if (n == 0)
+        return false;
+    for (const char *at = strchr(text, *part); at != NULL; at = strchr(at + 1, *part))
+        if (strncmp(at, part, n) == 0)
+            return true;
+    return false;
+}
+
+static bool holds_userinfo(const char *text, const char *url)
+{
+    const char *start = url != NULL ? strstr(url, "://") : NULL;
+    if (start == NULL)
+        return false;
+    start += 3;
+    size_t authority = strcspn(start, "/?#");
+    size_t end = authority;
+    while (end > 0 && start[end - 1] != '@')
+        end--;
+    if (end == 0)
+        return false;
+    const char *colon = memchr(start, ':', end - 1);
+    size_t user = colon != NULL ? (size_t)(colon - start) : end - 1;
+    return holds(text, start, user) ||
+           (colon != NULL && holds(text, colon + 1, end - 1 - (user + 1)));
+}
+
+bool call_leaks(const Call *c, const char *text)
+{
+    for (const struct curl_slist *h = c->headers; h != NULL; h = h->next) {
+        const char *value = h->data + strcspn(h->data, ":;");
+        value += strspn(value, ":; ");
+        if (holds(text, value, strlen(value)))
+            return true;
+    }
+    return holds_userinfo(text, c->url) || holds_userinfo(text, c->proxy);
+}
+
+/* --- calls by id
+ * ------------------------------------------------------------------------------------- */
+
+static Call **bucket_of(const Pump *p, int64_t id)
+{
+    return &p->buckets[(uint64_t)id & (p->bucket_count - 1)];
+}
+
+/* A table that cannot grow only gets slower. */
+static void grow_buckets(Pump *p)
+{
+    size_t old = p->bucket_count, count = old * 2;
+    Call **buckets = alloc_resize(&p->alloc, NULL, 0, count * sizeof *buckets);
+    if (buckets == NULL)
+        return;
+    memset(buckets, 0, count * sizeof *buckets);
+    for (size_t i = 0; i < old; i++) {
+        for (Call *c = p->buckets[i], *next; c != NULL; c = next) {
+            next = c->hash_next;
+            Call **to = &buckets[(uint64_t)c->id & (count - 1)];
+            c->hash_next = *to;
+            *to = c;
+        }
+    }
+    alloc_free(&p->alloc, p->buckets, old * sizeof *buckets);
+    p->buckets = buckets;
+    p->bucket_count = count;
+}
+
+void calls_add(Pump *p, Call *c)
+{
+    if ((size_t)pump_pending(p) > p->bucket_count)
+        grow_buckets(p);
+    Call **b = bucket_of(p, c->id);
+    c->hash_next = *b;
+    *b = c;
+}
+
+Call *calls_remove(Pump *p, int64_t id)
+{
+    for (Call **at = bucket_of(p, id); *at != NULL; at = &(*at)->hash_next) {
+        Call *c = *at;
+        if (c->id == id) {
+            *at = c->hash_next;
+            return c;
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,132 @@
+/*
+ * host.c -- hosts of a pump: each an origin, a limit, and a queue in order of submission.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "net/parts.h"
+
+static bool read_origin(CURLU *u, const char *url, char out[ORIGIN_SIZE])
+{
+    char *scheme = NULL, *host = NULL, *port = NULL;
+    bool ok = curl_url_set(u, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME) == CURLUE_OK &&
+              curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
+              (strcasecmp(scheme, "http") == 0 || strcasecmp(scheme, "https") == 0) &&
+              curl_url_get(u, CURLUPART_HOST, &host, 0) == CURLUE_OK && *host != '\0' &&
+              curl_url_get(u, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) == CURLUE_OK;
+    if (ok) {
+        int n = snprintf(out, ORIGIN_SIZE, "%s://%s:%s", scheme, host, port);
+        ok = n > 0 && n < ORIGIN_SIZE;
+    }
+    for (char *c = out; ok && *c != '\0'; c++)
+        if (*c >= 'A' && *c <= 'Z')
+            *c = (char)(*c + ('a' - 'A'));
+    curl_free(scheme);
+    curl_free(host);
+    curl_free(port);
+    return ok;
+}
+
+bool origin_of(const char *url, char out[ORIGIN_SIZE])
+{
+    for (const char *c = url; *c != '\0'; c++)
+        if ((unsigned char)*c <= ' ' || *c == 0x7f)
+            return false;
+    CURLU *u = curl_url();
+    bool ok = u != NULL && read_origin(u, url, out);
+    curl_url_cleanup(u);
+    return ok;
+}
+
+static Host *host_new(Pump *p, const char *origin)
+{
+    Host *h = alloc_resize(&p->alloc, NULL, 0, sizeof *h);
+    if (h == NULL)
+        return NULL;
+    *h = (Host){.limit = p->options.max_in_flight_per_host, .origin_size = strlen(origin) + 1};
+    h->origin = alloc_resize(&p->alloc, NULL, 0, h->origin_size);
+    if (h->origin == NULL) {
+        alloc_free(&p->alloc, h, sizeof *h);
+        return NULL;
+    }
+    memcpy(h->origin, origin, h->origin_size);
+    return h;
+}
+
+static void host_free(Pump *p, Host *h)
+{
+    alloc_free(&p->alloc, h->origin, h->origin_size);
+    alloc_free(&p->alloc, h, sizeof *h);
+}
+
+static bool grow(Pump *p)
+{
+    if (p->host_count < p->host_capacity)
+        return true;
+    size_t capacity = p->host_capacity ? p->host_capacity * 2 : 8, unit = sizeof *p->hosts;
+    Host **hosts = alloc_resize(&p->alloc, p->hosts, p->host_capacity * unit, capacity * unit);
+    if (hosts == NULL)
+        return false;
+    p->hosts = hosts;
+    p->host_capacity = capacity;
+    return true;
+}
+
+Host *host_get(Pump *p, const char *origin)
+{
+    for (size_t i = 0; i < p->host_count; i++)
+        if (strcmp(p->hosts[i]->origin, origin) == 0)
+            return p->hosts[i];
+    Host *h = grow(p) ? host_new(p, origin) : NULL;
+    if (h != NULL)
+        p->hosts[p->host_count++] = h;
+    return h;
+}
+
+void host_drop_if_idle(Pump *p, Host *h)
+{
+    if (h->pinned || h->in_flight > 0 || h->first != NULL)
+        return;
+    for (size_t i = 0; i < p->host_count; i++) {
+        if (p->hosts[i] == h) {
+            p->hosts[i] = p->hosts[--p->host_count];
+            host_free(p, h);
+            return;
+        }
+    }
+}
+
+void host_push(Host *h, Call *c)
+{
+    c->host = h;
+    c->prev = h->last;
+    c->next = NULL;
+    if (h->last != NULL)
+        h->last->next = c;
+    else
+        h->first = c;
+    h->last = c;
+}
+
+void host_unlink(Host *h, Call *c)
+{
+    *(c->prev != NULL ? &c->prev->next : &h->first) = c->next;
+    *(c->next != NULL ? &c->next->prev : &h->last) = c->prev;
+    c->prev = c->next = NULL;
+}
+
+void hosts_free(Pump *p)
+{
+    for (size_t i = 0; i < p->host_count; i++) {
+        Host *h = p->hosts[i];
+        for (Call *c = h->first, *next; c != NULL; c = next) {
+            next = c->next;
+            call_free(&p->alloc, c);
+        }
+        host_free(p, h);
+    }
+    alloc_free(&p->alloc, p->hosts, p->host_capacity * sizeof *p->hosts);
+    p->hosts = NULL;
+    p->host_count = p->host_capacity = 0;
+}

@@ -1,0 +1,152 @@
+/*
+ * parts.h -- what the files of src/net share: calls, hosts, transfers and the pump.
+ */
+#ifndef PONDER_NET_PARTS_H
+#define PONDER_NET_PARTS_H
+
+#include <curl/curl.h>
+#include <sys/types.h>
+
+#include "net/pump.h"
+
+typedef struct Host Host;
+typedef struct Transfer Transfer;
+
+/* --- call.c: a request while it waits and flies; one block of memory ----------------------------
+ */
+
+typedef struct Call {
+    int64_t id;
+    struct Call *hash_next;   /* in Pump.buckets */
+    struct Call *prev, *next; /* in the queue of its host */
+    Host *host;
+    Transfer *transfer; /* NULL while queued */
+    double submitted;
+    size_t block_size;
+    StreamKind stream;
+    CallLimits limits;
+    const char *url, *method, *body, *ca_file, *proxy;
+    size_t body_size;
+    struct curl_slist *headers; /* its nodes and lines are part of the block */
+} Call;
+
+Call *call_new(const Alloc *a, const Request *r);
+void call_free(const Alloc *a, Call *c);
+
+/* Before a redirect to another origin: only headers that identify nobody stay. */
+void call_drop_secret_headers(Call *c);
+
+/* Before a redirect that turns a POST into a GET. */
+void call_become_get(Call *c);
+
+/* Whether `text` holds a header's value or the user or password of a URL. */
+bool call_leaks(const Call *c, const char *text);
+
+/* The calls of a pump by id, in Pump.buckets. calls_remove answers NULL when there is none. */
+void calls_add(Pump *p, Call *c);
+Call *calls_remove(Pump *p, int64_t id);
+
+/* --- host.c: scheme, host and port, with the calls that wait for it -----------------------------
+ */
+
+struct Host {
+    char *origin; /* "https://host:port" */
+    size_t origin_size;
+    int64_t limit;
+    int64_t in_flight;
+    bool pinned; /* has a limit of its own: stays without calls */
+    Call *first, *last;
+};
+
+enum { ORIGIN_SIZE = 320 };
+
+/* Writes the origin of an http or https URL. */
+bool origin_of(const char *url, char out[ORIGIN_SIZE]);
+
+Host *host_get(Pump *p, const char *origin);
+void host_drop_if_idle(Pump *p, Host *h);
+void host_push(Host *h, Call *c);
+void host_unlink(Host *h, Call *c);
+void hosts_free(Pump *p);
+
+/* --- transfer.c: one easy handle and the reply it is reading ------------------------------------
+ */
+
+typedef enum BodyMode { BODY_UNKNOWN, BODY_KEEP, BODY_STREAM, BODY_SKIP } BodyMode;
+
+struct Transfer {
+    Pump *pump;
+    CURL *easy;
+    Call *call;
+    Transfer *prev, *next; /* in Pump.active or Pump.ended; `next` also in Pump.spare */
+    double started;
+    double beat;    /* streams: time of the last data event */
+    double done_at; /* time of [DONE] */
+    BodyMode mode;
+    bool in_headers;
+    bool paused;
+    bool in_multi;
+    bool stream_type, json_type, html_type; /* what content-type says */
+    bool has_location;
+    int header_count;
+    int64_t header_bytes;
+    int64_t received;
+    char origin[ORIGIN_SIZE]; /* of the URL that is being fetched */
+    SseReader reader;
+    Result result;
+    char curl_error[CURL_ERROR_SIZE];
+};
+
+Transfer *transfer_new(Pump *p);
+void transfer_free(Transfer *t);
+
+/* Takes up a call: sets the easy handle's options. False when libcurl refuses one. */
+bool transfer_begin(Transfer *t, Call *c, double now);
+
+/* libcurl is done with it: fills in the result. True when a redirect makes it go on instead. */
+bool transfer_end(Transfer *t, CURLcode code, double now);
+
+/* Says why it failed, unless that was said before; the text must hold no secret. */
+void transfer_fail(Transfer *t, const char *code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Fills in times and counts, once it left the multi handle or is about to. */
+void transfer_measure(Transfer *t, double now);
+
+/* When it must be looked at again: its idle limit, or the end of the wait after [DONE]. */
+double transfer_due(const Transfer *t);
+
+/* --- reply.c: libcurl's callbacks
+ * ----------------------------------------------------------------- */
+
+size_t reply_on_header(char *line, size_t unit, size_t count, void *arg);
+size_t reply_on_body(char *bytes, size_t unit, size_t count, void *arg);
+
+/* The body of a streamed reply came to its end. */
+bool reply_finish_stream(Transfer *t);
+
+/* --- pump.c --------------------------------------------------------------------------------------
+ */
+
+struct Pump {
+    Alloc alloc;
+    PumpOptions options;
+    char *user_agent;
+    CURLM *multi;
+    pid_t owner;
+    Host **hosts;
+    size_t host_count, host_capacity, host_turn;
+    Call **buckets;
+    size_t bucket_count;
+    Transfer *active, *ended, *ended_last, *spare;
+    size_t spare_count;
+    double next_check; /* no idle limit passes before this time */
+    bool any_paused;
+    EventList events;
+    int64_t last_id;
+    PumpStats stats;
+};
+
+double net_now(void);
+
+#endif

@@ -1,0 +1,460 @@
+/*
+ * pump.c -- queues, the multi handle, and the loop that moves calls along. See pump.h.
+ */
+#include "net/pump.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "net/parts.h"
+
+enum {
+    FIRST_BUCKETS = 64,
+    LONGEST_WAIT_MS = 200, /* a signal that comes just before the wait is seen after it */
+};
+
+const CallLimits net_default_limits = {
+    .timeout_ms = 600000,
+    .connect_timeout_ms = 5000,
+    .idle_timeout_ms = 60000,
+    .max_body_bytes = 64 * 1024 * 1024,
+    .max_line_bytes = 1024 * 1024,
+    .max_event_bytes = 4 * 1024 * 1024,
+    .max_header_bytes = 64 * 1024,
+    .max_redirects = 5,
+};
+
+double net_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+/* --- opening and closing
+ * --------------------------------------------------------------------------- */
+
+/* Once a process and never undone: libcurl's own state is shared by all pumps. */
+static bool start_libcurl(void)
+{
+    static bool started;
+    if (!started)
+        started = curl_global_init(CURL_GLOBAL_ALL) == CURLE_OK;
+    return started;
+}
+
+static bool copy_options(Pump *p, const PumpOptions *o)
+{
+    size_t size = strlen(o->user_agent) + 1;
+    p->options = *o;
+    p->user_agent = alloc_resize(&p->alloc, NULL, 0, size);
+    if (p->user_agent != NULL)
+        memcpy(p->user_agent, o->user_agent, size);
+    p->options.user_agent = NULL;
+    size_t bytes = FIRST_BUCKETS * sizeof *p->buckets;
+    p->buckets = alloc_resize(&p->alloc, NULL, 0, bytes);
+    if (p->buckets != NULL) {
+        memset(p->buckets, 0, bytes);
+        p->bucket_count = FIRST_BUCKETS;
+    }
+    return p->user_agent != NULL && p->buckets != NULL;
+}
+
+PumpStatus pump_open(const Alloc *alloc, const PumpOptions *options, Pump **out)
+{
+    *out = NULL;
+    if (!start_libcurl())
+        return PUMP_CURL;
+    Pump *p = alloc_resize(alloc, NULL, 0, sizeof *p);
+    if (p == NULL)
+        return PUMP_NO_MEMORY;
+    *p = (Pump){.alloc = *alloc, .owner = getpid(), .multi = curl_multi_init()};
+    if (p->multi == NULL || !copy_options(p, options)) {
+        pump_close(p);
+        return PUMP_NO_MEMORY;
+    }
+    long total = (long)options->max_total;
+    curl_multi_setopt(p->multi, CURLMOPT_MAXCONNECTS, total);
+    curl_multi_setopt(p->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_MULTIPLEX);
+    *out = p;
+    return PUMP_OK;
+}
+
+static void free_transfers(Pump *p, Transfer *t)
+{
+    for (Transfer *next; t != NULL; t = next) {
+        next = t->next;
+        if (t->in_multi)
+            curl_multi_remove_handle(p->multi, t->easy);
+        call_free(&p->alloc, t->call);
+        transfer_free(t);
+    }
+}
+
+bool pump_is_ours(const Pump *p)
+{
+    return p->owner == getpid();
+}
+
+void pump_close(Pump *p)
+{
+    if (p == NULL)
+        return;
+    if (pump_is_ours(p)) { /* a child must not say goodbye on its parent's connections */
+        free_transfers(p, p->active);
+        free_transfers(p, p->ended);
+        free_transfers(p, p->spare);
+        curl_multi_cleanup(p->multi);
+    }
+    hosts_free(p);
+    event_list_free(&p->events, &p->alloc);
+    alloc_free(&p->alloc, p->buckets, p->bucket_count * sizeof *p->buckets);
+    if (p->user_agent != NULL)
+        alloc_free(&p->alloc, p->user_agent, strlen(p->user_agent) + 1);
+    Alloc a = p->alloc;
+    alloc_free(&a, p, sizeof *p);
+}
+
+/* --- submitting
+ * --------------------------------------------------------------------------------------- */
+
+PumpStatus pump_submit(Pump *p, const Request *request, int64_t *id)
+{
+    char origin[ORIGIN_SIZE];
+    if (p->stats.queued >= p->options.max_queued)
+        return PUMP_QUEUE_FULL;
+    if (!origin_of(request->url, origin))
+        return PUMP_BAD_URL;
+    Call *c = call_new(&p->alloc, request);
+    Host *h = c != NULL ? host_get(p, origin) : NULL;
+    if (h == NULL) {
+        call_free(&p->alloc, c);
+        return PUMP_NO_MEMORY;
+    }
+    c->id = ++p->last_id;
+    c->submitted = net_now();
+    host_push(h, c);
+    p->stats.queued++;
+    p->stats.submitted++;
+    calls_add(p, c);
+    *id = c->id;
+    return PUMP_OK;
+}
+
+PumpStatus pump_limit(Pump *p, const char *url, int64_t max_in_flight)
+{
+    char origin[ORIGIN_SIZE];
+    if (!origin_of(url, origin))
+        return PUMP_BAD_URL;
+    Host *h = host_get(p, origin);
+    if (h == NULL)
+        return PUMP_NO_MEMORY;
+    h->limit = max_in_flight;
+    h->pinned = true;
+    return PUMP_OK;
+}
+
+/* --- transfers: spare, active, ended
+ * ------------------------------------------------------------------- */
+
+static Transfer *take_spare(Pump *p)
+{
+    Transfer *t = p->spare;
+    if (t == NULL)
+        return transfer_new(p);
+    p->spare = t->next;
+    p->spare_count--;
+    return t;
+}
+
+static void give_spare(Pump *p, Transfer *t)
+{
+    t->call = NULL;
+    if (p->spare_count >= (size_t)p->options.max_total) {
+        transfer_free(t);
+        return;
+    }
+    t->next = p->spare;
+    p->spare = t;
+    p->spare_count++;
+}
+
+static void link_active(Pump *p, Transfer *t)
+{
+    t->prev = NULL;
+    t->next = p->active;
+    if (p->active != NULL)
+        p->active->prev = t;
+    p->active = t;
+}
+
+/* Takes a transfer out of the multi handle and gives its place at the host to the next call. */
+static void retire(Pump *p, Transfer *t)
+{
+    Call *c = t->call;
+    if (t->in_multi)
+        curl_multi_remove_handle(p->multi, t->easy);
+    t->in_multi = false;
+    *(t->prev != NULL ? &t->prev->next : &p->active) = t->next;
+    if (t->next != NULL)
+        t->next->prev = t->prev;
+    t->next = t->prev = NULL;
+    calls_remove(p, c->id);
+    p->stats.in_flight--;
+    p->stats.connections += t->result.new_connections;
+    c->host->in_flight--;
+    host_drop_if_idle(p, c->host);
+    c->host = NULL;
+}
+
+static void move_to_ended(Pump *p, Transfer *t)
+{
+    retire(p, t);
+    *(p->ended != NULL ? &p->ended_last->next : &p->ended) = t;
+    p->ended_last = t;
+}
+
+static bool add_to_multi(Pump *p, Transfer *t)
+{
+    t->in_multi = curl_multi_add_handle(p->multi, t->easy) == CURLM_OK;
+    return t->in_multi;
+}
+
+/* The first call of a host's queue goes out. False when there is no memory for a transfer. */
+static bool start_call(Pump *p, Host *h, double now)
+{
+    Transfer *t = take_spare(p);
+    if (t == NULL)
+        return false;
+    Call *c = h->first;
+    host_unlink(h, c);
+    h->in_flight++;
+    p->stats.queued--;
+    p->stats.in_flight++;
+    bool begun = transfer_begin(t, c, now);
+    link_active(p, t);
+    if (!begun || !add_to_multi(p, t)) {
+        transfer_fail(t, "NO_MEMORY", "not enough memory to send the request");
+        move_to_ended(p, t);
+    } else {
+        p->next_check = fmin(p->next_check, transfer_due(t));
+    }
+    return true;
+}
+
+/* Fills free places, one call a host in turn. False when memory is short and nothing is in flight.
+ */
+static bool start_calls(Pump *p)
+{
+    double now = net_now();
+    size_t passed = 0; /* hosts in a row that had nothing to start */
+    while (p->stats.queued > 0 && p->stats.in_flight < p->options.max_total &&
+           passed < p->host_count) {
+        p->host_turn = (p->host_turn + 1) % p->host_count;
+        Host *h = p->hosts[p->host_turn];
+        if (h->first == NULL || h->in_flight >= h->limit) {
+            passed++;
+        } else if (start_call(p, h, now)) {
+            passed = 0;
+        } else {
+            return p->stats.in_flight > 0;
+        }
+    }
+    return true;
+}
+
+/* --- the loop
+ * -------------------------------------------------------------------------------------------- */
+
+static void take_ended(Pump *p)
+{
+    double now = net_now();
+    int left;
+    for (CURLMsg *m; (m = curl_multi_info_read(p->multi, &left)) != NULL;) {
+        if (m->msg != CURLMSG_DONE)
+            continue;
+        char *mine = NULL;
+        curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &mine);
+        Transfer *t = (Transfer *)(void *)mine;
+        CURLcode code = m->data.result;
+        curl_multi_remove_handle(p->multi, t->easy); /* m is gone from here on */
+        t->in_multi = false;
+        bool going_on = transfer_end(t, code, now);
+        if (going_on && add_to_multi(p, t))
+            continue;
+        if (going_on)
+            transfer_fail(t, "NO_MEMORY", "not enough memory to follow a redirect");
+        move_to_ended(p, t);
+    }
+}
+
+static void expire(Transfer *t, double now)
+{
+    transfer_measure(t, now);
+    t->result.streamed = t->mode == BODY_STREAM;
+    t->result.done = t->reader.done;
+    if (t->reader.done)
+        return;
+    t->result.timeout = "idle";
+    transfer_fail(t, "TIMEOUT", "no data event within idle_timeout_ms (%lld)",
+                  (long long)t->call->limits.idle_timeout_ms);
+}
+
+/* Time limits that libcurl does not know. A paused transfer has data that waits for us. */
+static void check_times(Pump *p)
+{
+    double now = net_now();
+    if (now < p->next_check)
+        return;
+    p->next_check = INFINITY;
+    for (Transfer *t = p->active, *next; t != NULL; t = next) {
+        next = t->next;
+        double due = t->paused ? INFINITY : transfer_due(t);
+        if (due > now) {
+            p->next_check = fmin(p->next_check, due);
+        } else {
+            expire(t, now);
+            move_to_ended(p, t);
+        }
+    }
+}
+
+static void resume_paused(Pump *p)
+{
+    if (!p->any_paused)
+        return;
+    p->any_paused = false;
+    p->next_check = 0;
+    for (Transfer *t = p->active; t != NULL; t = t->next) {
+        if (t->paused) {
+            t->paused = false;
+            t->beat = net_now();
+            curl_easy_pause(t->easy, CURLPAUSE_CONT); /* may call reply_on_body, and pause again */
+        }
+    }
+}
+
+/* Moves every byte that can move now. */
+static bool move(Pump *p)
+{
+    int running;
+    if (!start_calls(p))
+        return false;
+    CURLMcode code = curl_multi_perform(p->multi, &running);
+    take_ended(p);
+    check_times(p);
+    return code != CURLM_OUT_OF_MEMORY;
+}
+
+static bool has_news(const Pump *p)
+{
+    return p->events.count > 0 || p->ended != NULL;
+}
+
+static bool can_start(const Pump *p)
+{
+    if (p->stats.in_flight >= p->options.max_total)
+        return false;
+    for (size_t i = 0; i < p->host_count; i++)
+        if (p->hosts[i]->first != NULL && p->hosts[i]->in_flight < p->hosts[i]->limit)
+            return true;
+    return false;
+}
+
+/* How long nothing of ours falls due, at most until `until`. */
+static double wait_time(const Pump *p, double until)
+{
+    double now = net_now();
+    double wait = fmin(until, p->next_check) - now;
+    return fmax(0, fmin(wait, LONGEST_WAIT_MS));
+}
+
+static bool interrupted(const Pump *p)
+{
+    return p->options.interrupted != NULL && p->options.interrupted();
+}
+
+/* Calls that take a place which has just become free go out before the caller reads the results. */
+static PumpStatus give_turn(Pump *p)
+{
+    int running;
+    if (can_start(p) && start_calls(p))
+        curl_multi_perform(p->multi, &running);
+    return PUMP_OK;
+}
+
+PumpStatus pump_poll(Pump *p, double timeout_ms)
+{
+    double until = timeout_ms < 0 ? INFINITY : net_now() + timeout_ms;
+    event_list_reset(&p->events, &p->alloc);
+    resume_paused(p);
+    for (;;) {
+        if (!move(p))
+            return PUMP_NO_MEMORY;
+        if (has_news(p))
+            return give_turn(p);
+        bool idle = pump_pending(p) == 0 && timeout_ms < 0;
+        if (idle || interrupted(p) || net_now() >= until)
+            return PUMP_OK;
+        int wait = can_start(p) ? 0 : (int)ceil(wait_time(p, until));
+        if (wait > 0 && curl_multi_poll(p->multi, NULL, 0, wait, NULL) == CURLM_OUT_OF_MEMORY)
+            return PUMP_NO_MEMORY;
+    }
+}
+
+/* --- results, cancelling, numbers
+ * ---------------------------------------------------------------------- */
+
+const EventList *pump_events(const Pump *p)
+{
+    return &p->events;
+}
+
+const Result *pump_first_result(const Pump *p)
+{
+    return p->ended != NULL ? &p->ended->result : NULL;
+}
+
+void pump_drop_result(Pump *p)
+{
+    Transfer *t = p->ended;
+    p->ended = t->next;
+    p->stats.completed++;
+    call_free(&p->alloc, t->call);
+    give_spare(p, t);
+}
+
+bool pump_cancel(Pump *p, int64_t id)
+{
+    Call *c = calls_remove(p, id);
+    if (c == NULL)
+        return false;
+    p->stats.cancelled++;
+    if (c->transfer == NULL) {
+        Host *h = c->host;
+        host_unlink(h, c);
+        p->stats.queued--;
+        host_drop_if_idle(p, h);
+    } else {
+        Transfer *t = c->transfer;
+        transfer_measure(t, net_now());
+        retire(p, t);
+        give_spare(p, t);
+    }
+    call_free(&p->alloc, c);
+    return true;
+}
+
+int64_t pump_pending(const Pump *p)
+{
+    return p->stats.queued + p->stats.in_flight;
+}
+
+PumpStats pump_stats(const Pump *p)
+{
+    PumpStats stats = p->stats;
+    stats.hosts = (int64_t)p->host_count;
+    return stats;
+}

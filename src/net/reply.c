@@ -1,0 +1,238 @@
+/*
+ * reply.c -- what libcurl's callbacks do with the bytes of a reply.
+ *
+ * The first byte of a body that is not blank decides what the body is:
+ *
+ *      asked for      status   first byte   content-type        read as
+ *      no stream      any      any          any                 body
+ *      any            not 2xx  any          any                 body
+ *      events         2xx      { [ <        any                 body (no event stream starts so)
+ *      events         2xx      other        text/event-stream   stream
+ *      events         2xx      other        json, html          body
+ *      events         2xx      other        other, none         stream
+ *      JSON lines     2xx      <            any                 body
+ *      JSON lines     2xx      other        not html            stream
+ */
+#include <string.h>
+#include <strings.h>
+
+#include "net/parts.h"
+
+enum {
+    ABORT = 0, /* a callback that takes fewer bytes than it was given ends the transfer */
+    MAX_HEADERS = 256,
+    MAX_BATCH = 8 * 1024 * 1024, /* bytes of events before transfers are paused */
+};
+
+/* --- headers -------------------------------------------------------------------------------------
+ */
+
+static bool has_word(const char *text, size_t n, const char *word)
+{
+    size_t size = strlen(word);
+    for (size_t i = 0; i + size <= n; i++)
+        if (strncasecmp(text + i, word, size) == 0)
+            return true;
+    return false;
+}
+
+static bool keep_header(Transfer *t, const char *name, size_t name_size, const char *value,
+                        size_t size)
+{
+    Buffer *b = &t->result.headers;
+    const Alloc *a = &t->pump->alloc;
+    if (!buffer_reserve(b, a, name_size + size + 2))
+        return false;
+    for (size_t i = 0; i < name_size; i++) {
+        char c = name[i];
+        b->data[b->size++] = c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+    }
+    return buffer_append(b, a, "", 1) && buffer_append(b, a, value, size) &&
+           buffer_append(b, a, "", 1);
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+static bool read_header(Transfer *t, const char *line, size_t n)
+{
+    const char *colon = memchr(line, ':', n);
+    if (colon == NULL || colon == line || memchr(line, '\0', n) != NULL)
+        return true;
+    const char *value = colon + 1, *end = line + n;
+    while (value < end && is_space(*value))
+        value++;
+    while (end > value && is_space(end[-1]))
+        end--;
+    size_t name_size = (size_t)(colon - line), size = (size_t)(end - value);
+    if (name_size == 12 && strncasecmp(line, "content-type", 12) == 0) {
+        t->stream_type = has_word(value, size, "text/event-stream");
+        t->json_type = has_word(value, size, "json");
+        t->html_type = has_word(value, size, "html");
+    } else if (name_size == 8 && strncasecmp(line, "location", 8) == 0) {
+        t->has_location = true;
+    }
+    if (++t->header_count > MAX_HEADERS) {
+        transfer_fail(t, "TOO_LARGE", "the reply has more than %d headers", MAX_HEADERS);
+        return false;
+    }
+    if (!keep_header(t, line, name_size, value, size)) {
+        transfer_fail(t, "NO_MEMORY", "not enough memory for the reply's headers");
+        return false;
+    }
+    return true;
+}
+
+static void start_headers(Transfer *t)
+{
+    t->in_headers = true;
+    t->header_count = 0;
+    t->header_bytes = 0;
+    t->stream_type = t->json_type = t->html_type = t->has_location = false;
+    t->result.headers.size = 0;
+}
+
+size_t reply_on_header(char *line, size_t unit, size_t count, void *arg)
+{
+    Transfer *t = arg;
+    size_t n = unit * count;
+    if (n >= 5 && memcmp(line, "HTTP/", 5) == 0) {
+        start_headers(t); /* also after a 100 Continue */
+        return n;
+    }
+    if (!t->in_headers)
+        return n; /* a trailer */
+    if (n == 0 || *line == '\r' || *line == '\n') {
+        t->in_headers = false;
+        return n;
+    }
+    t->header_bytes += (int64_t)n;
+    if (t->header_bytes > t->call->limits.max_header_bytes) {
+        transfer_fail(t, "TOO_LARGE", "the reply's headers exceed max_header_bytes (%lld)",
+                      (long long)t->call->limits.max_header_bytes);
+        return ABORT;
+    }
+    return read_header(t, line, n) ? n : ABORT;
+}
+
+/* --- body
+ * ------------------------------------------------------------------------------------------ */
+
+static bool keep_bytes(Transfer *t, const char *bytes, size_t n)
+{
+    if (buffer_append(&t->result.body, &t->pump->alloc, bytes, n))
+        return true;
+    transfer_fail(t, "NO_MEMORY", "not enough memory for the reply");
+    return false;
+}
+
+static void explain_stream_failure(Transfer *t, SseStatus status)
+{
+    const CallLimits *l = &t->call->limits;
+    if (status == SSE_LINE_TOO_LONG)
+        transfer_fail(t, "TOO_LARGE", "a line of the stream exceeds max_line_bytes (%lld)",
+                      (long long)l->max_line_bytes);
+    else if (status == SSE_EVENT_TOO_LARGE)
+        transfer_fail(t, "TOO_LARGE", "an event of the stream exceeds max_event_bytes (%lld)",
+                      (long long)l->max_event_bytes);
+    else
+        transfer_fail(t, "NO_MEMORY", "not enough memory for the stream");
+}
+
+/* Reads a piece of the stream (NULL: its end) and notes what it brought. */
+static bool read_stream(Transfer *t, const char *bytes, size_t n)
+{
+    EventList *out = &t->pump->events;
+    const Alloc *a = &t->pump->alloc;
+    uint64_t beats = t->reader.beats;
+    size_t events = out->count;
+    SseStatus status = bytes != NULL ? sse_feed(&t->reader, a, bytes, n, out, t->call->id)
+                                     : sse_finish(&t->reader, a, out, t->call->id);
+    t->result.events += out->count - events;
+    if (t->reader.beats != beats) {
+        t->beat = net_now();
+        if (beats == 0)
+            t->result.first_event_ms = t->beat - t->started;
+    }
+    if (t->reader.done && t->done_at == 0) {
+        t->done_at = net_now();
+        t->pump->next_check = 0; /* the time limit of this transfer just came closer */
+    }
+    if (status != SSE_OK)
+        explain_stream_failure(t, status);
+    return status == SSE_OK;
+}
+
+bool reply_finish_stream(Transfer *t)
+{
+    return read_stream(t, NULL, 0);
+}
+
+static bool starts_stream(const Transfer *t, unsigned char first)
+{
+    if (t->call->stream == STREAM_JSON_LINES)
+        return first != '<' && !t->html_type;
+    if (first == '{' || first == '[' || first == '<')
+        return false;
+    return t->stream_type || !(t->json_type || t->html_type);
+}
+
+/* The first byte that is neither blank nor of a byte order mark. */
+static const char *first_telling(const char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!is_space(bytes[i]) && memchr("\xEF\xBB\xBF", bytes[i], 3) == NULL)
+            return bytes + i;
+    return NULL;
+}
+
+/* Says what the body is, as soon as its bytes tell. */
+static BodyMode decide(const Transfer *t, const char *bytes, size_t n)
+{
+    long status = 0;
+    curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (status >= 300 && status < 400 && t->has_location && t->call->limits.max_redirects > 0)
+        return BODY_SKIP;
+    if (t->call->stream == STREAM_NONE || status < 200 || status > 299)
+        return BODY_KEEP;
+    const char *first = first_telling(bytes, n);
+    if (first == NULL)
+        return BODY_UNKNOWN;
+    return starts_stream(t, (unsigned char)*first) ? BODY_STREAM : BODY_KEEP;
+}
+
+static bool read_body(Transfer *t, const char *bytes, size_t n)
+{
+    if (t->mode == BODY_UNKNOWN) {
+        t->mode = decide(t, bytes, n);
+        Buffer *held = &t->result.body; /* where bytes wait whose meaning was still open */
+        if (t->mode == BODY_STREAM && held->size > 0) {
+            bool ok = read_stream(t, held->data, held->size);
+            held->size = 0;
+            if (!ok)
+                return false;
+        }
+    }
+    if (t->mode == BODY_STREAM)
+        return read_stream(t, bytes, n);
+    return t->mode == BODY_SKIP || keep_bytes(t, bytes, n);
+}
+
+size_t reply_on_body(char *bytes, size_t unit, size_t count, void *arg)
+{
+    Transfer *t = arg;
+    size_t n = unit * count;
+    if (t->mode == BODY_STREAM && t->pump->events.bytes.size >= MAX_BATCH) {
+        t->paused = t->pump->any_paused = true;
+        return CURL_WRITEFUNC_PAUSE;
+    }
+    t->received += (int64_t)n;
+    if (t->received > t->call->limits.max_body_bytes) {
+        transfer_fail(t, "TOO_LARGE", "the reply exceeds max_body_bytes (%lld)",
+                      (long long)t->call->limits.max_body_bytes);
+        return ABORT;
+    }
+    return read_body(t, bytes, n) ? n : ABORT;
+}

@@ -1,0 +1,343 @@
+/*
+ * transfer.c -- one easy handle: its options, its redirects, how it ended.
+ */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/parts.h"
+
+enum {
+    KEEP_BODY = 64 * 1024, /* bytes that a transfer keeps from one call to the next */
+    KEEP_HEADERS = 4 * 1024,
+    DONE_GRACE_MS = 250, /* after [DONE]: time to end the reply, so that the connection can stay */
+};
+
+Transfer *transfer_new(Pump *p)
+{
+    Transfer *t = alloc_resize(&p->alloc, NULL, 0, sizeof *t);
+    if (t == NULL)
+        return NULL;
+    *t = (Transfer){.pump = p, .easy = curl_easy_init()};
+    if (t->easy == NULL) {
+        alloc_free(&p->alloc, t, sizeof *t);
+        return NULL;
+    }
+    return t;
+}
+
+void transfer_free(Transfer *t)
+{
+    const Alloc *a = &t->pump->alloc;
+    curl_easy_cleanup(t->easy);
+    sse_free(&t->reader, a);
+    buffer_free(&t->result.headers, a);
+    buffer_free(&t->result.body, a);
+    alloc_free(a, t, sizeof *t);
+}
+
+/* --- options
+ * ---------------------------------------------------------------------------------------- */
+
+static bool set_long(CURL *e, CURLoption option, long value)
+{
+    return curl_easy_setopt(e, option, value) == CURLE_OK;
+}
+
+static bool set_pointer(CURL *e, CURLoption option, const void *value)
+{
+    return curl_easy_setopt(e, option, value) == CURLE_OK;
+}
+
+static bool set_method(CURL *e, const Call *c)
+{
+    if (strcmp(c->method, "HEAD") == 0)
+        return set_long(e, CURLOPT_NOBODY, 1);
+    bool post = c->body != NULL || strcmp(c->method, "POST") == 0;
+    if (!post)
+        return strcmp(c->method, "GET") == 0 || set_pointer(e, CURLOPT_CUSTOMREQUEST, c->method);
+    curl_off_t size = (curl_off_t)c->body_size;
+    return set_long(e, CURLOPT_POST, 1) &&
+           curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, size) == CURLE_OK &&
+           set_pointer(e, CURLOPT_POSTFIELDS, c->body != NULL ? c->body : "") &&
+           (strcmp(c->method, "POST") == 0 || set_pointer(e, CURLOPT_CUSTOMREQUEST, c->method));
+}
+
+/* Of a stream, compressed blocks would hold words back. */
+static const char *accepted_encoding(const Call *c)
+{
+    return c->stream == STREAM_NONE ? "gzip" : "identity";
+}
+
+static bool set_protocol(CURL *e, const Call *c)
+{
+#if LIBCURL_VERSION_NUM >= 0x075500
+    bool ok = set_pointer(e, CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+    bool ok = set_long(e, CURLOPT_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS);
+#endif
+#if LIBCURL_VERSION_NUM >= 0x075700
+    ok = ok && set_long(e, CURLOPT_QUICK_EXIT, 1); /* dropping a call waits for no name lookup */
+#endif
+    /* CURLOPT_CAINFO takes the place of the system's bundle; its folder of authorities stays. */
+    return ok && set_long(e, CURLOPT_SSL_VERIFYPEER, 1) && set_long(e, CURLOPT_SSL_VERIFYHOST, 2) &&
+           set_long(e, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS) &&
+           set_long(e, CURLOPT_FOLLOWLOCATION, 0) &&
+           set_pointer(e, CURLOPT_ACCEPT_ENCODING, accepted_encoding(c)) &&
+           (c->ca_file == NULL || set_pointer(e, CURLOPT_CAINFO, c->ca_file)) &&
+           (c->proxy == NULL || set_pointer(e, CURLOPT_PROXY, c->proxy));
+}
+
+static bool set_callbacks(Transfer *t)
+{
+    CURL *e = t->easy;
+    return set_pointer(e, CURLOPT_PRIVATE, t) && set_pointer(e, CURLOPT_WRITEDATA, t) &&
+           set_pointer(e, CURLOPT_HEADERDATA, t) &&
+           curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, reply_on_body) == CURLE_OK &&
+           curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, reply_on_header) == CURLE_OK &&
+           set_pointer(e, CURLOPT_ERRORBUFFER, t->curl_error);
+}
+
+/* NOSIGNAL: the resolver runs in threads and needs none, and libcurl writes with MSG_NOSIGNAL. */
+static bool set_options(Transfer *t, const char *url, double now)
+{
+    CURL *e = t->easy;
+    const Call *c = t->call;
+    const CallLimits *l = &c->limits;
+    double left = fmax(1, (double)l->timeout_ms - (now - t->started));
+    bool tls = strncmp(t->origin, "https:", 6) == 0;
+    curl_easy_reset(e);
+    return set_pointer(e, CURLOPT_URL, url) && set_long(e, CURLOPT_NOSIGNAL, 1) &&
+           set_long(e, CURLOPT_TIMEOUT_MS, (long)left) &&
+           set_long(e, CURLOPT_CONNECTTIMEOUT_MS, (long)l->connect_timeout_ms) &&
+           set_long(e, CURLOPT_TCP_KEEPALIVE, 1) && set_long(e, CURLOPT_PIPEWAIT, tls) &&
+           set_long(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1) &&
+           curl_easy_setopt(e, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)l->max_body_bytes) ==
+               CURLE_OK &&
+           set_pointer(e, CURLOPT_USERAGENT, t->pump->user_agent) &&
+           set_pointer(e, CURLOPT_HTTPHEADER, c->headers) && set_method(e, c) &&
+           set_protocol(e, c) && set_callbacks(t);
+}
+
+/* --- beginning
+ * ------------------------------------------------------------------------------------ */
+
+static SseFormat reader_format(const Call *c)
+{
+    return c->stream == STREAM_JSON_LINES ? SSE_JSON_LINES : SSE_EVENTS;
+}
+
+static void forget_reply(Transfer *t)
+{
+    const CallLimits *l = &t->call->limits;
+    const Alloc *a = &t->pump->alloc;
+    t->mode = BODY_UNKNOWN;
+    t->in_headers = false;
+    t->received = 0;
+    t->done_at = 0;
+    t->curl_error[0] = '\0';
+    buffer_reset(&t->result.headers, a, KEEP_HEADERS);
+    buffer_reset(&t->result.body, a, KEEP_BODY);
+    sse_start(&t->reader, a, reader_format(t->call), (size_t)l->max_line_bytes,
+              (size_t)l->max_event_bytes);
+}
+
+bool transfer_begin(Transfer *t, Call *c, double now)
+{
+    Buffer headers = t->result.headers, body = t->result.body;
+    t->result = (Result){.id = c->id,
+                         .headers = headers,
+                         .body = body,
+                         .first_byte_ms = -1,
+                         .first_event_ms = -1,
+                         .queue_ms = now - c->submitted};
+    t->call = c;
+    c->transfer = t;
+    t->started = t->beat = now;
+    t->paused = false;
+    memcpy(t->origin, c->host->origin, c->host->origin_size);
+    forget_reply(t);
+    return set_options(t, c->url, now);
+}
+
+double transfer_due(const Transfer *t)
+{
+    if (t->done_at != 0)
+        return t->done_at + DONE_GRACE_MS;
+    if (t->call->stream == STREAM_NONE)
+        return INFINITY;
+    return t->beat + (double)t->call->limits.idle_timeout_ms;
+}
+
+/* --- the end
+ * ---------------------------------------------------------------------------------------- */
+
+void transfer_fail(Transfer *t, const char *code, const char *format, ...)
+{
+    Result *r = &t->result;
+    if (r->code != NULL)
+        return;
+    r->code = code;
+    va_list args;
+    va_start(args, format);
+    int n = snprintf(r->error, sizeof r->error, "%s: ", t->origin);
+    vsnprintf(r->error + n, sizeof r->error - (size_t)n, format, args);
+    va_end(args);
+}
+
+static double info_ms(Transfer *t, CURLINFO info)
+{
+    curl_off_t us = 0;
+    curl_easy_getinfo(t->easy, info, &us);
+    return (double)us / 1000;
+}
+
+static const char *http_version(Transfer *t)
+{
+    long version = 0;
+    curl_easy_getinfo(t->easy, CURLINFO_HTTP_VERSION, &version);
+    switch (version) {
+    case CURL_HTTP_VERSION_1_0: return "1.0";
+    case CURL_HTTP_VERSION_1_1: return "1.1";
+    case CURL_HTTP_VERSION_2_0: return "2";
+    default: return NULL;
+    }
+}
+
+/* A redirect's request is a transfer of its own to libcurl: what is counted adds up. */
+void transfer_measure(Transfer *t, double now)
+{
+    Result *r = &t->result;
+    long status = 0, connections = 0;
+    curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_getinfo(t->easy, CURLINFO_NUM_CONNECTS, &connections);
+    r->status = status;
+    r->http_version = status != 0 ? http_version(t) : NULL;
+    r->new_connections += connections;
+    r->total_ms = now - t->started;
+    double wait = info_ms(t, CURLINFO_TOTAL_TIME_T);
+    double first = info_ms(t, CURLINFO_STARTTRANSFER_TIME_T);
+    r->first_byte_ms = status != 0 ? fmax(0, r->total_ms - wait + first) : -1;
+    if (connections > 0)
+        r->connect_ms +=
+            fmax(info_ms(t, CURLINFO_CONNECT_TIME_T), info_ms(t, CURLINFO_APPCONNECT_TIME_T));
+}
+
+static const char *code_of(CURLcode code)
+{
+    switch (code) {
+    case CURLE_OPERATION_TIMEDOUT: return "TIMEOUT";
+    case CURLE_OUT_OF_MEMORY: return "NO_MEMORY";
+    case CURLE_FILESIZE_EXCEEDED: return "TOO_LARGE";
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CIPHER:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_CRL_BADFILE:
+    case CURLE_SSL_ISSUER_ERROR:
+    case CURLE_SSL_INVALIDCERTSTATUS:
+    case CURLE_SSL_PINNEDPUBKEYNOTMATCH: return "TLS";
+    case CURLE_WEIRD_SERVER_REPLY:
+    case CURLE_BAD_CONTENT_ENCODING:
+    case CURLE_UNSUPPORTED_PROTOCOL: /* HTTP/0.9 and what is no HTTP at all */
+    case CURLE_WRITE_ERROR: return "BAD_REPLY";
+    default: return "CONNECT"; /* refused, unknown host, reset, cut short */
+    }
+}
+
+static void fail_timeout(Transfer *t)
+{
+    const CallLimits *l = &t->call->limits;
+    if (info_ms(t, CURLINFO_PRETRANSFER_TIME_T) == 0 &&
+        t->result.total_ms < (double)l->timeout_ms) {
+        t->result.timeout = "connect";
+        transfer_fail(t, "TIMEOUT", "no connection within connect_timeout_ms (%lld)",
+                      (long long)l->connect_timeout_ms);
+    } else {
+        t->result.timeout = "total";
+        transfer_fail(t, "TIMEOUT", "no whole reply within timeout_ms (%lld)",
+                      (long long)l->timeout_ms);
+    }
+}
+
+static void fail_curl(Transfer *t, CURLcode code)
+{
+    if (code == CURLE_OPERATION_TIMEDOUT) {
+        fail_timeout(t);
+        return;
+    }
+    const char *text = t->curl_error;
+    if (*text == '\0' || call_leaks(t->call, text))
+        text = curl_easy_strerror(code);
+    transfer_fail(t, code_of(code), "%s", text);
+}
+
+static bool becomes_get(long status, const char *method)
+{
+    return (status == 303 && strcmp(method, "HEAD") != 0) ||
+           ((status == 301 || status == 302) && strcmp(method, "POST") == 0);
+}
+
+/* Sets up the request that a redirect asks for. */
+static bool follow(Transfer *t, const char *location, double now)
+{
+    char origin[ORIGIN_SIZE];
+    Call *c = t->call;
+    if (t->result.redirects >= c->limits.max_redirects) {
+        transfer_fail(t, "BAD_REPLY", "more than %lld redirects",
+                      (long long)c->limits.max_redirects);
+    } else if (!origin_of(location, origin)) {
+        transfer_fail(t, "BAD_REPLY", "redirect to something that is not http or https");
+    } else if (strncmp(t->origin, "https:", 6) == 0 && strncmp(origin, "https:", 6) != 0) {
+        transfer_fail(t, "BAD_REPLY", "redirect from https to http refused");
+    } else {
+        if (strcmp(origin, t->origin) != 0)
+            call_drop_secret_headers(c);
+        if (becomes_get((long)t->result.status, c->method))
+            call_become_get(c);
+        memcpy(t->origin, origin, sizeof origin);
+        t->result.redirects++;
+        forget_reply(t);
+        if (set_options(t, location, now))
+            return true;
+        transfer_fail(t, "NO_MEMORY", "not enough memory to follow a redirect");
+    }
+    return false;
+}
+
+/* `follow` resets the handle that owns the location: it gets a copy. */
+static bool try_redirect(Transfer *t, double now)
+{
+    char *location = NULL;
+    curl_easy_getinfo(t->easy, CURLINFO_REDIRECT_URL, &location);
+    if (location == NULL || t->call->limits.max_redirects == 0)
+        return false;
+    location = strdup(location);
+    if (location == NULL)
+        transfer_fail(t, "NO_MEMORY", "not enough memory to follow a redirect");
+    bool going_on = location != NULL && follow(t, location, now);
+    free(location);
+    return going_on;
+}
+
+bool transfer_end(Transfer *t, CURLcode code, double now)
+{
+    Result *r = &t->result;
+    transfer_measure(t, now);
+    if (t->mode == BODY_STREAM && code == CURLE_OK)
+        reply_finish_stream(t);
+    r->streamed = t->mode == BODY_STREAM;
+    r->done = t->reader.done;
+    if (r->done) {
+        r->code = NULL; /* whatever came after [DONE], all that was wanted is here */
+        return false;
+    }
+    if (code == CURLE_OK && try_redirect(t, now))
+        return true;
+    if (code != CURLE_OK)
+        fail_curl(t, code);
+    return false;
+}
