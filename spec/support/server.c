@@ -23,6 +23,7 @@
  * an echo), POST /_next, POST /_reset steer the server itself. server_raw.c serves torn replies.
  */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <microhttpd.h>
 #include <poll.h>
 #include <signal.h>
@@ -33,6 +34,8 @@
 #include <unistd.h>
 
 #include "server.h"
+
+enum { LOOK_MS = 10 }; /* how often to look whether clients have left */
 
 /* One request from its headers to the end of its reply. */
 typedef struct Exchange {
@@ -46,9 +49,9 @@ typedef struct Exchange {
     size_t size, piece, cut;
     long pace, ping;
     const char *ping_text;
-    bool hang, asleep;
-    double due;            /* while suspended: when to go on */
-    struct Exchange *next; /* suspended ones */
+    bool hang, asleep, left; /* left: by its client */
+    double due;              /* while suspended: when to go on */
+    struct Exchange *next;   /* suspended ones */
 } Exchange;
 
 static struct {
@@ -150,13 +153,26 @@ static void sleep_exchange(Exchange *x, double ms)
     MHD_suspend_connection(x->connection);
 }
 
-/* Wakes what is due; returns the time until the next, in ms. */
+/* Whether the client of a suspended connection has left, which libmicrohttpd does not look for. */
+static bool client_left(const Exchange *x)
+{
+    char byte;
+    int fd = MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+/* Wakes what is due and what was left alone; returns the time until the next look, in ms. */
 static double wake_exchanges(void)
 {
-    double now = now_ms(), wait = 1000;
+    static double last_look;
+    double now = now_ms(), wait = asleep != NULL ? LOOK_MS : 1000;
+    bool look = now - last_look >= LOOK_MS;
+    last_look = look ? now : last_look;
     for (Exchange **at = &asleep; *at != NULL;) {
         Exchange *x = *at;
-        if (x->due > now) {
+        x->left = look && client_left(x);
+        if (x->due > now && !x->left) {
             wait = x->due - now < wait ? x->due - now : wait;
             at = &x->next;
         } else {
@@ -177,7 +193,7 @@ static ssize_t linger(Exchange *x, char *out, size_t room)
 {
     size_t n = x->ping_text != NULL ? strlen(x->ping_text) : 0;
     if (!x->asleep) {
-        sleep_exchange(x, x->ping > 0 ? (double)x->ping : 20);
+        sleep_exchange(x, x->ping > 0 ? (double)x->ping : 1000);
         return 0;
     }
     x->asleep = false;
@@ -192,7 +208,7 @@ static ssize_t send_more(void *cls, uint64_t position, char *out, size_t room)
 {
     Exchange *x = cls;
     size_t at = (size_t)position;
-    if (at >= x->cut)
+    if (at >= x->cut || x->left)
         return MHD_CONTENT_READER_END_WITH_ERROR;
     if (at >= x->size)
         return x->ping > 0 || x->hang ? linger(x, out, room) : MHD_CONTENT_READER_END_OF_STREAM;
@@ -383,7 +399,7 @@ static void add_fault(Exchange *x)
 
 static enum MHD_Result answer(Exchange *x)
 {
-    if (steer_number(x->steer, "close", 0))
+    if (x->left || steer_number(x->steer, "close", 0))
         return MHD_NO;
     const char *type = make_body(x);
     return send_reply(x, (unsigned)steer_number(x->steer, "status", 200), type);

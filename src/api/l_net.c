@@ -326,6 +326,7 @@ static int pump_l_poll(lua_State *L)
  * ---------------------------------------------------------------------------------------- */
 
 typedef struct LuaReader {
+    bool closed;
     Alloc alloc;
     SseReader reader;
     EventList events;
@@ -350,12 +351,15 @@ static LuaReader *to_reader(lua_State *L, const char *where)
     LuaReader *r = luaL_testudata(L, 1, READER);
     if (r == NULL)
         luaL_error(L, "%s: self must be a reader (got %s)", where, luaL_typename(L, 1));
+    if (r->closed)
+        luaL_error(L, "%s: the reader is closed", where);
     return r;
 }
 
 static int reader_l_free(lua_State *L)
 {
     LuaReader *r = luaL_checkudata(L, 1, READER);
+    r->closed = true;
     sse_free(&r->reader, &r->alloc);
     event_list_free(&r->events, &r->alloc);
     return 0;

@@ -110,6 +110,9 @@ bool transfer_end(Transfer *t, CURLcode code, double now);
 void transfer_fail(Transfer *t, const char *code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The same for a reply over max_body_bytes. */
+void transfer_fail_size(Transfer *t);
+
 /* Fills in times and counts, once it left the multi handle or is about to. */
 void transfer_measure(Transfer *t, double now);
 

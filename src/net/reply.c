@@ -230,8 +230,7 @@ size_t reply_on_body(char *bytes, size_t unit, size_t count, void *arg)
     }
     t->received += (int64_t)n;
     if (t->received > t->call->limits.max_body_bytes) {
-        transfer_fail(t, "TOO_LARGE", "the reply exceeds max_body_bytes (%lld)",
-                      (long long)t->call->limits.max_body_bytes);
+        transfer_fail_size(t);
         return ABORT;
     }
     return read_body(t, bytes, n) ? n : ABORT;

@@ -187,6 +187,12 @@ void transfer_fail(Transfer *t, const char *code, const char *format, ...)
     va_end(args);
 }
 
+void transfer_fail_size(Transfer *t)
+{
+    transfer_fail(t, "TOO_LARGE", "the reply exceeds max_body_bytes (%lld)",
+                  (long long)t->call->limits.max_body_bytes);
+}
+
 static double info_ms(Transfer *t, CURLINFO info)
 {
     curl_off_t us = 0;
@@ -228,9 +234,7 @@ void transfer_measure(Transfer *t, double now)
 static const char *code_of(CURLcode code)
 {
     switch (code) {
-    case CURLE_OPERATION_TIMEDOUT: return "TIMEOUT";
     case CURLE_OUT_OF_MEMORY: return "NO_MEMORY";
-    case CURLE_FILESIZE_EXCEEDED: return "TOO_LARGE";
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CONNECT_ERROR:
     case CURLE_SSL_CERTPROBLEM:
@@ -269,6 +273,8 @@ static void fail_curl(Transfer *t, CURLcode code)
         fail_timeout(t);
         return;
     }
+    if (code == CURLE_FILESIZE_EXCEEDED)
+        transfer_fail_size(t);
     const char *text = t->curl_error;
     if (*text == '\0' || call_leaks(t->call, text))
         text = curl_easy_strerror(code);

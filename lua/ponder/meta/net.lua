@@ -53,8 +53,8 @@ function net.open(opts) end
 ---@field method? string default "POST" with a body, else "GET"
 ---@field headers? table<string, string|number> names to values; CR, LF and NUL raise
 ---@field body? string sent as it is
----@field stream? "sse"|"ndjson" read a 2xx reply as a stream of events; other replies keep their body
----@field timeout_ms? integer whole call, from leaving the queue to its end; default 600000
+---@field stream? "sse"|"ndjson" read a 2xx reply as a stream of events; others keep their body
+---@field timeout_ms? integer whole call, from leaving the queue to the end; default 600000
 ---@field connect_timeout_ms? integer name lookup, TCP and TLS; default 5000
 ---@field idle_timeout_ms? integer streams only: longest time without a data event, default 60000;
 ---comments and events named `ping` do not count
@@ -64,7 +64,7 @@ function net.open(opts) end
 ---@field max_header_bytes? integer all headers of a reply; default 65536
 ---@field max_redirects? integer default 5; 0 hands a 3xx reply over as it is
 ---@field ca_file? string PEM file of further authorities to trust; verification is never off
----@field proxy? string proxy URL, "" for none; default: http_proxy, https_proxy, all_proxy, no_proxy
+---@field proxy? string proxy URL, "" for none; default as curl: http_proxy, no_proxy and so on
 
 --- What became of a call: the third of three slots whose second slot is false.
 --- `code` is nil when a whole reply arrived, whatever its status.

@@ -1,0 +1,890 @@
+-- ponder.core.net: each way in which a call can end, produced for real by spec/support/server.
+
+local net = require "ponder.core.net"
+local server = require "server"
+
+local encode = server.encode
+
+local CHUNKED_STREAM = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+    .. "transfer-encoding: chunked\r\n\r\n"
+
+describe("ponder.core.net", function()
+    local s, pump
+
+    setup(function()
+        s = server.start { tls = true }
+    end)
+
+    teardown(function()
+        s:stop()
+    end)
+
+    before_each(function()
+        s:reset()
+        pump = assert(net.open { proxy = "", timeout_ms = 5000 })
+    end)
+
+    after_each(function()
+        pump:close()
+    end)
+
+    --- Polls until nothing is pending: results by id, and a list of all events.
+    local function finish(from)
+        local results, events, batch = {}, {}, {}
+        from = from or pump
+        while from:pending() > 0 do
+            local n = from:poll(5000, batch)
+            assert(n > 0, "nothing came in 5 s")
+            for i = 1, n, 3 do
+                local id, name, value = batch[i], batch[i + 1], batch[i + 2]
+                if results[id] then
+                    error("something came after the result")
+                elseif name then
+                    events[#events + 1] = { id, name, value }
+                else
+                    results[id] = value
+                end
+            end
+        end
+        return results, events
+    end
+
+    --- One call: its result, and its events' data.
+    local function call(opts, from)
+        local id = assert((from or pump):submit(opts))
+        local results, events = finish(from)
+        local data = {}
+        for i, event in ipairs(events) do
+            data[i] = event[3]
+        end
+        return results[id], data
+    end
+
+    local function get(path, opts)
+        opts = opts or {}
+        opts.url = s.url .. path
+        return call(opts)
+    end
+
+    --- A reply byte by byte: server_raw.c.
+    local function raw(reply, query, opts)
+        opts = opts or {}
+        opts.url = s.raw_url .. "/?reply=" .. encode(reply) .. (query or "")
+        return call(opts)
+    end
+
+    describe("a plain call", function()
+        it("hands over status, headers, body and times", function()
+            local r = get("/x?status=418&body=tea&h=X-Pot:%20small&type=text/x-tea")
+            assert.equal(418, r.status)
+            assert.equal("tea", r.body)
+            assert.equal("small", r.headers["x-pot"])
+            assert.equal("text/x-tea", r.headers["content-type"])
+            assert.is_nil(r.code)
+            assert.is_nil(r.error)
+            assert.is_nil(r.streamed)
+            assert.equal("1.1", r.http_version)
+            assert.equal(1, r.new_connections)
+            assert.equal(0, r.redirects)
+            assert.is_true(r.queue_ms >= 0 and r.connect_ms > 0)
+            assert.is_true(r.connect_ms <= r.first_byte_ms and r.first_byte_ms <= r.total_ms)
+        end)
+
+        it("sends method, headers and body as they are", function()
+            local body = "\0\r\n\xFF" .. ("x"):rep(1000)
+            local r = get("/echo", {
+                method = "PUT", body = body,
+                headers = { ["content-type"] = "a/b", ["x-number"] = 5, ["x-empty"] = "",
+                    Accept = "c" },
+            })
+            assert.matches("^PUT /echo\n", r.body)
+            assert.matches("\n[Cc]ontent%-[Tt]ype: a/b\n", r.body)
+            assert.matches("\nx%-number: 5\n", r.body)
+            assert.matches("\nx%-empty: \n", r.body)
+            assert.matches("\nAccept: c\n", r.body)
+            assert.equal(body, r.body:match("\n\n(.*)$"))
+            assert.is_nil(r.body:match("[Ee]xpect:"))
+        end)
+
+        it("is a GET without a body, a POST with one, and names no type of its own", function()
+            assert.matches("^GET /", get("/echo").body)
+            local r = get("/echo", { body = "" })
+            assert.matches("^POST /", r.body)
+            assert.matches("\nContent%-Length: 0\n", r.body)
+            assert.is_nil(r.body:lower():match("content%-type"))
+            assert.equal("", get("/echo", { method = "HEAD" }).body)
+            assert.matches("^DELETE /", get("/echo", { method = "DELETE" }).body)
+        end)
+
+        it("sends a large body without waiting for a 100 Continue", function()
+            local r = get("/x?body=ok", { body = ("x"):rep(3 * 1024 * 1024) })
+            assert.equal("ok", r.body)
+            assert.is_true(r.total_ms < 900)
+        end)
+
+        it("joins repeated headers", function()
+            assert.equal("1, 2, 3", get("/x?h=a:1&h=A:2&h=a:3").headers.a)
+        end)
+
+        it("uses its connection again", function()
+            get("/x")
+            local r = get("/x")
+            assert.equal(0, r.new_connections)
+            assert.equal(0, r.connect_ms)
+            assert.equal(1, pump:stats().connections)
+        end)
+
+        it("has an empty body where there is none", function()
+            assert.equal("", get("/x?status=204&body=").body)
+            assert.equal("", get("/x?body=", { stream = "sse" }).body)
+        end)
+
+        it("tells an unfinished 1xx answer from the final one", function()
+            local r = raw("HTTP/1.1 103 Early\r\nx-early: 1\r\n\r\nHTTP/1.1 200 OK\r\nx-late: 1\r\n"
+                .. "content-length: 2\r\n\r\nok")
+            assert.equal(200, r.status)
+            assert.is_nil(r.headers["x-early"])
+            assert.equal("1", r.headers["x-late"])
+        end)
+    end)
+
+    describe("a call that fails", function()
+        local function assert_failed(code, r)
+            assert.equal(code, r.code, r.error)
+            assert.is_string(r.error)
+            assert.is_nil(r.body)
+            return r
+        end
+
+        it("reports a refused connection", function()
+            local r = assert_failed("CONNECT", call { url = "http://127.0.0.1:1/" })
+            assert.is_nil(r.status)
+            assert.is_nil(r.http_version)
+            assert.is_nil(r.first_byte_ms)
+            assert.same({}, r.headers)
+            assert.matches("^http://127%.0%.0%.1:1: ", r.error)
+        end)
+
+        it("reports a name that does not exist", function()
+            local r = assert_failed("CONNECT", call { url = "http://ponder.invalid/" })
+            assert.matches("ponder%.invalid", r.error)
+        end)
+
+        it("reports a certificate that nobody vouches for", function()
+            assert_failed("TLS", call { url = s.tls_url .. "/x" })
+        end)
+
+        it("reports a certificate for another name", function()
+            local url = s.tls_url:gsub("localhost", "127.0.0.1") .. "/x"
+            assert_failed("TLS", call { url = url, ca_file = s.ca_file })
+        end)
+
+        it("reports an authority file that is not there", function()
+            assert_failed("TLS", call { url = s.tls_url .. "/x", ca_file = "/nonexistent.pem" })
+        end)
+
+        it("reports TLS spoken to a plain port", function()
+            assert_failed("TLS", call { url = (s.url:gsub("http", "https")) .. "/x" })
+        end)
+
+        it("reports slow headers", function()
+            local r = assert_failed("TIMEOUT", get("/x?delay=3000", { timeout_ms = 60 }))
+            assert.equal("total", r.timeout)
+            assert.is_true(r.total_ms >= 59 and r.total_ms < 1000)
+        end)
+
+        it("reports a slow body", function()
+            local r = get("/x?body=abcdef&piece=1&pace=40", { timeout_ms = 90 })
+            assert_failed("TIMEOUT", r)
+            assert.equal(200, r.status)
+        end)
+
+        it("reports a connection that cannot be made in time", function()
+            -- TEST-NET-1 answers nobody.
+            local r = call { url = "http://192.0.2.1/", connect_timeout_ms = 50 }
+            if r.code ~= "CONNECT" then -- no route at all on some machines
+                assert_failed("TIMEOUT", r)
+                assert.equal("connect", r.timeout)
+            end
+        end)
+
+        it("reports a reset in the middle of headers", function()
+            assert_failed("CONNECT", raw("HTTP/1.1 200 OK\r\nx-a: ", "&end=reset"))
+        end)
+
+        it("reports a close in the middle of headers", function()
+            assert_failed("CONNECT", raw("HTTP/1.1 200", "&end=close"))
+        end)
+
+        it("reports a reset in the middle of a body", function()
+            local r = raw("HTTP/1.1 200 OK\r\nx-a: 1\r\ncontent-length: 10\r\n\r\nabc",
+                "&end=reset")
+            assert_failed("CONNECT", r)
+            assert.equal(200, r.status)
+            assert.equal("1", r.headers["x-a"])
+        end)
+
+        it("reports a close in the middle of a body", function()
+            assert_failed("CONNECT", get("/x?body=abcdef&cut=3"))
+            assert_failed("CONNECT", get("/x?body=abcdef&cut=3&chunked=1"))
+        end)
+
+        it("reports a connection that closes without a reply", function()
+            assert_failed("CONNECT", get("/x?close=1"))
+        end)
+
+        it("reports what is no HTTP", function()
+            assert_failed("BAD_REPLY", raw("SSH-2.0-OpenSSH_9.2\r\n"))
+            local chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+            assert_failed("CONNECT", raw(chunked .. "xyz\r\n")) -- as after a loss of bytes
+        end)
+
+        it("reports a body over the limit, announced or not", function()
+            local opts = { max_body_bytes = 1000 }
+            assert.equal(1000, #get("/x?body=a&repeat=1000", opts).body)
+            assert_failed("TOO_LARGE", get("/x?body=a&repeat=1001", opts))
+            assert_failed("TOO_LARGE", get("/x?body=a&repeat=1001&chunked=1", opts))
+            assert_failed("TOO_LARGE", raw("HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n",
+                "&end=hang"))
+        end)
+
+        it("reports headers over the limit", function()
+            local long = "HTTP/1.1 200 OK\r\nx-a: " .. ("y"):rep(2000)
+                .. "\r\ncontent-length: 0\r\n\r\n"
+            assert.equal(200, raw(long).status)
+            assert_failed("TOO_LARGE", raw(long, "", { max_header_bytes = 1000 }))
+            local many = "HTTP/1.1 200 OK\r\n" .. ("x-a: 1\r\n"):rep(300)
+                .. "content-length: 0\r\n\r\n"
+            assert_failed("TOO_LARGE", raw(many))
+        end)
+
+        it("repeats no key, header or userinfo in its message", function()
+            local headers = { authorization = "Bearer sk-secret", ["x-api-key"] = "nosuch" }
+            for _, url in ipairs { "http://us3r:pa55@127.0.0.1:1/?key=hidden",
+                "http://us3r:pa55@nosuch.invalid/",
+                (s.tls_url:gsub("//", "//us3r:pa55@")), s.url:gsub("//", "//us3r:pa55@")
+                    .. "/?close=1" } do
+                local text = assert(call { url = url, headers = headers }.error)
+                for _, secret in ipairs { "secret", "us3r", "pa55", "hidden", "Bearer" } do
+                    assert.is_nil(text:find(secret, 1, true), text)
+                end
+            end
+            -- Here libcurl's own words would hold the header's value.
+            assert.is_nil(call { url = "http://nosuch.invalid/",
+                headers = headers }.error:match(": .*nosuch"))
+        end)
+    end)
+
+    describe("compression", function()
+        local function packed(command)
+            local path = os.tmpname()
+            os.execute(command .. " | gzip -c > " .. path)
+            return path
+        end
+
+        it("is undone", function()
+            local path = packed("printf hello")
+            local r = get("/x?h=content-encoding:gzip&file=" .. encode(path))
+            os.remove(path)
+            assert.equal("hello", r.body)
+            assert.matches("gzip", s:request())
+        end)
+
+        it("counts what comes out against the limit", function()
+            local path = packed("head -c 20000000 /dev/zero")
+            local r = get("/x?h=content-encoding:gzip&file=" .. encode(path),
+                { max_body_bytes = 1000000 })
+            os.remove(path)
+            assert.equal("TOO_LARGE", r.code)
+        end)
+
+        it("that is broken is a bad reply", function()
+            assert.equal("BAD_REPLY", get("/x?h=content-encoding:gzip&body=hello").code)
+        end)
+
+        it("is not asked for in streams, and undone there all the same", function()
+            local path = packed("printf 'data: a\\n\\ndata: b\\n\\n'")
+            local r, data = get("/x?type=text/event-stream&h=content-encoding:gzip&file="
+                .. encode(path),
+                { stream = "sse" })
+            os.remove(path)
+            assert.is_true(r.streamed)
+            assert.same({ "a", "b" }, data)
+            assert.matches("identity", s:request())
+        end)
+    end)
+
+    describe("a redirect", function()
+        local headers = { authorization = "Bearer sk", ["x-api-key"] = "sk", cookie = "sk",
+            ["content-type"] = "a/b", accept = "c/d", ["x-other"] = "sk" }
+        local function elsewhere()
+            return (s.url:gsub("127%.0%.0%.1", "localhost"))
+        end
+
+        it("within the host repeats the request", function()
+            local r = get("/a?status=307&h=location:/echo", { body = "hi", headers = headers })
+            assert.equal(1, r.redirects)
+            assert.matches("^POST /echo\n", r.body)
+            assert.matches("Bearer sk", r.body)
+            assert.matches("\n\nhi$", r.body)
+        end)
+
+        it("to another host carries no key", function()
+            for _, status in ipairs { 301, 302, 303, 307, 308 } do
+                local location = encode(elsewhere() .. "/echo")
+                local r = get("/a?status=" .. status .. "&h=location:" .. location, { body = "hi",
+                    headers = headers })
+                assert.equal(200, r.status)
+                assert.matches("^" .. (status < 304 and "GET" or "POST") .. " /echo\n", r.body)
+                assert.is_nil(r.body:match("sk"))
+                assert.matches("accept: c/d", r.body)
+                assert.equal(status >= 307, r.body:match("a/b") ~= nil)
+                assert.equal(status >= 307 and "hi" or "", r.body:match("\n\n(.*)$"))
+            end
+        end)
+
+        it("to another host carries no userinfo", function()
+            local location = encode(elsewhere() .. "/echo")
+            local r = call { url = s.url:gsub("//", "//us3r:pa55@")
+                .. "/a?status=307&h=location:" .. location }
+            assert.matches("^GET /echo\n", r.body)
+            assert.is_nil(r.body:lower():match("authorization"))
+        end)
+
+        it("back again brings no key back", function()
+            local back = encode("/b?status=307&h=location:" .. encode(s.url .. "/echo"))
+            local r = get("/a?status=307&h=location:" .. encode(elsewhere()) .. back,
+                { headers = headers })
+            assert.equal(2, r.redirects)
+            assert.is_nil(r.body:match("sk"))
+        end)
+
+        it("to another port is to another host", function()
+            local reply = "HTTP/1.1 307 Go\r\nlocation: " .. s.url
+                .. "/echo\r\ncontent-length: 3\r\n\r\nabc"
+            local r = raw(reply, "", { headers = headers })
+            assert.matches("^GET /echo\n", r.body)
+            assert.is_nil(r.body:match("sk"))
+        end)
+
+        it("that never ends is a bad reply", function()
+            local r = get("/a?status=302&h=location:" .. encode("/a?status=302&h=location:/a"),
+                { max_redirects = 1 })
+            assert.equal("BAD_REPLY", r.code)
+            assert.matches("more than 1 redirects", r.error)
+            s:next(("status=302&h=location:/a"), ("status=302&h=location:/a"),
+                "status=302&h=location:/a",
+                "status=302&h=location:/a", "status=302&h=location:/a", "status=302&h=location:/a")
+            assert.equal("BAD_REPLY", get("/a").code)
+        end)
+
+        it("is handed over when none may be followed", function()
+            local r = get("/a?status=302&h=location:/b&body=moved", { max_redirects = 0 })
+            assert.equal(302, r.status)
+            assert.equal("moved", r.body)
+            assert.equal("/b", r.headers.location)
+        end)
+
+        it("to anything but http, or from https to http, is refused", function()
+            for _, target in ipairs { "file:///etc/passwd", "ftp://127.0.0.1/",
+                "gopher://127.0.0.1/", "dict://127.0.0.1/" } do
+                local r = get("/a?status=302&h=location:" .. encode(target))
+                assert.equal("BAD_REPLY", r.code)
+                assert.equal(s.url .. ": redirect to something that is not http or https", r.error)
+            end
+            local r = call { url = s.tls_url .. "/a?status=302&h=location:" .. encode(s.url),
+                ca_file = s.ca_file }
+            assert.equal("BAD_REPLY", r.code)
+            assert.matches("from https to http refused", r.error)
+        end)
+
+        it("without a location is an answer like others", function()
+            local r = get("/a?status=302&body=where")
+            assert.equal(302, r.status)
+            assert.equal("where", r.body)
+        end)
+    end)
+
+    describe("a stream", function()
+        local SSE = "&type=text/event-stream"
+
+        it("hands over its events, then its result", function()
+            local r, data = get("/v1/chat/completions", { body = '{"stream":true}',
+                stream = "sse" })
+            assert.equal(200, r.status)
+            assert.is_true(r.streamed and r.done)
+            assert.is_nil(r.body)
+            assert.equal(5, r.events)
+            assert.equal(5, #data)
+            assert.equal(172, #data[1])
+            assert.is_true(r.first_event_ms >= r.first_byte_ms and r.first_event_ms <= r.total_ms)
+        end)
+
+        it("names its events", function()
+            local id = pump:submit { url = s.url .. "/v1/messages", body = '{"stream":true}',
+                stream = "sse" }
+            local results, events = finish()
+            local names = {}
+            for i, event in ipairs(events) do
+                names[i] = event[2]
+            end
+            assert.equal("message_start content_block_start ping content_block_delta "
+                .. "content_block_delta "
+                .. "content_block_delta content_block_stop message_delta message_stop",
+                    table.concat(names, " "))
+            assert.is_nil(results[id].done)
+        end)
+
+        it("of JSON lines", function()
+            local r, data = get("/api/chat", { body = "{}", stream = "ndjson" })
+            assert.equal(4, #data)
+            assert.is_true(r.streamed)
+            assert.matches('"done":true', data[4])
+        end)
+
+        it("comes as it is sent", function()
+            pump:submit { url = s.url .. "/x?body=" .. encode("data: a\n\ndata: b\n\n")
+                .. "&piece=9&pace=80" .. SSE,
+                stream = "sse" }
+            local batch = {}
+            repeat until pump:poll(1000, batch) > 0
+            assert.equal("a", batch[3])
+            assert.is_nil(batch[4])
+            assert.equal(1, pump:pending())
+            local _, events = finish()
+            assert.equal("b", events[1][3])
+        end)
+
+        it("may be cut at any byte of chunks and events", function()
+            local body = "data: a\r\n\r\n: c\r\ndata: \xE2\x82\xAC\r\n\r\ndata: [DONE]\r\n\r\n"
+            for piece = 1, #body, 7 do
+                local r, data = get("/x?body=" .. encode(body) .. "&pace=1&piece=" .. piece
+                    .. SSE, { stream = "sse" })
+                assert.same({ "a", "\xE2\x82\xAC" }, data)
+                assert.is_true(r.done)
+            end
+            local chunked = CHUNKED_STREAM
+            for i = 1, #body do
+                local piece = body:sub(i, i)
+                chunked = chunked .. ("1\r\n%s\r\n"):format(piece)
+            end
+            local _, data = raw(chunked .. "0\r\n\r\n", "&piece=5", { stream = "sse" })
+            assert.same({ "a", "\xE2\x82\xAC" }, data)
+        end)
+
+        it("ends without [DONE] too, its last event without an empty line", function()
+            local r, data = get("/x?body=" .. encode("data: a\n\ndata: b") .. SSE,
+                { stream = "sse" })
+            assert.same({ "a", "b" }, data)
+            assert.is_nil(r.done)
+            assert.is_nil(r.code)
+        end)
+
+        it("that breaks hands over what came, but no half event", function()
+            local body = "data: a\n\ndata: b\n"
+            local r,
+                data = raw(CHUNKED_STREAM
+                .. ("%x\r\n%s\r\n"):format(#body, body), "&end=reset", { stream = "sse" })
+            assert.equal("CONNECT", r.code)
+            assert.is_true(r.streamed)
+            assert.same({ "a" }, data)
+            r, data = get("/x?cut=17&body=" .. encode(body .. "\n") .. SSE, { stream = "sse" })
+            assert.equal("CONNECT", r.code)
+            assert.same({ "a" }, data)
+        end)
+
+        it("that breaks after [DONE] is whole", function()
+            local body = "data: a\n\ndata: [DONE]\n\n"
+            local r, data = get("/x?cut=" .. #body .. "&body=" .. encode(body .. "x") .. SSE,
+                { stream = "sse" })
+            assert.is_nil(r.code)
+            assert.is_true(r.done)
+            assert.same({ "a" }, data)
+        end)
+
+        it("that does not end after [DONE] is ended", function()
+            local r, data = get("/x?hang=1&body=" .. encode("data: a\n\ndata: [DONE]\n\n") .. SSE,
+                { stream = "sse" })
+            assert.is_nil(r.code)
+            assert.is_true(r.done)
+            assert.same({ "a" }, data)
+            assert.is_true(r.total_ms < 1000)
+        end)
+
+        it("gives up when no data event comes, whatever else does", function()
+            local body = encode("data: a\n\n")
+            for _, query in ipairs { "&ping=10", "&pingevent=10", "&hang=1" } do
+                local r, data = get("/x?body=" .. body .. query .. SSE, { stream = "sse",
+                    idle_timeout_ms = 60 })
+                assert.equal("TIMEOUT", r.code)
+                assert.equal("idle", r.timeout)
+                assert.equal("a", data[1])
+                assert.is_true(r.total_ms >= 60 and r.total_ms < 1000)
+            end
+            local r = get("/x?delay=1000" .. SSE, { stream = "sse", idle_timeout_ms = 60 })
+            assert.equal("idle", r.timeout)
+        end)
+
+        it("may take long while data events come", function()
+            local body = encode(("data: a\n\n"):rep(6))
+            local r, data = get("/x?piece=9&pace=30&body=" .. body .. SSE, { stream = "sse",
+                idle_timeout_ms = 100 })
+            assert.is_nil(r.code)
+            assert.equal(6, #data)
+            assert.is_true(r.total_ms > 100)
+        end)
+
+        it("that is none keeps its body", function()
+            local body = '{"error":{"message":"no"}}'
+            local cases = {
+                { "sse", "?status=400&type=application/json" },
+                { "sse", "?type=application/json" },
+                { "sse", "?type=text/event-stream" },
+                { "sse", "?type=" },
+                { "ndjson", "?status=404&type=application/json" },
+            }
+            for _, case in ipairs(cases) do
+                local r, data = get("/x" .. case[2] .. "&body=" .. encode(body),
+                    { stream = case[1] })
+                assert.equal(body, r.body)
+                assert.is_nil(r.streamed)
+                assert.same({}, data)
+            end
+            for _, junk in ipairs { "<html>", " \r\n\n<html>", "\xEF\xBB\xBF{", "[1]" } do
+                local r = get("/x?type=text/event-stream&body=" .. encode(junk), { stream = "sse" })
+                assert.equal(junk, r.body)
+            end
+            assert.equal("<html>", get("/x?body=%3chtml%3e", { stream = "ndjson" }).body)
+            assert.equal("oops", get("/x?type=text/html&body=oops", { stream = "sse" }).body)
+        end)
+
+        it("needs no content type", function()
+            for _, type in ipairs { "", "text/plain", "text/event-stream;%20charset=utf-8" } do
+                local r, data = get("/x?type=" .. type .. "&body="
+                    .. encode("\n\n\xEF\xBB\xBFdata: b\n\ndata: a\n\n"),
+                    { stream = "sse" })
+                assert.is_true(r.streamed)
+                assert.equal("a", data[#data])
+            end
+        end)
+
+        it("has limits", function()
+            local long = "data: " .. ("x"):rep(500) .. "\n\n"
+            local r, data = get("/x?body=" .. encode("data: a\n\n" .. long) .. SSE,
+                { stream = "sse", max_line_bytes = 100 })
+            assert.equal("TOO_LARGE", r.code)
+            assert.matches("max_line_bytes", r.error)
+            assert.same({ "a" }, data)
+            r = get("/x?body=" .. encode(long) .. SSE, { stream = "sse", max_event_bytes = 100 })
+            assert.matches("max_event_bytes", r.error)
+            r = get("/x?body=" .. encode(long) .. "&repeat=9" .. SSE, { stream = "sse",
+                max_body_bytes = 3000 })
+            assert.equal("TOO_LARGE", r.code)
+            assert.matches("max_body_bytes", r.error)
+        end)
+
+        it("loses nothing when it comes faster than it is read", function()
+            local steer = "/s/deltas=20000/v1/chat/completions"
+            local ids = {}
+            for i = 1, 8 do
+                ids[i] = pump:submit { url = s.url .. steer, body = '{"stream":true}',
+                    stream = "sse" }
+            end
+            local results, events = finish()
+            assert.equal(8 * 20002, #events)
+            for _, id in ipairs(ids) do
+                assert.equal(20002, results[id].events)
+                assert.is_true(results[id].done)
+            end
+        end)
+    end)
+
+    describe("many calls", function()
+        it("keep to the limit of their host, in order", function()
+            local few <close> = net.open { proxy = "", max_in_flight_per_host = 4 }
+            local order, batch = {}, {}
+            for i = 1, 40 do
+                assert.equal(i, few:submit { url = s.url .. "/x?delay=3", body = "call " .. i })
+            end
+            assert.same({ 40, 0 }, { few:stats().queued, few:stats().in_flight })
+            while few:pending() > 0 do
+                local n = few:poll(1000, batch)
+                assert.is_true(few:stats().in_flight <= 4)
+                for i = 1, n, 3 do
+                    order[#order + 1] = batch[i]
+                end
+            end
+            for place, id in ipairs(order) do
+                assert.is_true(math.abs(place - id) <= 4)
+            end
+            local c = s:counters()
+            assert.equal(40, c.requests)
+            assert.equal(40, c.distinct_bodies)
+            assert.equal(1, c.most_repeated)
+            assert.equal(4, c.max_in_flight)
+            assert.equal(4, few:stats().connections)
+        end)
+
+        it("keep to the limit of all hosts, and share it", function()
+            local few <close> = net.open { proxy = "", max_total = 4 }
+            local first = {}
+            for _ = 1, 20 do
+                few:submit { url = s.url .. "/x?delay=2" }
+            end
+            local other = few:submit { url = s.url:gsub("127.0.0.1", "localhost") .. "/x?delay=2" }
+            local batch = {}
+            while few:pending() > 0 do
+                for i = 1, few:poll(1000, batch), 3 do
+                    first[#first + 1] = batch[i]
+                end
+            end
+            assert.equal(4, s:counters().max_in_flight)
+            local place
+            for i, id in ipairs(first) do
+                place = id == other and i or place
+            end
+            assert.is_true(place <= 8) -- not behind the twenty of the other host
+        end)
+
+        it("keep to a limit that changes", function()
+            for _ = 1, 30 do
+                pump:submit { url = s.url .. "/x?delay=2" }
+            end
+            assert.is_true(pump:limit(s.url .. "/any/path", 3))
+            finish()
+            assert.equal(3, s:counters().max_in_flight)
+            assert.equal(1, pump:stats().hosts)
+        end)
+
+        it("may wait in tens of thousands", function()
+            for _ = 1, 10000 do
+                pump:submit { url = s.url .. "/x?body=ok", body = "same" }
+            end
+            local results = finish()
+            local ok = 0
+            for _, r in pairs(results) do
+                ok = ok + (r.body == "ok" and 1 or 0)
+            end
+            assert.equal(10000, ok)
+            assert.is_true(pump:stats().connections <= 64)
+            assert.equal(0, pump:stats().hosts)
+        end)
+
+        it("may not wait without end", function()
+            local few <close> = net.open { proxy = "", max_queued = 2 }
+            assert.equal(1, few:submit { url = s.url })
+            assert.equal(2, few:submit { url = s.url })
+            local id, text, code = few:submit { url = s.url }
+            assert.is_nil(id)
+            assert.is_string(text)
+            assert.equal("QUEUE_FULL", code)
+        end)
+
+        it("are each answered once, whatever goes wrong", function()
+            local codes = {}
+            for i = 1, 2000 do
+                pump:submit { url = s.url .. "/v1/chat/completions?fault=20", body = "call " .. i }
+            end
+            local count = 0
+            for _, r in pairs((finish())) do
+                local what = r.code or r.status
+                codes[what] = (codes[what] or 0) + 1
+                count = count + 1
+            end
+            assert.equal(2000, count)
+            for _, what in ipairs { 200, 500, 503, 429, "CONNECT" } do
+                assert.is_true((codes[what] or 0) > 20, tostring(what))
+            end
+            assert.equal(2000, s:counters().distinct_bodies)
+        end)
+    end)
+
+    describe("over TLS", function()
+        it("calls overlap and connections are used again", function()
+            for _ = 1, 2 do
+                for _ = 1, 16 do
+                    pump:submit { url = s.tls_url .. "/x?delay=20&body=ok", ca_file = s.ca_file }
+                end
+                for _, r in pairs((finish())) do
+                    assert.equal("ok", r.body)
+                end
+            end
+            assert.is_true(pump:stats().connections <= 16)
+        end)
+    end)
+
+    describe("cancelling", function()
+        it("closes the connection of a call in flight at once", function()
+            local id = pump:submit { url = s.url .. "/x?hang=1&piece=1&pace=20&body=abc" }
+            pump:poll(30, {})
+            assert.equal(1, pump:pending())
+            assert.is_true(pump:cancel(id))
+            assert.is_false(pump:cancel(id))
+            assert.equal(0, pump:pending())
+            local deadline = os.clock() + 2
+            repeat until s:counters().aborted == 1 or os.clock() > deadline
+            assert.equal(1, s:counters().aborted)
+            assert.equal(0, pump:poll(0, {}))
+        end)
+
+        it("takes a queued call out of its queue", function()
+            local ids = {}
+            for i = 1, 10 do
+                ids[i] = pump:submit { url = s.url .. "/x", body = tostring(i) }
+            end
+            for i = 2, 10, 2 do
+                assert.is_true(pump:cancel(ids[i]))
+            end
+            local results = finish()
+            for i = 1, 10 do
+                assert.equal(i % 2 == 1, results[ids[i]] ~= nil)
+            end
+            assert.equal(5, s:counters().requests)
+            assert.equal(5, pump:stats().cancelled)
+        end)
+
+        it("frees the place for the next call", function()
+            local few <close> = net.open { proxy = "", max_in_flight_per_host = 1 }
+            local slow = few:submit { url = s.url .. "/x?delay=5000" }
+            local quick = few:submit { url = s.url .. "/x" }
+            few:poll(5, {})
+            few:cancel(slow)
+            assert.equal(200, finish(few)[quick].status)
+        end)
+
+        it("does not wait for a name to be looked up", function()
+            local id = pump:submit { url = "http://ponder.invalid/" }
+            pump:poll(0, {})
+            local started = os.clock()
+            pump:cancel(id)
+            assert.is_true(os.clock() - started < 0.1)
+        end)
+
+        it("works while a batch is read, and for ids that never were", function()
+            assert.is_false(pump:cancel(0))
+            assert.is_false(pump:cancel(-1))
+            assert.is_false(pump:cancel(math.maxinteger))
+            local a = pump:submit { url = s.url .. "/x" }
+            local batch = {}
+            repeat until pump:poll(100, batch) > 0
+            assert.equal(a, batch[1])
+            assert.is_false(pump:cancel(a))
+        end)
+    end)
+
+    describe("poll", function()
+        it("waits no longer than asked, and not at all without calls or a limit", function()
+            assert.equal(0, pump:poll(0, {}))
+            assert.equal(0, pump:poll(nil, {}))
+            pump:submit { url = s.url .. "/x?delay=60" }
+            assert.equal(0, pump:poll(5, {}))
+            assert.equal(3, pump:poll(nil, {}))
+        end)
+
+        it("clears what an earlier batch left", function()
+            local batch = { 1, 2, 3, 4, 5, 6 }
+            assert.equal(0, pump:poll(0, batch))
+            assert.same({}, batch)
+        end)
+    end)
+
+    describe("wrong arguments", function()
+        local function raises(text, f, ...)
+            local ok, message = pcall(f, ...)
+            assert.is_false(ok)
+            assert.matches(text, message)
+        end
+
+        it("raise, and say what was expected", function()
+            raises("net.open: opts must be a table %(got number%)", net.open, 5)
+            raises('net.open: unknown option "max_totl" %(did you mean "max_total"%?%)', net.open,
+                { max_totl = 1 })
+            raises('net.open: unknown option "zzz"', net.open, { zzz = 1 })
+            raises("net.open: opts has a name that is no string", net.open, { 1 })
+            raises("net.open: opts.max_total must be an integer from 1 to %d+ %(got 0%)",
+                net.open, { max_total = 0 })
+            raises("got 1.5", net.open, { max_total = 1.5 })
+            raises("got string", net.open, { max_total = "5" })
+            raises("opts.user_agent must hold no line break", net.open,
+                { user_agent = "a\r\nb: c" })
+            local submit = pump.submit
+            raises("net.submit: opts must be a table %(got nil%)", submit, pump)
+            raises("net.submit: opts.url must be a string %(got nil%)", submit, pump, {})
+            raises("net.submit: opts.url must be a string %(got 5%)", submit, pump, { url = 5 })
+            raises('did you mean "timeout_ms"', submit, pump, { url = s.url, timeout = 5 })
+            raises("opts.timeout_ms must be an integer from 1", submit, pump, { url = s.url,
+                timeout_ms = 0 / 0 })
+            raises('opts.stream must be "sse" or "ndjson"', submit, pump, { url = s.url,
+                stream = true })
+            raises("opts.headers must be a table", submit, pump, { url = s.url, headers = "a: b" })
+            raises("not a header's name", submit, pump, { url = s.url, headers = { "a: b" } })
+            raises("not a header's name", submit, pump, { url = s.url,
+                headers = { ["a b"] = "c" } })
+            raises('opts.headers%["a"%] must be a string', submit, pump, { url = s.url,
+                headers = { a = {} } })
+            raises("opts.method is not", submit, pump, { url = s.url, method = "GET /x" })
+            raises("net.poll: timeout_ms must be a number >= 0 %(got %-1%)", pump.poll, pump, -1,
+                {})
+            raises("net.poll: timeout_ms must be", pump.poll, pump, 0 / 0, {})
+            raises("net.poll: batch must be a table", pump.poll, pump, 0)
+            raises("net.cancel: id must be an integer", pump.cancel, pump, "x")
+            raises("net.limit: max_in_flight must be an integer >= 1 %(got 0%)", pump.limit, pump,
+                s.url, 0)
+            raises("net.limit: url must be a string", pump.limit, pump, 5, 5)
+            raises("net.poll: self must be a pump %(got table%)", pump.poll, {})
+            assert.equal(0, pump:pending())
+        end)
+
+        it("never show a header's value", function()
+            local ok, message = pcall(pump.submit, pump, { url = s.url,
+                headers = { key = "secret\r\nx: y" } })
+            assert.is_false(ok)
+            assert.is_nil(message:match("secret"))
+        end)
+
+        it("of a URL are failures, not errors", function()
+            for _, url in ipairs { "", "x", "/x", "ftp://x/", "file:///etc/passwd", "http://",
+                "http://a b/", "http://x:99999999/", "javascript:1", "http://[::1/",
+                    "http://x/\r\ny" } do
+                local ok, id, text, code = pcall(pump.submit, pump, { url = url })
+                if ok then
+                    assert.is_nil(id, url)
+                    assert.is_string(text)
+                    assert.equal("BAD_REQUEST", code)
+                else
+                    assert.matches("opts.url must hold no line break", id)
+                end
+            end
+        end)
+    end)
+
+    describe("closing", function()
+        it("drops all calls; later use raises", function()
+            for _ = 1, 100 do
+                pump:submit { url = s.url .. "/x?delay=1000" }
+            end
+            pump:poll(5, {})
+            pump:close()
+            pump:close()
+            for _, method in ipairs { "submit", "poll", "cancel", "limit", "pending", "stats" } do
+                assert.error_matches(function() pump[method](pump) end, "net." .. method
+                    .. ": the pump is closed")
+            end
+        end)
+
+        it("happens by collection too, in any order", function()
+            for i = 1, 20 do
+                local p = net.open { proxy = "" }
+                local id = p:submit { url = s.url .. "/x?delay=1000" }
+                p:submit { url = s.url .. "/v1/chat/completions", body = '{"stream":true}',
+                    stream = "sse" }
+                p:poll(i % 3, {})
+                if i % 2 == 0 then
+                    p:cancel(id)
+                end
+            end
+            collectgarbage()
+            collectgarbage()
+        end)
+    end)
+end)
