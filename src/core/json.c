@@ -94,58 +94,18 @@ static JsonToken close_container(JsonReader *r, JsonToken token)
 
 /* ---- strings ---- */
 
-static bool is_hex(char c)
-{
-    return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f');
-}
-
-/* Bytes of the escape at `at` (a backslash), or 0 if it is none. */
-static size_t escape_size(const char *at, const char *end)
-{
-    if (end - at < 2)
-        return 0;
-    if (at[1] == 'u') {
-        if (end - at < 6)
-            return 0;
-        for (int i = 2; i < 6; i++)
-            if (!is_hex(at[i]))
-                return 0;
-        return 6;
-    }
-    return at[1] != '\0' && strchr("\"\\/bfnrt", at[1]) != NULL ? 2 : 0;
-}
-
 /* The string whose opening quote is at r->at. */
 static bool read_string(JsonReader *r)
 {
-    const char *text = r->at + 1, *at = text, *end = r->end;
-    size_t extra = 0; /* U+FFFD may be longer than the bytes it stands for */
-    bool plain = true;
-    for (; at < end && *at != '"';) {
-        size_t size = 1, bad;
-        if (*at == '\\') {
-            plain = false;
-            size = escape_size(at, end);
-            if (size == 0) {
-                fail_at(r, at, "a backslash that begins no JSON escape");
-                return false;
-            }
-        } else if ((unsigned char)*at >= 0x80) {
-            size = json_utf8(at, end, &bad);
-            if (size == 0) {
-                plain = false;
-                size = bad;
-                extra += 2;
-            }
-        }
-        at += size;
-    }
-    if (at == end) {
-        fail_at(r, r->at, "this string never ends");
+    const char *wrong = json_scan_string(r->at + 1, r->end, &r->string);
+    if (wrong != NULL) {
+        if (wrong == r->end)
+            fail_at(r, r->at, "this string never ends");
+        else
+            fail_at(r, wrong, "a backslash that begins no JSON escape");
         return false;
     }
-    r->string = (JsonString){text, (size_t)(at - text), (size_t)(at - text) + extra, plain};
-    r->at = at + 1;
+    r->at = r->string.text + r->string.length + 1;
     return true;
 }
 

@@ -98,6 +98,12 @@ bool json_item(JsonReader *r);
 
 JsonPlace json_place(const JsonReader *r);
 
+/*
+ * Reads the string whose first byte after the opening quote is at `at`. Returns NULL, or where it
+ * goes wrong: at a backslash that begins no escape, or at `end` if the closing quote is missing.
+ */
+const char *json_scan_string(const char *at, const char *end, JsonString *s);
+
 /* The value of a string that is not plain, into `out` (s->room bytes of it); returns its length. */
 size_t json_unescape(const JsonString *s, char *out);
 
@@ -110,9 +116,6 @@ bool json_string_is(const JsonString *s, const char *text, size_t length);
  * bytes of room or more there is always progress.
  */
 size_t json_escape(char *out, size_t room, const char **at, const char *end);
-
-/* Bytes of the well-formed UTF-8 character at `at`, or 0 and in *bad the ill-formed bytes there. */
-size_t json_utf8(const char *at, const char *end, size_t *bad);
 
 /* Shortest texts that read back as the same value; a double always has a fraction or an exponent.
  */

@@ -23,7 +23,9 @@ enum {
        count only as "a little more" (strtod does the same inside). */
     MAX_DIGITS = 770,
     EXPONENT_CAP = 100000,
-    SHORT_DIGITS = 15 /* that many decimal digits always survive the way through a double */
+    SHORT_DIGITS = 15,      /* that many decimal digits always survive the way through a double */
+    MAX_DIGITS_NEEDED = 17, /* that many always bring a double back */
+    MAX_POWER_OF_5 = 27     /* in 64 bits */
 };
 
 /* More than any text's digits can make up for. */
@@ -31,6 +33,8 @@ static const long EXPONENT_LIMIT = 1000000000000000;
 
 static const double EXACT_LIMIT = 9007199254740992.0; /* 2^53 */
 static const double SHORT_LIMIT = 999999999999999.0;  /* SHORT_DIGITS digits */
+
+__extension__ typedef unsigned __int128 Wide;
 
 /* A decimal number: digits times ten to the exponent. */
 typedef struct Decimal {
@@ -220,7 +224,49 @@ static size_t short_digits(char *digits, double value, int *point)
     return 0;
 }
 
-/* Any number: more and more digits until the text reads back. 17 are always enough. */
+static uint64_t power_of_5(int k)
+{
+    uint64_t result = 1;
+    for (uint64_t base = 5; k > 0; k >>= 1, base *= base)
+        if (k & 1)
+            result *= base;
+    return result;
+}
+
+/*
+ * Ordinary magnitudes: the least number of digits, 15 or more, that reads back, in integers alone.
+ *
+ * The value is m / 2^s. Times 10^k it is m * 5^k / 2^(s-k), and the nearest integer to that, d, has
+ * n digits for the right k. Reading d / 10^k gives the value back if it is off by no more than half
+ * the distance to the next double: in units of 1 / 2^(s-k), by 5^k / 2; exactly half counts if m is
+ * even. Below a power of two the next double is twice as near. 0 where 128 bits do not suffice.
+ */
+static size_t exact_digits(char *digits, double value, int *point)
+{
+    int exponent;
+    uint64_t m = (uint64_t)ldexp(frexp(value, &exponent), 53);
+    int places = (int)floor(log10(value)) + 1;
+    for (int n = SHORT_DIGITS; n <= MAX_DIGITS_NEEDED; n++) {
+        int k = n - places, shift = 53 - exponent - k;
+        if (k < 0 || k > MAX_POWER_OF_5 || shift < 1)
+            return 0;
+        uint64_t power = power_of_5(k);
+        Wide exact = (Wide)m * power;
+        uint64_t d = (uint64_t)((exact + ((Wide)1 << (shift - 1))) >> shift);
+        Wide rounded = (Wide)d << shift;
+        Wide error = rounded < exact ? exact - rounded : rounded - exact;
+        if (rounded < exact && m == (uint64_t)1 << 52)
+            error *= 2;
+        if (2 * error < power || (2 * error == power && m % 2 == 0)) {
+            size_t written = write_digits(digits, d);
+            *point = (int)written - k;
+            return written;
+        }
+    }
+    return 0;
+}
+
+/* Any number: more and more digits until the text reads back. */
 static size_t long_digits(char *digits, double value, int *point)
 {
     char text[40];
@@ -228,7 +274,7 @@ static size_t long_digits(char *digits, double value, int *point)
     int precision = fabs(value) < 1e-300 ? 1 : SHORT_DIGITS;
     for (;; precision++) {
         snprintf(text, sizeof text, "%.*e", precision - 1, value);
-        if (precision >= 17 || strtod(text, NULL) == value)
+        if (precision >= MAX_DIGITS_NEEDED || strtod(text, NULL) == value)
             break;
     }
     const char *e = strchr(text, 'e');
@@ -252,6 +298,8 @@ size_t json_write_double(char *out, double value)
         return sign + 3;
     }
     size_t n = short_digits(digits, magnitude, &point);
+    if (n == 0)
+        n = exact_digits(digits, magnitude, &point);
     if (n == 0)
         n = long_digits(digits, magnitude, &point);
     while (n > 1 && digits[n - 1] == '0')

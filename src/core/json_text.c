@@ -9,6 +9,19 @@ static const char REPLACEMENT[] = "\xEF\xBF\xBD"; /* U+FFFD */
 
 enum { REPLACEMENT_SIZE = 3 };
 
+#define EACH_BYTE(b) ((uint64_t)(b)*UINT64_C(0x0101010101010101))
+
+/* Nonzero if any byte of `word` is zero; and if any is below 0x20. */
+static uint64_t has_zero(uint64_t word)
+{
+    return (word - EACH_BYTE(0x01)) & ~word & EACH_BYTE(0x80);
+}
+
+static uint64_t has_control(uint64_t word)
+{
+    return (word - EACH_BYTE(0x20)) & ~word & EACH_BYTE(0x80);
+}
+
 static bool continues(const char *at, const char *end, unsigned char least, unsigned char greatest)
 {
     return at < end && (unsigned char)*at >= least && (unsigned char)*at <= greatest;
@@ -29,7 +42,7 @@ static bool continues(const char *at, const char *end, unsigned char least, unsi
  *   F1..F3    80..BF    80..BF 80..BF
  *   F4        80..8F    80..BF 80..BF     (nothing above 10FFFF)
  */
-size_t json_utf8(const char *at, const char *end, size_t *bad)
+static size_t utf8(const char *at, const char *end, size_t *bad)
 {
     unsigned char first = (unsigned char)*at;
     unsigned char least = 0x80, greatest = 0xBF;
@@ -57,6 +70,52 @@ size_t json_utf8(const char *at, const char *end, size_t *bad)
         greatest = 0xBF;
     }
     return size;
+}
+
+/* Printable ASCII but the quote and the backslash. */
+static const bool PLAIN[256] = {
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, /* 00 */
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, /* 10 */
+    1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, /* 20: "  */
+    1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, /* 30 */
+    1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, /* 40 */
+    1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, /* 50: \  */
+    1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, /* 60 */
+    1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, /* 70 */
+};
+
+/* Eight bytes at a time, unless the next few already end the run. */
+static const char *plain_ascii(const char *at, const char *end)
+{
+    for (int i = 0; i < 4; i++, at++)
+        if (at == end || !PLAIN[(unsigned char)*at])
+            return at;
+    while (end - at >= 8) {
+        uint64_t word;
+        memcpy(&word, at, 8);
+        if ((word & EACH_BYTE(0x80)) | has_control(word) | has_zero(word ^ EACH_BYTE('"')) |
+            has_zero(word ^ EACH_BYTE('\\')))
+            break;
+        at += 8;
+    }
+    while (at < end && PLAIN[(unsigned char)*at])
+        at++;
+    return at;
+}
+
+/* How many bytes from `from` on mean themselves: UTF-8 but quotes, backslashes and controls. */
+static size_t plain_run(const char *from, const char *end)
+{
+    const char *at = plain_ascii(from, end);
+    while (at < end && (unsigned char)*at >= 0x80) {
+        size_t bad, size = utf8(at, end, &bad);
+        if (size == 0)
+            break;
+        at += size;
+        if (at < end && (unsigned char)*at < 0x80)
+            at = plain_ascii(at, end);
+    }
+    return (size_t)(at - from);
 }
 
 static size_t put_utf8(char *out, uint32_t c)
@@ -110,17 +169,9 @@ static uint32_t unicode_escape(const char **at, const char *end)
     return 0xFFFD; /* a lone half */
 }
 
-static char simple_escape(char c)
-{
-    switch (c) {
-    case 'b': return '\b';
-    case 'f': return '\f';
-    case 'n': return '\n';
-    case 'r': return '\r';
-    case 't': return '\t';
-    default: return c; /* " \ / */
-    }
-}
+/* What the letter after a backslash stands for; 0 if nothing, or it is u. */
+static const char ESCAPES[256] = {['"'] = '"',  ['\\'] = '\\', ['/'] = '/',  ['b'] = '\b',
+                                  ['f'] = '\f', ['n'] = '\n',  ['r'] = '\r', ['t'] = '\t'};
 
 /* One character's worth of the value, at most 4 bytes of it, into `out`; moves *at past it. */
 static size_t next_piece(const char **at, const char *end, char *out)
@@ -130,10 +181,10 @@ static size_t next_piece(const char **at, const char *end, char *out)
         ++*at;
         if (**at == 'u')
             return put_utf8(out, unicode_escape(at, end));
-        *out = simple_escape(*(*at)++);
+        *out = ESCAPES[(unsigned char)*(*at)++];
         return 1;
     }
-    size = json_utf8(*at, end, &bad);
+    size = utf8(*at, end, &bad);
     if (size == 0) {
         *at += bad;
         memcpy(out, REPLACEMENT, REPLACEMENT_SIZE);
@@ -144,19 +195,78 @@ static size_t next_piece(const char **at, const char *end, char *out)
     return size;
 }
 
+static bool is_hex(char c)
+{
+    return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f');
+}
+
+/* Bytes of the escape at `at` (a backslash), or 0 if it is none. */
+static size_t escape_size(const char *at, const char *end)
+{
+    if (end - at >= 2 && ESCAPES[(unsigned char)at[1]] != 0)
+        return 2;
+    if (end - at < 6 || at[1] != 'u')
+        return 0;
+    for (int i = 2; i < 6; i++)
+        if (!is_hex(at[i]))
+            return 0;
+    return 6;
+}
+
+const char *json_scan_string(const char *at, const char *end, JsonString *s)
+{
+    size_t size, bad = 0;
+    *s = (JsonString){.text = at, .plain = true};
+    for (;; at += size) {
+        at += plain_run(at, end);
+        if (at == end)
+            return end;
+        if (*at == '"')
+            break;
+        if (*at == '\\') {
+            s->plain = false;
+            size = escape_size(at, end);
+            if (size == 0)
+                return at;
+        } else if ((unsigned char)*at < 0x80) {
+            size = 1; /* a control character: taken as it is */
+        } else {
+            s->plain = false;
+            s->room += 2; /* U+FFFD may be longer than the bytes it stands for */
+            utf8(at, end, &bad);
+            size = bad;
+        }
+    }
+    s->length = (size_t)(at - s->text);
+    s->room += s->length;
+    return NULL;
+}
+
+/* For runs that are mostly short, a call would cost more than the bytes. */
+static char *copy(char *to, const char *from, size_t size)
+{
+    if (size > 16)
+        memcpy(to, from, size);
+    else
+        for (size_t i = 0; i < size; i++)
+            to[i] = from[i];
+    return to + size;
+}
+
 size_t json_unescape(const JsonString *s, char *out)
 {
     const char *at = s->text, *end = s->text + s->length;
     char *to = out;
     while (at < end) {
-        if (*at != '\\' && (unsigned char)*at < 0x80) {
-            *to++ = *at++;
-        } else {
-            char piece[4];
-            size_t size = next_piece(&at, end, piece);
-            memcpy(to, piece, size);
-            to += size;
-        }
+        char piece[4];
+        size_t size = plain_run(at, end);
+        to = copy(to, at, size);
+        at += size;
+        if (at == end)
+            break;
+        size = next_piece(&at, end, piece);
+        memcpy(to, piece, size);
+        to += size;
     }
     return (size_t)(to - out);
 }
@@ -216,15 +326,15 @@ size_t json_escape(char *out, size_t room, const char **at, const char *end)
     char *to = out, *limit = out + room;
     const char *from = *at;
     while (from < end && to < limit) {
-        unsigned char c = (unsigned char)*from;
-        if (c >= 0x20 && c < 0x80 && c != '"' && c != '\\') {
-            *to++ = (char)c;
-            from++;
-        } else {
-            if (limit - to < 6)
-                break;
-            to += escape_one(&from, end, to);
-        }
+        const char *reach = end - from < limit - to ? end : from + (limit - to);
+        size_t size = plain_run(from, reach);
+        to = copy(to, from, size);
+        from += size;
+        if (from == reach)
+            continue;
+        if (limit - to < 6)
+            break;
+        to += escape_one(&from, end, to);
     }
     *at = from;
     return (size_t)(to - out);
