@@ -5,6 +5,7 @@
 #   make test           install what only tests need, build, run every spec (SPEC=file for one)
 #   make bench          measure speed as ratios within one run
 #   make asan           the specs under AddressSanitizer and UndefinedBehaviourSanitizer
+#   make fuzz           run each target of spec/fuzz for a while (FUZZ_SECONDS=10)
 #   make lint           luacheck, clang-format, and the C compiler with warnings as errors
 #   make install        PREFIX=/usr/local DESTDIR=
 #   make clean
@@ -20,6 +21,7 @@ VERSION := 0.1.0
 RUN_PACKAGES  := gcc libc6-dev pkg-config liblua5.4-dev lua-cjson-dev libcurl4-openssl-dev \
                  libsqlite3-dev
 TEST_PACKAGES := lua5.4 lua-cjson lua-busted lua-check clang-format libmicrohttpd-dev openssl
+FUZZ_PACKAGES := clang libclang-rt-14-dev
 
 # pkg-config runs when a recipe needs it, not when make starts: `make run` may first have to install it.
 LUA_CFLAGS = $(shell pkg-config --cflags lua5.4 libcurl sqlite3)
@@ -36,7 +38,7 @@ MODULE_OBJ := $(MODULE_SRC:%.c=$B/%.o)
 HOST_OBJ   := $(HOST_SRC:%.c=$B/%.o)
 EMBEDDED   := $(sort $(shell find lua prompts -name '*.lua' -not -path 'lua/ponder/meta/*'))
 
-.PHONY: all run test bench asan lint install clean run-packages test-packages FORCE
+.PHONY: all run test bench asan fuzz lint install clean run-packages test-packages fuzz-packages FORCE
 all: $B/ponder $B/ponder.so
 
 $B/ponder: $(HOST_OBJ) $(MODULE_OBJ) $B/embedded.o $B/modules.o
@@ -81,6 +83,11 @@ $B/server: $(SERVER_SRC) spec/support/server.h Makefile
 	@mkdir -p $(@D)
 	$(CC) $(CSTD) $(WARN) $(CFLAGS) -o $@ $(SERVER_SRC) $$(pkg-config --libs libmicrohttpd) -lpthread
 
+# A C module of the specs, built when a spec asks for it.
+$B/failing_memory.so: spec/support/failing_memory.c
+	@mkdir -p $(@D)
+	@$(CC) $(CSTD) $(WARN) $(CFLAGS) -fPIC -shared $(LUA_CFLAGS) -o $@ $<
+
 # Rewritten only when the set of files changes, so that a removed file is noticed too.
 $B/embedded.list: FORCE
 	@mkdir -p $(@D)
@@ -100,6 +107,22 @@ asan: run-packages test-packages
 	PONDER_BUILD=$B/asan LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
 	    busted --lua=/usr/bin/lua5.4 $(SPEC)
 
+# libFuzzer targets: spec/fuzz/NAME_fuzz.c with src/core. The inputs found stay in $B/fuzz/NAME.
+FUZZ_SECONDS ?= 10
+FUZZERS      := $(patsubst spec/fuzz/%_fuzz.c,%,$(wildcard spec/fuzz/*_fuzz.c))
+FUZZ_FLAGS   := -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
+$B/fuzz/%_fuzz: spec/fuzz/%_fuzz.c $(wildcard src/core/*.[ch])
+	@mkdir -p $(@D)/$*
+	@echo "  compile $<"
+	@clang $(CSTD) $(WARN) $(FUZZ_FLAGS) -Isrc -o $@ $< $(wildcard src/core/*.c) -lm
+
+fuzz: fuzz-packages
+	@$(MAKE) --no-print-directory $(FUZZERS:%=$B/fuzz/%_fuzz)
+	@for name in $(FUZZERS); do echo "  fuzz    $$name"; log=$B/fuzz/$$name.log; \
+	    $B/fuzz/$${name}_fuzz -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
+	        -artifact_prefix=$B/fuzz/$$name- $B/fuzz/$$name >$$log 2>&1 || { tail -n 40 $$log; exit 1; }; \
+	    grep executed_units $$log; done
+
 lint: run-packages test-packages
 	luacheck -q lua scripts prompts spec .busted
 	clang-format --dry-run -Werror $$(find src spec -name '*.[ch]')
@@ -108,6 +131,8 @@ run-packages:
 	@sh .ci/install-packages $(RUN_PACKAGES)
 test-packages:
 	@sh .ci/install-packages $(TEST_PACKAGES)
+fuzz-packages:
+	@sh .ci/install-packages $(FUZZ_PACKAGES)
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/lua/5.4

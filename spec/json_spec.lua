@@ -1,5 +1,6 @@
 local json = require "ponder.json"
 local cjson = require "cjson"
+local memory = require "memory"
 
 local ROUNDS = tonumber(os.getenv("PONDER_JSON_ROUNDS")) or 10000
 
@@ -476,6 +477,42 @@ describe("ponder.json", function()
         os.setlocale("C")
         assert.equal("[0.5,0.3333333333333333]", text)
         assert.is_true(identical({ 1.5, 0.1 + 0.2 }, value))
+    end)
+
+    it("survives every allocation failing, and leaks nothing", function()
+        local allocations = memory.sweep [[
+            local json = require "ponder.json"
+            local text = '{"deep":' .. ("["):rep(50) .. '"caf\\u00e9, too long to be interned ...."'
+                .. ("]"):rep(50) .. ',"list":[' .. ("1,"):rep(100) .. '1]'
+            for i = 1, 100 do text = text .. (',"key %03d":%d.5'):format(i, i) end
+            text = text .. "}"
+            return function()
+                local value = assert(json.decode(text))
+                assert(json.encode(value, { indent = 1 }))
+                assert(#json.get(text, "list") == 101)
+                assert(not json.decode(text .. "x"))
+                local ok, message = pcall(json.encode, { value, { print } })
+                if not ok and message:find("not enough memory") then error(message, 0) end
+                assert(json.array() and json.object())
+            end
+        ]]
+        assert.truthy(allocations > 100)
+    end)
+
+    it("works while garbage is collected at every step", function()
+        local text = json.encode { { "\u{E9}" }, { a = { 1, 2.5 } }, json.array() }
+        collectgarbage("setpause", 0)
+        collectgarbage("setstepmul", 1000)
+        collectgarbage("step")
+        for _ = 1, 50 do
+            assert.equal(text, json.encode(json.decode(text)))
+            collectgarbage()
+        end
+        collectgarbage("generational")
+        for _ = 1, 50 do
+            assert.equal(text, json.encode(json.decode(text)))
+        end
+        collectgarbage("incremental", 200, 100)
     end)
 
     it("has cjson's null", function()

@@ -49,7 +49,7 @@ static char *value_of(const JsonString *s, size_t *length)
     }
     CHECK(*length <= s->room);
     CHECK(json_string_is(s, value, *length));
-    CHECK(!json_string_is(s, value, *length + 1 - 2 * (*length > 0)));
+    CHECK(*length == 0 || !json_string_is(s, value, *length - 1));
     return value;
 }
 

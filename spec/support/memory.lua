@@ -1,0 +1,51 @@
+--- Makes each single allocation of a piece of code fail, one run after the other.
+---
+---     require("memory").sweep [[
+---         local json = require "ponder.json"
+---         return function() json.decode("[1,2,3]") end
+---     ]]
+
+local memory = {}
+
+local build = os.getenv("PONDER_BUILD") or "build"
+local failing
+
+--- The C part, built when it is first needed. The sanitizers' libraries are for Lua alone, and a
+--- make above us shares no job slots.
+local function load_failing()
+    if failing == nil then
+        local command = ("env -u LD_PRELOAD -u MAKEFLAGS -u MAKELEVEL make -s B=%s %s/%s.so")
+            :format(build, build, "failing_memory")
+        assert(os.execute(command), command)
+        failing = require "failing_memory"
+    end
+    return failing
+end
+
+---Runs `code` with allocation 1, 2, 3, ... failing until it succeeds: once with that one
+---allocation failing, once with all from there on. Raises for any outcome but success and "not
+---enough memory", and for memory that is still held when the state has been closed.
+---@param code string a chunk that returns the function to run; loading it is not part of the test
+---@param step? integer fail only every so many allocations, where there are many; default 1
+---@return integer allocations how many the function made when none failed
+function memory.sweep(code, step)
+    local attempt = load_failing().attempt
+    local total
+    for _, lasting in ipairs { true, false } do
+        local nth = 1
+        repeat
+            local outcome, allocations, leaked =
+                attempt(package.path, package.cpath, code, nth, lasting)
+            if outcome ~= "ok" and not outcome:find("not enough memory", 1, true) then
+                error(("allocation %d failing: %s"):format(nth, outcome), 2)
+            elseif leaked ~= 0 then
+                error(("allocation %d failing: %d bytes leaked"):format(nth, leaked), 2)
+            end
+            total = allocations
+            nth = nth + (step or 1)
+        until nth > allocations + 1 and outcome == "ok"
+    end
+    return total
+end
+
+return memory
