@@ -398,6 +398,26 @@ describe("ponder.json", function()
         end
     end)
 
+    it("reads every text of a number as Lua does", function()
+        math.randomseed(11)
+        local function digits(most)
+            local list = {}
+            for i = 1, math.random(most) do
+                list[i] = math.random(4) == 1 and 0 or math.random(0, 9)
+            end
+            return table.concat(list)
+        end
+        for _ = 1, ROUNDS do
+            local most = math.random(20) == 1 and 900 or 22
+            local text = (math.random(2) == 1 and "-" or "")
+                .. (math.random(4) == 1 and "0" or math.random(9) .. digits(most))
+                .. (math.random(3) > 1 and "." .. digits(most) or "")
+                .. (math.random(3) == 1 and ("e%+d"):format(math.random(-340, 340)) or "")
+            -- Lua turns what does not fit an integer into a float, and -0 into the integer 0, too.
+            assert(same_bits(tonumber(text), (json.decode(text))), text)
+        end
+    end)
+
     it("agrees with lua-cjson on random documents", function()
         math.randomseed(99)
         -- Only what cjson can do: floats for numbers, 14 digits, no control character unescaped.
