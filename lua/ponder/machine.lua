@@ -135,7 +135,7 @@ local function partial(run, msg)
         chunks = {}
         run.streams[msg.call_id] = chunks
     end
-    chunks[#chunks + 1] = delta
+    chunks[#chunks + 1] = quote.utf8(delta)
 end
 
 local function add_usage(run, usage)
@@ -339,11 +339,11 @@ local function to_map(run)
     check_between_updates(run, "to_map")
     local map = {}
     for name, value in pairs(run.options) do
-        if type(value) ~= "function" then
+        if type(value) ~= "function" and name ~= "prompts" then
             map[name] = value
         end
     end
-    map_of.save(run, map)
+    map_of.save(run, map) -- prompts too, those that are text
     run.class.save(run, map)
     return map
 end
