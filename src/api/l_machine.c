@@ -67,6 +67,14 @@ void machine_push_number(lua_State *L, double value)
         lua_pushnumber(L, value);
 }
 
+void machine_push_score(lua_State *L, double value)
+{
+    if (isnan(value))
+        lua_pushnil(L);
+    else
+        lua_pushnumber(L, value);
+}
+
 /* The N of an id that a machine would make itself: "c", then N >= 1 without leading zeros. */
 static uint64_t number_of(const char *id)
 {
@@ -81,8 +89,7 @@ static uint64_t number_of(const char *id)
     return n;
 }
 
-/* The number that the id at `arg` stands for in the machine at argument 1. */
-static uint64_t check_id(lua_State *L, int arg)
+uint64_t machine_check_id(lua_State *L, int arg)
 {
     if (lua_type(L, arg) != LUA_TSTRING)
         return MACHINE_NO_NUMBER;
@@ -162,7 +169,7 @@ static int m_is_final(lua_State *L)
 static int m_find_call(lua_State *L)
 {
     const Machine *m = machine_self(L);
-    const MachineCall *call = machine_find(m, check_id(L, 2));
+    const MachineCall *call = machine_find(m, machine_check_id(L, 2));
     if (call == NULL)
         return 0;
     lua_pushstring(L, m->kind->calls[call->kind]);
@@ -195,7 +202,7 @@ static int m_open_call(lua_State *L)
 static int m_close_call(lua_State *L)
 {
     Machine *m = machine_self(L);
-    lua_pushboolean(L, machine_close(m, check_id(L, 2)));
+    lua_pushboolean(L, machine_close(m, machine_check_id(L, 2)));
     return 1;
 }
 
@@ -297,7 +304,7 @@ static int load_call(lua_State *L, const Machine *m, lua_Integer i, MachineCall 
 {
     int at = lua_gettop(L);
     lua_getfield(L, at, "id");
-    call->number = check_id(L, at + 1);
+    call->number = machine_check_id(L, at + 1);
     if (call->number == MACHINE_NO_NUMBER)
         return refuse_call(L, i, "id", "a call id of this machine");
     lua_getfield(L, at, "kind");

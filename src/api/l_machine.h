@@ -45,6 +45,10 @@ Machine *machine_self(lua_State *L);
 /* Argument `arg`, which must be a userdata of the class in upvalue 1. */
 Machine *machine_check(lua_State *L, int arg);
 
+/* The number that the id at `arg` stands for in the machine at argument 1; MACHINE_NO_NUMBER where
+ * it is no id that the machine could have made. */
+uint64_t machine_check_id(lua_State *L, int arg);
+
 /* Takes the call id at `id_arg` (a string) as the one that starts the machine `m` at argument 1;
  * raises unless it is idle. Status becomes `to`, and call 0 (`kind`, `subject`) is open. */
 void machine_start_with(lua_State *L, Machine *m, int id_arg, uint8_t to, uint32_t kind,
@@ -58,5 +62,8 @@ void machine_push_open(lua_State *L, Machine *m, uint32_t kind, uint32_t subject
 
 /* Pushes a time or another number that may be whole: 5 rather than 5.0; nil for NaN. */
 void machine_push_number(lua_State *L, double value);
+
+/* Pushes a score, always a float; nil for NaN. */
+void machine_push_score(lua_State *L, double value);
 
 #endif

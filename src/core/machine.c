@@ -1,7 +1,7 @@
 /*
  * machine.c -- status, moves and outstanding calls of a reasoning machine; see machine.h.
  */
-#include "machine.h"
+#include "core/machine.h"
 
 #include <math.h>
 #include <string.h>

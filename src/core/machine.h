@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "alloc.h"
+#include "core/alloc.h"
 
 enum {
     MACHINE_IDLE,
