@@ -1,0 +1,141 @@
+--- Parsers of model replies: thoughts and their scores.
+---
+--- Models are asked for JSON (prompts/tot.lua) and often give it, in prose, in fences, with commas
+--- too many; or they give a list, or a line for each score. A parser reads what is there and makes
+--- nothing up: an unreadable reply gives an empty result. Time is linear in the length of the text.
+
+local core = require "ponder.core.parse"
+local json = require "ponder.json"
+local lists = require "ponder.parse.lists"
+local scores = require "ponder.parse.scores"
+
+local parse = {}
+
+local MOST_THOUGHTS = 10000
+
+local function trim(text)
+    return text:match("^%s*(.*%S)") or ""
+end
+
+--- Reasoning that some models put before their answer.
+local function without_reasoning(text)
+    local _, last = text:find("^%s*<think>.-</think>")
+    return last and text:sub(last + 1) or text
+end
+
+--- The decoded JSON values of a text, one by one, and whether each stands alone on its lines.
+local function json_values(text)
+    local texts, alone = core.find_json(text)
+    local i = 0
+    return function()
+        while i < #texts do
+            i = i + 1
+            local value = json.decode(texts[i])
+            if type(value) == "table" then
+                return value, alone[i]
+            end
+        end
+    end
+end
+
+-------------------------------------------------------------------------------
+-- Thoughts
+
+local CONTENT_NAMES = { "content", "thought", "text", "idea", "step", "description" }
+
+local function content_of(item)
+    if type(item) == "table" then
+        for _, name in ipairs(CONTENT_NAMES) do
+            if type(item[name]) == "string" then
+                return item[name]
+            end
+        end
+    elseif type(item) == "string" then
+        return item
+    end
+end
+
+--- What a list holds that reads as a thought; nil where it holds none.
+local function thoughts_in(list)
+    local thoughts = {}
+    for _, item in ipairs(list) do
+        local content = content_of(item)
+        content = content and trim(content)
+        if content and content ~= "" and #thoughts < MOST_THOUGHTS then
+            thoughts[#thoughts + 1] = content
+        end
+    end
+    return #thoughts > 0 and thoughts or nil
+end
+
+--- The value of `thoughts`, or of the only key there is.
+local function named_list(value)
+    local list = value.thoughts or value.Thoughts
+    if list == nil then
+        local name, only = next(value)
+        if type(name) == "string" and next(value, name) == nil then
+            list = only
+        end
+    end
+    return type(list) == "table" and list or nil
+end
+
+local function json_thoughts(text)
+    local bare
+    for value, alone in json_values(text) do
+        local list = named_list(value)
+        local thoughts = list and thoughts_in(list)
+        if thoughts then
+            return thoughts
+        end
+        bare = bare or alone and thoughts_in(value)
+    end
+    return bare
+end
+
+---The thoughts in a reply: JSON (`{"thoughts": [...]}` of strings or of objects with `content`, or
+---a list alone on its lines), else a numbered or bulleted list, whose items may span lines.
+---@param text string
+---@return string[] thoughts trimmed, in order; empty if there is none
+---@return "json"|"regex"|nil mode how they were read
+function parse.thoughts(text)
+    text = without_reasoning(text)
+    local thoughts = json_thoughts(text)
+    if thoughts then
+        return thoughts, "json"
+    end
+    thoughts = lists.items(text, MOST_THOUGHTS)
+    return thoughts, #thoughts > 0 and "regex" or nil
+end
+
+-------------------------------------------------------------------------------
+-- Scores
+
+local function json_scores(text, resolver)
+    for value in json_values(text) do
+        local found = scores.from_value(value, resolver)
+        if found then
+            return found
+        end
+    end
+end
+
+---The scores in a reply: JSON (`{"scores": {"t1": 0.8}}`, also without the outer object, or as a
+---list), else lines such as `t1: 0.8`, `**2.** 8/10`, `Thought 3: 80%`. A score belongs to the
+---thought with that id, else to the one with that number, else to the one with that text.
+---@param text string
+---@param thoughts (string|{id: string, content: string})[] a string's id is `t` and its number
+---@return table<string, number> scores by thought id, 0 to 1; empty if there is none
+---@return "json"|"regex"|nil mode how they were read
+function parse.scores(text, thoughts)
+    text = without_reasoning(text)
+    local resolver = scores.resolver(thoughts)
+    local found = json_scores(text, resolver)
+    if found then
+        return found, "json"
+    end
+    found = scores.from_lines(text, resolver)
+    return found, next(found) ~= nil and "regex" or nil
+end
+
+return parse

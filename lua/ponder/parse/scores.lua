@@ -1,0 +1,252 @@
+--- Scores of thoughts, in JSON values and in lines of text.
+
+local scores = {}
+
+local MOST_LINES = 100000
+local LONGEST_LINE = 1000 -- bytes that are looked at
+
+-------------------------------------------------------------------------------
+-- Numbers: 0.8, .8, 0,8, 80%, 8/10, 8 out of 10
+
+local function to_number(text)
+    return tonumber((text:gsub(",", ".")))
+end
+
+local function clamp(value)
+    if value == nil or value ~= value then
+        return nil
+    end
+    return value < 0 and 0.0 or value > 1 and 1.0 or value + 0.0
+end
+
+--- A score at a place in a text, and the place behind it.
+local function score_at(text, at)
+    local number, after = text:match("^(%d*[.,]?%d+)()", at)
+    number = number and to_number(number)
+    if not number then
+        return nil
+    end
+    local percent = text:match("^%s*%%()", after)
+    if percent then
+        return clamp(number / 100), percent
+    end
+    local whole, last = text:match("^%s*/%s*(%d+%.?%d*)()", after)
+    if not whole then
+        whole, last = text:match("^%s+out%s+of%s+(%d+%.?%d*)()", after)
+    end
+    whole = whole and tonumber(whole)
+    if whole then
+        return whole > 0 and clamp(number / whole) or nil, last
+    end
+    return clamp(number), after
+end
+
+--- A score that is all of a text but blanks, bold and a word such as "Score:".
+local function score_of_text(text)
+    local at = text:match("^[%s*_`\"']*()")
+    local named = text:match("^%a+[%s*_`\"']*[:=][%s*_`\"']*()", at)
+    local score, after = score_at(text, named or at)
+    if score and text:find("^[%s*_`\"'.)]*$", after) then
+        return score
+    end
+end
+
+-------------------------------------------------------------------------------
+-- Which thought a name means
+
+---@class ScoreResolver
+---@field ids string[] by number
+---@field by_id table<string, string>
+---@field by_text table<string, string>
+
+---@param thoughts (string|{id: string, content: string})[]
+---@return ScoreResolver
+function scores.resolver(thoughts)
+    local resolver = { ids = {}, by_id = {}, by_text = {} }
+    for i, thought in ipairs(thoughts) do
+        local id = type(thought) == "table" and thought.id or "t" .. i
+        local content = type(thought) == "table" and thought.content or thought
+        resolver.ids[i] = id
+        resolver.by_id[id] = id
+        content = type(content) == "string" and content:match("^%s*(.-)%s*$")
+        if content and resolver.by_text[content] == nil then
+            resolver.by_text[content] = id
+        end
+    end
+    return resolver
+end
+
+--- "t2", "2", "#2", "T2", "Thought 2", or the thought's text.
+local function resolve(resolver, name)
+    if type(name) == "number" then
+        return resolver.ids[math.tointeger(name)]
+    elseif type(name) ~= "string" then
+        return nil
+    end
+    local number = name:match("^#?(%d+)$")
+    return resolver.by_id[name] or number and resolver.ids[math.tointeger(tonumber(number))]
+        or resolver.by_text[name] or resolver.by_id[name:lower()]
+        or resolver.ids[tonumber(name:lower():match("^%a+%s+#?(%d+)$") or nil)]
+end
+
+-------------------------------------------------------------------------------
+-- JSON
+
+local SCORE_NAMES = { "score", "value", "rating", "evaluation" }
+local ID_NAMES = { "id", "thought_id", "thought", "number", "index", "content" }
+
+local function value_score(value)
+    if type(value) == "number" then
+        return clamp(value)
+    elseif type(value) == "string" then
+        return score_of_text(value)
+    elseif type(value) == "table" then
+        for _, name in ipairs(SCORE_NAMES) do
+            local inner = value[name]
+            if type(inner) == "number" or type(inner) == "string" then
+                return value_score(inner)
+            end
+        end
+    end
+end
+
+--- Which thought an item of a list is about: the one it names, else the one in its place.
+local function item_id(resolver, item, place)
+    if type(item) == "table" then
+        for _, name in ipairs(ID_NAMES) do
+            if item[name] ~= nil then
+                return resolve(resolver, item[name])
+            end
+        end
+    end
+    return resolver.ids[place]
+end
+
+local function collect(value, resolver)
+    local found = {}
+    for place, item in ipairs(value) do
+        local id = item_id(resolver, item, place)
+        if id and found[id] == nil then
+            found[id] = value_score(item)
+        end
+    end
+    for _, id in ipairs(resolver.ids) do -- by id before by number before by text
+        if found[id] == nil then
+            found[id] = value_score(value[id])
+        end
+    end
+    local names = {}
+    for name in pairs(value) do
+        names[#names + 1] = type(name) == "string" and name or nil
+    end
+    table.sort(names)
+    for _, name in ipairs(names) do
+        local id = resolve(resolver, name)
+        if id and found[id] == nil then
+            found[id] = value_score(value[name])
+        end
+    end
+    return next(found) ~= nil and found or nil
+end
+
+---The scores in a decoded JSON value, or nil.
+---@param value table
+---@param resolver ScoreResolver
+---@return table<string, number>?
+function scores.from_value(value, resolver)
+    local inner = value.scores or value.Scores or value.evaluations or value.ratings
+    if type(inner) == "table" then
+        return collect(inner, resolver)
+    end
+    return collect(value, resolver)
+end
+
+-------------------------------------------------------------------------------
+-- Lines
+
+--- The thought that a line names at its beginning, and the place behind the name.
+local function label_of(line, resolver)
+    local at = line:match("^[%s>|*_#`\"'(%-+]*()")
+    at = line:match("^•%s*()", at) or at
+    local word, number, after = line:match("^(%a+)[%s*_`\"']*#?(%d+)()", at)
+    if word then
+        local id = resolver.by_id[word .. number] or resolver.by_id[word:lower() .. number]
+            or word:lower() == "thought" and resolver.ids[tonumber(number)]
+        return id, after
+    end
+    number, after = line:match("^(%d+)()[%s*_`\"')%]]*[.):=|%-]", at)
+    if number then
+        local behind = line:match("^[%s*_`\"')%]]*[.):=|%-]+()", after)
+        if not line:find("^%d", behind) then -- "0.8" is no number of a thought
+            return resolver.ids[tonumber(number)], after
+        end
+    end
+    local text, last = line:match("^(.*%S)[%s*_`\"']*[:=|][%s*_`\"']*()[%d.,]", at)
+    if text then
+        local name = text:match("^(.-)[*_`\"']*$")
+        return resolver.by_text[text] or resolver.by_text[name], last
+    end
+end
+
+--- The score on the rest of a line: right behind the label, behind a word for it, or at the end.
+local function score_in(line, at)
+    local behind = line:match("^[%s*_`\"'.):=|>%]%-]*()", at)
+    if line:find("^[.,]%d", behind - 1) and behind > at then
+        behind = behind - 1 -- ".8": the point is the number's
+    end
+    local score = score_at(line, behind)
+    if score then
+        return score
+    end
+    local lower = line:lower()
+    for _, word in ipairs(SCORE_NAMES) do
+        local _, last = lower:find(word, at, true)
+        local number_at = last and lower:match("^[%s*_`\"':=|]*()[%d.,]", last + 1)
+        number_at = number_at or last and lower:match("^%s+is%s+()[%d.,]", last + 1)
+        score = number_at and score_at(line, number_at)
+        if score then
+            return score
+        end
+    end
+    local start = line:match("^.*[:=|(][%s*_`\"']*()[%d.,]", at)
+        or line:match("^.*%s[-–—]+%s+[*_`\"']*()[%d.,]", at)
+    local last
+    if start then
+        score, last = score_at(line, start)
+    end
+    return score and line:find("^[%s*_`\"'.)|]*$", last) and score or nil
+end
+
+---The scores on the lines of a text. A line names a thought and gives its score; or the score
+---follows on a line of its own.
+---@param text string
+---@param resolver ScoreResolver
+---@return table<string, number>
+function scores.from_lines(text, resolver)
+    local found, missing, pending = {}, #resolver.ids, nil
+    local lines = 0
+    for line in text:gmatch("[^\n]+") do
+        lines = lines + 1
+        if lines > MOST_LINES or missing == 0 then
+            break
+        end
+        line = line:sub(1, LONGEST_LINE)
+        local id, after = label_of(line, resolver)
+        local score
+        if id then
+            score = score_in(line, after)
+            pending = score == nil and id or nil
+        elseif pending then
+            id, score = pending, score_of_text(line)
+            score = score or score_in(line, 1)
+            pending = score == nil and pending or nil
+        end
+        if score and found[id] == nil then
+            found[id] = score
+            missing = missing - 1
+        end
+    end
+    return found
+end
+
+return scores
