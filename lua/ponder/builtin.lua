@@ -1,7 +1,7 @@
 --- Finds the prompt tables that come with ponder, and no others.
 ---
 --- In a checkout they stand in prompts/, beside lua/; in the executable, or where ponder's Lua
---- files are installed, they are the modules `ponder.prompts.NAME`. What a user puts in their place
+--- files are installed, they are the modules `prompts.NAME`. What a user puts in their place
 --- is found by `ponder.prompt`.
 
 local builtin = {}
@@ -22,7 +22,7 @@ local function find(name)
         opened:close()
         return assert(loadfile(path, "t")), path
     end
-    local wanted = "ponder.prompts." .. name
+    local wanted = "prompts." .. name
     for _, searcher in ipairs(package.searchers) do
         local loader, place = searcher(wanted)
         if type(loader) == "function" then
@@ -38,7 +38,7 @@ end
 function builtin.prompts(name)
     if loaded[name] == nil then
         local loader, place = find(name)
-        loaded[name] = loader("ponder.prompts." .. name, place)
+        loaded[name] = loader("prompts." .. name, place)
     end
     return loaded[name]
 end

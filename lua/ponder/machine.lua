@@ -62,7 +62,7 @@ local show = options.show
 
 ---@class MachineClass
 ---@field name string `"tot"`
----@field core table the library of the C core: `new`, `transitions`
+---@field core table the library of the C core: `new(options)`, `transitions`
 ---@field options table<string, OptionRule> rules for `new`; common ones are added
 ---@field prompts table<string, string> name of a prompt -> the key of env that overrides it alone
 ---@field replies table<string, string[]> message type -> kinds of call that it answers
@@ -358,7 +358,8 @@ local function check_opts(class, where, opts)
 end
 
 local function new(class, opts)
-    local run = Run.new(class, check_opts(class, class.name .. ".new", opts), class.core.new())
+    local checked = check_opts(class, class.name .. ".new", opts)
+    local run = Run.new(class, checked, class.core.new(checked))
     class.create(run)
     return wrap(class, run)
 end
@@ -390,8 +391,8 @@ local function from_map(class, map, opts)
     check_opts(class, where, opts)
     local reader = map_of.reader(where, map)
     local ok, problem = pcall(function()
-        local merged = map_options(class, reader, opts or {})
-        local run = Run.new(class, options.check(where, merged, class.options), class.core.new())
+        local checked = options.check(where, map_options(class, reader, opts or {}), class.options)
+        local run = Run.new(class, checked, class.core.new(checked))
         class.create(run)
         map_of.load(run, reader)
         class.load(run, reader)

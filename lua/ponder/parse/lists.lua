@@ -71,7 +71,9 @@ local function marker_of(line)
     local number, bold
     text_at, number, bold = number_at(head, at)
     if text_at and (text_at > #line or head:find("^%s", text_at)) then
-        return { kind = "number", number = number, indent = #indent, text_at = text_at, bold = bold }
+        return {
+            kind = "number", number = number, indent = #indent, text_at = text_at, bold = bold,
+        }
     end
 end
 
@@ -136,7 +138,8 @@ function Walk:begin(line, marker)
         table.move(item.aside, 1, #item.aside, #item.lines + 1, item.lines)
     end
     self:close()
-    self.item = { marker = marker, lines = { line:sub(marker.text_at) } }
+    local width = line:match("^%s*()", marker.text_at) - 1
+    self.item = { marker = marker, width = width, lines = { line:sub(marker.text_at) } }
     self.in_code = false
 end
 
@@ -159,10 +162,7 @@ function Walk:continue(line, marker)
     end
     item.after_blank = blank
     local target = item.aside or item.lines
-    if item.aside and #item.aside == 0 then
-        target[1] = ""
-    end
-    target[#target + 1] = dedent(line, item.marker.text_at - 1)
+    target[#target + 1] = dedent(line, item.width)
 end
 
 ---The items of the outermost list of a text.

@@ -188,6 +188,18 @@ local function label_of(line, resolver)
     end
 end
 
+--- A score that ends a line: "...: 0.8", "... (80%)", "... - 8/10". A bare number above 1 is not
+--- taken for one: it may be the thought's own.
+local function score_at_end(line, at)
+    local start = line:match("^.*[:=|(,][%s*_`\"']*()[%d.,]", at)
+        or line:match("^.*%s[-–—]+%s+[*_`\"']*()[%d.,]", at)
+    local score, last
+    if start and not line:find("^%d+[%s*_`\"'.)|]*$", start) then
+        score, last = score_at(line, start)
+    end
+    return score and line:find("^[%s*_`\"'.)|]*$", last) and score or nil
+end
+
 --- The score on the rest of a line: right behind the label, behind a word for it, or at the end.
 local function score_in(line, at)
     local behind = line:match("^[%s*_`\"'.):=|>%]%-]*()", at)
@@ -208,13 +220,7 @@ local function score_in(line, at)
             return score
         end
     end
-    local start = line:match("^.*[:=|(][%s*_`\"']*()[%d.,]", at)
-        or line:match("^.*%s[-–—]+%s+[*_`\"']*()[%d.,]", at)
-    local last
-    if start then
-        score, last = score_at(line, start)
-    end
-    return score and line:find("^[%s*_`\"'.)|]*$", last) and score or nil
+    return score_at_end(line, at)
 end
 
 ---The scores on the lines of a text. A line names a thought and gives its score; or the score
@@ -225,6 +231,8 @@ end
 function scores.from_lines(text, resolver)
     local found, missing, pending = {}, #resolver.ids, nil
     local lines = 0
+    -- "t1: 0.8, t2: 0.7": a line for each
+    text = text:gsub("[,;{]%s*([\"'*]*[tT]%d+[\"'*]*%s*[:=])", "\n%1")
     for line in text:gmatch("[^\n]+") do
         lines = lines + 1
         if lines > MOST_LINES or missing == 0 then

@@ -1,0 +1,421 @@
+--- Tree of Thoughts (Yao et al. 2023) as a pure state machine: messages in, directives out.
+---
+---     local tot = require "ponder.tot"
+---     local machine = tot.new { branching_factor = 3, max_depth = 3 }
+---     local directives = machine:update { type = "start", prompt = "...", call_id = "c0" }
+---     -- {{type="generate_thoughts", call_id="c0", node_id="n1", context={...}, count=3}}
+---
+--- | message                               | directive that follows                            |
+--- |---------------------------------------|---------------------------------------------------|
+--- | start{prompt, call_id}                | generate_thoughts{call_id, node_id, context, count} |
+--- | thoughts_generated{call_id, thoughts} | evaluate_thoughts{call_id, thoughts, context}     |
+--- | thoughts_evaluated{call_id, scores}   | generate_thoughts for each node of the next round |
+--- | llm_result{call_id, ok, text, usage}  | the same, by what the call was for                |
+--- | a reply that cannot be read           | call_llm_stream{call_id, context}: a repair       |
+---
+--- The moves of the status, checked against the core (src/core/tot.h tells more):
+---
+--- | from       | to         | on       |
+--- |------------|------------|----------|
+--- | idle       | generating | start    |
+--- | generating | evaluating | thoughts |
+--- | evaluating | expanding  | scores   |
+--- | evaluating | completed  | scores   |
+--- | expanding  | generating | next     |
+--- | expanding  | completed  | next     |
+--- | generating | error      | error    |
+--- | evaluating | error      | error    |
+--- | expanding  | error      | error    |
+---
+--- The machine is seen `expanding` only by the functions it calls, such as `select`.
+
+local machine = require "ponder.machine"
+local core = require "ponder.core.tot"
+local builtin = require "ponder.builtin"
+local options = require "ponder.options"
+local parse = require "ponder.parse"
+local quote = require "ponder.quote"
+local views = require "ponder.tot.views"
+local unique_id = require("ponder.core.machine").unique_id
+
+local STEPS_SHOWN = 32 -- of the way to a node, in a prompt
+
+---@class TotOptions
+---@field branching_factor? integer thoughts asked for at a node, default 3
+---@field max_depth? integer depth of the deepest nodes, the root being 0; default 3
+---@field traversal_strategy? "best_first"|"bfs"|"dfs"
+---@field top_k? integer candidates in the result, default 3
+---@field min_depth? integer a thought above it does not end the run by its score, default 2
+---@field max_nodes? integer hard cap, the root included, default 100
+---@field max_duration_ms? number
+---@field beam_width? integer best_first keeps only this many nodes waiting
+---@field early_success_threshold? number a score that ends the run, default 1.0
+---@field convergence_window? integer rounds; 1 turns it off; default 2
+---@field min_score_improvement? number less over the window means converged, default 0.02
+---@field convergence_measure? "best_so_far"|"best_leaf"
+---@field stop_at_max_depth? boolean end when nodes at max_depth have been scored, default false
+---@field max_parse_retries? integer repairs for each reply, default 1
+---@field batch? integer nodes taken up in a round, default 1
+---@field halt? fun(view: TotView): string? reason to end, asked after each round in place of the
+---stopping rules; max_nodes and max_duration_ms hold all the same
+---@field select? fun(view: TotView): string[]? ids of waiting nodes to take up next, in place of
+---the order of the strategy; nil leaves it to the strategy
+---@field parse_thoughts? fun(text: string): (string|table)[], string?
+---@field parse_scores? fun(text: string, thoughts: table[]): table<string, number>, string?
+---@field prompts? table<"generate"|"evaluate"|"repair", function|string>
+---@field max_text_bytes? integer of each text quoted in a prompt, default 20000
+
+local COUNT = 1000000000
+
+local option_rules = {
+    branching_factor = { type = "integer", min = 1, max = COUNT, default = 3 },
+    max_depth = { type = "integer", min = 1, max = COUNT, default = 3 },
+    traversal_strategy = {
+        type = "string", enum = { "best_first", "bfs", "dfs" }, default = "best_first",
+    },
+    top_k = { type = "integer", min = 1, max = COUNT, default = 3 },
+    min_depth = { type = "integer", min = 0, max = COUNT, default = 2 },
+    max_nodes = { type = "integer", min = 1, max = COUNT, default = 100 },
+    max_duration_ms = { type = "number", min = 0, finite = true },
+    beam_width = { type = "integer", min = 1, max = COUNT },
+    early_success_threshold = { type = "number", finite = true, default = 1.0 },
+    convergence_window = { type = "integer", min = 1, max = COUNT, default = 2 },
+    min_score_improvement = { type = "number", finite = true, default = 0.02 },
+    convergence_measure = {
+        type = "string", enum = { "best_so_far", "best_leaf" }, default = "best_so_far",
+    },
+    stop_at_max_depth = { type = "boolean", default = false },
+    max_parse_retries = { type = "integer", min = 0, max = COUNT, default = 1 },
+    batch = { type = "integer", min = 1, max = COUNT, default = 1 },
+    halt = { type = "function" },
+    select = { type = "function" },
+    parse_thoughts = { type = "function" },
+    parse_scores = { type = "function" },
+}
+
+-------------------------------------------------------------------------------
+-- Directives
+
+--- What every prompt is told about a node.
+local function situation(run, node)
+    local path = run.core:path(node, STEPS_SHOWN)
+    local _, _, depth = run.core:node(node)
+    local steps, contents = {}, run.contents
+    for _, index in ipairs(path) do
+        if index > 1 then
+            steps[#steps + 1] = contents[index]
+        end
+    end
+    return {
+        prompt = run.prompt,
+        steps = steps,
+        steps_omitted = depth - #steps,
+        depth = depth,
+        max_depth = run.options.max_depth,
+        count = run.options.branching_factor,
+    }
+end
+
+local function node_for(run, turn, node)
+    return turn.env.context and views.node(run, node) or nil
+end
+
+local function ask_for_thoughts(run, turn, call_id, node)
+    run:direct(turn, {
+        type = "generate_thoughts",
+        call_id = call_id,
+        node_id = views.id(node),
+        context = run:render(turn, "generate", situation(run, node), node_for(run, turn, node)),
+        count = run.options.branching_factor,
+    })
+end
+
+--- The thoughts of a slot as {id, content}, numbered from 1.
+local function numbered(texts)
+    local thoughts = {}
+    for i, text in ipairs(texts) do
+        thoughts[i] = { id = "t" .. i, content = text }
+    end
+    return thoughts
+end
+
+local function ask_for_scores(run, turn, call_id, slot)
+    local node = run.core:slot(slot)
+    local context = situation(run, node)
+    context.thoughts = numbered(run.slots[slot])
+    run:direct(turn, {
+        type = "evaluate_thoughts",
+        call_id = call_id,
+        thoughts = numbered(run.slots[slot]),
+        context = run:render(turn, "evaluate", context, node_for(run, turn, node)),
+    })
+end
+
+local function ask_for_repair(run, turn, call_id, call, text)
+    local node = run.core:slot(call.subject + 1)
+    local context = situation(run, node)
+    context.reply = text
+    context.wanted = call.kind == "generate" and "thoughts" or "scores"
+    context.thoughts = numbered(run.slots[call.subject + 1] or {})
+    run:direct(turn, {
+        type = "call_llm_stream",
+        call_id = call_id,
+        context = run:render(turn, "repair", context, node_for(run, turn, node)),
+    })
+end
+
+-------------------------------------------------------------------------------
+-- Rounds
+
+local function begin(run, turn, msg)
+    run.core:start(msg.call_id, turn.now)
+    run.contents[1] = run.prompt
+    run.slots = { false }
+    run:event(turn, "start", {}, {
+        call_id = msg.call_id,
+        prompt_length = #run.prompt,
+        traversal_strategy = run.options.traversal_strategy,
+        branching_factor = run.options.branching_factor,
+        max_depth = run.options.max_depth,
+        max_nodes = run.options.max_nodes,
+    })
+    ask_for_thoughts(run, turn, msg.call_id, 1)
+end
+
+--- The texts of a complete round become those of the new nodes.
+local function grow(run)
+    local contents = run.contents
+    run.core:grow()
+    for slot, texts in ipairs(run.slots) do
+        local first, count = run.core:slot_children(slot)
+        table.move(texts, 1, count, first, contents)
+    end
+end
+
+local function why_end(run, turn)
+    local halt = run.options.halt
+    if halt then
+        local reason = halt(views.view(run, turn.now))
+        if reason ~= nil and reason ~= false and (type(reason) ~= "string" or reason == "") then
+            error(("tot: halt must return a reason or nil (got %s)")
+                :format(options.show(reason)), 0)
+        end
+        return reason and quote.line(reason) or run.core:verdict(turn.now, true)
+    end
+    return run.core:verdict(turn.now, false)
+end
+
+--- The calls of the next round, by slot.
+local function take(run, turn)
+    local select = run.options.select
+    local ids = select and select(views.view(run, turn.now))
+    if ids == nil then
+        return run.core:take()
+    elseif type(ids) ~= "table" then
+        error(("tot: select must return a list of node ids (got %s)"):format(options.show(ids)), 0)
+    end
+    local chosen = {}
+    for i, id in ipairs(ids) do
+        chosen[i] = views.index(run, id) or 0
+    end
+    local calls = #chosen > 0 and #chosen <= run.options.batch and run.core:take(chosen)
+    return calls or error(("tot: select must return ids of nodes on the frontier, each once, at "
+        .. "least 1 and at most batch (%d)"):format(run.options.batch), 0)
+end
+
+local function finish_round(run, turn, call)
+    grow(run)
+    run:event(turn, "step", {
+        node_count = run.core:node_count(),
+        frontier_size = run.core:frontier_size(),
+        depth_reached = run.core:depth_reached(),
+        best_score = run.core:best_score(),
+        round_size = #run.slots,
+    }, { call_id = call.id, node_id = views.id((run.core:slot(call.subject + 1))) })
+    local reason = why_end(run, turn)
+    if not reason and run.core:join() == 0 then
+        reason = "max_depth"
+    end
+    if reason then
+        run.slots = {}
+        run:complete(turn, reason, call.id)
+        return
+    end
+    local calls = take(run, turn)
+    run.slots = {}
+    for slot, id in ipairs(calls) do
+        run.slots[slot] = false
+        ask_for_thoughts(run, turn, id, (run.core:slot(slot)))
+    end
+end
+
+-------------------------------------------------------------------------------
+-- Replies
+
+--- A list of strings or {content=}: the strings, or nil and what is wrong.
+local function read_thoughts(list, where)
+    if type(list) ~= "table" then
+        return nil, ("%s must be a list of thoughts (got %s)"):format(where, options.show(list))
+    end
+    local texts = {}
+    for i, thought in ipairs(list) do
+        local text = type(thought) == "table" and thought.content or thought
+        if type(text) ~= "string" then
+            return nil, ("%s[%d] must be a string or {content=} (got %s)")
+                :format(where, i, options.show(text))
+        end
+        texts[i] = quote.utf8(text)
+    end
+    return texts
+end
+
+--- Scores by thought id: a list by number, or nil and what is wrong.
+local function read_scores(map, where, count)
+    if type(map) ~= "table" then
+        return nil, ("%s must be a table of scores by thought id (got %s)")
+            :format(where, options.show(map))
+    end
+    local list, known = {}, 0
+    for i = 1, count do
+        local score = map["t" .. i]
+        if score ~= nil and type(score) ~= "number" then
+            return nil, ("%s.t%d must be a number (got %s)"):format(where, i, options.show(score))
+        end
+        known = known + (score and 1 or 0)
+        list[i] = score or false
+    end
+    return list, nil, known
+end
+
+local function parse_thoughts(run, text)
+    local texts, mode = (run.options.parse_thoughts or parse.thoughts)(text)
+    local list, problem = read_thoughts(texts, "parse_thoughts: result")
+    if problem then
+        error("tot: " .. problem, 0)
+    elseif #list > 0 then
+        run.parser_mode = mode
+        return list
+    end
+end
+
+local function parse_scores(run, text, slot)
+    local texts = run.slots[slot]
+    local map, mode = (run.options.parse_scores or parse.scores)(text, numbered(texts))
+    local list, problem, known = read_scores(map, "parse_scores: result", #texts)
+    if problem then
+        error("tot: " .. problem, 0)
+    elseif known > 0 then
+        run.parser_mode = mode
+        return list
+    end
+end
+
+local function unreadable(run, turn, call, text)
+    local id = run.core:repair(call.id)
+    if id then
+        return ask_for_repair(run, turn, id, call, text)
+    end
+    local code = call.kind == "generate" and "thoughts_parse_failed" or "scores_parse_failed"
+    run.parser_errors[#run.parser_errors + 1] = code
+    run:fail(turn, call.id, code)
+end
+
+local function accept(run, turn, call, payload)
+    local slot = call.subject + 1
+    if call.kind == "evaluate" then
+        if run.core:scores(call.id, payload) then
+            finish_round(run, turn, call)
+        end
+    elseif #payload == 0 then
+        unreadable(run, turn, call, "")
+    else
+        local id, taken = run.core:thoughts(call.id, #payload)
+        run.slots[slot] = table.move(payload, 1, taken, 1, {})
+        ask_for_scores(run, turn, id, slot)
+    end
+end
+
+-------------------------------------------------------------------------------
+-- The class
+
+local class = {
+    name = "tot",
+    core = core,
+    options = option_rules,
+    prompts = {
+        generate = "generation_prompt",
+        evaluate = "evaluation_prompt",
+        repair = "repair_prompt",
+    },
+    replies = { thoughts_generated = { "generate" }, thoughts_evaluated = { "evaluate" } },
+    read = {
+        thoughts_generated = function(_, _, msg)
+            return read_thoughts(msg.thoughts, "thoughts")
+        end,
+        thoughts_evaluated = function(run, call, msg)
+            return read_scores(msg.scores, "scores", #run.slots[call.subject + 1])
+        end,
+    },
+    fields = views.fields,
+    methods = views.methods,
+    create = function(run)
+        run.contents = {} -- texts by node
+        run.slots = {} -- of the round: lists of texts, false while they are awaited
+        run.parser_errors = {}
+    end,
+    begin = begin,
+    parse = function(run, call, text)
+        if call.kind == "generate" then
+            return parse_thoughts(run, text)
+        end
+        return parse_scores(run, text, call.subject + 1)
+    end,
+    accept = accept,
+    unreadable = unreadable,
+    complete_event = views.complete_event,
+    copy = views.copy,
+    save = views.save,
+    load = views.load,
+}
+
+local tot = machine.class(class)
+
+---A node id that this process makes once.
+---@return string
+function tot.generate_node_id()
+    return unique_id("node_")
+end
+
+---The instructions of the built-in prompt for thoughts; a changed copy can be given back as
+---`prompts.generate` or `env.generation_prompt`.
+---@return string
+function tot.default_generation_prompt()
+    return builtin.prompts("tot").instructions.generate
+end
+
+---As `default_generation_prompt`, for scores.
+---@return string
+function tot.default_evaluation_prompt()
+    return builtin.prompts("tot").instructions.evaluate
+end
+
+---The text of the best thought of a result, or nil.
+---@param result table? machine.result
+---@return string?
+function tot.best_answer(result)
+    return result and result.best and result.best.content
+end
+
+---The first `n` candidates of a result.
+---@param result table? machine.result
+---@param n? integer default: all there are
+---@return table[]
+function tot.top_candidates(result, n)
+    local candidates = result and result.candidates or {}
+    return table.move(candidates, 1, math.min(n or #candidates, #candidates), 1, {})
+end
+
+tot.parse_thoughts = parse.thoughts
+tot.parse_scores = parse.scores
+
+return tot

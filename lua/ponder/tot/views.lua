@@ -1,0 +1,496 @@
+--- How a Tree of Thoughts machine is read: nodes, fields, result, and the map it is saved as.
+---
+--- Node number i of the core (1 is the root) has the id "n" .. i, and its text is run.contents[i].
+
+local json = require "ponder.json"
+local options = require "ponder.options"
+local sequence = require "ponder.sequence"
+
+local views = {}
+
+---@class TotNode
+---@field id string
+---@field parent_id string?
+---@field content string
+---@field score number? 0 to 1; none for the root
+---@field children string[]
+---@field depth integer
+
+---@class TotCandidate
+---@field node_id string
+---@field content string
+---@field score number
+---@field depth integer
+---@field path_ids string[] from the root
+---@field path_text string their texts, one below the other
+
+local array = json.array
+
+function views.id(node)
+    return "n" .. node
+end
+
+---The number of the node with that id, or nil.
+function views.index(run, id)
+    local digits = type(id) == "string" and #id < 12 and id:match("^n([1-9]%d*)$")
+    local node = digits and math.tointeger(tonumber(digits))
+    return node and node <= run.core:node_count() and node or nil
+end
+
+local function ids_of(nodes)
+    local ids = array {}
+    for i, node in ipairs(nodes) do
+        ids[i] = "n" .. node
+    end
+    return ids
+end
+
+---@return TotNode
+function views.node(run, node)
+    local parent, score, depth, first, count = run.core:node(node)
+    local children = array {}
+    for i = 1, count do
+        children[i] = "n" .. (first + i - 1)
+    end
+    return {
+        id = "n" .. node,
+        parent_id = parent > 0 and "n" .. parent or nil,
+        content = run.contents[node],
+        score = score,
+        children = children,
+        depth = depth,
+    }
+end
+
+local function nodes_of(run, list)
+    local nodes = {}
+    for i, node in ipairs(list) do
+        nodes[i] = views.node(run, node)
+    end
+    return nodes
+end
+
+local function node_sequence(run)
+    return sequence.new(function()
+        return run.core:node_count()
+    end, function(i)
+        return views.node(run, i)
+    end)
+end
+
+-------------------------------------------------------------------------------
+-- What halt and select see
+
+---@class TotView
+---@field nodes TotNode[] made when they are read
+---@field frontier string[] ids, next first
+---@field scores table<string, number> by node id
+---@field status string
+---@field node_count integer
+---@field frontier_size integer
+---@field depth_reached integer
+---@field best_score number? of all thoughts
+---@field recent_best_scores number[]
+---@field elapsed_ms number since the start
+
+local view_fields = {
+    nodes = node_sequence,
+    frontier = function(run)
+        return ids_of(run.core:frontier())
+    end,
+    scores = function(run)
+        return setmetatable({}, {
+            __index = function(_, id)
+                local node = views.index(run, id)
+                return node and select(2, run.core:node(node))
+            end,
+        })
+    end,
+    status = function(run)
+        return run.core:status()
+    end,
+    node_count = function(run)
+        return run.core:node_count()
+    end,
+    frontier_size = function(run)
+        return run.core:frontier_size()
+    end,
+    depth_reached = function(run)
+        return run.core:depth_reached()
+    end,
+    best_score = function(run)
+        return run.core:best_score()
+    end,
+    recent_best_scores = function(run)
+        return run.core:recent()
+    end,
+    elapsed_ms = function(run, now)
+        return run:elapsed(now)
+    end,
+}
+
+---@return TotView
+function views.view(run, now)
+    return setmetatable({}, {
+        __index = function(_, name)
+            local field = view_fields[name]
+            return field and field(run, now)
+        end,
+    })
+end
+
+-------------------------------------------------------------------------------
+-- Fields
+
+--- The slot that the current call is about, from 1; nil before the start.
+local function current_slot(run)
+    local _, _, slot = run.core:current_call()
+    return slot and slot + 1
+end
+
+local function pending_thoughts(run)
+    local thoughts = array {}
+    for i, text in ipairs(run.slots[current_slot(run)] or {}) do
+        thoughts[i] = { id = "t" .. i, content = text }
+    end
+    return thoughts
+end
+
+--- Scores that are in while other nodes of the round still wait for theirs, by thought id, of the
+--- first such node.
+local function pending_scores(run)
+    local pending = {}
+    for slot = 1, #run.slots do
+        local scores = select(5, run.core:slot(slot))
+        for i, score in ipairs(scores or {}) do
+            pending["t" .. i] = score
+        end
+        if scores then
+            break
+        end
+    end
+    return pending
+end
+
+local function round(run)
+    local slots = array {}
+    for slot = 1, run.core:slot_count() do
+        local node, phase, _, retries, scores = run.core:slot(slot)
+        slots[slot] = {
+            node_id = "n" .. node,
+            phase = phase,
+            retries = retries,
+            thoughts = array(table.move(run.slots[slot] or {}, 1, #(run.slots[slot] or {}), 1, {})),
+            scores = scores and array(scores),
+        }
+    end
+    return slots
+end
+
+local function solution_path(run)
+    local best = run.core:status() == "completed" and run.core:best()
+    return best and ids_of(run.core:path(best)) or array {}
+end
+
+local function parse_retries(run)
+    local generation, evaluation = run.core:retries()
+    return { generation = generation, evaluation = evaluation }
+end
+
+local function copy_list(list)
+    return array(table.move(list, 1, #list, 1, {}))
+end
+
+-------------------------------------------------------------------------------
+-- The result
+
+---@return TotCandidate
+local function candidate(run, node)
+    local path = run.core:path(node)
+    local _, score, depth = run.core:node(node)
+    local texts = {}
+    for i, index in ipairs(path) do
+        texts[i] = run.contents[index]
+    end
+    return {
+        node_id = "n" .. node,
+        content = run.contents[node],
+        score = score,
+        depth = depth,
+        path_ids = ids_of(path),
+        path_text = table.concat(texts, "\n"),
+    }
+end
+
+local function result(run)
+    if not run.core:is_final() then
+        return nil
+    end
+    local core, opts = run.core, run.options
+    local best = core:best()
+    local candidates = array {}
+    for i, node in ipairs(core:candidates(opts.top_k)) do
+        candidates[i] = candidate(run, node)
+    end
+    return {
+        best = best and candidate(run, best),
+        candidates = candidates,
+        termination = {
+            reason = run.reason,
+            status = core:status(),
+            depth_reached = core:depth_reached(),
+            node_count = core:node_count(),
+            duration_ms = run:duration(),
+        },
+        tree = {
+            node_count = core:node_count(),
+            frontier_size = core:frontier_size(),
+            traversal_strategy = opts.traversal_strategy,
+            max_depth = opts.max_depth,
+            branching_factor = opts.branching_factor,
+        },
+        usage = run:usage_copy(),
+        diagnostics = {
+            parser_mode = run.parser_mode,
+            parse_retries = parse_retries(run),
+            parser_errors = copy_list(run.parser_errors),
+            convergence = {
+                window = opts.convergence_window,
+                min_score_improvement = opts.min_score_improvement,
+                recent_best_scores = array(core:recent()),
+            },
+            best_node_id = best and "n" .. best,
+            error = run.error,
+        },
+    }
+end
+
+function views.complete_event(run)
+    local core = run.core
+    local best = core:best()
+    local _, score, depth = 0, nil, -1
+    if best then
+        _, score, depth = core:node(best)
+    end
+    return {
+        node_count = core:node_count(),
+        edge_count = core:node_count() - 1,
+        path_length = depth + 1,
+        best_score = score,
+    }, {}
+end
+
+views.fields = {
+    root_id = function(run)
+        return run.core:node_count() > 0 and "n1" or nil
+    end,
+    current_node_id = function(run)
+        local slot = current_slot(run)
+        return slot and "n" .. run.core:slot(slot) or nil
+    end,
+    nodes = node_sequence,
+    pending_thoughts = pending_thoughts,
+    pending_scores = pending_scores,
+    round = round,
+    frontier = function(run)
+        return ids_of(run.core:frontier())
+    end,
+    solution_path = solution_path,
+    parser_mode = function(run)
+        return run.parser_mode
+    end,
+    parse_retries = parse_retries,
+    parser_errors = function(run)
+        return copy_list(run.parser_errors)
+    end,
+    recent_best_scores = function(run)
+        return array(run.core:recent())
+    end,
+    result = result,
+}
+
+-------------------------------------------------------------------------------
+-- Methods
+
+--- A node that a method names by its id; an unknown one is nil.
+local function named(run, id)
+    if type(id) ~= "string" then
+        error(("tot: a node id is a string (got %s)"):format(options.show(id)), 3)
+    end
+    return views.index(run, id)
+end
+
+views.methods = {
+    ---@return TotNode?
+    get_node = function(run, id)
+        local node = named(run, id)
+        return node and views.node(run, node)
+    end,
+    ---@return TotNode[]
+    get_children = function(run, id)
+        local node = named(run, id)
+        local children = {}
+        if node then
+            local _, _, _, first, count = run.core:node(node)
+            for i = 1, count do
+                children[i] = views.node(run, first + i - 1)
+            end
+        end
+        return children
+    end,
+    ---@return TotNode[] from the root to the node
+    get_path_to_node = function(run, id)
+        local node = named(run, id)
+        return nodes_of(run, node and run.core:path(node) or {})
+    end,
+    ---@return TotNode[] in order of creation
+    find_leaves = function(run)
+        return nodes_of(run, run.core:leaves())
+    end,
+    ---@return TotNode? the highest score; ties to the deeper, then the older
+    find_best_leaf = function(run)
+        local best = run.core:best_leaf()
+        return best and views.node(run, best)
+    end,
+}
+
+-------------------------------------------------------------------------------
+-- Clones and maps
+
+function views.copy(run, copy)
+    copy.contents = table.move(run.contents, 1, #run.contents, 1, {})
+    copy.slots = {}
+    for slot, texts in ipairs(run.slots) do
+        copy.slots[slot] = texts -- never changed once it is there
+    end
+    copy.parser_errors = copy_list(run.parser_errors)
+    copy.parser_mode = run.parser_mode
+end
+
+function views.save(run, map)
+    map.nodes = array {}
+    for node = 1, run.core:node_count() do
+        map.nodes[node] = views.node(run, node)
+    end
+    for _, name in ipairs {
+        "root_id", "current_node_id", "pending_thoughts", "pending_scores", "round", "frontier",
+        "solution_path", "parser_mode", "parse_retries", "parser_errors", "recent_best_scores",
+    } do
+        map[name] = views.fields[name](run)
+    end
+    local answer = run.core:answer()
+    map.answer_id = answer and "n" .. answer
+end
+
+local TABLE = { type = "table", required = true }
+local SCORE = { type = "number", min = 0, max = 1 }
+local COUNT = { type = "integer", min = 0, max = 1000000000, required = true }
+
+--- The number of a node that is there already.
+local function load_id(run, reader, field, id)
+    local node = views.index(run, id)
+    if not node then
+        reader:refuse(field, ("must be the id of a node (got %s)"):format(options.show(id)))
+    end
+    return node
+end
+
+local function load_node(run, reader, value, field)
+    local node = reader:check(field, value, TABLE)
+    local number = run.core:node_count() + 1
+    if node.id ~= "n" .. number then
+        reader:refuse(field .. ".id", ("must be %q (got %s)")
+            :format("n" .. number, options.show(node.id)))
+    elseif number > run.options.max_nodes then
+        reader:refuse(field, ("is beyond max_nodes (%d)"):format(run.options.max_nodes))
+    end
+    local parent = number > 1 and load_id(run, reader, field .. ".parent_id", node.parent_id) or 0
+    local score = reader:check(field .. ".score", node.score, SCORE)
+    run.contents[number] = reader:text(field .. ".content", node.content)
+    if (score == nil) ~= (number == 1) then
+        reader:refuse(field .. ".score", "must be there, for all nodes but the first")
+    elseif not run.core:load_node(parent, score) then
+        reader:refuse(field .. ".parent_id", "must keep the children of a node together")
+    end
+    return node
+end
+
+--- What a node says of its place must be what its parent says.
+local function check_node(run, reader, node, field, number)
+    local is = views.node(run, number)
+    if node.depth ~= is.depth then
+        reader:refuse(field .. ".depth", ("must be %d (got %s)")
+            :format(is.depth, options.show(node.depth)))
+    end
+    local children = reader:list_at(field .. ".children", node.children, function(id)
+        return id
+    end)
+    for i = 1, math.max(#children, #is.children) do
+        if children[i] ~= is.children[i] then
+            reader:refuse(field .. ".children", "must be the nodes that name it as their parent")
+        end
+    end
+end
+
+local function load_slot(run, reader, value, field)
+    local slot = reader:check(field, value, TABLE)
+    local node = load_id(run, reader, field .. ".node_id", slot.node_id)
+    local phase = reader:check(field .. ".phase", slot.phase, {
+        type = "string", enum = { "generating", "evaluating", "done" }, required = true,
+    })
+    local texts = reader:list_at(field .. ".thoughts", slot.thoughts, function(text, at)
+        return reader:text(at, text)
+    end)
+    local scores = reader:list_at(field .. ".scores", slot.scores, function(score, at)
+        return reader:check(at, score, { type = "number", min = 0, max = 1, required = true })
+    end)
+    local retries = reader:check(field .. ".retries", slot.retries, COUNT)
+    local count = run.core:is_final() and math.max(#texts, #scores) or #texts
+    if phase ~= "generating" and count == 0 then
+        reader:refuse(field .. ".thoughts", "must not be empty")
+    elseif not run.core:load_slot(node, phase, count, retries, scores) then
+        reader:refuse(field, "does not fit the options of the machine")
+    end
+    run.slots[#run.slots + 1] = #texts > 0 and texts
+end
+
+local function load_tree(run, reader)
+    local nodes = reader:list("nodes", function(value, field)
+        return load_node(run, reader, value, field)
+    end)
+    for i, node in ipairs(nodes) do
+        check_node(run, reader, node, ("nodes[%d]"):format(i), i)
+    end
+    local frontier = reader:list("frontier", function(id, field)
+        return load_id(run, reader, field, id)
+    end)
+    if not run.core:load_frontier(frontier) then
+        reader:refuse("frontier", "must list nodes that can be taken up, each once, next first")
+    end
+end
+
+function views.load(run, reader)
+    local map = reader.map
+    load_tree(run, reader)
+    reader:list("round", function(value, field)
+        load_slot(run, reader, value, field)
+        return true
+    end)
+    reader:list("recent_best_scores", function(score, field)
+        return run.core:load_recent(reader:check(field, score, SCORE))
+    end)
+    run.parser_mode = map.parser_mode and reader:text("parser_mode", map.parser_mode)
+    run.parser_errors = reader:list("parser_errors", function(code, field)
+        return reader:text(field, code)
+    end)
+    local retries = reader:check("parse_retries", map.parse_retries, TABLE)
+    local answer = map.answer_id ~= nil and load_id(run, reader, "answer_id", map.answer_id) or nil
+    local fits = run.core:load_end(answer,
+        reader:check("parse_retries.generation", retries.generation, COUNT),
+        reader:check("parse_retries.evaluation", retries.evaluation, COUNT))
+    if not fits then
+        reader:refuse("round", "must be the nodes that the open calls are about")
+    end
+end
+
+return views

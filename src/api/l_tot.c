@@ -1,0 +1,542 @@
+/*
+ * l_tot.c -- ponder.core.tot: the state of a Tree of Thoughts machine (src/core/tot.h), for
+ * lua/ponder/tot.lua. Nodes and slots count from 1 here; calls are known by their ids.
+ */
+#include "api/l_machine.h"
+#include "core/tot.h"
+
+#include <math.h>
+#include <string.h>
+
+static Tot *self(lua_State *L)
+{
+    return (Tot *)machine_self(L);
+}
+
+static void check_outcome(lua_State *L, TotOutcome outcome, const char *what)
+{
+    if (outcome == TOT_NO_MEMORY)
+        luaL_error(L, "not enough memory");
+    if (outcome == TOT_REFUSED)
+        luaL_error(L, "tot: %s does not fit the state", what);
+}
+
+static uint32_t check_node(lua_State *L, const Tot *t, int arg)
+{
+    lua_Integer i = luaL_checkinteger(L, arg);
+    luaL_argcheck(L, i >= 1 && i <= t->node_count, arg, "no such node");
+    return (uint32_t)(i - 1);
+}
+
+static const TotSlot *check_slot(lua_State *L, const Tot *t, int arg)
+{
+    lua_Integer i = luaL_checkinteger(L, arg);
+    luaL_argcheck(L, i >= 1 && i <= t->slot_count, arg, "no such slot");
+    return &t->slots[i - 1];
+}
+
+/* A list of node numbers, `count` of them from `ids`. */
+static void push_nodes(lua_State *L, const uint32_t *ids, uint32_t count)
+{
+    lua_createtable(L, (int)count, 0);
+    for (uint32_t i = 0; i < count; i++) {
+        lua_pushinteger(L, (lua_Integer)ids[i] + 1);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+}
+
+/* Room for `count` numbers, as a userdata on the stack. */
+static uint32_t *push_room(lua_State *L, size_t count)
+{
+    return lua_newuserdatauv(L, count * sizeof(uint32_t) + 1, 0);
+}
+
+/* ---- new{...}: the options, which lua/ponder/tot.lua has checked ---- */
+
+static uint32_t count_option(lua_State *L, const char *name)
+{
+    lua_Integer value = lua_getfield(L, 1, name) == LUA_TNIL ? 0 : luaL_checkinteger(L, -1);
+    lua_pop(L, 1);
+    return value < 0 ? 0 : value >= TOT_NONE ? TOT_NONE - 1 : (uint32_t)value;
+}
+
+static double number_option(lua_State *L, const char *name, double absent)
+{
+    double value = lua_getfield(L, 1, name) == LUA_TNIL ? absent : luaL_checknumber(L, -1);
+    lua_pop(L, 1);
+    return value;
+}
+
+static uint8_t name_option(lua_State *L, const char *field, const char *const *names)
+{
+    lua_getfield(L, 1, field);
+    int i = luaL_checkoption(L, -1, names[0], names);
+    lua_pop(L, 1);
+    return (uint8_t)i;
+}
+
+static int tot_new(lua_State *L)
+{
+    static const char *const traversals[] = {"best_first", "bfs", "dfs", NULL};
+    static const char *const measures[] = {"best_so_far", "best_leaf", NULL};
+    luaL_checktype(L, 1, LUA_TTABLE);
+    lua_getfield(L, 1, "stop_at_max_depth");
+    TotOptions options = {
+        .branching_factor = count_option(L, "branching_factor"),
+        .max_depth = count_option(L, "max_depth"),
+        .min_depth = count_option(L, "min_depth"),
+        .max_nodes = count_option(L, "max_nodes"),
+        .beam_width = count_option(L, "beam_width"),
+        .convergence_window = count_option(L, "convergence_window"),
+        .max_parse_retries = count_option(L, "max_parse_retries"),
+        .batch = count_option(L, "batch"),
+        .traversal = name_option(L, "traversal_strategy", traversals),
+        .measure = name_option(L, "convergence_measure", measures),
+        .stop_at_max_depth = lua_toboolean(L, -1),
+        .early_success_threshold = number_option(L, "early_success_threshold", 1),
+        .min_score_improvement = number_option(L, "min_score_improvement", 0),
+        .max_duration_ms = number_option(L, "max_duration_ms", INFINITY),
+    };
+    luaL_argcheck(L, options.branching_factor > 0 && options.batch > 0, 1, "zero");
+    Tot *t = (Tot *)machine_new_userdata(L, sizeof *t, &tot_kind);
+    tot_init(t, &options);
+    return 1;
+}
+
+static int m_gc(lua_State *L)
+{
+    tot_free(self(L));
+    return 0;
+}
+
+static int m_clone(lua_State *L)
+{
+    const Tot *from = self(L);
+    Tot *t = (Tot *)machine_new_copy(L, sizeof *t);
+    check_outcome(L, tot_copy(t, from), "clone");
+    return 1;
+}
+
+/* ---- messages ---- */
+
+/* start(call_id, now) */
+static int m_start(lua_State *L)
+{
+    Tot *t = self(L);
+    check_outcome(L, tot_plant(t), "start");
+    machine_start_with(L, &t->machine, 2, TOT_GENERATING, TOT_CALL_GENERATE, 0,
+                       luaL_checknumber(L, 3));
+    return 0;
+}
+
+/* thoughts(call_id, count) -> call_id of the evaluation, how many are taken */
+static int m_thoughts(lua_State *L)
+{
+    Tot *t = self(L);
+    lua_Integer count = luaL_checkinteger(L, 3);
+    luaL_argcheck(L, count >= 1 && count < TOT_NONE, 3, "out of range");
+    uint64_t number = machine_check_id(L, 2), next = 0;
+    check_outcome(L, tot_thoughts(t, number, (uint32_t)count, &next), "thoughts");
+    machine_push_id(L, &t->machine, next);
+    lua_pushinteger(L, tot_slot_of(t, next, TOT_CALL_EVALUATE)->thought_count);
+    return 2;
+}
+
+/* repair(call_id) -> call_id to ask again, or nothing where no repair is left */
+static int m_repair(lua_State *L)
+{
+    Tot *t = self(L);
+    uint64_t next = 0;
+    TotOutcome outcome = tot_repair(t, machine_check_id(L, 2), &next);
+    if (outcome == TOT_REFUSED)
+        return 0;
+    check_outcome(L, outcome, "repair");
+    machine_push_id(L, &t->machine, next);
+    return 1;
+}
+
+static double score_at(lua_State *L, int list, uint32_t i)
+{
+    double score =
+        lua_rawgeti(L, list, (lua_Integer)i + 1) == LUA_TNUMBER ? lua_tonumber(L, -1) : NAN;
+    lua_pop(L, 1);
+    if (isnan(score))
+        return 0.5;
+    return score <= 0 ? 0 : score >= 1 ? 1 : score;
+}
+
+/* scores(call_id, list) -> whether the round is complete. A missing score is 0.5; all are clamped.
+ */
+static int m_scores(lua_State *L)
+{
+    Tot *t = self(L);
+    uint64_t number = machine_check_id(L, 2);
+    luaL_checktype(L, 3, LUA_TTABLE);
+    const TotSlot *slot = tot_slot_of(t, number, TOT_CALL_EVALUATE);
+    double *scores = tot_score_room(t, number);
+    if (slot == NULL || scores == NULL)
+        check_outcome(L, slot == NULL ? TOT_REFUSED : TOT_NO_MEMORY, "scores");
+    for (uint32_t i = 0; i < slot->thought_count; i++)
+        scores[i] = score_at(L, 3, i);
+    tot_scored(t, number);
+    lua_pushboolean(L, tot_round_complete(t));
+    return 1;
+}
+
+static int m_grow(lua_State *L)
+{
+    check_outcome(L, tot_grow(self(L)), "grow");
+    return 0;
+}
+
+/* verdict(now, budgets_only) -> reason or nothing */
+static int m_verdict(lua_State *L)
+{
+    static const char *const reasons[] = {
+        [TOT_THRESHOLD] = "threshold",       [TOT_MAX_NODES] = "max_nodes",
+        [TOT_MAX_DURATION] = "max_duration", [TOT_CONVERGED] = "converged",
+        [TOT_MAX_DEPTH] = "max_depth",
+    };
+    TotReason reason = tot_verdict(self(L), luaL_checknumber(L, 2), lua_toboolean(L, 3));
+    if (reason == TOT_GOES_ON)
+        return 0;
+    lua_pushstring(L, reasons[reason]);
+    return 1;
+}
+
+/* join() -> length of the frontier */
+static int m_join(lua_State *L)
+{
+    Tot *t = self(L);
+    check_outcome(L, tot_join(t), "join");
+    lua_pushinteger(L, t->waiting_count);
+    return 1;
+}
+
+/* Reads a list of node numbers at `arg` into room on the stack. */
+static uint32_t *check_nodes(lua_State *L, int arg, uint32_t *count)
+{
+    luaL_checktype(L, arg, LUA_TTABLE);
+    lua_Unsigned length = lua_rawlen(L, arg);
+    luaL_argcheck(L, length < TOT_NONE, arg, "too long");
+    uint32_t *ids = push_room(L, (size_t)length);
+    for (lua_Unsigned i = 0; i < length; i++) {
+        lua_rawgeti(L, arg, (lua_Integer)i + 1);
+        lua_Integer id = lua_isinteger(L, -1) ? lua_tointeger(L, -1) : 0;
+        ids[i] = id >= 1 && id < TOT_NONE ? (uint32_t)(id - 1) : TOT_NONE;
+        lua_pop(L, 1);
+    }
+    *count = (uint32_t)length;
+    return ids;
+}
+
+/* take([nodes]) -> list of the call ids of the next round; nothing where the choice is refused */
+static int m_take(lua_State *L)
+{
+    Tot *t = self(L);
+    uint32_t count = 0, *chosen = NULL;
+    if (!lua_isnoneornil(L, 2))
+        chosen = check_nodes(L, 2, &count);
+    TotOutcome outcome = tot_take(t, chosen, count);
+    if (outcome == TOT_REFUSED && chosen != NULL)
+        return 0;
+    check_outcome(L, outcome, "take");
+    lua_createtable(L, (int)t->slot_count, 0);
+    for (uint32_t i = 0; i < t->machine.call_count; i++) {
+        machine_push_id(L, &t->machine, t->machine.calls[i].number);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    return 1;
+}
+
+/* ---- reading ---- */
+
+static int m_node_count(lua_State *L)
+{
+    lua_pushinteger(L, self(L)->node_count);
+    return 1;
+}
+
+static int m_depth_reached(lua_State *L)
+{
+    lua_pushinteger(L, self(L)->depth_reached);
+    return 1;
+}
+
+static int m_frontier_size(lua_State *L)
+{
+    lua_pushinteger(L, self(L)->waiting_count);
+    return 1;
+}
+
+/* best_score() -> of all nodes, or nil before the first */
+static int m_best_score(lua_State *L)
+{
+    machine_push_score(L, self(L)->best_score);
+    return 1;
+}
+
+/* node(i) -> parent (0: none), score or nil, depth, first child (0: none), number of children */
+static int m_node(lua_State *L)
+{
+    const Tot *t = self(L);
+    const TotNode *node = &t->nodes[check_node(L, t, 2)];
+    lua_pushinteger(L, node->parent == TOT_NONE ? 0 : (lua_Integer)node->parent + 1);
+    machine_push_score(L, node->score);
+    lua_pushinteger(L, node->depth);
+    lua_pushinteger(L, node->child_count == 0 ? 0 : (lua_Integer)node->first_child + 1);
+    lua_pushinteger(L, node->child_count);
+    return 5;
+}
+
+/* path(i[, limit]) -> nodes from the root to i, or the last `limit` of them */
+static int m_path(lua_State *L)
+{
+    const Tot *t = self(L);
+    uint32_t node = check_node(L, t, 2);
+    lua_Integer length = (lua_Integer)t->nodes[node].depth + 1;
+    lua_Integer limit = luaL_optinteger(L, 3, length);
+    length = limit < length ? (limit < 0 ? 0 : limit) : length;
+    lua_createtable(L, (int)length, 0);
+    for (lua_Integer i = length; i > 0; i--) {
+        lua_pushinteger(L, (lua_Integer)node + 1);
+        lua_rawseti(L, -2, i);
+        node = t->nodes[node].parent;
+    }
+    return 1;
+}
+
+static int m_leaves(lua_State *L)
+{
+    const Tot *t = self(L);
+    lua_Integer count = 0;
+    lua_newtable(L);
+    for (uint32_t i = 0; i < t->node_count; i++) {
+        if (!tot_is_leaf(t, i))
+            continue;
+        lua_pushinteger(L, (lua_Integer)i + 1);
+        lua_rawseti(L, -2, ++count);
+    }
+    return 1;
+}
+
+static int push_node_or_nil(lua_State *L, uint32_t node)
+{
+    if (node == TOT_NONE)
+        lua_pushnil(L);
+    else
+        lua_pushinteger(L, (lua_Integer)node + 1);
+    return 1;
+}
+
+static int m_best_leaf(lua_State *L)
+{
+    return push_node_or_nil(L, tot_best_leaf(self(L)));
+}
+
+/* best() -> the answer that passed the threshold, else the best leaf, or nil */
+static int m_best(lua_State *L)
+{
+    return push_node_or_nil(L, tot_best(self(L)));
+}
+
+static int m_answer(lua_State *L)
+{
+    return push_node_or_nil(L, self(L)->answer);
+}
+
+/* candidates(k) -> the first k leaves by rank */
+static int m_candidates(lua_State *L)
+{
+    const Tot *t = self(L);
+    lua_Integer k = luaL_checkinteger(L, 2);
+    k = k < 0 ? 0 : k > t->node_count ? t->node_count : k;
+    uint32_t *ids = push_room(L, (size_t)k);
+    push_nodes(L, ids, tot_candidates(t, ids, (uint32_t)k));
+    return 1;
+}
+
+/* frontier() -> nodes, next first */
+static int m_frontier(lua_State *L)
+{
+    const Tot *t = self(L);
+    uint32_t *ids = push_room(L, t->waiting_count);
+    check_outcome(L, tot_list_frontier(t, ids), "frontier");
+    push_nodes(L, ids, t->waiting_count);
+    return 1;
+}
+
+/* recent() -> list of the measures in the window */
+static int m_recent(lua_State *L)
+{
+    const Tot *t = self(L);
+    lua_createtable(L, (int)(t->recent_end - t->recent_start), 0);
+    for (uint32_t i = t->recent_start; i < t->recent_end; i++) {
+        lua_pushnumber(L, t->recent[i]);
+        lua_rawseti(L, -2, (lua_Integer)(i - t->recent_start) + 1);
+    }
+    return 1;
+}
+
+/* retries() -> repairs asked for generations, for evaluations */
+static int m_retries(lua_State *L)
+{
+    const Tot *t = self(L);
+    lua_pushinteger(L, (lua_Integer)t->generation_retries);
+    lua_pushinteger(L, (lua_Integer)t->evaluation_retries);
+    return 2;
+}
+
+static int m_slot_count(lua_State *L)
+{
+    lua_pushinteger(L, self(L)->slot_count);
+    return 1;
+}
+
+/* slot_children(i) -> the first new node of a slot, and how many it has: after grow */
+static int m_slot_children(lua_State *L)
+{
+    const Tot *t = self(L);
+    const TotNode *node = &t->nodes[check_slot(L, t, 2)->node];
+    lua_pushinteger(L, (lua_Integer)node->first_child + 1);
+    lua_pushinteger(L, node->child_count);
+    return 2;
+}
+
+static const char *const phases[] = {"generating", "evaluating", "done", NULL};
+
+/* slot(i) -> node, phase, number of thoughts, retries, list of scores or nil */
+static int m_slot(lua_State *L)
+{
+    const Tot *t = self(L);
+    const TotSlot *slot = check_slot(L, t, 2);
+    lua_pushinteger(L, (lua_Integer)slot->node + 1);
+    lua_pushstring(L, phases[slot->phase]);
+    lua_pushinteger(L, slot->thought_count);
+    lua_pushinteger(L, slot->retries);
+    if (slot->phase != TOT_SLOT_DONE)
+        return 4;
+    lua_createtable(L, (int)slot->thought_count, 0);
+    for (uint32_t i = 0; i < slot->thought_count; i++) {
+        lua_pushnumber(L, slot->scores[i]);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    return 5;
+}
+
+/* ---- from_map: each returns whether what was saved fits ---- */
+
+static int loaded(lua_State *L, TotOutcome outcome)
+{
+    if (outcome == TOT_NO_MEMORY)
+        return luaL_error(L, "not enough memory");
+    lua_pushboolean(L, outcome == TOT_DONE);
+    return 1;
+}
+
+static Tot *check_loading(lua_State *L)
+{
+    Tot *t = self(L);
+    luaL_argcheck(L, !t->loaded, 1, "not being loaded");
+    return t;
+}
+
+/* load_node(parent, score): 0 and nil for the root */
+static int m_load_node(lua_State *L)
+{
+    Tot *t = check_loading(L);
+    lua_Integer parent = luaL_checkinteger(L, 2);
+    double score = luaL_optnumber(L, 3, NAN);
+    if (parent < 0 || parent > t->node_count)
+        return loaded(L, TOT_REFUSED);
+    return loaded(L, tot_load_node(t, parent == 0 ? TOT_NONE : (uint32_t)(parent - 1), score));
+}
+
+/* load_slot(node, phase, number of thoughts, retries, list of scores or nil) */
+static int m_load_slot(lua_State *L)
+{
+    Tot *t = check_loading(L);
+    TotSlot slot = {.node = check_node(L, t, 2)};
+    slot.phase = (TotPhase)luaL_checkoption(L, 3, NULL, phases);
+    lua_Integer count = luaL_checkinteger(L, 4), retries = luaL_checkinteger(L, 5);
+    luaL_argcheck(L, count >= 0 && count < TOT_NONE, 4, "out of range");
+    luaL_argcheck(L, retries >= 0 && retries < TOT_NONE, 5, "out of range");
+    slot.thought_count = (uint32_t)count;
+    slot.retries = (uint32_t)retries;
+    double *scores = NULL;
+    if (slot.phase == TOT_SLOT_DONE) {
+        luaL_checktype(L, 6, LUA_TTABLE);
+        if ((lua_Integer)lua_rawlen(L, 6) != count)
+            return loaded(L, TOT_REFUSED);
+        scores = lua_newuserdatauv(L, (size_t)count * sizeof *scores + 1, 0);
+        for (uint32_t i = 0; i < slot.thought_count; i++)
+            scores[i] = score_at(L, 6, i);
+    }
+    return loaded(L, tot_load_slot(t, &slot, scores));
+}
+
+static int m_load_frontier(lua_State *L)
+{
+    Tot *t = check_loading(L);
+    uint32_t count, *ids = check_nodes(L, 2, &count);
+    return loaded(L, t->waiting_count > 0 ? TOT_REFUSED : tot_load_frontier(t, ids, count));
+}
+
+static int m_load_recent(lua_State *L)
+{
+    return loaded(L, tot_load_recent(check_loading(L), luaL_checknumber(L, 2)));
+}
+
+/* load_end(answer or nil, generation retries, evaluation retries) */
+static int m_load_end(lua_State *L)
+{
+    Tot *t = check_loading(L);
+    uint32_t answer = lua_isnil(L, 2) ? TOT_NONE : check_node(L, t, 2);
+    lua_Integer generation = luaL_checkinteger(L, 3), evaluation = luaL_checkinteger(L, 4);
+    luaL_argcheck(L, generation >= 0 && evaluation >= 0, 3, "out of range");
+    t->generation_retries = (uint64_t)generation;
+    t->evaluation_retries = (uint64_t)evaluation;
+    return loaded(L, tot_load_end(t, answer));
+}
+
+PONDER_MODULE int luaopen_ponder_core_tot(lua_State *L);
+int luaopen_ponder_core_tot(lua_State *L)
+{
+    static const luaL_Reg methods[] = {
+        {"clone", m_clone},
+        {"start", m_start},
+        {"thoughts", m_thoughts},
+        {"repair", m_repair},
+        {"scores", m_scores},
+        {"grow", m_grow},
+        {"verdict", m_verdict},
+        {"join", m_join},
+        {"take", m_take},
+        {"node_count", m_node_count},
+        {"depth_reached", m_depth_reached},
+        {"frontier_size", m_frontier_size},
+        {"best_score", m_best_score},
+        {"node", m_node},
+        {"path", m_path},
+        {"leaves", m_leaves},
+        {"best_leaf", m_best_leaf},
+        {"best", m_best},
+        {"answer", m_answer},
+        {"candidates", m_candidates},
+        {"frontier", m_frontier},
+        {"recent", m_recent},
+        {"retries", m_retries},
+        {"slot_count", m_slot_count},
+        {"slot", m_slot},
+        {"slot_children", m_slot_children},
+        {"load_node", m_load_node},
+        {"load_slot", m_load_slot},
+        {"load_frontier", m_load_frontier},
+        {"load_recent", m_load_recent},
+        {"load_end", m_load_end},
+        {NULL, NULL},
+    };
+    static const luaL_Reg functions[] = {{"new", tot_new}, {NULL, NULL}};
+    machine_new_class(L, &tot_kind, methods, functions, m_gc);
+    return 1;
+}
