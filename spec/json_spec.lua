@@ -194,7 +194,7 @@ describe("json.encode", function()
         { { 1, nil, 3 }, "value: a list with a hole at [2] cannot be JSON" },
         { { x = { [2] = 1 } }, "value.x: a list with a hole at [1] cannot be JSON" },
         { { [math.maxinteger] = 1 }, "value: a list with a hole at [1] cannot be JSON" },
-        { { 1, n = 1 }, "value: a table with both the item [1] and the key .n cannot be JSON" },
+        { { 1, n = 1 }, "value: a table with both list items and the key .n cannot be JSON" },
         { { [1.5] = 1 }, "value: the key [1.5] cannot be JSON" },
         { { [0] = 1 }, "value: the key [0] cannot be JSON" },
         { { [true] = 1 }, "value: the key [true] cannot be JSON" },
@@ -407,8 +407,8 @@ describe("ponder.json", function()
             end
             return table.concat(list)
         end
-        for _ = 1, ROUNDS do
-            local most = math.random(20) == 1 and 900 or 22
+        for _ = 1, ROUNDS // 2 do
+            local most = math.random(50) == 1 and 900 or 22
             local text = (math.random(2) == 1 and "-" or "")
                 .. (math.random(4) == 1 and "0" or math.random(9) .. digits(most))
                 .. (math.random(3) > 1 and "." .. digits(most) or "")

@@ -122,8 +122,7 @@ static void close_level(Builder *b)
     b->depth--;
 }
 
-/* Gives the value on top of the stack, and the key below it in an object, to the innermost level.
- */
+/* Gives the innermost level the value on top of the stack, and in an object the key below it. */
 static void add_item(Builder *b)
 {
     Level *level = &b->levels[b->depth - 1];

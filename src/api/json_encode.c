@@ -1,20 +1,17 @@
 /*
  * json_encode.c -- json.encode: Lua values become JSON text.
  *
- * The containers being written form a stack of Frames; there is no recursion, so that depth costs a
- * Frame and not C stack, even where reading a lazy list runs Lua code that encodes something
- * itself.
+ * The containers being written form a stack of Frames; there is no recursion, so that depth costs
+ * a Frame and not C stack, even where reading a lazy list runs Lua code that encodes, too.
  *
- * Lua stack of one call:
+ * The Lua stack of one call: the value, the options, and three boxes that own the text, the frames
+ * and the keys once they are large. Above them, for each frame:
  *
- *   1 value, 2 options, 3 to 5 boxes that own the text, the frames and the keys once they are
- * large; then for each frame: the container, and for an object the keys, which must outlive
- * whatever Lua code does to the table meanwhile: the first STACK_KEYS on the stack, the others in a
- * table.
+ *      slot       the container
+ *      slot + 1   nil, or a table of its further keys
+ *      slot + 2   an object's first key, and so on up to STACK_KEYS
  *
- *      slot       the table
- *      slot + 1   nil, or the table of further keys
- *      slot + 2   the first key, ...
+ * The keys are held there because they must outlive whatever Lua code does to the table meanwhile.
  */
 #include <math.h>
 #include <stdint.h>
@@ -22,6 +19,7 @@
 
 #include "api/json.h"
 #include "core/json.h"
+#include "core/json_keys.h"
 
 enum {
     TEXT_BOX = 3,
@@ -41,13 +39,6 @@ typedef enum FrameKind {
     OBJECT
 } FrameKind;
 
-typedef struct Key {
-    uint64_t prefix; /* the first 8 bytes, to compare in one step */
-    const char *text;
-    size_t length;
-    size_t position; /* in the order of collection: says where the Lua string is kept */
-} Key;
-
 typedef struct Frame {
     FrameKind kind;
     int slot;
@@ -66,12 +57,12 @@ typedef struct Encoder {
     size_t used, room;
     Frame *frames;
     size_t depth, frame_room;
-    Key *keys;
+    JsonKey *keys;
     size_t key_count, key_room;
 
     char small_text[SMALL_TEXT];
     Frame small_frames[SMALL_FRAMES];
-    Key small_keys[SMALL_KEYS];
+    JsonKey small_keys[SMALL_KEYS];
 } Encoder;
 
 /* ---- the text so far ---- */
@@ -153,7 +144,7 @@ static void add_key_name(luaL_Buffer *out, const char *text, size_t length)
 static void add_step(Encoder *e, luaL_Buffer *out, const Frame *f)
 {
     if (f->kind == OBJECT) {
-        const Key *key = &e->keys[f->first_key + (size_t)f->at - 1];
+        const JsonKey *key = &e->keys[f->first_key + (size_t)f->at - 1];
         add_key_name(out, key->text, key->length);
     } else {
         lua_pushfstring(e->L, "[%I]", (LUAI_UACINT)f->at);
@@ -161,8 +152,7 @@ static void add_step(Encoder *e, luaL_Buffer *out, const Frame *f)
     }
 }
 
-/* Raises "json.encode: value.a[3].f: <what> cannot be JSON" with the message on top of the stack.
- */
+/* Raises "json.encode: value.a[3].f: WHAT cannot be JSON", WHAT being on top of the stack. */
 static int fail_with_top(Encoder *e)
 {
     lua_State *L = e->L;
@@ -189,74 +179,16 @@ static int fail(Encoder *e, const char *what)
     return fail_with_top(e);
 }
 
-/* ---- the keys of an object, in order ---- */
-
-static uint64_t key_prefix(const char *text, size_t length)
-{
-    uint64_t prefix = 0;
-    for (size_t i = 0; i < 8; i++)
-        prefix = prefix << 8 | (i < length ? (unsigned char)text[i] : 0);
-    return prefix;
-}
-
-/* Bytewise, a key before those it begins. */
-static bool key_less(const Key *a, const Key *b)
-{
-    if (a->prefix != b->prefix)
-        return a->prefix < b->prefix;
-    size_t shorter = a->length < b->length ? a->length : b->length;
-    int order = memcmp(a->text, b->text, shorter);
-    return order < 0 || (order == 0 && a->length < b->length);
-}
-
-static void sort_few(Key *keys, size_t n)
-{
-    for (size_t i = 1; i < n; i++) {
-        Key key = keys[i];
-        size_t j = i;
-        for (; j > 0 && key_less(&key, &keys[j - 1]); j--)
-            keys[j] = keys[j - 1];
-        keys[j] = key;
-    }
-}
-
-static void sift_down(Key *keys, size_t i, size_t n)
-{
-    Key key = keys[i];
-    for (size_t child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && key_less(&keys[child], &keys[child + 1]))
-            child++;
-        if (!key_less(&key, &keys[child]))
-            break;
-        keys[i] = keys[child];
-    }
-    keys[i] = key;
-}
-
-/* Heapsort: no memory, no bad case. Insertion is faster for the few keys of an ordinary object. */
-static void sort_keys(Key *keys, size_t n)
-{
-    if (n <= 16) {
-        sort_few(keys, n);
-        return;
-    }
-    for (size_t i = n / 2; i-- > 0;)
-        sift_down(keys, i, n);
-    for (size_t last = n - 1; last > 0; last--) {
-        Key greatest = keys[0];
-        keys[0] = keys[last];
-        keys[last] = greatest;
-        sift_down(keys, 0, last);
-    }
-}
+/* ---- the keys of an object ---- */
 
 /* Notes the string on top of the stack as a key of the table at `slot`, and leaves it on top. */
 static void add_key(Encoder *e, int slot, size_t position)
 {
     lua_State *L = e->L;
-    Key key = {.position = position};
+    const char *text;
+    size_t length;
     if (e->key_count == e->key_room) {
-        size_t used = e->key_room * sizeof(Key);
+        size_t used = e->key_room * sizeof(JsonKey);
         e->keys = json_box_resize(L, KEY_BOX, e->keys, used, 2 * used);
         e->key_room *= 2;
     }
@@ -270,12 +202,11 @@ static void add_key(Encoder *e, int slot, size_t position)
         lua_pushvalue(L, -1);
         lua_rawseti(L, slot + 1, (lua_Integer)position);
     }
-    key.text = lua_tolstring(L, -1, &key.length);
-    key.prefix = key_prefix(key.text, key.length);
-    e->keys[e->key_count++] = key;
+    text = lua_tolstring(L, -1, &length);
+    e->keys[e->key_count++] = json_key(text, length, position);
 }
 
-static void push_key(Encoder *e, const Frame *f, const Key *key)
+static void push_key(Encoder *e, const Frame *f, const JsonKey *key)
 {
     if (key->position < STACK_KEYS)
         lua_pushvalue(e->L, f->slot + 2 + (int)key->position);
@@ -358,9 +289,9 @@ static int fail_hole(Encoder *e, int slot)
 static int fail_mixed(Encoder *e, const Frame *f)
 {
     luaL_Buffer out;
-    const Key *key = &e->keys[f->first_key];
+    const JsonKey *key = &e->keys[f->first_key];
     luaL_buffinit(e->L, &out);
-    luaL_addstring(&out, "a table with both the item [1] and the key ");
+    luaL_addstring(&out, "a table with both list items and the key ");
     add_key_name(&out, key->text, key->length);
     luaL_pushresult(&out);
     return fail_with_top(e);
@@ -377,7 +308,7 @@ static void examine(Encoder *e, Frame *f, Mark mark)
     f->kind = mark == MARKED_LIST || shape.items > 0 ? LIST : OBJECT;
     f->count = f->kind == LIST ? shape.items : (lua_Integer)shape.names;
     if (f->kind == OBJECT)
-        sort_keys(e->keys + f->first_key, shape.names);
+        json_sort_keys(e->keys + f->first_key, shape.names);
 }
 
 static void measure(Encoder *e, Frame *f)
@@ -393,7 +324,7 @@ static void measure(Encoder *e, Frame *f)
 
 /* ---- values ---- */
 
-static void check_depth(Encoder *e, const void *identity)
+static void check_nesting(Encoder *e, const void *identity)
 {
     for (size_t i = 0; i < e->depth; i++)
         if (e->frames[i].identity == identity)
@@ -402,6 +333,10 @@ static void check_depth(Encoder *e, const void *identity)
         lua_pushfstring(e->L, "more than %I tables inside each other", (LUAI_UACINT)e->max_depth);
         fail_with_top(e);
     }
+}
+
+static void reserve_frame(Encoder *e)
+{
     luaL_checkstack(e->L, STACK_KEYS + LUA_MINSTACK, "json.encode");
     if (e->depth == e->frame_room) {
         size_t used = e->frame_room * sizeof(Frame);
@@ -415,7 +350,8 @@ static void open_frame(Encoder *e, Mark mark)
 {
     Frame f = {.slot = lua_gettop(e->L), .first_key = e->key_count};
     f.identity = lua_topointer(e->L, f.slot);
-    check_depth(e, f.identity);
+    check_nesting(e, f.identity);
+    reserve_frame(e);
     lua_pushnil(e->L);
     if (mark == READ_THROUGH)
         measure(e, &f);
@@ -497,7 +433,7 @@ static void put_value(Encoder *e)
 static void push_item(Encoder *e, const Frame *f)
 {
     if (f->kind == OBJECT) {
-        const Key *key = &e->keys[f->first_key + (size_t)f->at - 1];
+        const JsonKey *key = &e->keys[f->first_key + (size_t)f->at - 1];
         put_string(e, key->text, key->length);
         put(e, ": ", e->indent > 0 ? 2 : 1);
         push_key(e, f, key);
