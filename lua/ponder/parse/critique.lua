@@ -1,0 +1,394 @@
+--- Reads what models answer when they are asked to reason about an answer or to grade it.
+---
+--- The layout asked for (prompts/trm.lua) is a marker at the start of a line, then text:
+---
+---     STRENGTH: what is right          INSIGHT: what holds
+---     ISSUE: what is wrong             ISSUE: what is wrong
+---     SUGGESTION: what to change       MISSING: what is not there yet
+---     SCORE: 0.7                       SUGGESTION: what to do next
+---                                      CONFIDENCE: 0.6
+---                                      <answer> ... </answer>
+---
+--- Models vary it: bullets, numbers, bold headings with lists below, items over several lines,
+--- "Key strengths (optional):". `ponder.core.outline` finds sections and items in all of that; here
+--- stand the words that count as markers, and what is made of numbers. A word is a marker only at
+--- the start of a line, in a known phrase, with a separator or nothing behind it: "incorrect",
+--- "good" or "issues remain" in running text are text.
+---
+--- Numbers: `0.8`, `.8`, `0,8`, `8/10`, `8 out of 10`, `80%`, bold or not; the last one that can
+--- be read counts. Time is linear in the length of the text.
+
+local outline = require "ponder.core.outline"
+
+local critique = {}
+
+local find, gmatch, gsub, lower, match, sub =
+    string.find, string.gmatch, string.gsub, string.lower, string.match, string.sub
+
+-- How much of a text's end is searched for a grade in running text.
+local PROSE_WINDOW <const> = 64 * 1024
+
+-------------------------------------------------------------------------------
+-- Vocabulary.
+
+local LEADING <const> = "key main major minor critical overall quality final correct specific "
+    .. "notable identified potential remaining additional other my initial current"
+local NO_SECTION <const> = "summary conclusion verdict explanation justification rationale note "
+    .. "notes assessment evaluation feedback analysis reasoning comment comments"
+
+--- Words that may stand between a marker and its separator: "suggestions for improvement:".
+local TRAILING = {}
+for word in gmatch("of in with for to the this answer response found identified noted remaining "
+    .. "improvement improvements elements points items address fix", "%a+") do
+    TRAILING[word] = true
+end
+
+---@class OutlineLayout
+---@field words table<string, integer> what outline.read takes
+---@field roles string[]
+
+--- @param sections string[][] {role, words separated by spaces}; their order numbers the lists
+--- @return OutlineLayout
+local function layout(sections)
+    local words, roles = {}, {}
+    for word in gmatch(LEADING, "%a+") do
+        words[word] = 0
+    end
+    for i, section in ipairs(sections) do
+        roles[i] = section[1]
+        for word in gmatch(section[2], "%a+") do
+            words[word] = i
+        end
+    end
+    return { words = words, roles = roles }
+end
+
+local SUPERVISION = layout {
+    { "list", "strength strengths pros positives insight insights" },
+    { "list", "issue issues problem problems weakness weaknesses flaw flaws concern concerns "
+        .. "errors cons negatives missing gaps" },
+    { "list", "suggestion suggestions recommendation recommendations improvement improvements "
+        .. "fixes areas" },
+    { "value", "score rating grade" },
+    { "skip", NO_SECTION .. " confidence answer" },
+}
+
+local REASONING = layout {
+    { "list", "insight insights strength strengths" },
+    { "list", "issue issues problem problems weakness weaknesses flaw flaws concern concerns "
+        .. "errors" },
+    { "list", "missing gaps" },
+    { "list", "suggestion suggestions recommendation recommendations improvement improvements" },
+    { "value", "confidence" },
+    { "text", "answer" },
+    { "skip", NO_SECTION .. " score rating grade" },
+}
+
+--- Items that say there is none.
+local NOTHING = {}
+for phrase in gmatch("none,nothing,n/a,na,nil,none found,none identified,none noted,"
+    .. "none specified,no issues,no issues found,no problems,no suggestions,no weaknesses,"
+    .. "no strengths", "[^,]+") do
+    NOTHING[phrase] = true
+end
+
+--- The text from the first sign that `first` (a pattern) matches to the last that is no space; nil
+--- if there is none. In two steps: one pattern for both would be tried from every space of a run.
+local function trim(text, first)
+    local from = find(text, first or "%S")
+    return from and match(text, "^.*%S", from)
+end
+
+-------------------------------------------------------------------------------
+-- Numbers.
+
+--- A grade from its number and what was said with it.
+-- Without a scale, 2 to 10 are points of ten and up to 100 per cent: nobody grades 8 to mean 1.
+local function scaled(value, scale)
+    if scale and scale > 0 then
+        value = value / scale
+    elseif value > 100 then
+        value = 1.0
+    elseif value > 10 then
+        value = value / 100
+    elseif value >= 2 then
+        value = value / 10
+    end
+    return value > 0 and (value < 1 and value + 0.0 or 1.0) or 0.0
+end
+
+local function number(digits)
+    return tonumber((gsub(digits, ",", ".")))
+end
+
+--- The grade with which a text begins.
+---@return number|nil
+local function read_score(text)
+    local digits, rest = match(text, "^[%s%*_`\"'%[%(~|<=]*(%-?%d*[.,]?%d+)[%*_`]*()")
+    if not digits then
+        return nil
+    end
+    local value = number(digits)
+    if find(text, "^ ?%%", rest) then
+        return scaled(value, 100)
+    end
+    local to = match(text, "^ ?[%-\xE2][\x80\x93\x94]* ?(%d+[.,]?%d*)", rest)
+        or match(text, "^ to (%d+[.,]?%d*)", rest)
+    if to and value == 0 and (number(to) == 1 or number(to) == 10 or number(to) == 100) then
+        return nil -- the scale that the prompt named, not a grade
+    end
+    local scale = match(text, "^ ?/ ?[%*_]*(%d+[.,]?%d*)", rest)
+        or match(text, "^ out of [%*_]*(%d+[.,]?%d*)", rest)
+        or match(text, "^ of (%d+[.,]?%d*)", rest)
+    return scaled(value, scale and number(scale))
+end
+
+--- The last readable of the values that the outline found.
+local function last_score(values)
+    for i = #values, 1, -1 do
+        local score = read_score(values[i])
+        if score then
+            return score
+        end
+    end
+end
+
+--- The last "..., score: 0.8" or "a score of 0.8" within running text.
+---@param word string in lower case
+local function score_in_prose(text, word)
+    text = lower(sub(text, -PROSE_WINDOW))
+    local score
+    local from, to = find(text, word, 1, true)
+    while from do
+        local at = match(text, "^[%*_`\"']*[:=][%*_`\"' ]*()[%d.]", to + 1)
+            or match(text, "^ [io][fs] [%*_]*()[%d.]", to + 1)
+        if at and not (from > 1 and find(text, "^[%a_]", from - 1)) then
+            score = read_score(sub(text, at, at + 63)) or score
+        end
+        from, to = find(text, word, to + 1, true)
+    end
+    return score
+end
+
+--- A grade from how many points speak for an answer and how many against it: 0.2 to 0.8.
+local function balance(good, bad)
+    if good + bad == 0 then
+        return 0.5
+    end
+    return 0.5 + 0.3 * (good - bad) / (good + bad)
+end
+
+-------------------------------------------------------------------------------
+-- Items.
+
+--- Without emphasis around the whole, or half a pair of it, whose other half the marker took.
+local function unwrap(text)
+    local _, marks = gsub(text, "%*%*", "")
+    if marks % 2 == 1 then
+        return (gsub(text, "%*%*", "", 1))
+    end
+    return marks == 2 and match(text, "^%*%*(.+)%*%*$") or text
+end
+
+--- An item's text on one line; nil if it says nothing.
+local function clean(text)
+    if find(text, "\n", 1, true) then
+        text = gsub(gsub(text, "\n[ \t]*>[ \t>]*", "\n"), "%s+", " ")
+    end
+    text = trim(text)
+    if not text then
+        return nil
+    end
+    text = match(text, "^[%-\xE2][\x80]?[\xA2]? +(.+)") or text
+    text = find(text, "**", 1, true) and unwrap(text) or text
+    local bare = #text <= 32 and lower(match(text, "^%(?(.-)[.!%)]*$"))
+    if bare and (NOTHING[bare] or not find(bare, "[^%p%s]")) then
+        return nil
+    end
+    return text
+end
+
+local function clean_all(items)
+    local count = 0
+    for i = 1, #items do
+        local text = clean(items[i])
+        items[i] = nil
+        if text then
+            count = count + 1
+            items[count] = text
+        end
+    end
+    return items
+end
+
+-------------------------------------------------------------------------------
+-- Public functions.
+
+local function check_text(text, name)
+    if type(text) ~= "string" then
+        error(("critique.%s: text must be a string (got %s)"):format(name, type(text)), 3)
+    end
+end
+
+---@class ponder.Supervision
+---@field strengths string[]
+---@field issues string[]
+---@field suggestions string[]
+---@field quality_score number 0..1
+---@field raw_text string
+
+---Reads a graded critique.
+---@param text string a model's reply
+---@return ponder.Supervision feedback `quality_score` is the last grade in the text; without one it
+---follows from the balance of strengths and issues (0.2 to 0.8), or is 0.5 where there are neither
+function critique.supervision(text)
+    check_text(text, "supervision")
+    local sections = outline.read(text, SUPERVISION.words, TRAILING, SUPERVISION.roles)
+    local strengths, issues = clean_all(sections[1]), clean_all(sections[2])
+    return {
+        strengths = strengths,
+        issues = issues,
+        suggestions = clean_all(sections[3]),
+        quality_score = last_score(sections[4]) or score_in_prose(text, "score")
+            or balance(#strengths, #issues),
+        raw_text = text,
+    }
+end
+
+--- Where the last filled <answer> element begins and ends, tags included, and its text.
+local function answer_element(text)
+    local folded = lower(text)
+    local from, to, inner
+    local open, open_end = find(folded, "<answer>", 1, true)
+    while open do
+        -- A reply that was cut off has no closing tag: the answer is what came.
+        local close, close_end = find(folded, "</answer>", open_end + 1, true)
+        local body = trim(sub(text, open_end + 1, (close or 0) - 1))
+        if body and (close or not inner) then
+            from, to, inner = open, close_end or #text, body
+        end
+        if not close then
+            break
+        end
+        open, open_end = find(folded, "<answer>", close_end + 1, true)
+    end
+    return from, to, inner
+end
+
+--- The last "ANSWER:" section with any text.
+local function answer_section(sections)
+    local texts = sections[6]
+    for i = #texts, 1, -1 do
+        local answer = trim(texts[i], "[^%s%*_]")
+        if answer then
+            return answer
+        end
+    end
+end
+
+---The section of a reasoning reply that holds the answer: `<answer>...</answer>`, or what follows a
+---line such as `ANSWER:` or `**Final answer:**` up to the next marker in capitals.
+---@param text string a model's reply
+---@return string|nil answer nil where no section is marked, or it is empty
+function critique.answer(text)
+    check_text(text, "answer")
+    local _, _, answer = answer_element(text)
+    return answer or answer_section(outline.read(text, REASONING.words, TRAILING, REASONING.roles))
+end
+
+---@class ponder.Reasoning
+---@field insights string[]
+---@field issues string[]
+---@field missing string[]
+---@field suggestions string[]
+---@field confidence number 0..1
+---@field answer string|nil as critique.answer
+---@field raw_text string
+
+---Reads structured reasoning about an answer.
+---@param text string a model's reply
+---@return ponder.Reasoning reasoning `confidence` is the last one stated; without one it follows
+---from the balance of insights against issues and what is missing, or is 0.5 where there are none
+function critique.reasoning(text)
+    check_text(text, "reasoning")
+    local from, to, answer = answer_element(text)
+    -- Lines of the answer are no remarks about it.
+    local notes = answer and sub(text, 1, from - 1) .. "\n" .. sub(text, to + 1) or text
+    local sections = outline.read(notes, REASONING.words, TRAILING, REASONING.roles)
+    local insights, issues, missing =
+        clean_all(sections[1]), clean_all(sections[2]), clean_all(sections[3])
+    return {
+        insights = insights,
+        issues = issues,
+        missing = missing,
+        suggestions = clean_all(sections[4]),
+        confidence = last_score(sections[5]) or score_in_prose(notes, "confidence")
+            or balance(#insights, #issues + #missing),
+        answer = answer or answer_section(sections),
+        raw_text = text,
+    }
+end
+
+local URGENT = {}
+for word in gmatch("critical crucial essential must important fundamental key core necessary "
+    .. "required vital urgent", "%a+") do
+    URGENT[word] = true
+end
+
+-- Stems, in the order in which they are tried.
+local CATEGORIES = {
+    { "accuracy", "accura", "correct", "wrong", "fact", "error" },
+    { "completeness", "complet", "missing", "omit", "cover" },
+    { "clarity", "clear", "clarif", "explain", "structur" },
+    { "relevance", "relevan", "focus", "off-topic" },
+}
+
+local function category_of(text)
+    for _, category in ipairs(CATEGORIES) do
+        for i = 2, #category do
+            if find(text, category[i], 1, true) then
+                return category[1]
+            end
+        end
+    end
+    return "general"
+end
+
+local function impact_of(text)
+    for word in gmatch(text, "%a+") do
+        if URGENT[word] then
+            return "high"
+        end
+    end
+    return (utf8.len(text) or #text) > 100 and "medium" or "low"
+end
+
+---@class ponder.Suggestion
+---@field content string
+---@field impact "high"|"medium"|"low" high: says that it matters; medium: goes into detail
+---@field category "accuracy"|"completeness"|"clarity"|"relevance"|"general"
+
+---Orders suggestions by what they are likely to change, the most first; equals keep their order.
+---@param list string[]
+---@return ponder.Suggestion[]
+function critique.prioritize(list)
+    if type(list) ~= "table" then
+        error("critique.prioritize: list must be a list of strings (got " .. type(list) .. ")", 2)
+    end
+    local high, medium, low = {}, {}, {}
+    local by_impact = { high = high, medium = medium, low = low }
+    for i, content in ipairs(list) do
+        if type(content) ~= "string" then
+            error(("critique.prioritize: list[%d] must be a string (got %s)")
+                :format(i, type(content)), 2)
+        end
+        local text = lower(content)
+        local impact = impact_of(text)
+        local ranked = by_impact[impact]
+        ranked[#ranked + 1] = { content = content, impact = impact, category = category_of(text) }
+    end
+    table.move(medium, 1, #medium, #high + 1, high)
+    return table.move(low, 1, #low, #high + 1, high)
+end
+
+return critique
