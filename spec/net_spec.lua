@@ -31,10 +31,11 @@ describe("ponder.core.net", function()
     --- Polls until nothing is pending: results by id, and a list of all events.
     local function finish(from)
         local results, events, batch = {}, {}, {}
+        local deadline = os.time() + 20
         from = from or pump
         while from:pending() > 0 do
+            assert(os.time() < deadline, "calls hang")
             local n = from:poll(5000, batch)
-            assert(n > 0, "nothing came in 5 s")
             for i = 1, n, 3 do
                 local id, name, value = batch[i], batch[i + 1], batch[i + 2]
                 if results[id] then

@@ -12,7 +12,7 @@
 
 enum {
     FIRST_BUCKETS = 64,
-    LONGEST_WAIT_MS = 200, /* a signal that comes just before the wait is seen after it */
+    LONGEST_WAIT_MS = 1000000,
 };
 
 const CallLimits net_default_limits = {
@@ -371,9 +371,16 @@ static double wait_time(const Pump *p, double until)
     return fmax(0, fmin(wait, LONGEST_WAIT_MS));
 }
 
-static bool interrupted(const Pump *p)
+/* Waits for sockets and timers. False when the caller should have a look round: an interruption is
+ * pending, or a signal ended the wait (libcurl does not say so; its own timers look the same). */
+static bool wait_for_news(Pump *p, int wait, CURLMcode *code)
 {
-    return p->options.interrupted != NULL && p->options.interrupted();
+    int fd = p->options.interrupt_fd != NULL ? p->options.interrupt_fd() : -1;
+    struct curl_waitfd interrupt = {fd, CURL_WAIT_POLLIN, 0};
+    int ready = 0;
+    double before = net_now();
+    *code = curl_multi_poll(p->multi, fd >= 0 ? &interrupt : NULL, fd >= 0, wait, &ready);
+    return interrupt.revents == 0 && (ready > 0 || net_now() - before > wait - 1);
 }
 
 /* Calls that take a place which has just become free go out before the caller reads the results. */
@@ -395,11 +402,13 @@ PumpStatus pump_poll(Pump *p, double timeout_ms)
             return PUMP_NO_MEMORY;
         if (has_news(p))
             return give_turn(p);
-        bool idle = pump_pending(p) == 0 && timeout_ms < 0;
-        if (idle || interrupted(p) || net_now() >= until)
+        if ((pump_pending(p) == 0 && timeout_ms < 0) || net_now() >= until)
             return PUMP_OK;
+        CURLMcode code = CURLM_OK;
         int wait = can_start(p) ? 0 : (int)ceil(wait_time(p, until));
-        if (wait > 0 && curl_multi_poll(p->multi, NULL, 0, wait, NULL) == CURLM_OUT_OF_MEMORY)
+        if (wait > 0 && !wait_for_news(p, wait, &code))
+            return PUMP_OK;
+        if (code == CURLM_OUT_OF_MEMORY)
             return PUMP_NO_MEMORY;
     }
 }

@@ -40,7 +40,7 @@ typedef struct PumpOptions {
     int64_t max_total;
     int64_t max_queued;
     const char *user_agent;
-    bool (*interrupted)(void); /* NULL, or whether waiting should end now */
+    int (*interrupt_fd)(void); /* NULL, or what is readable (or -1) when waiting should end */
 } PumpOptions;
 
 typedef enum StreamKind { STREAM_NONE, STREAM_SSE, STREAM_JSON_LINES } StreamKind;
