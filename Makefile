@@ -81,7 +81,13 @@ $B/modules.o: $B/modules.c
 SERVER_SRC := $(wildcard spec/support/server*.c)
 $B/server: $(SERVER_SRC) spec/support/server.h Makefile
 	@mkdir -p $(@D)
-	$(CC) $(CSTD) $(WARN) $(CFLAGS) -o $@ $(SERVER_SRC) $$(pkg-config --libs libmicrohttpd) -lpthread
+	@echo "  compile $@"
+	@$(CC) $(CSTD) $(WARN) $(CFLAGS) -o $@ $(SERVER_SRC) $$(pkg-config --libs libmicrohttpd) -lpthread -lm
+
+$B/curl_multi: scripts/bench/curl_multi.c
+	@mkdir -p $(@D)
+	@echo "  compile $@"
+	@$(CC) $(CSTD) $(WARN) $(CFLAGS) -o $@ $< $$(pkg-config --libs libcurl)
 
 # A C module of the specs, built when a spec asks for it.
 $B/failing_memory.so: spec/support/failing_memory.c

@@ -22,8 +22,10 @@
  * any folder; other paths answer with an echo. GET /_counters, GET /_request (the last request as
  * an echo), POST /_next, POST /_reset steer the server itself. server_raw.c serves torn replies.
  */
+#define _GNU_SOURCE /* ppoll */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <math.h>
 #include <microhttpd.h>
 #include <poll.h>
 #include <signal.h>
@@ -569,7 +571,8 @@ static void serve(struct MHD_Daemon **daemons, int count)
         double wait = wake_exchanges();
         for (int i = 0; i < count; i++)
             wait = patience(daemons[i], wait);
-        poll(fds, (nfds_t)count + 1, (int)(wait + 0.999));
+        struct timespec t = {(time_t)(wait / 1e3), (long)(fmod(wait, 1e3) * 1e6)};
+        ppoll(fds, (nfds_t)count + 1, &t, NULL);
         for (int i = 0; i < count; i++)
             MHD_run(daemons[i]);
     }
