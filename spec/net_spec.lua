@@ -1,5 +1,6 @@
 -- ponder.core.net: each way in which a call can end, produced for real by spec/support/server.
 
+local memory = require "memory"
 local net = require "ponder.core.net"
 local server = require "server"
 
@@ -886,6 +887,66 @@ describe("ponder.core.net", function()
             end
             collectgarbage()
             collectgarbage()
+        end)
+    end)
+
+    describe("without memory", function()
+        it("every call ends, and nothing leaks", function()
+            local allocations = memory.sweep(([[
+                local net = require "ponder.core.net"
+                local URL = "%s"
+                return function()
+                    local pump <close>, text, code = net.open { proxy = "", max_in_flight_per_host = 2 }
+                    if not pump then
+                        assert(code == "NO_MEMORY", text)
+                        error("not enough memory")
+                    end
+                    local open, batch = {}, {}
+                    for _, path in ipairs { "/x?h=a:1&h=a:2", "/v1/chat/completions", "/x?status=307&h=location:/y" } do
+                        local id, message, why = pump:submit {
+                            url = URL .. path, body = '{"stream":true}', stream = "sse",
+                            headers = { a = "b", c = "d" }, timeout_ms = 2000,
+                        }
+                        if id then
+                            open[id] = true
+                        else
+                            assert(why == "NO_MEMORY", message)
+                        end
+                    end
+                    pump:limit(URL, 1)
+                    while next(open) do
+                        for i = 1, pump:poll(2000, batch), 3 do
+                            local id, name, value = batch[i], batch[i + 1], batch[i + 2]
+                            assert(open[id])
+                            if not name then
+                                open[id] = nil
+                                assert(value.status == 200 or value.code == "NO_MEMORY", value.error)
+                            end
+                        end
+                    end
+                    assert(pump:pending() == 0)
+                end
+            ]]):format(s.url))
+            assert.is_true(allocations > 50)
+        end)
+
+        it("a reader says so", function()
+            memory.sweep [[
+                local net = require "ponder.core.net"
+                return function()
+                    local reader <close> = net.reader "sse"
+                    local batch = {}
+                    for _, piece in ipairs { "event: x\nda", "ta: 1\ndata: 2\n", "\n", ("data: y\n\n"):rep(200) } do
+                        local n, text, code = reader:feed(piece, batch)
+                        if not n then
+                            assert(code == "NO_MEMORY", text)
+                            error("not enough memory")
+                        end
+                    end
+                    assert(#batch == 400)
+                    assert(reader:finish(batch) == 0)
+                end
+            ]]
         end)
     end)
 end)
