@@ -68,12 +68,11 @@ end
 
 --- A tag name that the text does not use: `name`, else `name-1`, `name-2`, ...
 local function free_tag(name, text)
-    local lower = text:lower()
-    if not lower:find(name, 1, true) then
+    if not text:find("<", 1, true) then
         return name
     end
     local used = {}
-    for suffix in lower:gmatch("<[%s/]*" .. name .. "(%-?%d*)") do
+    for suffix in text:lower():gmatch("<[%s/]*" .. name .. "(%-?%d*)") do
         used[suffix] = true
     end
     if next(used) == nil then

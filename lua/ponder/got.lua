@@ -1,0 +1,443 @@
+--- Graph of Thoughts: thoughts are generated, scored, linked, merged into one, and improved.
+---
+---     local got = require "ponder.got"
+---     local machine = got.new { branching_factor = 3, aggregation_strategy = "voting" }
+---     local directives, events =
+---         machine:update({ type = "start", prompt = p, call_id = "c0" }, env)
+---
+--- A machine (see ponder.machine for what all have in common) that keeps the graph of how its
+--- thoughts came about. After "Graph of Thoughts: Solving Elaborate Problems with Large Language
+--- Models" (Besta et al. 2023). With `chain = true` it does what the published jido_ai machine
+--- does, one thought at a time.
+---
+--- | directive                                     | reply, or llm_result                       |
+--- |-----------------------------------------------|--------------------------------------------|
+--- | generate_thought{call_id, node_id, context}   | thought_generated{content}                 |
+--- | score_thoughts{call_id, thoughts, context}    | thoughts_scored{scores}, by id             |
+--- | find_connections{call_id, node_id, context}   | connections_found{connections}             |
+--- | aggregate{call_id, node_ids, context}         | aggregation_complete{result}               |
+--- | vote{call_id, node_ids, context}              | vote_cast{node_id}                         |
+--- | refine{call_id, node_id, context}             | thought_refined{content}                   |
+--- | completed{result}, request_error              |                                            |
+---
+--- A connection is {from=, to=, description=} or such a triple. The strategy "weighted" adds
+--- `weights` to aggregate, one for each id. `error{reason}`, without a call id, ends a run that is
+--- under way.
+---
+--- A round asks for `branching_factor` thoughts about the current node (the root, then the best
+--- that was not expanded yet) at the same time. Whatever order they come in, they are added in the order
+--- asked. src/core/got.h tells the whole of a run. The moves of the status, checked against the
+--- core and against what happens:
+---
+--- | from        | to          | on          | when                                             |
+--- |-------------|-------------|-------------|--------------------------------------------------|
+--- | idle        | generating  | start       |                                                  |
+--- | generating  | scoring     | thoughts    | the round is in                                  |
+--- | generating  | connecting  | thoughts    | scoring is off; every other thought of a chain   |
+--- | generating  | aggregating | thoughts    | scoring and links are off; a chain that is ready |
+--- | generating  | completed   | thoughts    | a budget is spent                                |
+--- | scoring     | generating  | scores      | links are off, too few nodes to aggregate        |
+--- | scoring     | connecting  | scores      | of thoughts                                      |
+--- | scoring     | aggregating | scores      | links are off, or there is nothing to link       |
+--- | scoring     | refining    | scores      | of the aggregate or a refinement                 |
+--- | scoring     | completed   | scores      | of the last refinement; a budget is spent        |
+--- | connecting  | generating  | connections | too few nodes to aggregate                       |
+--- | connecting  | aggregating | connections | enough nodes                                     |
+--- | connecting  | completed   | connections | a budget is spent                                |
+--- | aggregating | scoring     | aggregate   |                                                  |
+--- | aggregating | refining    | aggregate   | scoring is off                                   |
+--- | aggregating | completed   | aggregate   | nothing to refine, or no room; an empty one      |
+--- | refining    | scoring     | refinement  |                                                  |
+--- | refining    | completed   | refinement  | the last, scoring is off or it is empty          |
+--- | generating  | error       | error       | also where the first round brings no thought     |
+--- | scoring     | error       | error       |                                                  |
+--- | connecting  | error       | error       |                                                  |
+--- | aggregating | error       | error       |                                                  |
+--- | refining    | error       | error       |                                                  |
+---
+--- A status also stays: while other thoughts or votes are open, from one thought of a chain to the
+--- next, and from an empty or unscored refinement to the next. Where `max_nodes` leaves no room for
+--- a thought, start leads to generating and at once to completed.
+---
+--- Replies that say nothing:  an empty thought is no node; a round of such goes on to aggregate
+--- what there is, and where there is nothing ends in error. A thought that a reply does not score
+--- stays without score, and ranks as 0.5 where thoughts are compared. Links to unknown nodes, to
+--- the same node, or found twice are ignored. An unreadable vote is spoilt; a tie goes to the
+--- higher score, then the older. An empty aggregate ends the run with the best thought; an empty
+--- refinement uses up its round. With `score_thoughts` off nobody judges a refinement, and the last
+--- one stands. In a chain an empty text is a thought like any other.
+
+local core = require "ponder.core.got"
+local builtin = require "ponder.builtin"
+local connections = require "ponder.parse.connections"
+local direct = require "ponder.got.asks"
+local graph = require "ponder.got.graph"
+local ids = require "ponder.core.machine"
+local machine = require "ponder.machine"
+local map_of = require "ponder.got.map"
+local options = require "ponder.options"
+local parse = require "ponder.parse"
+local quote = require "ponder.quote"
+local read_vote = require "ponder.parse.vote"
+
+-------------------------------------------------------------------------------
+-- Steps
+
+local function min_nodes(run, turn)
+    local asked = turn.env.min_nodes_for_aggregation
+    return asked == nil and run.options.min_nodes_for_aggregation or asked
+end
+
+--- What a step of the core led to becomes directives, or the end of the run.
+local function follow(run, turn, call_id, step, reason)
+    if step == "no_memory" then
+        error("not enough memory", 0)
+    elseif step == "asked" then
+        direct(run, turn)
+    elseif reason == "error" then
+        run:fail(turn, call_id, "no thought came back")
+    elseif step == "done" then
+        run:complete(turn, reason, call_id)
+        local _, _, result = run.core:state()
+        run:direct(turn, { type = "completed", result = run.contents[result] })
+    end
+end
+
+local function is_usable(text)
+    return text:find("%S") ~= nil
+end
+
+--- Each takes the payload of a reply whose call is closed and returns the step and its reason. A
+--- text is given to its node before anything else is done with the graph.
+local replies = {}
+
+function replies.generate_thought(run, turn, call, text)
+    run.thoughts[call.subject + 1] = (run.options.chain or is_usable(text)) and text or nil
+    local step, reason = run.core:thought(is_usable(text), min_nodes(run, turn))
+    if step ~= "wait" then
+        for place = 1, run.round_size do
+            local content = run.thoughts[place]
+            if content then
+                graph.name_node(run, content)
+            end
+        end
+        run.thoughts = {}
+    end
+    return step, reason
+end
+
+function replies.score_thoughts(run, turn, _, scores)
+    local list = {}
+    for i, place in ipairs((run.core:pending())) do
+        local score = scores[run.ids[place]]
+        list[i] = type(score) == "number" and score or false
+    end
+    return run.core:scored(list, min_nodes(run, turn))
+end
+
+function replies.find_connections(run, turn, _, found)
+    for _, link in ipairs(found) do
+        local from, to = run.places[link.from], run.places[link.to]
+        if from and to then
+            graph.link(run, from, to, link.description)
+        end
+    end
+    return run.core:connected(min_nodes(run, turn))
+end
+
+function replies.aggregate(run, _, _, text)
+    local before = run.core:node_count()
+    local step, reason = run.core:aggregated(is_usable(text))
+    if run.core:node_count() > before then
+        graph.name_node(run, text)
+    end
+    return step, reason
+end
+
+function replies.vote(run, _, _, choice)
+    local before = run.core:node_count()
+    local step, reason, winner = run.core:voted(run.places[choice])
+    if run.core:node_count() > before then
+        graph.name_node(run, run.contents[winner])
+    end
+    return step, reason
+end
+
+function replies.refine(run, _, _, text)
+    local before = run.core:node_count()
+    local step, reason = run.core:refined(is_usable(text))
+    if run.core:node_count() > before then
+        graph.name_node(run, text)
+    end
+    return step, reason
+end
+
+local function begin(run, turn, msg)
+    local step, reason = run.core:start(msg.call_id, turn.now)
+    graph.name_node(run, run.prompt)
+    run:event(turn, "start", {}, {
+        call_id = msg.call_id,
+        prompt_length = #run.prompt,
+        chain = run.options.chain,
+        branching_factor = run.options.branching_factor,
+        max_nodes = run.options.max_nodes,
+        max_depth = run.options.max_depth,
+        aggregation_strategy = run.options.aggregation_strategy,
+    })
+    follow(run, turn, msg.call_id, step, reason)
+end
+
+local function accept(run, turn, call, payload)
+    run.core:close_call(call.id)
+    local step, reason = replies[call.kind](run, turn, call, payload)
+    run:event(turn, "step", {
+        node_count = #run.ids,
+        edge_count = run.core:edge_count(),
+    }, { call_id = call.id, operation = call.kind })
+    follow(run, turn, call.id, step, reason)
+end
+
+-------------------------------------------------------------------------------
+-- What replies say
+
+--- A typed message with one text in it.
+local function text_of(field)
+    return function(_, _, msg)
+        local text = msg[field]
+        if type(text) ~= "string" then
+            return nil, ("%s must be a string (got %s)"):format(field, options.show(text))
+        end
+        return quote.utf8(text)
+    end
+end
+
+local function table_of(field, read)
+    return function(_, _, msg)
+        local value = msg[field]
+        if type(value) ~= "table" then
+            return nil, ("%s must be a table (got %s)"):format(field, options.show(value))
+        end
+        return read and read(value) or value
+    end
+end
+
+local function same(_, text)
+    return text
+end
+
+local texts = {
+    generate_thought = same,
+    aggregate = same,
+    refine = same,
+
+    score_thoughts = function(run, text)
+        local thoughts = {}
+        for i, place in ipairs((run.core:pending())) do
+            thoughts[i] = { id = run.ids[place], content = run.contents[place] }
+        end
+        return (run.options.parse_scores or parse.scores)(text, thoughts) or {}
+    end,
+
+    find_connections = function(run, text)
+        return connections.read_list((run.options.parse_connections or connections.parse)(text))
+    end,
+
+    vote = function(run, text)
+        return read_vote(text, graph.ids_at(run, (run.core:pending()))) or ""
+    end,
+}
+
+local function parse_text(run, call, text)
+    return texts[call.kind](run, text)
+end
+
+-------------------------------------------------------------------------------
+-- The class
+
+local function count(default, min, max)
+    return { type = "integer", default = default, min = min, max = max or 2 ^ 31 - 2 }
+end
+
+local function flag(default)
+    return { type = "boolean", default = default }
+end
+
+--- A field that is the id of a node.
+local function id_field(which)
+    return function(run)
+        return run.ids[(select(which, run.core:state()))]
+    end
+end
+
+local fields = {
+    root_id = id_field(1),
+    current_node_id = id_field(2),
+    result_node_id = id_field(3),
+    generation_count = function(run)
+        return (select(4, run.core:state()))
+    end,
+    pending_operation = function(run)
+        local _, kind = run.core:open_calls()
+        return kind
+    end,
+    pending_node_ids = function(run)
+        return graph.ids_at(run, (run.core:pending()))
+    end,
+    result = function(run)
+        local _, _, result = run.core:state()
+        return run.core:status() == "completed" and run.contents[result] or nil
+    end,
+}
+for name, field in pairs(graph.fields) do
+    fields[name] = field
+end
+
+---@class GotOptions
+---@field chain? boolean default false: one thought at a time, as the published machine
+---@field max_nodes? integer default 20, hard, but for what add_node brings
+---@field max_depth? integer default 5: thoughts this deep are not expanded
+---@field branching_factor? integer thoughts asked for at once, default 3, at most 1000
+---@field score_thoughts? boolean default true
+---@field connect? boolean default true: look for links between thoughts
+---@field min_nodes_for_aggregation? integer default 3; `env` may say otherwise for one update
+---@field max_aggregated? integer thoughts that are merged, the best leaves, default 5, at most 1000
+---@field aggregation_strategy? "synthesis"|"voting"|"weighted" one text from all; the content of
+---the thought that most votes go to; one text, each thought weighed by its share of the scores
+---@field votes? integer asked for at once, default 3, at most 1000
+---@field refine_rounds? integer default 1
+---@field parse_scores? fun(text: string, thoughts: table[]): table<string, number>
+---@field parse_connections? fun(text: string): table[] of {from, to, description}
+---@field prompts? table<"generate"|"score"|"connect"|"aggregate"|"vote"|"refine", function|string>
+---see prompts/got.lua
+---@field max_text_bytes? integer longest text that a prompt quotes, default 20000
+
+---@class GotEnv: MachineEnv
+---@field min_nodes_for_aggregation? integer
+---@field generation_prompt? function|string and scoring_, connection_, aggregation_, voting_,
+---refinement_prompt: in place of that one prompt
+
+local got = machine.class {
+    name = "got",
+    core = core,
+    options = {
+        chain = flag(false),
+        max_nodes = count(20, 1),
+        max_depth = count(5, 1),
+        branching_factor = count(3, 1, 1000),
+        score_thoughts = flag(true),
+        connect = flag(true),
+        min_nodes_for_aggregation = count(3, 1),
+        max_aggregated = count(5, 1, 1000),
+        aggregation_strategy = {
+            type = "string",
+            enum = { "synthesis", "voting", "weighted" },
+            default = "synthesis",
+        },
+        votes = count(3, 1, 1000),
+        refine_rounds = count(1, 0),
+        parse_scores = { type = "function" },
+        parse_connections = { type = "function" },
+    },
+    prompts = {
+        generate = "generation_prompt",
+        score = "scoring_prompt",
+        connect = "connection_prompt",
+        aggregate = "aggregation_prompt",
+        vote = "voting_prompt",
+        refine = "refinement_prompt",
+    },
+    replies = {
+        thought_generated = { "generate_thought" },
+        thoughts_scored = { "score_thoughts" },
+        connections_found = { "find_connections" },
+        aggregation_complete = { "aggregate" },
+        vote_cast = { "vote" },
+        thought_refined = { "refine" },
+    },
+    read = {
+        thought_generated = text_of("content"),
+        thoughts_scored = table_of("scores"),
+        connections_found = table_of("connections", connections.read_list),
+        aggregation_complete = text_of("result"),
+        vote_cast = text_of("node_id"),
+        thought_refined = text_of("content"),
+    },
+    bare_error = true,
+    fields = fields,
+    methods = graph.methods,
+
+    create = function(run)
+        run.core:configure(run.options)
+        run.round_size = run.options.chain and 1 or run.options.branching_factor
+        run.thoughts = {}
+        graph.create(run)
+    end,
+    begin = begin,
+    parse = parse_text,
+    accept = accept,
+
+    complete_event = function(run)
+        local _, _, result = run.core:state()
+        return {
+            node_count = #run.ids,
+            edge_count = run.core:edge_count(),
+            path_length = run.core:path_length(result),
+            best_score = (run.core:node(result)),
+        }, {}
+    end,
+
+    copy = function(run, copy)
+        graph.copy(run, copy)
+        copy.round_size = run.round_size
+        copy.thoughts = {}
+        for place, content in pairs(run.thoughts) do
+            copy.thoughts[place] = content
+        end
+    end,
+    save = map_of.save,
+    load = map_of.load,
+}
+
+---An id for a node, unique in the process.
+---@return string
+function got.generate_node_id()
+    return ids.unique_id("node_")
+end
+
+---The status of a machine: `machine.status`.
+---@param of table a machine
+---@return string
+function got.status(of)
+    return of.status
+end
+
+---The built-in instructions for generating a thought.
+---@return string
+function got.default_generation_prompt()
+    return builtin.prompts("got").instructions.generate
+end
+
+---The built-in instructions for finding links between thoughts.
+---@return string
+function got.default_connection_prompt()
+    return builtin.prompts("got").instructions.connect
+end
+
+---The built-in instructions for merging thoughts.
+---@return string
+function got.default_aggregation_prompt()
+    return builtin.prompts("got").instructions.aggregate
+end
+
+---Reads links between thoughts from a model's reply: see ponder.parse.connections.
+---@param text string
+---@return Connection[]
+function got.parse_connections(text)
+    if type(text) ~= "string" then
+        error(("got.parse_connections: text must be a string (got %s)")
+            :format(options.show(text)), 2)
+    end
+    return connections.parse(text)
+end
+
+return got

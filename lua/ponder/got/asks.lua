@@ -1,0 +1,159 @@
+--- The directives of a Graph of Thoughts machine: what each kind of call asks for, with the
+--- messages for a model. How much of the graph a prompt shows is bounded here; how long a text in
+--- it may be, by the option `max_text_bytes`.
+
+local graph = require "ponder.got.graph"
+
+local MAX_PATH = 12 -- thoughts of the path that a generation shows, the last ones
+local MAX_LINKABLE = 20 -- thoughts among which links are looked for, the newest
+
+local asks = {}
+
+--- What a prompt shows of thoughts.
+local function shown(run, places)
+    local core, ids, contents = run.core, run.ids, run.contents
+    local thoughts = {}
+    for i, place in ipairs(places) do
+        thoughts[i] = { id = ids[place], content = contents[place], score = core:node(place) }
+    end
+    return thoughts
+end
+
+--- Thoughts as a directive lists them.
+local function listed(run, places)
+    local thoughts = {}
+    for i, place in ipairs(places) do
+        thoughts[i] = { id = run.ids[place], content = run.contents[place] }
+    end
+    return thoughts
+end
+
+--- The links between any two of the places.
+local function links_among(run, places)
+    local links, inside = {}, {}
+    for _, place in ipairs(places) do
+        inside[place] = true
+    end
+    for _, place in ipairs(places) do
+        for _, edge in ipairs(run.core:outgoing(place)) do
+            local _, to, kind = run.core:edge(edge)
+            if kind == "connects" and inside[to] then
+                local link = graph.edge(run, edge)
+                link.description = link.description or ""
+                links[#links + 1] = link
+            end
+        end
+    end
+    return links
+end
+
+--- Each thought's share of the sum of scores; all the same where the sum is 0.
+local function weights(run, places)
+    local sum, shares = 0, {}
+    for i, place in ipairs(places) do
+        shares[i] = run.core:rank(place)
+        sum = sum + shares[i]
+    end
+    for i, share in ipairs(shares) do
+        shares[i] = sum > 0 and share / sum or 1 / #shares
+    end
+    return shares
+end
+
+function asks.generate_thought(run, turn, directives)
+    local root, current = run.core:state()
+    local path = run.core:trace_path(current, MAX_PATH + 1)
+    if path[1] == root or #path > MAX_PATH then
+        table.remove(path, 1) -- the root is the problem itself
+    end
+    local node, thoughts = graph.node(run, current), shown(run, path)
+    for i, directive in ipairs(directives) do
+        directive.node_id = node.id
+        directive.context = run:render(turn, "generate", {
+            prompt = run.prompt,
+            path = thoughts,
+            place = i,
+            places = #directives,
+        }, node)
+    end
+end
+
+function asks.score_thoughts(run, turn, directives)
+    local pending = run.core:pending()
+    directives[1].thoughts = listed(run, pending)
+    directives[1].context = run:render(turn, "score", {
+        prompt = run.prompt,
+        thoughts = listed(run, pending),
+    })
+end
+
+function asks.find_connections(run, turn, directives, subjects)
+    local root = run.core:state()
+    local places = {}
+    local first = math.max(1, #run.ids - MAX_LINKABLE + 1)
+    for place = first, #run.ids do
+        if place ~= root then
+            places[#places + 1] = place
+        end
+    end
+    local node = graph.node(run, subjects[1] + 1)
+    directives[1].node_id = node.id
+    directives[1].context = run:render(turn, "connect", {
+        prompt = run.prompt,
+        thoughts = shown(run, places),
+    }, node)
+end
+
+function asks.aggregate(run, turn, directives)
+    local pending = run.core:pending()
+    local thoughts = shown(run, pending)
+    if run.options.aggregation_strategy == "weighted" and not run.options.chain then
+        directives[1].weights = weights(run, pending)
+        for i, weight in ipairs(directives[1].weights) do
+            thoughts[i].weight = weight
+        end
+    end
+    directives[1].node_ids = graph.ids_at(run, pending)
+    directives[1].context = run:render(turn, "aggregate", {
+        prompt = run.prompt,
+        thoughts = thoughts,
+        links = links_among(run, pending),
+    })
+end
+
+function asks.vote(run, turn, directives)
+    local pending = run.core:pending()
+    local thoughts, links = shown(run, pending), links_among(run, pending)
+    for _, directive in ipairs(directives) do
+        directive.node_ids = graph.ids_at(run, pending)
+        directive.context = run:render(turn, "vote", {
+            prompt = run.prompt,
+            thoughts = thoughts,
+            links = links,
+        })
+    end
+end
+
+function asks.refine(run, turn, directives, subjects)
+    local node = graph.node(run, subjects[1] + 1)
+    directives[1].node_id = node.id
+    directives[1].context = run:render(turn, "refine", {
+        prompt = run.prompt,
+        thought = shown(run, { subjects[1] + 1 })[1],
+    }, node)
+end
+
+---Adds the directives for the calls that were just opened.
+---@param run MachineRun
+---@param turn table
+return function(run, turn)
+    local ids, kind, subjects = run.core:open_calls()
+    local directives = {}
+    for i, id in ipairs(ids) do
+        directives[i] = { type = kind, call_id = id }
+    end
+    asks[kind](run, turn, directives, subjects)
+    for _, directive in ipairs(directives) do
+        run:direct(turn, directive)
+    end
+end

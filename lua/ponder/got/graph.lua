@@ -1,0 +1,320 @@
+--- The graph of a Graph of Thoughts machine as its users see it: nodes and edges as tables, by id.
+---
+--- The C core knows places (1 is the oldest node or edge), scores, depths and edges. Beside them a
+--- run keeps what is text:
+---
+---     run.ids[place]         id of a node           run.places[id]         the way back
+---     run.contents[place]    its text               run.metadata[place]    JSON text, or nil
+---     run.whys[edge]         why two thoughts are linked, or nil
+
+local json = require "ponder.json"
+local options = require "ponder.options"
+local quote = require "ponder.quote"
+local sequence = require "ponder.sequence"
+
+local graph = {}
+
+local MAX_WHY = 500 -- bytes of a link's description that are kept
+local EDGE_TYPE = {
+    type = "string",
+    enum = { "generates", "refines", "aggregates", "connects" },
+    required = true,
+}
+
+---@class GotNode
+---@field id string
+---@field content string
+---@field score number? 0..1 where the machine set it; nil: not scored
+---@field depth integer 0 at the root
+---@field metadata table? what add_node was given
+
+---@class GotEdge
+---@field from string id
+---@field to string id
+---@field type "generates"|"refines"|"aggregates"|"connects"
+---@field description string? of a link: why
+
+graph.EDGE_TYPE = EDGE_TYPE
+
+function graph.create(run)
+    run.ids, run.places, run.contents, run.metadata, run.whys = {}, {}, {}, {}, {}
+    run.last_number = 0
+end
+
+function graph.copy(run, copy)
+    for _, name in ipairs { "ids", "contents" } do
+        copy[name] = table.move(run[name], 1, #run[name], 1, {})
+    end
+    for _, name in ipairs { "places", "metadata", "whys" } do
+        copy[name] = {}
+        for key, value in pairs(run[name]) do
+            copy[name][key] = value
+        end
+    end
+    copy.last_number = run.last_number
+end
+
+---The next id that the machine gives to a node: "n" and its place, or a higher number where that is
+---taken. It depends on the ids there are alone, so a restored machine goes on alike.
+local function next_id(run)
+    local number = math.max(#run.ids, run.last_number) + 1
+    while run.places["n" .. number] do
+        number = number + 1
+    end
+    run.last_number = number
+    return "n" .. number
+end
+
+---Gives id and text to the oldest node of the core that has none yet.
+---@param id string? default: the next one
+---@return string id
+function graph.name_node(run, content, id)
+    id = id or next_id(run)
+    local place = #run.ids + 1
+    run.ids[place] = id
+    run.contents[place] = content
+    run.places[id] = place
+    return id
+end
+
+---@return GotNode?
+function graph.node(run, place)
+    local id = run.ids[place]
+    if id then
+        local score, depth = run.core:node(place)
+        local metadata = run.metadata[place]
+        return {
+            id = id,
+            content = run.contents[place],
+            score = score,
+            depth = depth,
+            metadata = metadata and json.decode(metadata),
+        }
+    end
+end
+
+---@return GotEdge
+function graph.edge(run, place)
+    local from, to, kind = run.core:edge(place)
+    local ids = run.ids
+    return { from = ids[from], to = ids[to], type = kind, description = run.whys[place] }
+end
+
+---@return GotNode[]
+function graph.nodes_at(run, places)
+    local nodes = {}
+    for i, place in ipairs(places) do
+        nodes[i] = graph.node(run, place)
+    end
+    return nodes
+end
+
+---@return string[]
+function graph.ids_at(run, places)
+    local ids = {}
+    for i, place in ipairs(places) do
+        ids[i] = run.ids[place]
+    end
+    return ids
+end
+
+---Adds a link between two places unless it is there or leads to itself.
+---@return integer? edge
+function graph.link(run, from, to, why)
+    local edge = run.core:add_edge(from, to, "connects")
+    if edge and type(why) == "string" and why ~= "" then
+        run.whys[edge] = quote.head(quote.utf8(why), MAX_WHY)
+    end
+    return edge
+end
+
+-------------------------------------------------------------------------------
+-- Fields
+
+graph.fields = {
+    nodes = function(run)
+        return sequence.new(function()
+            return #run.ids
+        end, function(i)
+            return graph.node(run, i)
+        end)
+    end,
+    edges = function(run)
+        return sequence.new(function()
+            return run.core:edge_count()
+        end, function(i)
+            return graph.edge(run, i)
+        end)
+    end,
+}
+
+-------------------------------------------------------------------------------
+-- Methods: each gets the run in place of the machine
+
+local methods = {}
+graph.methods = methods
+
+local function mistake(what, problem)
+    error(("got.%s: %s"):format(what, problem), 3)
+end
+
+local NODE = {
+    id = { type = "string" },
+    content = { type = "string" },
+    score = { type = "number", finite = true },
+    depth = { type = "integer", min = 0, max = 2 ^ 31 - 2 },
+    metadata = { type = "table" },
+}
+
+--- The fields of a node that somebody else made, checked; `refuse(field, problem)` raises.
+function graph.check_node(run, node, refuse)
+    local checked = {}
+    for field, rule in pairs(NODE) do
+        if node[field] ~= nil then
+            local kept, problem = options.check_value(node[field], rule)
+            if problem then
+                refuse("." .. field, problem)
+            end
+            checked[field] = type(kept) == "string" and quote.utf8(kept) or kept
+        end
+    end
+    if checked.id and run.places[checked.id] then
+        refuse(".id", ("must be new (got %s)"):format(options.show(checked.id)))
+    end
+    if checked.metadata then
+        local ok, text = pcall(json.encode, checked.metadata)
+        if not ok then
+            refuse(".metadata", "must be plain data: " .. tostring(text))
+        end
+        checked.metadata = text
+    end
+    return checked
+end
+
+---Adds a checked node to core and texts.
+function graph.put_node(run, node)
+    local place = run.core:add_node(node.score, node.depth or 0)
+    run.metadata[place] = node.metadata
+    return graph.name_node(run, node.content or "", node.id)
+end
+
+---Adds a thought that somebody else had. It takes part in what follows as any other does: while it
+---is a leaf it may be expanded or aggregated. It may go beyond `max_nodes`, which then ends the run
+---at the next step.
+---@param node GotNode `id` and everything else may be absent; the id must be new
+---@return string id
+function methods.add_node(run, node)
+    if type(node) ~= "table" then
+        mistake("add_node", ("node must be a table (got %s)"):format(options.show(node)))
+    end
+    return graph.put_node(run, graph.check_node(run, node, function(field, problem)
+        error(("got.add_node: node%s %s"):format(field, problem), 4)
+    end))
+end
+
+---Adds an edge. A link (`connects`) to a node itself or that is there already says nothing new, and
+---an edge needs two nodes: in both cases nothing is added.
+---@param from string id
+---@param to string id
+---@param kind "generates"|"refines"|"aggregates"|"connects"
+---@return boolean? added nil: an unknown node
+---@return string? message
+---@return "UNKNOWN_NODE"? code
+function methods.add_edge(run, from, to, kind)
+    local _, problem = options.check_value(kind, EDGE_TYPE)
+    if problem then
+        mistake("add_edge", "type " .. problem)
+    end
+    local ends = { from, to }
+    for i, name in ipairs { "from", "to" } do
+        local id = ends[i]
+        if type(id) ~= "string" then
+            mistake("add_edge", ("%s must be a string (got %s)"):format(name, options.show(id)))
+        elseif not run.places[id] then
+            return nil, ("no node %s"):format(options.show(id)), "UNKNOWN_NODE"
+        end
+    end
+    return run.core:add_edge(run.places[from], run.places[to], kind) ~= nil
+end
+
+--- The place of a node that a method is asked about, or nil.
+local function place_of(run, what, id)
+    if type(id) ~= "string" then
+        error(("got.%s: id must be a string (got %s)"):format(what, options.show(id)), 3)
+    end
+    return run.places[id]
+end
+
+---@param id string
+---@return GotNode? node nil: there is none
+function methods.get_node(run, id)
+    local place = place_of(run, "get_node", id)
+    return place and graph.node(run, place)
+end
+
+---@return GotNode[] in order of creation
+function methods.get_nodes(run)
+    local nodes = {}
+    for place = 1, #run.ids do
+        nodes[place] = graph.node(run, place)
+    end
+    return nodes
+end
+
+--- A method that asks the core about one node; an unknown node has nothing.
+local function asks(what, convert)
+    methods[what] = function(run, id, ...)
+        local place = place_of(run, what, id)
+        return place and convert(run, place, ...) or {}
+    end
+end
+
+local function edges_by(name)
+    return function(run, place)
+        local edges = run.core[name](run.core, place)
+        for i, edge in ipairs(edges) do
+            edges[i] = graph.edge(run, edge)
+        end
+        return edges
+    end
+end
+
+local function ids_by(name)
+    return function(run, place)
+        return graph.ids_at(run, run.core[name](run.core, place))
+    end
+end
+
+-- Edges of a node, oldest first.
+asks("get_outgoing_edges", edges_by "outgoing")
+asks("get_incoming_edges", edges_by "incoming")
+-- Ids at the other ends of a node's edges, newest edge first, repeated where edges are.
+asks("get_children", ids_by "children")
+asks("get_parents", ids_by "parents")
+-- Ids of all nodes that lead to a node, or that it leads to, in order of creation, without itself.
+asks("get_ancestors", ids_by "ancestors")
+asks("get_descendants", ids_by "descendants")
+-- Ids from the root to the node: up the newest edge into each, as far as the root, a node without
+-- one, or one that was met before.
+asks("trace_path", ids_by "trace_path")
+
+---Whether some way along edges, links too, leads back to where it began.
+---@return boolean
+function methods.has_cycle(run)
+    return run.core:has_cycle()
+end
+
+---Nodes that nothing was made from, in order of creation.
+---@return GotNode[]
+function methods.find_leaves(run)
+    return graph.nodes_at(run, run.core:leaves())
+end
+
+---The leaf with the highest score, the older of equals; nil while no leaf is scored.
+---@return GotNode?
+function methods.find_best_leaf(run)
+    local place = run.core:best_leaf()
+    return place and graph.node(run, place)
+end
+
+return graph

@@ -1,0 +1,135 @@
+--- Graph of Thoughts machines as plain tables: the part of `to_map` and `from_map` that is theirs.
+
+local graph = require "ponder.got.graph"
+
+local map_of = {}
+
+local COUNT = { type = "integer", min = 0, max = 2 ^ 31 - 1 }
+local MAX_ID = 1000 -- bytes
+
+---@param run MachineRun
+---@param map table
+function map_of.save(run, map)
+    local core = run.core
+    local root, current, result, generation_count, refinements = core:state()
+    local pending, votes = core:pending()
+    map.nodes, map.edges, map.pending_thoughts = {}, {}, {}
+    for place = 1, #run.ids do
+        map.nodes[place] = graph.node(run, place)
+    end
+    for place = 1, core:edge_count() do
+        map.edges[place] = graph.edge(run, place)
+    end
+    for place = 1, run.round_size do
+        local content = run.thoughts[place]
+        if content then
+            table.insert(map.pending_thoughts, { place = place, content = content })
+        end
+    end
+    map.root_id, map.current_node_id = run.ids[root], run.ids[current]
+    map.result_node_id = run.ids[result]
+    map.generation_count, map.refinements = generation_count, refinements
+    map.pending_node_ids, map.pending_votes = graph.ids_at(run, pending), votes
+end
+
+local function load_node(run, reader, value, field)
+    reader:check(field, value, { type = "table", required = true })
+    local node = graph.check_node(run, value, function(name, problem)
+        reader:refuse(field .. name, problem)
+    end)
+    if not node.id or node.id == "" or #node.id > MAX_ID then
+        reader:refuse(field .. ".id", ("must be a string of 1 to %d bytes"):format(MAX_ID))
+    end
+    graph.put_node(run, node)
+end
+
+local function load_edge(run, reader, value, field)
+    reader:check(field, value, { type = "table", required = true })
+    local ends = {}
+    for i, name in ipairs { "from", "to" } do
+        local id = reader:text(field .. "." .. name, value[name])
+        ends[i] = run.places[id] or reader:refuse(field .. "." .. name, "must be the id of a node")
+    end
+    local kind = reader:check(field .. ".type", value.type, graph.EDGE_TYPE)
+    if kind ~= "connects" then
+        run.core:add_edge(ends[1], ends[2], kind)
+        return
+    end
+    local why = value.description and reader:text(field .. ".description", value.description)
+    if not graph.link(run, ends[1], ends[2], why) then
+        reader:refuse(field, "must link two different nodes, and no two links the same")
+    end
+end
+
+--- The place of the node whose id is at `field`, or nil where there is none.
+local function load_place(run, reader, field, value)
+    if value ~= nil then
+        return run.places[reader:text(field, value)]
+            or reader:refuse(field, "must be the id of a node")
+    end
+end
+
+--- Thoughts of the round that are in already: each has a place of its own, which no open call has.
+local function load_thoughts(run, reader)
+    local taken, count = {}, 0
+    local _, kind, subjects = run.core:open_calls()
+    for i, subject in ipairs(kind == "generate_thought" and subjects or {}) do
+        if subject >= run.round_size or taken[subject + 1] then
+            reader:refuse(("calls[%d].subject"):format(i), "must be a free place in the round")
+        end
+        taken[subject + 1] = true
+    end
+    local rule = { type = "integer", min = 1, max = run.round_size, required = true }
+    reader:list("pending_thoughts", function(value, field)
+        reader:check(field, value, { type = "table", required = true })
+        local place = reader:check(field .. ".place", value.place, rule)
+        if taken[place] then
+            reader:refuse(field .. ".place", "must be a free place in the round")
+        end
+        taken[place] = true
+        count = count + 1
+        run.thoughts[place] = reader:text(field .. ".content", value.content)
+    end)
+    return count
+end
+
+local function load_pending(run, reader)
+    local votes = reader:list("pending_votes", function(value, field)
+        return reader:check(field, value, COUNT)
+    end)
+    local places = reader:list("pending_node_ids", function(value, field)
+        return load_place(run, reader, field, value)
+    end)
+    for i = 1, #places do
+        votes[i] = votes[i] or 0
+    end
+    return places, votes
+end
+
+---@param run MachineRun
+---@param reader MapReader
+function map_of.load(run, reader)
+    local map = reader.map
+    reader:list("nodes", function(value, field)
+        load_node(run, reader, value, field)
+        return true
+    end)
+    reader:list("edges", function(value, field)
+        load_edge(run, reader, value, field)
+        return true
+    end)
+    local places, votes = load_pending(run, reader)
+    local wrong = run.core:restore_state(
+        load_place(run, reader, "root_id", map.root_id),
+        load_place(run, reader, "current_node_id", map.current_node_id),
+        load_place(run, reader, "result_node_id", map.result_node_id),
+        reader:get("generation_count", COUNT) or 0,
+        reader:get("refinements", COUNT) or 0,
+        load_thoughts(run, reader),
+        places, votes)
+    if wrong then
+        reader:refuse(wrong, ("does not fit the status %q"):format(run.core:status()))
+    end
+end
+
+return map_of

@@ -1,0 +1,202 @@
+--- Reads links between thoughts from a model's reply.
+---
+--- The prompt asks for lines such as
+---
+---     CONNECTION: [n2] -> [n5] : the second rests on the first
+---
+--- and models give them in any case, bulleted, numbered, bold, with other arrows, without brackets,
+--- or as JSON. What is read:
+---
+---   * a line that begins with `CONNECTION:` (a bullet, a number, emphasis may stand before and
+---     around it), then two ids with an arrow between them;
+---   * a line that begins with two bracketed ids with an arrow between them;
+---   * JSON anywhere in the reply: a list of `{from, to, description}` or of
+---     `[from, to, description]`, by itself or under `connections`, `links` or `edges`.
+---
+--- The word in prose is no marker, and nothing is made up: what does not have two ids is passed
+--- over. Which ids exist is not known here. Time is linear in the length of the text.
+
+local core = require "ponder.core.parse"
+local json = require "ponder.json"
+
+local MAX_ID = 200 -- bytes; what is longer is no id
+local MAX_MARKER = 100 -- bytes of a line in which the marker must stand
+
+local MARKER = "^[^%w%[]*%d*[^%w%[]*connections?[%s*_#]*%d*[%s*_]*:"
+local BEFORE_ID = "^[%s*_`\"']*"
+local BARE_ID = "^([^%s:;,()%[%]*`\"']+)"
+local BULLET = "^[^%w%[]*%d*[^%w%[]*"
+local ASCII_ARROW = "^<?[-=~]+>()"
+local ARROWS = { -- all of three bytes
+    "\u{2190}", "\u{2192}", "\u{2194}", "\u{21A3}", "\u{21A6}", "\u{21D2}", "\u{21D4}", "\u{21E8}",
+    "\u{2794}", "\u{279C}", "\u{279D}", "\u{279E}", "\u{27A1}", "\u{27F6}", "\u{27F9}",
+}
+local PICTURE = "\u{FE0F}" -- follows an arrow that is shown in colour
+local DASHES = { ["\u{2013}"] = true, ["\u{2014}"] = true } -- of three bytes too
+
+local is_arrow = {}
+for _, arrow in ipairs(ARROWS) do
+    is_arrow[arrow] = arrow ~= "\u{2190}"
+end
+
+--- Where an arrow that begins at `at` ends.
+local function arrow_end(text, at)
+    local after = text:match(ASCII_ARROW, at)
+    if not after and is_arrow[text:sub(at, at + 2)] then
+        after = at + 3
+        if text:sub(after, after + #PICTURE - 1) == PICTURE then
+            after = after + #PICTURE
+        end
+    end
+    return after
+end
+
+--- The first arrow at or after `at`: where it begins and where it ends.
+local function find_arrow(text, at)
+    while true do
+        at = text:find("[-<=~\xE2]", at)
+        local after = at and arrow_end(text, at)
+        if after or not at then
+            return at, after
+        end
+        at = at + 1
+    end
+end
+
+local function is_one_of(text, at, class)
+    return text:find("^" .. class, at) ~= nil
+end
+
+--- Without what `class` matches at either end; a pattern with `.-` would take quadratic time.
+local function trim(text, class)
+    local first, last = 1, #text
+    while first <= last and is_one_of(text, first, class) do
+        first = first + 1
+    end
+    while last >= first and is_one_of(text, last, class) do
+        last = last - 1
+    end
+    return text:sub(first, last)
+end
+
+--- The id at `at`, bracketed or (where `bare` is allowed) not, and where it ends.
+local function read_id(text, at, bare)
+    at = select(2, text:find(BEFORE_ID, at)) + 1
+    local id, after = text:match("^%[([^%[%]]+)%]()", at)
+    if id then
+        return trim(id, "[%s*_`\"']"), after
+    elseif bare then
+        id = text:match(BARE_ID, at)
+        if id then
+            return (id:gsub("%.+$", "")), at + #id
+        end
+    end
+end
+
+--- The two ids at the beginning of `text`, and where the second ends.
+local function read_pair(text, bare)
+    local from, after = read_id(text, 1, false)
+    local arrow, after_arrow
+    if from then
+        after = select(2, text:find(BEFORE_ID, after)) + 1
+        after_arrow = arrow_end(text, after)
+    elseif bare then
+        arrow, after_arrow = find_arrow(text, 1)
+        from = arrow and trim(text:sub(1, arrow - 1), "[%s*_`\"']")
+        from = from and from:match("^[^%s:%[%]]+$")
+    end
+    if not from or not after_arrow then
+        return
+    end
+    local to, to_end = read_id(text, after_arrow, bare)
+    if to and from ~= "" and to ~= "" and #from <= MAX_ID and #to <= MAX_ID then
+        return from, to, to_end
+    end
+end
+
+--- What stands after the ids: without the colon or dash before it and the emphasis around it.
+local function read_description(text)
+    text = trim(text, "[%s*_`\"':;,-]")
+    while DASHES[text:sub(1, 3)] do
+        text = trim(text:sub(4), "[%s*_`\"':;,-]")
+    end
+    return text:match("^%(([^()]*)%)$") or text
+end
+
+local function read_line(line)
+    local _, marked = line:sub(1, MAX_MARKER):lower():find(MARKER)
+    local from_at = marked or select(2, line:sub(1, MAX_MARKER):find(BULLET))
+    local window = line:sub(from_at + 1, from_at + 2 * MAX_ID + MAX_MARKER)
+    local from, to, to_end = read_pair(window, marked ~= nil)
+    if from then
+        local description = read_description(line:sub(from_at + to_end))
+        return { from = from, to = to, description = description }
+    end
+end
+
+local function read_lines(text)
+    local found = {}
+    for line in text:gmatch("[^\r\n]+") do
+        found[#found + 1] = read_line(line)
+    end
+    return found
+end
+
+local function as_id(value)
+    local id = math.type(value) == "integer" and tostring(value) or value
+    return type(id) == "string" and id ~= "" and #id <= MAX_ID and id or nil
+end
+
+--- One connection as a program gives it: `{from, to, description}` by name or by place.
+local function read_entry(entry)
+    if type(entry) ~= "table" then
+        return
+    end
+    local from = as_id(entry.from or entry.source or entry[1])
+    local to = as_id(entry.to or entry.target or entry[2])
+    local why = entry.description or entry.reason or entry.why or entry[3]
+    if from and to then
+        return { from = from, to = to, description = type(why) == "string" and why or "" }
+    end
+end
+
+---The connections of a list whose entries are `{from=, to=, description=}` or triples. What is
+---neither is left out.
+---@param list any
+---@return Connection[]
+local function read_list(list)
+    local found = {}
+    for _, entry in ipairs(type(list) == "table" and list or {}) do
+        found[#found + 1] = read_entry(entry)
+    end
+    return found
+end
+
+--- The links in a JSON value, or nil where it is about something else.
+local function read_json(value)
+    if type(value) ~= "table" then
+        return
+    end
+    local list = value.connections or value.links or value.edges
+    if type(list) == "table" then
+        return read_list(list)
+    end
+    local found = read_list(value[1] == nil and { value } or value)
+    return #found > 0 and found or nil
+end
+
+---Reads the links in a reply.
+---@param text string
+---@return Connection[] found in the order of the text; empty where there is none
+local function parse(text)
+    local found = read_lines(text)
+    for _, json_text in ipairs(#found == 0 and core.find_json(text) or {}) do
+        local links = read_json((json.decode(json_text)))
+        if links then
+            return links
+        end
+    end
+    return found
+end
+
+return { parse = parse, read_list = read_list }

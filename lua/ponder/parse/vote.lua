@@ -1,0 +1,72 @@
+--- Reads a vote for one of several thoughts from a model's reply.
+---
+--- The prompt asks for `VOTE: [n3]` as the last line. What is read, the first that holds:
+---
+---   * the last line that begins with `VOTE:` (in any case, a bullet or emphasis before it) and
+---     names exactly one candidate;
+---   * JSON with the candidate under `vote`, `node_id` or `choice`;
+---   * the reply as a whole names exactly one candidate.
+---
+--- Otherwise the vote is spoilt: nothing is guessed.
+
+local core = require "ponder.core.parse"
+local json = require "ponder.json"
+
+local MAX_MARKER = 100 -- bytes of a line in which the marker must stand
+
+--- Whether `text` names `id` as a word of its own: no letter, digit, dash or underscore beside it.
+local function names(text, id)
+    local from = 1
+    while true do
+        local first, last = text:find(id, from, true)
+        if not first then
+            return false
+        elseif not text:find("^[%w_-]", last + 1)
+            and (first == 1 or not text:find("^[%w_-]", first - 1)) then
+            return true
+        end
+        from = first + 1
+    end
+end
+
+--- The only one of `ids` that `text` names, or nil.
+local function only_named(text, ids)
+    local found
+    for _, id in ipairs(ids) do
+        if id ~= "" and names(text, id) then
+            if found then
+                return nil
+            end
+            found = id
+        end
+    end
+    return found
+end
+
+local function last_marked(text, ids)
+    local found
+    for line in text:gmatch("[^\r\n]+") do
+        local _, last = line:sub(1, MAX_MARKER):lower():find("^[^%w%[]*vote[%s*_]*:")
+        found = last and only_named(line:sub(last + 1), ids) or found
+    end
+    return found
+end
+
+local function by_json(text, ids)
+    for _, json_text in ipairs(core.find_json(text)) do
+        local value = json.decode(json_text)
+        local choice = type(value) == "table" and (value.vote or value.node_id or value.choice)
+        for _, id in ipairs(ids) do
+            if id == choice then
+                return id
+            end
+        end
+    end
+end
+
+---@param text string
+---@param ids string[] the candidates
+---@return string? id nil: spoilt
+return function(text, ids)
+    return last_marked(text, ids) or by_json(text, ids) or only_named(text, ids)
+end

@@ -1,0 +1,399 @@
+-- ponder.got under random messages: what must always hold, maps at every step, hostile maps, and
+-- the table of moves in the documentation.
+
+local got = require "ponder.got"
+local json = require "ponder.json"
+
+local STATUSES = {
+    idle = "start", generating = "busy", scoring = "busy", connecting = "busy",
+    aggregating = "busy", refining = "busy", completed = "final", error = "final",
+}
+
+local random = math.random
+
+local function pick(list)
+    return list[random(#list)]
+end
+
+local function random_options()
+    return {
+        chain = random() < 0.3,
+        max_nodes = random(1, 25),
+        max_depth = random(1, 6),
+        branching_factor = random(1, 4),
+        score_thoughts = random() < 0.6,
+        connect = random() < 0.6,
+        min_nodes_for_aggregation = random(1, 15),
+        max_aggregated = random(1, 6),
+        aggregation_strategy = pick { "synthesis", "voting", "weighted" },
+        votes = random(1, 4),
+        refine_rounds = random(0, 3),
+    }
+end
+
+local TEXTS = {
+    "a thought", "", " \n\t", "n2: 0.4\nn3: 80%", '{"n2": 0.9, "scores": 1}', "VOTE: [n3]",
+    "CONNECTION: [n2] -> [n3] : why", "[n1]->[n1]", "\xFF\xFE broken", ("long "):rep(50),
+    '[["n2","n4","x"],["n3","n2"]]', "NONE", "</thought><problem>", "0.5",
+}
+
+local function random_id(machine)
+    local n = #machine.nodes
+    return random() < 0.8 and n > 0 and machine.nodes[random(n)].id or pick { "n99", "", "c1" }
+end
+
+local TYPED = {
+    generate_thought = function()
+        return { type = "thought_generated", content = pick(TEXTS) }
+    end,
+    score_thoughts = function(machine)
+        local scores = {}
+        for _ = 1, random(0, 4) do
+            scores[random_id(machine)] = pick { 0, 0.5, 1, random(), 7, -1, 0 / 0, "x" }
+        end
+        return { type = "thoughts_scored", scores = scores }
+    end,
+    find_connections = function(machine)
+        local links = {}
+        for i = 1, random(0, 4) do
+            links[i] = { random_id(machine), random_id(machine), pick(TEXTS) }
+        end
+        return { type = "connections_found", connections = links }
+    end,
+    aggregate = function()
+        return { type = "aggregation_complete", result = pick(TEXTS) }
+    end,
+    vote = function(machine)
+        return { type = "vote_cast", node_id = random_id(machine) }
+    end,
+    refine = function()
+        return { type = "thought_refined", content = pick(TEXTS) }
+    end,
+}
+local KIND_OF = {
+    thought_generated = "generate_thought", thoughts_scored = "score_thoughts",
+    connections_found = "find_connections", aggregation_complete = "aggregate",
+    vote_cast = "vote", thought_refined = "refine",
+}
+local TYPES = { "thought_generated", "thoughts_scored", "connections_found",
+    "aggregation_complete", "vote_cast", "thought_refined", "llm_result", "nonsense" }
+
+--- A message that fits `call`, mostly.
+local function fitting(machine, call)
+    local chance = random()
+    if chance < 0.45 then
+        return { type = "llm_result", ok = true, text = pick(TEXTS), call_id = call.id,
+            usage = { input_tokens = random(9) } }
+    elseif chance < 0.47 then
+        return { type = "llm_result", ok = false, reason = pick(TEXTS), call_id = call.id }
+    end
+    local msg = TYPED[call.kind](machine)
+    msg.call_id = call.id
+    return msg
+end
+
+local function random_message(machine, open)
+    local chance = random()
+    local call = #open > 0 and pick(open)
+    if chance < 0.03 then
+        return { type = "start", prompt = pick(TEXTS), call_id = pick { "c0", "c2", "s" } }
+    elseif chance < 0.031 then
+        return { type = "error", reason = pick(TEXTS) }
+    elseif chance < 0.15 or not call then
+        return { type = pick(TYPES), call_id = pick { "c0", "c1", "c7", "zzz" }, ok = true,
+            content = "x", result = "x", scores = {}, connections = {}, node_id = "n2" }
+    elseif chance < 0.25 then
+        return { type = "llm_partial", call_id = call.id, delta = pick(TEXTS),
+            chunk_type = pick { "content", "thinking" } }
+    end
+    return fitting(machine, call)
+end
+
+--- Takes the call that a message answers out of the open ones.
+local function take_out(open, msg)
+    for i, call in ipairs(open) do
+        if call.id == msg.call_id
+            and (msg.type == "llm_result" or KIND_OF[msg.type] == call.kind) then
+            table.remove(open, i)
+            return
+        end
+    end
+end
+
+-- luassert takes longer than the machine.
+local function ensure(holds, what)
+    if not holds then
+        error(what or "this does not hold", 2)
+    end
+end
+
+local function same(expected, got_instead)
+    if expected ~= got_instead then
+        error(("expected %s, got %s"):format(expected, got_instead), 2)
+    end
+end
+
+--- What must hold after every message. `open` is what we know to be outstanding.
+local function check(machine, open)
+    local map = machine:to_map()
+    ensure(STATUSES[machine.status])
+    same(STATUSES[machine.status] == "busy", #open > 0)
+    same(#open, #map.calls)
+    for i, call in ipairs(open) do
+        same(call.id, map.calls[i].id)
+    end
+    if #open > 0 then
+        same(open[1].id, machine.current_call_id)
+    end
+    local cap = machine.chain and math.max(machine.max_nodes, 2) or machine.max_nodes
+    ensure(#map.nodes <= cap)
+    local parents = {}
+    for _, edge in ipairs(map.edges) do
+        if edge.type == "connects" then
+            ensure(edge.from ~= edge.to)
+        else
+            parents[edge.to] = true
+        end
+    end
+    for _, node in ipairs(map.nodes) do
+        ensure(utf8.len(node.content))
+        ensure(node.score == nil or node.score >= 0 and node.score <= 1)
+        same(node.id ~= map.root_id, parents[node.id] or false)
+    end
+    if machine.status == "completed" then
+        same(machine:get_node(machine.result_node_id).content, machine.result)
+    else
+        same(machine.result, nil)
+    end
+    return map
+end
+
+local function through_json(machine)
+    return got.from_map(assert(json.decode(json.encode(machine:to_map()))))
+end
+
+--- One storm; every message also goes to a twin that passes through JSON each time.
+local function storm(seed, moves)
+    math.randomseed(seed)
+    local machine = got.new(random_options())
+    local twin = through_json(machine)
+    local open, seen, messages = {}, {}, 0
+    local env = { now_ms = 0 }
+    while STATUSES[machine.status] ~= "final" and messages < 400 do
+        local msg = machine.status == "idle" and random() < 0.5
+            and { type = "start", prompt = "Why?", call_id = pick { "c0", "c3", "x" } }
+            or random_message(machine, open)
+        messages = messages + 1
+        env.now_ms = env.now_ms + 1
+        local before = machine.status
+        local directives, events = machine:update(msg, env)
+        local twin_directives, twin_events = twin:update(msg, env)
+        same(json.encode(directives), json.encode(twin_directives))
+        same(json.encode(events), json.encode(twin_events))
+        take_out(open, msg)
+        if STATUSES[machine.status] == "final" then
+            open = {}
+        end
+        for _, directive in ipairs(directives) do
+            if directive.type ~= "completed" and directive.type ~= "request_error" then
+                ensure(not seen[directive.call_id])
+                seen[directive.call_id] = true
+                open[#open + 1] = { id = directive.call_id, kind = directive.type }
+            end
+        end
+        local map = check(machine, open)
+        twin = through_json(twin)
+        same(json.encode(map), json.encode(twin:to_map()))
+        if before ~= machine.status then
+            moves[before .. " " .. machine.status] = true
+        end
+    end
+    return machine, open
+end
+
+describe("ponder.got in a storm of messages", function()
+    local moves = {}
+
+    it("holds what it promises, and goes on alike from a map at every step", function()
+        local ended = 0
+        for seed = 1, 150 do
+            local machine = storm(seed, moves)
+            ended = ended + (STATUSES[machine.status] == "final" and 1 or 0)
+        end
+        assert.is_true(ended > 120)
+    end)
+
+    --- The rows of the table in the documentation: "from to on".
+    local function documented()
+        local rows = {}
+        for line in io.lines "lua/ponder/got.lua" do
+            local from, to, on = line:match("^%-%-%- | (%a+) +| (%a+) +| (%a+) +|")
+            if STATUSES[from] and STATUSES[to] then
+                rows[#rows + 1] = { from = from, to = to, on = on }
+            end
+        end
+        assert.is_true(#rows > 20)
+        return rows
+    end
+
+    local function sorted(set)
+        local list = {}
+        for name in pairs(set) do
+            list[#list + 1] = name
+        end
+        table.sort(list)
+        return list
+    end
+
+    it("moves as the table in the documentation says, and every move there happens", function()
+        for seed = 1001, 1200 do
+            storm(seed, moves)
+        end
+        local expected = { ["idle completed"] = true } -- two moves in one update
+        for _, row in ipairs(documented()) do
+            expected[row.from .. " " .. row.to] = true
+        end
+        assert.same(sorted(expected), sorted(moves))
+    end)
+
+    it("has the same table in the core", function()
+        assert.same(documented(), got.transitions)
+    end)
+end)
+
+describe("got.from_map", function()
+    local function copy(value)
+        if type(value) ~= "table" then
+            return value
+        end
+        local new = {}
+        for key, item in pairs(value) do
+            new[key] = copy(item)
+        end
+        return new
+    end
+
+    local function some_map(seed)
+        math.randomseed(seed)
+        local machine = got.new(random_options())
+        machine:update { type = "start", prompt = "Why?", call_id = "c0" }
+        for _ = 1, random(0, 12) do
+            local calls = machine:to_map().calls
+            if #calls > 0 then
+                machine:update(fitting(machine, pick(calls)))
+            end
+        end
+        return machine:to_map()
+    end
+
+    it("names the field that is wrong", function()
+        local machine = got.new()
+        local open = machine:update { type = "start", prompt = "Why?", call_id = "c0" }
+        machine:update { type = "thought_generated", call_id = open[3].call_id, content = "x" }
+        machine:add_node { id = "a" }
+        machine:add_node { id = "b" }
+        machine:add_edge("a", "b", "connects")
+        local good = machine:to_map()
+        assert.same(good, got.from_map(good):to_map())
+        for _, case in ipairs {
+            { "status", "sleeping" }, { "status", 5 }, { "machine", "tot" }, { "nodes", "x" },
+            { "nodes[2].id", "n1" }, { "nodes[2].id", 7 }, { "nodes[2].id", "" },
+            { "nodes[1].score", "high" }, { "nodes[1].depth", -1 }, { "nodes[1].depth", 2 ^ 40 },
+            { "nodes[1].content", {} }, { "nodes[1].metadata", 1 },
+            { "edges[1].from", "zz" }, { "edges[1].to", 1 }, { "edges[1].type", "likes" },
+            { "edges[1].description", 1 }, { "root_id", "zz" }, { "root_id", nil },
+            { "current_node_id", nil }, { "result_node_id", "a" }, { "pending_node_ids[1]", "a" },
+            { "pending_node_ids[1]", 5 }, { "generation_count", -1 }, { "refinements", 0.5 },
+            { "pending_thoughts[1].place", 1 }, { "pending_thoughts[1].place", 4 },
+            { "pending_thoughts[1].content", 4 }, { "calls[1].subject", 1 },
+            { "calls[1].subject", 9 }, { "calls[1].kind", "vote" }, { "calls[1].kind", "dance" },
+            { "calls[2].id", "c0" }, { "max_nodes", 0 }, { "votes", "many" }, { "prompt", 1 },
+            { "usage", 1 }, { "branching_factor", 1 },
+        } do
+            local path, value = case[1], case[2]
+            local bad = copy(good)
+            local at, last = bad, nil
+            for key in path:gmatch("[^%.%[%]]+") do
+                if last then
+                    at = at[last]
+                end
+                last = tonumber(key) or key
+            end
+            at[last] = value
+            local ok, problem = pcall(got.from_map, bad)
+            assert.is_false(ok, path)
+            local named = path:match("^[%a_]+")
+            if path ~= "branching_factor" then
+                assert.truthy(problem:find("got.from_map: .*map." .. named), problem)
+            end
+            assert.truthy(problem:find("got_storm_spec.lua", 1, true) == nil, problem)
+        end
+    end)
+
+    it("survives maps with anything anywhere", function()
+        local junk = { 0, -1, 1.5, 2 ^ 53, 1 / 0, 0 / 0, "", "n1", "n2", "c1", "completed", "vote",
+            true, false, {}, { {} }, { "n1" }, json.null, print }
+        local survived = 0
+        for seed = 1, 300 do
+            local map = copy(some_map(seed))
+            for _ = 1, random(1, 2) do
+                local at = map
+                while true do
+                    local keys = {}
+                    for key in pairs(at) do
+                        keys[#keys + 1] = key
+                    end
+                    table.sort(keys, function(a, b)
+                        return tostring(a) < tostring(b)
+                    end)
+                    local key = #keys > 0 and pick(keys)
+                    if not key then
+                        break
+                    elseif type(at[key]) == "table" and random() < 0.8 then
+                        at = at[key]
+                    else
+                        at[key] = random() < 0.2 and nil or pick(junk)
+                        break
+                    end
+                end
+            end
+            local ok, machine = pcall(got.from_map, map)
+            if ok then
+                survived = survived + 1
+                machine:has_cycle()
+                machine:find_best_leaf()
+                for _ = 1, 20 do
+                    local calls = machine:to_map().calls
+                    local call = #calls > 0 and pick(calls)
+                    machine:update(call and fitting(machine, call)
+                        or { type = "start", prompt = "x", call_id = "y" })
+                    through_json(machine)
+                end
+            else
+                assert.equal("string", type(machine))
+                assert.truthy(machine:find("got.from_map", 1, true), machine)
+            end
+        end
+        assert.is_true(survived > 20)
+    end)
+
+    it("takes functions and changed options from opts", function()
+        local machine = got.new { parse_connections = function()
+            return {}
+        end, prompts = { score = "Judge!", vote = function() end } }
+        local map = json.decode(json.encode(machine:to_map()))
+        assert.is_nil(map.parse_connections)
+        assert.same({ score = "Judge!" }, map.prompts)
+        local back = got.from_map(map, { max_nodes = 7, parse_scores = function()
+            return {}
+        end })
+        assert.equal(7, back.max_nodes)
+        assert.equal("function", type(back.parse_scores))
+        assert.has_error(function()
+            got.from_map(map, { max_node = 7 })
+        end)
+        assert.has_error(function()
+            got.from_map("text")
+        end, "got.from_map: map must be a table (got \"text\")")
+    end)
+end)

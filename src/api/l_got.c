@@ -1,0 +1,334 @@
+/*
+ * l_got.c -- ponder.core.got: the Graph of Thoughts machine without its texts (src/core/got.h).
+ *
+ * lua/ponder/got.lua keeps ids and texts beside the places of nodes and edges, which count from 1
+ * here. A reply goes in two steps: close_call, then the method of its kind, which tells what it led
+ * to: "wait", "asked" (the open calls are new), "done", with the reason (`finish` is then due), or
+ * "no_memory", which is not raised so that the texts of new nodes can be put in place first.
+ */
+#include "api/l_got.h"
+
+#include <math.h>
+
+static const char *const strategies[] = {"synthesis", "voting", "weighted", NULL};
+static const char *const reasons[] = {NULL, "success", "max_nodes", "max_depth", "error"};
+
+/*
+ * Options
+ */
+
+static uint32_t field_count(lua_State *L, const char *name)
+{
+    lua_getfield(L, 2, name);
+    lua_Integer n = luaL_checkinteger(L, -1);
+    lua_pop(L, 1);
+    if (n < 0 || n > INT32_MAX)
+        luaL_error(L, "got: %s is out of range", name);
+    return (uint32_t)n;
+}
+
+static bool field_flag(lua_State *L, const char *name)
+{
+    lua_getfield(L, 2, name);
+    bool flag = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return flag;
+}
+
+/* core:configure(options), complete and checked, before the first node */
+static int m_configure(lua_State *L)
+{
+    Got *got = got_self(L);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    luaL_argcheck(L, got->graph.node_count == 0, 1, "not fresh");
+    lua_getfield(L, 2, "aggregation_strategy");
+    GotOptions o = {
+        .max_nodes = field_count(L, "max_nodes"),
+        .max_depth = field_count(L, "max_depth"),
+        .branching_factor = field_count(L, "branching_factor"),
+        .max_aggregated = field_count(L, "max_aggregated"),
+        .votes = field_count(L, "votes"),
+        .refine_rounds = field_count(L, "refine_rounds"),
+        .strategy = (GotStrategy)luaL_checkoption(L, 3, NULL, strategies),
+        .score_thoughts = field_flag(L, "score_thoughts"),
+        .connect = field_flag(L, "connect"),
+        .chain = field_flag(L, "chain"),
+    };
+    luaL_argcheck(L, o.branching_factor > 0 && o.max_aggregated > 0 && o.votes > 0, 2,
+                  "counts must be positive");
+    got_configure(got, &o);
+    return 0;
+}
+
+/* new() -> core */
+static int f_new(lua_State *L)
+{
+    Got *got = (Got *)machine_new_userdata(L, sizeof *got, &got_kind);
+    Alloc alloc = got->machine.alloc;
+    got_init(got, &alloc);
+    return 1;
+}
+
+static int m_clone(lua_State *L)
+{
+    const Got *from = got_self(L);
+    Got *to = (Got *)machine_new_userdata(L, sizeof *to, &got_kind); /* [..., copy] */
+    Alloc alloc = to->machine.alloc;
+    got_init(to, &alloc);
+    lua_getiuservalue(L, 1, 1);
+    lua_setiuservalue(L, -2, 1);
+    if (!got_copy(to, from))
+        luaL_error(L, "not enough memory");
+    return 1;
+}
+
+static int m_gc(lua_State *L)
+{
+    got_free(got_self(L));
+    return 0;
+}
+
+/*
+ * Moves
+ */
+
+/* The step and, of the last, the reason. */
+static int push_step(lua_State *L, const Got *got, GotStep step)
+{
+    static const char *const names[] = {"wait", "asked", "done", "no_memory"};
+    lua_pushstring(L, names[step]);
+    lua_pushstring(L, step == GOT_DONE ? reasons[got->reason] : NULL);
+    return 2;
+}
+
+/* Self, for a move that only a machine of status `from` can make. */
+static Got *moving(lua_State *L, uint8_t from)
+{
+    Got *got = got_self(L);
+    luaL_argcheck(L, got->machine.status == from, 1, "not in that state");
+    return got;
+}
+
+/* The same for a step that goes on when its only call is closed. */
+static Got *moving_on(lua_State *L, uint8_t from)
+{
+    Got *got = moving(L, from);
+    luaL_argcheck(L, got->machine.call_count == 0, 1, "a call is open");
+    return got;
+}
+
+/* core:start(call_id, now) */
+static int m_start(lua_State *L)
+{
+    Got *got = moving(L, MACHINE_IDLE);
+    double now = luaL_checknumber(L, 3);
+    machine_start_with(L, &got->machine, 2, GOT_GENERATING, GOT_GENERATE, 0, now);
+    return push_step(L, got, got_begin(got));
+}
+
+static uint32_t check_min_nodes(lua_State *L, int arg)
+{
+    lua_Integer n = luaL_checkinteger(L, arg);
+    return n < 0 ? 0 : n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+}
+
+/* core:thought(usable, min_nodes) */
+static int m_thought(lua_State *L)
+{
+    Got *got = moving(L, GOT_GENERATING);
+    return push_step(L, got, got_thought(got, lua_toboolean(L, 2), check_min_nodes(L, 3)));
+}
+
+/* core:scored(scores, min_nodes): a score, or false for none, for each pending node */
+static int m_scored(lua_State *L)
+{
+    Got *got = moving_on(L, GOT_SCORING);
+    uint32_t min_nodes = check_min_nodes(L, 3);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    for (uint32_t i = 0; i < got->pending_count; i++) {
+        lua_rawgeti(L, 2, (lua_Integer)i + 1);
+        double score = lua_type(L, -1) == LUA_TNUMBER ? lua_tonumber(L, -1) : NAN;
+        if (!isnan(score))
+            got->graph.nodes[got->pending[i].node].score = fmin(fmax(score, 0.0), 1.0);
+        lua_pop(L, 1);
+    }
+    return push_step(L, got, got_scored(got, min_nodes));
+}
+
+/* core:connected(min_nodes) */
+static int m_connected(lua_State *L)
+{
+    Got *got = moving_on(L, GOT_CONNECTING);
+    return push_step(L, got, got_connected(got, check_min_nodes(L, 2)));
+}
+
+/* core:aggregated(usable) */
+static int m_aggregated(lua_State *L)
+{
+    Got *got = moving_on(L, GOT_AGGREGATING);
+    return push_step(L, got, got_aggregated(got, lua_toboolean(L, 2)));
+}
+
+/* core:voted(node or nil) -> step, reason, and the winner once the last vote is in */
+static int m_voted(lua_State *L)
+{
+    Got *got = moving(L, GOT_AGGREGATING);
+    uint32_t node = lua_isnil(L, 2) ? GRAPH_NONE : got_check_node(L, got, 2);
+    push_step(L, got, got_voted(got, node));
+    got_push_place(L, got->winner);
+    return 3;
+}
+
+/* core:refined(usable) */
+static int m_refined(lua_State *L)
+{
+    Got *got = moving_on(L, GOT_REFINING);
+    return push_step(L, got, got_refined(got, lua_toboolean(L, 2)));
+}
+
+/*
+ * State
+ */
+
+/* core:state() -> root, current, result, generation_count, refinements */
+static int m_state(lua_State *L)
+{
+    const Got *got = got_self(L);
+    got_push_place(L, got->graph.root);
+    got_push_place(L, got->current);
+    got_push_place(L, got->result);
+    lua_pushinteger(L, got->generation_count);
+    lua_pushinteger(L, got->refinements);
+    return 5;
+}
+
+static uint32_t opt_node(lua_State *L, const Got *got, int arg)
+{
+    return lua_isnoneornil(L, arg) ? GRAPH_NONE : got_check_node(L, got, arg);
+}
+
+static uint32_t check_count(lua_State *L, int arg)
+{
+    lua_Integer n = luaL_checkinteger(L, arg);
+    luaL_argcheck(L, n >= 0 && n <= INT32_MAX, arg, "out of range");
+    return (uint32_t)n;
+}
+
+static void load_pending(lua_State *L, Got *got, int places, int votes)
+{
+    uint32_t count = (uint32_t)lua_rawlen(L, places);
+    luaL_argcheck(L, lua_rawlen(L, places) <= got->graph.node_count, places, "too many");
+    if (!got_set_pending(got, 0, count))
+        luaL_error(L, "not enough memory");
+    for (uint32_t i = 0; i < count; i++) {
+        lua_rawgeti(L, places, (lua_Integer)i + 1);
+        lua_rawgeti(L, votes, (lua_Integer)i + 1); /* [..., place, votes] */
+        got->pending[i].node = got_check_node(L, got, lua_gettop(L) - 1);
+        got->pending[i].votes = check_count(L, lua_gettop(L));
+        lua_pop(L, 2);
+    }
+}
+
+/*
+ * core:restore_state(root, current, result, generation_count, refinements, thoughts_in, pending,
+ * votes), after restore and once the graph is there -> the name of a field that does not fit, or
+ * nil
+ */
+static int m_restore_state(lua_State *L)
+{
+    Got *got = got_self(L);
+    luaL_checktype(L, 8, LUA_TTABLE);
+    luaL_checktype(L, 9, LUA_TTABLE);
+    got->graph.root = opt_node(L, got, 2);
+    got->current = opt_node(L, got, 3);
+    got->result = opt_node(L, got, 4);
+    got->generation_count = check_count(L, 5);
+    got->refinements = check_count(L, 6);
+    got->thoughts_in = check_count(L, 7);
+    load_pending(L, got, 8, 9);
+    lua_pushstring(L, got_incoherence(got));
+    return 1;
+}
+
+/* core:pending() -> places, votes: two lists of one length */
+static int m_pending(lua_State *L)
+{
+    const Got *got = got_self(L);
+    lua_createtable(L, (int)got->pending_count, 0);
+    lua_createtable(L, (int)got->pending_count, 0); /* [places, votes] */
+    for (uint32_t i = 0; i < got->pending_count; i++) {
+        got_push_place(L, got->pending[i].node);
+        lua_rawseti(L, -3, (lua_Integer)i + 1);
+        lua_pushinteger(L, got->pending[i].votes);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    return 2;
+}
+
+/* core:open_calls() -> ids, kind, subjects; the open calls of a machine are of one kind */
+static int m_open_calls(lua_State *L)
+{
+    const Machine *m = machine_self(L);
+    int kind = m->call_count > 0 ? (int)m->calls[0].kind : -1;
+    lua_createtable(L, (int)m->call_count, 0); /* [ids] */
+    lua_pushstring(L, kind < 0 ? NULL : m->kind->calls[kind]);
+    lua_createtable(L, (int)m->call_count, 0); /* [ids, kind, subjects] */
+    for (uint32_t i = 0; i < m->call_count; i++) {
+        machine_push_id(L, m, m->calls[i].number);
+        lua_rawseti(L, -4, (lua_Integer)i + 1);
+        lua_pushinteger(L, m->calls[i].subject);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    return 3;
+}
+
+/* core:rank(node): its score, or what counts in place of one */
+static int m_rank(lua_State *L)
+{
+    const Got *got = got_self(L);
+    lua_pushnumber(L, got_rank(got, got_check_node(L, got, 2)));
+    return 1;
+}
+
+/* ponder.core.got */
+PONDER_MODULE int luaopen_ponder_core_got(lua_State *L);
+int luaopen_ponder_core_got(lua_State *L)
+{
+    static const luaL_Reg methods[] = {
+        {"configure", m_configure},
+        {"clone", m_clone},
+        {"start", m_start},
+        {"thought", m_thought},
+        {"scored", m_scored},
+        {"connected", m_connected},
+        {"aggregated", m_aggregated},
+        {"voted", m_voted},
+        {"refined", m_refined},
+        {"state", m_state},
+        {"restore_state", m_restore_state},
+        {"pending", m_pending},
+        {"open_calls", m_open_calls},
+        {"rank", m_rank},
+        {"node_count", got_graph_node_count},
+        {"edge_count", got_graph_edge_count},
+        {"add_node", got_graph_add_node},
+        {"add_edge", got_graph_add_edge},
+        {"node", got_graph_node},
+        {"edge", got_graph_edge},
+        {"outgoing", got_graph_outgoing},
+        {"incoming", got_graph_incoming},
+        {"children", got_graph_children},
+        {"parents", got_graph_parents},
+        {"ancestors", got_graph_ancestors},
+        {"descendants", got_graph_descendants},
+        {"trace_path", got_graph_trace_path},
+        {"path_length", got_graph_path_length},
+        {"leaves", got_graph_leaves},
+        {"best_leaf", got_graph_best_leaf},
+        {"has_cycle", got_graph_has_cycle},
+        {NULL, NULL},
+    };
+    static const luaL_Reg functions[] = {{"new", f_new}, {NULL, NULL}};
+    machine_new_class(L, &got_kind, methods, functions, m_gc);
+    return 1;
+}
