@@ -83,6 +83,7 @@ struct Transfer {
     double beat;    /* streams: time of the last data event */
     double done_at; /* time of [DONE] */
     BodyMode mode;
+    bool sent; /* the request has begun to go out */
     bool in_headers;
     bool paused;
     bool in_multi;

@@ -90,11 +90,24 @@ static bool set_protocol(CURL *e, const Call *c)
            (c->proxy == NULL || set_pointer(e, CURLOPT_PROXY, c->proxy));
 }
 
+/* A connection that dies before its reply makes libcurl send the request again by itself, up to
+ * five times. Whether a call is paid for twice is for our caller to say: the second sending ends
+ * it. */
+static int before_request(void *transfer, char *ip, char *local_ip, int port, int local_port)
+{
+    Transfer *t = transfer;
+    bool again = t->sent;
+    (void)ip, (void)local_ip, (void)port, (void)local_port;
+    t->sent = true;
+    return again ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
+}
+
 static bool set_callbacks(Transfer *t)
 {
     CURL *e = t->easy;
-    return set_pointer(e, CURLOPT_PRIVATE, t) && set_pointer(e, CURLOPT_WRITEDATA, t) &&
-           set_pointer(e, CURLOPT_HEADERDATA, t) &&
+    return curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, before_request) == CURLE_OK &&
+           set_pointer(e, CURLOPT_PREREQDATA, t) && set_pointer(e, CURLOPT_PRIVATE, t) &&
+           set_pointer(e, CURLOPT_WRITEDATA, t) && set_pointer(e, CURLOPT_HEADERDATA, t) &&
            curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, reply_on_body) == CURLE_OK &&
            curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, reply_on_header) == CURLE_OK &&
            set_pointer(e, CURLOPT_ERRORBUFFER, t->curl_error);
@@ -134,6 +147,7 @@ static void forget_reply(Transfer *t)
     const CallLimits *l = &t->call->limits;
     const Alloc *a = &t->pump->alloc;
     t->mode = BODY_UNKNOWN;
+    t->sent = false;
     t->in_headers = false;
     t->received = 0;
     t->done_at = 0;
@@ -275,6 +289,8 @@ static void fail_curl(Transfer *t, CURLcode code)
     }
     if (code == CURLE_FILESIZE_EXCEEDED)
         transfer_fail_size(t);
+    if (code == CURLE_ABORTED_BY_CALLBACK)
+        transfer_fail(t, "CONNECT", "the connection closed before a reply");
     const char *text = t->curl_error;
     if (*text == '\0' || call_leaks(t->call, text))
         text = curl_easy_strerror(code);
