@@ -1,0 +1,327 @@
+--- Anthropic's messages API. See ponder.model.provider for what each field is for.
+
+local json = require "ponder.json"
+local read = require "ponder.model.read"
+local name = require "ponder.model.name"
+local params = require "ponder.model.params"
+local retry = require "ponder.model.retry"
+local schema = require "ponder.model.schema"
+
+local get = json.get
+
+local anthropic = {
+    name = "anthropic",
+    stream = "sse",
+    path = "/v1/messages",
+    models_path = "/v1/models?limit=1000",
+    looks_like = { "^claude%-" },
+}
+
+local BASE_URL, VERSION = "https://api.anthropic.com", "2023-06-01"
+
+function anthropic.configure(opts, env, file)
+    local base_url = opts.base_url or env("ANTHROPIC_BASE_URL") or file.base_url or BASE_URL
+    local key = opts.api_key or env("ANTHROPIC_API_KEY")
+    local token = not key and env("ANTHROPIC_AUTH_TOKEN") or nil
+    key = key or not token and file.api_key or nil
+    if not key and not token and base_url:find("^https://api%.anthropic%.com") then
+        return nil, "ANTHROPIC_API_KEY is not set (nor ANTHROPIC_AUTH_TOKEN)"
+    end
+    return name.endpoint(base_url:gsub("/+$", ""):gsub("/v1$", ""), key or token, {
+        ["x-api-key"] = key,
+        ["authorization"] = token and "Bearer " .. token,
+        ["anthropic-version"] = VERSION,
+    })
+end
+
+---------------------------------------------------------------------------------------------------
+-- Requests
+
+local function tool_result(message)
+    return { type = "tool_result", tool_use_id = message.tool_call_id, content = message.content,
+        is_error = message.is_error }
+end
+
+-- `blocks` are the content of an earlier reply as it came: thinking must go back unchanged.
+local function assistant_content(message)
+    if message.blocks then return message.blocks end
+    if not message.tool_calls then return message.content end
+    local blocks = {}
+    if type(message.content) == "string" and message.content ~= "" then
+        blocks[1] = { type = "text", text = message.content }
+    end
+    for _, call in ipairs(message.tool_calls) do
+        blocks[#blocks + 1] = { type = "tool_use", id = call.id, name = call.name,
+            input = read.arguments(call) }
+    end
+    return blocks
+end
+
+-- The system prompt stands beside the messages, and the results of one round of tools are one
+-- message of the user.
+local function build_messages(call)
+    local messages, system = {}, { call.system }
+    for _, message in ipairs(call.messages) do
+        local last = messages[#messages]
+        if message.role == "system" or message.role == "developer" then
+            system[#system + 1] = message.content
+        elseif message.role ~= "tool" then
+            local content = message.content
+            if message.role == "assistant" then content = assistant_content(message) end
+            messages[#messages + 1] = { role = message.role, content = content }
+        elseif last and last.tool_results then
+            table.insert(last.content, tool_result(message))
+        else
+            messages[#messages + 1] = { role = "user", content = { tool_result(message) },
+                tool_results = true }
+        end
+    end
+    for _, message in ipairs(messages) do message.tool_results = nil end
+    return messages, system
+end
+
+-- Parts of a system prompt may be texts or lists of blocks (which can carry cache_control).
+local function build_system(parts)
+    if #parts <= 1 then return parts[1] end
+    local blocks = {}
+    for _, part in ipairs(parts) do
+        if type(part) == "string" then part = { { type = "text", text = part } } end
+        table.move(part, 1, #part, #blocks + 1, blocks)
+    end
+    return blocks
+end
+
+local BUDGETS = { minimal = 1024, low = 2048, medium = 8192, high = 24576, xhigh = 32768,
+    max = 32768 }
+local EFFORT = { minimal = "low" }
+
+-- Thinking and its effort: adaptive from 4.6 on, a budget of tokens before; Opus 4.5 has both.
+local function build_thinking(effort, version, max_tokens)
+    if not effort then return nil end
+    if effort == "none" then return version > 4.95 and { type = "disabled" } or nil end
+    if version > 4.55 then return { type = "adaptive" }, EFFORT[effort] or effort end
+    local budget = BUDGETS[effort] or BUDGETS.medium
+    return { type = "enabled", budget_tokens = budget }, nil, max_tokens + budget
+end
+
+-- max_tokens is required; where nobody names it, room for a long answer that the model can give.
+local function default_max_tokens(version)
+    if version > 4.95 then return 16384 end
+    return version > 3.4 and 8192 or 4096
+end
+
+local function build_tools(tools)
+    local out = {}
+    for i, tool in ipairs(tools) do
+        out[i] = tool.type and tool or { name = tool.name, description = tool.description,
+            input_schema = tool.parameters or schema.NO_ARGUMENTS }
+    end
+    return out
+end
+
+local CHOICES = { auto = "auto", required = "any", any = "any", none = "none" }
+
+local function build_tool_choice(choice)
+    if type(choice) == "table" then
+        return choice.type and choice or { type = "tool", name = choice.name }
+    end
+    return CHOICES[choice] and { type = CHOICES[choice] } or { type = "tool", name = choice }
+end
+
+-- A schema is enforced from 4.5 (Opus: 4.1) on; before, and without a schema, it is asked for.
+local function enforces(call, version)
+    return call.format and call.format.schema ~= nil and version > 4.05
+end
+
+function anthropic.build(call)
+    local options = call.options
+    local _, version = params.claude(call.model)
+    version = version or 4
+    local max_tokens = options.max_tokens or default_max_tokens(version)
+    local thinking, effort, with_budget =
+        build_thinking(options.reasoning_effort, version, max_tokens)
+    local messages, system = build_messages(call)
+    local enforced = enforces(call, version)
+    if call.format and not enforced then system[#system + 1] = schema.instruction(call.format) end
+    local stop = options.stop
+    return {
+        model = call.model,
+        messages = messages,
+        system = build_system(system),
+        max_tokens = with_budget or max_tokens,
+        temperature = options.temperature,
+        top_p = options.top_p,
+        stop_sequences = type(stop) == "string" and { stop } or stop,
+        thinking = thinking,
+        output_config = (effort or enforced) and {
+            effort = effort,
+            format = enforced and { type = "json_schema",
+                schema = schema.closed(call.format.schema) } or nil,
+        } or nil,
+        tools = options.tools and build_tools(options.tools),
+        tool_choice = options.tool_choice and build_tool_choice(options.tool_choice),
+    }
+end
+
+function anthropic.build_stream(body) body.stream = true end
+
+---------------------------------------------------------------------------------------------------
+-- Replies
+
+local FINISH = {
+    end_turn = "stop", stop_sequence = "stop", max_tokens = "length", tool_use = "tool_calls",
+    refusal = "content_filter", model_context_window_exceeded = "length",
+}
+
+-- input_tokens leaves out what was read from or written to the cache; ours includes it.
+local function usage_of(usage)
+    if not usage then return nil end
+    local cached = read.count(usage, "cache_read_input_tokens")
+    local written = read.count(usage, "cache_creation_input_tokens")
+    local input = read.count(usage, "input_tokens")
+    return {
+        input_tokens = input and input + (cached or 0) + (written or 0),
+        output_tokens = read.count(usage, "output_tokens"),
+        reasoning_tokens = read.count(usage, "output_tokens_details", "thinking_tokens"),
+        cache_read_tokens = cached, cache_write_tokens = written,
+    }
+end
+
+local function sample_of(blocks, stop_reason)
+    local texts, reasoning, calls = {}, {}, {}
+    for _, block in ipairs(blocks) do
+        local kind = read.text(block, "type")
+        if kind == "text" then
+            read.append(texts, block.text)
+        elseif kind == "thinking" then
+            read.append(reasoning, block.thinking)
+        elseif kind == "tool_use" then
+            calls[#calls + 1] = read.tool_call(read.text(block, "id"), read.text(block, "name"),
+                read.at(block, "input"))
+        end
+    end
+    return { text = read.join(texts), reasoning = read.join(reasoning),
+        finish_reason = FINISH[stop_reason] or stop_reason, blocks = #blocks > 0 and blocks or nil,
+        tool_calls = #calls > 0 and calls or nil }
+end
+
+function anthropic.parse(reply)
+    if type(read.at(reply, "content")) ~= "table" then
+        return nil, "the reply holds no content"
+    end
+    return { samples = { sample_of(reply.content, read.text(reply, "stop_reason")) },
+        usage = usage_of(read.at(reply, "usage")),
+        model = read.text(reply, "model"), id = read.text(reply, "id") }
+end
+
+---------------------------------------------------------------------------------------------------
+-- Streams: message_start, then for each block content_block_start, deltas, content_block_stop,
+-- then message_delta with the stop reason and the tokens so far, then message_stop.
+
+local Reader = {}
+Reader.__index = Reader
+
+function anthropic.reader(_, emit)
+    return setmetatable({ emit = emit, blocks = {}, pieces = {}, usage = {} }, Reader)
+end
+
+-- Which field of a block each kind of delta adds to, and what the script hears of it.
+local DELTAS = {
+    text_delta = { from = "text", to = "text", kind = "text" },
+    thinking_delta = { from = "thinking", to = "thinking", kind = "reasoning" },
+    signature_delta = { from = "signature", to = "signature" },
+    input_json_delta = { from = "partial_json", to = "input" },
+}
+
+-- Counts so far, not increments.
+local function take_usage(self, usage)
+    for field, value in pairs(usage) do
+        if value ~= json.null then self.usage[field] = value end
+    end
+end
+
+local on = {}
+
+function on.message_start(self, event)
+    self.model = read.text(event, "message", "model")
+    self.id = read.text(event, "message", "id")
+    take_usage(self, read.list(event, "message", "usage"))
+end
+
+function on.content_block_start(self, event)
+    local index = #self.blocks + 1
+    self.index, self.blocks[index], self.pieces[index] = index, {}, {}
+    for field, value in pairs(read.list(event, "content_block")) do
+        self.blocks[index][field] = value
+    end
+end
+
+function on.content_block_delta(self, event)
+    local delta = read.list(event, "delta")
+    local rule = DELTAS[read.text(delta, "type")]
+    local pieces, text = self.pieces[self.index], rule and read.text(delta, rule.from)
+    if not pieces or not text then return end
+    pieces[rule.to] = pieces[rule.to] or {}
+    read.append(pieces[rule.to], text)
+    if rule.kind then self.emit(text, rule.kind, 1) end
+end
+
+function on.message_delta(self, event)
+    self.stop_reason = read.text(event, "delta", "stop_reason") or self.stop_reason
+    take_usage(self, read.list(event, "usage"))
+end
+
+function on.message_stop(self) self.stopped = true end
+
+--- Takes one event. Returns its decoded form when it was more than text.
+function Reader:event(event_name, data)
+    if event_name == "content_block_delta" and self.index
+        and get(data, "delta", "type") == "text_delta" then
+        local text, pieces = get(data, "delta", "text"), self.pieces[self.index]
+        if type(text) == "string" and text ~= "" then
+            local list = pieces.text or {}
+            pieces.text, list[#list + 1] = list, text
+            self.emit(text, "text", 1)
+            return true
+        end
+    end
+    local event = json.decode(data)
+    if type(event) ~= "table" then return nil, "an event of the stream is no JSON object" end
+    local take = on[read.text(event, "type") or event_name]
+    if take then take(self, event) end
+    return event
+end
+
+local function finish_block(block, pieces)
+    for field, list in pairs(pieces) do
+        if field == "input" then
+            block.input = json.decode(table.concat(list)) or table.concat(list)
+        else
+            block[field] = (read.text(block, field) or "") .. table.concat(list)
+        end
+    end
+    return block
+end
+
+function Reader:finish()
+    for index, block in ipairs(self.blocks) do
+        self.blocks[index] = finish_block(block, self.pieces[index])
+        self.pieces[index] = {}
+    end
+    return { samples = { sample_of(self.blocks, self.stop_reason) },
+        usage = usage_of(next(self.usage) and self.usage), model = self.model, id = self.id },
+        self.stopped == true or self.stop_reason ~= nil
+end
+
+function anthropic.parse_models(reply)
+    local models = {}
+    for _, model in ipairs(read.list(reply, "data")) do
+        local created = read.text(model, "created_at")
+        models[#models + 1] = { id = read.text(model, "id"),
+            name = read.text(model, "display_name"),
+            created = created and retry.parse_date(created) }
+    end
+    return models
+end
+
+return anthropic

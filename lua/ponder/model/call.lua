@@ -1,0 +1,271 @@
+--- One request to one server: wait for leave, send, read, and try again as ponder.model.retry says.
+--- It knows no provider and no option of a script; see ponder.model.chat for those.
+
+local json = require "ponder.json"
+local failure = require "ponder.model.failure"
+local provider = require "ponder.model.provider"
+local retry = require "ponder.model.retry"
+
+local call = {}
+
+---@class ponder.model.Draft what a provider's reply says, in one form for all, JSON-ready
+---@field samples ponder.model.Sample[]
+---@field usage ponder.model.Usage?
+---@field model string? as the server names it
+---@field id string?
+---@field attempts integer
+---@field latency_ms number of the attempt that was answered, from leaving the queue
+---@field time_to_first_ms number? until its first event, or its first byte
+---@field truncated boolean? a stream that ended before its end
+---@field raw any the decoded reply; of a stream, its events that were more than text
+
+-- What observers hear: see ponder.model.observe. Built only if somebody listens.
+local function notify(client, kind, request, attempt, fill)
+    if #client.observers == 0 then return end
+    local event = { type = kind, id = request.number, attempt = attempt,
+        model = request.target.label, metadata = request.metadata }
+    fill(event)
+    for _, observer in ipairs(client.observers) do observer(event) end
+end
+
+local describe = {}
+
+function describe.request(request, body)
+    local redactor = request.target.redactor
+    return function(event)
+        event.method, event.url = "POST", redactor:text(request.target.url)
+        event.headers, event.body = redactor:headers(request.target.headers), redactor:text(body)
+    end
+end
+
+function describe.reply(request, result, draft)
+    return function(event)
+        event.status = result.status
+        event.total_ms, event.queue_ms = result.total_ms, result.queue_ms
+        event.time_to_first_ms, event.usage = draft.time_to_first_ms, draft.usage
+        event.texts = {}
+        for i, sample in ipairs(draft.samples) do
+            event.texts[i] = request.target.redactor:text(sample.text or "")
+        end
+    end
+end
+
+function describe.failure(request, result, problem, wait_ms)
+    return function(event)
+        event.status = problem.status
+        event.total_ms, event.queue_ms = result.total_ms, result.queue_ms
+        event.code, event.message = problem.code, request.target.redactor:text(problem.message)
+        event.retry_in_ms = wait_ms
+    end
+end
+
+---------------------------------------------------------------------------------------------------
+-- One attempt
+
+local function transfer_of(request, body)
+    local target = request.target
+    return {
+        url = target.url, method = "POST", headers = target.headers, body = body,
+        stream = request.stream and target.provider.stream or nil,
+        timeout_ms = request.timeout_ms, connect_timeout_ms = request.connect_timeout_ms,
+        idle_timeout_ms = request.idle_timeout_ms, max_body_bytes = request.max_body_bytes,
+        ca_file = target.ca_file, proxy = target.proxy,
+    }
+end
+
+-- Folds the events of a stream. `stop` is set by an error inside the stream.
+local function open_stream(request)
+    local reading = { raw = {}, stop = nil }
+    local redactor = request.target.redactor
+    local function emit(text, kind, index) return request:emit(text, kind, index) end
+    local reader = request.target.provider.reader(request, emit)
+    reading.reader = reader
+    function reading.on_event(name, data)
+        local event, message = reader:event(name, redactor:reply(data))
+        if event == true then return nil end
+        if not event then
+            reading.stop = failure.new("BAD_REPLY", message)
+            return true
+        end
+        reading.raw[#reading.raw + 1] = event
+        local object = failure.object(event)
+        if object then reading.stop = failure.from_object(event, object, {}) end
+        return object ~= nil
+    end
+    return reading
+end
+
+local function finish_stream(reading, result)
+    local draft, whole = reading.reader:finish()
+    draft.raw = reading.raw
+    if reading.stop then
+        reading.stop.headers = result.headers or {}
+        reading.stop.status = reading.stop.status or result.status
+        return nil, reading.stop, draft
+    end
+    if result.code then
+        return nil, failure.new(result.code, result.error, result.headers, result.status), draft
+    end
+    if whole or result.done then return draft end
+    local cut = failure.new("BAD_REPLY", "the stream ended before the reply did", result.headers,
+        result.status)
+    cut.cut, draft.truncated = true, true
+    return nil, cut, draft
+end
+
+local function read_reply(request, result)
+    local target = request.target
+    local body = target.redactor:reply(result.body or "")
+    if result.status < 200 or result.status > 299 then
+        return nil, failure.from_reply(result.status, result.headers, body)
+    end
+    local decoded, message = json.decode(body)
+    if type(decoded) ~= "table" then
+        return nil, failure.new("BAD_REPLY", "the reply is no JSON object: "
+            .. (message or "it is a " .. type(decoded)), result.headers, result.status)
+    end
+    local object = failure.object(decoded)
+    if object then return nil, failure.from_object(decoded, object, result.headers) end
+    local draft, problem = target.provider.parse(decoded, request)
+    if not draft then
+        return nil, failure.new("BAD_REPLY", problem, result.headers, result.status)
+    end
+    draft.raw = decoded
+    if request.stream then request:hear(draft) end
+    return draft
+end
+
+local function send(client, request, attempt)
+    local reading, body = request.stream and open_stream(request), request:wire()
+    notify(client, "request", request, attempt, describe.request(request, body))
+    local result = client.transport:send(transfer_of(request, body), reading and reading.on_event)
+    if reading and (result.streamed or reading.stop) then
+        return result, finish_stream(reading, result)
+    end
+    if result.code then
+        return result, nil, failure.new(result.code, result.error, result.headers, result.status)
+    end
+    return result, read_reply(request, result)
+end
+
+---------------------------------------------------------------------------------------------------
+-- Leave to go, and what each reply teaches
+
+local function pass_gate(client, request)
+    local gate = request.target.gate
+    if gate:is_open() then return nil end
+    local cost, left = request:cost(), false
+    local _ <close> = setmetatable({}, { __close = function()
+        if not left then gate:unbook(cost) end -- cancelled while it waited
+    end })
+    local wait_ms = gate:book(cost, client.now_ms())
+    repeat
+        if wait_ms > 0 then client.sleep(wait_ms / 1000) end
+        wait_ms = gate:server_wait(cost, client.now_ms())
+    until wait_ms == 0
+    gate:spend(cost)
+    left = true
+    return cost
+end
+
+local function learn(client, request, result, draft, problem, left_ms)
+    local target, now_ms = request.target, client.now_ms()
+    target.gate:observe(result.headers or {}, now_ms, client.now_s())
+    local adaptive, changed = target.host.adaptive, false
+    if not adaptive then return end
+    if problem and problem.status == 429 then
+        changed = adaptive:limited(left_ms, now_ms)
+    elseif draft then
+        changed = adaptive:success()
+    end
+    if changed then client.transport:limit(target.url, adaptive.current) end
+end
+
+local function tokens_of(draft)
+    local usage = draft and draft.usage
+    if not usage or not usage.input_tokens then return nil end
+    return usage.total_tokens or usage.input_tokens + (usage.output_tokens or 0)
+end
+
+local function attempt_once(client, request, attempt)
+    local cost = pass_gate(client, request)
+    local left_ms = client.now_ms()
+    local result, draft, problem, partial = send(client, request, attempt)
+    learn(client, request, result, draft, problem, left_ms)
+    if cost then request.target.gate:settle(cost, tokens_of(draft)) end
+    local said = draft or partial
+    if said then
+        said.attempts, said.latency_ms = attempt, result.total_ms
+        said.time_to_first_ms = result.first_event_ms or result.first_byte_ms
+    end
+    if draft then
+        notify(client, "reply", request, attempt, describe.reply(request, result, draft))
+    end
+    return draft, problem, partial, result
+end
+
+---------------------------------------------------------------------------------------------------
+-- All attempts
+
+local function explain(request, problem, attempts, why)
+    local status = problem.status and "status " .. problem.status or "no reply"
+    local text = ("%s: %s (%s, %d attempt%s%s)"):format(request.target.label, problem.message,
+        status, attempts, attempts == 1 and "" or "s", why and "; " .. why or "")
+    return request.target.redactor:text(text)
+end
+
+local function has_content(draft)
+    local sample = draft.samples[1]
+    return sample ~= nil and (sample.text or sample.tool_calls or sample.reasoning) ~= nil
+end
+
+local function wait_before_next(client, request, problem, attempt)
+    if request.heard then return nil end
+    local wait_ms, why = retry.wait_ms(problem, attempt, request.max_retries, client.now_s(),
+        client.random())
+    if wait_ms and problem.code == "RATE_LIMITED"
+        and retry.server_wait_ms(problem.headers, client.now_s()) then
+        request.target.gate:pause(wait_ms, client.now_ms())
+    end
+    return wait_ms, why
+end
+
+-- A provider that answers by itself (a scripted model): no server, so nothing to try again.
+local function call_provider(request)
+    local reply, message, code = request.target.provider.call(request)
+    if reply == nil then
+        return nil, ("%s: %s"):format(request.target.label, message or "no reply"), code or "SERVER"
+    end
+    local draft, problem = provider.draft(reply)
+    if not draft then
+        return nil, ("%s: %s"):format(request.target.label, problem), "BAD_REPLY"
+    end
+    return draft
+end
+
+--- Makes a request until it is answered or given up.
+---@param client ponder.model.Client
+---@param request ponder.model.Request
+---@return ponder.model.Draft?
+---@return string? message the provider's own, with the model, the status and the attempts
+---@return string? code
+---@return ponder.model.Draft? partial what a broken stream had brought
+function call.run(client, request)
+    if request.target.provider.call then return call_provider(request) end
+    local attempt = 0
+    while true do
+        attempt = attempt + 1
+        local draft, problem, partial, result = attempt_once(client, request, attempt)
+        if draft then return draft end
+        local wait_ms, why = wait_before_next(client, request, problem, attempt)
+        notify(client, "failure", request, attempt,
+            describe.failure(request, result, problem, wait_ms))
+        if not wait_ms then
+            if problem.cut and has_content(partial) then return partial end
+            return nil, explain(request, problem, attempt, why), problem.code, partial
+        end
+        client.sleep(wait_ms / 1000)
+    end
+end
+
+return call

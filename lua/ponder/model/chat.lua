@@ -1,0 +1,293 @@
+--- A call as a script makes it: its options, its samples, its JSON. Each request inside it goes
+--- through ponder.model.call.
+
+local options = require "ponder.options"
+local task = require "ponder.task"
+local call = require "ponder.model.call"
+local params = require "ponder.model.params"
+local read = require "ponder.model.read"
+local request = require "ponder.model.request"
+local schema = require "ponder.model.schema"
+
+local chat = {}
+
+--- Options of a call. model.open takes them too, as defaults.
+---@type table<string, OptionRule>
+chat.OPTIONS = {
+    system = { type = { "string", "table" } },
+    n = { type = "integer", min = 1, max = 1024 },
+    temperature = { type = "number", min = 0, finite = true },
+    top_p = { type = "number", min = 0, max = 1 },
+    max_tokens = { type = "integer", min = 1 },
+    stop = { type = { "string", "table" } },
+    seed = { type = "integer" },
+    response_format = { type = { "string", "table" } },
+    repair = { type = "boolean" },
+    logprobs = { type = { "boolean", "integer" }, min = 0 },
+    tools = { type = "table" },
+    tool_choice = { type = { "string", "table" } },
+    reasoning_effort = { type = "string" },
+    on_delta = { type = "function" },
+    timeout_ms = { type = "integer", min = 1 },
+    connect_timeout_ms = { type = "integer", min = 1 },
+    idle_timeout_ms = { type = "integer", min = 1 },
+    max_body_bytes = { type = "integer", min = 1 },
+    max_retries = { type = "integer", min = 0 },
+    cache = { type = "boolean" },
+    sample = { type = "integer", min = 1 },
+    metadata = { type = "table" },
+    extra = { type = "table" },
+}
+
+local CALL = { messages = { type = "table", required = true } }
+for option, rule in pairs(chat.OPTIONS) do CALL[option] = rule end
+
+-- What goes to the model, and so through the table of what models refuse.
+local SENT = { "temperature", "top_p", "max_tokens", "stop", "seed", "logprobs", "tools",
+    "tool_choice", "reasoning_effort", "n" }
+
+local MAX_RETRIES = 2
+
+local ROLE_NAMES = { "system", "developer", "user", "assistant", "tool" }
+local ROLES = {}
+for _, role in ipairs(ROLE_NAMES) do ROLES[role] = true end
+
+local function check_messages(messages, level)
+    if #messages == 0 then error("model.chat: opts.messages is empty", level) end
+    for i, message in ipairs(messages) do
+        local role = type(message) == "table" and message.role
+        if type(role) ~= "string" then
+            error(("model.chat: opts.messages[%d] must be a table with a role (got %s)"):format(i,
+                options.show(message)), level)
+        elseif not ROLES[role] then
+            local near = options.nearest(role, ROLE_NAMES)
+            error(("model.chat: opts.messages[%d].role is %s%s"):format(i, options.show(role),
+                near and (" (did you mean %q?)"):format(near) or ""), level)
+        end
+    end
+end
+
+-- The options of one call over those of the open model; what is sent, apart from the rest.
+-- `level` is whose place errors carry: 1 is this function.
+local function prepare(model, opts, level)
+    local own = options.check("model.chat", opts, CALL, level)
+    check_messages(own.messages, level + 1)
+    local all = {}
+    for option, value in pairs(model.defaults) do all[option] = value end
+    for option, value in pairs(own) do all[option] = value end
+    local format, message = schema.format(all.response_format)
+    if message then error(message, level) end
+    local sent = {}
+    for _, option in ipairs(SENT) do sent[option] = all[option] end
+    if not sent.logprobs then sent.logprobs = nil end
+    local kept, dropped, split = params.apply(model.provider, model.model, sent)
+    kept.n = nil
+    return { all = all, kept = kept, dropped = dropped, split = split, format = format,
+        n = all.n or 1, first = all.sample or 1, messages = all.messages }
+end
+
+local function none() end
+
+-- `n` samples of a call, numbered on from `offset`.
+local function new_request(model, plan, n, offset)
+    local all, kept = plan.all, {}
+    for option, value in pairs(plan.kept) do kept[option] = value end
+    local sample = plan.first + offset
+    if kept.seed then kept.seed = kept.seed + sample - 1 end -- else all samples were the same
+    return request.new({
+        number = model.client:next_number(), target = model.target,
+        provider = model.provider, model = model.model,
+        messages = plan.messages, system = all.system, options = kept, format = plan.format,
+        n = n, sample = sample, index_base = offset,
+        stream = all.on_delta ~= nil, on_delta = all.on_delta or none,
+        cache = all.cache ~= false, metadata = all.metadata,
+        timeout_ms = all.timeout_ms, connect_timeout_ms = all.connect_timeout_ms,
+        idle_timeout_ms = all.idle_timeout_ms, max_body_bytes = all.max_body_bytes,
+        max_retries = all.max_retries or MAX_RETRIES,
+    }, all.extra)
+end
+
+-- Through the middleware, outermost first, to the server.
+local function perform(client, one, depth)
+    local middleware = client.middleware[depth]
+    if not middleware then return call.run(client, one) end
+    return middleware(one, function(other) return perform(client, other or one, depth + 1) end)
+end
+
+local function ask(model, plan, n, offset)
+    local one = new_request(model, plan, n, offset)
+    local draft, message, code, partial = perform(model.client, one, 1)
+    if draft and one.stream and not one.heard then one:hear(draft) end -- from a log or a cache
+    return draft, message, code, partial
+end
+
+---------------------------------------------------------------------------------------------------
+-- Several samples
+
+local USAGE = { "input_tokens", "output_tokens", "total_tokens", "cache_read_tokens",
+    "cache_write_tokens", "reasoning_tokens" }
+
+local function add_usage(a, b)
+    if not a or not b then return a or b end
+    local sum = {}
+    for _, field in ipairs(USAGE) do sum[field] = read.sum(a[field], b[field]) end
+    return sum
+end
+
+local function latest(a, b) return a and b and math.max(a, b) or a or b end
+
+-- One draft from two: the samples of both, in order.
+local function join(a, b)
+    if not a then return b end
+    local samples = table.move(a.samples, 1, #a.samples, 1, {})
+    table.move(b.samples, 1, #b.samples, #samples + 1, samples)
+    local raw = a.joined and a.raw or { a.raw }
+    raw[#raw + 1] = b.raw
+    return { samples = samples, usage = add_usage(a.usage, b.usage), model = a.model, id = a.id,
+        attempts = read.sum(a.attempts, b.attempts),
+        latency_ms = latest(a.latency_ms, b.latency_ms),
+        time_to_first_ms = latest(a.time_to_first_ms, b.time_to_first_ms),
+        truncated = a.truncated or b.truncated, raw = raw, joined = true }
+end
+
+-- Calls for single samples, all at the same time; all are needed.
+local function ask_each(model, plan, count, offset, draft)
+    local numbers = {}
+    for i = 1, count do numbers[i] = offset + i - 1 end
+    local drafts, errors = task.map(numbers, function(number)
+        return ask(model, plan, 1, number)
+    end, { concurrency = count })
+    local message, code
+    for i = 1, count do
+        if drafts[i] then
+            draft = join(draft, drafts[i])
+        elseif not message then
+            message, code = errors[i].message, errors[i].code
+        end
+    end
+    if message then return nil, message, code, draft end
+    return draft
+end
+
+-- Servers that speak OpenAI's format may ignore n: what is missing is asked for one by one.
+local function ask_all(model, plan)
+    if plan.n > 1 and plan.split then return ask_each(model, plan, plan.n, 0, nil) end
+    local draft, message, code, partial = ask(model, plan, plan.n, 0)
+    if not draft or draft.truncated or #draft.samples >= plan.n then
+        return draft, message, code, partial
+    end
+    local have = #draft.samples
+    return ask_each(model, plan, plan.n - have, have, draft)
+end
+
+---------------------------------------------------------------------------------------------------
+-- The reply
+
+local function total_of(usage)
+    if usage and not usage.total_tokens and usage.input_tokens and usage.output_tokens then
+        usage.total_tokens = usage.input_tokens + usage.output_tokens
+    end
+    return usage
+end
+
+local function assemble(plan, draft)
+    local first, texts = draft.samples[1] or {}, {}
+    for i, sample in ipairs(draft.samples) do texts[i] = sample.text or "" end
+    return {
+        text = texts[1] or "", texts = texts, samples = draft.samples,
+        finish_reason = first.finish_reason, tool_calls = first.tool_calls,
+        reasoning = first.reasoning, refusal = first.refusal, logprobs = first.logprobs,
+        message = { role = "assistant", content = texts[1] or "", tool_calls = first.tool_calls,
+            blocks = first.blocks },
+        usage = total_of(draft.usage), model = draft.model, id = draft.id,
+        latency_ms = draft.latency_ms, time_to_first_ms = draft.time_to_first_ms,
+        attempts = draft.attempts, truncated = draft.truncated, dropped = plan.dropped,
+        raw = draft.raw,
+    }
+end
+
+local function is_refused(sample)
+    return not sample.text and not sample.tool_calls
+        and (sample.refusal ~= nil or sample.finish_reason == "content_filter")
+end
+
+local function all_refused(samples)
+    for _, sample in ipairs(samples) do
+        if not is_refused(sample) then return false end
+    end
+    return #samples > 0
+end
+
+---------------------------------------------------------------------------------------------------
+-- JSON replies
+
+-- One more try, with the answer and what is wrong with it in front of the model.
+local function repair(model, plan, sample, problem)
+    local messages = table.move(plan.messages, 1, #plan.messages, 1, {})
+    messages[#messages + 1] = { role = "assistant", content = sample.text, blocks = sample.blocks }
+    messages[#messages + 1] = { role = "user", content = "That does not fit: " .. problem
+        .. ". Reply again with the corrected JSON and nothing else." }
+    local quiet = {}
+    for option, value in pairs(plan.all) do quiet[option] = value end
+    quiet.on_delta = nil
+    return ask(model, { all = quiet, kept = plan.kept, format = plan.format, first = plan.first,
+        messages = messages }, 1, 0)
+end
+
+-- The value of one sample; mends the draft if a repair was needed.
+local function json_of(model, plan, draft, i)
+    local value, problem = schema.parse(draft.samples[i].text, plan.format)
+    if value ~= nil or not plan.all.repair or not draft.samples[i].text then
+        return value, problem
+    end
+    local mended = repair(model, plan, draft.samples[i], problem)
+    if not mended then return nil, problem end
+    draft.samples[i] = mended.samples[1] or {}
+    draft.usage = add_usage(draft.usage, mended.usage)
+    draft.attempts = read.sum(draft.attempts, mended.attempts)
+    return schema.parse(draft.samples[i].text, plan.format)
+end
+
+-- The values by sample, nil where there is none; the first problem; the first value.
+local function read_json(model, plan, draft)
+    local values, problem, first = {}, nil, nil
+    for i, sample in ipairs(draft.samples) do
+        if not sample.tool_calls then
+            local value, message = json_of(model, plan, draft, i)
+            if message and sample.finish_reason == "length" then
+                message = message .. " (the reply was cut at max_tokens)"
+            end
+            values[i], problem = value, problem or message
+            if first == nil then first = value end
+        end
+    end
+    return values, problem, first
+end
+
+---------------------------------------------------------------------------------------------------
+
+--- See ponder.model.Model.chat.
+---@param model ponder.model.Model
+---@param opts table
+---@param level integer whose place errors carry: 1 is this function
+function chat.run(model, opts, level)
+    local plan = prepare(model, opts, level + 1)
+    local draft, message, code, partial = ask_all(model, plan)
+    if not draft then return nil, message, code, partial and assemble(plan, partial) end
+    if all_refused(draft.samples) then
+        local said = draft.samples[1].refusal or "the provider's filter withheld the reply"
+        return nil, ("%s: %s"):format(model.target.label, said), "CONTENT_FILTER",
+            assemble(plan, draft)
+    end
+    if not plan.format then return assemble(plan, draft) end
+    local values, problem, first = read_json(model, plan, draft)
+    local reply = assemble(plan, draft)
+    if first == nil and problem then
+        return nil, ("%s: %s"):format(model.target.label, problem), "BAD_REPLY", reply
+    end
+    if #draft.samples > 1 then reply.jsons = values end
+    reply.json = first
+    return reply
+end
+
+return chat

@@ -1,0 +1,175 @@
+--- What all open models share: providers, the transport, the limits of each host, middleware and
+--- observers. There is one for the whole process; specs make their own, with a clock, a transport
+--- and an environment that hold still.
+
+local task = require "ponder.task"
+local limit = require "ponder.model.limit"
+local name = require "ponder.model.name"
+local redact = require "ponder.model.redact"
+
+local client = {}
+
+local IN_FLIGHT = 64
+
+---@class ponder.model.Target where the requests of one open model go
+---@field provider ponder.model.Provider
+---@field label string "openai:gpt-4o-mini", for people
+---@field model string
+---@field base_url string? without userinfo; nil for a provider that answers by itself
+---@field url string?
+---@field headers table<string, string> with keys: never shown
+---@field redactor ponder.model.Redactor
+---@field host table
+---@field gate ponder.model.Gate
+
+---@class ponder.model.Client
+local Client = {}
+Client.__index = Client
+
+local DEFAULTS = {
+    env = os.getenv,
+    sleep = function(seconds) return task.sleep(seconds) end,
+    now_ms = function() return task.now() * 1000 end,
+    now_s = os.time,
+    random = math.random,
+}
+
+--- A client of its own.
+---@param parts? {transport?, env?, sleep?, now_ms?, now_s?, random?, config?: ponder.model.Config}
+---@return ponder.model.Client
+function client.new(parts)
+    parts = parts or {}
+    local env = parts.env or DEFAULTS.env
+    local self = {
+        env = function(variable)
+            local value = env(variable)
+            return value ~= "" and value or nil
+        end,
+        config = parts.config, providers = {}, observers = {}, middleware = {},
+        hosts = {}, gates = {}, requests = 0,
+    }
+    for part in pairs(DEFAULTS) do self[part] = self[part] or parts[part] or DEFAULTS[part] end
+    for _, known in ipairs { "openai", "anthropic", "ollama" } do
+        self.providers[known] = require("ponder.model." .. known)
+    end
+    self.transport = parts.transport or require("ponder.model.transport").shared()
+    return setmetatable(self, Client)
+end
+
+function Client:next_number()
+    self.requests = self.requests + 1
+    return self.requests
+end
+
+--- The config file, read once.
+---@return ponder.model.Config
+function Client:settings()
+    self.config = self.config or name.load_config(self.env)
+    return self.config
+end
+
+local function over(...)
+    local merged = {}
+    for i = 1, select("#", ...) do
+        for field, value in pairs((select(i, ...)) or {}) do
+            if merged[field] == nil then merged[field] = value end
+        end
+    end
+    return merged
+end
+
+--- Which provider and model a name means, and the options that come with it.
+---@param text string? nil: $PONDER_MODEL, else the config file's default_model
+---@param opts table as given
+---@return string? provider nil with a message
+---@return string model
+---@return table opts
+function Client:resolve(text, opts)
+    local settings = self:settings()
+    text = text or self.env("PONDER_MODEL") or settings.default_model
+    if not text then
+        return nil, "no model is named: pass a name, or set PONDER_MODEL (openai:gpt-4o-mini, "
+            .. "anthropic:claude-haiku-4-5, ollama:qwen3:8b)"
+    end
+    local meant, extra = name.follow_aliases(text, settings.aliases or {})
+    if not meant then return nil, extra end
+    local fallback = self.env("PONDER_PROVIDER") or settings.default_provider
+    local provider, model = name.split(meant, self.providers, fallback)
+    if not provider then return nil, model end
+    return provider, model, over(opts, extra), settings
+end
+
+local function host_of(url) return (url:match("^(%a+://[^/?#]+)")) end
+
+-- The in-flight limit belongs to the host: the last open model that names one sets it for all.
+local function limit_host(self, host, url, opts)
+    local most = opts.max_in_flight or host.most or IN_FLIGHT
+    if opts.adaptive and (not host.adaptive or host.adaptive.most ~= most) then
+        host.adaptive = limit.adaptive(most)
+    elseif opts.adaptive == false then
+        host.adaptive = nil
+    elseif host.adaptive then
+        host.adaptive.most = most
+    end
+    local current = host.adaptive and host.adaptive.current or most
+    if current ~= host.current then
+        host.most, host.current = most, current
+        self.transport:limit(url, current)
+    end
+end
+
+local function set_headers(headers, more)
+    for header, value in pairs(more or {}) do
+        if type(header) ~= "string" then
+            return nil, "opts.headers must map names to values"
+        end
+        headers[header:lower()] = value and tostring(value) or nil
+    end
+    return headers
+end
+
+-- A provider that answers by itself need not say where.
+local function configure(provider, opts, env, file)
+    if not provider.configure then return { headers = {}, secrets = {} } end
+    return provider.configure(opts, env, file)
+end
+
+--- The target that a name and options lead to.
+---@param text string?
+---@param opts table checked options of model.open
+---@return ponder.model.Target? target nil with a message
+---@return string|table rest the message, or the options with what aliases and the file add
+function Client:target(text, opts)
+    local known, model, mine, settings = self:resolve(text, opts)
+    if not known then return nil, model end
+    local file = over((settings.providers or {})[known], settings.defaults)
+    local provider = self.providers[known]
+    local endpoint, message = configure(provider, mine, self.env, file)
+    if not endpoint then return nil, message end
+    mine = over(mine, file)
+    local headers, problem = set_headers(endpoint.headers, mine.headers)
+    if not headers then return nil, problem end
+    headers["content-type"] = headers["content-type"] or "application/json"
+    local target = { provider = provider, label = known .. ":" .. model, name = known,
+        model = model, base_url = endpoint.base_url, headers = headers, ca_file = mine.ca_file,
+        proxy = mine.proxy, redactor = redact.new(endpoint.secrets, headers) }
+    if endpoint.base_url then self:connect(target, mine) end
+    return target, mine
+end
+
+--- Gives a target its URL and the limits that it shares with others of its host.
+---@param target ponder.model.Target
+---@param opts table
+function Client:connect(target, opts)
+    target.url = name.join(target.base_url, target.provider.path)
+    local at = host_of(target.url)
+    self.hosts[at] = self.hosts[at] or {}
+    target.host = self.hosts[at]
+    limit_host(self, target.host, target.url, opts)
+    local key = at .. " " .. target.model
+    self.gates[key] = self.gates[key] or limit.gate()
+    target.gate = self.gates[key]
+    target.gate:configure(opts.requests_per_minute, opts.tokens_per_minute, self.now_ms())
+end
+
+return client

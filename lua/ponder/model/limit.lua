@@ -1,0 +1,250 @@
+--- How fast calls may leave. Three independent reasons to wait, asked in this order:
+---
+---   1. the caller's own limits, `requests_per_minute` and `tokens_per_minute`: token buckets that
+---      hold one minute's worth and refill without pause;
+---   2. what the server said in its headers (`x-ratelimit-*`, `anthropic-ratelimit-*`): when too
+---      little is left, nothing leaves before the reset it named;
+---   3. a pause, after the server answered 429 and named a wait.
+---
+--- How many calls are in flight at once is the transport's business; `limit.adaptive` says how many
+--- there should be. Pure: every function takes the time.
+
+local retry = require "ponder.model.retry"
+
+local limit = {}
+
+local MINUTE_MS = 60000
+local LONGEST_RESET_MS = 60000 -- a later reset is left to the server's own 429
+
+---------------------------------------------------------------------------------------------------
+-- A token bucket
+
+local Bucket = {}
+Bucket.__index = Bucket
+
+local function new_bucket(per_minute, now_ms)
+    return setmetatable({ capacity = per_minute, level = per_minute, at = now_ms }, Bucket)
+end
+
+function Bucket:refill(now_ms)
+    local gained = (now_ms - self.at) * self.capacity / MINUTE_MS
+    self.level = math.min(self.capacity, self.level + math.max(0, gained))
+    self.at = now_ms
+end
+
+-- Books a place: the level goes below nothing, and the wait is the time it takes to come back. So
+-- calls leave in the order in which they booked. What is more than a full bucket counts as that.
+function Bucket:book(cost, now_ms)
+    self:refill(now_ms)
+    self.level = self.level - math.min(cost, self.capacity)
+    return self.level < 0 and math.ceil(-self.level * MINUTE_MS / self.capacity) or 0
+end
+
+function Bucket:give_back(cost)
+    self.level = math.min(self.capacity, self.level + math.min(cost, self.capacity))
+end
+
+---------------------------------------------------------------------------------------------------
+-- What a server says is left
+
+local UNITS_MS = { h = 3600000, m = 60000, s = 1000, ms = 1 }
+
+--- Reads the time until a reset: "6m0s", "12ms", seconds, a date, or seconds or milliseconds since
+--- 1970.
+---@param text string
+---@param now_s number wall clock
+---@return number? ms
+function limit.parse_reset(text, now_s)
+    local number = text:match("^%s*(%d+%.?%d*)%s*$")
+    if number then
+        number = tonumber(number)
+        if number >= 1e11 then return math.max(0, number - now_s * 1000) end
+        if number >= 1e9 then return math.max(0, (number - now_s) * 1000) end
+        return number * 1000
+    end
+    local date = retry.parse_date(text)
+    if date then return math.max(0, (date - now_s) * 1000) end
+    local total, rest = 0, text
+    while rest ~= "" do
+        local amount, unit, after = rest:match("^(%d+%.?%d*)(%a+)(.*)$")
+        if not amount or not UNITS_MS[unit] then return nil end
+        total, rest = total + tonumber(amount) * UNITS_MS[unit], after
+    end
+    return text ~= "" and total or nil
+end
+
+-- Each meter: the headers that tell of it, and which part of a call it counts.
+local METERS = {
+    { cost = "requests", remaining = "x-ratelimit-remaining-requests",
+      reset = "x-ratelimit-reset-requests" },
+    { cost = "tokens", remaining = "x-ratelimit-remaining-tokens",
+      reset = "x-ratelimit-reset-tokens" },
+    { cost = "requests", remaining = "x-ratelimit-remaining", reset = "x-ratelimit-reset" },
+    { cost = "requests", remaining = "anthropic-ratelimit-requests-remaining",
+      reset = "anthropic-ratelimit-requests-reset" },
+    { cost = "input_tokens", remaining = "anthropic-ratelimit-input-tokens-remaining",
+      reset = "anthropic-ratelimit-input-tokens-reset" },
+    { cost = "output_tokens", remaining = "anthropic-ratelimit-output-tokens-remaining",
+      reset = "anthropic-ratelimit-output-tokens-reset" },
+    { cost = "tokens", remaining = "anthropic-ratelimit-tokens-remaining",
+      reset = "anthropic-ratelimit-tokens-reset" },
+}
+
+---------------------------------------------------------------------------------------------------
+-- The gate that calls to one model of one server pass
+
+---@class ponder.model.Cost
+---@field requests integer
+---@field tokens integer
+---@field input_tokens integer
+---@field output_tokens integer
+
+---@class ponder.model.Gate
+local Gate = {}
+Gate.__index = Gate
+
+---@return ponder.model.Gate
+function limit.gate()
+    return setmetatable({ buckets = {}, meters = {}, paused_until = nil }, Gate)
+end
+
+--- Sets the caller's own limits; nil leaves one as it is.
+---@param requests_per_minute integer?
+---@param tokens_per_minute integer?
+---@param now_ms number
+function Gate:configure(requests_per_minute, tokens_per_minute, now_ms)
+    for cost, per_minute in pairs { requests = requests_per_minute, tokens = tokens_per_minute } do
+        local bucket = self.buckets[cost]
+        if not bucket or bucket.capacity ~= per_minute then
+            self.buckets[cost] = new_bucket(per_minute, now_ms)
+        end
+    end
+end
+
+--- Whether nothing limits this gate.
+---@return boolean
+function Gate:is_open()
+    return not self.paused_until and next(self.buckets) == nil and next(self.meters) == nil
+end
+
+--- Books a call's place within the caller's own limits.
+---@param cost ponder.model.Cost
+---@param now_ms number
+---@return number wait_ms when its turn comes
+function Gate:book(cost, now_ms)
+    local wait = 0
+    for kind, bucket in pairs(self.buckets) do
+        wait = math.max(wait, bucket:book(cost[kind], now_ms))
+    end
+    return wait
+end
+
+--- Gives back the place of a call that did not leave.
+---@param cost ponder.model.Cost
+function Gate:unbook(cost)
+    for kind, bucket in pairs(self.buckets) do bucket:give_back(cost[kind]) end
+end
+
+--- How long the server wants nothing like this call. Asked again after the wait: others may have
+--- learned more meanwhile.
+---@param cost ponder.model.Cost
+---@param now_ms number
+---@return number wait_ms
+function Gate:server_wait(cost, now_ms)
+    local wait = math.max(0, (self.paused_until or now_ms) - now_ms)
+    if wait == 0 then self.paused_until = nil end
+    for index, meter in pairs(self.meters) do
+        if meter.reset_at <= now_ms then
+            self.meters[index] = nil
+        elseif meter.remaining < cost[METERS[index].cost] then
+            wait = math.max(wait, meter.reset_at - now_ms)
+        end
+    end
+    return wait
+end
+
+--- Counts a call that leaves now against what the server said is left.
+---@param cost ponder.model.Cost
+function Gate:spend(cost)
+    for index, meter in pairs(self.meters) do
+        meter.remaining = meter.remaining - cost[METERS[index].cost]
+    end
+end
+
+--- Corrects the booking of a call that has ended by what it really used.
+---@param cost ponder.model.Cost
+---@param used_tokens integer? nil: unknown, the booking stands
+function Gate:settle(cost, used_tokens)
+    local bucket = self.buckets.tokens
+    if not bucket or not used_tokens then return end
+    local booked = math.min(cost.tokens, bucket.capacity)
+    bucket.level = math.min(bucket.capacity, bucket.level + booked - used_tokens)
+end
+
+--- Takes in the headers of a reply. Replies overtake each other, so within one window only a
+--- smaller number counts.
+---@param headers table<string, string>
+---@param now_ms number
+---@param now_s number wall clock
+function Gate:observe(headers, now_ms, now_s)
+    for index, kind in ipairs(METERS) do
+        local remaining = tonumber(headers[kind.remaining])
+        if remaining and remaining >= 0 then
+            local reset_ms = headers[kind.reset] and limit.parse_reset(headers[kind.reset], now_s)
+            local old = self.meters[index]
+            local newer = not old or old.reset_at <= now_ms or remaining < old.remaining
+            if newer and reset_ms and reset_ms > 0 and reset_ms <= LONGEST_RESET_MS then
+                self.meters[index] = { remaining = remaining, reset_at = now_ms + reset_ms }
+            end
+        end
+    end
+end
+
+--- Lets nothing leave for a while.
+---@param ms number
+---@param now_ms number
+function Gate:pause(ms, now_ms)
+    self.paused_until = math.max(self.paused_until or 0, now_ms + ms)
+end
+
+---------------------------------------------------------------------------------------------------
+-- How many calls at once
+
+local START, SHRINK = 20, 0.8
+
+---@class ponder.model.Adaptive
+---@field current integer calls that may be in flight
+local Adaptive = {}
+Adaptive.__index = Adaptive
+
+--- Finds how many calls a server bears: starts at 20, grows by one for each success until the first
+--- 429 (so it doubles in a round), then by one a round, and shrinks by a fifth on a 429. Calls that
+--- left before the last shrink count for nothing, else one burst would shrink it many times.
+---@param most integer never more than this
+---@return ponder.model.Adaptive
+function limit.adaptive(most)
+    return setmetatable({ current = math.min(START, most), most = most, credit = 0,
+        settled = false, shrunk_at = -math.huge }, Adaptive)
+end
+
+---@return boolean changed
+function Adaptive:success()
+    if self.current >= self.most then return false end
+    self.credit = self.credit + (self.settled and 1 / self.current or 1)
+    if self.credit < 1 then return false end
+    self.current, self.credit = self.current + 1, 0
+    return true
+end
+
+---@param left_ms number when the refused call left
+---@param now_ms number
+---@return boolean changed
+function Adaptive:limited(left_ms, now_ms)
+    if left_ms < self.shrunk_at then return false end
+    local before = self.current
+    self.current = math.max(1, math.floor(self.current * SHRINK))
+    self.settled, self.credit, self.shrunk_at = true, 0, now_ms
+    return self.current ~= before
+end
+
+return limit

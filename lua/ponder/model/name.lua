@@ -1,0 +1,219 @@
+--- From what a person writes ("openai:gpt-4o-mini", an alias, nothing at all) to where requests go.
+---
+--- What is said in several places is taken from the first of: the options, the alias of the config
+--- file, the environment, the config file's providers and defaults, the built-in value.
+
+local options = require "ponder.options"
+
+local name = {}
+
+---------------------------------------------------------------------------------------------------
+-- URLs
+
+local ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+local function base64(bytes)
+    local out = {}
+    for i = 1, #bytes, 3 do
+        local a, b, c = bytes:byte(i, i + 2)
+        local bits = a << 16 | (b or 0) << 8 | (c or 0)
+        for place = 0, 3 do
+            local at = (bits >> (18 - 6 * place) & 63) + 1
+            out[#out + 1] = (place == 2 and not b or place == 3 and not c) and "="
+                or ALPHABET:sub(at, at)
+        end
+    end
+    return table.concat(out)
+end
+
+local function percent_decode(text)
+    return (text:gsub("%%(%x%x)", function(hex) return string.char(tonumber(hex, 16)) end))
+end
+
+---@class ponder.model.Endpoint
+---@field base_url string without userinfo and without a slash at its end
+---@field headers table<string, string>
+---@field secrets string[]
+
+--- Where a provider's requests go. A user and password in the URL become a header, so that the URL
+--- can be shown to anyone.
+---@param base_url string
+---@param secret string? the key that the headers hold
+---@param headers table<string, string|false|nil>
+---@return ponder.model.Endpoint?
+---@return string? message
+function name.endpoint(base_url, secret, headers)
+    local scheme, userinfo, rest = base_url:match("^(%a[%w+.-]*)://([^/?#]*)@(.*)$")
+    if not scheme then scheme, rest = base_url:match("^(%a[%w+.-]*)://(.*)$") end
+    scheme = scheme and scheme:lower()
+    if scheme ~= "http" and scheme ~= "https" then
+        return nil, "base_url must begin with http:// or https://"
+    end
+    if not rest:find("^[%w%[._~%%-]") or base_url:find("[%s%c]") then
+        return nil, "base_url names no host"
+    end
+    local kept, secrets = {}, { secret }
+    for header, value in pairs(headers) do kept[header] = value or nil end
+    if userinfo then
+        local plain = percent_decode(userinfo)
+        kept["authorization"] = kept["authorization"] or "Basic " .. base64(plain)
+        secrets[#secrets + 1] = userinfo
+        secrets[#secrets + 1] = plain:match(":(.+)$")
+    end
+    return { base_url = scheme .. "://" .. rest:gsub("/+$", ""), headers = kept,
+        secrets = secrets }
+end
+
+--- A path below a base URL, in front of its query if it has one (as Azure's does).
+---@param base_url string
+---@param path string
+---@return string
+function name.join(base_url, path)
+    local front, query = base_url:match("^([^?]*)%?(.*)$")
+    if not front then return base_url .. path end
+    return front:gsub("/+$", "") .. path .. (path:find("?", 1, true) and "&" or "?") .. query
+end
+
+---------------------------------------------------------------------------------------------------
+-- The config file
+
+---@class ponder.model.Config
+---@field default_model string?
+---@field default_provider string?
+---@field aliases table<string, string|table> name to name, or to {model = name, option = value...}
+---@field providers table<string, table> options of model.open for each provider
+---@field defaults table options of model.open for all
+
+local SECTIONS = { default_model = "string", default_provider = "string", aliases = "table",
+    providers = "table", defaults = "table" }
+
+local function check_config(path, config)
+    if type(config) ~= "table" then error(path .. ": must return a table", 0) end
+    for field, value in pairs(config) do
+        local wanted = SECTIONS[field]
+        if not wanted then
+            local known = {}
+            for section in pairs(SECTIONS) do known[#known + 1] = section end
+            table.sort(known)
+            local near = options.nearest(field, known)
+            error(("%s: unknown field %s%s"):format(path, options.show(field),
+                near and (" (did you mean %s?)"):format(options.show(near)) or ""), 0)
+        elseif type(value) ~= wanted then
+            error(("%s: %s must be a %s (got %s)"):format(path, field, wanted,
+                options.show(value)), 0)
+        end
+    end
+    return config
+end
+
+--- Where the config file is looked for.
+---@param env fun(name: string): string?
+---@return string?
+function name.config_path(env)
+    local folder = env("XDG_CONFIG_HOME")
+    if not folder and env("HOME") then folder = env("HOME") .. "/.config" end
+    return folder and folder .. "/ponder/config.lua"
+end
+
+-- What the config file may use: nothing that reads, writes, runs or loads anything.
+local function sandbox(env)
+    return { os = { getenv = env }, error = error, ipairs = ipairs, math = math, pairs = pairs,
+        string = string, table = table, tonumber = tonumber, tostring = tostring, type = type }
+end
+
+--- Reads the config file: Lua that can read the environment and nothing else. A missing file is an
+--- empty one; a broken one is an error with its place.
+---@param env fun(name: string): string?
+---@return ponder.model.Config
+function name.load_config(env)
+    local path = name.config_path(env)
+    local file = path and io.open(path, "rb")
+    if not file then return {} end
+    local text = file:read("a")
+    file:close()
+    local chunk, message = load(text or "", "@" .. path, "t", sandbox(env))
+    if not chunk then error(message, 0) end
+    return check_config(path, chunk())
+end
+
+---------------------------------------------------------------------------------------------------
+-- Names
+
+local function sorted_names(providers)
+    local names = {}
+    for known in pairs(providers) do names[#names + 1] = known end
+    table.sort(names)
+    return names
+end
+
+local function suggestion(text, providers)
+    local names = sorted_names(providers)
+    for _, known in ipairs(names) do
+        for _, pattern in ipairs(providers[known].looks_like or {}) do
+            if text:find(pattern) then return known .. ":" .. text end
+        end
+    end
+    local first, rest = text:match("^([^:/]*)([:/].*)$")
+    local near = first and options.nearest(first, names)
+    return near and near .. rest
+end
+
+local function unknown_provider(text, providers)
+    local near = suggestion(text, providers)
+    return ("no provider in %s%s; known: %s; $PONDER_PROVIDER names the one for bare model names")
+        :format(options.show(text), near and (" (did you mean %q?)"):format(near) or "",
+            table.concat(sorted_names(providers), ", "))
+end
+
+--- Splits "provider:model". What stands before the first `:` or `/` counts only if it is a
+--- provider: names of models hold both.
+---@param text string
+---@param providers table<string, table>
+---@param fallback string? the provider of a name that names none
+---@return string? provider
+---@return string model or the message when there is no provider
+function name.split(text, providers, fallback)
+    local first, rest = text:match("^([^:/]*)[:/](.*)$")
+    if first and providers[first] then
+        if rest == "" then return nil, ("%s needs a model: %q"):format(text, first .. ":MODEL") end
+        return first, rest
+    end
+    if providers[text] then return nil, ("%s needs a model: %q"):format(text, text .. ":MODEL") end
+    if text == "" then return nil, "the model's name is empty" end
+    if not fallback then return nil, unknown_provider(text, providers) end
+    if not providers[fallback] then
+        local near = options.nearest(fallback, sorted_names(providers))
+        return nil, ("$PONDER_PROVIDER is %s, which is no provider%s; known: %s"):format(
+            options.show(fallback), near and (" (did you mean %q?)"):format(near) or "",
+            table.concat(sorted_names(providers), ", "))
+    end
+    return fallback, text
+end
+
+local MOST_ALIASES = 8 -- one alias may stand for another, but not for ever
+
+--- Follows the config file's aliases.
+---@param text string
+---@param aliases table<string, string|table>
+---@return string? text nil with a message when they go round in a circle
+---@return table|string opts options that the aliases bring
+function name.follow_aliases(text, aliases)
+    local opts = {}
+    for _ = 1, MOST_ALIASES do
+        local meant = aliases[text]
+        if meant == nil then return text, opts end
+        if type(meant) == "table" then
+            for field, value in pairs(meant) do
+                if field ~= "model" and opts[field] == nil then opts[field] = value end
+            end
+            meant = meant.model
+        end
+        if type(meant) ~= "string" then
+            return nil, ("the config file's alias %s names no model"):format(options.show(text))
+        end
+        text = meant
+    end
+    return nil, ("the config file's alias %s leads back to itself"):format(options.show(text))
+end
+
+return name

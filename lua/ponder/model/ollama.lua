@@ -1,0 +1,231 @@
+--- Ollama's own API, /api/chat. (Its /v1 is served by `openai` with a base_url.)
+--- See ponder.model.provider for what each field is for.
+
+local json = require "ponder.json"
+local read = require "ponder.model.read"
+local name = require "ponder.model.name"
+
+local get, find = json.get, string.find
+
+local ollama = {
+    name = "ollama",
+    stream = "ndjson",
+    path = "/api/chat",
+    models_path = "/api/tags",
+    looks_like = { "^[%w.]+:%d+%.?%d*b$" },
+}
+
+local DEFAULT_PORT = { http = "80", https = "443" }
+
+--- The URL that OLLAMA_HOST stands for: as the server's own client reads it.
+---
+---     (nothing)            http://127.0.0.1:11434
+---     gpu-box              http://gpu-box:11434
+---     0.0.0.0:8000         http://127.0.0.1:8000        an address to listen on, not to call
+---     https://x.example    https://x.example:443
+---     ::1, [::1]:8000      http://[::1]:11434, http://[::1]:8000
+---
+---@param host string?
+---@return string url
+function ollama.url_of_host(host)
+    host = (host or ""):match("^[%s\"']*(.-)[%s\"']*$")
+    local scheme, rest = host:match("^(%a[%w+.-]*)://(.*)$")
+    rest = rest or host
+    local authority, path = rest:match("^([^/]*)(.*)$")
+    local userinfo, address = authority:match("^(.*@)(.*)$")
+    address = address or authority
+    local bare, port = address:match("^%[(.-)%]:?(%d*)$")
+    if not bare and select(2, address:gsub(":", "")) > 1 then bare = address end
+    if not bare then bare, port = address:match("^(.-):?(%d*)$") end
+    if not address:find(":", 1, true) then bare, port = address, "" end
+    if bare == "" or bare == "0.0.0.0" then bare = "127.0.0.1" end
+    if bare == "::" then bare = "::1" end
+    if bare:find(":", 1, true) then bare = "[" .. bare .. "]" end
+    if not port or port == "" then port = DEFAULT_PORT[scheme] or "11434" end
+    return (scheme or "http") .. "://" .. (userinfo or "") .. bare .. ":" .. port
+        .. path:gsub("/+$", "")
+end
+
+function ollama.configure(opts, env, file)
+    local key = opts.api_key or env("OLLAMA_API_KEY") or file.api_key
+    local host = env("OLLAMA_HOST")
+    local base_url = opts.base_url or host and ollama.url_of_host(host) or file.base_url
+        or ollama.url_of_host(nil)
+    return name.endpoint(base_url, key, { ["authorization"] = key and "Bearer " .. key })
+end
+
+---------------------------------------------------------------------------------------------------
+-- Requests
+
+-- Content is one text; images stand beside it, in base64.
+local function split_parts(content)
+    if type(content) ~= "table" then return content, nil end
+    local texts, images = {}, {}
+    for _, part in ipairs(content) do
+        read.append(texts, part.text)
+        read.append(images, part.data)
+    end
+    return table.concat(texts), #images > 0 and images or nil
+end
+
+local function build_message(message)
+    local content, images = split_parts(message.content)
+    local out = { role = message.role, content = content or "",
+        images = message.images or images, tool_name = message.name }
+    if message.tool_calls then
+        out.tool_calls = {}
+        for i, call in ipairs(message.tool_calls) do
+            out.tool_calls[i] = { ["function"] = { name = call.name,
+                arguments = read.arguments(call) } }
+        end
+    end
+    return out
+end
+
+-- gpt-oss takes levels; other models only think or do not.
+local function build_think(effort, model)
+    if effort == nil then return nil end
+    if effort == "none" then return false end
+    if not find(model, "gpt-oss", 1, true) then return true end
+    return (effort == "low" or effort == "medium") and effort or "high"
+end
+
+local function build_tools(tools)
+    local out = {}
+    for i, tool in ipairs(tools) do
+        out[i] = tool.type and tool or { type = "function", ["function"] = {
+            name = tool.name, description = tool.description, parameters = tool.parameters } }
+    end
+    return out
+end
+
+function ollama.build(call)
+    local options, messages = call.options, {}
+    if call.system then messages[1] = build_message { role = "system", content = call.system } end
+    for _, message in ipairs(call.messages) do messages[#messages + 1] = build_message(message) end
+    local settings = { temperature = options.temperature, top_p = options.top_p,
+        num_predict = options.max_tokens, seed = options.seed,
+        stop = type(options.stop) == "string" and { options.stop } or options.stop }
+    local logprobs = options.logprobs
+    return {
+        model = call.model,
+        messages = messages,
+        stream = false, -- it streams unless told not to
+        options = next(settings) and settings or nil,
+        think = build_think(options.reasoning_effort, call.model),
+        format = call.format and (call.format.schema or "json"),
+        logprobs = logprobs and true or nil,
+        top_logprobs = type(logprobs) == "number" and logprobs or nil,
+        tools = options.tools and build_tools(options.tools),
+    }
+end
+
+function ollama.build_stream(body) body.stream = true end
+
+---------------------------------------------------------------------------------------------------
+-- Replies: one object, or one a line; the last line has done = true and the counts.
+
+local function usage_of(reply)
+    local input, output = read.count(reply, "prompt_eval_count"), read.count(reply, "eval_count")
+    return (input or output) and { input_tokens = input, output_tokens = output } or nil
+end
+
+local function take_calls(calls, message)
+    for _, call in ipairs(read.list(message, "tool_calls")) do
+        calls[#calls + 1] = read.tool_call(read.text(call, "id"),
+            read.text(call, "function", "name"), read.at(call, "function", "arguments"))
+    end
+end
+
+local function take_logprobs(list, reply)
+    for _, one in ipairs(read.list(reply, "logprobs")) do
+        local top = {}
+        for i, other in ipairs(read.list(one, "top_logprobs")) do
+            top[i] = { token = read.text(other, "token"), logprob = read.at(other, "logprob") }
+        end
+        list[#list + 1] = { token = read.text(one, "token"), logprob = read.at(one, "logprob"),
+            top = #top > 0 and top or nil }
+    end
+end
+
+local Reader = {}
+Reader.__index = Reader
+
+function ollama.reader(_, emit)
+    return setmetatable({ emit = emit, text = {}, reasoning = {}, calls = {}, logprobs = {} },
+        Reader)
+end
+
+-- The common line: some text, no thinking, nothing at its end.
+local function plain_text(data)
+    if get(data, "done") ~= false then return nil end
+    local text = get(data, "message", "content")
+    if type(text) ~= "string" or text == "" then return nil end
+    if find(data, '"thinking"', 1, true) or find(data, '"tool_calls"', 1, true)
+        or find(data, '"logprobs"', 1, true) then
+        return nil
+    end
+    return text
+end
+
+function Reader:event(_, data)
+    local text = self.model and plain_text(data)
+    if text then
+        self.text[#self.text + 1] = text
+        self.emit(text, "text", 1)
+        return true
+    end
+    local event = json.decode(data)
+    if type(event) ~= "table" then return nil, "a line of the stream is no JSON object" end
+    self:take(event)
+    return event
+end
+
+function Reader:take(event)
+    self.model = self.model or read.text(event, "model")
+    local reasoning = read.text(event, "message", "thinking")
+    local text = read.text(event, "message", "content")
+    read.append(self.reasoning, reasoning)
+    read.append(self.text, text)
+    if reasoning then self.emit(reasoning, "reasoning", 1) end
+    if text then self.emit(text, "text", 1) end
+    take_calls(self.calls, read.at(event, "message"))
+    take_logprobs(self.logprobs, event)
+    if read.at(event, "done") == true then
+        self.done, self.usage = true, usage_of(event)
+        self.done_reason = read.text(event, "done_reason") or "stop"
+    end
+end
+
+function Reader:finish()
+    local has_calls = #self.calls > 0
+    return {
+        samples = { {
+            text = read.join(self.text), reasoning = read.join(self.reasoning),
+            finish_reason = has_calls and self.done and "tool_calls" or self.done_reason,
+            tool_calls = has_calls and self.calls or nil,
+            logprobs = #self.logprobs > 0 and self.logprobs or nil,
+        } },
+        usage = self.usage, model = self.model,
+    }, self.done == true
+end
+
+local function ignore() end
+
+function ollama.parse(reply)
+    if type(read.at(reply, "message")) ~= "table" then return nil, "the reply holds no message" end
+    local reader = ollama.reader(nil, ignore)
+    reader:take(reply)
+    return (reader:finish())
+end
+
+function ollama.parse_models(reply)
+    local models = {}
+    for _, model in ipairs(read.list(reply, "models")) do
+        models[#models + 1] = { id = read.text(model, "name") or read.text(model, "model"),
+            name = read.text(model, "details", "parameter_size") }
+    end
+    return models
+end
+
+return ollama

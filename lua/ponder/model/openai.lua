@@ -1,0 +1,311 @@
+--- OpenAI chat completions, and every server that speaks the same: vLLM, llama.cpp, LM Studio,
+--- OpenRouter, Ollama's /v1. See ponder.model.provider for what each field is for.
+
+local json = require "ponder.json"
+local read = require "ponder.model.read"
+local name = require "ponder.model.name"
+local schema = require "ponder.model.schema"
+
+local get, null, find = json.get, json.null, string.find
+
+local openai = {
+    name = "openai",
+    stream = "sse",
+    path = "/chat/completions",
+    models_path = "/models",
+    looks_like = { "^gpt%-%d", "^o%d", "^chatgpt%-", "^codex%-" },
+}
+
+local BASE_URL = "https://api.openai.com/v1"
+
+function openai.configure(opts, env, file)
+    local base_url = opts.base_url or env("OPENAI_BASE_URL") or file.base_url or BASE_URL
+    local key = opts.api_key or env("OPENAI_API_KEY") or file.api_key
+    if not key and base_url:find("^https://api%.openai%.com") then
+        return nil, "OPENAI_API_KEY is not set (a key, or base_url for a server that needs none)"
+    end
+    return name.endpoint(base_url, key, {
+        ["authorization"] = key and "Bearer " .. key,
+        ["openai-organization"] = env("OPENAI_ORG_ID"),
+        ["openai-project"] = env("OPENAI_PROJECT_ID"),
+    })
+end
+
+local function build_message(message)
+    local out = {}
+    for field, value in pairs(message) do out[field] = value end
+    out.blocks = nil -- another provider's form of the same message
+    if message.tool_calls then
+        out.tool_calls = {}
+        for i, call in ipairs(message.tool_calls) do
+            out.tool_calls[i] = call["function"] and call or {
+                id = call.id, type = "function",
+                ["function"] = { name = call.name, arguments = read.arguments_json(call) },
+            }
+        end
+    end
+    return out
+end
+
+local function build_messages(call)
+    local messages = {}
+    if call.system then messages[1] = { role = "system", content = call.system } end
+    for _, message in ipairs(call.messages) do messages[#messages + 1] = build_message(message) end
+    return messages
+end
+
+local function build_tools(tools)
+    local out = {}
+    for i, tool in ipairs(tools) do
+        out[i] = tool.type and tool or { type = "function", ["function"] = {
+            name = tool.name, description = tool.description, strict = tool.strict,
+            parameters = tool.parameters or schema.NO_ARGUMENTS,
+        } }
+    end
+    return out
+end
+
+local function build_tool_choice(choice)
+    if type(choice) == "table" and choice.name then
+        return { type = "function", ["function"] = { name = choice.name } }
+    end
+    return choice
+end
+
+local function build_format(format)
+    if not format.schema then return { type = "json_object" } end
+    local strict = format.strict
+    if strict == nil then strict = schema.is_strict(format.schema) end
+    return { type = "json_schema",
+        json_schema = { name = format.name, schema = format.schema, strict = strict } }
+end
+
+function openai.build(call)
+    local options = call.options
+    local logprobs = options.logprobs
+    return {
+        model = call.model,
+        messages = build_messages(call),
+        n = call.n > 1 and call.n or nil,
+        temperature = options.temperature,
+        top_p = options.top_p,
+        max_tokens = options.max_tokens,
+        max_completion_tokens = options.max_completion_tokens,
+        stop = options.stop,
+        seed = options.seed,
+        reasoning_effort = options.reasoning_effort,
+        logprobs = logprobs and true or nil,
+        top_logprobs = type(logprobs) == "number" and logprobs or nil,
+        response_format = call.format and build_format(call.format),
+        tools = options.tools and build_tools(options.tools),
+        tool_choice = options.tool_choice and build_tool_choice(options.tool_choice),
+    }
+end
+
+--- What a streamed request adds. Without include_usage a stream says nothing of tokens.
+function openai.build_stream(body)
+    body.stream = true
+    body.stream_options = { include_usage = true }
+end
+
+local FINISH = { function_call = "tool_calls" }
+
+-- xAI leaves reasoning out of completion_tokens but not out of the total.
+local function usage_of(usage)
+    if type(usage) ~= "table" then return nil end
+    local input = read.count(usage, "prompt_tokens")
+    local output = read.count(usage, "completion_tokens")
+    local total = read.count(usage, "total_tokens")
+    local reasoning = read.count(usage, "completion_tokens_details", "reasoning_tokens")
+    if input and output and total and reasoning and total == input + output + reasoning then
+        output = output + reasoning
+    end
+    return {
+        input_tokens = input, output_tokens = output, total_tokens = total,
+        reasoning_tokens = reasoning,
+        cache_read_tokens = read.count(usage, "prompt_tokens_details", "cached_tokens"),
+        cache_write_tokens = read.count(usage, "prompt_tokens_details", "cache_write_tokens"),
+    }
+end
+
+local function top_of(alternatives)
+    local top = {}
+    for i, one in ipairs(alternatives) do
+        top[i] = { token = read.text(one, "token"), logprob = read.at(one, "logprob") }
+    end
+    return #top > 0 and top or nil
+end
+
+local function append_logprobs(list, logprobs)
+    for _, one in ipairs(read.list(logprobs, "content")) do
+        list[#list + 1] = { token = read.text(one, "token"), logprob = read.at(one, "logprob"),
+            top = top_of(read.list(one, "top_logprobs")) }
+    end
+    return list
+end
+
+local function reasoning_of(message)
+    return read.text(message, "reasoning_content") or read.text(message, "reasoning")
+end
+
+-- Some servers send content as a list of parts.
+local function content_of(message)
+    local content = read.at(message, "content")
+    if type(content) ~= "table" then return read.text(content) end
+    local pieces = {}
+    for _, part in ipairs(content) do read.append(pieces, read.text(part, "text")) end
+    return read.join(pieces)
+end
+
+local function sample_of(choice)
+    local message, calls = read.list(choice, "message"), {}
+    for i, call in ipairs(read.list(message, "tool_calls")) do
+        calls[i] = read.tool_call(read.text(call, "id"), read.text(call, "function", "name"),
+            read.at(call, "function", "arguments"))
+    end
+    local finish = read.text(choice, "finish_reason")
+    local logprobs = append_logprobs({}, read.at(choice, "logprobs"))
+    return {
+        text = content_of(message), reasoning = reasoning_of(message),
+        refusal = read.text(message, "refusal"),
+        finish_reason = FINISH[finish] or finish,
+        tool_calls = #calls > 0 and calls or nil,
+        logprobs = #logprobs > 0 and logprobs or nil,
+    }
+end
+
+function openai.parse(reply)
+    local samples = {}
+    for i, choice in ipairs(read.list(reply, "choices")) do samples[i] = sample_of(choice) end
+    if #samples == 0 then return nil, "the reply holds no choices" end
+    return { samples = samples, usage = usage_of(reply.usage),
+        model = read.text(reply, "model"), id = read.text(reply, "id") }
+end
+
+---------------------------------------------------------------------------------------------------
+-- Streams
+
+local Reader = {}
+Reader.__index = Reader
+
+function openai.reader(call, emit)
+    -- Where one delta can hold more than one piece of text, each event is decoded in full.
+    local simple = call.n == 1 and not call.options.logprobs
+    return setmetatable({ emit = emit, n = call.n, simple = simple, started = false, states = {} },
+        Reader)
+end
+
+local function state_at(self, index)
+    local state = self.states[index]
+    if not state then
+        state = { text = {}, reasoning = {}, refusal = {}, logprobs = {}, calls = {} }
+        self.states[index] = state
+    end
+    return state
+end
+
+-- A call's id and name come once, its arguments in pieces; some servers number no call and send
+-- each whole, so a new id also starts a new call.
+local function merge_tool_call(calls, piece)
+    local id = read.text(piece, "id")
+    local index = (read.count(piece, "index") or (id and #calls or math.max(#calls - 1, 0))) + 1
+    local call = calls[index]
+    if not call then
+        index = math.min(index, #calls + 1)
+        call = { pieces = {} }
+        calls[index] = call
+    end
+    call.id = call.id or id
+    call.name = call.name or read.text(piece, "function", "name")
+    local arguments = read.at(piece, "function", "arguments")
+    read.append(call.pieces, type(arguments) == "table" and json.encode(arguments) or arguments)
+end
+
+local function take_choice(self, choice)
+    local index = read.count(choice, "index") or 0
+    if index >= self.n then return end
+    local state, delta = state_at(self, index), read.list(choice, "delta")
+    local reasoning, text = reasoning_of(delta), content_of(delta)
+    if reasoning then
+        read.append(state.reasoning, reasoning)
+        self.emit(reasoning, "reasoning", index + 1)
+    end
+    if text then
+        read.append(state.text, text)
+        self.emit(text, "text", index + 1)
+    end
+    read.append(state.refusal, read.text(delta, "refusal"))
+    append_logprobs(state.logprobs, read.at(choice, "logprobs"))
+    for _, piece in ipairs(read.list(delta, "tool_calls")) do
+        merge_tool_call(state.calls, piece)
+    end
+    local finish = read.text(choice, "finish_reason")
+    state.finish = FINISH[finish] or finish or state.finish
+end
+
+-- The common delta: some text and nothing else. Reads it without building a table.
+local function plain_text(data)
+    local text = get(data, "choices", 1, "delta", "content")
+    if type(text) ~= "string" or text == "" then return nil end
+    local finish = get(data, "choices", 1, "finish_reason")
+    if finish ~= nil and finish ~= null then return nil end
+    if find(data, '"tool_calls"', 1, true) or find(data, '"reasoning', 1, true) then return nil end
+    return text
+end
+
+--- Takes one event's data. Returns its decoded form when it was more than text, or nil and a
+--- message when it was no JSON.
+function Reader:event(_, data)
+    if self.simple and self.started then
+        local text = plain_text(data)
+        if text then
+            local pieces = self.states[0].text
+            pieces[#pieces + 1] = text
+            self.emit(text, "text", 1)
+            return true
+        end
+    end
+    local event = json.decode(data)
+    if type(event) ~= "table" then return nil, "an event of the stream is no JSON object" end
+    self.model = self.model or read.text(event, "model")
+    self.id = self.id or read.text(event, "id")
+    self.usage = usage_of(read.at(event, "usage")) or self.usage
+    for _, choice in ipairs(read.list(event, "choices")) do take_choice(self, choice) end
+    self.started = self.states[0] ~= nil
+    return event
+end
+
+local function sample_of_state(state)
+    local calls = {}
+    for i, call in ipairs(state.calls) do
+        calls[i] = read.tool_call(call.id, call.name, read.join(call.pieces))
+    end
+    return {
+        text = read.join(state.text), reasoning = read.join(state.reasoning),
+        refusal = read.join(state.refusal), finish_reason = state.finish,
+        tool_calls = #calls > 0 and calls or nil,
+        logprobs = #state.logprobs > 0 and state.logprobs or nil,
+    }
+end
+
+--- The reply so far. It is whole when every sample has said why it stopped.
+function Reader:finish()
+    local samples, whole = {}, self.states[0] ~= nil
+    for index, state in pairs(self.states) do
+        samples[index + 1] = sample_of_state(state)
+        whole = whole and state.finish ~= nil
+    end
+    return { samples = samples, usage = self.usage, model = self.model, id = self.id }, whole
+end
+
+--- The models of a list of them: {id, name?, created?}.
+function openai.parse_models(reply)
+    local models = {}
+    for _, model in ipairs(read.list(reply, "data")) do
+        models[#models + 1] = { id = read.text(model, "id"), name = read.text(model, "name"),
+            created = read.count(model, "created") }
+    end
+    return models
+end
+
+return openai

@@ -1,0 +1,169 @@
+--- What each model refuses, as data. A rule says: for these models, this option is dropped, renamed
+--- or changed, and why. What a rule takes away is listed in `reply.dropped`, never lost in silence.
+---
+--- The first matching rule for an option wins, so a script's own rules (`params.add`, which puts
+--- them in front) can also undo a built-in one with `action = "keep"`.
+
+local options = require "ponder.options"
+
+local params = {}
+
+---@class ponder.model.Rule
+---@field provider string
+---@field model? string|fun(name: string): boolean a Lua pattern, or a test; nil: every model
+---@field option string name of a call option: temperature, max_tokens, seed, n...
+---@field action "drop"|"keep"|"rename"|"split" split: one call for each of n samples
+---@field to? string with "rename"
+---@field when? fun(options: table): boolean only if this also holds of the call's options
+---@field why? string shown in `reply.dropped`
+
+--- The family and version in the name of a Claude model: claude-opus-4-7-20260416 is "opus", 4.7;
+--- claude-3-5-haiku-latest is "haiku", 3.5.
+---@param name string
+---@return string? family nil when the name is not of this form
+---@return number? version compare with room for rounding
+function params.claude(name)
+    name = name:match("claude.*") or ""
+    local family, major, minor = name:match("^claude%-(%a+)%-(%d+)[-.]?(%d?%d?)%f[%D]")
+    if not family then
+        major, minor, family = name:match("^claude%-(%d+)[-.]?(%d?)%-(%a+)")
+    end
+    if not family then return nil end
+    return family, tonumber(major) + (tonumber(minor) or 0) / 10
+end
+
+local function claude_from(version)
+    return function(name)
+        local family, its = params.claude(name)
+        return family ~= nil and its >= version - 0.01
+    end
+end
+
+local function claude_without_sampling(name)
+    local family, version = params.claude(name)
+    return family ~= nil and (version > 4.95 or (family == "opus" and version > 4.65))
+end
+
+-- These think always; to tell them not to is an error.
+local function claude_always_thinks(name)
+    local family, version = params.claude(name)
+    return family == "fable" or family == "mythos" or (version or 0) > 5.45
+end
+
+-- "openai/o3-mini" is how OpenRouter names o3-mini.
+local function openai_reasoning(name)
+    name = name:match("^openai/(.*)") or name
+    if name:find("^gpt%-[%d.]+%-chat") then return false end
+    return name:find("^o%d") ~= nil or name:find("^gpt%-[5-9]") ~= nil
+        or name:find("^codex%-") ~= nil
+end
+
+-- From gpt-5.1 on, a model that is told not to reason takes sampling parameters again.
+local function reasons(options) return options.reasoning_effort ~= "none" end
+
+local function openai_plain(name)
+    name = name:match("^openai/(.*)") or name
+    return name:find("^gpt%-[34]") ~= nil or name:find("^chatgpt%-4") ~= nil
+        or name:find("^gpt%-[%d.]+%-chat") ~= nil
+end
+
+local RULE = {
+    provider = { type = "string", required = true },
+    model = { type = { "string", "function" } },
+    option = { type = "string", required = true },
+    action = { type = "string", enum = { "drop", "keep", "rename", "split" }, required = true },
+    to = { type = "string" },
+    when = { type = "function" },
+    why = { type = "string" },
+}
+
+local REASONING = "a reasoning model takes no %s"
+local NEWEST = "this Claude model takes no sampling parameters"
+
+local rules = {
+    { provider = "openai", model = openai_reasoning, option = "max_tokens", action = "rename",
+      to = "max_completion_tokens" },
+    { provider = "openai", model = "^o1", option = "n", action = "split" },
+    { provider = "openai", model = openai_reasoning, option = "stop", action = "drop",
+      why = REASONING:format("stop sequences") },
+    { provider = "openai", model = openai_plain, option = "reasoning_effort", action = "drop",
+      why = "this model does not reason" },
+    { provider = "anthropic", option = "seed", action = "drop", why = "Anthropic takes no seed" },
+    { provider = "anthropic", option = "logprobs", action = "drop",
+      why = "Anthropic gives no logprobs" },
+    { provider = "anthropic", option = "n", action = "split" },
+    { provider = "anthropic", model = claude_from(4.1), option = "top_p", action = "drop",
+      why = "temperature and top_p exclude each other",
+      when = function(options) return options.temperature ~= nil end },
+    { provider = "anthropic", model = function(name) return not claude_from(3.7)(name) end,
+      option = "reasoning_effort", action = "drop", why = "this model does not reason" },
+    { provider = "anthropic", model = claude_always_thinks, option = "reasoning_effort",
+      action = "drop", why = "this model always thinks",
+      when = function(options) return options.reasoning_effort == "none" end },
+    { provider = "ollama", option = "n", action = "split" },
+    { provider = "ollama", option = "tool_choice", action = "drop",
+      why = "Ollama takes no tool_choice" },
+}
+
+for _, option in ipairs { "temperature", "top_p", "logprobs" } do
+    table.insert(rules, { provider = "openai", model = openai_reasoning, option = option,
+        action = "drop", when = reasons, why = REASONING:format(option) })
+end
+for _, option in ipairs { "temperature", "top_p" } do
+    table.insert(rules, 1, { provider = "anthropic", model = claude_without_sampling,
+        option = option, action = "drop", why = NEWEST })
+    table.insert(rules, 2, { provider = "anthropic", option = option, action = "drop",
+        why = "extended thinking takes no " .. option,
+        when = function(options)
+            return options.reasoning_effort ~= nil and options.reasoning_effort ~= "none"
+        end })
+end
+
+--- Adds a rule in front of the others.
+---@param rule ponder.model.Rule
+---@param level? integer whose place errors carry: 1, the default, is who calls this function
+function params.add(rule, level)
+    options.check("model.refuse", rule, RULE, (level or 1) + 1)
+    table.insert(rules, 1, rule)
+end
+
+--- The rule for one option of a call, or nil.
+---@return ponder.model.Rule?
+function params.find(provider, model, option, options)
+    for _, rule in ipairs(rules) do
+        if rule.provider == provider and rule.option == option
+            and (rule.model == nil
+                or (type(rule.model) == "string" and model:find(rule.model) ~= nil)
+                or (type(rule.model) == "function" and rule.model(model)))
+            and (rule.when == nil or rule.when(options)) then
+            return rule
+        end
+    end
+end
+
+--- Applies the rules to a call's options.
+---@param provider string
+---@param model string
+---@param options table<string, any>
+---@return table<string, any> options a copy without what the model refuses, names as it wants them
+---@return table<string, string>? dropped option to reason
+---@return boolean split n samples need n calls
+function params.apply(provider, model, options)
+    local kept, dropped, split = {}, nil, false
+    for option, value in pairs(options) do
+        local rule = params.find(provider, model, option, options)
+        local action = rule and rule.action or "keep"
+        if action == "drop" then
+            dropped = dropped or {}
+            dropped[option] = rule.why or "this model refuses it"
+        elseif action == "rename" then
+            kept[rule.to or option] = value
+        else
+            kept[option] = value
+            split = split or action == "split"
+        end
+    end
+    return kept, dropped, split
+end
+
+return params

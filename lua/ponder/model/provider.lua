@@ -1,0 +1,87 @@
+--- What a provider is: a table of pure functions between this client's tables and a server's.
+---
+--- A provider does no I/O, reads no clock and knows nothing of retries, limits or tasks, so a new
+--- one is a file of functions that specs can call with plain tables. `ponder.model.openai`,
+--- `.anthropic` and `.ollama` are the built-in ones; `model.register` adds or replaces one.
+
+local options = require "ponder.options"
+
+local provider = {}
+
+---@class ponder.model.Provider
+---@field configure fun(opts: table, env: fun(name: string): string?, file: table):
+---ponder.model.Endpoint?, string? where requests go and with which headers, or nil and a message:
+---from model.open's options, else the environment, else what the config file says
+---@field path string of chat calls, below base_url
+---@field build fun(request: ponder.model.Request): table the body, without what asks for a stream
+---@field build_stream fun(body: table) changes a body so that it asks for a stream
+---@field stream "sse"|"ndjson" how streams are framed
+---@field parse fun(reply: table, request: ponder.model.Request): ponder.model.Draft?, string?
+---@field reader fun(request: ponder.model.Request, emit: fun(text: string,
+---kind: string, sample: integer)): ponder.model.Reader
+---@field models_path string? of the list of models
+---@field parse_models fun(reply: table): table[]
+---@field looks_like string[]? Lua patterns of model names, for "did you mean"
+---@field call? fun(request: ponder.model.Request): table?, string?, string? in place of all the
+---others but `configure`: answers by itself, with {text or texts, usage...} or nil, message, code
+
+---@class ponder.model.Reader folds the events of a stream into a reply
+---@field event fun(self, name: string, data: string): table|true|nil, string? the decoded event,
+---or true when it was nothing but text, or nil and a message when it cannot be read
+---@field finish fun(self): ponder.model.Draft, boolean the reply so far, and whether it is whole
+
+local SHAPE = {
+    configure = { type = "function" },
+    path = { type = "string", required = true },
+    build = { type = "function", required = true },
+    build_stream = { type = "function", required = true },
+    stream = { type = "string", enum = { "sse", "ndjson" }, required = true },
+    parse = { type = "function", required = true },
+    reader = { type = "function", required = true },
+    models_path = { type = "string" },
+    parse_models = { type = "function" },
+    looks_like = { type = "table" },
+    name = { type = "string" },
+}
+
+local CALL_SHAPE = {
+    call = { type = "function", required = true },
+    configure = { type = "function" },
+    looks_like = { type = "table" },
+    name = { type = "string" },
+}
+
+--- Checks a provider as `model.register` receives it; raises for what is missing or misspelled.
+---@param definition table
+---@param level integer
+---@return ponder.model.Provider
+function provider.check(definition, level)
+    if type(definition) ~= "table" then
+        error("model.register: provider must be a table (got " .. options.show(definition) .. ")",
+            level + 1)
+    end
+    local shape = definition.call and CALL_SHAPE or SHAPE
+    options.check("model.register", definition, shape, level + 1)
+    return definition
+end
+
+--- The draft of a reply that a provider's `call` returned.
+---@param reply any
+---@return ponder.model.Draft?
+---@return string? message
+function provider.draft(reply)
+    if type(reply) == "string" then reply = { text = reply } end
+    if type(reply) ~= "table" then
+        return nil, "the provider returned " .. options.show(reply) .. " for a reply"
+    end
+    if reply.samples then return reply end
+    local samples = {}
+    for i, text in ipairs(reply.texts or { reply.text or "" }) do
+        samples[i] = { text = text, finish_reason = reply.finish_reason or "stop" }
+    end
+    samples[1].tool_calls, samples[1].reasoning = reply.tool_calls, reply.reasoning
+    return { samples = samples, usage = reply.usage, model = reply.model, id = reply.id,
+        attempts = 1, raw = reply.raw }
+end
+
+return provider

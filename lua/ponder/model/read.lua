@@ -1,0 +1,104 @@
+--- Careful reading of decoded JSON that a stranger sent: nothing here raises, whatever came.
+
+local json = require "ponder.json"
+
+local read = {}
+
+--- Follows keys and list positions into nested tables.
+---@param value any
+---@param ... string|integer
+---@return any? value nil when a step is missing, or JSON null
+function read.at(value, ...)
+    for i = 1, select("#", ...) do
+        if type(value) ~= "table" then return nil end
+        value = value[select(i, ...)]
+    end
+    if value == json.null then return nil end
+    return value
+end
+
+--- Like `at`, but only a string that holds something counts.
+---@return string?
+function read.text(value, ...)
+    value = read.at(value, ...)
+    return type(value) == "string" and value ~= "" and value or nil
+end
+
+--- Like `at`, but only a table counts; anything else reads as an empty one.
+---@return table
+function read.list(value, ...)
+    value = read.at(value, ...)
+    return type(value) == "table" and value or {}
+end
+
+--- Like `at`, but only a whole number >= 0 counts: a count of tokens, a position.
+---@return integer?
+function read.count(value, ...)
+    value = read.at(value, ...)
+    local n = type(value) == "number" and math.tointeger(value)
+    return n and n >= 0 and n or nil
+end
+
+--- A sum in which an unknown part counts as nothing, and nothing known stays nil.
+---@param a integer?
+---@param b integer?
+---@return integer?
+function read.sum(a, b)
+    if a and b then return a + b end
+    return a or b
+end
+
+--- Appends a piece to a list of pieces; nil and "" are left out.
+---@param pieces string[]
+---@param piece string?
+function read.append(pieces, piece)
+    if type(piece) == "string" and piece ~= "" then pieces[#pieces + 1] = piece end
+end
+
+--- The pieces as one string, or nil when there are none.
+---@param pieces string[]
+---@return string?
+function read.join(pieces)
+    if #pieces > 0 then return table.concat(pieces) end
+end
+
+--- The arguments of a tool call as JSON text, from either of the forms that a message may hold.
+---@param call table
+---@return string
+function read.arguments_json(call)
+    if type(call.arguments) == "string" then return call.arguments end
+    if call.arguments_json then return call.arguments_json end
+    return next(call.arguments or {}) == nil and "{}" or json.encode(call.arguments)
+end
+
+--- The arguments of a tool call as a table that encodes as a JSON object.
+---@param call table
+---@return table
+function read.arguments(call)
+    local arguments = call.arguments
+    if type(arguments) == "string" or (arguments == nil and call.arguments_json) then
+        arguments = json.decode(arguments or call.arguments_json)
+    end
+    if type(arguments) ~= "table" or next(arguments) == nil then return json.object() end
+    return arguments
+end
+
+--- A tool call as every provider's reply holds it. Arguments that are no JSON object stay text.
+---@param id string?
+---@param name string?
+---@param arguments string|table|nil
+---@return ponder.model.ToolCall
+function read.tool_call(id, name, arguments)
+    local call = { id = id, name = name }
+    if type(arguments) == "table" then
+        local ok, text = pcall(json.encode, arguments) -- a decoded Infinity does not encode
+        call.arguments, call.arguments_json = arguments, ok and text or "{}"
+        return call
+    end
+    call.arguments_json = type(arguments) == "string" and arguments ~= "" and arguments or "{}"
+    local decoded = json.decode(call.arguments_json)
+    if type(decoded) == "table" then call.arguments = decoded end
+    return call
+end
+
+return read

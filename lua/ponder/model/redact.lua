@@ -1,0 +1,96 @@
+--- Keeps keys out of everything that people or logs see.
+---
+--- A redactor knows the secrets of one open model: its key, the values of its authorization
+--- headers, and the userinfo of its URL. Texts for people (errors, events, --verbose) lose every
+--- secret of 4 characters or more. Replies lose only those of 16 or more: no real key is shorter,
+--- and a local server's stand-in key ("ollama") must not be cut out of what a model says.
+
+local redact = {}
+
+local MARK = "[redacted]"
+local SHORTEST_SHOWN, SHORTEST_KEY = 4, 16
+
+local HIDDEN_HEADERS = { "auth", "key", "token", "cookie", "secret", "password" }
+
+--- Whether a header's value is never shown, whoever set it.
+---@param name string
+---@return boolean
+function redact.is_secret_header(name)
+    name = name:lower()
+    for _, word in ipairs(HIDDEN_HEADERS) do
+        if name:find(word, 1, true) then return true end
+    end
+    return false
+end
+
+local function replace_plain(text, secret)
+    local first, last = text:find(secret, 1, true)
+    if not first then return text end
+    local pieces, from = {}, 1
+    while first do
+        pieces[#pieces + 1] = text:sub(from, first - 1)
+        from = last + 1
+        first, last = text:find(secret, from, true)
+    end
+    pieces[#pieces + 1] = text:sub(from)
+    return table.concat(pieces, MARK)
+end
+
+-- "Bearer X" hides X: the scheme alone is no secret, and X may be echoed without it.
+local function add_secret(secrets, value)
+    if type(value) ~= "string" then return end
+    value = value:match("^%s*%a+%s+(%S+)%s*$") or value
+    if #value >= SHORTEST_SHOWN then secrets[#secrets + 1] = value end
+end
+
+---@class ponder.model.Redactor
+local Redactor = {}
+Redactor.__index = Redactor
+Redactor.__name = "ponder.model.Redactor"
+Redactor.__tostring = function() return "ponder.model.Redactor" end -- never its secrets
+
+--- A text for people: no secret, no userinfo in URLs.
+---@param text string
+---@return string
+function Redactor:text(text)
+    for _, secret in ipairs(self.secrets) do text = replace_plain(text, secret) end
+    return (text:gsub("(%a[%w+.-]*://)[^/%s\"'?#]*@", "%1"))
+end
+
+--- The bytes of a reply: no real key that a server sent back.
+---@param bytes string
+---@return string
+function Redactor:reply(bytes)
+    for _, key in ipairs(self.keys) do bytes = replace_plain(bytes, key) end
+    return bytes
+end
+
+--- Headers for people.
+---@param headers table<string, string>
+---@return table<string, string>
+function Redactor:headers(headers)
+    local shown = {}
+    for name, value in pairs(headers) do
+        shown[name] = redact.is_secret_header(name) and MARK or self:text(tostring(value))
+    end
+    return shown
+end
+
+--- A redactor for these secrets and for the secret ones among these headers.
+---@param secrets string[]
+---@param headers? table<string, string>
+---@return ponder.model.Redactor
+function redact.new(secrets, headers)
+    local all, keys = {}, {}
+    for _, secret in ipairs(secrets) do add_secret(all, secret) end
+    for name, value in pairs(headers or {}) do
+        if redact.is_secret_header(name) then add_secret(all, value) end
+    end
+    table.sort(all, function(a, b) return #a > #b end) -- a secret may hold a shorter one
+    for _, secret in ipairs(all) do
+        if #secret >= SHORTEST_KEY then keys[#keys + 1] = secret end
+    end
+    return setmetatable({ secrets = all, keys = keys }, Redactor)
+end
+
+return redact

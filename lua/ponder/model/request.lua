@@ -1,0 +1,123 @@
+--- One request: what is asked of which model, apart from how it travels. This is what middleware
+--- (a run log, a cache, a budget) receives, see ponder.model.use.
+
+local json = require "ponder.json"
+
+local request = {}
+
+---@class ponder.model.Request
+---@field number integer counts the requests of this process
+---@field target ponder.model.Target where it goes
+---@field provider string
+---@field model string
+---@field messages table[]
+---@field system string|table|nil
+---@field options table the call's options without what the model refuses
+---@field format ponder.model.Format?
+---@field n integer samples that one reply is to hold
+---@field sample integer the number of its first sample, part of its identity
+---@field body table what is sent, apart from what asks for a stream
+---@field stream boolean
+---@field cache boolean false: it must not be answered from a cache
+---@field metadata table? the caller's own, never sent
+---@field heard boolean something has reached the script through on_delta
+local Request = {}
+Request.__index = Request
+Request.__name = "ponder.model.Request"
+
+local BYTES_PER_TOKEN = 3 -- on the safe side: English has about 4, code and other scripts fewer
+local UNKNOWN_OUTPUT_TOKENS = 1024
+
+local function merge(into, from)
+    for field, value in pairs(from) do
+        if type(value) == "table" and type(into[field]) == "table" and #value == 0 then
+            merge(into[field], value)
+        else
+            into[field] = value
+        end
+    end
+end
+
+--- A request with its body built.
+---@param fields table
+---@param extra table? fields for the body, as `extra` of a call gives them
+---@return ponder.model.Request
+function request.new(fields, extra)
+    local self = setmetatable(fields, Request)
+    self.heard = false
+    local provider = self.target.provider
+    if provider.build then
+        self.body = provider.build(self)
+        if extra then merge(self.body, extra) end
+    end
+    return self
+end
+
+--- The canonical bytes of what is asked: equal requests have equal ones, in every process.
+---@return string
+function Request:body_json()
+    if not self.encoded then
+        self.encoded = json.encode(self.body or {
+            model = self.model, messages = self.messages, system = self.system, n = self.n,
+        })
+    end
+    return self.encoded
+end
+
+--- What makes this request different from others: the provider, the body (model, messages,
+--- parameters) and the sample's number. Where the server stands and whether it streams are no part
+--- of it.
+---@return string
+function Request:identity()
+    return ("%s\n%d\n%s"):format(self.provider, self.sample, self:body_json())
+end
+
+--- The bytes to send.
+---@return string
+function Request:wire()
+    if not self.stream then return self:body_json() end
+    if not self.streamed_bytes then
+        local body = {}
+        for field, value in pairs(self.body) do body[field] = value end
+        self.target.provider.build_stream(body)
+        self.streamed_bytes = json.encode(body)
+    end
+    return self.streamed_bytes
+end
+
+--- The most that this request is likely to use, for limits and budgets that reserve before they
+--- send. `output_tokens` is nil when nobody capped it.
+---@return {input_tokens: integer, output_tokens: integer?}
+function Request:estimate()
+    local body = self.body or {}
+    local most = body.max_tokens or body.max_completion_tokens
+        or (type(body.options) == "table" and body.options.num_predict) or self.options.max_tokens
+    return { input_tokens = #self:body_json() // BYTES_PER_TOKEN + 1,
+        output_tokens = math.type(most) == "integer" and most >= 0 and most * self.n or nil }
+end
+
+--- What it costs at a gate (ponder.model.limit).
+---@return ponder.model.Cost
+function Request:cost()
+    local estimate = self:estimate()
+    local output = estimate.output_tokens or UNKNOWN_OUTPUT_TOKENS * self.n
+    return { requests = 1, tokens = estimate.input_tokens + output,
+        input_tokens = estimate.input_tokens, output_tokens = output }
+end
+
+--- Hands a piece of text to the script's on_delta.
+function Request:emit(text, kind, index)
+    self.heard = true
+    self.on_delta(text, kind, self.index_base + index)
+end
+
+--- Hands over all of a reply that did not come as a stream.
+---@param draft ponder.model.Draft
+function Request:hear(draft)
+    for i, sample in ipairs(draft.samples) do
+        if sample.reasoning then self:emit(sample.reasoning, "reasoning", i) end
+        if sample.text then self:emit(sample.text, "text", i) end
+    end
+end
+
+return request

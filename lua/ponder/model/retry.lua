@@ -1,0 +1,139 @@
+--- When a failed attempt is made again, and after how long. Pure: the clock and the random number
+--- are arguments.
+---
+---     what happened                             code           again?
+---     no connection, name not found, reset      CONNECT        yes
+---     silence or time over, 408                 TIMEOUT        yes
+---     certificate or TLS refused                TLS            no
+---     body, line or event over its limit, 413   TOO_LARGE      no
+---     401, 403                                  AUTH           no
+---     404                                       NOT_FOUND      no
+---     402, 429 for want of money                QUOTA          no
+---     429                                       RATE_LIMITED   yes
+---     409, 5xx                                  SERVER         yes
+---     other 4xx                                 BAD_REQUEST    no
+---     refused for its content                   CONTENT_FILTER no
+---     no reply in the provider's format         BAD_REPLY      no
+---     a stream cut short                        BAD_REPLY      yes
+---
+--- `x-should-retry: true` or `false` decides instead of the status. Nothing is made again once a
+--- delta reached the script. The wait is `retry-after-ms`, else `retry-after` (seconds, fractions
+--- or a date), else min(0.5 * 2^n, 8) seconds less up to a quarter; a server that asks for more
+--- than 60 seconds is not waited for. The same numbers as the providers' own clients use.
+
+local retry = {}
+
+local MAX_SERVER_WAIT_MS = 60000
+local FIRST_WAIT_MS, MAX_WAIT_MS, JITTER = 500, 8000, 0.25
+
+local AGAIN = { CONNECT = true, TIMEOUT = true, RATE_LIMITED = true, SERVER = true }
+
+local BY_STATUS = {
+    [401] = "AUTH", [402] = "QUOTA", [403] = "AUTH", [404] = "NOT_FOUND", [408] = "TIMEOUT",
+    [409] = "SERVER", [413] = "TOO_LARGE", [429] = "RATE_LIMITED",
+}
+
+--- The code of a reply that is no success.
+---@param status integer
+---@return string code
+function retry.code_of_status(status)
+    if BY_STATUS[status] then return BY_STATUS[status] end
+    if status >= 500 then return "SERVER" end
+    if status >= 400 then return "BAD_REQUEST" end
+    return "BAD_REPLY"
+end
+
+local MONTHS = {
+    Jan = 1, Feb = 2, Mar = 3, Apr = 4, May = 5, Jun = 6,
+    Jul = 7, Aug = 8, Sep = 9, Oct = 10, Nov = 11, Dec = 12,
+}
+
+-- Days since 1970-01-01 in the Gregorian calendar; March is month 0, so that leap days come last.
+local function days_from_date(year, month, day)
+    if month <= 2 then year, month = year - 1, month + 12 end
+    local day_of_year = (153 * (month - 3) + 2) // 5 + day - 1
+    return 365 * year + year // 4 - year // 100 + year // 400 + day_of_year - 719468
+end
+
+local function seconds_from_parts(year, month, day, hour, minute, second)
+    return days_from_date(tonumber(year), tonumber(month), tonumber(day)) * 86400
+        + tonumber(hour) * 3600 + tonumber(minute) * 60 + tonumber(second)
+end
+
+--- Reads a date of an HTTP header ("Sun, 06 Nov 1994 08:49:37 GMT") or RFC 3339.
+---@param text string
+---@return number? seconds since 1970
+function retry.parse_date(text)
+    local day, name, year, hour, minute, second =
+        text:match("(%d%d?)[ -](%a%a%a)[ -](%d%d%d%d) (%d%d):(%d%d):(%d%d)")
+    if day and MONTHS[name] then
+        return seconds_from_parts(year, MONTHS[name], day, hour, minute, second)
+    end
+    local month, zone
+    year, month, day, hour, minute, second, zone =
+        text:match("^(%d%d%d%d)-(%d%d)-(%d%d)[Tt ](%d%d):(%d%d):(%d%d%.?%d*)(.*)$")
+    if not year then return nil end
+    local sign, zone_hours, zone_minutes = zone:match("^([+-])(%d%d):?(%d%d)$")
+    local offset = sign and (tonumber(zone_hours) * 60 + tonumber(zone_minutes)) * 60 or 0
+    if sign == "-" then offset = -offset end
+    return seconds_from_parts(year, month, day, hour, minute, second) - offset
+end
+
+-- A decimal number >= 0; tonumber alone would take "0x10", "1e9" and "inf".
+local function parse_decimal(text)
+    return tonumber(text:match("^%s*(%d+%.?%d*)%s*$") or text:match("^%s*(%.%d+)%s*$"))
+end
+
+--- How long the server asks to wait.
+---@param headers table<string, string> names in lower case
+---@param now_s number wall clock, seconds since 1970
+---@return number? ms nil when it says nothing that can be read
+function retry.server_wait_ms(headers, now_s)
+    local ms = parse_decimal(headers["retry-after-ms"] or "")
+    if ms then return ms end
+    local after = headers["retry-after"] or ""
+    local seconds = parse_decimal(after)
+    if seconds then return seconds * 1000 end
+    local date = retry.parse_date(after)
+    return date and math.max(0, (date - now_s) * 1000)
+end
+
+--- The wait before retry number n when the server does not name one.
+---@param n integer 0 for the first retry
+---@param random number in [0, 1)
+---@return number ms
+function retry.backoff_ms(n, random)
+    return math.min(FIRST_WAIT_MS * 2.0 ^ n, MAX_WAIT_MS) * (1 - JITTER * random)
+end
+
+---@class ponder.model.Failure
+---@field code string
+---@field message string the provider's own words, or the transport's
+---@field status integer?
+---@field headers table<string, string>
+---@field final boolean? never again, whatever the headers say (QUOTA, CONTENT_FILTER)
+---@field cut boolean? a stream that ended early
+
+--- Whether and when to try again.
+---@param failure ponder.model.Failure
+---@param attempt integer attempts made so far, from 1
+---@param max_retries integer
+---@param now_s number wall clock, seconds since 1970
+---@param random number in [0, 1)
+---@return number? wait_ms nil: give up
+---@return string? why given up though the code allows another attempt
+function retry.wait_ms(failure, attempt, max_retries, now_s, random)
+    local again = AGAIN[failure.code] or failure.cut or false
+    local said = failure.headers["x-should-retry"]
+    if said == "true" then again = true elseif said == "false" then again = false end
+    if failure.final or not again then return nil end
+    if attempt > max_retries then return nil end
+    local asked = retry.server_wait_ms(failure.headers, now_s)
+    if not asked then return retry.backoff_ms(attempt - 1, random) end
+    if asked > MAX_SERVER_WAIT_MS then
+        return nil, string.format("the server asks to wait %.0f s", asked / 1000)
+    end
+    return asked
+end
+
+return retry

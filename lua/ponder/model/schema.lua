@@ -1,0 +1,268 @@
+--- JSON Schema as far as replies need it: reading what a caller asks for, checking what a model
+--- answered, and the forms that providers insist on.
+---
+--- Checked: type, required, properties, additionalProperties = false, items, enum, const, anyOf,
+--- oneOf, allOf and local $ref. Lengths, ranges and patterns are not: no provider enforces all of
+--- them, and a script can compare numbers itself.
+
+local json = require "ponder.json"
+local options = require "ponder.options"
+local read = require "ponder.model.read"
+
+local schema = {}
+
+local DEEPEST = 100
+
+--- The schema of a tool that takes nothing.
+schema.NO_ARGUMENTS = { type = "object", properties = json.object() }
+
+---@class ponder.model.Format
+---@field schema table? nil: any JSON object
+---@field name string
+---@field strict boolean?
+
+local FORM = "model.chat: opts.response_format must be \"json\", a JSON schema, or "
+    .. "{type = \"json_schema\", schema = ...} (got %s)"
+
+--- Reads `response_format`: "json", a schema, or OpenAI's own tables.
+---@param format string|table|nil
+---@return ponder.model.Format? format nil for plain text
+---@return string? message when it is none of these
+function schema.format(format)
+    if format == nil or format == "text" then return nil end
+    if format == "json" or format == "json_object" then return { name = "reply" } end
+    if type(format) ~= "table" then return nil, FORM:format(options.show(format)) end
+    if format.type == "text" then return nil end
+    if format.type == "json_object" then return { name = "reply" } end
+    if format.type == "json_schema" then
+        local inner = type(format.json_schema) == "table" and format.json_schema or format
+        if type(inner.schema) ~= "table" then return nil, FORM:format("one without a schema") end
+        return { schema = inner.schema, name = inner.name or "reply", strict = inner.strict }
+    end
+    return { schema = format, name = format.title and format.title:gsub("[^%w_-]", "_") or "reply" }
+end
+
+--- What is said to a model that takes no schema.
+---@param format ponder.model.Format
+---@return string
+function schema.instruction(format)
+    if not format.schema then return "Reply with one JSON object and nothing else." end
+    return "Reply with one JSON value that fits this JSON schema, and nothing else:\n"
+        .. json.encode(format.schema)
+end
+
+---------------------------------------------------------------------------------------------------
+-- What providers insist on
+
+local function each_subschema(node, visit)
+    for _, field in ipairs { "properties", "$defs", "definitions" } do
+        for key, sub in pairs(read.list(node, field)) do visit(sub, field, key) end
+    end
+    for _, field in ipairs { "anyOf", "oneOf", "allOf" } do
+        for i, sub in ipairs(read.list(node, field)) do visit(sub, field, i) end
+    end
+    if type(read.at(node, "items")) == "table" then visit(node.items, "items") end
+end
+
+local function names_all(required, properties)
+    local named = {}
+    for _, key in ipairs(required) do named[key] = true end
+    for key in pairs(properties) do
+        if not named[key] then return false end
+    end
+    return true
+end
+
+--- Whether OpenAI's strict mode takes a schema: objects are closed and require all they describe.
+---@param node table
+---@return boolean
+function schema.is_strict(node)
+    local strict = true
+    local function visit(sub)
+        if sub.type == "object" or sub.properties then
+            strict = strict and sub.additionalProperties == false
+                and names_all(read.list(sub, "required"), read.list(sub, "properties"))
+        end
+        if strict then each_subschema(sub, visit) end
+    end
+    visit(node)
+    return strict and node.type == "object"
+end
+
+local UNSUPPORTED = { "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+    "minLength", "maxLength", "minItems", "maxItems", "uniqueItems" }
+
+--- A copy as Anthropic wants it: objects are closed, and constraints that it cannot enforce stand
+--- in the description, where the model at least reads them.
+---@param node table
+---@return table
+function schema.closed(node)
+    local copy, notes = {}, {}
+    for field, value in pairs(node) do copy[field] = value end
+    for _, field in ipairs(UNSUPPORTED) do
+        if copy[field] ~= nil then
+            notes[#notes + 1], copy[field] = field .. ": " .. tostring(copy[field]), nil
+        end
+    end
+    if #notes > 0 then
+        copy.description = (copy.description and copy.description .. " " or "")
+            .. "(" .. table.concat(notes, ", ") .. ")"
+    end
+    if copy.type == "object" or copy.properties then copy.additionalProperties = false end
+    each_subschema(node, function(sub, field, key)
+        if key == nil then copy[field] = schema.closed(sub) return end
+        if copy[field] == node[field] then copy[field] = {} end -- every entry is visited
+        copy[field][key] = schema.closed(sub)
+    end)
+    return copy
+end
+
+---------------------------------------------------------------------------------------------------
+-- Checking
+
+local LIST = getmetatable(json.array())
+
+local function is_list(value) return getmetatable(value) == LIST or #value > 0 end
+
+local TESTS = {
+    object = function(v) return type(v) == "table" and not is_list(v) end,
+    array = function(v) return type(v) == "table" and (is_list(v) or next(v) == nil) end,
+    string = function(v) return type(v) == "string" end,
+    number = function(v) return type(v) == "number" end,
+    integer = function(v) return type(v) == "number" and math.tointeger(v) ~= nil end,
+    boolean = function(v) return type(v) == "boolean" end,
+    null = function(v) return v == json.null or v == nil end,
+}
+
+local function type_name(value)
+    if value == json.null or value == nil then return "null" end
+    if type(value) == "table" then return is_list(value) and "array" or "object" end
+    return math.type(value) == "integer" and "integer" or type(value)
+end
+
+local function same(a, b)
+    if type(a) ~= "table" or type(b) ~= "table" then return a == b end
+    return json.encode(a) == json.encode(b)
+end
+
+local check -- (value, node, root, path, depth) -> nil when it fits, else a message
+
+local function check_type(value, wanted, path)
+    local names = type(wanted) == "table" and wanted or { wanted }
+    for _, name in ipairs(names) do
+        if not TESTS[name] or TESTS[name](value) then return nil end
+    end
+    return ("%s must be %s (got %s)"):format(path, table.concat(names, " or "), type_name(value))
+end
+
+local function check_enum(value, node, path)
+    if node.const ~= nil and not same(value, node.const) then
+        return path .. " is not the constant that the schema names"
+    end
+    if type(node.enum) ~= "table" then return nil end
+    for _, allowed in ipairs(node.enum) do
+        if same(value, allowed) then return nil end
+    end
+    return path .. " is none of the values that the schema lists"
+end
+
+local function sorted_keys(map)
+    local keys = {}
+    for key in pairs(map) do
+        if type(key) == "string" then keys[#keys + 1] = key end
+    end
+    table.sort(keys)
+    return keys
+end
+
+local function check_object(value, node, root, path, depth)
+    for _, key in ipairs(read.list(node, "required")) do
+        if value[key] == nil then return ("%s.%s is missing"):format(path, tostring(key)) end
+    end
+    local properties = read.list(node, "properties")
+    for _, key in ipairs(sorted_keys(value)) do
+        if properties[key] then
+            local message = check(value[key], properties[key], root, path .. "." .. key, depth)
+            if message then return message end
+        elseif node.additionalProperties == false then
+            return ("%s.%s is not in the schema"):format(path, key)
+        end
+    end
+end
+
+local function check_items(value, node, root, path, depth)
+    if type(node.items) ~= "table" then return nil end
+    for i, item in ipairs(value) do
+        local message = check(item, node.items, root, ("%s[%d]"):format(path, i - 1), depth)
+        if message then return message end
+    end
+end
+
+local function check_choices(value, node, root, path, depth)
+    for _, sub in ipairs(read.list(node, "allOf")) do
+        local message = check(value, sub, root, path, depth)
+        if message then return message end
+    end
+    for _, field in ipairs { "anyOf", "oneOf" } do
+        local choices, fits, first = read.list(node, field), false, nil
+        for _, sub in ipairs(choices) do
+            local message = check(value, sub, root, path, depth)
+            fits, first = fits or message == nil, first or message
+        end
+        if #choices > 0 and not fits then return first end
+    end
+end
+
+local function follow(node, root)
+    local target = root
+    for step in node["$ref"]:gmatch("[^#/]+") do target = read.at(target, step) end
+    return target
+end
+
+function check(value, node, root, path, depth)
+    if depth > DEEPEST or type(node) ~= "table" then return nil end
+    if type(node["$ref"]) == "string" then
+        return check(value, follow(node, root), root, path, depth + 1)
+    end
+    local message = node.type ~= nil and check_type(value, node.type, path)
+        or check_enum(value, node, path)
+        or check_choices(value, node, root, path, depth + 1)
+    if message or type(value) ~= "table" then return message or nil end
+    if is_list(value) then return check_items(value, node, root, path, depth + 1) end
+    return check_object(value, node, root, path, depth + 1)
+end
+
+--- Whether a decoded value fits a schema.
+---@param value any as json.decode returns it
+---@param node table
+---@return true? ok
+---@return string? message the first place that does not fit: "reply.n must be number (got string)"
+function schema.check(value, node)
+    local message = check(value, node, node, "reply", 0)
+    if message then return nil, message end
+    return true
+end
+
+--- The JSON value in a text, which models like to wrap in a fence, checked against a format.
+---@param text string?
+---@param format ponder.model.Format
+---@return any? value
+---@return string? message
+function schema.parse(text, format)
+    if not text then return nil, "the reply holds no text" end
+    local value, message = json.decode(text)
+    if value == nil then
+        local fenced = text:match("```%w*%s*\n(.-)\n%s*```")
+        if fenced then value = json.decode(fenced) end
+    end
+    if value == nil then return nil, "the reply is not JSON: " .. tostring(message) end
+    if not format.schema then
+        if type(value) ~= "table" then return nil, "the reply is no JSON object" end
+        return value
+    end
+    local ok, problem = schema.check(value, format.schema)
+    if not ok then return nil, problem end
+    return value
+end
+
+return schema

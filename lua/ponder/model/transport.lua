@@ -1,0 +1,143 @@
+--- The C transport (ponder.core.net) as something that a task can wait on.
+---
+--- Transport:send suspends its task until the call has ended. What arrives meanwhile is kept until
+--- the task's turn comes, and is handed over there, so that a callback of the script runs in the
+--- task that made the call and may itself wait. A task that is cancelled closes its transfer.
+---
+--- Another transport is any table with these two methods; specs use one that answers from a table.
+
+local net = require "ponder.core.net"
+local task = require "ponder.task"
+
+local transport = {}
+
+local MAX_TOTAL = 1024 -- calls at once to all hosts; each host has its own limit below it
+
+-- One call under way. Events lie between `first` and `last` in pairs: name, data.
+local Transfer = {}
+Transfer.__index = Transfer
+
+function Transfer.__close(self)
+    if not self.result then
+        self.calls[self.id] = nil
+        self.pump:cancel(self.id)
+    end
+end
+
+---@class ponder.model.Transport
+local Transport = {}
+Transport.__index = Transport
+
+-- Hands a batch to its calls, and wakes each of their tasks once.
+local function deliver(calls, batch, n)
+    for i = 1, n, 3 do
+        local transfer, name = calls[batch[i]], batch[i + 1]
+        if transfer then
+            if name then
+                local last = transfer.last
+                transfer[last + 1], transfer[last + 2] = name, batch[i + 2]
+                transfer.last = last + 2
+            else
+                transfer.result, calls[batch[i]] = batch[i + 2], nil
+            end
+            if not transfer.woken then
+                transfer.woken = task.wake(transfer.task)
+            end
+        end
+    end
+end
+
+--- The source that the scheduler polls.
+local function source_of(pump, calls)
+    local batch = {}
+    return {
+        pending = function() return next(calls) ~= nil end,
+        poll = function(timeout_ms)
+            deliver(calls, batch, pump:poll(timeout_ms >= 0 and timeout_ms or nil, batch))
+        end,
+    }
+end
+
+-- Opened by the first call, in the process that makes it.
+local function pump_of(self)
+    if self.pump then return self.pump end
+    local pump, message, code = net.open { max_total = MAX_TOTAL }
+    if not pump then return nil, message, code end
+    self.pump = pump
+    self.source = task.add_source(source_of(pump, self.calls))
+    return pump
+end
+
+-- Hands the waiting events to on_event; true when that said to stop.
+local function drain(transfer, on_event)
+    local i = 1
+    while i < transfer.last do
+        local name, data = transfer[i], transfer[i + 1]
+        transfer[i], transfer[i + 1] = nil, nil
+        i = i + 2
+        if on_event(name, data) then return true end
+    end
+    transfer.last = 0
+    return false
+end
+
+--- Sends a request and waits until the call has ended.
+---@param opts ponder.net.SubmitOptions
+---@param on_event? fun(name: string, data: string): boolean? of a stream; true ends the call
+---@return ponder.net.Result
+function Transport:send(opts, on_event)
+    local pump, message, code = pump_of(self)
+    local id
+    if pump then id, message, code = pump:submit(opts) end
+    if not id then return { code = code, error = message, headers = {} } end
+    local transfer <close> = setmetatable({ id = id, pump = pump, calls = self.calls,
+        task = task.current(), last = 0, woken = false, result = nil }, Transfer)
+    self.calls[id] = transfer
+    while true do
+        if transfer.last > 0 and drain(transfer, on_event) then
+            return transfer.result or { headers = {} }
+        end
+        if transfer.result and transfer.last == 0 then return transfer.result end
+        task.park()
+        transfer.woken = false
+    end
+end
+
+--- Sets how many calls may be in flight to a URL's host.
+---@param url string
+---@param max_in_flight integer
+---@return true?
+---@return string? message
+---@return string? code
+function Transport:limit(url, max_in_flight)
+    local pump, message, code = pump_of(self)
+    if not pump then return nil, message, code end
+    return pump:limit(url, max_in_flight)
+end
+
+--- What the pump counts.
+---@return ponder.net.Stats?
+function Transport:stats() return self.pump and self.pump:stats() end
+
+--- Ends every call and closes every connection.
+function Transport:close()
+    if not self.pump then return end
+    task.remove_source(self.source)
+    self.pump:close()
+    self.pump = nil
+end
+
+--- A transport with connections of its own.
+---@return ponder.model.Transport
+function transport.new() return setmetatable({ calls = {} }, Transport) end
+
+local shared
+
+--- The transport that all open models of this process share.
+---@return ponder.model.Transport
+function transport.shared()
+    shared = shared or transport.new()
+    return shared
+end
+
+return transport

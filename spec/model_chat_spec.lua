@@ -1,0 +1,488 @@
+-- A call as a script makes it: its options, several samples, JSON replies, middleware, secrets.
+
+local json = require "ponder.json"
+local fake = require "model_fake"
+local model = require "ponder.model"
+local params = require "ponder.model.params"
+local schema = require "ponder.model.schema"
+local task = require "ponder.task"
+local verbose = require "ponder.model.verbose"
+
+local HELLO = { { role = "user", content = "Hello" } }
+
+local function body(transfer) return json.decode(transfer.body) end
+
+-- Runs a function with an open model; returns the transfers it made.
+local function with(answers, text, opts, f)
+    local client, transport = fake.client(answers)
+    fake.run(function() f(client.open(text, opts), client) end)
+    return transport.sent, transport
+end
+
+describe("a call", function()
+    it("outside of a task is an error that says what to do", function()
+        local client = fake.client { fake.reply("x") }
+        local m = client.open("openai:m")
+        for _, f in ipairs { function() m:chat { messages = HELLO } end,
+            function() m:complete "x" end, function() m:list() end } do
+            local ok, message = pcall(f)
+            assert.is_false(ok)
+            assert.truthy(message:find("call it within a task", 1, true), message)
+        end
+    end)
+
+    it("checks its options", function()
+        local cases = {
+            { {}, "opts.messages must be a table" },
+            { { messages = {} }, "opts.messages is empty" },
+            { { messages = { "Hello" } },
+                'opts.messages[1] must be a table with a role (got "Hello")' },
+            { { messages = { { content = "x" } } },
+                "opts.messages[1] must be a table with a role" },
+            { { messages = { { role = "asistant" } } }, 'did you mean "assistant"?' },
+            { { messages = HELLO, n = 0 }, "opts.n must be an integer from 1 to 1024 (got 0)" },
+            { { messages = HELLO, temperature = 0 / 0 }, "opts.temperature must be" },
+            { { messages = HELLO, top_p = 2 }, "opts.top_p must be a number from 0 to 1" },
+            { { messages = HELLO, max_token = 2 }, 'did you mean "max_tokens"?' },
+            { { messages = HELLO, response_format = "xml" }, "opts.response_format must be" },
+            { { messages = HELLO, response_format = { type = "json_schema" } },
+                "without a schema" },
+            { { messages = HELLO, on_delta = "print" }, "opts.on_delta must be a function" },
+            { { messages = HELLO, base_url = "http://x" }, 'unknown option "base_url"' },
+            { 5, "opts must be a table" },
+        }
+        with({ fake.reply("x") }, "openai:m", nil, function(m)
+            for _, case in ipairs(cases) do
+                local ok, message = pcall(m.chat, m, case[1])
+                assert.is_false(ok)
+                assert.truthy(message:find("model.chat: ", 1, true), message)
+                assert.truthy(message:find(case[2], 1, true), message)
+            end
+            assert.has_error(function() m:complete(5) end)
+            assert.has_error(function() m:complete("x", { messages = HELLO }) end)
+        end)
+    end)
+
+    it("says in which line of the script a mistake is", function()
+        local client = fake.client { fake.reply("x") }
+        local m = client.open("openai:m")
+        local line = debug.getinfo(1, "l").currentline
+        local mistakes = {
+            function() local _ = m:chat {} end,
+            function() local _ = m:chat { messages = {} } end,
+            function() local _ = m:chat { messages = HELLO, response_format = "x" } end,
+            function() local _ = m:complete(5) end,
+            function() local _ = m:complete("x", { n = "y" }) end,
+            function() local _ = client.open("zzz") end,
+            function() local _ = client.open("openai:m", { base_ur = "x" }) end,
+            function() local _ = client.open("openai:m", { base_url = "x" }) end,
+            function() local _ = client.use(5) end,
+            function() local _ = model.refuse {} end,
+            function() local _ = model.register("x", {}) end,
+        }
+        fake.run(function()
+            for i, mistake in ipairs(mistakes) do
+                local ok, message = pcall(mistake)
+                assert.is_false(ok)
+                local place = "model_chat_spec.lua:" .. line + 1 + i .. ": "
+                assert.truthy(message:find(place, 1, true), message)
+            end
+        end)
+    end)
+
+    it("takes its defaults from the open model, and overrides them", function()
+        local sent = with({ fake.reply("x") }, "openai:m", { temperature = 0.5, seed = 3,
+            system = "S", extra = { user = "me" } }, function(m)
+            m:complete("a")
+            m:complete("b", { temperature = 0, system = "T", extra = { service_tier = "flex" } })
+        end)
+        assert.equal(0.5, body(sent[1]).temperature)
+        assert.equal("me", body(sent[1]).user)
+        assert.equal("S", body(sent[1]).messages[1].content)
+        assert.equal(0, body(sent[2]).temperature)
+        assert.equal(3, body(sent[2]).seed)
+        assert.equal("T", body(sent[2]).messages[1].content)
+        assert.equal("flex", body(sent[2]).service_tier)
+        assert.is_nil(body(sent[2]).user)
+    end)
+
+    it("hands its limits to the transport", function()
+        local sent = with({ fake.reply("x") }, "openai:m", { timeout_ms = 7, idle_timeout_ms = 8,
+            ca_file = "ca.pem" }, function(m)
+            m:complete("a", { connect_timeout_ms = 9, max_body_bytes = 10 })
+        end)
+        assert.same({ 7, 8, 9, 10, "ca.pem" }, { sent[1].timeout_ms, sent[1].idle_timeout_ms,
+            sent[1].connect_timeout_ms, sent[1].max_body_bytes, sent[1].ca_file })
+        assert.is_nil(sent[1].stream)
+    end)
+
+    it("overlaps with others", function()
+        with({ { body = fake.reply("x").body, delay = 1 } }, "openai:m", nil, function(m)
+            local results = task.map({ 1, 2, 3, 4, 5 }, function() return m:complete("a") end)
+            assert.equal(5, #results)
+            assert.is_true(task.now() < 1.1)
+        end)
+    end)
+end)
+
+describe("several samples", function()
+    it("that one request did not bring are asked for one by one", function()
+        local answers = { fake.reply("a", "b"), fake.reply("c"), fake.reply("d") }
+        local sent = with(answers, "openai:m", nil,
+            function(m)
+                local reply = m:chat { messages = HELLO, n = 4, seed = 10 }
+                table.sort(reply.texts)
+                assert.same({ "a", "b", "c", "d" }, reply.texts)
+                assert.equal(3, reply.attempts)
+                assert.equal(45, reply.usage.total_tokens)
+            end)
+        assert.same({ 4, nil, nil }, { body(sent[1]).n, body(sent[2]).n, body(sent[3]).n })
+        assert.same({ 10, 12, 13 }, { body(sent[1]).seed, body(sent[2]).seed, body(sent[3]).seed })
+    end)
+
+    it("are n calls at the same time where the provider takes no n, and differ", function()
+        local identities = {}
+        local client, transport = fake.client { function(opts)
+            local text = "seed " .. body(opts).options.seed
+            return { body = json.encode { message = { content = text }, done = true,
+                prompt_eval_count = 3, eval_count = 2 }, delay = 1 }
+        end }
+        client.use(function(request, next)
+            identities[#identities + 1] = request:identity()
+            return next()
+        end)
+        fake.run(function()
+            local reply = client.open("ollama:m"):chat { messages = HELLO, n = 3, seed = 5 }
+            assert.same({ "seed 5", "seed 6", "seed 7" }, reply.texts)
+            assert.same({ input_tokens = 9, output_tokens = 6, total_tokens = 15 }, reply.usage)
+            assert.is_true(task.now() < 1.1)
+        end)
+        assert.equal(3, #transport.sent)
+        for i = 1, 3 do
+            for j = i + 1, 3 do assert.not_equal(identities[i], identities[j]) end
+        end
+    end)
+
+    it("say which failed, and hand over the rest", function()
+        local bad = { status = 400, body = '{"error":"no"}' }
+        local good = { body = '{"message":{"content":"x"},"done":true}' }
+        with({ good, bad, good }, "ollama:m", nil, function(m)
+            local reply, message, code, partial = m:chat { messages = HELLO, n = 3 }
+            assert.is_nil(reply)
+            assert.equal("BAD_REQUEST", code)
+            assert.truthy(message:find("no (status 400, 1 attempt)", 1, true))
+            assert.same({ "x", "x" }, partial.texts)
+        end)
+    end)
+
+    it("streamed say whose delta it is", function()
+        local stream = { stream = '{"message":{"content":"a"},"done":false}\n{"done":true}\n' }
+        with({ stream }, "ollama:m", nil, function(m)
+            local heard = {}
+            m:chat { messages = HELLO, n = 3, on_delta = function(text, _, i) heard[i] = text end }
+            assert.same({ "a", "a", "a" }, heard)
+        end)
+    end)
+end)
+
+describe("the identity of a request", function()
+    local function identity_of(text, opts, call)
+        local seen
+        local client = fake.client { fake.reply("x") }
+        client.use(function(request, next)
+            seen = request:identity()
+            return next()
+        end)
+        fake.run(function() client.open(text, opts):chat(call) end)
+        return seen
+    end
+    local base = { messages = HELLO, temperature = 0.5 }
+
+    it("is equal for equal requests, wherever they go and however they travel", function()
+        local one = identity_of("openai:m", nil, base)
+        assert.equal('openai\n1\n{"messages":[{"content":"Hello","role":"user"}],"model":"m",'
+            .. '"temperature":0.5}', one)
+        assert.equal(one, identity_of("openai:m", { base_url = "http://127.0.0.1:1/v1",
+            timeout_ms = 5 }, { temperature = 0.5,
+            messages = { { content = "Hello", role = "user" } },
+            metadata = { run = 1 }, cache = false }))
+        assert.equal(one, identity_of("openai:m", { temperature = 0.5 }, { messages = HELLO,
+            on_delta = function() end }))
+    end)
+
+    it("differs by provider, model, messages, parameters and sample", function()
+        local one = identity_of("openai:m", nil, base)
+        local client_call = { messages = HELLO, temperature = 0.5, sample = 2 }
+        for _, other in ipairs {
+            identity_of("ollama:m", nil, base), identity_of("openai:n", nil, base),
+            identity_of("openai:m", nil, { messages = HELLO, temperature = 0.25 }),
+            identity_of("openai:m", nil, { messages = { { role = "user", content = "hello" } },
+                temperature = 0.5 }),
+            identity_of("openai:m", nil, client_call),
+        } do
+            assert.not_equal(one, other)
+        end
+    end)
+end)
+
+describe("middleware", function()
+    it("stands around each request, outermost first, and may answer by itself", function()
+        local client, transport = fake.client { fake.reply("live") }
+        local order = {}
+        local remove = client.use(function(request, next)
+            order[#order + 1] = "outer " .. request.sample
+            if request.messages[1].content == "known" then
+                return { samples = { { text = "recorded", reasoning = "hm" } }, attempts = 1 }
+            end
+            local draft, message, code = next()
+            order[#order + 1] = "outer done"
+            return draft, message, code
+        end)
+        client.use(function(request, next)
+            order[#order + 1] = "inner"
+            assert.is_true(request:estimate().input_tokens > 0)
+            assert.equal(7, request:estimate().output_tokens)
+            assert.same({ run = 1 }, request.metadata)
+            return next()
+        end)
+        fake.run(function()
+            local m = client.open("openai:m", { max_tokens = 7, metadata = { run = 1 } })
+            assert.equal("live", m:complete("new"))
+            assert.same({ "outer 1", "inner", "outer done" }, order)
+            local heard = {}
+            assert.equal("recorded", m:complete("known", { on_delta = function(text, kind)
+                heard[#heard + 1] = kind .. ":" .. text
+            end }))
+            assert.same({ "reasoning:hm", "text:recorded" }, heard)
+            assert.is_true(remove())
+            assert.is_false(remove())
+            assert.equal("live", m:complete("known"))
+        end)
+        assert.equal(2, #transport.sent)
+    end)
+
+    it("may refuse, and may wait", function()
+        local client, transport = fake.client { fake.reply("x") }
+        client.use(function(request, next)
+            task.sleep(2)
+            if not request.cache then return nil, "nothing left", "BUDGET" end
+            return next()
+        end)
+        fake.run(function()
+            local m = client.open("openai:m")
+            local reply, message, code = m:chat { messages = HELLO, cache = false }
+            assert.same({ "nothing left", "BUDGET" }, { message, code })
+            assert.is_nil(reply)
+            assert.equal(2, task.now())
+        end)
+        assert.equal(0, #transport.sent)
+    end)
+
+    it("sees drafts that survive JSON", function()
+        local client = fake.client { fake.reply("x", "y") }
+        client.use(function(_, next)
+            return json.decode(json.encode((next())))
+        end)
+        fake.run(function()
+            local reply = client.open("openai:m"):chat { messages = HELLO, n = 2 }
+            assert.same({ "x", "y" }, reply.texts)
+            assert.equal(15, reply.usage.total_tokens)
+        end)
+    end)
+
+    it("must be a function", function()
+        assert.has_error(function() model.use(5) end)
+        assert.has_error(function() model.observe(nil) end)
+    end)
+end)
+
+describe("JSON replies", function()
+    local FORMAT = { type = "object", required = { "n" },
+        properties = { n = { type = "integer" } } }
+
+    it("are mended once when that is asked for", function()
+        local sent = with({ fake.reply("no json"), fake.reply([[{\"n\":1}]]) }, "openai:m", nil,
+            function(m)
+                local reply = m:chat { messages = HELLO, response_format = FORMAT, repair = true }
+                assert.same({ n = 1 }, reply.json)
+                assert.equal(2, reply.attempts)
+                assert.equal(30, reply.usage.total_tokens)
+            end)
+        local messages = body(sent[2]).messages
+        assert.equal("no json", messages[2].content)
+        assert.truthy(messages[3].content:find("not JSON", 1, true))
+    end)
+
+    it("that stay wrong are errors with the text", function()
+        with({ fake.reply("no json") }, "openai:m", nil, function(m)
+            local reply, message, code, partial = m:chat { messages = HELLO, repair = true,
+                response_format = FORMAT }
+            assert.is_nil(reply)
+            assert.equal("BAD_REPLY", code)
+            assert.truthy(message:find("the reply is not JSON", 1, true))
+            assert.equal("no json", partial.text)
+        end)
+    end)
+
+    it("of several samples: those that fit", function()
+        with({ fake.reply("no", [[{\"n\":2}]], [[{\"n\":\"3\"}]]) }, "openai:m", nil, function(m)
+            local reply = m:chat { messages = HELLO, response_format = FORMAT, n = 3 }
+            assert.same({ n = 2 }, reply.json)
+            assert.same({ [2] = { n = 2 } }, reply.jsons)
+        end)
+    end)
+
+    it("fit or do not fit a schema", function()
+        local rows = {
+            { 1, { type = "integer" } }, { 1.5, { type = "integer" }, "reply must be integer" },
+            { 2.0, { type = "integer" } }, { 1.5, { type = "number" } },
+            { "x", { type = { "string", "null" } } },
+            { json.null, { type = { "string", "null" } } },
+            { true, { type = "string" }, "reply must be string (got boolean)" },
+            { {}, { type = "object" } }, { json.array(), { type = "object" }, "got array" },
+            { json.array(), { type = "array" } }, { { a = 1 }, { type = "array" }, "got object" },
+            { { a = 1 }, { required = { "a", "b" } }, "reply.b is missing" },
+            { { a = { "x", 5 } }, { properties = { a = { items = { type = "string" } } } },
+                "reply.a[1] must be string (got integer)" },
+            { { a = 1 }, { additionalProperties = false, properties = { b = {} } },
+                "reply.a is not in the schema" },
+            { "red", { enum = { "red", "green" } } },
+            { "blue", { enum = { "red", "green" } }, "none of the values" },
+            { 5, { const = 5 } }, { 5, { const = 6 }, "not the constant" },
+            { 5, { anyOf = { { type = "string" }, { type = "integer" } } } },
+            { true, { anyOf = { { type = "string" }, { type = "integer" } } }, "must be string" },
+            { { next = { next = { v = 1 } } }, { ["$ref"] = "#/$defs/node", ["$defs"] = { node = {
+                properties = { next = { ["$ref"] = "#/$defs/node" },
+                    v = { type = "string" } } } } },
+                "reply.next.next.v must be string" },
+            { 5, { ["$ref"] = "#/nowhere" } }, { 5, { type = "unheard of" } }, { 5, {} },
+            { 5, { allOf = { { type = "integer" }, { enum = { 6 } } } }, "none of the values" },
+        }
+        for _, row in ipairs(rows) do
+            local ok, message = schema.check(row[1], row[2])
+            if row[3] then
+                assert.is_nil(ok)
+                assert.truthy(message:find(row[3], 1, true), message)
+            else
+                assert.is_true(ok, message)
+            end
+        end
+    end)
+
+    it("a schema that refers to itself for ever ends", function()
+        assert.is_true(schema.check(5, { ["$ref"] = "#" }))
+    end)
+
+    it("strict is only what OpenAI's strict mode takes", function()
+        local closed = { type = "object", additionalProperties = false, required = { "a" },
+            properties = { a = { type = "array", items = { type = "string" } } } }
+        assert.is_true(schema.is_strict(closed))
+        assert.is_false(schema.is_strict { type = "array" })
+        assert.is_false(schema.is_strict { type = "object", properties = { a = {} } })
+        assert.is_false(schema.is_strict { type = "object", additionalProperties = false,
+            properties = { a = {} } })
+        assert.is_false(schema.is_strict { type = "object", additionalProperties = false,
+            required = { "a" }, properties = { a = { type = "object" } } })
+    end)
+end)
+
+describe("what models refuse", function()
+    it("can be extended, and undone", function()
+        model.refuse { provider = "openai", model = "^test%-model$", option = "seed",
+            action = "drop", why = "it throws dice" }
+        model.refuse { provider = "openai", model = "^test%-model$", option = "temperature",
+            action = "keep" }
+        local sent = with({ fake.reply("x") }, "openai:test-model", nil, function(m)
+            local reply = m:chat { messages = HELLO, seed = 1, temperature = 0.5 }
+            assert.same({ seed = "it throws dice" }, reply.dropped)
+        end)
+        assert.is_nil(body(sent[1]).seed)
+        assert.has_error(function() model.refuse { provider = "openai" } end)
+    end)
+
+    it("reads the versions of Claude models", function()
+        for text, expected in pairs {
+            ["claude-opus-4-7"] = { "opus", 4.7 }, ["claude-sonnet-4-20250514"] = { "sonnet", 4 },
+            ["claude-haiku-4-5-20251001"] = { "haiku", 4.5 },
+            ["claude-fable-5-1"] = { "fable", 5.1 },
+            ["claude-3-5-haiku-latest"] = { "haiku", 3.5 },
+            ["claude-3-opus-20240229"] = { "opus", 3 },
+            ["us.anthropic.claude-opus-4-7-v1:0"] = { "opus", 4.7 },
+            ["claude-opus-4.7"] = { "opus", 4.7 }, ["claude-sonnet-5"] = { "sonnet", 5 },
+            ["claude"] = {}, ["gpt-4"] = {}, ["claude-instant"] = {},
+        } do
+            local family, version = params.claude(text)
+            assert.equal(expected[1], family)
+            assert.equal(expected[2], version)
+        end
+    end)
+end)
+
+describe("secrets", function()
+    local KEY = "sk-0123456789abcdefghij"
+
+    local function everything_seen(answers, opts)
+        local client = fake.client(answers)
+        local out = {}
+        local file = { write = function(_, ...) out[#out + 1] = table.concat { ... } end }
+        client.observe(verbose.observer(file))
+        client.observe(function(event) out[#out + 1] = json.encode(event) end)
+        fake.run(function()
+            local m = client.open("openai:m", opts)
+            local reply, message, code, partial = m:chat { messages = HELLO, max_retries = 1,
+                on_delta = function() end }
+            out[#out + 1] = json.encode { reply or "", message or "", code or "", partial or "" }
+            out[#out + 1] = tostring(m) .. tostring(m.target.redactor)
+        end)
+        return table.concat(out, "\n")
+    end
+
+    it("appear in no error, event, raw or --verbose output", function()
+        local echo = '{"error":{"message":"Incorrect API key provided: ' .. KEY .. '"}}'
+        local said = '{"choices":[{"message":{"content":"your key is ' .. KEY
+            .. '"},"finish_reason":"stop"}]}'
+        for _, answers in ipairs {
+            { { status = 401, body = echo } }, { { status = 500, body = KEY } },
+            { { status = 200, body = echo } }, { { body = said } }, { { body = KEY } },
+            { { code = "CONNECT", error = "cannot reach " .. KEY } },
+            { { stream = "data: " .. said:gsub("message", "delta") .. "\n\n" } },
+            { { stream = "data: " .. echo .. "\n\n" } },
+        } do
+            local seen = everything_seen(answers)
+            assert.truthy(seen:find("[redacted]", 1, true))
+            assert.is_nil(seen:find(KEY, 1, true), seen)
+        end
+    end)
+
+    it("include passwords in URLs and the values of secret headers", function()
+        local echo = "hunter22 at http://me:hunter22@host/ with zzz-cookie and t0psecret"
+        local seen = everything_seen({ { status = 400, body = json.encode { error = echo } } },
+            { base_url = "http://me:hunter22@127.0.0.1:1/v1", api_key = "",
+                headers = { Cookie = "zzz-cookie", ["X-Secret-Thing"] = "t0psecret" } })
+        for _, secret in ipairs { "hunter22", "zzz-cookie", "t0psecret", "me:" } do
+            assert.is_nil(seen:find(secret, 1, true), secret)
+        end
+    end)
+
+    it("a stand-in key is not cut out of what a model says", function()
+        local client = fake.client { fake.reply("I am ollama") }
+        fake.run(function()
+            local m = client.open("openai:m", { base_url = "http://127.0.0.1:1/v1",
+                api_key = "ollama" })
+            assert.equal("I am ollama", m:complete("Who are you?"))
+        end)
+    end)
+
+    it("--verbose shows requests, replies, failures and their timing", function()
+        local seen = everything_seen { { status = 429, body = '{"error":{"message":"slow"}}' },
+            fake.reply("Hello\\u001b[31m there") }
+        for _, line in ipairs {
+            "> 1 openai:m POST https://api.openai.com/v1/chat/completions",
+            "! 1 attempt 1: 429 RATE_LIMITED after 5 ms: slow; again in 500 ms",
+            "< 1 200 in 5 ms (queued 1 ms, first after 2 ms), 10 + 5 tokens",
+            "< 1   Hello?[31m there",
+        } do
+            assert.truthy(seen:find(line, 1, true), line)
+        end
+    end)
+end)

@@ -1,0 +1,309 @@
+-- The model client over real HTTP, against the test server and all its ways to misbehave.
+
+local model = require "ponder.model"
+local server = require "server"
+local task = require "ponder.task"
+local transport = require "ponder.model.transport"
+
+local KEY = "sk-0123456789abcdefghij"
+local SANITIZED = (os.getenv("PONDER_BUILD") or ""):find("asan") ~= nil
+local HELLO = { { role = "user", content = "Hello" } }
+
+local encode = server.encode
+
+describe("over HTTP", function()
+    local s, wire, client
+
+    setup(function()
+        s = server.start { tls = true }
+        wire = transport.new()
+        client = model.client { transport = wire, config = {}, env = function() return nil end }
+    end)
+    teardown(function()
+        wire:close()
+        s:stop()
+    end)
+    before_each(function() s:reset() end)
+
+    -- A model whose server does as `steer` says.
+    local function open(steer, opts, provider)
+        local all = { base_url = s.url .. (steer and "/s/" .. steer or "") .. "/v1", api_key = KEY,
+            proxy = "", max_retries = 0 }
+        for option, value in pairs(opts or {}) do all[option] = value end
+        return client.open((provider or "openai") .. ":m", all)
+    end
+
+    local function chat(steer, opts, call)
+        local all = { messages = HELLO }
+        for option, value in pairs(call or {}) do all[option] = value end
+        return task.run(function() return open(steer, opts):chat(all) end)
+    end
+
+    local function raw(reply, more) -- torn replies
+        return { base_url = s.raw_url .. "/?reply=" .. encode(reply) .. "&" .. (more or ""),
+            timeout_ms = 5000 }
+    end
+
+    local function none() end
+
+    for _, provider in ipairs { "openai", "anthropic", "ollama" } do
+        it(provider .. " answers, plain and as a stream", function()
+            task.run(function()
+                local m = open("text=Hi%20", nil, provider)
+                local reply = m:chat { messages = HELLO }
+                assert.equal("Hi ", reply.text)
+                assert.same({ 10, 5, 15 }, { reply.usage.input_tokens, reply.usage.output_tokens,
+                    reply.usage.total_tokens })
+                assert.is_true(reply.latency_ms > 0)
+                local heard = {}
+                reply = m:chat { messages = HELLO, on_delta = function(text)
+                    heard[#heard + 1] = text
+                end }
+                assert.same({ "Hi ", "Hi ", "Hi " }, heard)
+                assert.equal("Hi Hi Hi ", reply.text)
+                assert.is_true(reply.time_to_first_ms <= reply.latency_ms)
+            end)
+        end)
+    end
+
+    it("sends key and body as they should be", function()
+        chat(nil, { headers = { ["X-Title"] = "ponder" } })
+        local sent = s:request()
+        assert.truthy(sent:find("POST /v1/chat/completions\n", 1, true))
+        assert.truthy(sent:lower():find("authorization: bearer " .. KEY, 1, true))
+        assert.truthy(sent:lower():find("x-title: ponder", 1, true))
+        assert.truthy(sent:find('\n{"messages":[{"content":"Hello","role":"user"}],"model":"m"}',
+            1, true))
+    end)
+
+    describe("a failure:", function()
+        local FAILURES = {
+            { "refused connection", "CONNECT", opts = { base_url = "http://127.0.0.1:1/v1" } },
+            { "DNS failure", "CONNECT", opts = { base_url = "http://no-such-host.invalid/v1" } },
+            { "status 401", "AUTH", "status=401&body=%7B%22error%22%3A%22no%22%7D" },
+            { "status 404", "NOT_FOUND", "status=404&body=gone" },
+            { "status 408", "TIMEOUT", "status=408" },
+            { "status 429", "RATE_LIMITED", "status=429" },
+            { "status 429 for want of money", "QUOTA", "status=429&body="
+                .. encode '{"error":{"code":"insufficient_quota","message":"pay"}}' },
+            { "status 500", "SERVER", "status=500" },
+            { "status 503", "SERVER", "status=503" },
+            { "slow headers", "TIMEOUT", "delay=3000", opts = { timeout_ms = 80 } },
+            { "slow body", "TIMEOUT", "piece=9&pace=100", opts = { timeout_ms = 150 } },
+            { "closed without a reply", "CONNECT", "close=1" },
+            { "junk", "BAD_REPLY", "body=junk" },
+            { "an error object", "SERVER", "body=" .. encode '{"error":{"message":"sorry"}}' },
+            { "body over the limit", "TOO_LARGE", "repeat=100", opts = { max_body_bytes = 1000 } },
+            { "body cut", "CONNECT", "cut=100" },
+            { "a redirect to a file", "BAD_REPLY",
+                "status=307&h=location:" .. encode "file:///etc/passwd" },
+            { "silence in a stream with comments", "TIMEOUT", "ping=20&body=" .. encode
+                'data: {"choices":[{"delta":{"role":"assistant"}}]}\n\n', stream = true,
+                opts = { idle_timeout_ms = 200 } },
+            { "silence in a stream with ping events", "TIMEOUT", "pingevent=20&body=" .. encode
+                'data: {"choices":[{"delta":{"role":"assistant"}}]}\n\n', stream = true,
+                opts = { idle_timeout_ms = 200 } },
+            { "a stream that says nothing", "BAD_REPLY", "body=%0A", stream = true },
+            { "plain JSON error in place of a stream", "SERVER", "type=application%2Fjson&body="
+                .. encode '{"error":{"message":"sorry"}}', stream = true },
+        }
+        for _, row in ipairs(FAILURES) do
+            it(row[1], function()
+                local reply, message, code = chat(row[3], row.opts,
+                    row.stream and { on_delta = none } or nil)
+                assert.is_nil(reply)
+                assert.equal(row[2], code, message)
+                assert.truthy(message:find("openai:m: ", 1, true), message)
+                assert.truthy(message:find("1 attempt)", 1, true), message)
+                assert.is_nil(message:find(KEY, 1, true))
+            end)
+        end
+
+        it("TLS: unknown authority, wrong name", function()
+            local _, message, code = chat(nil, { base_url = s.tls_url .. "/v1" })
+            assert.equal("TLS", code, message)
+            local wrong = s.tls_url:gsub("localhost", "127.0.0.1")
+            _, message, code = chat(nil, { base_url = wrong .. "/v1", ca_file = s.ca_file })
+            assert.equal("TLS", code, message)
+            local reply = chat(nil, { base_url = s.tls_url .. "/v1", ca_file = s.ca_file })
+            assert.equal("ok", reply.text)
+        end)
+
+        it("reset in headers, body and stream", function()
+            local head = "HTTP/1.1 200 OK\r\nContent-Type: "
+            for _, reply in ipairs { "HTTP/1.1 20", head .. "application/json\r\n",
+                head .. "application/json\r\nContent-Length: 100\r\n\r\n{\"choices\":" } do
+                local _, message, code = chat(nil, raw(reply, "end=reset"))
+                assert.equal("CONNECT", code, message)
+            end
+            local event = 'data: {"choices":[{"delta":{"content":"Hel"}}]}\n\n'
+            local heard = {}
+            local reply, message, code, partial = chat(nil,
+                raw(head .. "text/event-stream\r\n\r\n" .. event, "end=reset"),
+                { on_delta = function(text) heard[#heard + 1] = text end })
+            assert.is_nil(reply)
+            assert.equal("CONNECT", code, message)
+            assert.same({ "Hel" }, heard)
+            assert.equal("Hel", partial.text)
+        end)
+
+        it("a stream that just ends is a truncated reply", function()
+            local reply = chat("cut=500&deltas=20&text=abc%20", nil, { on_delta = none })
+            if reply then assert.is_true(reply.truncated) end
+            local event = 'data: {"choices":[{"delta":{"content":"Hel"}}]}\n\n'
+            reply = chat("body=" .. encode(event), nil, { on_delta = none })
+            assert.equal("Hel", reply.text)
+            assert.is_true(reply.truncated)
+        end)
+    end)
+
+    it("tries again, as often and as soon as the server allows", function()
+        s:next("status=429&h=retry-after-ms:30", "status=503&h=retry-after:0.03", "")
+        local reply = chat(nil, { max_retries = 2 })
+        assert.equal("ok", reply.text)
+        assert.equal(3, reply.attempts)
+        assert.equal(3, s:counters().requests)
+        s:next("status=429&h=retry-after:61", "")
+        local _, message, code = chat(nil, { max_retries = 2 })
+        assert.equal("RATE_LIMITED", code)
+        assert.truthy(message:find("asks to wait 61 s", 1, true))
+        assert.equal(4, s:counters().requests)
+    end)
+
+    it("reads gzip", function()
+        local pipe = io.popen([[printf '{"choices":[{"message":{"content":"small"}}]}' | gzip -c]])
+        local bytes = pipe:read("a")
+        pipe:close()
+        local reply, message = chat("h=content-encoding:gzip&type=application%2Fjson&body="
+            .. encode(bytes))
+        assert.equal("small", reply and reply.text, message)
+    end)
+
+    it("takes no key to another host", function()
+        local other <close> = server.start()
+        local steer = "status=307&h=location:" .. encode(other.url .. "/v1/chat/completions")
+        for _, provider in ipairs { "openai", "anthropic" } do
+            task.run(function()
+                local m = open(steer, { headers = { ["x-my-token"] = KEY } }, provider)
+                m:chat { messages = HELLO }
+            end)
+            local sent = other:request()
+            assert.truthy(sent:find("POST /v1/chat/completions", 1, true))
+            assert.is_nil(sent:find(KEY, 1, true), sent)
+        end
+    end)
+
+    it("answers each call with its own reply, whatever order they come in", function()
+        local list = {}
+        for i = 1, 30 do list[i] = i end
+        local texts = task.run(function()
+            return task.map(list, function(i)
+                return (open(("text=%d&delay=%d"):format(i, (i * 37) % 90)):complete("Hello"))
+            end)
+        end)
+        for i = 1, 30 do assert.equal(tostring(i), texts[i]) end
+    end)
+
+    it("keeps to max_in_flight and its connections", function()
+        task.run(function()
+            local m = open("delay=5", { max_in_flight = 7 })
+            local list = {}
+            for i = 1, 70 do list[i] = i end
+            task.map(list, function() return m:complete("Hello") end, { concurrency = 70 })
+            open(nil, { max_in_flight = 64 })
+        end)
+        local counters = s:counters()
+        assert.equal(70, counters.requests)
+        assert.is_true(counters.max_in_flight <= 7)
+        assert.is_true(counters.connections <= 8) -- 7, and this one
+    end)
+
+    it("closes the transfer of a cancelled task, and of those that lose a race", function()
+        task.run(function()
+            local m, quick = open("hang=1"), open("text=won")
+            local handle = task.spawn(m.chat, m, { messages = HELLO, on_delta = none })
+            task.sleep(0.05)
+            assert.is_true(handle:cancel())
+            local won = task.race { function() return m:complete("Hello") end,
+                function() return m:complete("Hello", { on_delta = none }) end,
+                function() task.sleep(0.05) return quick:complete("Hello") end }
+            assert.equal("won", won)
+            local nothing, _, code = task.timeout(0.05, m.complete, m, "Hello")
+            assert.is_nil(nothing)
+            assert.equal("TIMEOUT", code)
+            assert.equal(0, wire:stats().in_flight)
+            assert.equal(4, wire:stats().cancelled)
+            local tries = 0
+            while s:counters().aborted < 4 and tries < 100 do
+                task.sleep(0.02)
+                tries = tries + 1
+            end
+        end)
+        assert.equal(4, s:counters().aborted)
+    end)
+
+    it("lets on_delta wait, and the other calls go on meanwhile", function()
+        task.run(function()
+            local slow, count = {}, 0
+            local handle = task.spawn(function()
+                local m = open("deltas=5&text=x")
+                m:complete("Hello", { on_delta = function()
+                    task.sleep(0.03)
+                    slow[#slow + 1] = count
+                end })
+            end)
+            local m = open()
+            while #slow < 5 do
+                assert.equal("ok", m:complete("Hello"))
+                count = count + 1
+            end
+            handle:join()
+            assert.is_true(slow[1] > 0 and slow[5] > slow[1])
+        end)
+    end)
+
+    -- Starts all calls at once, far more than may be in flight; `tally` counts what they return.
+    local function soak(calls, steer, tally)
+        task.run(function()
+            local m, list = open(steer, { max_in_flight = 64, timeout_ms = 20000 }), {}
+            for i = 1, calls do list[i] = i end
+            task.map(list, function(i)
+                local text, _, code = m:complete("call " .. i)
+                local what = text or code
+                tally[what] = (tally[what] or 0) + 1
+                tally.ended = (tally.ended or 0) + 1
+                return true
+            end, { concurrency = calls })
+        end)
+    end
+
+    it("20,000 queued calls with faults: each answered or failed with its code, once", function()
+        local calls, tally = SANITIZED and 2000 or 20000, {}
+        soak(calls, "fault=10&text=fine", tally)
+        local counters = s:counters()
+        assert.equal(calls, tally.ended)
+        assert.is_true(counters.max_in_flight <= 64)
+        assert.equal(calls, counters.distinct_bodies)
+        assert.equal(1, counters.most_repeated)
+        local failed = calls - tally.fine
+        assert.is_true(failed > calls * 0.07 and failed < calls * 0.13)
+        assert.equal(failed, (tally.SERVER or 0) + (tally.RATE_LIMITED or 0) + (tally.CONNECT or 0))
+        for _, code in ipairs { "SERVER", "RATE_LIMITED", "CONNECT" } do
+            assert.is_true(tally[code] > 0)
+        end
+    end)
+
+    it("lists what a server offers", function()
+        task.run(function()
+            local m = open("body=" .. encode '{"data":[{"id":"b"},{"id":"a","name":"A"}]}')
+            assert.same({ { id = "a", name = "A" }, { id = "b" } }, m:list())
+            local nothing, message, code = open("status=401&body=" .. KEY):list()
+            assert.is_nil(nothing)
+            assert.equal("AUTH", code)
+            assert.equal("openai: [redacted] (status 401)", message)
+            nothing, message, code = open("body=junk"):list()
+            assert.equal("BAD_REPLY", code, message)
+            assert.is_nil(nothing)
+        end)
+    end)
+end)

@@ -1,0 +1,312 @@
+-- From names, options, environment and config file to where requests go.
+
+local fake = require "model_fake"
+local model = require "ponder.model"
+local name = require "ponder.model.name"
+local ollama = require "ponder.model.ollama"
+
+local HELLO = { messages = { { role = "user", content = "Hello" } } }
+
+-- Opens a model in an environment and returns it with the transfer of one call.
+local function open(text, opts, env, config)
+    local client, transport = fake.client({ { body = "{}" } }, {
+        env = function(variable) return (env or {})[variable] end, config = config or {} })
+    local m = client.open(text, opts)
+    fake.run(function() m:chat(HELLO) end)
+    return m, transport.sent[1]
+end
+
+local function opens(text, opts, env, config)
+    return pcall(open, text, opts, env, config)
+end
+
+local KEY = { OPENAI_API_KEY = "sk-1234567890abcdef" }
+
+describe("names", function()
+    it("count the part before the first : or / only if it is a provider", function()
+        local cases = {
+            { "openai:gpt-4o-mini", "openai", "gpt-4o-mini" },
+            { "openai/gpt-4o-mini", "openai", "gpt-4o-mini" },
+            { "ollama:qwen3:8b", "ollama", "qwen3:8b" },
+            { "openai:meta-llama/Llama-3:free", "openai", "meta-llama/Llama-3:free" },
+            { "openai/ollama:x", "openai", "ollama:x" },
+            { "qwen3:8b", "ollama", "qwen3:8b", "ollama" },
+            { "meta-llama/Llama-3", "openai", "meta-llama/Llama-3", "openai" },
+            { "gpt-4o-mini", "openai", "gpt-4o-mini", "openai" },
+            { "anthropic:claude-haiku-4-5", "anthropic", "claude-haiku-4-5", "openai" },
+        }
+        for _, case in ipairs(cases) do
+            local m = open(case[1], nil, { PONDER_PROVIDER = case[4], OPENAI_API_KEY = "k",
+                ANTHROPIC_API_KEY = "k" })
+            assert.same({ case[2], case[3], case[2] .. ":" .. case[3] },
+                { m.provider, m.model, m.name })
+        end
+    end)
+
+    it("that name no provider are errors with near misses", function()
+        local cases = {
+            { "opnai:gpt-4o", 'did you mean "openai:gpt-4o"?' },
+            { "gpt-4o-mini", 'did you mean "openai:gpt-4o-mini"?' },
+            { "claude-haiku-4-5", 'did you mean "anthropic:claude-haiku-4-5"?' },
+            { "llama3:8b", 'did you mean "ollama:llama3:8b"?' },
+            { "zzz", "known: anthropic, ollama, openai" },
+            { "zzz", "$PONDER_PROVIDER" },
+            { "openai", 'needs a model: "openai:MODEL"' },
+            { "openai:", 'needs a model: "openai:MODEL"' },
+            { "", "is empty" },
+        }
+        for _, case in ipairs(cases) do
+            local ok, message = opens(case[1], nil, KEY)
+            assert.is_false(ok)
+            assert.truthy(message:find(case[2], 1, true), message)
+            assert.truthy(message:find("model.open: ", 1, true), message)
+        end
+        local _, message = opens("m", nil, { PONDER_PROVIDER = "olama" })
+        assert.truthy(message:find('did you mean "ollama"?', 1, true), message)
+    end)
+
+    it("default to PONDER_MODEL, then to the config file's", function()
+        local config = { default_model = "ollama:b" }
+        assert.equal("ollama:a", open(nil, nil, { PONDER_MODEL = "ollama:a" }, config).name)
+        assert.equal("ollama:b", open(nil, nil, { PONDER_MODEL = "" }, config).name)
+        local ok, message = opens(nil, nil, {})
+        assert.is_false(ok)
+        assert.truthy(message:find("PONDER_MODEL", 1, true))
+    end)
+
+    it("must be strings", function()
+        for _, bad in ipairs { {}, true, print } do assert.is_false((opens(bad))) end
+        local ok, message = opens(5)
+        assert.is_false(ok)
+        assert.truthy(message:find("name must be a string (got 5)", 1, true))
+    end)
+end)
+
+describe("the environment", function()
+    it("gives OpenAI its key, address, organization and project", function()
+        local _, sent = open("openai:m", nil, { OPENAI_API_KEY = "sk-env", OPENAI_ORG_ID = "org",
+            OPENAI_BASE_URL = "http://box:8000/v1/", OPENAI_PROJECT_ID = "proj" })
+        assert.equal("http://box:8000/v1/chat/completions", sent.url)
+        assert.equal("Bearer sk-env", sent.headers["authorization"])
+        assert.equal("org", sent.headers["openai-organization"])
+        assert.equal("proj", sent.headers["openai-project"])
+    end)
+
+    it("gives Anthropic a key or a token", function()
+        local _, sent = open("anthropic:m", nil, { ANTHROPIC_API_KEY = "key" })
+        assert.equal("https://api.anthropic.com/v1/messages", sent.url)
+        assert.equal("key", sent.headers["x-api-key"])
+        assert.equal("2023-06-01", sent.headers["anthropic-version"])
+        _, sent = open("anthropic:m", nil, { ANTHROPIC_AUTH_TOKEN = "token",
+            ANTHROPIC_BASE_URL = "http://proxy:1/v1/" })
+        assert.equal("http://proxy:1/v1/messages", sent.url)
+        assert.equal("Bearer token", sent.headers["authorization"])
+        assert.is_nil(sent.headers["x-api-key"])
+    end)
+
+    it("gives Ollama its host in all its forms", function()
+        local hosts = {
+            [""] = "http://127.0.0.1:11434",
+            ["box"] = "http://box:11434",
+            ["box:8000"] = "http://box:8000",
+            [":8000"] = "http://127.0.0.1:8000",
+            ["0.0.0.0"] = "http://127.0.0.1:11434",
+            ["0.0.0.0:8000"] = "http://127.0.0.1:8000",
+            ["http://0.0.0.0:8000"] = "http://127.0.0.1:8000",
+            ["https://box.example"] = "https://box.example:443",
+            ["http://box.example"] = "http://box.example:80",
+            ["https://box.example:8443/ollama/"] = "https://box.example:8443/ollama",
+            ["::1"] = "http://[::1]:11434",
+            ["[::1]"] = "http://[::1]:11434",
+            ["[::1]:8000"] = "http://[::1]:8000",
+            ["[::]:8000"] = "http://[::1]:8000",
+            ["::"] = "http://[::1]:11434",
+            ["http://[fe80::2]:9"] = "http://[fe80::2]:9",
+            ["http://[fe80::2]"] = "http://[fe80::2]:80",
+            [' "box:1" '] = "http://box:1",
+        }
+        for host, url in pairs(hosts) do assert.equal(url, ollama.url_of_host(host), host) end
+        local _, sent = open("ollama:m", nil, { OLLAMA_HOST = "box" })
+        assert.equal("http://box:11434/api/chat", sent.url)
+        assert.is_nil(sent.headers["authorization"])
+    end)
+
+    it("a missing key is an error that names the variable, unless for another server", function()
+        local ok, message = opens("openai:m")
+        assert.is_false(ok)
+        assert.truthy(message:find("OPENAI_API_KEY is not set", 1, true))
+        ok, message = opens("anthropic:m", nil, { ANTHROPIC_API_KEY = "" })
+        assert.is_false(ok)
+        assert.truthy(message:find("ANTHROPIC_API_KEY is not set", 1, true))
+        assert.is_true(opens("openai:m", { base_url = "http://127.0.0.1:1/v1" }))
+        assert.is_true(opens("openai:m", nil, { OPENAI_BASE_URL = "http://127.0.0.1:1/v1" }))
+        assert.is_true(opens("anthropic:m", { base_url = "http://127.0.0.1:1" }))
+        assert.is_true(opens("ollama:m"))
+    end)
+end)
+
+describe("options", function()
+    it("win over an alias, that over the environment, that over the file", function()
+        local config = { aliases = { mine = { model = "openai:m", base_url = "http://alias/v1",
+            temperature = 0.5 }, short = "mine" },
+            providers = { openai = { base_url = "http://file/v1", api_key = "file-key" } },
+            defaults = { temperature = 0.25, max_tokens = 9 } }
+        local env = { OPENAI_BASE_URL = "http://env/v1" }
+        local function url(text, opts, from_env)
+            return select(2, open(text, opts, from_env, config)).url
+        end
+        assert.equal("http://opts/v1/chat/completions",
+            url("mine", { base_url = "http://opts/v1" }, env))
+        assert.equal("http://alias/v1/chat/completions", url("short", nil, env))
+        assert.equal("http://env/v1/chat/completions", url("openai:m", nil, env))
+        assert.equal("http://file/v1/chat/completions", url("openai:m", nil, {}))
+        local m, sent = open("short", nil, {}, config)
+        assert.equal("Bearer file-key", sent.headers["authorization"])
+        assert.same({ temperature = 0.5, max_tokens = 9 }, m.defaults)
+        m = open("openai:m", nil, {}, config)
+        assert.same({ temperature = 0.25, max_tokens = 9 }, m.defaults)
+        m = open("mine", { temperature = 1 }, {}, config)
+        assert.equal(1, m.defaults.temperature)
+    end)
+
+    it("headers are added, replaced and taken away", function()
+        local _, sent = open("openai:m", { headers = { ["X-Title"] = "ponder",
+            Authorization = false, ["api-key"] = "azure" } }, KEY)
+        assert.equal("ponder", sent.headers["x-title"])
+        assert.equal("azure", sent.headers["api-key"])
+        assert.is_nil(sent.headers["authorization"])
+        assert.equal("application/json", sent.headers["content-type"])
+    end)
+
+    it("a user and password in the URL become a header", function()
+        local m, sent = open("openai:m", { base_url = "http://me:p%40ss@127.0.0.1:9/v1" })
+        assert.equal("http://127.0.0.1:9/v1/chat/completions", sent.url)
+        assert.equal("Basic bWU6cEBzcw==", sent.headers["authorization"])
+        assert.equal("[redacted]", m.target.redactor:text("p@ss"))
+    end)
+
+    it("only http and https, and with a host", function()
+        for _, url in ipairs { "file:///etc/passwd", "ftp://x/", "127.0.0.1:80", "http://",
+            "http:///x", "http://a b/", "gopher://x", "http://x\n/" } do
+            local ok, message = opens("openai:m", { base_url = url })
+            assert.is_false(ok, url)
+            assert.truthy(message:find("base_url", 1, true), message)
+        end
+    end)
+
+    it("mistakes name the nearest valid name", function()
+        local cases = {
+            { { temprature = 1 }, 'unknown option "temprature" (did you mean "temperature"?)' },
+            { { temperature = "hot" }, 'opts.temperature must be' },
+            { { max_in_flight = 0 }, "opts.max_in_flight must be an integer" },
+            { { messages = {} }, 'unknown option "messages"' },
+            { { headers = { "x" } }, "opts.headers must map names to values" },
+        }
+        for _, case in ipairs(cases) do
+            local ok, message = opens("ollama:m", case[1])
+            assert.is_false(ok)
+            assert.truthy(message:find(case[2], 1, true), message)
+        end
+    end)
+end)
+
+describe("the config file", function()
+    local folder
+
+    before_each(function()
+        folder = os.tmpname()
+        os.remove(folder)
+        os.execute("mkdir -p " .. folder .. "/ponder")
+    end)
+    after_each(function() os.execute("rm -r " .. folder) end)
+
+    local function load_config(text)
+        local file = assert(io.open(folder .. "/ponder/config.lua", "wb"))
+        file:write(text)
+        file:close()
+        local env = { XDG_CONFIG_HOME = folder, SECRET = "s3cret" }
+        return name.load_config(function(variable) return env[variable] end)
+    end
+
+    it("is Lua that sees the environment and nothing else", function()
+        local config = load_config [[return { aliases = { fast = "openai:gpt-4o-mini" },
+            providers = { openai = { api_key = os.getenv("SECRET") } } }]]
+        assert.equal("s3cret", config.providers.openai.api_key)
+        assert.equal("openai:gpt-4o-mini", config.aliases.fast)
+        for _, text in ipairs { "os.execute('true')", "io.open('x')", "require 'os'", "print(1)",
+            "load('x')", "dofile('x')" } do
+            assert.has_error(function() load_config(text .. " return {}") end)
+        end
+    end)
+
+    it("is empty where it is missing", function()
+        assert.same({}, name.load_config(function() return nil end))
+        assert.same({}, name.load_config(function(v) return v == "HOME" and folder or nil end))
+    end)
+
+    it("that is broken is an error with its place", function()
+        for text, wanted in pairs {
+            ["return {"] = "config.lua:1:",
+            ["\nerror('mine')"] = "config.lua:2: mine",
+            ["return 5"] = "config.lua: must return a table",
+            ["return { alias = {} }"] = 'unknown field "alias" (did you mean "aliases"?)',
+            ["return { aliases = 5 }"] = "aliases must be a table (got 5)",
+            ["\27Lua"] = "binary",
+        } do
+            local ok, message = pcall(load_config, text)
+            assert.is_false(ok)
+            assert.truthy(message:find(wanted, 1, true), message)
+        end
+    end)
+
+    it("aliases that go in a circle, or name nothing, are errors", function()
+        local aliases = { a = "b", b = "a", c = {}, d = { model = 5 } }
+        for _, alias in ipairs { "a", "c", "d" } do
+            local text, message = name.follow_aliases(alias, aliases)
+            assert.is_nil(text)
+            assert.truthy(message:find("alias", 1, true))
+        end
+        local ok, message = opens("a", nil, KEY, { aliases = aliases })
+        assert.is_false(ok)
+        assert.truthy(message:find("leads back to itself", 1, true))
+    end)
+end)
+
+describe("providers", function()
+    it("can be added and replaced", function()
+        local client = fake.client { fake.reply("x") }
+        client.register("echo", { call = function(request)
+            local last = request.messages[#request.messages].content
+            if last == "fail" then return nil, "I will not", "QUOTA" end
+            return { text = last .. request.model, usage = { input_tokens = 1, output_tokens = 2 } }
+        end })
+        fake.run(function()
+            local m = client.open("echo:!", { temperature = 1 })
+            local heard = {}
+            local reply = m:chat { messages = { { role = "user", content = "Hi" } },
+                on_delta = function(text, kind, i) heard[#heard + 1] = kind .. text .. i end }
+            assert.equal("Hi!", reply.text)
+            assert.same({ "textHi!1" }, heard)
+            assert.equal(3, reply.usage.total_tokens)
+            local nothing, message, code = m:complete("fail")
+            assert.same({ "echo:!: I will not", "QUOTA" }, { message, code })
+            assert.is_nil(nothing)
+        end)
+    end)
+
+    it("are checked when they are added", function()
+        for wanted, definition in pairs {
+            ["provider must be a table"] = 5,
+            ["opts.parse must be a function"] = { build = print, path = "/", build_stream = print,
+                stream = "sse", reader = print },
+            ['unknown option "cal"'] = { cal = print },
+            ["opts.call must be a function"] = { call = 5 },
+        } do
+            local ok, message = pcall(model.register, "mine", definition)
+            assert.is_false(ok)
+            assert.truthy(message:find(wanted, 1, true), message)
+        end
+        assert.has_error(function() model.register("a:b", { call = print }) end)
+        assert.same({ "anthropic", "ollama", "openai" }, model.providers())
+    end)
+end)

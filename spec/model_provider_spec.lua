@@ -1,0 +1,94 @@
+-- Each provider's format: the cases of spec/fixtures/providers, through the whole client.
+
+local json = require "ponder.json"
+local fake = require "model_fake"
+
+-- Whether `got` holds all that `wanted` does; else where not.
+local function differs(wanted, got, path)
+    if type(wanted) ~= "table" then
+        if wanted == got then return nil end
+        return ("%s is %s, not %s"):format(path, tostring(got), tostring(wanted))
+    end
+    if type(got) ~= "table" then return ("%s is %s"):format(path, tostring(got)) end
+    for key, value in pairs(wanted) do
+        local difference = differs(value, got[key], path .. "." .. tostring(key))
+        if difference then return difference end
+    end
+end
+
+local function answer_of(case)
+    if case.stream == true then return { stream = case.reply, status = case.status } end
+    return { body = case.reply, status = case.status }
+end
+
+local function run(case)
+    local client, transport = fake.client { answer_of(case) }
+    local deltas, results = {}, nil
+    local call = {}
+    for option, value in pairs(case.call) do call[option] = value end
+    if case.stream then
+        function call.on_delta(text, kind, sample)
+            deltas[#deltas + 1] = kind .. ":" .. text .. ((call.n or 1) > 1 and ":" .. sample or "")
+        end
+    end
+    fake.run(function()
+        results = table.pack(client.open(case.model, case.opts):chat(call))
+    end)
+    return results, deltas, transport.sent[1]
+end
+
+local function check_sent(case, sent)
+    if case.url then assert.equal(case.url, sent.url) end
+    if case.request then assert.equal(case.request, sent.body) end
+    for header, value in pairs(case.headers or {}) do assert.equal(value, sent.headers[header]) end
+    assert.equal(sent.body, json.encode(json.decode(sent.body))) -- sorted, exact
+end
+
+for _, provider in ipairs { "openai", "anthropic", "ollama" } do
+    describe(provider .. ":", function()
+        for _, case in ipairs(dofile("spec/fixtures/providers/" .. provider .. ".lua")) do
+            it(case.name, function()
+                local results, deltas, sent = run(case)
+                local reply, message, code, partial = table.unpack(results, 1, results.n)
+                check_sent(case, sent)
+                if case.code then
+                    assert.is_nil(reply)
+                    assert.equal(case.code, code)
+                    assert.truthy(message:find(case.message, 1, true), message)
+                    assert.truthy(message:find(case.model, 1, true), message)
+                    assert.is_nil(differs(case.partial or {}, partial or {}, "partial"))
+                else
+                    assert.is_nil(message)
+                    assert.is_nil(differs(case.expect or {}, reply, "reply"))
+                    for _, field in ipairs(case.absent or {}) do assert.is_nil(reply[field]) end
+                end
+                if case.deltas then assert.same(case.deltas, deltas) end
+            end)
+        end
+    end)
+end
+
+describe("a provider's reader", function()
+    local request = { n = 1, options = {}, index_base = 0 }
+
+    -- Every mutation of real events: nothing raises, and what was text is heard.
+    it("survives events of any shape", function()
+        local random = require "random_value"
+        for _, name in ipairs { "openai", "anthropic", "ollama" } do
+            local provider = require("ponder.model." .. name)
+            for seed = 1, 400 do
+                local reader = provider.reader(request, function(text, kind, sample)
+                    assert.equal("string", type(text))
+                    assert.truthy(kind == "text" or kind == "reasoning")
+                    assert.equal(1, sample)
+                end)
+                local event = random.mutated_event(name, seed)
+                reader:event(event.type or "message", json.encode(event))
+                reader:event(event.type or "message", json.encode(event))
+                local draft = reader:finish()
+                assert.equal("table", type(draft.samples))
+                provider.parse(event, request)
+            end
+        end
+    end)
+end)

@@ -1,0 +1,235 @@
+-- Which failure is tried again, when, and what the script is told: the whole table.
+
+local fake = require "model_fake"
+local retry = require "ponder.model.retry"
+local task = require "ponder.task"
+
+local OK = fake.reply("fine")
+
+local function error_body(message, kind, code)
+    return ('{"error":{"message":"%s","type":%s,"code":%s}}'):format(message,
+        kind and '"' .. kind .. '"' or "null", code and '"' .. code .. '"' or "null")
+end
+
+-- Calls a model whose server gives these answers; returns the results, the times of the attempts.
+local function call(answers, opts, parts)
+    local client, transport = fake.client(answers, parts)
+    local results
+    fake.run(function()
+        local m = client.open("openai:gpt-4o-mini", opts)
+        results = table.pack(m:chat { messages = { { role = "user", content = "Hello" } } })
+    end)
+    return results, transport.times, transport
+end
+
+describe("retries", function()
+    local TABLE = {
+        { "CONNECT", { code = "CONNECT", error = "refused" }, true },
+        { "TIMEOUT", { code = "TIMEOUT", error = "no data event for 60 s" }, true },
+        { "TLS", { code = "TLS", error = "certificate" }, false },
+        { "TOO_LARGE", { code = "TOO_LARGE", error = "body" }, false },
+        { "BAD_REPLY", { code = "BAD_REPLY", error = "no HTTP" }, false },
+        { "BAD_REQUEST", { status = 400, body = error_body("bad") }, false },
+        { "AUTH", { status = 401, body = error_body("bad") }, false },
+        { "QUOTA", { status = 402, body = error_body("bad") }, false },
+        { "AUTH", { status = 403, body = error_body("bad") }, false },
+        { "NOT_FOUND", { status = 404, body = error_body("bad") }, false },
+        { "TIMEOUT", { status = 408, body = error_body("bad") }, true },
+        { "SERVER", { status = 409, body = error_body("bad") }, true },
+        { "TOO_LARGE", { status = 413, body = error_body("bad") }, false },
+        { "BAD_REQUEST", { status = 422, body = error_body("bad") }, false },
+        { "RATE_LIMITED", { status = 429, body = error_body("bad") }, true },
+        { "QUOTA", { status = 429, body = error_body("bad", "insufficient_quota") }, false },
+        { "QUOTA", { status = 429, body = error_body("bad", nil, "insufficient_quota") }, false },
+        { "QUOTA", { status = 429, headers = { ["x-should-retry"] = "true" },
+            body = error_body("bad", nil, "insufficient_quota") }, false },
+        { "CONTENT_FILTER", { status = 400, body = error_body("bad", nil, "content_filter") },
+            false },
+        { "SERVER", { status = 500, body = "<html><h1>oops</h1></html>" }, true },
+        { "SERVER", { status = 503, body = "" }, true },
+        { "SERVER", { status = 529, body = error_body("bad", "overloaded_error") }, true },
+        { "BAD_REPLY", { status = 302, body = "" }, false },
+        { "BAD_REPLY", { status = 200, body = "junk" }, false },
+        { "BAD_REPLY", { status = 200, body = "[" }, false },
+        { "BAD_REPLY", { status = 200, body = '"text"' }, false },
+        { "SERVER", { status = 200, body = error_body("bad", "server_error") }, true },
+        { "RATE_LIMITED", { status = 200, body = error_body("bad", "rate_limit_error") }, true },
+        { "BAD_REQUEST", { status = 200, body = error_body("bad", "invalid_request_error") },
+            false },
+        { "BAD_REQUEST", { status = 400, headers = { ["x-should-retry"] = "true" },
+            body = error_body("bad") }, true },
+        { "SERVER", { status = 500, headers = { ["x-should-retry"] = "false" },
+            body = error_body("bad") }, false },
+        { "SERVER", { status = 500, headers = { ["x-should-retry"] = "maybe" },
+            body = error_body("bad") }, true },
+    }
+
+    for i, row in ipairs(TABLE) do
+        local code, answer, again = row[1], row[2], row[3]
+        it(("row %d: %s %s %s"):format(i, answer.status or "-", code, again and "again" or "final"),
+            function()
+                local results, times = call({ answer })
+                assert.is_nil(results[1])
+                assert.equal(code, results[3])
+                assert.equal(again and 3 or 1, #times)
+                local recovered = call { answer, OK }
+                assert.equal(again and "fine" or nil, recovered[1] and recovered[1].text)
+                if again then assert.equal(2, recovered[1].attempts) end
+                assert.equal(1, #select(2, call({ answer }, { max_retries = 0 })))
+            end)
+    end
+
+    it("says what the provider said, the model, the status and the attempts", function()
+        local results = call { { status = 429, body = error_body("slow down, friend") } }
+        assert.equal("openai:gpt-4o-mini: slow down, friend (status 429, 3 attempts)", results[2])
+        results = call { { code = "CONNECT", error = "connection refused" } }
+        assert.equal("openai:gpt-4o-mini: connection refused (no reply, 3 attempts)", results[2])
+        results = call { { status = 500, body = "<html>\n<h1>Bad\tGateway</h1> nginx</html>" } }
+        assert.equal("openai:gpt-4o-mini: Bad Gateway nginx (status 500, 3 attempts)", results[2])
+        results = call { { status = 503, body = "" } }
+        assert.truthy(results[2]:find("the reply says nothing more (status 503", 1, true))
+        results = call { { status = 400, body = '{"detail":[{"msg":"field required"}]}' } }
+        assert.truthy(results[2]:find("field required", 1, true))
+        results = call { { status = 400, body = '{"object":"error","message":"old vLLM"}' } }
+        assert.truthy(results[2]:find("old vLLM", 1, true))
+        results = call { { status = 400, body = error_body(("x"):rep(10000)) } }
+        assert.is_true(#results[2] < 600)
+    end)
+
+    it("waits min(0.5 * 2^n, 8) seconds, less up to a quarter", function()
+        local bad = { status = 500, body = "" }
+        local _, times = call({ bad }, { max_retries = 6 })
+        local expected = { 0.5, 1, 2, 4, 8, 8 }
+        for i, wait in ipairs(expected) do
+            assert.is_true(math.abs(times[i + 1] - times[i] - 0.005 - wait) < 1e-6)
+        end
+        _, times = call({ bad }, { max_retries = 6 }, { random = function() return 0.999999 end })
+        for i, wait in ipairs(expected) do
+            assert.is_true(math.abs(times[i + 1] - times[i] - 0.005 - wait * 0.75) < 1e-4)
+        end
+    end)
+
+    local WAITS = {
+        { { ["retry-after-ms"] = "1234" }, 1.234 },
+        { { ["retry-after-ms"] = "250.5", ["retry-after"] = "9" }, 0.2505 },
+        { { ["retry-after"] = "3" }, 3 },
+        { { ["retry-after"] = "1.5" }, 1.5 },
+        { { ["retry-after"] = "0" }, 0 },
+        { { ["retry-after"] = " 2 " }, 2 },
+        { { ["retry-after"] = "Tue, 14 Nov 2023 22:13:27 GMT" }, 7 }, -- the wall clock is at :20
+        { { ["retry-after"] = "Tue, 14 Nov 2023 22:00:00 GMT" }, 0 },
+        { { ["retry-after"] = "-5" }, 0.5 },
+        { { ["retry-after"] = "soon" }, 0.5 },
+        { { ["retry-after"] = "nan" }, 0.5 },
+        { { ["retry-after"] = "0x10" }, 0.5 },
+        { { ["retry-after"] = "60" }, 60 },
+        { { ["retry-after"] = "60.1" }, nil },
+        { { ["retry-after"] = "1e400" }, 0.5 },
+        { { ["retry-after"] = ("9"):rep(400) }, nil },
+        { { ["retry-after"] = "Wed, 15 Nov 2023 22:13:27 GMT" }, nil },
+        { { ["retry-after-ms"] = "60001" }, nil },
+    }
+    for _, row in ipairs(WAITS) do
+        local headers, wait = row[1], row[2]
+        local shown = headers["retry-after-ms"] or headers["retry-after"]
+        it(("asked for %s waits %s"):format(shown:sub(1, 30), wait or "not at all"), function()
+            local results, times = call { { status = 503, body = "", headers = headers }, OK }
+            if wait then
+                assert.equal("fine", results[1].text)
+                assert.is_true(math.abs(times[2] - times[1] - 0.005 - wait) < 1e-6)
+            else
+                assert.equal("SERVER", results[3])
+                assert.equal(1, #times)
+                assert.truthy(results[2]:find("the server asks to wait", 1, true))
+            end
+        end)
+    end
+
+    it("a stream is tried again only while nothing has reached the script", function()
+        local start = 'data: {"choices":[{"delta":{"role":"assistant","content":""}}]}\n\n'
+        local text = 'data: {"choices":[{"index":0,"delta":{"content":"Hel"}}]}\n\n'
+        local rest = 'data: {"choices":[{"delta":{"content":"lo"},"finish_reason":"stop"}]}\n\n'
+        local function stream(answers)
+            local client, transport = fake.client(answers)
+            local heard, results = {}, nil
+            fake.run(function()
+                results = table.pack(client.open("openai:m"):chat {
+                    messages = { { role = "user", content = "Hello" } },
+                    on_delta = function(piece) heard[#heard + 1] = piece end })
+            end)
+            return results, table.concat(heard, "|"), #transport.sent
+        end
+        local whole = { stream = start .. text .. rest }
+
+        local results, heard, sent = stream { { stream = start }, whole }
+        assert.same({ "Hello", "Hel|lo", 2 }, { results[1].text, heard, sent })
+        results, heard, sent = stream { { stream = start .. text }, whole }
+        assert.same({ "Hel", "Hel", 1 }, { results[1].text, heard, sent })
+        assert.is_true(results[1].truncated)
+        local reset = { stream = start, code = "CONNECT", error = "reset" }
+        results, heard, sent = stream { reset, whole }
+        assert.same({ "Hello", "Hel|lo", 2 }, { results[1].text, heard, sent })
+        reset.stream = text
+        results, heard, sent = stream { reset, whole }
+        assert.same({ "CONNECT", "Hel", 1 }, { results[3], heard, sent })
+        assert.equal("Hel", results[4].text)
+        results, heard, sent = stream { { stream = start } }
+        assert.same({ "BAD_REPLY", "", 3 }, { results[3], heard, sent })
+        results, heard, sent = stream { { stream = start .. error_body("x", "overloaded_error")
+            :gsub("^", "data: ") .. "\n\n" }, whole }
+        assert.same({ "Hello", "Hel|lo", 2 }, { results[1].text, heard, sent })
+    end)
+
+    it("[DONE] without a finish reason is an end", function()
+        local client = fake.client { { stream =
+            'data: {"choices":[{"delta":{"content":"x"}}]}\n\ndata: [DONE]\n\n' } }
+        fake.run(function()
+            local reply = client.open("openai:m"):chat {
+                messages = { { role = "user", content = "Hello" } }, on_delta = function() end }
+            assert.equal("x", reply.text)
+            assert.is_nil(reply.truncated)
+        end)
+    end)
+
+    it("an error in on_delta is the script's own", function()
+        local stream = 'data: {"choices":[{"delta":{"content":"x"}}]}\n\n'
+        local client = fake.client { { stream = stream } }
+        local ok, message = pcall(fake.run, function()
+            client.open("openai:m"):chat { messages = { { role = "user", content = "Hello" } },
+                on_delta = function() error("mine") end }
+        end)
+        assert.is_false(ok)
+        assert.truthy(message:find("mine", 1, true))
+    end)
+
+    it("a cancelled task waits for no retry", function()
+        local client, transport = fake.client { { status = 500, body = "" } }
+        fake.run(function()
+            local m = client.open("openai:m")
+            local handle = task.spawn(m.complete, m, "Hello")
+            task.sleep(0.1)
+            handle:cancel()
+            task.sleep(100)
+        end)
+        assert.equal(1, #transport.sent)
+    end)
+end)
+
+describe("dates", function()
+    it("are read as os.time would", function()
+        assert.equal(784111777, retry.parse_date("Sun, 06 Nov 1994 08:49:37 GMT"))
+        assert.equal(0, retry.parse_date("Thu, 01 Jan 1970 00:00:00 GMT"))
+        assert.equal(1709164800, retry.parse_date("Thu, 29 Feb 2024 00:00:00 GMT"))
+        assert.equal(4102444799, retry.parse_date("Thu, 31 Dec 2099 23:59:59 GMT"))
+        assert.equal(1700000000, retry.parse_date("2023-11-14T22:13:20Z"))
+        assert.equal(1700000000, retry.parse_date("2023-11-14T23:13:20+01:00"))
+        assert.equal(1700000000.25, retry.parse_date("2023-11-14T20:43:20.25-01:30"))
+        for _, text in ipairs { "", "yesterday", "Sun, 06 Foo 1994 08:49:37 GMT", "2023-11-14" } do
+            assert.is_nil(retry.parse_date(text))
+        end
+        for day = 0, 60000, 37 do -- against the C library
+            local at = day * 86400 + 43200
+            assert.equal(at, retry.parse_date(os.date("!%a, %d %b %Y %H:%M:%S GMT", at)))
+        end
+    end)
+end)
