@@ -1,0 +1,89 @@
+--- `ponder chat "..."`: one streamed call.
+
+local args = require "ponder.args"
+local cli = require "ponder.cli"
+local json = require "ponder.json"
+local model = require "ponder.model"
+local verbose = require "ponder.model.verbose"
+
+local RULES = {
+    model = { value = "NAME", help = "provider:model (default: $PONDER_MODEL)" },
+    system = { value = "TEXT", help = "the system prompt" },
+    temperature = { value = "N", type = "number", min = 0, help = "how freely to sample" },
+    max_tokens = { value = "N", type = "integer", min = 1, help = "longest reply" },
+    seed = { value = "N", type = "integer", help = "for repeatable sampling, where supported" },
+    reasoning_effort = { value = "LEVEL", help = "none, minimal, low, medium, high" },
+    base_url = { value = "URL", help = "where the provider's API is" },
+    timeout_ms = { value = "N", type = "integer", min = 1, help = "of each attempt" },
+    json = { help = "print the whole reply as one JSON object" },
+    verbose = { help = "show requests and replies on standard error, redacted" },
+}
+local ORDER = { "model", "system", "temperature", "max_tokens", "seed", "reasoning_effort",
+    "base_url", "timeout_ms", "json", "verbose" }
+local CALL = { "system", "temperature", "max_tokens", "seed", "reasoning_effort", "timeout_ms" }
+
+local chat = {}
+
+chat.summary = "ask a model one thing and stream its reply"
+
+chat.usage = [[
+ponder chat [OPTION...] PROMPT...
+ponder chat [OPTION...] -
+
+Asks a model and prints its reply as it comes. `-` reads the prompt from standard input. On a
+terminal the model's reasoning, where it shows any, goes to standard error.
+
+]] .. args.help(RULES, ORDER)
+
+local function prompt_of(operands)
+    if operands[1] == "-" and not operands[2] then return io.read("a") end
+    return table.concat(operands, " ")
+end
+
+-- Text to standard output at once; reasoning beside it.
+local function printer(quiet)
+    if quiet then return nil end
+    return function(text, kind)
+        local out = kind == "reasoning" and io.stderr or io.stdout
+        out:write(text)
+        out:flush()
+    end
+end
+
+local function finish(opts, reply)
+    if opts.json then
+        print(json.encode(reply))
+    elseif reply.text:sub(-1) ~= "\n" then
+        print()
+    end
+    if reply.truncated or reply.finish_reason == "length" then
+        io.stderr:write("ponder chat: the reply was cut short\n")
+    end
+    for option, why in pairs(reply.dropped or {}) do
+        io.stderr:write(("ponder chat: %s was left out: %s\n"):format(args.flag(option), why))
+    end
+    return 0
+end
+
+---@param arguments string[]
+---@return integer status 0; 1 when the call failed; 2 for a usage error
+function chat.run(arguments)
+    local opts, operands = args.parse("ponder chat", arguments, RULES)
+    if not opts then return cli.usage_error(operands) end
+    if #operands == 0 then
+        return cli.usage_error("ponder chat: expected a prompt: ponder chat PROMPT...")
+    end
+    local ok, m = pcall(model.open, opts.model, { base_url = opts.base_url })
+    if not ok then return cli.usage_error("ponder chat: " .. (m:match("model%.open: (.*)") or m)) end
+    local call = { messages = { { role = "user", content = prompt_of(operands) } },
+        on_delta = printer(opts.json) }
+    for _, option in ipairs(CALL) do call[option] = opts[option] end
+    local stop = opts.verbose and verbose.start()
+    local reply, message, code = m:chat(call)
+    if stop then stop() end
+    if reply then return finish(opts, reply) end
+    io.stderr:write(("ponder chat: %s [%s]\n"):format(message, code))
+    return 1
+end
+
+return chat

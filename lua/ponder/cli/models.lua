@@ -1,0 +1,86 @@
+--- `ponder models [PROVIDER]`: what a server offers.
+
+local args = require "ponder.args"
+local cli = require "ponder.cli"
+local json = require "ponder.json"
+local model = require "ponder.model"
+local options = require "ponder.options"
+local verbose = require "ponder.model.verbose"
+
+local RULES = {
+    base_url = { value = "URL", help = "where the provider's API is" },
+    json = { help = "print one JSON list" },
+    verbose = { help = "show requests and replies on standard error, redacted" },
+}
+
+local models = {}
+
+models.summary = "list the models that a server offers"
+
+models.usage = [[
+ponder models [OPTION...] [PROVIDER]
+
+Lists the models of a provider (openai, anthropic, ollama), or of every one that is configured, one
+a line, as --model takes them. Keys and addresses come from the environment and the config file.
+
+]] .. args.help(RULES, { "base_url", "json", "verbose" })
+
+-- The provider's models, or nil and why not. A missing key raises in model.list.
+local function list(provider, opts)
+    local ok, found, message = pcall(model.list, provider, { base_url = opts.base_url,
+        max_retries = 0 })
+    if not ok then return nil, found:match("model%.open: (.*)") or found end
+    return found, message
+end
+
+local function show(provider, found)
+    for _, one in ipairs(found) do
+        local label = provider .. ":" .. tostring(one.id)
+        print(one.name and ("%-48s %s"):format(label, one.name) or label)
+    end
+end
+
+-- Every provider that can be asked; what cannot is said on standard error.
+local function gather(providers, opts)
+    local all, count = json.array(), 0
+    for _, provider in ipairs(providers) do
+        local found, message = list(provider, opts)
+        if found then
+            count = count + 1
+            if not opts.json then show(provider, found) end
+            for _, one in ipairs(found) do
+                one.provider = provider
+                all[#all + 1] = one
+            end
+        else
+            io.stderr:write(("ponder models: %s: %s\n"):format(provider,
+                (message:gsub("^" .. provider .. ": ", ""))))
+        end
+    end
+    return all, count
+end
+
+---@param arguments string[]
+---@return integer status 0; 1 when no server gave a list; 2 for a usage error
+function models.run(arguments)
+    local opts, operands = args.parse("ponder models", arguments, RULES)
+    if not opts then return cli.usage_error(operands) end
+    local providers, wanted = model.providers(), operands[1]
+    if operands[2] then return cli.usage_error("ponder models: expected at most one PROVIDER") end
+    if wanted then
+        local known = table.concat(providers, ", ")
+        if not (", " .. known .. ","):find(", " .. wanted .. ",", 1, true) then
+            local near = options.nearest(wanted, providers)
+            return cli.usage_error(("ponder models: unknown provider %s%s; known: %s"):format(
+                options.show(wanted), near and (" (did you mean %s?)"):format(near) or "", known))
+        end
+        providers = { wanted }
+    end
+    local stop = opts.verbose and verbose.start()
+    local all, count = gather(providers, opts)
+    if stop then stop() end
+    if opts.json then print(json.encode(all)) end
+    return count > 0 and 0 or 1
+end
+
+return models
