@@ -16,7 +16,11 @@ local EVERY_CHILD = 36 -- six pairs of numbers, six results each
 
 local RULES = {
     all = { help = "solve every four numbers from 1 to 13" },
-    search = { value = "NAME", enum = { "bfs", "dfs", "beam", "best_first" }, default = "best_first" },
+    search = {
+        value = "NAME",
+        enum = { "bfs", "dfs", "beam", "best_first" },
+        default = "best_first",
+    },
     k = { value = "N", type = "integer", min = 1, default = EVERY_CHILD },
     beam_width = { value = "N", type = "integer", min = 1 },
 }

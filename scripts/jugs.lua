@@ -7,8 +7,10 @@
 
 local search = require "ponder.search"
 
-local words = { ... }
-local first, second, wanted = tonumber(words[1] or 5), tonumber(words[2] or 3), tonumber(words[3] or 4)
+local sizes = { ... }
+local first = tonumber(sizes[1] or 5)
+local second = tonumber(sizes[2] or 3)
+local wanted = tonumber(sizes[3] or 4)
 if not (first and second and wanted) then
     io.stderr:write("jugs: expected three numbers, such as 5 3 4\n")
     os.exit(2)

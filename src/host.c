@@ -12,13 +12,18 @@
  */
 #include "host.h"
 
+#include <errno.h>
 #include <lauxlib.h>
 #include <lua-cjson.h>
 #include <lua.h>
 #include <lualib.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "api/l_task.h"
@@ -121,6 +126,18 @@ static int host_embedded_names(lua_State *L)
     return 1;
 }
 
+/* host.has_module(name) -> whether a module of that name is built in. */
+static int host_has_module(lua_State *L)
+{
+    const char *name = luaL_checkstring(L, 1);
+    const char *path = luaL_gsub(L, name, ".", "/");
+    const char *file = lua_pushfstring(L, "lua/%s.lua", path);
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+    bool preloaded = lua_getfield(L, -1, name) != LUA_TNIL;
+    lua_pushboolean(L, preloaded || find_embedded(file) != NULL);
+    return 1;
+}
+
 /* host.set_script_folder(path|nil): where `require` looks for a script's own modules. */
 static int host_set_script_folder(lua_State *L)
 {
@@ -142,6 +159,27 @@ static int host_absolute(lua_State *L)
     return 1;
 }
 
+/* host.make_folder(path) -> whether the folder exists now; makes those above it too. */
+static int host_make_folder(lua_State *L)
+{
+    const char *path = luaL_checkstring(L, 1);
+    for (const char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        lua_pushlstring(L, path, (size_t)(slash - path));
+        mkdir(lua_tostring(L, -1), 0777);
+        lua_pop(L, 1);
+    }
+    lua_pushboolean(L, mkdir(path, 0777) == 0 || errno == EEXIST);
+    return 1;
+}
+
+/* host.catch_interrupts(): see host.h; for a loop that goes on after an interruption. */
+static int host_catch_interrupts_again(lua_State *L)
+{
+    (void)L;
+    host_catch_interrupts();
+    return 0;
+}
+
 /* host.is_terminal(fd) -> whether a file descriptor (0, 1, 2) is a terminal. */
 static int host_is_terminal(lua_State *L)
 {
@@ -153,10 +191,13 @@ static int open_host_module(lua_State *L)
 {
     static const luaL_Reg functions[] = {
         {"absolute", host_absolute},
+        {"catch_interrupts", host_catch_interrupts_again},
         {"embedded", host_embedded},
         {"embedded_names", host_embedded_names},
+        {"has_module", host_has_module},
         {"is_terminal", host_is_terminal},
         {"limit_memory", host_limit_memory},
+        {"make_folder", host_make_folder},
         {"memory", host_memory},
         {"set_script_folder", host_set_script_folder},
         {NULL, NULL},
@@ -326,6 +367,21 @@ Host *host_open(void)
         return NULL;
     }
     return host;
+}
+
+static void on_interrupt(int signo)
+{
+    signal(signo, SIG_DFL);
+    task_interrupt();
+}
+
+void host_catch_interrupts(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_interrupt; /* without SA_RESTART: a wait ends early */
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
 }
 
 static int with_traceback(lua_State *L)

@@ -18,6 +18,9 @@ typedef struct EmbeddedFile {
 /* A host with its libraries open, or NULL if there is no memory for one. */
 Host *host_open(void);
 
+/* From now on the first Ctrl-C stops the Lua code that runs; a second one ends the process. */
+void host_catch_interrupts(void);
+
 /* Runs the command line (lua/ponder/cli.lua) and returns the exit status. */
 int host_main(Host *host, int argc, char **argv);
 

@@ -6,9 +6,9 @@
 ---         e = { value = "CODE", type = "string", help = "run CODE" },
 ---     }, { stops_at_operand = true })
 ---
---- An option named `max_memory_mb` is written `--max-memory-mb N` or `--max-memory-mb=N`; one letter
---- `e` is written `-e CODE`. `--` ends the options. A mistake gives nil and one line that says what
---- was expected, with the nearest valid option.
+--- `max_memory_mb` is written `--max-memory-mb N` or `--max-memory-mb=N`; a single letter, `e`, is
+--- written `-e CODE`. `--` ends the options. A mistake gives nil and one line that says what was
+--- expected, with the nearest valid option.
 
 local options = require "ponder.options"
 

@@ -1,7 +1,6 @@
 --- The command line: `ponder COMMAND [ARG...]`, or `ponder FILE [ARG...]` for `ponder run`.
 ---
 --- A command is a module ponder.cli.NAME with
----     run(args) -> exit status   args: list of strings; runs as a task
 ---     summary                    one line for `ponder --help`
 ---     usage                      the text of `ponder NAME --help`
 ---
@@ -27,20 +26,23 @@ local function is_command(name)
     return name:match("^%w+$") ~= nil and host.embedded("lua/ponder/cli/" .. name .. ".lua") ~= nil
 end
 
+local HELP = [[
+ponder %s: search policies and reasoning strategies in Lua, run against language models
+
+  ponder FILE [ARG...]     run a script; the same as ponder run FILE
+  ponder -e CODE [ARG...]  run code
+%s
+  ponder --version
+
+ponder COMMAND --help says more. Exit status: 0; 1 if a script raised; 2 for a usage error;
+130 after Ctrl-C.]]
+
 local function help()
-    local lines = {
-        "ponder " .. host.version .. ": search policies and reasoning strategies in Lua, run against language models",
-        "",
-        "  ponder FILE [ARG...]     run a script; the same as ponder run FILE",
-        "  ponder -e CODE [ARG...]  run code",
-    }
-    for _, name in ipairs(command_names()) do
-        lines[#lines + 1] = ("  ponder %-17s %s"):format(name, require("ponder.cli." .. name).summary)
+    local commands = {}
+    for i, name in ipairs(command_names()) do
+        commands[i] = ("  ponder %-17s %s"):format(name, require("ponder.cli." .. name).summary)
     end
-    lines[#lines + 1] = "  ponder --version"
-    lines[#lines + 1] = ""
-    lines[#lines + 1] = "ponder COMMAND --help says more. Exit status: 0; 1 a script raised; 2 usage; 130 Ctrl-C."
-    return table.concat(lines, "\n")
+    return HELP:format(host.version, table.concat(commands, "\n"))
 end
 
 ---Prints one line on standard error.
@@ -109,7 +111,12 @@ local function run_command(name, args)
         print(command.usage)
         return 0
     end
-    local ok, status = xpcall(task.run, cli.with_traceback, command.run, args)
+    local ok, status
+    if command.outside_tasks then
+        ok, status = xpcall(command.run, cli.with_traceback, args)
+    else
+        ok, status = xpcall(task.run, cli.with_traceback, command.run, args)
+    end
     return ok and status or cli.report_error(status)
 end
 

@@ -116,7 +116,7 @@ static int node_index(lua_State *L)
     lua_pushliteral(L, "id");
     lua_rawget(L, 1);
     lua_Integer id = lua_tointeger(L, -1);
-    if (id < 0 || id >= core->search.count)
+    if (!lua_isinteger(L, -1) || id < 0 || id >= core->search.count)
         return 0;
     lua_getiuservalue(L, lua_upvalueindex(1), 1);
     push_path(L, core, lua_gettop(L), (uint32_t)id);

@@ -112,14 +112,20 @@ static void make_child(lua_State *L, Core *core)
     lua_rawseti(L, CHUNK, core_slot(id));
 }
 
-/* Pushes the event {type=, id=, depth=} of a node. */
-static void push_event(lua_State *L, const Core *core, const char *type, uint32_t id)
+/* Pushes on_event and the event {type=}. */
+static void push_event(lua_State *L, const char *type)
 {
     lua_settop(L, TOP);
     lua_pushvalue(L, ON_EVENT_FN);
     lua_createtable(L, 0, 6);
     lua_pushstring(L, type);
     lua_setfield(L, -2, "type");
+}
+
+/* Pushes on_event and the event {type=, id=, depth=} of a node. */
+static void push_node_event(lua_State *L, const Core *core, const char *type, uint32_t id)
+{
+    push_event(L, type);
     lua_pushinteger(L, id);
     lua_setfield(L, -2, "id");
     lua_pushinteger(L, search_node(&core->search, id)->depth);
@@ -149,7 +155,7 @@ static Phase take(lua_State *L, Core *core)
     core->phase = status == SEARCH_OVER ? end(core, "over") : TAKEN;
     if (s->pruned.count == 0 || !core->has_events)
         return core->phase;
-    push_event(L, core, "pruned", s->pruned.ids[0]);
+    push_event(L, "pruned");
     core_push_pruned(L, core);
     lua_setfield(L, -2, "ids");
     return call(L, core, "on_event", 0, 1, core->phase);
@@ -218,7 +224,7 @@ static Phase register_children(lua_State *L, Core *core)
     }
     if (!core->has_events)
         return SCORE;
-    push_event(L, core, "expanded", core->node);
+    push_node_event(L, core, "expanded", core->node);
     lua_pushinteger(L, (lua_Integer)core->search.count - core->child);
     lua_setfield(L, -2, "children");
     return call(L, core, "on_event", core->node, 1, SCORE);
@@ -318,7 +324,7 @@ static Phase tested(lua_State *L, Core *core)
     if (!core->has_events)
         return NEXT_CHILD;
     const SearchNode *node = search_node(&core->search, core->child);
-    push_event(L, core, "scored", core->child);
+    push_node_event(L, core, "scored", core->child);
     lua_pushnumber(L, node->score);
     lua_setfield(L, -2, "score");
     lua_pushboolean(L, node->terminal);

@@ -4,7 +4,6 @@ local args = require "ponder.args"
 local cli = require "ponder.cli"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
-local task = require "ponder.task"
 
 local RULES = {
     e = { value = "CODE", help = "run CODE in place of a file" },

@@ -100,8 +100,8 @@ function Driver:make_children(job)
     for i = 1, job.length do
         local state, key = job.list[i], nil
         if state == nil then
-            error(("search.run: expand returned a list with a hole at index %d, for node %d"):format(
-                i, job.id), 0)
+            error(("search.run: expand returned a list with a hole at index %d, for node %d")
+                :format(i, job.id), 0)
         end
         if keys then
             key = self:call(job, "key", job.id, state)
@@ -161,7 +161,7 @@ function Driver:score_nodes(job, first, last)
             nodes[#nodes + 1] = core:node(id)
         end
     end
-    core:score_from(first, last, self:call(job, "evaluate_all", first, states, nodes))
+    core:score_all(first, last, self:call(job, "evaluate_all", first, states, nodes))
     self:for_each(job, first, last, self.test)
 end
 
@@ -252,7 +252,8 @@ function Driver:commit(job)
         self.main.failure = job.failure
         error(self.main, 0)
     end
-    core:tally(1, self.scores_levels and 0 or job.last - job.first + 1, job.duplicates)
+    core:tally(1, job.duplicates)
+    self.committed = job.last + 1
     self:emit { type = "expanded", id = job.id, depth = core:depth(job.id),
         children = job.last - job.first + 1 }
     if not self.scores_levels then
@@ -269,7 +270,6 @@ function Driver:commit_level()
     if check(self.main) then
         error(self.main, 0)
     end
-    self.core:tally(0, last - first + 1, 0)
     self:emit_scored(first, last)
 end
 
@@ -281,7 +281,6 @@ function Driver:score_root()
     if check(self.main) then
         error(self.main, 0)
     end
-    self.core:tally(0, 1, 0)
     self.level_first = 1
     self:emit_scored(0, 0)
 end
@@ -302,9 +301,8 @@ function Driver:take()
         return nil, "over"
     end
     if callbacks.stop then
-        local job = self.jobs[id]
         if core:check_stop(id, self:call(self.main, "stop", id, core:node(id))) then
-            core:truncate(job and job.first or core:count())
+            core:truncate(self.committed)
             return nil, "stop"
         end
     end
@@ -359,7 +357,8 @@ function concurrent.run(core, callbacks, describe)
         main = {}, -- stands in for a job where the main loop calls callbacks
         jobs = {}, -- by node
         newest = nil,
-        uncommitted = 0,
+        committed = 1, -- the nodes that count: the root, and the children of committed jobs
+        uncommitted = 0, -- jobs
         ahead = 0, -- how many of the nodes that follow were looked at by open_jobs
         tasks = {},
     }, { __index = Driver, __close = cancel_all })

@@ -481,6 +481,7 @@ function scheduler.run(opts, f, ...)
     local ended, stop = main, stopped_by
     reset()
     active, main = false, nil
+    clock, wait = core.now, core.wait
     if not ok then
         error(err, 0)
     elseif ended.state == "failed" then

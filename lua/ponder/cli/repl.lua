@@ -1,0 +1,145 @@
+--- `ponder repl`: reads Lua, runs it, prints what it gives.
+
+local args = require "ponder.args"
+local cli = require "ponder.cli"
+local host = require "ponder.core.host"
+local line = require "ponder.core.line"
+local options = require "ponder.options"
+local task = require "ponder.task"
+
+local repl = {}
+
+repl.summary = "type Lua and see what it gives"
+
+repl.usage = [[
+ponder repl
+
+Reads Lua line by line, runs it, prints its values. ponder's modules are there under their names
+(search, task, json, ...). A statement may take several lines. Ctrl-C stops what runs, Ctrl-D ends.
+Lines are kept in $XDG_STATE_HOME/ponder/history.]]
+
+local function history_path()
+    local home = os.getenv("HOME")
+    local state = os.getenv("XDG_STATE_HOME") or home and home .. "/.local/state"
+    return state and state .. "/ponder/history"
+end
+
+-- ponder's modules as globals, loaded when they are first named.
+local function offer_modules()
+    setmetatable(_G, {
+        __index = function(_, name)
+            if type(name) ~= "string" or not host.has_module("ponder." .. name) then
+                return nil
+            end
+            local module = require("ponder." .. name)
+            rawset(_G, name, module)
+            return module
+        end,
+    })
+end
+
+-- The chunk of a text as an expression, else as statements; nil, message, whether more may follow.
+local function compile(text)
+    local chunk = load("return " .. text, "=stdin")
+    local message
+    if not chunk then
+        chunk, message = load(text, "=stdin")
+    end
+    return chunk, message, message and message:find("<eof>", 1, true) ~= nil
+end
+
+-- The next statement, of one or several lines; nil at the end of input.
+local function read_statement()
+    local text = line.read("> ")
+    if not text then
+        return nil
+    end
+    local chunk, message, unfinished = compile(text)
+    while not chunk and unfinished do
+        local more = line.read(">> ")
+        if not more then
+            break
+        end
+        text = text .. "\n" .. more
+        chunk, message, unfinished = compile(text)
+    end
+    line.remember(text)
+    return chunk, message
+end
+
+local function show(value)
+    local meta = getmetatable(value)
+    if type(value) == "table" and not (meta and meta.__tostring) then
+        local fields, count = {}, 0
+        for key, field in pairs(value) do
+            count = count + 1
+            if count <= 20 then
+                fields[count] = type(key) == "string" and key .. " = " .. options.show(field)
+                    or options.show(field)
+            end
+        end
+        return "{ " .. table.concat(fields, ", ") .. (count > 20 and ", ..." or "") .. " }"
+    end
+    return type(value) == "string" and options.show(value) or tostring(value)
+end
+
+local function print_values(...)
+    local shown = table.pack(...)
+    for i = 1, shown.n do
+        shown[i] = show(shown[i])
+    end
+    if shown.n > 0 then
+        print(table.concat(shown, "\t"))
+    end
+end
+
+-- Runs a statement; false at the end of input. Ctrl-C at the prompt begins a new line.
+local function step()
+    local ok, chunk, message = pcall(read_statement)
+    if not ok then
+        print()
+    elseif chunk then
+        local ran, err = xpcall(task.run, cli.with_traceback, function()
+            print_values(chunk())
+        end)
+        if not ran then
+            cli.report_error(err)
+        end
+    elseif message then
+        io.stderr:write(message, "\n")
+    else
+        return false
+    end
+    host.catch_interrupts()
+    return true
+end
+
+---@param list string[]
+---@return integer status
+function repl.run(list)
+    local opts, operands = args.parse("ponder repl", list, {})
+    if not opts then
+        return cli.usage_error(operands)
+    elseif operands[1] then
+        return cli.usage_error(("ponder repl: expected no argument (got %s)"):format(operands[1]))
+    end
+    offer_modules()
+    local path = history_path()
+    if path then
+        line.load_history(path)
+    end
+    if host.is_terminal(0) then
+        print("ponder " .. host.version .. ", " .. _VERSION .. "; Ctrl-D ends")
+    end
+    while step() do end
+    if path then
+        host.make_folder(path:match("^(.*)/"))
+        line.save_history(path)
+    end
+    return 0
+end
+
+-- Each statement is a run of tasks of its own.
+repl.outside_tasks = true
+
+return repl

@@ -1,0 +1,633 @@
+local json = require "ponder.json"
+local reference = require "reference_search"
+local search = require "ponder.search"
+local task = require "ponder.task"
+
+local STRATEGIES = { "bfs", "dfs", "beam", "best_first" }
+
+local CALLBACKS = { "expand", "evaluate", "evaluate_all", "is_terminal", "stop", "key" }
+
+-- A repeatable scramble of two numbers into 0..m-1.
+local function hash(a, b, m)
+    local h = (a * 2654435761 + b * 40503 + 12345) & 0x7fffffff
+    h = (h ~ (h >> 13)) * 1274126177 & 0x7fffffff
+    return (h ~ (h >> 16)) % m
+end
+
+-- A random but repeatable problem: few distinct scores (so that ties happen), some terminal
+-- states, some without children, some states that come up again.
+local function problem(seed)
+    local random = function(i, m) return hash(seed, i, m) end
+    local opts = {
+        initial_state = 1,
+        expand = function(s)
+            local children = {}
+            for i = 1, hash(s, seed, 5) do
+                children[i] = hash(s, seed + i, 5000)
+            end
+            return children
+        end,
+        is_terminal = function(s) return hash(s, seed + 77, 11) == 0 end,
+        search = STRATEGIES[random(1, 4) + 1],
+        k = random(2, 4) + 1,
+        max_depth = random(3, 8),
+        max_nodes = random(4, 3) == 0 and random(5, 60) + 1 or 400,
+        batch = random(6, 2) == 0 and random(7, 5) + 1 or nil,
+        beam_width = random(8, 2) == 0 and random(9, 6) + 1 or nil,
+        key = random(10, 3) == 0 and function(s) return s % 50 end or nil,
+    }
+    if random(11, 3) == 0 then
+        opts.evaluate_all = function(states)
+            local scores = {}
+            for i, s in ipairs(states) do
+                scores[i] = hash(s, seed + 99, 8)
+            end
+            return scores
+        end
+    else
+        opts.evaluate = function(s) return hash(s, seed + 99, 8) end
+    end
+    if random(12, 3) == 0 then
+        local limit = random(13, 40)
+        opts.stop = function(node) return node.id % 41 == limit or node.terminal end
+    end
+    return opts
+end
+
+local function summary(result)
+    local lines = {}
+    for i, node in ipairs(result.nodes or result.tree.nodes) do
+        lines[i] = ("%d<%s %s d%d %g %s"):format(node.id, tostring(node.parent_id),
+            tostring(node.state), node.depth, node.score, tostring(node.terminal))
+    end
+    lines[#lines + 1] = ("best %d ok %s %s"):format(result.best_id or result.tree.best_id,
+        tostring(result.ok), result.stop_reason)
+    lines[#lines + 1] = ("%d expansions %d duplicates %d pruned"):format(
+        result.stats.expansions, result.stats.duplicates, result.stats.pruned)
+    return table.concat(lines, "\n")
+end
+
+-- The chain 0 -> 1 -> 2 ..., with overrides.
+local function count(overrides)
+    local opts = {
+        initial_state = 0,
+        expand = function(s) return { s + 1, s + 2 } end,
+        evaluate = function(s) return s end,
+        is_terminal = function(s) return s == 5 end,
+        k = 2, max_depth = 3,
+    }
+    for name, value in pairs(overrides or {}) do
+        opts[name] = value
+    end
+    return opts
+end
+
+describe("search.run", function()
+    it("equals the reference in 3,000 random searches", function()
+        for seed = 1, 3000 do
+            local expected = summary(reference(problem(seed)))
+            local got = summary(search.run(problem(seed)))
+            if expected ~= got then
+                error(("seed %d (%s)\nexpected\n%s\ngot\n%s"):format(seed, problem(seed).search,
+                    expected, got))
+            end
+        end
+    end)
+
+    it("gives the same tree, with the same events, for every concurrency", function()
+        local started = 0
+        for seed = 1, 300 do
+            local function run(concurrency)
+                local opts, events = problem(seed), {}
+                opts.concurrency = concurrency
+                opts.on_event = function(event)
+                    if event.type == "done" then
+                        event.stats = nil
+                    elseif event.ids then
+                        table.sort(event.ids)
+                    end
+                    events[#events + 1] = json.encode(event)
+                end
+                for _, name in ipairs(CALLBACKS) do
+                    local callback = opts[name]
+                    opts[name] = callback and function(...)
+                        started = started + 1
+                        task.sleep(hash(started, seed, 4) / 1000)
+                        return callback(...)
+                    end
+                end
+                local now = 0
+                local result = task.run_with({
+                    clock = function() return now end,
+                    wait = function(seconds) now = now + seconds end,
+                }, search.run, opts)
+                return summary(result), table.concat(events, "\n")
+            end
+            local tree, events = run(1)
+            for _, concurrency in ipairs { 2, 8, 64 } do
+                local other_tree, other_events = run(concurrency)
+                local title = ("seed %d, concurrency %d"):format(seed, concurrency)
+                assert.equal(tree, other_tree, title)
+                assert.equal(events, other_events, title)
+            end
+        end
+    end)
+
+    it("overlaps what may overlap: levels and beams, and the children of a node", function()
+        local function wall(overrides)
+            local now = 0
+            local opts = count(overrides)
+            opts.is_terminal = function() return false end
+            opts.concurrency, opts.max_depth, opts.k = 100, 3, 2
+            for _, name in ipairs { "expand", "evaluate" } do
+                local callback = opts[name]
+                opts[name] = function(...)
+                    task.sleep(1)
+                    return callback(...)
+                end
+            end
+            task.run_with({
+                clock = function() return now end,
+                wait = function(seconds) now = now + seconds end,
+            }, search.run, opts)
+            return now
+        end
+        -- One second for the root's score; then one expansion and one evaluation a level.
+        assert.equal(7, wall { search = "bfs" })
+        assert.equal(7, wall { search = "beam", beam_width = 10 })
+        assert.equal(7, wall { search = "best_first", batch = 10 })
+        assert.equal(7, wall { search = "dfs", batch = 10 })
+        -- 7 nodes are expanded one after another, each node's children scored together.
+        assert.equal(15, wall { search = "dfs" })
+    end)
+
+    it("never has more callbacks in flight than allowed", function()
+        local now, running, most = 0, 0, 0
+        local function slow(callback)
+            return function(...)
+                running = running + 1
+                most = math.max(most, running)
+                task.sleep(1)
+                running = running - 1
+                return callback(...)
+            end
+        end
+        local opts = count { concurrency = 3, max_depth = 5 }
+        opts.expand, opts.evaluate = slow(opts.expand), slow(opts.evaluate)
+        task.run_with({
+            clock = function() return now end,
+            wait = function(seconds) now = now + seconds end,
+        }, search.run, opts)
+        assert.equal(3, most)
+    end)
+
+    it("describes the result", function()
+        local result = search.run(count { search = "best_first" })
+        assert.is_true(result.ok)
+        assert.equal("terminal", result.stop_reason)
+        assert.equal(5, result.best_score)
+        assert.equal(5, result.best_node.state)
+        assert.same({ 0, 2, 4, 5 }, result.best_path)
+        assert.same(result.best_path, result.best_node.path)
+        assert.equal(result.best_node, result.tree.nodes[result.tree.best_id + 1])
+        assert.equal(result.stats.nodes, #result.tree.nodes)
+        assert.equal(result.stats.nodes, result.stats.evaluations)
+        assert.is_nil(result.tree.nodes[0])
+        assert.is_nil(result.tree.nodes[#result.tree.nodes + 1])
+        assert.is_nil(result.tree.nodes.x)
+        assert.is_nil(result.tree.nodes[1].parent_id)
+        assert.equal(2, result.tree.beam_width)
+        assert.equal("best_first", result.tree.search)
+    end)
+
+    it("writes the tree as plain JSON without paths, with infinite scores cut", function()
+        local result = search.run(count {
+            evaluate = function(s) return s == 2 and -math.huge or s end,
+        })
+        local _ = result.tree.nodes[3].path
+        local copy = json.decode(json.encode(result.tree:to_table()))
+        assert.equal(#result.tree.nodes, #copy.nodes)
+        assert.is_nil(copy.nodes[3].path)
+        assert.equal(-1.7976931348623157e308, copy.nodes[3].score)
+        assert.equal(0, copy.root_id)
+    end)
+
+    it("takes the best terminal node before a better one that is not terminal", function()
+        local result = search.run(count { evaluate = function(s) return -s end })
+        assert.equal(5, result.best_node.state)
+        result = search.run(count { is_terminal = function() return false end })
+        assert.is_false(result.ok)
+        assert.equal("exhausted", result.stop_reason)
+        assert.equal(6, result.best_score)
+    end)
+
+    it("searches a root alone: terminal, or at max_depth 0", function()
+        local asked = 0
+        local function stop(node)
+            asked = asked + 1
+            return node.id ~= 0
+        end
+        for _, strategy in ipairs(STRATEGIES) do
+            asked = 0
+            local result = search.run(count { search = strategy, max_depth = 0, stop = stop })
+            assert.equal(1, #result.tree.nodes)
+            assert.equal("exhausted", result.stop_reason)
+            assert.equal(strategy == "beam" and 0 or 1, asked)
+            result = search.run(count { search = strategy, initial_state = 5 })
+            assert.equal("terminal", result.stop_reason)
+            assert.equal(0, result.stats.expansions)
+        end
+    end)
+
+    it("takes states of any kind but nil, and lists through metamethods", function()
+        local result = search.run(count {
+            initial_state = false,
+            expand = function(s)
+                return s == false and setmetatable({}, {
+                    __len = function() return 2 end,
+                    __index = function(_, i) return i == 1 and "a" or 0 / 0 end,
+                }) or {}
+            end,
+            evaluate = function() return 1 end,
+            is_terminal = function() return false end,
+        })
+        assert.equal(false, result.tree.nodes[1].state)
+        assert.equal("a", result.tree.nodes[2].state)
+        assert.is_true(result.tree.nodes[3].state ~= result.tree.nodes[3].state)
+    end)
+
+    it("makes a node only for a callback that has a parameter for it", function()
+        local seen = {}
+        search.run(count {
+            max_depth = 1,
+            expand = function(s, _, node)
+                seen[#seen + 1] = ("expand %d %s"):format(node.id, node.score)
+                return { s + 1 }
+            end,
+            evaluate = function(s, node)
+                seen[#seen + 1] = ("evaluate %d %s"):format(node.id, node.score)
+                return s
+            end,
+            is_terminal = function(_, ...)
+                local node = ...
+                seen[#seen + 1] = ("is_terminal %d %s %d"):format(node.id, node.score, #node.path)
+                return false
+            end,
+        })
+        assert.same({ "evaluate 0 nil", "is_terminal 0 0.0 1", "expand 0 0.0", "evaluate 1 nil",
+            "is_terminal 1 1.0 2" }, seen)
+        search.run(count { evaluate = function(...)
+            assert.equal(2, select("#", ...))
+            return 1
+        end })
+        local one
+        search.run(count { evaluate = function(s)
+            one = s
+            return 1
+        end })
+        assert.is_truthy(one)
+    end)
+
+    it("ends in time", function()
+        local result = search.run(count { max_depth = 400000, k = 1, max_duration_ms = 20,
+            is_terminal = function() return false end })
+        assert.equal("max_duration", result.stop_reason)
+        assert.is_true(result.stats.nodes > 1)
+        -- A callback that waits beyond the deadline is cut off, one at a time or many.
+        for _, concurrency in ipairs { 1, 4 } do
+            local finished, now = 0, 0
+            result = task.run_with({
+                clock = function() return now end,
+                wait = function(seconds) now = now + seconds end,
+            }, search.run, count {
+                concurrency = concurrency,
+                max_duration_ms = 5500,
+                evaluate = function(s)
+                    task.sleep(s < 2 and 1 or 60)
+                    finished = finished + 1
+                    return s
+                end,
+            })
+            assert.equal("max_duration", result.stop_reason)
+            assert.equal(5.5, now)
+            assert.equal(finished, result.stats.nodes)
+        end
+    end)
+
+    it("works down a chain 100,000 deep", function()
+        for _, strategy in ipairs(STRATEGIES) do
+            local result = search.run {
+                initial_state = 0,
+                expand = function(s) return { s + 1 } end,
+                evaluate = function(s) return s end,
+                is_terminal = function(s) return s == 100000 end,
+                search = strategy, max_depth = 100000,
+            }
+            assert.equal(100001, #result.best_path)
+            assert.equal(100000, result.best_node.depth)
+        end
+    end)
+
+    it("is one function with ensemble.tree_of_thoughts", function()
+        assert.equal(search.run, require("ponder.ensemble").tree_of_thoughts)
+    end)
+end)
+
+describe("a failing callback", function()
+    local function raised(overrides, run)
+        local ok, message = pcall(run or search.run, count(overrides))
+        assert.is_false(ok)
+        return message
+    end
+    local function bad_at(state, value)
+        return function(s)
+            if s == state then
+                return value
+            end
+            return s
+        end
+    end
+
+    it("that raises ends the search; the error names it, its node and where it was", function()
+        local function innermost() error("boom") end
+        for _, name in ipairs { "expand", "evaluate", "is_terminal", "stop", "key", "on_event" } do
+            for _, concurrency in ipairs { 1, 4 } do
+                local message = raised({ concurrency = concurrency, [name] = function()
+                    innermost()
+                end }, function(opts) return task.run(search.run, opts) end)
+                assert.matches("^search.run: " .. name .. " raised for node 0 at depth 0: ",
+                    message)
+                assert.matches("boom\nstack traceback:.*innermost", message)
+            end
+        end
+        local message = raised { evaluate = function(s)
+            return s < 3 and s or error { "no text" }
+        end }
+        assert.matches("^search.run: evaluate raised for node 4 at depth 2: table", message)
+    end)
+
+    it("that raises cancels its siblings", function()
+        local now, finished = 0, 0
+        local ok, message = pcall(task.run_with, {
+            clock = function() return now end,
+            wait = function(seconds) now = now + seconds end,
+        }, search.run, count { k = 2, concurrency = 8, evaluate = function(s)
+            if s == 2 then
+                error "boom"
+            elseif s > 0 then
+                task.sleep(100)
+                finished = finished + 1
+            end
+            return s
+        end })
+        assert.is_false(ok)
+        assert.matches("evaluate raised for node 2", message)
+        assert.equal(0, finished)
+        assert.equal(0, now)
+    end)
+
+    it("in a search of many at a time counts only when its turn comes", function()
+        local result = task.run(search.run, count {
+            concurrency = 8,
+            expand = function(s)
+                if s == 2 then
+                    error "never reached by a sequential search"
+                end
+                task.sleep(0.001)
+                return { s + 1, s + 2 }
+            end,
+            stop = function(node) return node.id == 1 end,
+        })
+        assert.equal("stop", result.stop_reason)
+        assert.equal(3, #result.tree.nodes)
+    end)
+
+    it("that returns nil, message, code ends it with these and the result so far", function()
+        local function pass_on(state)
+            return function(s)
+                if s == state then
+                    return nil, "no money left", "BUDGET"
+                end
+                return s
+            end
+        end
+        for _, concurrency in ipairs { 1, 4 } do
+            local result, message, code, partial = task.run(search.run,
+                count { evaluate = pass_on(3), concurrency = concurrency })
+            assert.is_nil(result)
+            assert.equal("no money left", message)
+            assert.equal("BUDGET", code)
+            assert.equal("failed", partial.stop_reason)
+            assert.equal(4, #partial.tree.nodes)
+            assert.equal(2, partial.best_score)
+        end
+        for _, name in ipairs { "expand", "is_terminal", "stop", "key" } do
+            local result, _, code, partial = search.run(count {
+                [name] = function() return nil, "no money left", "BUDGET" end,
+            })
+            assert.is_nil(result)
+            assert.equal("BUDGET", code)
+            assert.is_true(#partial.tree.nodes <= 1)
+        end
+        local _, _, code, partial = search.run(count { evaluate = pass_on(0) })
+        assert.equal("BUDGET", code)
+        assert.is_nil(partial.best_node)
+        assert.same({}, partial.best_path)
+        assert.same({}, partial.tree:to_table().nodes)
+    end)
+
+    it("that returns the wrong type is an error that says what came", function()
+        local function returns(value)
+            return function() return value end
+        end
+        local cases = {
+            { "evaluate", bad_at(3, "high"),
+                "must return a number (got string high), for node 4 at depth 2" },
+            { "evaluate", bad_at(3, 0 / 0), "must return a number that is not NaN (got number" },
+            { "evaluate", bad_at(3, {}), "must return a number (got table)" },
+            { "evaluate", returns(nil), "must return a number (got nil)" },
+            { "is_terminal", returns(1), "must return a boolean (got number 1)" },
+            { "stop", returns(nil), "must return a boolean (got nil)" },
+            { "expand", returns(5), "must return a list of states (got number 5)" },
+            { "expand", returns(nil), "must return a list of states (got nil)" },
+            { "expand", returns { 1, nil, 3 }, "returned a list with a hole at index 2" },
+            { "expand", returns { [1] = 1, [3] = 3 }, "returned a list with a hole at index 2" },
+            { "expand", returns { [2] = 1 }, "returned a list with a hole at index 1" },
+            { "key", returns {}, "must return a string or a number (got table)" },
+            { "key", returns(0 / 0), "must return a string or a number (got number" },
+        }
+        for _, case in ipairs(cases) do
+            for _, concurrency in ipairs { 1, 4 } do
+                local name, callback, expected = table.unpack(case)
+                local message = raised({ [name] = callback, concurrency = concurrency, k = 5 },
+                    function(opts) return task.run(search.run, opts) end)
+                local line = "search.run: " .. name .. " " .. expected
+                assert.is_truthy(message:find(line, 1, true), message)
+            end
+        end
+        for _, concurrency in ipairs { 1, 4 } do
+            local function scores(list)
+                local opts = count { evaluate_all = returns(list), concurrency = concurrency }
+                opts.evaluate = nil
+                local ok, message = pcall(task.run, search.run, opts)
+                assert.is_false(ok)
+                return message
+            end
+            assert.matches("evaluate_all must return 1 scores %(got 2%)", scores { 1, 2 })
+            assert.matches("evaluate_all must return a list of scores %(got string x%)",
+                scores "x")
+                local opts = count { evaluate_all = returns(list) }
+                opts.concurrency = concurrency
+        end
+    end)
+
+    it("may itself search, sleep, and raise within a pcall", function()
+        local result = task.run(search.run, count { evaluate = function(s)
+            task.sleep(0)
+            local inner = search.run(count { initial_state = s, max_depth = 1 })
+            assert(not pcall(error, "kept inside"))
+            return inner.best_score
+        end })
+        assert.is_true(result.ok)
+    end)
+end)
+
+describe("search.run's options", function()
+    local function complaint(overrides, remove)
+        local opts = count(overrides)
+        if remove then
+            opts[remove] = nil
+        end
+        local ok, message = pcall(search.run, opts)
+        assert.is_false(ok)
+        return message
+    end
+
+    it("are checked, each with a line that names it", function()
+        assert.matches("opts.k must be an integer >= 1 %(got 0%)", complaint { k = 0 })
+        assert.matches("opts.k must be an integer >= 1 %(got 1.5%)", complaint { k = 1.5 })
+        assert.matches("opts.max_depth must be an integer", complaint { max_depth = -1 })
+        assert.matches("opts.max_nodes must be an integer", complaint { max_nodes = 0 })
+        assert.matches("opts.max_nodes must be an integer",
+            complaint { max_nodes = math.maxinteger })
+        assert.matches("opts.batch must be", complaint { batch = 0 })
+        assert.matches("opts.beam_width must be", complaint { beam_width = "5" })
+        assert.matches("opts.concurrency must be", complaint { concurrency = 0 / 0 })
+        assert.matches("opts.max_duration_ms must be", complaint { max_duration_ms = -1 })
+        assert.matches("opts.search must be", complaint { search = "astar" })
+        assert.matches("opts.expand must be a function", complaint { expand = 1 })
+        assert.matches("opts.expand", complaint(nil, "expand"))
+        assert.matches("opts.is_terminal", complaint(nil, "is_terminal"))
+        assert.matches("opts.initial_state", complaint(nil, "initial_state"))
+        assert.matches('unknown option "beamwidth" %(did you mean "beam_width"%?%)',
+            complaint { beamwidth = 3 })
+        assert.matches("one of evaluate and evaluate_all %(got neither%)",
+            complaint(nil, "evaluate"))
+        assert.matches("one of evaluate and evaluate_all %(got both%)",
+            complaint { evaluate_all = function() end })
+        assert.matches("opts.concurrency > 1 needs a task", complaint { concurrency = 2 })
+        assert.is_false(pcall(search.run))
+        assert.is_false(pcall(search.run, 5))
+    end)
+
+    it("take whole floats for integers, and large limits", function()
+        local result = search.run(count { k = 2.0, max_depth = 3.0, batch = 2 ^ 40 | 0,
+            beam_width = math.maxinteger, search = "best_first", max_nodes = 4e9 })
+        assert.is_true(result.ok)
+    end)
+end)
+
+describe("the core's nodes", function()
+    local core = require "ponder.core.search"
+    local function new()
+        return core.new { initial_state = "s", search = "bfs", max_depth = 1, max_nodes = 10,
+            beam_width = 0, batch = 1 }
+    end
+
+    it("withstand wrong ids and wrong arguments", function()
+        local c = new()
+        for _, name in ipairs { "state", "node", "path", "depth", "expandable", "score", "test",
+            "check_children" } do
+            for _, id in ipairs { -1, 1, 2 ^ 40 | 0, "x", 0.5 } do
+                assert.is_false(pcall(c[name], c, id, 1))
+            end
+            assert.is_false(pcall(c[name], {}, 0))
+            assert.is_false(pcall(c[name]))
+        end
+        assert.is_false(pcall(c.truncate, c, 2))
+        assert.is_false(pcall(c.run, c))
+        assert.is_false(pcall(c.run, c, {}))
+        assert.is_false(pcall(core.new, {}))
+        assert.is_false(pcall(core.new, { search = "bfs", max_depth = -1 }))
+    end)
+
+    it("keep their path when the id of a node table is spoiled", function()
+        local node = new():node(0)
+        node.id = 99
+        assert.is_nil(node.path)
+        node.id = "x"
+        assert.is_nil(node.path)
+    end)
+end)
+
+describe("the recorded Game of 24 run", function()
+    local path = "../shared/data/game24_gpt4_replay.jsonl"
+    local file = io.open(path)
+    if not file then
+        pending("needs " .. path .. ", which is not here")
+        return
+    end
+
+    -- What the model proposed and how it valued it, by the state it was asked about.
+    local function recorded_policy(record)
+        local children_of = {}
+        for depth, step in ipairs(record.steps) do
+            for i, prefix in ipairs(step.beam) do
+                local children = {}
+                for at, child in ipairs(step.children[i] or {}) do
+                    children[at] = { text = prefix .. child[1], value = child[2] }
+                end
+                children_of[depth .. prefix] = children
+            end
+        end
+        return children_of
+    end
+
+    it("comes out: 200 selections and 32 solved of 50", function()
+        local selections, solved, puzzles = 0, 0, 0
+        for line in io.lines(path) do
+            local record = json.decode(line)
+            local children_of = recorded_policy(record)
+            puzzles = puzzles + 1
+            local taken = {}
+            local result = search.run {
+                initial_state = { text = "", value = 0 },
+                expand = function(state, _, node)
+                    return children_of[(node.depth + 1) .. state.text] or {}
+                end,
+                evaluate = function(state) return state.value end,
+                is_terminal = function(_, node) return node.depth == 4 end,
+                stop = function(node)
+                    taken[node.depth] = taken[node.depth] or {}
+                    table.insert(taken[node.depth], node.state.text)
+                    return false
+                end,
+                search = "beam", beam_width = 5, k = 1000, max_depth = 5,
+            }
+            for depth, step in ipairs(record.steps) do
+                assert.same(step.selected, taken[depth] or {})
+                selections = selections + 1
+            end
+            assert.is_truthy(result)
+            for _, correct in ipairs(record.correct) do
+                if correct == 1 then
+                    solved = solved + 1
+                    break
+                end
+            end
+        end
+        assert.equal(50, puzzles)
+        assert.equal(200, selections)
+        assert.equal(32, solved)
+    end)
+end)
