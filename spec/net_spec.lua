@@ -1,13 +1,11 @@
--- ponder.core.net: each way in which a call can end, produced for real by spec/support/server.
+-- ponder.core.net: what a single call sends and how it can end, produced for real by
+-- spec/support/server.c.
 
-local memory = require "memory"
+local calls = require "calls"
 local net = require "ponder.core.net"
 local server = require "server"
 
 local encode = server.encode
-
-local CHUNKED_STREAM = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
-    .. "transfer-encoding: chunked\r\n\r\n"
 
 describe("ponder.core.net", function()
     local s, pump
@@ -29,50 +27,25 @@ describe("ponder.core.net", function()
         pump:close()
     end)
 
-    --- Polls until nothing is pending: results by id, and a list of all events.
     local function finish(from)
-        local results, events, batch = {}, {}, {}
-        local deadline = os.time() + 20
-        from = from or pump
-        while from:pending() > 0 do
-            assert(os.time() < deadline, "calls hang")
-            local n = from:poll(5000, batch)
-            for i = 1, n, 3 do
-                local id, name, value = batch[i], batch[i + 1], batch[i + 2]
-                if results[id] then
-                    error("something came after the result")
-                elseif name then
-                    events[#events + 1] = { id, name, value }
-                else
-                    results[id] = value
-                end
-            end
-        end
-        return results, events
+        return calls.finish(from or pump)
     end
 
-    --- One call: its result, and its events' data.
     local function call(opts, from)
-        local id = assert((from or pump):submit(opts))
-        local results, events = finish(from)
-        local data = {}
-        for i, event in ipairs(events) do
-            data[i] = event[3]
-        end
-        return results[id], data
+        return calls.call(from or pump, opts)
     end
 
     local function get(path, opts)
         opts = opts or {}
         opts.url = s.url .. path
-        return call(opts)
+        return calls.call(pump, opts)
     end
 
     --- A reply byte by byte: server_raw.c.
     local function raw(reply, query, opts)
         opts = opts or {}
         opts.url = s.raw_url .. "/?reply=" .. encode(reply) .. (query or "")
-        return call(opts)
+        return calls.call(pump, opts)
     end
 
     describe("a plain call", function()
@@ -277,45 +250,6 @@ describe("ponder.core.net", function()
         end)
     end)
 
-    describe("compression", function()
-        local function packed(command)
-            local path = os.tmpname()
-            os.execute(command .. " | gzip -c > " .. path)
-            return path
-        end
-
-        it("is undone", function()
-            local path = packed("printf hello")
-            local r = get("/x?h=content-encoding:gzip&file=" .. encode(path))
-            os.remove(path)
-            assert.equal("hello", r.body)
-            assert.matches("gzip", s:request())
-        end)
-
-        it("counts what comes out against the limit", function()
-            local path = packed("head -c 20000000 /dev/zero")
-            local r = get("/x?h=content-encoding:gzip&file=" .. encode(path),
-                { max_body_bytes = 1000000 })
-            os.remove(path)
-            assert.equal("TOO_LARGE", r.code)
-        end)
-
-        it("that is broken is a bad reply", function()
-            assert.equal("BAD_REPLY", get("/x?h=content-encoding:gzip&body=hello").code)
-        end)
-
-        it("is not asked for in streams, and undone there all the same", function()
-            local path = packed("printf 'data: a\\n\\ndata: b\\n\\n'")
-            local r, data = get("/x?type=text/event-stream&h=content-encoding:gzip&file="
-                .. encode(path),
-                { stream = "sse" })
-            os.remove(path)
-            assert.is_true(r.streamed)
-            assert.same({ "a", "b" }, data)
-            assert.matches("identity", s:request())
-        end)
-    end)
-
     describe("a redirect", function()
         local headers = { authorization = "Bearer sk", ["x-api-key"] = "sk", cookie = "sk",
             ["content-type"] = "a/b", accept = "c/d", ["x-other"] = "sk" }
@@ -407,298 +341,31 @@ describe("ponder.core.net", function()
         end)
     end)
 
-    describe("a stream", function()
-        local SSE = "&type=text/event-stream"
+    describe("through a proxy", function()
+        local reply = encode("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nproxy")
 
-        it("hands over its events, then its result", function()
-            local r, data = get("/v1/chat/completions", { body = '{"stream":true}',
-                stream = "sse" })
-            assert.equal(200, r.status)
-            assert.is_true(r.streamed and r.done)
-            assert.is_nil(r.body)
-            assert.equal(5, r.events)
-            assert.equal(5, #data)
-            assert.equal(172, #data[1])
-            assert.is_true(r.first_event_ms >= r.first_byte_ms and r.first_event_ms <= r.total_ms)
+        it("a call goes where the option says", function()
+            local r = call { url = "http://ponder.invalid/?reply=" .. reply, proxy = s.raw_url }
+            assert.equal("proxy", r.body)
         end)
 
-        it("names its events", function()
-            local id = pump:submit { url = s.url .. "/v1/messages", body = '{"stream":true}',
-                stream = "sse" }
-            local results, events = finish()
-            local names = {}
-            for i, event in ipairs(events) do
-                names[i] = event[2]
-            end
-            assert.equal("message_start content_block_start ping content_block_delta "
-                .. "content_block_delta "
-                .. "content_block_delta content_block_stop message_delta message_stop",
-                    table.concat(names, " "))
-            assert.is_nil(results[id].done)
+        it("or where the environment says", function()
+            local command = ([[http_proxy=%s no_proxy=%s lua5.4 -e '
+                package.cpath = "%s"
+                local pump, batch = require("ponder.core.net").open(), {}
+                pump:submit { url = "http://ponder.invalid/?reply=%s" }
+                while pump:poll(1000, batch) == 0 do end
+                print(batch[3].body)' 2>&1]]):format(s.raw_url, "example.com", package.cpath, reply)
+            local pipe <close> = io.popen(command)
+            assert.equal("proxy", pipe:read("l"))
         end)
 
-        it("of JSON lines", function()
-            local r, data = get("/api/chat", { body = "{}", stream = "ndjson" })
-            assert.equal(4, #data)
-            assert.is_true(r.streamed)
-            assert.matches('"done":true', data[4])
-        end)
-
-        it("comes as it is sent", function()
-            pump:submit { url = s.url .. "/x?body=" .. encode("data: a\n\ndata: b\n\n")
-                .. "&piece=9&pace=80" .. SSE,
-                stream = "sse" }
-            local batch = {}
-            repeat until pump:poll(1000, batch) > 0
-            assert.equal("a", batch[3])
-            assert.is_nil(batch[4])
-            assert.equal(1, pump:pending())
-            local _, events = finish()
-            assert.equal("b", events[1][3])
-        end)
-
-        it("may be cut at any byte of chunks and events", function()
-            local body = "data: a\r\n\r\n: c\r\ndata: \xE2\x82\xAC\r\n\r\ndata: [DONE]\r\n\r\n"
-            for piece = 1, #body, 7 do
-                local r, data = get("/x?body=" .. encode(body) .. "&pace=1&piece=" .. piece
-                    .. SSE, { stream = "sse" })
-                assert.same({ "a", "\xE2\x82\xAC" }, data)
-                assert.is_true(r.done)
-            end
-            local chunked = CHUNKED_STREAM
-            for i = 1, #body do
-                local piece = body:sub(i, i)
-                chunked = chunked .. ("1\r\n%s\r\n"):format(piece)
-            end
-            local _, data = raw(chunked .. "0\r\n\r\n", "&piece=5", { stream = "sse" })
-            assert.same({ "a", "\xE2\x82\xAC" }, data)
-        end)
-
-        it("ends without [DONE] too, its last event without an empty line", function()
-            local r, data = get("/x?body=" .. encode("data: a\n\ndata: b") .. SSE,
-                { stream = "sse" })
-            assert.same({ "a", "b" }, data)
-            assert.is_nil(r.done)
-            assert.is_nil(r.code)
-        end)
-
-        it("that breaks hands over what came, but no half event", function()
-            local body = "data: a\n\ndata: b\n"
-            local r,
-                data = raw(CHUNKED_STREAM
-                .. ("%x\r\n%s\r\n"):format(#body, body), "&end=reset", { stream = "sse" })
+        it("no key of the proxy shows", function()
+            local proxy = "http://us3r:pa55@127.0.0.1:1"
+            local r = call { url = "http://ponder.invalid/", proxy = proxy }
             assert.equal("CONNECT", r.code)
-            assert.is_true(r.streamed)
-            assert.same({ "a" }, data)
-            r, data = get("/x?cut=17&body=" .. encode(body .. "\n") .. SSE, { stream = "sse" })
-            assert.equal("CONNECT", r.code)
-            assert.same({ "a" }, data)
-        end)
-
-        it("that breaks after [DONE] is whole", function()
-            local body = "data: a\n\ndata: [DONE]\n\n"
-            local r, data = get("/x?cut=" .. #body .. "&body=" .. encode(body .. "x") .. SSE,
-                { stream = "sse" })
-            assert.is_nil(r.code)
-            assert.is_true(r.done)
-            assert.same({ "a" }, data)
-        end)
-
-        it("that does not end after [DONE] is ended", function()
-            local r, data = get("/x?hang=1&body=" .. encode("data: a\n\ndata: [DONE]\n\n") .. SSE,
-                { stream = "sse" })
-            assert.is_nil(r.code)
-            assert.is_true(r.done)
-            assert.same({ "a" }, data)
-            assert.is_true(r.total_ms < 1000)
-        end)
-
-        it("gives up when no data event comes, whatever else does", function()
-            local body = encode("data: a\n\n")
-            for _, query in ipairs { "&ping=10", "&pingevent=10", "&hang=1" } do
-                local r, data = get("/x?body=" .. body .. query .. SSE, { stream = "sse",
-                    idle_timeout_ms = 60 })
-                assert.equal("TIMEOUT", r.code)
-                assert.equal("idle", r.timeout)
-                assert.equal("a", data[1])
-                assert.is_true(r.total_ms >= 60 and r.total_ms < 1000)
-            end
-            local r = get("/x?delay=1000" .. SSE, { stream = "sse", idle_timeout_ms = 60 })
-            assert.equal("idle", r.timeout)
-        end)
-
-        it("may take long while data events come", function()
-            local body = encode(("data: a\n\n"):rep(6))
-            local r, data = get("/x?piece=9&pace=30&body=" .. body .. SSE, { stream = "sse",
-                idle_timeout_ms = 100 })
-            assert.is_nil(r.code)
-            assert.equal(6, #data)
-            assert.is_true(r.total_ms > 100)
-        end)
-
-        it("that is none keeps its body", function()
-            local body = '{"error":{"message":"no"}}'
-            local cases = {
-                { "sse", "?status=400&type=application/json" },
-                { "sse", "?type=application/json" },
-                { "sse", "?type=text/event-stream" },
-                { "sse", "?type=" },
-                { "ndjson", "?status=404&type=application/json" },
-            }
-            for _, case in ipairs(cases) do
-                local r, data = get("/x" .. case[2] .. "&body=" .. encode(body),
-                    { stream = case[1] })
-                assert.equal(body, r.body)
-                assert.is_nil(r.streamed)
-                assert.same({}, data)
-            end
-            for _, junk in ipairs { "<html>", " \r\n\n<html>", "\xEF\xBB\xBF{", "[1]" } do
-                local r = get("/x?type=text/event-stream&body=" .. encode(junk), { stream = "sse" })
-                assert.equal(junk, r.body)
-            end
-            assert.equal("<html>", get("/x?body=%3chtml%3e", { stream = "ndjson" }).body)
-            assert.equal("oops", get("/x?type=text/html&body=oops", { stream = "sse" }).body)
-        end)
-
-        it("needs no content type", function()
-            for _, type in ipairs { "", "text/plain", "text/event-stream;%20charset=utf-8" } do
-                local r, data = get("/x?type=" .. type .. "&body="
-                    .. encode("\n\n\xEF\xBB\xBFdata: b\n\ndata: a\n\n"),
-                    { stream = "sse" })
-                assert.is_true(r.streamed)
-                assert.equal("a", data[#data])
-            end
-        end)
-
-        it("has limits", function()
-            local long = "data: " .. ("x"):rep(500) .. "\n\n"
-            local r, data = get("/x?body=" .. encode("data: a\n\n" .. long) .. SSE,
-                { stream = "sse", max_line_bytes = 100 })
-            assert.equal("TOO_LARGE", r.code)
-            assert.matches("max_line_bytes", r.error)
-            assert.same({ "a" }, data)
-            r = get("/x?body=" .. encode(long) .. SSE, { stream = "sse", max_event_bytes = 100 })
-            assert.matches("max_event_bytes", r.error)
-            r = get("/x?body=" .. encode(long) .. "&repeat=9" .. SSE, { stream = "sse",
-                max_body_bytes = 3000 })
-            assert.equal("TOO_LARGE", r.code)
-            assert.matches("max_body_bytes", r.error)
-        end)
-
-        it("loses nothing when it comes faster than it is read", function()
-            local steer = "/s/deltas=20000/v1/chat/completions"
-            local ids = {}
-            for i = 1, 8 do
-                ids[i] = pump:submit { url = s.url .. steer, body = '{"stream":true}',
-                    stream = "sse" }
-            end
-            local results, events = finish()
-            assert.equal(8 * 20002, #events)
-            for _, id in ipairs(ids) do
-                assert.equal(20002, results[id].events)
-                assert.is_true(results[id].done)
-            end
-        end)
-    end)
-
-    describe("many calls", function()
-        it("keep to the limit of their host, in order", function()
-            local few <close> = net.open { proxy = "", max_in_flight_per_host = 4 }
-            local order, batch = {}, {}
-            for i = 1, 40 do
-                assert.equal(i, few:submit { url = s.url .. "/x?delay=3", body = "call " .. i })
-            end
-            assert.same({ 40, 0 }, { few:stats().queued, few:stats().in_flight })
-            while few:pending() > 0 do
-                local n = few:poll(1000, batch)
-                assert.is_true(few:stats().in_flight <= 4)
-                for i = 1, n, 3 do
-                    order[#order + 1] = batch[i]
-                end
-            end
-            for place, id in ipairs(order) do
-                assert.is_true(math.abs(place - id) <= 4)
-            end
-            local c = s:counters()
-            assert.equal(40, c.requests)
-            assert.equal(40, c.distinct_bodies)
-            assert.equal(1, c.most_repeated)
-            assert.equal(4, c.max_in_flight)
-            assert.equal(4, few:stats().connections)
-        end)
-
-        it("keep to the limit of all hosts, and share it", function()
-            local few <close> = net.open { proxy = "", max_total = 4 }
-            local first = {}
-            for _ = 1, 20 do
-                few:submit { url = s.url .. "/x?delay=2" }
-            end
-            local other = few:submit { url = s.url:gsub("127.0.0.1", "localhost") .. "/x?delay=2" }
-            local batch = {}
-            while few:pending() > 0 do
-                for i = 1, few:poll(1000, batch), 3 do
-                    first[#first + 1] = batch[i]
-                end
-            end
-            assert.equal(4, s:counters().max_in_flight)
-            local place
-            for i, id in ipairs(first) do
-                place = id == other and i or place
-            end
-            assert.is_true(place <= 8) -- not behind the twenty of the other host
-        end)
-
-        it("keep to a limit that changes", function()
-            for _ = 1, 30 do
-                pump:submit { url = s.url .. "/x?delay=2" }
-            end
-            assert.is_true(pump:limit(s.url .. "/any/path", 3))
-            finish()
-            assert.equal(3, s:counters().max_in_flight)
-            assert.equal(1, pump:stats().hosts)
-        end)
-
-        it("may wait in tens of thousands", function()
-            for _ = 1, 10000 do
-                pump:submit { url = s.url .. "/x?body=ok", body = "same" }
-            end
-            local results = finish()
-            local ok = 0
-            for _, r in pairs(results) do
-                ok = ok + (r.body == "ok" and 1 or 0)
-            end
-            assert.equal(10000, ok)
-            assert.is_true(pump:stats().connections <= 64)
-            assert.equal(0, pump:stats().hosts)
-        end)
-
-        it("may not wait without end", function()
-            local few <close> = net.open { proxy = "", max_queued = 2 }
-            assert.equal(1, few:submit { url = s.url })
-            assert.equal(2, few:submit { url = s.url })
-            local id, text, code = few:submit { url = s.url }
-            assert.is_nil(id)
-            assert.is_string(text)
-            assert.equal("QUEUE_FULL", code)
-        end)
-
-        it("are each answered once, whatever goes wrong", function()
-            local codes = {}
-            for i = 1, 5000 do
-                pump:submit { url = s.url .. "/v1/chat/completions?fault=10", body = "call " .. i }
-            end
-            local count = 0
-            for _, r in pairs((finish())) do
-                local what = r.code or r.status
-                codes[what] = (codes[what] or 0) + 1
-                count = count + 1
-            end
-            assert.equal(5000, count)
-            assert.is_true(codes[200] > 4200 and codes[200] < 4800)
-            for _, what in ipairs { 200, 500, 503, 429, "CONNECT" } do
-                assert.is_true((codes[what] or 0) > 50, tostring(what))
-            end
-            assert.equal(5000, s:counters().distinct_bodies)
+            assert.is_nil(r.error:match("us3r"))
+            assert.is_nil(r.error:match("pa55"))
         end)
     end)
 
@@ -722,7 +389,8 @@ describe("ponder.core.net", function()
             local port = 20000 + s.pid % 20000
             local key = s.ca_file:gsub("crt$", "key")
             local pipe = io.popen(("echo $$; exec timeout 60 env -u LD_PRELOAD nghttpd "
-                .. "-a 127.0.0.1 --echo-upload -d %s %d %s %s 2>&1"):format(folder, port, key, s.ca_file))
+                .. "-a 127.0.0.1 --echo-upload -d %s %d %s %s 2>&1"):format(
+                folder, port, key, s.ca_file))
             local pid = pipe:read("n")
             local function stop()
                 os.execute("kill " .. pid .. " 2>/dev/null")
@@ -770,120 +438,6 @@ describe("ponder.core.net", function()
             assert.equal(500000, #events)
             assert.equal(200, after.status)
             assert.equal(1, fresh:stats().connections)
-        end)
-    end)
-
-    describe("through a proxy", function()
-        local reply = encode("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nproxy")
-
-        it("a call goes where the option says", function()
-            local r = call { url = "http://ponder.invalid/?reply=" .. reply, proxy = s.raw_url }
-            assert.equal("proxy", r.body)
-        end)
-
-        it("or where the environment says", function()
-            local command = ([[http_proxy=%s no_proxy=%s lua5.4 -e '
-                package.cpath = "%s"
-                local pump, batch = require("ponder.core.net").open(), {}
-                pump:submit { url = "http://ponder.invalid/?reply=%s" }
-                while pump:poll(1000, batch) == 0 do end
-                print(batch[3].body)' 2>&1]]):format(s.raw_url, "example.com", package.cpath, reply)
-            local pipe <close> = io.popen(command)
-            assert.equal("proxy", pipe:read("l"))
-        end)
-
-        it("no key of the proxy shows", function()
-            local proxy = "http://us3r:pa55@127.0.0.1:1"
-            local r = call { url = "http://ponder.invalid/", proxy = proxy }
-            assert.equal("CONNECT", r.code)
-            assert.is_nil(r.error:match("us3r"))
-            assert.is_nil(r.error:match("pa55"))
-        end)
-    end)
-
-    describe("cancelling", function()
-        it("closes the connection of a call in flight at once", function()
-            local id = pump:submit { url = s.url .. "/x?hang=1&piece=1&pace=20&body=abc" }
-            pump:poll(30, {})
-            assert.equal(1, pump:pending())
-            assert.is_true(pump:cancel(id))
-            assert.is_false(pump:cancel(id))
-            assert.equal(0, pump:pending())
-            local deadline = os.clock() + 2
-            repeat until s:counters().aborted == 1 or os.clock() > deadline
-            assert.equal(1, s:counters().aborted)
-            assert.equal(0, pump:poll(0, {}))
-        end)
-
-        it("takes a queued call out of its queue", function()
-            local ids = {}
-            for i = 1, 10 do
-                ids[i] = pump:submit { url = s.url .. "/x", body = tostring(i) }
-            end
-            for i = 2, 10, 2 do
-                assert.is_true(pump:cancel(ids[i]))
-            end
-            local results = finish()
-            for i = 1, 10 do
-                assert.equal(i % 2 == 1, results[ids[i]] ~= nil)
-            end
-            assert.equal(5, s:counters().requests)
-            assert.equal(5, pump:stats().cancelled)
-        end)
-
-        it("frees the place for the next call", function()
-            local few <close> = net.open { proxy = "", max_in_flight_per_host = 1 }
-            local slow = few:submit { url = s.url .. "/x?delay=5000" }
-            local quick = few:submit { url = s.url .. "/x" }
-            few:poll(5, {})
-            few:cancel(slow)
-            assert.equal(200, finish(few)[quick].status)
-        end)
-
-        it("does not wait for a name to be looked up", function()
-            local id = pump:submit { url = "http://ponder.invalid/" }
-            pump:poll(0, {})
-            local started = os.clock()
-            pump:cancel(id)
-            assert.is_true(os.clock() - started < 0.1)
-        end)
-
-        it("works while a batch is read, and for ids that never were", function()
-            assert.is_false(pump:cancel(0))
-            assert.is_false(pump:cancel(-1))
-            assert.is_false(pump:cancel(math.maxinteger))
-            local a = pump:submit { url = s.url .. "/x" }
-            local batch = {}
-            repeat until pump:poll(100, batch) > 0
-            assert.equal(a, batch[1])
-            assert.is_false(pump:cancel(a))
-        end)
-    end)
-
-    describe("poll", function()
-        it("waits no longer than asked, and not at all without calls or a limit", function()
-            assert.equal(0, pump:poll(0, {}))
-            assert.equal(0, pump:poll(nil, {}))
-            pump:submit { url = s.url .. "/x?delay=60" }
-            assert.equal(0, pump:poll(5, {}))
-            assert.equal(3, pump:poll(nil, {}))
-        end)
-
-        it("ends early when an interruption is pending", function()
-            local task = require "ponder.core.task"
-            pump:submit { url = s.url .. "/x?delay=300" }
-            task.interrupt()
-            local n = pump:poll(5000, {})
-            local what = task.take_interrupt()
-            assert.equal("pending", what)
-            assert.equal(0, n)
-            assert.equal(1, pump:pending())
-        end)
-
-        it("clears what an earlier batch left", function()
-            local batch = { 1, 2, 3, 4, 5, 6 }
-            assert.equal(0, pump:poll(0, batch))
-            assert.same({}, batch)
         end)
     end)
 
@@ -954,101 +508,6 @@ describe("ponder.core.net", function()
                     assert.matches("opts.url must hold no line break", id)
                 end
             end
-        end)
-    end)
-
-    describe("closing", function()
-        it("drops all calls; later use raises", function()
-            for _ = 1, 100 do
-                pump:submit { url = s.url .. "/x?delay=1000" }
-            end
-            pump:poll(5, {})
-            pump:close()
-            pump:close()
-            for _, method in ipairs { "submit", "poll", "cancel", "limit", "pending", "stats" } do
-                assert.error_matches(function() pump[method](pump) end, "net." .. method
-                    .. ": the pump is closed")
-            end
-        end)
-
-        it("happens by collection too, in any order", function()
-            for i = 1, 20 do
-                local p = net.open { proxy = "" }
-                local id = p:submit { url = s.url .. "/x?delay=1000" }
-                p:submit { url = s.url .. "/v1/chat/completions", body = '{"stream":true}',
-                    stream = "sse" }
-                p:poll(i % 3, {})
-                if i % 2 == 0 then
-                    p:cancel(id)
-                end
-            end
-            collectgarbage()
-            collectgarbage()
-        end)
-    end)
-
-    describe("without memory", function()
-        it("every call ends, and nothing leaks", function()
-            local allocations = memory.sweep(([[
-                local net = require "ponder.core.net"
-                local URL = "%s"
-                return function()
-                    local options = { proxy = "", max_in_flight_per_host = 2 }
-                    local pump <close>, text, code = net.open(options)
-                    if not pump then
-                        assert(code == "NO_MEMORY", text)
-                        error("not enough memory")
-                    end
-                    local open, batch = {}, {}
-                    for _, path in ipairs {
-                        "/x?h=a:1&h=a:2", "/v1/chat/completions", "/x?status=307&h=location:/y",
-                    } do
-                        local id, message, why = pump:submit {
-                            url = URL .. path, body = '{"stream":true}', stream = "sse",
-                            headers = { a = "b", c = "d" }, timeout_ms = 2000,
-                        }
-                        if id then
-                            open[id] = true
-                        else
-                            assert(why == "NO_MEMORY", message)
-                        end
-                    end
-                    pump:limit(URL, 1)
-                    while next(open) do
-                        for i = 1, pump:poll(2000, batch), 3 do
-                            local id, name, value = batch[i], batch[i + 1], batch[i + 2]
-                            assert(open[id])
-                            if not name then
-                                open[id] = nil
-                                local lost = value.code == "NO_MEMORY"
-                                assert(lost or value.status == 200, value.error)
-                            end
-                        end
-                    end
-                    assert(pump:pending() == 0)
-                end
-            ]]):format(s.url))
-            assert.is_true(allocations > 50)
-        end)
-
-        it("a reader says so", function()
-            memory.sweep [[
-                local net = require "ponder.core.net"
-                return function()
-                    local reader <close> = net.reader "sse"
-                    local batch = {}
-                    local many = ("data: y\n\n"):rep(200)
-                    for _, piece in ipairs { "event: x\nda", "ta: 1\ndata: 2\n", "\n", many } do
-                        local n, text, code = reader:feed(piece, batch)
-                        if not n then
-                            assert(code == "NO_MEMORY", text)
-                            error("not enough memory")
-                        end
-                    end
-                    assert(#batch == 400)
-                    assert(reader:finish(batch) == 0)
-                end
-            ]]
         end)
     end)
 end)

@@ -1,26 +1,34 @@
 /*
  * server.c -- the HTTP server of the specs and benches: answers, streams and misbehaves as asked.
  *
- *      server [KEY CERT]      prints "PID PORT RAW_PORT [TLS_PORT]", serves until its reader is
- * gone
+ *      server [KEY CERT]      prints "PID PORT RAW_PORT [TLS_PORT]"; ends when its reader is gone
  *
  * What a request gets is steered by "key=value&key=value" (percent-encoded), taken from the first
  * of: a line that POST /_next queued; the header x-steer; the path segment after /s/; the query.
  *
- *      status=N        default 200               h=NAME:VALUE    a header, any number of times
- *      type=T          content type              delay=MS        before the headers
- *      body=BYTES      the body                  file=PATH       the body
- *      repeat=N        the body N times          text=T          the canned reply's text
- *      deltas=N        of a canned stream        cut=N           N bytes, then the connection
- * closes piece=N pace=MS N bytes, wait, N bytes    chunked=1       no content-length ping=MS after
- * the body: a comment every MS, until the client leaves pingevent=MS    the same with an event
- * named ping         hang=1  after the body: silence close=1         closes without a reply echo=1
- * the body is the request fault=P         for P of 100 bodies, by their bytes: 500, 503, 429, close
- * or cut
+ *      status=N        default 200
+ *      type=T          content type; empty: none
+ *      h=NAME:VALUE    a header, any number of times
+ *      body=BYTES      the body
+ *      file=PATH       the body
+ *      repeat=N        the body N times
+ *      text=T          the text of a canned reply
+ *      deltas=N        how many times, in a canned stream
+ *      echo=1          the body is the request, where it would be canned
+ *      chunked=1       no content-length
+ *      delay=MS        wait before the headers
+ *      piece=N         send N bytes at one time
+ *      pace=MS         wait between them
+ *      ping=MS         after the body: a comment every MS, until the client leaves
+ *      pingevent=MS    the same with an event named ping
+ *      hang=1          after the body: silence, until the client leaves
+ *      cut=N           N bytes of the body, then the connection closes
+ *      close=1         closes without a reply
+ *      fault=P         for P of 100 bodies, by their bytes: 500, 503, 429, close or cut
  *
  * /v1/chat/completions, /v1/messages and /api/chat answer as OpenAI, Anthropic and Ollama do, in
  * any folder; other paths answer with an echo. GET /_counters, GET /_request (the last request as
- * an echo), POST /_next, POST /_reset steer the server itself. server_raw.c serves torn replies.
+ * an echo), POST /_next and POST /_reset are for the spec. server_raw.c serves torn replies.
  */
 #define _GNU_SOURCE /* ppoll */
 #include <arpa/inet.h>
@@ -39,23 +47,6 @@
 
 enum { LOOK_MS = 10 }; /* how often to look whether clients have left */
 
-/* One request from its headers to the end of its reply. */
-typedef struct Exchange {
-    struct MHD_Connection *connection;
-    char *method, *url, *query, *steer; /* steer is NULL until the request is there */
-    Text body;
-    bool own; /* of /_..., not counted */
-    /* the reply */
-    const char *data; /* what is sent; `reply` or shared */
-    Text reply;
-    size_t size, piece, cut;
-    long pace, ping;
-    const char *ping_text;
-    bool hang, asleep, left; /* left: by its client */
-    double due;              /* while suspended: when to go on */
-    struct Exchange *next;   /* suspended ones */
-} Exchange;
-
 static struct {
     long requests, connections, in_flight, max_in_flight, aborted;
 } counters;
@@ -64,22 +55,13 @@ static Text steers;       /* lines of POST /_next that are not used yet */
 static Text last_request; /* the echo of the last one */
 static Exchange *asleep;
 
-/* --- bodies seen
- * -------------------------------------------------------------------------------------- */
+/* --- bodies seen -------------------------------------------------------------------------- */
 
 static struct Seen {
     unsigned long hash;
     long count;
 } seen[1 << 17];
 static long distinct, most_repeated;
-
-static unsigned long hash_bytes(const char *bytes, size_t n)
-{
-    unsigned long h = 14695981039346656037UL;
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ (unsigned char)bytes[i]) * 1099511628211UL;
-    return h | 1;
-}
 
 static void note_body(const Exchange *x)
 {
@@ -96,13 +78,7 @@ static void note_body(const Exchange *x)
         most_repeated = seen[i].count;
 }
 
-/* --- steering
- * ---------------------------------------------------------------------------------------- */
-
-static char *copy_string(const char *s)
-{
-    return copy_bytes(s, strlen(s));
-}
+/* --- steering ----------------------------------------------------------------------------- */
 
 static char *next_steer(void)
 {
@@ -143,10 +119,9 @@ static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connectio
     return x;
 }
 
-/* --- suspending
- * ---------------------------------------------------------------------------------------- */
+/* --- suspending --------------------------------------------------------------------------- */
 
-static void sleep_exchange(Exchange *x, double ms)
+void exchange_sleep(Exchange *x, double ms)
 {
     x->asleep = true;
     x->due = now_ms() + ms;
@@ -186,229 +161,7 @@ static double wake_exchanges(void)
     return wait;
 }
 
-/* --- bodies in pieces
- * ------------------------------------------------------------------------------------ */
-
-/* Pings and silence after the body. A suspended connection does not see its client leave, so
- * silence looks up often. */
-static ssize_t linger(Exchange *x, char *out, size_t room)
-{
-    size_t n = x->ping_text != NULL ? strlen(x->ping_text) : 0;
-    if (!x->asleep) {
-        sleep_exchange(x, x->ping > 0 ? (double)x->ping : 1000);
-        return 0;
-    }
-    x->asleep = false;
-    if (x->ping > 0 && n <= room) {
-        memcpy(out, x->ping_text, n);
-        return (ssize_t)n;
-    }
-    return 0;
-}
-
-static ssize_t send_more(void *cls, uint64_t position, char *out, size_t room)
-{
-    Exchange *x = cls;
-    size_t at = (size_t)position;
-    if (at >= x->cut || x->left)
-        return MHD_CONTENT_READER_END_WITH_ERROR;
-    if (at >= x->size)
-        return x->ping > 0 || x->hang ? linger(x, out, room) : MHD_CONTENT_READER_END_OF_STREAM;
-    if (x->pace > 0 && at > 0 && !x->asleep) {
-        sleep_exchange(x, (double)x->pace);
-        return 0;
-    }
-    x->asleep = false;
-    size_t n = x->size - at;
-    n = n < room ? n : room;
-    n = n < x->piece ? n : x->piece;
-    n = n < x->cut - at ? n : x->cut - at;
-    memcpy(out, x->data + at, n);
-    return (ssize_t)n;
-}
-
-/* --- replies
- * --------------------------------------------------------------------------------------------- */
-
-static enum MHD_Result add_header(void *cls, enum MHD_ValueKind kind, const char *name,
-                                  const char *value)
-{
-    (void)kind;
-    text_addf(cls, "%s: %s\n", name, value != NULL ? value : "");
-    return MHD_YES;
-}
-
-static void echo(const Exchange *x, Text *out)
-{
-    text_addf(out, "%s %s%s%s\n", x->method, x->url, *x->query ? "?" : "", x->query);
-    MHD_get_connection_values(x->connection, MHD_HEADER_KIND, add_header, out);
-    text_addf(out, "\n");
-    text_add(out, x->body.data, x->body.size);
-}
-
-static void read_file(const char *path, Text *out)
-{
-    char bytes[65536];
-    FILE *f = fopen(path, "rb");
-    for (size_t n; f != NULL && (n = fread(bytes, 1, sizeof bytes, f)) > 0;)
-        text_add(out, bytes, n);
-    if (f != NULL)
-        fclose(f);
-}
-
-/* Streams of many deltas are made once. */
-static const Text *shared_stream(Shape shape, const char *text, long deltas)
-{
-    static struct {
-        Shape shape;
-        long deltas;
-        char *text;
-        Text stream;
-    } last;
-    if (last.text == NULL || last.shape != shape || last.deltas != deltas ||
-        strcmp(last.text, text) != 0) {
-        free(last.text); /* the stream's bytes stay: a reply may still be sending them */
-        last.text = copy_string(text);
-        last.shape = shape;
-        last.deltas = deltas;
-        last.stream = (Text){0};
-        canned_stream(shape, text, deltas, &last.stream);
-    }
-    return &last.stream;
-}
-
-static void canned(Exchange *x, Shape shape, bool stream)
-{
-    char *text = steer_get(x->steer, "text", 0, NULL);
-    long deltas = steer_number(x->steer, "deltas", 3);
-    if (!stream) {
-        canned_reply(shape, text != NULL ? text : "ok", &x->reply);
-    } else if (deltas >= 100) {
-        const Text *shared = shared_stream(shape, text != NULL ? text : "word ", deltas);
-        x->data = shared->data;
-        x->size = shared->size;
-    } else {
-        canned_stream(shape, text != NULL ? text : "word ", deltas, &x->reply);
-    }
-    free(text);
-}
-
-static void repeat_body(Exchange *x, long times)
-{
-    Text one = x->reply;
-    x->reply = (Text){0};
-    for (long i = 0; i < times; i++)
-        text_add(&x->reply, one.data, one.size);
-    text_free(&one);
-}
-
-static const char *make_body(Exchange *x)
-{
-    size_t n;
-    Shape shape = shape_of_path(x->url);
-    bool stream = shape_wants_stream(shape, x->body.data, x->body.size);
-    const char *type = shape != SHAPE_NONE ? canned_type(shape, stream) : "text/plain";
-    char *body = steer_get(x->steer, "body", 0, &n);
-    char *file = steer_get(x->steer, "file", 0, NULL);
-    if (body != NULL)
-        text_add(&x->reply, body, n);
-    else if (file != NULL)
-        read_file(file, &x->reply);
-    else if (shape == SHAPE_NONE || steer_number(x->steer, "echo", 0))
-        echo(x, &x->reply);
-    else
-        canned(x, shape, stream);
-    free(body);
-    free(file);
-    long times = steer_number(x->steer, "repeat", 1);
-    if (times != 1)
-        repeat_body(x, times);
-    if (x->data == NULL) {
-        x->data = x->reply.data != NULL ? x->reply.data : "";
-        x->size = x->reply.size;
-    }
-    return type;
-}
-
-static void add_headers(const Exchange *x, struct MHD_Response *r, const char *type)
-{
-    char *own_type = steer_get(x->steer, "type", 0, NULL);
-    if (own_type == NULL || *own_type != '\0')
-        MHD_add_response_header(r, "Content-Type", own_type != NULL ? own_type : type);
-    free(own_type);
-    char *header;
-    for (int i = 0; (header = steer_get(x->steer, "h", i, NULL)) != NULL; i++) {
-        char *colon = strchr(header, ':');
-        if (colon != NULL) {
-            *colon = '\0';
-            MHD_add_response_header(r, header, colon + 1 + strspn(colon + 1, " "));
-        }
-        free(header);
-    }
-}
-
-static void read_pacing(Exchange *x)
-{
-    x->piece = (size_t)steer_number(x->steer, "piece", 1 << 20);
-    x->pace = steer_number(x->steer, "pace", 0);
-    x->cut = (size_t)steer_number(x->steer, "cut", 1L << 40);
-    x->hang = steer_number(x->steer, "hang", 0) != 0;
-    x->ping = steer_number(x->steer, "ping", 0);
-    x->ping_text = ": ping\n\n";
-    if (x->ping == 0) {
-        x->ping = steer_number(x->steer, "pingevent", 0);
-        x->ping_text = "event: ping\ndata: {\"type\":\"ping\"}\n\n";
-    }
-}
-
-static enum MHD_Result send_reply(Exchange *x, unsigned status, const char *type)
-{
-    struct MHD_Response *r;
-    read_pacing(x);
-    bool endless = x->ping > 0 || x->hang;
-    bool chunked = endless || steer_number(x->steer, "chunked", 0) || strstr(type, "stream") ||
-                   strstr(type, "ndjson");
-    if (chunked || x->pace > 0 || x->piece < x->size || x->cut < x->size)
-        r = MHD_create_response_from_callback(chunked ? MHD_SIZE_UNKNOWN : x->size, 32768,
-                                              send_more, x, NULL);
-    else
-        r = MHD_create_response_from_buffer(x->size, (void *)(size_t)x->data,
-                                            MHD_RESPMEM_PERSISTENT);
-    if (r == NULL)
-        return MHD_NO;
-    add_headers(x, r, type);
-    enum MHD_Result result = MHD_queue_response(x->connection, status, r);
-    MHD_destroy_response(r);
-    return result;
-}
-
-/* Which bodies fail, and how, depends on their bytes alone: a run can be repeated. */
-static void add_fault(Exchange *x)
-{
-    static const char *const faults[] = {"&status=500", "&status=503",
-                                         "&status=429&h=retry-after-ms:5", "&close=1", "&cut=20"};
-    unsigned long percent = (unsigned long)steer_number(x->steer, "fault", 0);
-    unsigned long h = hash_bytes(x->body.data, x->body.size) >> 8;
-    if (h % 100 >= percent)
-        return;
-    Text steer = {0};
-    text_addf(&steer, "%s%s", x->steer, faults[h / 100 % 5]);
-    if (h / 100 % 5 < 3) /* the first value of a key counts */
-        text_addf(&steer, "&body={}");
-    free(x->steer);
-    x->steer = steer.data;
-}
-
-static enum MHD_Result answer(Exchange *x)
-{
-    if (x->left || steer_number(x->steer, "close", 0))
-        return MHD_NO;
-    const char *type = make_body(x);
-    return send_reply(x, (unsigned)steer_number(x->steer, "status", 200), type);
-}
-
-/* --- the server's own paths
- * ---------------------------------------------------------------------------- */
+/* --- the server's own paths --------------------------------------------------------------- */
 
 static void reset(void)
 {
@@ -439,11 +192,10 @@ static enum MHD_Result answer_own(Exchange *x)
         reset();
     x->data = x->reply.data != NULL ? x->reply.data : "";
     x->size = x->reply.size;
-    return send_reply(x, 200, "text/plain");
+    return reply_send(x, 200, "text/plain");
 }
 
-/* --- libmicrohttpd's callbacks
- * --------------------------------------------------------------------------- */
+/* --- libmicrohttpd's callbacks ------------------------------------------------------------ */
 
 static void begin(Exchange *x, const char *method)
 {
@@ -463,17 +215,17 @@ static enum MHD_Result respond(Exchange *x)
         return answer_own(x);
     if (x->steer != NULL) {
         x->asleep = false;
-        return answer(x);
+        return reply_answer(x);
     }
     x->steer = find_steer(x);
     note_body(x);
     last_request.size = 0;
-    echo(x, &last_request);
-    add_fault(x);
+    reply_echo(x, &last_request);
+    reply_add_fault(x);
     long delay = steer_number(x->steer, "delay", 0);
     if (delay == 0)
-        return answer(x);
-    sleep_exchange(x, (double)delay);
+        return reply_answer(x);
+    exchange_sleep(x, (double)delay);
     return MHD_YES;
 }
 
@@ -522,9 +274,7 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **s
     counters.connections += code == MHD_CONNECTION_NOTIFY_STARTED;
 }
 
-/* --- main
- * -------------------------------------------------------------------------------------------------
- */
+/* --- main ------------------------------------------------------------------------------- */
 
 static struct MHD_Daemon *start(unsigned flags, const char *key, const char *cert)
 {

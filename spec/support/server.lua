@@ -31,7 +31,7 @@ end
 local CLEAN = "env -u LD_PRELOAD -u MAKEFLAGS -u MAKELEVEL "
 
 local function build_server()
-    run(("%smake -s B=%s %s/server"):format(CLEAN, build, build))
+    run(("%smake -s B=%s %s/server >/dev/null"):format(CLEAN, build, build))
     build_server = function() end
 end
 

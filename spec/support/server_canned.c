@@ -58,8 +58,7 @@ static void add_quoted(Text *out, const char *s)
     text_add(out, "\"", 1);
 }
 
-/* --- whole replies
- * ---------------------------------------------------------------------------------- */
+/* --- whole replies ------------------------------------------------------------------------ */
 
 void canned_reply(Shape shape, const char *text, Text *out)
 {
@@ -88,8 +87,7 @@ void canned_reply(Shape shape, const char *text, Text *out)
     text_free(&quoted);
 }
 
-/* --- streams
- * ------------------------------------------------------------------------------------------ */
+/* --- streams ------------------------------------------------------------------------------ */
 
 enum { OPENAI_CHUNK = 172 }; /* bytes of data in one event, when the text is short enough */
 

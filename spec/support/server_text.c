@@ -59,6 +59,21 @@ char *copy_bytes(const char *bytes, size_t n)
     return t.data;
 }
 
+char *copy_string(const char *s)
+{
+    return copy_bytes(s, strlen(s));
+}
+
+void read_file(const char *path, Text *out)
+{
+    char bytes[65536];
+    FILE *f = fopen(path, "rb");
+    for (size_t n; f != NULL && (n = fread(bytes, 1, sizeof bytes, f)) > 0;)
+        text_add(out, bytes, n);
+    if (f != NULL)
+        fclose(f);
+}
+
 static int hex(char c)
 {
     const char *digits = "0123456789abcdef";
@@ -101,4 +116,12 @@ long steer_number(const char *query, const char *key, long otherwise)
     long number = value != NULL ? strtol(value, NULL, 10) : otherwise;
     free(value);
     return number;
+}
+
+unsigned long hash_bytes(const char *bytes, size_t n)
+{
+    unsigned long h = 14695981039346656037UL;
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ (unsigned char)bytes[i]) * 1099511628211UL;
+    return h | 1;
 }

@@ -22,8 +22,7 @@ typedef struct LuaPump {
 /* The pump's user values: strings that a call without its own takes. */
 enum { USER_CA_FILE = 1, USER_PROXY, USER_VALUES = USER_PROXY };
 
-/* --- pumps
- * ------------------------------------------------------------------------------------------ */
+/* --- pumps -------------------------------------------------------------------------------- */
 
 static LuaPump *to_pump(lua_State *L, const char *where)
 {
@@ -157,8 +156,7 @@ static int pump_l_stats(lua_State *L)
     return 1;
 }
 
-/* --- batches
- * ---------------------------------------------------------------------------------------- */
+/* --- batches ------------------------------------------------------------------------------ */
 
 /* Events follow one another with the same name: one string serves a run of them. */
 typedef struct NameCache {
@@ -322,8 +320,7 @@ static int pump_l_poll(lua_State *L)
     return 1;
 }
 
-/* --- readers
- * ---------------------------------------------------------------------------------------- */
+/* --- readers ------------------------------------------------------------------------------ */
 
 typedef struct LuaReader {
     bool closed;
@@ -412,8 +409,7 @@ static int reader_l_done(lua_State *L)
     return 1;
 }
 
-/* --- the module
- * ------------------------------------------------------------------------------------- */
+/* --- the module --------------------------------------------------------------------------- */
 
 static const luaL_Reg pump_methods[] = {
     {"submit", pump_l_submit},   {"poll", pump_l_poll},

@@ -73,8 +73,7 @@ static const Field reader_fields[] = {
     {NULL, FIELD_STRING, 0, 0, 0},
 };
 
-/* --- unknown names
- * ----------------------------------------------------------------------------------- */
+/* --- unknown names ------------------------------------------------------------------------ */
 
 enum { LONGEST_NAME = 32 };
 
@@ -124,8 +123,7 @@ static int unknown_option(lua_State *L, const char *where, const char *name, con
     return luaL_error(L, "%s: unknown option \"%s\"", where, name);
 }
 
-/* --- values
- * -------------------------------------------------------------------------------------------- */
+/* --- values ------------------------------------------------------------------------------- */
 
 /* What came, for an error: numbers and short strings as they are, else the type. */
 static const char *shown(lua_State *L, int index)
@@ -176,8 +174,7 @@ StreamKind net_stream_kind(lua_State *L, int index, const char *where, const cha
     return STREAM_JSON_LINES;
 }
 
-/* --- headers
- * ------------------------------------------------------------------------------------------- */
+/* --- headers ------------------------------------------------------------------------------ */
 
 /* The characters of an RFC 9110 token. */
 static bool is_token(const char *s, size_t n)
@@ -233,8 +230,7 @@ static bool read_headers(lua_State *L, int index, const char *where, Buffer *b, 
     return true;
 }
 
-/* --- whole tables
- * ---------------------------------------------------------------------------------------- */
+/* --- whole tables ------------------------------------------------------------------------- */
 
 static const Field *find_field(const Field *fields, const char *name)
 {

@@ -63,7 +63,7 @@ void event_list_free(EventList *l, const Alloc *a)
     *l = (EventList){0};
 }
 
-/* --- one line ------------------------------------------------------------------------------ */
+/* --- one line ----------------------------------------------------------------------------- */
 
 /* The empty line: the event is whole. An event without data lines is none. */
 static void end_event(SseReader *r, const Alloc *a, EventList *out, int64_t source)
@@ -150,7 +150,7 @@ static void read_line(SseReader *r, const Alloc *a, const char *line, size_t n, 
         read_field(r, a, line, n);
 }
 
-/* --- pieces into lines ----------------------------------------------------------------------- */
+/* --- pieces into lines -------------------------------------------------------------------- */
 
 static void keep_piece(SseReader *r, const Alloc *a, const char *piece, size_t n)
 {

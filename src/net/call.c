@@ -136,8 +136,7 @@ void call_become_get(Call *c)
             h->data = NO_TYPE;
 }
 
-/* --- secrets -------------------------------------------------------------------------------------
- */
+/* --- secrets ------------------------------------------------------------------------------ */
 
 static bool holds(const char *text, const char *part, size_t n)
 {
@@ -178,8 +177,7 @@ bool call_leaks(const Call *c, const char *text)
     return holds_userinfo(text, c->url) || holds_userinfo(text, c->proxy);
 }
 
-/* --- calls by id
- * ------------------------------------------------------------------------------------- */
+/* --- calls by id -------------------------------------------------------------------------- */
 
 static Call **bucket_of(const Pump *p, int64_t id)
 {

@@ -12,8 +12,7 @@
 typedef struct Host Host;
 typedef struct Transfer Transfer;
 
-/* --- call.c: a request while it waits and flies; one block of memory ----------------------------
- */
+/* --- call.c: a request while it waits and flies; one block of memory ---------------------- */
 
 typedef struct Call {
     int64_t id;
@@ -46,8 +45,7 @@ bool call_leaks(const Call *c, const char *text);
 void calls_add(Pump *p, Call *c);
 Call *calls_remove(Pump *p, int64_t id);
 
-/* --- host.c: scheme, host and port, with the calls that wait for it -----------------------------
- */
+/* --- host.c: scheme, host and port, with the calls that wait for it ----------------------- */
 
 struct Host {
     char *origin; /* "https://host:port" */
@@ -69,8 +67,7 @@ void host_push(Host *h, Call *c);
 void host_unlink(Host *h, Call *c);
 void hosts_free(Pump *p);
 
-/* --- transfer.c: one easy handle and the reply it is reading ------------------------------------
- */
+/* --- transfer.c: one easy handle and the reply it is reading ------------------------------ */
 
 typedef enum BodyMode { BODY_UNKNOWN, BODY_KEEP, BODY_STREAM, BODY_SKIP } BodyMode;
 
@@ -120,8 +117,7 @@ void transfer_measure(Transfer *t, double now);
 /* When it must be looked at again: its idle limit, or the end of the wait after [DONE]. */
 double transfer_due(const Transfer *t);
 
-/* --- reply.c: libcurl's callbacks
- * ----------------------------------------------------------------- */
+/* --- reply.c: libcurl's callbacks --------------------------------------------------------- */
 
 size_t reply_on_header(char *line, size_t unit, size_t count, void *arg);
 size_t reply_on_body(char *bytes, size_t unit, size_t count, void *arg);
@@ -129,8 +125,7 @@ size_t reply_on_body(char *bytes, size_t unit, size_t count, void *arg);
 /* The body of a streamed reply came to its end. */
 bool reply_finish_stream(Transfer *t);
 
-/* --- pump.c --------------------------------------------------------------------------------------
- */
+/* --- pump.c ------------------------------------------------------------------------------- */
 
 struct Pump {
     Alloc alloc;

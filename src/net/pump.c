@@ -33,8 +33,7 @@ double net_now(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* --- opening and closing
- * --------------------------------------------------------------------------- */
+/* --- opening and closing ------------------------------------------------------------------ */
 
 /* Once a process and never undone: libcurl's own state is shared by all pumps. */
 static bool start_libcurl(void)
@@ -117,8 +116,7 @@ void pump_close(Pump *p)
     alloc_free(&a, p, sizeof *p);
 }
 
-/* --- submitting
- * --------------------------------------------------------------------------------------- */
+/* --- submitting --------------------------------------------------------------------------- */
 
 PumpStatus pump_submit(Pump *p, const Request *request, int64_t *id)
 {
@@ -156,8 +154,7 @@ PumpStatus pump_limit(Pump *p, const char *url, int64_t max_in_flight)
     return PUMP_OK;
 }
 
-/* --- transfers: spare, active, ended
- * ------------------------------------------------------------------- */
+/* --- transfers: spare, active, ended ------------------------------------------------------ */
 
 static Transfer *take_spare(Pump *p)
 {
@@ -265,8 +262,7 @@ static bool start_calls(Pump *p)
     return true;
 }
 
-/* --- the loop
- * -------------------------------------------------------------------------------------------- */
+/* --- the loop ----------------------------------------------------------------------------- */
 
 static void take_ended(Pump *p)
 {
@@ -413,8 +409,7 @@ PumpStatus pump_poll(Pump *p, double timeout_ms)
     }
 }
 
-/* --- results, cancelling, numbers
- * ---------------------------------------------------------------------- */
+/* --- results, cancelling, numbers --------------------------------------------------------- */
 
 const EventList *pump_events(const Pump *p)
 {

@@ -9,7 +9,7 @@
  *
  * Queued calls are one block of memory each and stay out of the multi handle; only calls in flight
  * have an easy handle, and easy handles are used again. libcurl's callbacks append to buffers with
- * a limit and do nothing else. One thread, one process: see pump_poll.
+ * a limit and do nothing else. A pump is for one thread of one process.
  */
 #ifndef PONDER_NET_PUMP_H
 #define PONDER_NET_PUMP_H
@@ -104,7 +104,8 @@ bool pump_is_ours(const Pump *p);
 PumpStatus pump_submit(Pump *p, const Request *request, int64_t *id);
 
 /* Sends, receives and waits until an event or a result is there, `timeout_ms` have passed (< 0: no
- * limit while calls are pending), or a signal came. Events of the last poll are forgotten. */
+ * limit while calls are pending), or an interruption or a signal came. Events of the last poll are
+ * forgotten. */
 PumpStatus pump_poll(Pump *p, double timeout_ms);
 
 /* The events that the last poll brought. */

@@ -5,6 +5,7 @@
  *
  *      asked for      status   first byte   content-type        read as
  *      no stream      any      any          any                 body
+ *      any            3xx      any          any                 nothing, if it will be followed
  *      any            not 2xx  any          any                 body
  *      events         2xx      { [ <        any                 body (no event stream starts so)
  *      events         2xx      other        text/event-stream   stream
@@ -24,8 +25,7 @@ enum {
     MAX_BATCH = 8 * 1024 * 1024, /* bytes of events before transfers are paused */
 };
 
-/* --- headers -------------------------------------------------------------------------------------
- */
+/* --- headers ------------------------------------------------------------------------------ */
 
 static bool has_word(const char *text, size_t n, const char *word)
 {
@@ -117,8 +117,7 @@ size_t reply_on_header(char *line, size_t unit, size_t count, void *arg)
     return read_header(t, line, n) ? n : ABORT;
 }
 
-/* --- body
- * ------------------------------------------------------------------------------------------ */
+/* --- body --------------------------------------------------------------------------------- */
 
 static bool keep_bytes(Transfer *t, const char *bytes, size_t n)
 {

@@ -38,8 +38,7 @@ void transfer_free(Transfer *t)
     alloc_free(a, t, sizeof *t);
 }
 
-/* --- options
- * ---------------------------------------------------------------------------------------- */
+/* --- options ------------------------------------------------------------------------------ */
 
 static bool set_long(CURL *e, CURLoption option, long value)
 {
@@ -134,8 +133,7 @@ static bool set_options(Transfer *t, const char *url, double now)
            set_protocol(e, c) && set_callbacks(t);
 }
 
-/* --- beginning
- * ------------------------------------------------------------------------------------ */
+/* --- beginning ---------------------------------------------------------------------------- */
 
 static SseFormat reader_format(const Call *c)
 {
@@ -185,8 +183,7 @@ double transfer_due(const Transfer *t)
     return t->beat + (double)t->call->limits.idle_timeout_ms;
 }
 
-/* --- the end
- * ---------------------------------------------------------------------------------------- */
+/* --- the end ------------------------------------------------------------------------------ */
 
 void transfer_fail(Transfer *t, const char *code, const char *format, ...)
 {

@@ -1,0 +1,313 @@
+-- ponder.core.net: many calls at one time, cancelling, waiting, closing, and no memory.
+
+local calls = require "calls"
+local memory = require "memory"
+local net = require "ponder.core.net"
+local server = require "server"
+
+describe("ponder.core.net, with many calls", function()
+    local s, pump
+
+    setup(function()
+        s = server.start()
+    end)
+
+    teardown(function()
+        s:stop()
+    end)
+
+    before_each(function()
+        s:reset()
+        pump = assert(net.open { proxy = "", timeout_ms = 5000 })
+    end)
+
+    after_each(function()
+        pump:close()
+    end)
+
+    local function finish(from)
+        return calls.finish(from or pump)
+    end
+
+    describe("many calls", function()
+        it("keep to the limit of their host, in order", function()
+            local few <close> = net.open { proxy = "", max_in_flight_per_host = 4 }
+            local order, batch = {}, {}
+            for i = 1, 40 do
+                assert.equal(i, few:submit { url = s.url .. "/x?delay=3", body = "call " .. i })
+            end
+            assert.same({ 40, 0 }, { few:stats().queued, few:stats().in_flight })
+            while few:pending() > 0 do
+                local n = few:poll(1000, batch)
+                assert.is_true(few:stats().in_flight <= 4)
+                for i = 1, n, 3 do
+                    order[#order + 1] = batch[i]
+                end
+            end
+            for place, id in ipairs(order) do
+                assert.is_true(math.abs(place - id) <= 4)
+            end
+            local c = s:counters()
+            assert.equal(40, c.requests)
+            assert.equal(40, c.distinct_bodies)
+            assert.equal(1, c.most_repeated)
+            assert.equal(4, c.max_in_flight)
+            assert.equal(4, few:stats().connections)
+        end)
+
+        it("keep to the limit of all hosts, and share it", function()
+            local few <close> = net.open { proxy = "", max_total = 4 }
+            local first = {}
+            for _ = 1, 20 do
+                few:submit { url = s.url .. "/x?delay=2" }
+            end
+            local other = few:submit { url = s.url:gsub("127.0.0.1", "localhost") .. "/x?delay=2" }
+            local batch = {}
+            while few:pending() > 0 do
+                for i = 1, few:poll(1000, batch), 3 do
+                    first[#first + 1] = batch[i]
+                end
+            end
+            assert.equal(4, s:counters().max_in_flight)
+            local place
+            for i, id in ipairs(first) do
+                place = id == other and i or place
+            end
+            assert.is_true(place <= 8) -- not behind the twenty of the other host
+        end)
+
+        it("keep to a limit that changes", function()
+            for _ = 1, 30 do
+                pump:submit { url = s.url .. "/x?delay=2" }
+            end
+            assert.is_true(pump:limit(s.url .. "/any/path", 3))
+            finish()
+            assert.equal(3, s:counters().max_in_flight)
+            assert.equal(1, pump:stats().hosts)
+        end)
+
+        it("may wait in tens of thousands", function()
+            for _ = 1, 10000 do
+                pump:submit { url = s.url .. "/x?body=ok", body = "same" }
+            end
+            local results = finish()
+            local ok = 0
+            for _, r in pairs(results) do
+                ok = ok + (r.body == "ok" and 1 or 0)
+            end
+            assert.equal(10000, ok)
+            assert.is_true(pump:stats().connections <= 64)
+            assert.equal(0, pump:stats().hosts)
+        end)
+
+        it("may not wait without end", function()
+            local few <close> = net.open { proxy = "", max_queued = 2 }
+            assert.equal(1, few:submit { url = s.url })
+            assert.equal(2, few:submit { url = s.url })
+            local id, text, code = few:submit { url = s.url }
+            assert.is_nil(id)
+            assert.is_string(text)
+            assert.equal("QUEUE_FULL", code)
+        end)
+
+        it("are each answered once, whatever goes wrong", function()
+            local codes = {}
+            for i = 1, 5000 do
+                pump:submit { url = s.url .. "/v1/chat/completions?fault=10", body = "call " .. i }
+            end
+            local count = 0
+            for _, r in pairs((finish())) do
+                local what = r.code or r.status
+                codes[what] = (codes[what] or 0) + 1
+                count = count + 1
+            end
+            assert.equal(5000, count)
+            assert.is_true(codes[200] > 4200 and codes[200] < 4800)
+            for _, what in ipairs { 200, 500, 503, 429, "CONNECT" } do
+                assert.is_true((codes[what] or 0) > 50, tostring(what))
+            end
+            assert.equal(5000, s:counters().distinct_bodies)
+        end)
+    end)
+
+    describe("cancelling", function()
+        it("closes the connection of a call in flight at once", function()
+            local id = pump:submit { url = s.url .. "/x?hang=1&piece=1&pace=20&body=abc" }
+            pump:poll(30, {})
+            assert.equal(1, pump:pending())
+            assert.is_true(pump:cancel(id))
+            assert.is_false(pump:cancel(id))
+            assert.equal(0, pump:pending())
+            local deadline = os.clock() + 2
+            repeat until s:counters().aborted == 1 or os.clock() > deadline
+            assert.equal(1, s:counters().aborted)
+            assert.equal(0, pump:poll(0, {}))
+        end)
+
+        it("takes a queued call out of its queue", function()
+            local ids = {}
+            for i = 1, 10 do
+                ids[i] = pump:submit { url = s.url .. "/x", body = tostring(i) }
+            end
+            for i = 2, 10, 2 do
+                assert.is_true(pump:cancel(ids[i]))
+            end
+            local results = finish()
+            for i = 1, 10 do
+                assert.equal(i % 2 == 1, results[ids[i]] ~= nil)
+            end
+            assert.equal(5, s:counters().requests)
+            assert.equal(5, pump:stats().cancelled)
+        end)
+
+        it("frees the place for the next call", function()
+            local few <close> = net.open { proxy = "", max_in_flight_per_host = 1 }
+            local slow = few:submit { url = s.url .. "/x?delay=5000" }
+            local quick = few:submit { url = s.url .. "/x" }
+            few:poll(5, {})
+            few:cancel(slow)
+            assert.equal(200, finish(few)[quick].status)
+        end)
+
+        it("does not wait for a name to be looked up", function()
+            local id = pump:submit { url = "http://ponder.invalid/" }
+            pump:poll(0, {})
+            local started = os.clock()
+            pump:cancel(id)
+            assert.is_true(os.clock() - started < 0.1)
+        end)
+
+        it("works while a batch is read, and for ids that never were", function()
+            assert.is_false(pump:cancel(0))
+            assert.is_false(pump:cancel(-1))
+            assert.is_false(pump:cancel(math.maxinteger))
+            local a = pump:submit { url = s.url .. "/x" }
+            local batch = {}
+            repeat until pump:poll(100, batch) > 0
+            assert.equal(a, batch[1])
+            assert.is_false(pump:cancel(a))
+        end)
+    end)
+
+    describe("poll", function()
+        it("waits no longer than asked, and not at all without calls or a limit", function()
+            assert.equal(0, pump:poll(0, {}))
+            assert.equal(0, pump:poll(nil, {}))
+            pump:submit { url = s.url .. "/x?delay=60" }
+            assert.equal(0, pump:poll(5, {}))
+            assert.equal(3, pump:poll(nil, {}))
+        end)
+
+        it("ends early when an interruption is pending", function()
+            local task = require "ponder.core.task"
+            pump:submit { url = s.url .. "/x?delay=300" }
+            task.interrupt()
+            local n = pump:poll(5000, {})
+            local what = task.take_interrupt()
+            assert.equal("pending", what)
+            assert.equal(0, n)
+            assert.equal(1, pump:pending())
+        end)
+
+        it("clears what an earlier batch left", function()
+            local batch = { 1, 2, 3, 4, 5, 6 }
+            assert.equal(0, pump:poll(0, batch))
+            assert.same({}, batch)
+        end)
+    end)
+
+    describe("closing", function()
+        it("drops all calls; later use raises", function()
+            for _ = 1, 100 do
+                pump:submit { url = s.url .. "/x?delay=1000" }
+            end
+            pump:poll(5, {})
+            pump:close()
+            pump:close()
+            for _, method in ipairs { "submit", "poll", "cancel", "limit", "pending", "stats" } do
+                assert.error_matches(function() pump[method](pump) end, "net." .. method
+                    .. ": the pump is closed")
+            end
+        end)
+
+        it("happens by collection too, in any order", function()
+            for i = 1, 20 do
+                local p = net.open { proxy = "" }
+                local id = p:submit { url = s.url .. "/x?delay=1000" }
+                p:submit { url = s.url .. "/v1/chat/completions", body = '{"stream":true}',
+                    stream = "sse" }
+                p:poll(i % 3, {})
+                if i % 2 == 0 then
+                    p:cancel(id)
+                end
+            end
+            collectgarbage()
+            collectgarbage()
+        end)
+    end)
+
+    describe("without memory", function()
+        it("every call ends, and nothing leaks", function()
+            local allocations = memory.sweep(([[
+                local net = require "ponder.core.net"
+                local URL = "%s"
+                return function()
+                    local options = { proxy = "", max_in_flight_per_host = 2 }
+                    local pump <close>, text, code = net.open(options)
+                    if not pump then
+                        assert(code == "NO_MEMORY", text)
+                        error("not enough memory")
+                    end
+                    local open, batch = {}, {}
+                    for _, path in ipairs {
+                        "/x?h=a:1&h=a:2", "/v1/chat/completions", "/x?status=307&h=location:/y",
+                    } do
+                        local id, message, why = pump:submit {
+                            url = URL .. path, body = '{"stream":true}', stream = "sse",
+                            headers = { a = "b", c = "d" }, timeout_ms = 2000,
+                        }
+                        if id then
+                            open[id] = true
+                        else
+                            assert(why == "NO_MEMORY", message)
+                        end
+                    end
+                    pump:limit(URL, 1)
+                    while next(open) do
+                        for i = 1, pump:poll(2000, batch), 3 do
+                            local id, name, value = batch[i], batch[i + 1], batch[i + 2]
+                            assert(open[id])
+                            if not name then
+                                open[id] = nil
+                                local lost = value.code == "NO_MEMORY"
+                                assert(lost or value.status == 200, value.error)
+                            end
+                        end
+                    end
+                    assert(pump:pending() == 0)
+                end
+            ]]):format(s.url))
+            assert.is_true(allocations > 50)
+        end)
+
+        it("a reader says so", function()
+            memory.sweep [[
+                local net = require "ponder.core.net"
+                return function()
+                    local reader <close> = net.reader "sse"
+                    local batch = {}
+                    local many = ("data: y\n\n"):rep(200)
+                    for _, piece in ipairs { "event: x\nda", "ta: 1\ndata: 2\n", "\n", many } do
+                        local n, text, code = reader:feed(piece, batch)
+                        if not n then
+                            assert(code == "NO_MEMORY", text)
+                            error("not enough memory")
+                        end
+                    end
+                    assert(#batch == 400)
+                    assert(reader:finish(batch) == 0)
+                end
+            ]]
+        end)
+    end)
+end)

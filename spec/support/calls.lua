@@ -1,0 +1,43 @@
+--- What specs do with a pump of ponder.core.net.
+
+local calls = {}
+
+---Polls until nothing is pending.
+---@param pump ponder.net.Pump
+---@return table<integer, ponder.net.Result> results by id
+---@return table[] events of all calls: {id, name, data}
+function calls.finish(pump)
+    local results, events, batch = {}, {}, {}
+    local deadline = os.time() + 20
+    while pump:pending() > 0 do
+        assert(os.time() < deadline, "calls hang")
+        for i = 1, pump:poll(5000, batch), 3 do
+            local id, name, value = batch[i], batch[i + 1], batch[i + 2]
+            if results[id] then
+                error("something came after the result")
+            elseif name then
+                events[#events + 1] = { id, name, value }
+            else
+                results[id] = value
+            end
+        end
+    end
+    return results, events
+end
+
+---One call from its submission to its end.
+---@param pump ponder.net.Pump with nothing pending
+---@param opts ponder.net.SubmitOptions
+---@return ponder.net.Result result
+---@return string[] data of its events
+function calls.call(pump, opts)
+    local id = assert(pump:submit(opts))
+    local results, events = calls.finish(pump)
+    local data = {}
+    for i, event in ipairs(events) do
+        data[i] = event[3]
+    end
+    return results[id], data
+end
+
+return calls
