@@ -120,7 +120,7 @@ end
 ---
 --- Put off are: cancelling a task that is running further down (from a `__close` that another
 --- cancellation runs), or oneself where a task may not wait: it ends at its next wait, if there is
---- one; and cancellations more than 100 deep within one another's `__close`: they follow when the
+--- one; and cancellations thousands deep within one another's `__close`: they follow when the
 --- outermost has ended.
 ---@return boolean was_alive false if it had ended, or is being cancelled already
 function Task:cancel()
@@ -133,11 +133,7 @@ end
 function task.sleep(seconds)
     expect_seconds(seconds, "task.sleep", math.maxinteger)
     local t = scheduler.check("task.sleep")
-    if seconds > 0 then
-        scheduler.park_until(t, "task.sleep", scheduler.now() + seconds)
-    else
-        scheduler.pass(t)
-    end
+    scheduler.park_until(t, "task.sleep", seconds > 0 and scheduler.now() + seconds or nil)
 end
 
 local MAP_OPTIONS = {

@@ -88,6 +88,13 @@ static int task_resume(lua_State *L)
     return lua_gettop(L);
 }
 
+/* stack_is_short() -> whether coroutines are closed within one another too deep to close another */
+static int task_stack_is_short(lua_State *L)
+{
+    lua_pushboolean(L, frame_stack_is_short());
+    return 1;
+}
+
 /* close(co) -> true | false, error; co is one that waits, has raised, or has not begun */
 static int task_close(lua_State *L)
 {
@@ -232,6 +239,7 @@ static int task_library(lua_State *L)
 static const luaL_Reg functions[] = {{"create", task_create},
                                      {"resume", task_resume},
                                      {"close", task_close},
+                                     {"stack_is_short", task_stack_is_short},
                                      {"check", task_check},
                                      {"can_wait", task_can_wait},
                                      {"park", task_park},

@@ -5,8 +5,6 @@
 
 #include <lauxlib.h>
 
-#define MAX_FRAMES 200 /* as many as Lua allows nested resumes; lua_resetthread counts none */
-
 static const char mark; /* its address is what a waiting coroutine yields */
 
 const char *coroutine_cannot_wait(lua_State *L)
@@ -82,9 +80,10 @@ int coroutine_step(lua_State *L, lua_State *co, int nargs, FrameKind kind, int c
     Frame f;
     int status;
     int nresults;
-    if (!lua_checkstack(co, nargs + 1)) {
+    if (frame_stack_is_short() || !lua_checkstack(co, nargs + 1)) {
         lua_pop(L, nargs);
-        lua_pushliteral(L, "too many arguments to resume");
+        lua_pushstring(L, frame_stack_is_short() ? "C stack overflow"
+                                                 : "too many arguments to resume");
         return STEP_FAILED;
     }
     lua_xmove(L, co, nargs);
@@ -206,7 +205,7 @@ static int co_close(lua_State *L)
     case CO_WAITING: return luaL_error(L, "cannot close a coroutine that waits in a task");
     default: return luaL_error(L, "cannot close a running coroutine");
     }
-    if (frame_running() != NULL && frame_running()->depth >= MAX_FRAMES)
+    if (frame_stack_is_short())
         return luaL_error(L, "C stack overflow");
     if (coroutine_close(L, co)) {
         lua_pushboolean(L, 1);

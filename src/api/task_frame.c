@@ -8,13 +8,15 @@
 #include <lauxlib.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "api/l_task.h"
 
-#define MAX_NAME   1024
-#define EVERY_HOOK (LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT)
+#define MAX_NAME    1024
+#define MAX_C_STACK (2 * 1024 * 1024) /* bytes; a thread has 8 MB */
+#define EVERY_HOOK  (LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT)
 
 static Frame *volatile running;        /* the topmost frame */
 static lua_State *volatile base_state; /* what runs below all frames */
@@ -139,7 +141,7 @@ void frame_enter(Frame *f, lua_State *L, FrameKind kind, int can_wait)
     f->kind = kind;
     f->can_wait = can_wait;
     f->below = running;
-    f->depth = f->below != NULL ? f->below->depth + 1 : 1;
+    f->base = f->below != NULL ? f->below->base : (const char *)f;
     frame_set(f);
 }
 
@@ -151,6 +153,16 @@ void frame_leave(const Frame *f)
 const Frame *frame_running(void)
 {
     return running;
+}
+
+int frame_stack_is_short(void)
+{
+    char here;
+    const Frame *f = running;
+    if (f == NULL)
+        return 0;
+    /* Whichever way the stack grows. */
+    return (uintptr_t)&here - (uintptr_t)f->base + MAX_C_STACK > 2 * (uintptr_t)MAX_C_STACK;
 }
 
 int frame_set_library(const char *name)

@@ -27,8 +27,8 @@ typedef struct Frame {
     lua_State *L;
     struct Frame *below;
     FrameKind kind;
-    int can_wait; /* the mark would reach the scheduler */
-    int depth;
+    int can_wait;     /* the mark would reach the scheduler */
+    const char *base; /* the address of the lowest frame */
 } Frame;
 
 void frame_enter(Frame *f, lua_State *L, FrameKind kind, int can_wait);
@@ -36,6 +36,11 @@ void frame_leave(const Frame *f);
 
 /* The topmost frame, or NULL. */
 const Frame *frame_running(void);
+
+/* Whether so much of the C stack is in use that no coroutine should be resumed or closed any more.
+ * Lua counts nested C calls, but lua_resetthread begins again from what the coroutine had counted.
+ */
+int frame_stack_is_short(void);
 
 /* Whether `source`, as lua_getinfo gives it, is a file of the scheduler: its chunk name begins with
  * the name given to frame_set_library. Returns 0 if that name is too long. */

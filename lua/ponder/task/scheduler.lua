@@ -10,7 +10,6 @@ local unpack, pack, select = table.unpack, table.pack, select
 local core_create, core_resume, core_park = core.create, core.resume, core.park
 local core_interrupted = core.interrupted
 
-local MAX_NESTED_CLOSES = 100 -- tasks closed within one another's __close; more are put off
 local MAX_LISTED = 20 -- tasks that the message of a deadlock lists
 local MAX_WAIT = 1e6 -- seconds that a source is told to wait at most
 local POLL_SLICE_MS = 5 -- with several sources pending, how long one of them may block
@@ -24,6 +23,7 @@ Task.__index = Task
 Task.__name = "task"
 scheduler.Task = Task
 
+local AT_ONCE = -math.huge -- as a time to be woken at: after those that are ready now
 local ENDED = { done = true, failed = true, cancelled = true }
 
 local active = false -- within task.run
@@ -33,20 +33,22 @@ local last_id = 0
 local alive, live = {}, 0 -- id -> task that has not ended; how many
 local ready, ready_count = {}, 0 -- tasks whose turn comes in the next round, in order
 local spare = {} -- the list of the round before, to be used again
-local closes, put_off = 0, {} -- nested closes; tasks to be cancelled when the outermost has ended
+local closes = 0 -- nested: tasks that are being closed
+local put_off, put_off_count = {}, 0 -- tasks to be cancelled when the outermost of these has ended
 local draining = false -- put_off is being worked off
 local stopping = false -- the main task has failed: the others end
 local stopped_by -- what ended the run after the main task had returned
 local sources, turn = {}, 0
 local clock, wait = core.now, core.wait
 
+-- What can run out of memory comes first, here and in spawn: an error then leaves all as it was.
 local function make_ready(t)
+    ready[ready_count + 1] = t
+    ready_count = ready_count + 1
+    t.state = "ready"
     if t.slot then
         timers.remove(t)
     end
-    t.state = "ready"
-    ready_count = ready_count + 1
-    ready[ready_count] = t
 end
 
 -- Takes `t` away from what it waits for. A callback that raises gives its error.
@@ -56,7 +58,7 @@ local function leave_wait(t)
         timers.remove(t)
     end
     if on_cancel then
-        t.on_cancel = nil
+        t.on_cancel = false
         local ok, err = pcall(on_cancel, t.state == "ready")
         return not ok and { err } or nil
     end
@@ -64,7 +66,7 @@ end
 
 local function end_task(t, state)
     local scope, waiters = t.scope, t.waiters
-    t.state, t.co, t.on_cancel, t.values = state, nil, nil, nil
+    t.state, t.co, t.on_cancel, t.values = state, nil, false, false
     alive[t.id] = nil
     live = live - 1
     if t == main and state ~= "done" then
@@ -74,7 +76,7 @@ local function end_task(t, state)
         t.waiters = nil
         for i = 1, waiters.n do
             if waiters[i] then
-                make_ready(waiters[i])
+                scheduler.wake(waiters[i], "handle:join")
             end
         end
     end
@@ -99,11 +101,11 @@ local function cancel_put_off()
         return
     end
     draining = true
-    local i = 1
-    while put_off[i] do
-        scheduler.cancel(put_off[i])
-        put_off[i] = nil
-        i = i + 1
+    while put_off_count > 0 do
+        local t = put_off[put_off_count]
+        put_off[put_off_count] = nil
+        put_off_count = put_off_count - 1
+        scheduler.cancel(t)
     end
     draining = false
 end
@@ -142,11 +144,11 @@ function scheduler.cancel(t)
     elseif state == "running" then
         t.cancel_wanted = true
         if t == current and core.can_wait() then
-            t.state = "parked"
-            core_park() -- settle closes it: this does not return
+            scheduler.park(t, "handle:cancel") -- settle closes it: this does not return
         end
-    elseif closes >= MAX_NESTED_CLOSES then
-        put_off[#put_off + 1] = t
+    elseif closes > 0 and core.stack_is_short() then
+        put_off[put_off_count + 1] = t
+        put_off_count = put_off_count + 1
     else
         close(t)
     end
@@ -162,8 +164,14 @@ local function settle(t, ok, ...)
         end
         end_task(t, "done")
     elseif ok == nil then
+        local wake_at = t.wake_at
+        t.state, t.wake_at = "parked", false
         if t.cancel_wanted then
             close(t)
+        elseif wake_at == AT_ONCE then
+            make_ready(t)
+        elseif wake_at then
+            timers.add(t, wake_at)
         end
     else
         local err, traceback = ...
@@ -178,9 +186,9 @@ end
 
 local function step(t)
     local values = t.values
-    current, t.state, t.on_cancel = t, "running", nil
+    current, t.state, t.on_cancel = t, "running", false
     if values then
-        t.values = nil
+        t.values = false
         return settle(t, core_resume(t.co, unpack(values, 1, values.n)))
     end
     return settle(t, core_resume(t.co))
@@ -196,27 +204,21 @@ function scheduler.check(what)
     return current
 end
 
---- Suspends the current task; `scheduler.check` has allowed it.
+--- Suspends the current task; `scheduler.check` has allowed it. The task only notes what it waits
+--- for: it counts as parked, and its timer starts, when the scheduler has seen it stop (settle).
 ---@param t ponder.task.Handle the current task
 ---@param what string
 ---@param on_cancel? fun(woken: boolean)
 ---@return any ... what it was woken with
 function scheduler.park(t, what, on_cancel)
-    t.state, t.waits, t.on_cancel = "parked", what, on_cancel
+    t.waits, t.on_cancel, t.wake_at = what, on_cancel or false, false
     return core_park()
 end
 
 --- Suspends the current task until a time on the scheduler's clock, or until it is woken before.
+---@param deadline? number nil: until the other tasks that are ready have run
 function scheduler.park_until(t, what, deadline)
-    timers.add(t, deadline)
-    t.state, t.waits = "parked", what
-    return core_park()
-end
-
---- Lets the other tasks that are ready run first.
-function scheduler.pass(t)
-    t.waits = nil
-    make_ready(t)
+    t.waits, t.on_cancel, t.wake_at = what, false, deadline or AT_ONCE
     return core_park()
 end
 
@@ -240,12 +242,12 @@ end
 function scheduler.spawn(scope, index, f, ...)
     local t = setmetatable({
         id = last_id + 1, state = "ready", co = core_create(f, ...), scope = scope, index = index,
-        values = nil, results = nil, on_cancel = nil, waits = nil,
+        values = false, results = false, on_cancel = false, cancel_wanted = false, waits = false,
+        wake_at = false, slot = false, deadline = 0, timer_id = 0,
     }, Task)
-    last_id = last_id + 1
-    alive[last_id] = t
-    live, ready_count = live + 1, ready_count + 1
-    ready[ready_count] = t
+    ready[ready_count + 1] = t
+    alive[last_id + 1] = t
+    last_id, live, ready_count = last_id + 1, live + 1, ready_count + 1
     return t
 end
 
@@ -257,17 +259,20 @@ end
 function scheduler.join(t, target)
     local waiters = target.waiters or { n = 0 }
     local place = waiters.n + 1
-    target.waiters = waiters
-    waiters.n, waiters[place] = place, t
-    scheduler.park(t, "handle:join", function(woken)
-        if not woken then
-            waiters[place] = false
-            while waiters.n > 0 and not waiters[waiters.n] do
-                waiters[waiters.n] = nil
-                waiters.n = waiters.n - 1
-            end
+    local function leave(woken)
+        if woken then
+            return
         end
-    end)
+        waiters[place] = false
+        while waiters.n > 0 and not waiters[waiters.n] do
+            waiters[waiters.n] = nil
+            waiters.n = waiters.n - 1
+        end
+    end
+    waiters[place] = t
+    target.waiters = waiters
+    waiters.n = place
+    scheduler.park(t, "handle:join", leave)
 end
 
 ---@return any ... what join returns for a task that has ended
@@ -450,37 +455,42 @@ local function reset()
     timers.clear()
     last_id, alive, live = 0, {}, 0
     ready, ready_count, spare = {}, 0, {}
-    closes, put_off, draining = 0, {}, false
+    closes, put_off, put_off_count, draining = 0, {}, 0, false
     stopping, stopped_by = false, nil
     failures.forget()
 end
 
--- The loop itself failed (a source or the clock raised, memory ran out): ends what it can.
+-- The loop itself failed (a source or the clock raised, memory ran out): every task still ends.
 local function abandon()
     current, closes, draining = nil, 0, false
-    core.loop(function()
-        while live > 0 do
-            cancel_up_to(last_id)
-            scheduler.cancel(main)
+    repeat
+        local id, t = next(alive)
+        if t then
+            if t.state == "running" or t.state == "closing" then
+                t.state = "parked" -- it was cut short; nothing runs now
+            end
+            pcall(scheduler.cancel, t)
+            alive[id] = nil
         end
-    end)
+    until not t
 end
 
 ---@param opts { clock: (fun(): number), wait: fun(seconds: number) }
 ---@return any ... results of `f`
 function scheduler.run(opts, f, ...)
     reset()
-    active, clock, wait = true, opts.clock, opts.wait
-    core.begin()
+    clock, wait = opts.clock, opts.wait
     main = scheduler.spawn(nil, nil, f, ...)
+    active = true
+    core.begin()
     local ok, err = core.loop(loop)
     if not ok then
-        abandon()
+        core.loop(abandon)
     end
-    local unjoined = failures.report_rest()
+    local reported, unjoined = pcall(failures.report_rest)
     local ended, stop = main, stopped_by
-    reset()
-    active, main = false, nil
+    active, current, main = false, nil, nil
+    pcall(reset)
     clock, wait = core.now, core.wait
     if not ok then
         error(err, 0)
@@ -490,6 +500,8 @@ function scheduler.run(opts, f, ...)
         error("task.run: the main task was cancelled", 0)
     elseif stop then
         error(stop, 0)
+    elseif not reported then
+        error(unjoined, 0)
     elseif unjoined then
         error("task.run: " .. unjoined, 0)
     end

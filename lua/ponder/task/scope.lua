@@ -4,7 +4,6 @@
 --- is cancelled or interrupted), closing the scope cancels the tasks in it that have not ended.
 
 local scheduler = require "ponder.task.scheduler"
-local timers = require "ponder.task.timers"
 
 ---@class ponder.task.Scope
 ---@field private owner ponder.task.Handle the task that made the call
@@ -152,9 +151,10 @@ function scopes.timeout(seconds, f, ...)
     local scope <close> = open("task.timeout", owner, Scope.wake)
     local t = scope:spawn(f, ...)
     if seconds < math.huge then
-        timers.add(owner, scheduler.now() + seconds)
+        scheduler.park_until(owner, "task.timeout", scheduler.now() + seconds)
+    else
+        scope:wait()
     end
-    scope:wait()
     if scope.live > 0 then
         return nil, ("timed out after %g s"):format(seconds), "TIMEOUT"
     elseif t.state == "failed" then

@@ -39,15 +39,16 @@ function Semaphore:acquire()
     end
     local t = scheduler.check("semaphore:acquire")
     local number = self.last + 1
-    self.last = number
-    self.waiting[number] = t
-    scheduler.park(t, "semaphore:acquire", function(woken)
+    local function leave(woken)
         if woken then
             hand_over(self)
         else
             self.waiting[number] = nil
         end
-    end)
+    end
+    self.waiting[number] = t
+    self.last = number
+    scheduler.park(t, "semaphore:acquire", leave)
     return self
 end
 

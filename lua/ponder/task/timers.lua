@@ -58,6 +58,7 @@ end
 ---@param t table a task without a timer
 ---@param deadline number on the scheduler's clock
 function timers.add(t, deadline)
+    heap[count + 1] = t
     created, count = created + 1, count + 1
     t.deadline, t.timer_id = deadline, created
     sift_up(t, count)
@@ -66,7 +67,7 @@ end
 ---@param t table a task with a timer
 function timers.remove(t)
     local i, last = t.slot, heap[count]
-    heap[count], t.slot = nil, nil
+    heap[count], t.slot = nil, false
     count = count - 1
     if last ~= t then
         sift_down(last, i)
