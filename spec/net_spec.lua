@@ -162,6 +162,10 @@ describe("ponder.core.net", function()
             assert_failed("TLS", call { url = (s.url:gsub("http", "https")) .. "/x" })
         end)
 
+        it("reports a reset while TLS is agreed on", function()
+            assert_failed("CONNECT", call { url = (s.raw_url:gsub("http", "https")) .. "/x" })
+        end)
+
         it("reports slow headers", function()
             local r = assert_failed("TIMEOUT", get("/x?delay=3000", { timeout_ms = 60 }))
             assert.equal("total", r.timeout)

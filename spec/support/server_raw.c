@@ -8,6 +8,8 @@
  *      end=close     close when all is sent (the default)
  *      end=reset     reset the connection instead
  *      end=hang      stay silent until the client leaves
+ *
+ * A client that begins with TLS is reset.
  */
 #include <arpa/inet.h>
 #include <pthread.h>
@@ -34,7 +36,9 @@ static void pause_ms(long ms)
         nanosleep(&t, NULL);
 }
 
-/* Reads a request with its body; false when the client left. */
+enum { TLS_HANDSHAKE = 0x16 }; /* the first byte of a connection that begins with TLS */
+
+/* Reads a request with its body; false when the client left or speaks TLS. */
 static bool read_request(int fd, Text *in)
 {
     const char *end = NULL;
@@ -45,6 +49,8 @@ static bool read_request(int fd, Text *in)
         if (n <= 0)
             return false;
         text_add(in, bytes, (size_t)n);
+        if (in->data[0] == TLS_HANDSHAKE)
+            return false;
         end = strstr(in->data, "\r\n\r\n");
         const char *length = strstr(in->data, "Content-Length: ");
         if (end != NULL)
@@ -90,7 +96,7 @@ static void *serve(void *arg)
     int fd = (int)(long)arg;
     Text in = {0};
     if (!read_request(fd, &in)) {
-        close(fd);
+        end_connection(fd, "reset");
         text_free(&in);
         return NULL;
     }

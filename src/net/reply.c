@@ -22,7 +22,8 @@
 enum {
     ABORT = 0, /* a callback that takes fewer bytes than it was given ends the transfer */
     MAX_HEADERS = 256,
-    MAX_BATCH = 8 * 1024 * 1024, /* bytes of events before transfers are paused */
+    MAX_BATCH_BYTES = 8 * 1024 * 1024, /* a batch that has more pauses the transfers of streams */
+    MAX_BATCH_EVENTS = 64 * 1024,
 };
 
 /* --- headers ------------------------------------------------------------------------------ */
@@ -223,7 +224,9 @@ size_t reply_on_body(char *bytes, size_t unit, size_t count, void *arg)
 {
     Transfer *t = arg;
     size_t n = unit * count;
-    if (t->mode == BODY_STREAM && t->pump->events.bytes.size >= MAX_BATCH) {
+    const EventList *batch = &t->pump->events;
+    if (t->mode == BODY_STREAM &&
+        (batch->bytes.size >= MAX_BATCH_BYTES || batch->count >= MAX_BATCH_EVENTS)) {
         t->paused = t->pump->any_paused = true;
         return CURL_WRITEFUNC_PAUSE;
     }

@@ -1,6 +1,7 @@
 /*
  * transfer.c -- one easy handle: its options, its redirects, how it ended.
  */
+#include <fcntl.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -101,12 +102,21 @@ static int before_request(void *transfer, char *ip, char *local_ip, int port, in
     return again ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
 }
 
+/* Programs that a script starts do not inherit our connections. */
+static int on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
+{
+    (void)arg, (void)purpose;
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    return CURL_SOCKOPT_OK;
+}
+
 static bool set_callbacks(Transfer *t)
 {
     CURL *e = t->easy;
     return curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, before_request) == CURLE_OK &&
            set_pointer(e, CURLOPT_PREREQDATA, t) && set_pointer(e, CURLOPT_PRIVATE, t) &&
            set_pointer(e, CURLOPT_WRITEDATA, t) && set_pointer(e, CURLOPT_HEADERDATA, t) &&
+           curl_easy_setopt(e, CURLOPT_SOCKOPTFUNCTION, on_socket) == CURLE_OK &&
            curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, reply_on_body) == CURLE_OK &&
            curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, reply_on_header) == CURLE_OK &&
            set_pointer(e, CURLOPT_ERRORBUFFER, t->curl_error);
@@ -278,6 +288,14 @@ static void fail_timeout(Transfer *t)
     }
 }
 
+/* A connection that broke while TLS was agreed on: libcurl has no code for it, only words. */
+static bool broke_off(CURLcode code, const char *text)
+{
+    return code == CURLE_SSL_CONNECT_ERROR &&
+           (strstr(text, "SSL_ERROR_SYSCALL") != NULL || strstr(text, "Recv failure") != NULL ||
+            strstr(text, "Send failure") != NULL);
+}
+
 static void fail_curl(Transfer *t, CURLcode code)
 {
     if (code == CURLE_OPERATION_TIMEDOUT) {
@@ -289,9 +307,10 @@ static void fail_curl(Transfer *t, CURLcode code)
     if (code == CURLE_ABORTED_BY_CALLBACK)
         transfer_fail(t, "CONNECT", "the connection closed before a reply");
     const char *text = t->curl_error;
+    const char *name = broke_off(code, text) ? "CONNECT" : code_of(code);
     if (*text == '\0' || call_leaks(t->call, text))
         text = curl_easy_strerror(code);
-    transfer_fail(t, code_of(code), "%s", text);
+    transfer_fail(t, name, "%s", text);
 }
 
 static bool becomes_get(long status, const char *method)
