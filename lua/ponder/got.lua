@@ -25,9 +25,9 @@
 --- under way.
 ---
 --- A round asks for `branching_factor` thoughts about the current node (the root, then the best
---- that was not expanded yet) at the same time. Whatever order they come in, they are added in the order
---- asked. src/core/got.h tells the whole of a run. The moves of the status, checked against the
---- core and against what happens:
+--- that was not expanded yet) at the same time. Whatever order they come in, they are added in the
+--- order asked. src/core/got.h tells the whole of a run. The moves of the status, checked against
+--- the core and against what happens:
 ---
 --- | from        | to          | on          | when                                             |
 --- |-------------|-------------|-------------|--------------------------------------------------|
