@@ -9,21 +9,20 @@ local MAX_LINKABLE = 20 -- thoughts among which links are looked for, the newest
 
 local asks = {}
 
---- What a prompt shows of thoughts.
-local function shown(run, places)
-    local core, ids, contents = run.core, run.ids, run.contents
-    local thoughts = {}
+--- Thoughts as directives and prompts list them.
+local function listed(run, places)
+    local ids, contents, thoughts = run.ids, run.contents, {}
     for i, place in ipairs(places) do
-        thoughts[i] = { id = ids[place], content = contents[place], score = core:node(place) }
+        thoughts[i] = { id = ids[place], content = contents[place] }
     end
     return thoughts
 end
 
---- Thoughts as a directive lists them.
-local function listed(run, places)
-    local thoughts = {}
+--- The same with scores.
+local function scored(run, places)
+    local thoughts = listed(run, places)
     for i, place in ipairs(places) do
-        thoughts[i] = { id = run.ids[place], content = run.contents[place] }
+        thoughts[i].score = run.core:node(place)
     end
     return thoughts
 end
@@ -60,15 +59,20 @@ local function weights(run, places)
     return shares
 end
 
+--- The node that env.context is asked about.
+local function node_for(run, turn, place)
+    return turn.env.context and graph.node(run, place) or nil
+end
+
 function asks.generate_thought(run, turn, directives)
     local root, current = run.core:state()
     local path = run.core:trace_path(current, MAX_PATH + 1)
     if path[1] == root or #path > MAX_PATH then
         table.remove(path, 1) -- the root is the problem itself
     end
-    local node, thoughts = graph.node(run, current), shown(run, path)
+    local node, thoughts = node_for(run, turn, current), listed(run, path)
     for i, directive in ipairs(directives) do
-        directive.node_id = node.id
+        directive.node_id = run.ids[current]
         directive.context = run:render(turn, "generate", {
             prompt = run.prompt,
             path = thoughts,
@@ -88,25 +92,23 @@ function asks.score_thoughts(run, turn, directives)
 end
 
 function asks.find_connections(run, turn, directives, subjects)
-    local root = run.core:state()
-    local places = {}
-    local first = math.max(1, #run.ids - MAX_LINKABLE + 1)
-    for place = first, #run.ids do
-        if place ~= root then
-            places[#places + 1] = place
+    local root, place = run.core:state(), subjects[1] + 1
+    local thoughts = {}
+    for i = math.max(1, #run.ids - MAX_LINKABLE + 1), #run.ids do
+        if i ~= root then
+            thoughts[#thoughts + 1] = { id = run.ids[i], content = run.contents[i] }
         end
     end
-    local node = graph.node(run, subjects[1] + 1)
-    directives[1].node_id = node.id
+    directives[1].node_id = run.ids[place]
     directives[1].context = run:render(turn, "connect", {
         prompt = run.prompt,
-        thoughts = shown(run, places),
-    }, node)
+        thoughts = thoughts,
+    }, node_for(run, turn, place))
 end
 
 function asks.aggregate(run, turn, directives)
     local pending = run.core:pending()
-    local thoughts = shown(run, pending)
+    local thoughts = scored(run, pending)
     if run.options.aggregation_strategy == "weighted" and not run.options.chain then
         directives[1].weights = weights(run, pending)
         for i, weight in ipairs(directives[1].weights) do
@@ -123,7 +125,7 @@ end
 
 function asks.vote(run, turn, directives)
     local pending = run.core:pending()
-    local thoughts, links = shown(run, pending), links_among(run, pending)
+    local thoughts, links = scored(run, pending), links_among(run, pending)
     for _, directive in ipairs(directives) do
         directive.node_ids = graph.ids_at(run, pending)
         directive.context = run:render(turn, "vote", {
@@ -135,12 +137,12 @@ function asks.vote(run, turn, directives)
 end
 
 function asks.refine(run, turn, directives, subjects)
-    local node = graph.node(run, subjects[1] + 1)
-    directives[1].node_id = node.id
+    local place = subjects[1] + 1
+    directives[1].node_id = run.ids[place]
     directives[1].context = run:render(turn, "refine", {
         prompt = run.prompt,
-        thought = shown(run, { subjects[1] + 1 })[1],
-    }, node)
+        thought = scored(run, { place })[1],
+    }, node_for(run, turn, place))
 end
 
 ---Adds the directives for the calls that were just opened.

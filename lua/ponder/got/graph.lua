@@ -122,8 +122,9 @@ end
 ---@return integer? edge
 function graph.link(run, from, to, why)
     local edge = run.core:add_edge(from, to, "connects")
-    if edge and type(why) == "string" and why ~= "" then
-        run.whys[edge] = quote.head(quote.utf8(why), MAX_WHY)
+    local line = edge and type(why) == "string" and quote.line(why, MAX_WHY) or ""
+    if line ~= "" then
+        run.whys[edge] = line
     end
     return edge
 end
