@@ -49,50 +49,58 @@ local REPAIR = [[
 A program could not read the reply below. Say again what it says in the form asked for, and add
 nothing to it. Answer with JSON alone.]]
 
---- The question and the steps so far, each between tags.
+local GENERATE_SYSTEM = GENERATE .. DATA_NOTE
+local EVALUATE_SYSTEM = EVALUATE .. DATA_NOTE
+local REPAIR_SYSTEM = REPAIR .. DATA_NOTE
+
+--- The question and the steps so far, each between tags. A context serves the calls for thoughts
+--- and for their scores, so the text is kept with it.
 local function situation(context)
+    local text = context.situation
+    if text then
+        return text
+    end
     local parts = { context:quote("problem", context.prompt) }
     local steps = context.steps
     if #steps > 0 then
         local omitted = context.steps_omitted
-        local lines = {}
-        for i = 1, #steps do
-            lines[i] = (omitted + i) .. ". " .. steps[i]
-        end
         parts[2] = omitted > 0
             and ("Steps so far (the first %d are left out):"):format(omitted) or "Steps so far:"
-        parts[3] = context:quote("steps", table.concat(lines, "\n"))
+        parts[3] = context:quote("steps", "- " .. table.concat(steps, "\n- "))
     end
-    return parts
+    text = table.concat(parts, "\n") .. "\n"
+    context.situation = text
+    return text
 end
 
-local function messages(context, instructions, parts)
+local function messages(context, system, text)
+    local own = context.instructions
     return {
-        { role = "system", content = (context.instructions or instructions) .. DATA_NOTE },
-        { role = "user", content = table.concat(parts, "\n") },
+        { role = "system", content = own and own .. DATA_NOTE or system },
+        { role = "user", content = text },
     }
 end
 
 ---Asks for thoughts. Also in the context: `count`, how many are wanted; `depth` and `max_depth`.
 function prompts.generate(context)
-    local parts = situation(context)
-    parts[#parts + 1] = context.depth + 1 >= context.max_depth
-        and ("Propose %d next steps. They are the last: each states a final answer.")
-            :format(context.count)
-        or ("Propose %d next steps."):format(context.count)
-    return messages(context, GENERATE, parts)
+    local request = "Propose " .. context.count .. " next steps."
+    if context.depth + 1 >= context.max_depth then
+        request = request .. " They are the last: each states a final answer."
+    end
+    return messages(context, GENERATE_SYSTEM, situation(context) .. request)
 end
 
 ---Asks for a score for each thought. Also in the context: `thoughts`, a list of {id, content}.
 function prompts.evaluate(context)
-    local parts, ids = situation(context), {}
-    parts[#parts + 1] = "Proposed next steps:"
-    for i, thought in ipairs(context.thoughts) do
-        parts[#parts + 1] = context:quote("thought_" .. thought.id, thought.content)
-        ids[i] = thought.id
+    local thoughts = context.thoughts
+    local parts = { situation(context) .. "Proposed next steps:" }
+    for i = 1, #thoughts do
+        local thought = thoughts[i]
+        parts[i + 1] = context:quote("thought_" .. thought.id, thought.content)
     end
-    parts[#parts + 1] = "Score " .. table.concat(ids, ", ") .. "."
-    return messages(context, EVALUATE, parts)
+    parts[#parts + 1] = ("Score each, from %s to %s.")
+        :format(thoughts[1].id, thoughts[#thoughts].id)
+    return messages(context, EVALUATE_SYSTEM, table.concat(parts, "\n"))
 end
 
 ---Asks again for a reply that could not be read. Also in the context: `reply`, that reply;
@@ -112,7 +120,7 @@ function prompts.repair(context)
         parts[#parts + 1] = ('Form: {"thoughts": ["...", "..."]}, at most %d proposals.')
             :format(context.count)
     end
-    return messages(context, REPAIR, parts)
+    return messages(context, REPAIR_SYSTEM, table.concat(parts, "\n"))
 end
 
 ---The instructions alone, for those who want to start from them.

@@ -230,7 +230,9 @@ local NO_ENV = {}
 local function update(run, msg, env)
     check_arguments(run, msg, env)
     env = env or NO_ENV
-    local turn = { now = env.now_ms or core.clock_ms(), env = env, directives = {}, events = {} }
+    local turn = { -- the lists are made when there is something to put in
+        now = env.now_ms or core.clock_ms(), env = env, directives = nil, events = nil,
+    }
     if msg.type == "start" then
         start(run, turn, msg)
     elseif msg.type == "llm_partial" then
@@ -242,7 +244,7 @@ local function update(run, msg, env)
     else
         reply(run, turn, msg)
     end
-    return turn.directives, turn.events
+    return turn.directives or {}, turn.events or {}
 end
 
 -------------------------------------------------------------------------------

@@ -6,6 +6,8 @@
 
 local quote = {}
 
+local find = string.find
+
 ---Valid UTF-8: every byte that is not part of a character becomes U+FFFD. Linear in the length.
 ---@param text string
 ---@return string
@@ -68,9 +70,6 @@ end
 
 --- A tag name that the text does not use: `name`, else `name-1`, `name-2`, ...
 local function free_tag(name, text)
-    if not text:find("<", 1, true) then
-        return name
-    end
     local used = {}
     for suffix in text:lower():gmatch("<[%s/]*" .. name .. "(%-?%d*)") do
         used[suffix] = true
@@ -96,8 +95,10 @@ end
 ---@param max integer bytes of the text that are kept
 ---@return string
 function quote.tagged(name, text, max)
-    text = quote.cut(text, max)
-    local tag = free_tag(name, text)
+    if #text > max then
+        text = quote.cut(text, max)
+    end
+    local tag = find(text, "<", 1, true) and free_tag(name, text) or name
     return "<" .. tag .. ">\n" .. text .. "\n</" .. tag .. ">"
 end
 

@@ -36,7 +36,9 @@ local options = require "ponder.options"
 local parse = require "ponder.parse"
 local quote = require "ponder.quote"
 local views = require "ponder.tot.views"
-local unique_id = require("ponder.core.machine").unique_id
+local machine_core = require "ponder.core.machine"
+
+local new_list = machine_core.new_list
 
 local STEPS_SHOWN = 32 -- of the way to a node, in a prompt
 
@@ -96,67 +98,83 @@ local option_rules = {
 -------------------------------------------------------------------------------
 -- Directives
 
---- What every prompt is told about a node.
-local function situation(run, node)
-    local path = run.core:path(node, STEPS_SHOWN)
-    local _, _, depth = run.core:node(node)
-    local steps, contents = {}, run.contents
-    for _, index in ipairs(path) do
-        if index > 1 then
-            steps[#steps + 1] = contents[index]
-        end
+--- What every prompt is told about the node of a slot: one table for all calls of the slot, so that
+--- a prompt function may keep in it what they share.
+local function situation(run, slot, node)
+    local context = run.contexts[slot]
+    if context then
+        return context
     end
-    return {
+    local steps, depth = run.core:texts(node, STEPS_SHOWN, run.contents)
+    context = run:new_context {
         prompt = run.prompt,
         steps = steps,
         steps_omitted = depth - #steps,
         depth = depth,
         max_depth = run.options.max_depth,
         count = run.options.branching_factor,
+        thoughts = false, -- the calls of the slot set these
+        situation = false,
+        max_text_bytes = run.options.max_text_bytes,
+        instructions = false,
     }
+    run.contexts[slot] = context
+    return context
 end
 
 local function node_for(run, turn, node)
     return turn.env.context and views.node(run, node) or nil
 end
 
-local function ask_for_thoughts(run, turn, call_id, node)
+local function ask_for_thoughts(run, turn, call_id, slot)
+    local node, node_id = run.core:slot_node(slot)
+    local context = situation(run, slot, node)
     run:direct(turn, {
         type = "generate_thoughts",
         call_id = call_id,
-        node_id = views.id(node),
-        context = run:render(turn, "generate", situation(run, node), node_for(run, turn, node)),
+        node_id = node_id,
+        context = run:render(turn, "generate", context, node_for(run, turn, node)),
         count = run.options.branching_factor,
     })
 end
 
+-- "t1", "t2", ...: made once, then looked up
+local thought_ids = setmetatable({}, {
+    __index = function(ids, i)
+        ids[i] = "t" .. i
+        return ids[i]
+    end,
+})
+
 --- The thoughts of a slot as {id, content}, numbered from 1.
 local function numbered(texts)
-    local thoughts = {}
-    for i, text in ipairs(texts) do
-        thoughts[i] = { id = "t" .. i, content = text }
+    local thoughts = new_list(#texts)
+    for i = 1, #texts do
+        thoughts[i] = { id = thought_ids[i], content = texts[i] }
     end
     return thoughts
 end
 
 local function ask_for_scores(run, turn, call_id, slot)
-    local node = run.core:slot(slot)
-    local context = situation(run, node)
-    context.thoughts = numbered(run.slots[slot])
+    local node = run.core:slot_node(slot)
+    local context = situation(run, slot, node)
+    local thoughts = numbered(run.slots[slot])
+    context.thoughts = thoughts
     run:direct(turn, {
         type = "evaluate_thoughts",
         call_id = call_id,
-        thoughts = numbered(run.slots[slot]),
+        thoughts = thoughts,
         context = run:render(turn, "evaluate", context, node_for(run, turn, node)),
     })
 end
 
 local function ask_for_repair(run, turn, call_id, call, text)
-    local node = run.core:slot(call.subject + 1)
-    local context = situation(run, node)
+    local slot = call.subject + 1
+    local node = run.core:slot_node(slot)
+    local context = situation(run, slot, node)
     context.reply = text
     context.wanted = call.kind == "generate" and "thoughts" or "scores"
-    context.thoughts = numbered(run.slots[call.subject + 1] or {})
+    context.thoughts = numbered(run.slots[slot] or {})
     run:direct(turn, {
         type = "call_llm_stream",
         call_id = call_id,
@@ -225,13 +243,15 @@ end
 
 local function finish_round(run, turn, call)
     grow(run)
+    local node_count, frontier_size, depth_reached, best_score = run.core:counts()
+    local _, node_id = run.core:slot_node(call.subject + 1)
     run:event(turn, "step", {
-        node_count = run.core:node_count(),
-        frontier_size = run.core:frontier_size(),
-        depth_reached = run.core:depth_reached(),
-        best_score = run.core:best_score(),
+        node_count = node_count,
+        frontier_size = frontier_size,
+        depth_reached = depth_reached,
+        best_score = best_score,
         round_size = #run.slots,
-    }, { call_id = call.id, node_id = views.id((run.core:slot(call.subject + 1))) })
+    }, { call_id = call.id, node_id = node_id })
     local reason = why_end(run, turn)
     if not reason and run.core:join() == 0 then
         reason = "max_depth"
@@ -242,10 +262,10 @@ local function finish_round(run, turn, call)
         return
     end
     local calls = take(run, turn)
-    run.slots = {}
+    run.slots, run.contexts = {}, {}
     for slot, id in ipairs(calls) do
         run.slots[slot] = false
-        ask_for_thoughts(run, turn, id, (run.core:slot(slot)))
+        ask_for_thoughts(run, turn, id, slot)
     end
 end
 
@@ -257,8 +277,9 @@ local function read_thoughts(list, where)
     if type(list) ~= "table" then
         return nil, ("%s must be a list of thoughts (got %s)"):format(where, options.show(list))
     end
-    local texts = {}
-    for i, thought in ipairs(list) do
+    local texts = new_list(#list)
+    for i = 1, #list do
+        local thought = list[i]
         local text = type(thought) == "table" and thought.content or thought
         if type(text) ~= "string" then
             return nil, ("%s[%d] must be a string or {content=} (got %s)")
@@ -275,9 +296,9 @@ local function read_scores(map, where, count)
         return nil, ("%s must be a table of scores by thought id (got %s)")
             :format(where, options.show(map))
     end
-    local list, known = {}, 0
+    local list, known = new_list(count), 0
     for i = 1, count do
-        local score = map["t" .. i]
+        local score = map[thought_ids[i]]
         if score ~= nil and type(score) ~= "number" then
             return nil, ("%s.t%d must be a number (got %s)"):format(where, i, options.show(score))
         end
@@ -330,7 +351,10 @@ local function accept(run, turn, call, payload)
         unreadable(run, turn, call, "")
     else
         local id, taken = run.core:thoughts(call.id, #payload)
-        run.slots[slot] = table.move(payload, 1, taken, 1, {})
+        for i = #payload, taken + 1, -1 do
+            payload[i] = nil
+        end
+        run.slots[slot] = payload
         ask_for_scores(run, turn, id, slot)
     end
 end
@@ -361,6 +385,7 @@ local class = {
     create = function(run)
         run.contents = {} -- texts by node
         run.slots = {} -- of the round: lists of texts, false while they are awaited
+        run.contexts = {} -- of the round, for prompts: made when they are needed
         run.parser_errors = {}
     end,
     begin = begin,
@@ -383,7 +408,7 @@ local tot = machine.class(class)
 ---A node id that this process makes once.
 ---@return string
 function tot.generate_node_id()
-    return unique_id("node_")
+    return machine_core.unique_id("node_")
 end
 
 ---The instructions of the built-in prompt for thoughts; a changed copy can be given back as

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#define MOST_ROOM    10000                  /* items that new_list makes room for at once */
 #define NUMBER_LIMIT ((lua_Integer)1 << 53) /* what JSON carries exactly */
 
 static Machine *of_class(lua_State *L, int arg)
@@ -101,13 +102,23 @@ uint64_t machine_check_id(lua_State *L, int arg)
     return is_start ? 0 : strlen(id) == length ? number_of(id) : MACHINE_NO_NUMBER;
 }
 
+void machine_push_numbered(lua_State *L, char letter, uint64_t number)
+{
+    char id[24], *at = id + sizeof id;
+    do
+        *--at = (char)('0' + number % 10);
+    while ((number /= 10) > 0);
+    *--at = letter;
+    lua_pushlstring(L, at, (size_t)(id + sizeof id - at));
+}
+
 void machine_push_id(lua_State *L, const Machine *m, uint64_t number)
 {
     (void)m;
     if (number == 0)
         lua_getiuservalue(L, 1, 1);
     else
-        lua_pushfstring(L, "c%I", (LUAI_UACINT)number);
+        machine_push_numbered(L, 'c', number);
 }
 
 void machine_push_open(lua_State *L, Machine *m, uint32_t kind, uint32_t subject)
@@ -481,12 +492,21 @@ static int clock_ms(lua_State *L)
     return 1;
 }
 
+/* new_list(n) -> a table with room for n items: filling it moves nothing */
+static int new_list(lua_State *L)
+{
+    lua_Integer n = luaL_checkinteger(L, 1);
+    lua_createtable(L, n < 0 ? 0 : n > MOST_ROOM ? MOST_ROOM : (int)n, 0);
+    return 1;
+}
+
 PONDER_MODULE int luaopen_ponder_core_machine(lua_State *L);
 int luaopen_ponder_core_machine(lua_State *L)
 {
     static const luaL_Reg functions[] = {
         {"unique_id", unique_id},
         {"clock_ms", clock_ms},
+        {"new_list", new_list},
         {NULL, NULL},
     };
     luaL_newlib(L, functions);

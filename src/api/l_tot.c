@@ -263,6 +263,17 @@ static int m_depth_reached(lua_State *L)
     return 1;
 }
 
+/* counts() -> nodes, length of the frontier, depth reached, best score */
+static int m_counts(lua_State *L)
+{
+    const Tot *t = self(L);
+    lua_pushinteger(L, t->node_count);
+    lua_pushinteger(L, t->waiting_count);
+    lua_pushinteger(L, t->depth_reached);
+    machine_push_score(L, t->best_score);
+    return 4;
+}
+
 static int m_frontier_size(lua_State *L)
 {
     lua_pushinteger(L, self(L)->waiting_count);
@@ -304,6 +315,25 @@ static int m_path(lua_State *L)
         node = t->nodes[node].parent;
     }
     return 1;
+}
+
+/* texts(i, limit, list) -> the items of `list` for the last `limit` nodes on the path to i, the
+ * root left out, and the depth of i */
+static int m_texts(lua_State *L)
+{
+    const Tot *t = self(L);
+    uint32_t node = check_node(L, t, 2);
+    lua_Integer depth = t->nodes[node].depth, limit = luaL_checkinteger(L, 3);
+    luaL_checktype(L, 4, LUA_TTABLE);
+    limit = limit < depth ? (limit < 0 ? 0 : limit) : depth;
+    lua_createtable(L, (int)limit, 0);
+    for (lua_Integer i = limit; i > 0; i--) {
+        lua_rawgeti(L, 4, (lua_Integer)node + 1);
+        lua_rawseti(L, -2, i);
+        node = t->nodes[node].parent;
+    }
+    lua_pushinteger(L, depth);
+    return 2;
 }
 
 static int m_leaves(lua_State *L)
@@ -391,6 +421,15 @@ static int m_slot_count(lua_State *L)
 {
     lua_pushinteger(L, self(L)->slot_count);
     return 1;
+}
+
+/* slot_node(i) -> the node of a slot, and its id */
+static int m_slot_node(lua_State *L)
+{
+    lua_Integer node = (lua_Integer)check_slot(L, self(L), 2)->node + 1;
+    lua_pushinteger(L, node);
+    machine_push_numbered(L, 'n', (uint64_t)node);
+    return 2;
 }
 
 /* slot_children(i) -> the first new node of a slot, and how many it has: after grow */
@@ -515,9 +554,11 @@ int luaopen_ponder_core_tot(lua_State *L)
         {"node_count", m_node_count},
         {"depth_reached", m_depth_reached},
         {"frontier_size", m_frontier_size},
+        {"counts", m_counts},
         {"best_score", m_best_score},
         {"node", m_node},
         {"path", m_path},
+        {"texts", m_texts},
         {"leaves", m_leaves},
         {"best_leaf", m_best_leaf},
         {"best", m_best},
@@ -528,6 +569,7 @@ int luaopen_ponder_core_tot(lua_State *L)
         {"retries", m_retries},
         {"slot_count", m_slot_count},
         {"slot", m_slot},
+        {"slot_node", m_slot_node},
         {"slot_children", m_slot_children},
         {"load_node", m_load_node},
         {"load_slot", m_load_slot},

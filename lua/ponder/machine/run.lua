@@ -37,16 +37,27 @@ end
 
 ---Adds a directive to those that update returns.
 function Run.direct(_, turn, directive)
-    turn.directives[#turn.directives + 1] = directive
+    local list = turn.directives
+    if list then
+        list[#list + 1] = directive
+    else
+        turn.directives = { directive }
+    end
 end
 
 ---Adds an event, `CLASS.what`.
 function Run:event(turn, what, measurements, metadata)
-    turn.events[#turn.events + 1] = {
+    local event = {
         name = self.class.name .. "." .. what,
         measurements = measurements,
         metadata = metadata,
     }
+    local list = turn.events
+    if list then
+        list[#list + 1] = event
+    else
+        turn.events = { event }
+    end
 end
 
 ---Milliseconds since the start.
@@ -141,13 +152,20 @@ local function check_messages(messages, what)
         error(("%s must return a list of {role=, content=} (got %s)")
             :format(what, show(messages)), 0)
     end
-    for i, message in ipairs(messages) do
+    for i = 1, #messages do
+        local message = messages[i]
         if type(message) ~= "table" or type(message.role) ~= "string"
             or type(message.content) ~= "string" then
             error(("%s: message %d must be {role=, content=}, both strings"):format(what, i), 0)
         end
     end
     return messages
+end
+
+---Makes a table a context for `render`. A class that renders many does so once for each and gives
+---`max_text_bytes` and `instructions` a place in it.
+function Run.new_context(_, context)
+    return setmetatable(context, Context)
 end
 
 ---The messages of one call.
@@ -161,10 +179,13 @@ function Run:render(turn, name, context, node)
     local class, env = self.class, turn.env
     local prompt = env[class.prompts[name]] or env.prompts and env.prompts[name]
         or self.prompts[name]
+    if getmetatable(context) ~= Context then
+        setmetatable(context, Context)
+    end
     context.max_text_bytes = self.options.max_text_bytes
-    setmetatable(context, Context)
+    -- A string takes the place of the built-in instructions alone.
+    context.instructions = type(prompt) == "string" and prompt or false
     if type(prompt) ~= "function" then
-        context.instructions = prompt -- a string takes the place of the built-in instructions alone
         prompt = builtin.prompts(class.name)[name]
     end
     local messages = check_messages(prompt(context), "prompts." .. name)
