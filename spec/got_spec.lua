@@ -733,6 +733,48 @@ describe("ponder.got", function()
         assert.equal("n3", machine.nodes[3].id)
     end)
 
+    it("ends when nodes added by hand take the room that was left", function()
+        for _, wanted in ipairs { "generate_thought", "score_thoughts", "find_connections" } do
+            local machine = got.new { max_nodes = 6, min_nodes_for_aggregation = 20 }
+            local open = drive_to(machine, wanted)
+            machine:add_node { score = 0.9, content = "mine" }
+            machine:add_node { score = 0.8 }
+            machine:add_node { score = 0.8 }
+            while #open > 0 do
+                local came = {}
+                for _, directive in ipairs(open) do
+                    if directive.type ~= "completed" then
+                        local next = answer(machine, directive)
+                        came = #next > 0 and next or came
+                    end
+                end
+                open = came
+            end
+            assert.equal("max_nodes", machine.termination_reason)
+            assert.equal("mine", machine.result)
+        end
+    end)
+
+    it("refuses an env that says what it cannot mean, and changes nothing", function()
+        local machine = got.new()
+        for env, problem in pairs {
+            [{ min_nodes_for_aggregation = 0 }] = "env.min_nodes_for_aggregation must be",
+            [{ min_nodes_for_aggregation = "3" }] = "env.min_nodes_for_aggregation must be",
+            [{ now_ms = 0 / 0 }] = "env.now_ms must be a finite number (got nan)",
+            [{ prompts = 1 }] = "env.prompts must be a table (got 1)",
+            [{ prompts = { vote = 1 } }] = "env: prompts.vote must be a function or a string",
+            [{ vote_prompt = 1, voting_prompt = 1 }] = "env.voting_prompt must be a function or",
+            [{ context = {} }] = "env.context must be a function",
+        } do
+            local ok, raised = pcall(start, machine, env)
+            assert.is_false(ok)
+            assert.truthy(raised:find("got.update: " .. problem, 1, true), raised)
+            assert.equal("idle", machine.status)
+        end
+        start(machine, { min_nodes_for_aggregation = 3.0, somebody = "else's" })
+        assert.equal("generating", machine.status)
+    end)
+
     it("ends even where edges added by hand leave no leaf", function()
         local machine = got.new { min_nodes_for_aggregation = 20, connect = false }
         local open = drive_to(machine, "score_thoughts")

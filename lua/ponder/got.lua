@@ -84,8 +84,7 @@ local read_vote = require "ponder.parse.vote"
 -- Steps
 
 local function min_nodes(run, turn)
-    local asked = turn.env.min_nodes_for_aggregation
-    return asked == nil and run.options.min_nodes_for_aggregation or asked
+    return turn.env.min_nodes_for_aggregation or run.options.min_nodes_for_aggregation
 end
 
 --- What a step of the core led to becomes directives, or the end of the run.
@@ -346,6 +345,7 @@ local got = machine.class {
         vote = "voting_prompt",
         refine = "refinement_prompt",
     },
+    env = { min_nodes_for_aggregation = count(nil, 1) },
     replies = {
         thought_generated = { "generate_thought" },
         thoughts_scored = { "score_thoughts" },

@@ -65,6 +65,7 @@ local show = options.show
 ---@field core table the library of the C core: `new(options)`, `transitions`
 ---@field options table<string, OptionRule> rules for `new`; common ones are added
 ---@field prompts table<string, string> name of a prompt -> the key of env that overrides it alone
+---@field env? table<string, OptionRule> what else `env` may say; the common rules are added
 ---@field replies table<string, string[]> message type -> kinds of call that it answers
 ---(`llm_result`, which answers all, need not be named)
 ---@field read table<string, fun(run, call, msg): any, string?> typed messages: the payload, or nil
@@ -199,6 +200,8 @@ local function reply(run, turn, msg)
     end
 end
 
+local ANYTHING = { type = "any" } -- env may carry what is for somebody else
+
 local function check_arguments(run, msg, env)
     local name = run.class.name
     if type(msg) ~= "table" then
@@ -208,13 +211,14 @@ local function check_arguments(run, msg, env)
     elseif run.turn then
         error(("%s.update: called by a function that update is calling"):format(name), 3)
     end
-    local now = env and env.now_ms
-    if now ~= nil and (type(now) ~= "number" or now ~= now or now - now ~= 0) then
-        error(("%s.update: env.now_ms must be a finite number (got %s)"):format(name, show(now)), 3)
+    for key, value in pairs(env or {}) do
+        local rule = run.class.env[key]
+        local _, problem = options.check_value(value, rule or ANYTHING)
+        if problem then
+            error(("%s.update: env.%s %s"):format(name, key, problem), 3)
+        end
     end
-    local problem = env and env.prompts ~= nil and (type(env.prompts) ~= "table"
-        and ("%s.update: env.prompts must be a table (got %s)"):format(name, show(env.prompts))
-        or Run.check_prompts(name .. ".update: env", run.class, env.prompts))
+    local problem = env and Run.check_prompts(name .. ".update: env", run.class, env.prompts)
     if problem then
         error(problem, 3)
     end
@@ -254,6 +258,13 @@ local COMMON_OPTIONS = {
     prompts = { type = "table" },
     max_text_bytes = { type = "integer", min = 100, max = 10000000, default = 20000 },
 }
+
+local COMMON_ENV = {
+    now_ms = { type = "number", finite = true },
+    prompts = { type = "table" },
+    context = { type = "function" },
+}
+local ONE_PROMPT = { type = { "function", "string" } }
 
 local common_fields = {
     status = function(run)
@@ -433,6 +444,11 @@ function machine.class(class)
     class.read = class.read or {}
     fill(class.options, COMMON_OPTIONS)
     fill(class.fields, common_fields)
+    class.env = class.env or {}
+    fill(class.env, COMMON_ENV)
+    for _, key in pairs(class.prompts) do
+        class.env[key] = ONE_PROMPT
+    end
     index_replies(class)
     fill(class.methods, { update = update, clone = clone, to_map = to_map })
     for name, f in pairs(class.methods) do

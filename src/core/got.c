@@ -316,6 +316,8 @@ GotStep got_begin(Got *got)
 
 static GotStep after_links(Got *got, uint32_t min_nodes)
 {
+    if (nodes_left(got) == 0) /* nodes added by hand took what was left */
+        return finish(got, GOT_MAX_NODES, best_so_far(got));
     if (got->graph.node_count >= min_nodes)
         return ask_aggregate(got);
     uint32_t next = best_unexpanded(got);

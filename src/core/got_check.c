@@ -20,6 +20,8 @@ static const struct {
 static const char *busy_incoherence(const Got *got)
 {
     const Machine *m = &got->machine;
+    if (got->options.chain && (m->status == GOT_SCORING || m->status == GOT_REFINING))
+        return "status";
     GotAsk wanted = shapes[m->status - MACHINE_BUSY].ask;
     bool many = shapes[m->status - MACHINE_BUSY].many;
     if (wanted == GOT_AGGREGATE && got->options.strategy == GOT_VOTING && !got->options.chain) {

@@ -81,6 +81,9 @@ local function load_thoughts(run, reader)
     end
     local rule = { type = "integer", min = 1, max = run.round_size, required = true }
     reader:list("pending_thoughts", function(value, field)
+        if run.core:status() ~= "generating" and not run.core:is_final() then
+            reader:refuse(field, "is of a round, and none is under way")
+        end
         reader:check(field, value, { type = "table", required = true })
         local place = reader:check(field .. ".place", value.place, rule)
         if taken[place] then
