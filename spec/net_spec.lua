@@ -81,6 +81,21 @@ describe("ponder.core.net", function()
             assert.is_nil(r.body:match("[Ee]xpect:"))
         end)
 
+        it("sends headers in the order of their names", function()
+            local headers = {}
+            for i = 1, 20 do
+                headers[("x-%02d"):format(i)] = i
+            end
+            local seen = {}
+            for name in get("/echo", { headers = headers }).body:gmatch("\n(x%-%d+): %d+") do
+                seen[#seen + 1] = name
+            end
+            local sorted = table.move(seen, 1, #seen, 1, {})
+            table.sort(sorted)
+            assert.equal(20, #seen)
+            assert.same(sorted, seen)
+        end)
+
         it("is a GET without a body, a POST with one, and names no type of its own", function()
             assert.matches("^GET /", get("/echo").body)
             local r = get("/echo", { body = "" })

@@ -1,6 +1,7 @@
 /*
  * call.c -- a request as one block of memory: the struct, the header nodes, the strings, the body.
  */
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -58,22 +59,30 @@ static bool has_header(const Call *c, const char *name)
 static char NO_EXPECT[] = "Expect:";
 static char NO_TYPE[] = "Content-Type:";
 
+static int by_name(const void *a, const void *b)
+{
+    return strcasecmp(((const struct curl_slist *)a)->data, ((const struct curl_slist *)b)->data);
+}
+
+/* Headers go out in the order of their names, so that equal requests are equal bytes. */
 static void link_headers(Call *c, struct curl_slist *nodes, const char *lines, size_t count)
 {
     char *line = (char *)(size_t)lines; /* the block is ours: libcurl's struct only lacks a const */
-    struct curl_slist *head = NULL;
     for (size_t i = 0; i < count; i++) {
-        nodes[i] = (struct curl_slist){line, head};
-        head = &nodes[i];
+        nodes[i].data = line;
         line += strlen(line) + 1;
     }
-    c->headers = head;
-    if (!has_header(c, "content-type")) {
-        nodes[count] = (struct curl_slist){NO_TYPE, c->headers};
-        c->headers = &nodes[count];
-    }
-    nodes[count + 1] = (struct curl_slist){NO_EXPECT, c->headers};
-    c->headers = &nodes[count + 1];
+    if (count > 1)
+        qsort(nodes, count, sizeof *nodes, by_name);
+    nodes[count].data = NO_EXPECT;
+    nodes[count + 1].data = NO_TYPE;
+    for (size_t i = 0; i < count + 2; i++)
+        nodes[i].next = &nodes[i + 1];
+    nodes[count].next = NULL;
+    c->headers = nodes;
+    if (!has_header(c, "content-type"))
+        nodes[count].next = &nodes[count + 1];
+    nodes[count + 1].next = NULL;
 }
 
 Call *call_new(const Alloc *a, const Request *r)
@@ -109,21 +118,23 @@ void call_free(const Alloc *a, Call *c)
         alloc_free(a, c, c->block_size);
 }
 
+static bool is_harmless(const char *line)
+{
+    static const char *const names[] = {"accept", "content-type", "user-agent", "expect"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (header_is(line, names[i]))
+            return true;
+    return false;
+}
+
 void call_drop_secret_headers(Call *c)
 {
-    static const char *const harmless[] = {"accept", "content-type", "user-agent", "expect"};
-    struct curl_slist *kept = NULL, *next;
-    for (struct curl_slist *h = c->headers; h != NULL; h = next) {
-        next = h->next;
-        for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++) {
-            if (header_is(h->data, harmless[i])) {
-                h->next = kept;
-                kept = h;
-                break;
-            }
-        }
+    for (struct curl_slist **at = &c->headers; *at != NULL;) {
+        if (is_harmless((*at)->data))
+            at = &(*at)->next;
+        else
+            *at = (*at)->next;
     }
-    c->headers = kept;
 }
 
 void call_become_get(Call *c)

@@ -256,6 +256,7 @@ static const char *code_of(CURLcode code)
 {
     switch (code) {
     case CURLE_OUT_OF_MEMORY: return "NO_MEMORY";
+    case CURLE_URL_MALFORMAT: return "BAD_REQUEST";
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CONNECT_ERROR:
     case CURLE_SSL_CERTPROBLEM:

@@ -51,7 +51,8 @@ function net.open(opts) end
 ---@class ponder.net.SubmitOptions
 ---@field url string http or https only
 ---@field method? string default "POST" with a body, else "GET"
----@field headers? table<string, string|number> names to values; CR, LF and NUL raise
+---@field headers? table<string, string|number> names to values; sent in the order of their names;
+---CR, LF and NUL raise
 ---@field body? string sent as it is
 ---@field stream? "sse"|"ndjson" read a 2xx reply as a stream of events; others keep their body
 ---@field timeout_ms? integer whole call, from leaving the queue to the end; default 600000
@@ -72,7 +73,9 @@ function net.open(opts) end
 ---@field status integer? HTTP status; nil when no reply began
 ---@field headers table<string, string> names in lower case, repeated headers joined by ", "
 ---@field body string? nil when the reply was read as a stream, or when `code` is set
----@field code string? `TIMEOUT`, `CONNECT`, `TLS`, `TOO_LARGE`, `BAD_REPLY`, `NO_MEMORY`
+---@field code string? `TIMEOUT`, `CONNECT` (no connection, or it broke), `TLS`, `TOO_LARGE`,
+---`BAD_REPLY` (no valid HTTP, or a redirect not followed), `BAD_REQUEST` (a URL that only libcurl
+---found invalid), `NO_MEMORY`
 ---@field error string? one line for people; never holds a header's value or a URL's userinfo
 ---@field timeout string? with `TIMEOUT`: "connect", "total" or "idle"
 ---@field streamed boolean? true when the reply was read as a stream of events
@@ -111,8 +114,9 @@ local Pump = {}
 ---@return string? code `BAD_REQUEST` (not an http or https URL), `QUEUE_FULL`, `NO_MEMORY`
 function Pump:submit(opts) end
 
---- Moves bytes and waits for something to hand over: at most `timeout_ms`, less when a signal
---- arrives. Fills `batch[1..n]` with groups of three and clears what an earlier poll left behind:
+--- Moves bytes and waits for something to hand over: at most `timeout_ms`, less when a signal or
+--- an interruption (see ponder.task) arrives. Fills `batch[1..n]` with groups of three and clears
+--- what an earlier poll left behind:
 ---
 ---     id, event name, data        one event of a stream; "message" when it had no name
 ---     id, false, Result           the call has ended; the id is free
