@@ -299,7 +299,8 @@ describe("the reader", function()
                 critique.supervision(text)
                 critique.reasoning(text)
                 -- Ten megabytes in a second each; a sanitizer or a busy machine may take some more.
-                assert.is_true(os.clock() - began < 8 * mb * 0.1, ("%q after %q"):format(unit, head))
+                assert.is_true(os.clock() - began < 8 * mb * 0.1,
+                    ("%q after %q"):format(unit, head))
             end
         end
     end)
@@ -313,8 +314,8 @@ describe("the reader", function()
         math.randomseed(5)
         local pieces = { "SCORE", "score", ": ", "ISSUE", "**", "\n", "\n\n", "- ", "1. ", "0.8",
             "8/10", "%", "(", ")", "[", "]", "\xE2\x80\xA2 ", "\xE2", "\xF0\x9F", "\0",
-            "<answer>", "</answer>", "ANSWER:", "key ", "## ", "  ", "STRENGTHS", "SUGGESTION", "> ", "| ",
-            "found", "é", "текст", "none", "\r", "\xEF\xBC\x9A", "INSIGHT: " }
+            "<answer>", "</answer>", "ANSWER:", "key ", "## ", "  ", "STRENGTHS", "SUGGESTION",
+            "> ", "| ", "found", "é", "текст", "none", "\r", "\xEF\xBC\x9A", "INSIGHT: " }
         for _ = 1, 3000 do
             local parts = {}
             for i = 1, math.random(0, 40) do

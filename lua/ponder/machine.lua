@@ -68,6 +68,7 @@ local show = options.show
 ---@field env? table<string, OptionRule> what else `env` may say; the common rules are added
 ---@field replies table<string, string[]> message type -> kinds of call that it answers
 ---(`llm_result`, which answers all, need not be named)
+---@field typed_replies_only? boolean `llm_result` answers none
 ---@field read table<string, fun(run, call, msg): any, string?> typed messages: the payload, or nil
 ---and what was wrong with which field (`thoughts must be a list (got nil)`); a reply type without
 ---one carries text, as `llm_result` does
@@ -426,12 +427,13 @@ local function fill(target, defaults)
 end
 
 local function index_replies(class)
-    class.answers = { llm_result = {} }
+    local any = {}
+    class.answers = { llm_result = not class.typed_replies_only and any or nil }
     for message, kinds in pairs(class.replies) do
         class.answers[message] = {}
         for _, kind in ipairs(kinds) do
             class.answers[message][kind] = true
-            class.answers.llm_result[kind] = true
+            any[kind] = true
         end
     end
 end

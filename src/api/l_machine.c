@@ -407,6 +407,8 @@ static int m_restore(lua_State *L)
     refused = load_calls(L, m, &saved);
     if (refused)
         return refused;
+    if (!machine_reserve(m, saved.call_count))
+        return luaL_error(L, "not enough memory");
     if (!machine_restore(m, &saved))
         return refuse(L, "calls", "the open calls of that status, oldest first");
     lua_pushboolean(L, true);

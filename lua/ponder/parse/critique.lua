@@ -290,10 +290,16 @@ end
 ---line such as `ANSWER:` or `**Final answer:**` up to the next marker in capitals.
 ---@param text string a model's reply
 ---@return string|nil answer nil where no section is marked, or it is empty
+---@return string|nil rest the text without an `<answer>` element; the whole of it where the section
+---was marked in another way; nil where nothing is left
 function critique.answer(text)
     check_text(text, "answer")
-    local _, _, answer = answer_element(text)
-    return answer or answer_section(outline.read(text, REASONING.words, TRAILING, REASONING.roles))
+    local from, to, answer = answer_element(text)
+    if answer then
+        return answer, trim(sub(text, 1, from - 1) .. "\n" .. sub(text, to + 1))
+    end
+    answer = answer_section(outline.read(text, REASONING.words, TRAILING, REASONING.roles))
+    return answer, answer and text
 end
 
 ---@class ponder.Reasoning

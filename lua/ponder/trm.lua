@@ -1,0 +1,263 @@
+--- TRM (Jolicoeur-Martineau 2025, "Less is More: Recursive Reasoning with Tiny Networks", carried
+--- over to language models) as a pure state machine: messages in, directives out.
+---
+---     local trm = require "ponder.trm"
+---     local machine = trm.new { max_supervision_steps = 5, act_threshold = 0.9 }
+---     local directives = machine:update { type = "start", prompt = "...", call_id = "c0" }
+---     -- {{type="reason", call_id="c0", step=1, context={...}}}
+---
+--- An answer is reasoned about, graded and improved, over and over; the best graded one is the
+--- result.
+---
+--- | message                                     | directive that follows                         |
+--- |---------------------------------------------|------------------------------------------------|
+--- | start{prompt, call_id}                      | reason{call_id, context, step, current_answer} |
+--- | reasoning_result{call_id, ok, text, usage}  | supervise{...}, the same fields                |
+--- | supervision_result{call_id, ok, text, usage} | improve{...}, or none at the end              |
+--- | improvement_result{call_id, ok, text, usage} | reason{...}, or none at the end               |
+---
+--- The moves of the status, checked against the core (src/core/trm.h tells more):
+---
+--- | from        | to          | on          |
+--- |-------------|-------------|-------------|
+--- | idle        | reasoning   | start       |
+--- | reasoning   | supervising | reasoning   |
+--- | supervising | improving   | supervision |
+--- | supervising | completed   | supervision |
+--- | improving   | reasoning   | improvement |
+--- | improving   | completed   | improvement |
+--- | reasoning   | error       | error       |
+--- | supervising | error       | error       |
+--- | improving   | error       | error       |
+---
+--- When to halt is decided once a step, as `halt_check` says:
+---
+---   * `"after_supervision"`, as soon as an answer has been graded: `act_threshold` (the grade
+---     reached it), `convergence_detected` (the last three grades span less than 0.02),
+---     `max_steps`, in that order. No call is made that cannot count, and every improvement is
+---     graded.
+---   * `"after_improvement"`: `max_steps` first, then the other two. The last improvement is never
+---     graded. This is what the published machine does.
+---
+--- Fields of a machine: `question`, `current_answer`, `answer_history` (improved answers),
+--- `best_answer`, `best_score`, `latent_state`, `act_state`, `act_triggered`, `supervision_step`,
+--- `supervision_feedback` and `parsed_feedback` (the last critique), `reasoning` (the last
+--- reasoning, without the answer), `result`, the options, and those that all machines have (see
+--- ponder.machine).
+
+local machine = require "ponder.machine"
+local core = require "ponder.core.trm"
+local critique = require "ponder.parse.critique"
+local latent = require "ponder.trm.latent"
+local options = require "ponder.options"
+local views = require "ponder.trm.views"
+
+local show = options.show
+
+---@class TrmOptions
+---@field max_supervision_steps? integer rounds at most, default 5
+---@field act_threshold? number a grade that ends the run, default 0.9; above 1 none does
+---@field halt_check? "after_supervision"|"after_improvement"
+---@field parse_supervision? fun(text: string): ponder.Supervision takes the place of
+---trm.parse_supervision; lists may be absent, quality_score must be there
+---@field prompts? table<"reason"|"supervise"|"improve", function|string>
+---@field max_text_bytes? integer of each text quoted in a prompt, default 20000
+
+local option_rules = {
+    max_supervision_steps = { type = "integer", min = 1, max = 1000000000, default = 5 },
+    act_threshold = { type = "number", min = 0, finite = true, default = 0.9 },
+    halt_check = {
+        type = "string", enum = { "after_supervision", "after_improvement" },
+        default = "after_supervision",
+    },
+    parse_supervision = { type = "function" },
+}
+
+-------------------------------------------------------------------------------
+-- Directives
+
+---@class TrmContext what a prompt function gets (prompts/trm.lua)
+---@field question string
+---@field answer string?
+---@field reasoning string?
+---@field feedback ponder.Supervision?
+---@field suggestions ponder.Suggestion[]
+---@field trace string[]
+---@field step integer
+---@field max_steps integer
+
+local function ask(run, turn, kind, call_id)
+    local step = run.core:step()
+    run:direct(turn, {
+        type = kind,
+        call_id = call_id,
+        step = step,
+        current_answer = run.answer,
+        context = run:render(turn, kind, {
+            question = run.prompt,
+            answer = run.answer,
+            reasoning = run.reasoning,
+            feedback = run.feedback,
+            suggestions = run.suggestions,
+            trace = run.latent.reasoning_trace,
+            step = step,
+            max_steps = run.options.max_supervision_steps,
+        }),
+    })
+end
+
+-------------------------------------------------------------------------------
+-- Messages
+
+local function begin(run, turn, msg)
+    run.core:start(msg.call_id, turn.now)
+    run.latent = latent.initialize(run.prompt)
+    run:event(turn, "start", {}, {
+        call_id = msg.call_id,
+        question_length = utf8.len(run.prompt),
+    })
+    ask(run, turn, "reason", msg.call_id)
+end
+
+--- The next call or, where the core gave a reason instead, the end.
+local function go_on(run, turn, call, kind, call_id, reason)
+    if call_id then
+        return ask(run, turn, kind, call_id)
+    end
+    if reason ~= "max_steps" then
+        run:event(turn, "act_triggered", {
+            confidence = run.core:confidence(),
+            threshold = run.options.act_threshold,
+        }, { call_id = call.id, step = run.core:step() })
+    end
+    run:complete(turn, reason, call.id)
+end
+
+local accept = {}
+
+function accept.reason(run, turn, call, text)
+    run.latent = latent.update(run.latent, "reasoning", text)
+    run.reasoning = text
+    if not run.answer then
+        local answer, rest = critique.answer(text)
+        run.answer, run.reasoning = answer or text, rest
+    end
+    ask(run, turn, "supervise", run.core:reasoned(call.id))
+end
+
+function accept.supervise(run, turn, call, feedback)
+    local better, next_id, reason = run.core:graded(call.id, feedback.quality_score)
+    run.latent = latent.update(run.latent, "supervision", feedback.raw_text)
+    run.feedback, run.suggestions = feedback, critique.prioritize(feedback.suggestions)
+    if better then
+        run.best_answer = run.answer
+    end
+    run:event(turn, "step", {
+        step = run.core:step(),
+        quality_score = run.core:confidence(),
+    }, {
+        call_id = call.id,
+        issues_count = #feedback.issues,
+        suggestions_count = #feedback.suggestions,
+    })
+    go_on(run, turn, call, "improve", next_id, reason)
+end
+
+function accept.improve(run, turn, call, text)
+    run.latent = latent.update(run.latent, "improvement", text)
+    run.answer = text
+    run.answers[#run.answers + 1] = text
+    go_on(run, turn, call, "reason", run.core:improved(call.id))
+end
+
+--- A critique as users' parsers give it, checked and completed.
+local function parse_supervision(run, text)
+    local own = run.options.parse_supervision
+    if not own then
+        return critique.supervision(text)
+    end
+    local feedback, problem = views.read_feedback(own(text), "parse_supervision: result", text)
+    return feedback or error("trm: " .. problem, 0)
+end
+
+-------------------------------------------------------------------------------
+-- The class
+
+local trm = machine.class {
+    name = "trm",
+    core = core,
+    options = option_rules,
+    prompts = {
+        reason = "reasoning_prompt",
+        supervise = "supervision_prompt",
+        improve = "improvement_prompt",
+    },
+    replies = {
+        reasoning_result = { "reason" },
+        supervision_result = { "supervise" },
+        improvement_result = { "improve" },
+    },
+    typed_replies_only = true,
+    fields = views.fields,
+    methods = {},
+    create = function(run)
+        run.latent = latent.initialize()
+        run.answers = {} -- improved ones; run.answer is the current one, run.best_answer the best
+        run.suggestions = {} -- of run.feedback, the weightiest first
+    end,
+    begin = begin,
+    parse = function(run, call, text)
+        return call.kind == "supervise" and parse_supervision(run, text) or text
+    end,
+    accept = function(run, turn, call, payload)
+        accept[call.kind](run, turn, call, payload)
+    end,
+    complete_event = views.complete_event,
+    copy = views.copy,
+    save = views.save,
+    load = views.load,
+}
+
+-------------------------------------------------------------------------------
+-- Functions
+
+--- A machine, or the map of one.
+local function check_machine(value, name, field, kind)
+    local ok, found = pcall(function()
+        return value[field]
+    end)
+    if not ok or type(found) ~= kind then
+        error(("trm.%s: machine must be a TRM machine or its map (got %s)")
+            :format(name, show(value)), 3)
+    end
+end
+
+---Whether the last grade reaches the threshold.
+---@param m table a machine, or its map
+---@return boolean
+function trm.check_act_condition(m)
+    check_machine(m, "check_act_condition", "act_threshold", "number")
+    return latent.confidence(m.latent_state) >= m.act_threshold
+end
+
+---Whether the last step that the options allow has been reached.
+---@param m table a machine, or its map
+---@return boolean
+function trm.should_terminate_max_steps(m)
+    check_machine(m, "should_terminate_max_steps", "max_supervision_steps", "number")
+    return m.supervision_step >= m.max_supervision_steps
+end
+
+trm.initialize_latent_state = latent.initialize
+trm.update_latent_state = latent.update
+trm.merge_reasoning_trace = latent.merge_trace
+trm.extract_confidence = latent.confidence
+
+trm.parse_supervision = critique.supervision
+trm.parse_reasoning = critique.reasoning
+trm.prioritize_suggestions = critique.prioritize
+
+---The halting arithmetic; see ponder.core.act.
+trm.act = require "ponder.core.act"
+
+return trm

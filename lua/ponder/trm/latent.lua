@@ -1,0 +1,88 @@
+--- The latent state of a TRM machine: what it carries from one phase to the next besides the
+--- answer. Plain tables and pure functions: each returns a new table and leaves its arguments as
+--- they were.
+
+local options = require "ponder.options"
+local quote = require "ponder.quote"
+
+local latent = {}
+
+local show = options.show
+
+local TRACE_LENGTH <const> = 10 -- entries that are kept
+local ENTRY_LENGTH <const> = 200 -- characters of a reply in an entry
+
+---@class TrmLatentState
+---@field question_context string? the question
+---@field answer_context string? the last reply
+---@field reasoning_trace string[] the beginnings of the last replies, oldest first: `"[phase] ..."`
+---@field confidence_score number the last grade, 0 to 1
+---@field step_count integer improvements so far
+
+local function check(value, kind, where)
+    if type(value) ~= kind then
+        error(("%s must be a %s (got %s)"):format(where, kind, show(value)), 3)
+    end
+end
+
+--- The first characters of a text; each byte that is part of none counts as one.
+local function beginning(text)
+    -- A character has 4 bytes at most. What the cut leaves of one more comes after the last wanted.
+    local head = quote.utf8(text:sub(1, 4 * ENTRY_LENGTH + 3))
+    local beyond = utf8.offset(head, ENTRY_LENGTH + 1)
+    return beyond and head:sub(1, beyond - 1) or head
+end
+
+---@param question string?
+---@param answer string?
+---@return TrmLatentState
+function latent.initialize(question, answer)
+    return {
+        question_context = question,
+        answer_context = answer,
+        reasoning_trace = {},
+        confidence_score = 0.0,
+        step_count = 0,
+    }
+end
+
+---The state after a reply: it is the new answer_context, and adds an entry to the trace.
+---@param state TrmLatentState
+---@param phase string `"reasoning"`, `"supervision"`, `"improvement"`
+---@param content string the reply
+---@return TrmLatentState
+function latent.update(state, phase, content)
+    check(state, "table", "trm.update_latent_state: latent")
+    check(phase, "string", "trm.update_latent_state: phase")
+    check(content, "string", "trm.update_latent_state: content")
+    return {
+        question_context = state.question_context,
+        answer_context = content,
+        reasoning_trace = latent.merge_trace(state.reasoning_trace or {},
+            "[" .. phase .. "] " .. beginning(content)),
+        confidence_score = state.confidence_score,
+        step_count = state.step_count,
+    }
+end
+
+---The trace with one more entry, cut to the last 10.
+---@param trace string[]
+---@param entry string
+---@return string[]
+function latent.merge_trace(trace, entry)
+    check(trace, "table", "trm.merge_reasoning_trace: trace")
+    check(entry, "string", "trm.merge_reasoning_trace: entry")
+    local from = math.max(1, #trace - TRACE_LENGTH + 2)
+    local merged = table.move(trace, from, #trace, 1, {})
+    merged[#merged + 1] = entry
+    return merged
+end
+
+---@param state TrmLatentState
+---@return number confidence 0.0 where the state has none
+function latent.confidence(state)
+    check(state, "table", "trm.extract_confidence: latent")
+    return state.confidence_score or 0.0
+end
+
+return latent

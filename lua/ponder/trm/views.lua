@@ -1,0 +1,248 @@
+--- How a TRM machine is read: fields, events, and the map it is saved as.
+
+local critique = require "ponder.parse.critique"
+local json = require "ponder.json"
+local options = require "ponder.options"
+local quote = require "ponder.quote"
+
+local views = {}
+
+local array, show = json.array, options.show
+
+local function list_of(list)
+    return array(table.move(list, 1, #list, 1, {}))
+end
+
+-------------------------------------------------------------------------------
+-- Fields
+
+local function latent_state(run)
+    local latent = run.latent
+    return {
+        question_context = latent.question_context,
+        answer_context = latent.answer_context,
+        reasoning_trace = list_of(latent.reasoning_trace),
+        confidence_score = run.core:confidence(),
+        step_count = run.core:improvements(),
+    }
+end
+
+---@class TrmActState
+---@field threshold number
+---@field current_confidence number the last grade
+---@field history number[] all grades, oldest first
+
+local function act_state(run)
+    return {
+        threshold = run.options.act_threshold,
+        current_confidence = run.core:confidence(),
+        history = array(run.core:scores()),
+    }
+end
+
+local function parsed_feedback(run)
+    local feedback = run.feedback
+    return feedback and {
+        strengths = list_of(feedback.strengths),
+        issues = list_of(feedback.issues),
+        suggestions = list_of(feedback.suggestions),
+        quality_score = feedback.quality_score,
+        raw_text = feedback.raw_text,
+    }
+end
+
+views.fields = {
+    question = function(run)
+        return run.prompt
+    end,
+    current_answer = function(run)
+        return run.answer
+    end,
+    answer_history = function(run)
+        return list_of(run.answers)
+    end,
+    reasoning = function(run)
+        return run.reasoning
+    end,
+    latent_state = latent_state,
+    act_state = act_state,
+    act_triggered = function(run)
+        return run.reason == "act_threshold" or run.reason == "convergence_detected"
+    end,
+    supervision_feedback = function(run)
+        return run.feedback and run.feedback.raw_text
+    end,
+    parsed_feedback = parsed_feedback,
+    supervision_step = function(run)
+        return run.core:step()
+    end,
+    best_answer = function(run)
+        return run.best_answer
+    end,
+    best_score = function(run)
+        return run.core:best_score()
+    end,
+    ---@return string? the best graded answer or, where none was graded above 0, the current one
+    result = function(run)
+        if run.core:status() == "completed" then
+            return run.best_answer or run.answer
+        end
+    end,
+}
+
+function views.complete_event(run)
+    return { steps = run.core:step(), best_score = run.core:best_score() }, {}
+end
+
+-------------------------------------------------------------------------------
+-- Clones and maps
+
+function views.copy(run, copy)
+    copy.latent = run.latent -- never changed once it is there, and so with the critique
+    copy.feedback, copy.suggestions = run.feedback, run.suggestions
+    copy.answer, copy.best_answer, copy.reasoning = run.answer, run.best_answer, run.reasoning
+    copy.answers = table.move(run.answers, 1, #run.answers, 1, {})
+end
+
+function views.save(run, map)
+    for name, field in pairs(views.fields) do
+        map[name] = field(run)
+    end
+end
+
+local SCORE = { type = "number", min = 0, max = 1, required = true }
+
+--- A list of strings, absent as empty; or nil and what is wrong.
+local function read_strings(list, where)
+    if list == nil then
+        return {}
+    elseif type(list) ~= "table" then
+        return nil, ("%s must be a list of strings (got %s)"):format(where, show(list))
+    end
+    local copy = {}
+    for i, text in ipairs(list) do
+        if type(text) ~= "string" then
+            return nil, ("%s[%d] must be a string (got %s)"):format(where, i, show(text))
+        end
+        copy[i] = quote.utf8(text)
+    end
+    return copy
+end
+
+---A critique that others made; or nil and what is wrong with it.
+---@param value any
+---@param where string names it in the message
+---@param text string the text that it was read from
+---@return ponder.Supervision?
+---@return string? problem
+function views.read_feedback(value, where, text)
+    if type(value) ~= "table" then
+        return nil, ("%s must be a table (got %s)"):format(where, show(value))
+    end
+    local feedback = { raw_text = text }
+    for _, name in ipairs { "strengths", "issues", "suggestions" } do
+        local list, problem = read_strings(value[name], where .. "." .. name)
+        if not list then
+            return nil, problem
+        end
+        feedback[name] = list
+    end
+    local score, problem = options.check_value(value.quality_score, SCORE)
+    if problem then
+        return nil, ("%s.quality_score %s"):format(where, problem)
+    end
+    feedback.quality_score = score + 0.0
+    return feedback
+end
+
+local function optional_text(reader, name)
+    local text = reader.map[name]
+    return text ~= nil and reader:text(name, text) or nil
+end
+
+local function text_list(reader, field, list)
+    return reader:list_at(field, list, function(text, at)
+        return reader:text(at, text)
+    end)
+end
+
+local function load_latent(reader)
+    local state = reader:get("latent_state", { type = "table", required = true })
+    local function text(name)
+        local value = state[name]
+        return value ~= nil and reader:text("latent_state." .. name, value) or nil
+    end
+    return {
+        question_context = text "question_context",
+        answer_context = text "answer_context",
+        reasoning_trace = text_list(reader, "latent_state.reasoning_trace", state.reasoning_trace),
+    }
+end
+
+local function load_feedback(reader)
+    local value = reader.map.parsed_feedback
+    if value == nil then
+        return nil
+    end
+    reader:check("parsed_feedback", value, { type = "table" })
+    local feedback, problem = views.read_feedback(value, "parsed_feedback",
+        reader:text("parsed_feedback.raw_text", value.raw_text))
+    if not feedback then
+        reader:refuse(problem:match("^(%S+) (.*)$"))
+    end
+    return feedback
+end
+
+local REASONS = { act_threshold = true, convergence_detected = true, max_steps = true }
+
+--- What the status and the grades say must be there, and nothing else.
+local function check_whole(run, reader)
+    local status, improvements = run.core:status(), run.core:improvements()
+    local grades = #run.core:scores()
+    local function must(field, present, wanted)
+        if wanted ~= present then
+            reader:refuse(field, wanted and "must be there" or "must not be there")
+        end
+    end
+    if status == "completed" and not REASONS[run.reason] then
+        reader:refuse("termination_reason", ("must be a reason to halt (got %s)")
+            :format(show(run.reason)))
+    elseif status == "error" and run.reason ~= "error" then
+        reader:refuse("termination_reason", ('must be "error" (got %s)'):format(show(run.reason)))
+    end
+    if #run.answers ~= improvements then
+        reader:refuse("answer_history", ("must have %d answers (got %d)")
+            :format(improvements, #run.answers))
+    elseif improvements > 0 and run.answer ~= run.answers[improvements] then
+        reader:refuse("current_answer", "must be the last of answer_history")
+    elseif improvements == 0 and (status ~= "error" or grades > 0) then
+        must("current_answer", run.answer ~= nil, status ~= "idle" and status ~= "reasoning")
+    end
+    must("parsed_feedback", run.feedback ~= nil, grades > 0)
+    must("best_answer", run.best_answer ~= nil, run.core:best_score() > 0)
+    if grades > 0 and run.feedback.quality_score ~= run.core:confidence() then
+        reader:refuse("parsed_feedback.quality_score", "must be the last of act_state.history")
+    end
+end
+
+function views.load(run, reader)
+    local count = { type = "integer", min = 0, max = 1000000000, required = true }
+    local act = reader:get("act_state", { type = "table", required = true })
+    local scores = reader:list_at("act_state.history", act.history, function(score, at)
+        return reader:check(at, score, SCORE)
+    end)
+    run.answer = optional_text(reader, "current_answer")
+    run.best_answer = optional_text(reader, "best_answer")
+    run.reasoning = optional_text(reader, "reasoning")
+    run.answers = text_list(reader, "answer_history", reader.map.answer_history)
+    run.latent = load_latent(reader)
+    run.feedback = load_feedback(reader)
+    run.suggestions = critique.prioritize(run.feedback and run.feedback.suggestions or {})
+    if not run.core:load(reader:get("supervision_step", count), #run.answers, scores) then
+        reader:refuse("supervision_step",
+            "must fit the status and the number of grades and of answers")
+    end
+    check_whole(run, reader)
+end
+
+return views
