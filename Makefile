@@ -45,9 +45,10 @@ $B/ponder: $(HOST_OBJ) $(MODULE_OBJ) $B/embedded.o $B/modules.o
 	@echo "  link    $@"
 	@$(CC) $(CFLAGS) -Wl,-E -o $@ $^ $(LIBS)
 
+# Never unloaded: a thread of libcurl that still looks up a name may outlive the Lua state.
 $B/ponder.so: $(MODULE_OBJ)
 	@echo "  link    $@"
-	@$(CC) $(CFLAGS) -shared -o $@ $^ $(SO_LIBS)
+	@$(CC) $(CFLAGS) -shared -Wl,-z,nodelete -o $@ $^ $(SO_LIBS)
 
 $B/%.o: %.c
 	@mkdir -p $(@D)

@@ -230,6 +230,19 @@ describe("ponder.core.net, with many calls", function()
             end
         end)
 
+        it("by the end of the program does not wait for names, nor crash", function()
+            local program = ([[
+                package.cpath = "%s"
+                local pump = require("ponder.core.net").open { proxy = "" }
+                for i = 1, 30 do
+                    pump:submit { url = "http://nosuch" .. i .. ".ponder.invalid/" }
+                end
+                pump:poll(0, {})]]):format(package.cpath)
+            for _ = 1, 20 do
+                assert.is_true((os.execute("lua5.4 -e '" .. program .. "'")))
+            end
+        end)
+
         it("happens by collection too, in any order", function()
             for i = 1, 20 do
                 local p = net.open { proxy = "" }

@@ -114,6 +114,9 @@ void transfer_fail_size(Transfer *t);
 /* Fills in times and counts, once it left the multi handle or is about to. */
 void transfer_measure(Transfer *t, double now);
 
+/* Connections opened for the request that is under way. */
+int64_t transfer_connections(const Transfer *t);
+
 /* When it must be looked at again: its idle limit, or the end of the wait after [DONE]. */
 double transfer_due(const Transfer *t);
 

@@ -241,8 +241,7 @@ static bool start_call(Pump *p, Host *h, double now)
     return true;
 }
 
-/* Fills free places, one call a host in turn. False when memory is short and nothing is in flight.
- */
+/* Fills free places, one call a host in turn. False when memory is short and nothing flies. */
 static bool start_calls(Pump *p)
 {
     double now = net_now();
@@ -317,17 +316,24 @@ static void check_times(Pump *p)
     }
 }
 
+/* Lets paused transfers go on. What libcurl kept for them comes at once, and may pause them again.
+ */
 static void resume_paused(Pump *p)
 {
     if (!p->any_paused)
         return;
     p->any_paused = false;
     p->next_check = 0;
-    for (Transfer *t = p->active; t != NULL; t = t->next) {
-        if (t->paused) {
-            t->paused = false;
-            t->beat = net_now();
-            curl_easy_pause(t->easy, CURLPAUSE_CONT); /* may call reply_on_body, and pause again */
+    for (Transfer *t = p->active, *next; t != NULL; t = next) {
+        next = t->next;
+        if (!t->paused)
+            continue;
+        t->paused = false;
+        t->beat = net_now();
+        CURLcode code = curl_easy_pause(t->easy, CURLPAUSE_CONT);
+        if (code != CURLE_OK) {
+            transfer_end(t, code, net_now());
+            move_to_ended(p, t);
         }
     }
 }
@@ -460,5 +466,7 @@ PumpStats pump_stats(const Pump *p)
 {
     PumpStats stats = p->stats;
     stats.hosts = (int64_t)p->host_count;
+    for (const Transfer *t = p->active; t != NULL; t = t->next)
+        stats.connections += t->result.new_connections + transfer_connections(t);
     return stats;
 }

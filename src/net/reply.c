@@ -225,6 +225,8 @@ size_t reply_on_body(char *bytes, size_t unit, size_t count, void *arg)
     Transfer *t = arg;
     size_t n = unit * count;
     const EventList *batch = &t->pump->events;
+    if (t->result.code != NULL)
+        return ABORT;
     if (t->mode == BODY_STREAM &&
         (batch->bytes.size >= MAX_BATCH_BYTES || batch->count >= MAX_BATCH_EVENTS)) {
         t->paused = t->pump->any_paused = true;

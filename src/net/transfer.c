@@ -233,13 +233,20 @@ static const char *http_version(Transfer *t)
     }
 }
 
+int64_t transfer_connections(const Transfer *t)
+{
+    long connections = 0;
+    curl_easy_getinfo(t->easy, CURLINFO_NUM_CONNECTS, &connections);
+    return connections;
+}
+
 /* A redirect's request is a transfer of its own to libcurl: what is counted adds up. */
 void transfer_measure(Transfer *t, double now)
 {
     Result *r = &t->result;
-    long status = 0, connections = 0;
+    long status = 0;
+    int64_t connections = transfer_connections(t);
     curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
-    curl_easy_getinfo(t->easy, CURLINFO_NUM_CONNECTS, &connections);
     r->status = status;
     r->http_version = status != 0 ? http_version(t) : NULL;
     r->new_connections += connections;
