@@ -93,6 +93,10 @@ static int pump_l_submit(lua_State *L)
         return fail(L, PUMP_NO_MEMORY);
     int64_t id;
     PumpStatus status = pump_submit(p->pump, &o.request, &id);
+    if (status == PUMP_NO_MEMORY) { /* as Lua does: garbage may be all that is in the way */
+        lua_gc(L, LUA_GCCOLLECT);
+        status = pump_submit(p->pump, &o.request, &id);
+    }
     if (status != PUMP_OK)
         return fail(L, status);
     lua_pushinteger(L, id);
