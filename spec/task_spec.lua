@@ -1,33 +1,21 @@
-local core = require "ponder.core.task"
+-- ponder.task: runs, deadlocks, joining, errors that nobody joins.
+
+local help = require "task_help"
 local task = require "ponder.task"
 
--- A run whose time passes only when nothing else is left to do.
-local function run(main, ...)
-    local now = 0
-    return task.run_with({
-        clock = function()
-            return now
-        end,
-        wait = function(seconds)
-            now = now + seconds
-        end,
-    }, main, ...)
-end
+local HERE = "spec/task_spec.lua:%d+" -- as a pattern
 
--- What `pcall(run, main)` raises.
-local function run_error(main)
+local closing, raises, run, error_of = help.closing, help.raises, help.run, help.error_of
+
+-- Runs `main`; returns the errors that were reported as not joined, and what the run raised.
+local function reports_of(main)
+    local reports = {}
+    local before = task.on_unjoined_error(function(message, id)
+        reports[#reports + 1] = { message = message, id = id }
+    end)
     local ok, err = pcall(run, main)
-    assert.is_false(ok)
-    return err
-end
-
--- A value whose __close appends `name` to `log`.
-local function closing(log, name)
-    return setmetatable({}, {
-        __close = function()
-            log[#log + 1] = name
-        end,
-    })
+    task.on_unjoined_error(before)
+    return reports, not ok and err or nil
 end
 
 describe("task.run", function()
@@ -38,163 +26,411 @@ describe("task.run", function()
         assert.same({ n = 4, [2] = 2, [3] = 7 }, r)
     end)
 
-    it("raises what main raises, with its traceback", function()
-        local err = run_error(function()
+    it("raises what main raises, with its traceback, the script's frames first", function()
+        local err = error_of(function()
             local function deep()
                 task.sleep(1)
                 error("boo")
             end
             deep()
         end)
-        assert.matches("^spec/task_spec.lua:%d+: boo\nstack traceback:\n.*in .*deep", err)
+        assert.matches("^" .. HERE .. ": boo\nstack traceback:\n"
+            .. "\t%[C%]: in function 'error'\n\t" .. HERE .. ": in local 'deep'", err)
+        assert.not_matches("ponder/task", err)
     end)
 
     it("raises a value that is no string as it is", function()
         local value = {}
-        assert.equal(value, run_error(function()
+        assert.equal(value, error_of(function()
             error(value)
         end))
     end)
 
-    it("cannot be nested", function()
-        assert.matches("task.run: tasks are running already", run_error(function()
+    it("cannot be nested, not even in a coroutine", function()
+        assert.matches(HERE .. ": task.run: tasks are running already", error_of(function()
             task.run(print)
-        end), 1, true)
+        end))
+        assert.matches("task.run_with: tasks are running already", error_of(function()
+            coroutine.wrap(task.run_with)({}, print)
+        end))
     end)
 
-    it("waits for spawned tasks", function()
+    it("works inside a coroutine", function()
+        local co = coroutine.wrap(function()
+            coroutine.yield(run(function()
+                task.sleep(1)
+                return task.now()
+            end))
+        end)
+        assert.equal(1, co())
+    end)
+
+    it("waits for spawned tasks after main has returned", function()
         local done
-        run(function()
+        assert.equal("early", run(function()
             task.spawn(function()
                 task.sleep(5)
                 done = task.now()
             end)
-        end)
+            return "early"
+        end))
         assert.equal(5, done)
+    end)
+
+    it("cancels spawned tasks, in order, when main raises", function()
+        local log = {}
+        error_of(function()
+            for i = 1, 3 do
+                task.spawn(function()
+                    local _ <close> = closing(log, i)
+                    task.sleep(10)
+                end)
+            end
+            task.sleep(1)
+            error("boo")
+        end)
+        assert.same({ 1, 2, 3 }, log)
+    end)
+
+    it("starts none of the tasks that clean-up spawns while the run is being ended", function()
+        local started
+        error_of(function()
+            task.spawn(function()
+                local _ <close> = setmetatable({}, {
+                    __close = function()
+                        task.spawn(function()
+                            started = true
+                        end)
+                    end,
+                })
+                task.sleep(1)
+            end)
+            task.sleep(0)
+            error("boo")
+        end)
+        assert.is_nil(started)
+    end)
+
+    it("raises when main is cancelled, by itself or by another", function()
+        local log = {}
+        local function cancelled(f)
+            assert.equal("task.run: the main task was cancelled", error_of(function()
+                local main = task.current()
+                local _ <close> = closing(log, "main")
+                f(main)
+                log[#log + 1] = "never"
+            end))
+        end
+        cancelled(function(main)
+            main:cancel()
+        end)
+        cancelled(function(main)
+            task.spawn(function()
+                local _ <close> = closing(log, "other")
+                main:cancel()
+                task.sleep(0)
+                log[#log + 1] = "never"
+            end)
+            task.sleep(1)
+        end)
+        assert.same({ "main", "main", "other" }, log)
+    end)
+
+    it("can be used again after any end", function()
+        for _ = 1, 2 do
+            assert.equal(2, run(function()
+                return task.spawn(function() end).id
+            end))
+            pcall(run, error, "x")
+            pcall(run, task.park)
+        end
+    end)
+
+    it("ends all tasks when the clock or a source raises", function()
+        local log = {}
+        local source = {
+            pending = function()
+                return true
+            end,
+            poll = function()
+                error("broken source", 0)
+            end,
+        }
+        local ok, err = pcall(task.run, function()
+            local _ <close> = closing(log, "main")
+            task.spawn(function()
+                local _ <close> = closing(log, "other")
+                task.sleep(1)
+            end)
+            task.sleep(0)
+            task.add_source(source)
+            task.park()
+        end)
+        assert.is_true(task.remove_source(source))
+        assert.is_false(ok)
+        assert.equal("broken source", err)
+        table.sort(log)
+        assert.same({ "main", "other" }, log)
+        assert.equal(1, run(function()
+            return 1
+        end))
+    end)
+
+    it("checks its arguments", function()
+        raises("^" .. HERE .. ": task.run: main must be a function %(got nil%)$", function()
+            task.run()
+        end)
+        raises("task.run_with: unknown option \"clok\" %(did you mean \"clock\"%?%)", function()
+            task.run_with({ clok = 1 }, print)
+        end)
+    end)
+end)
+
+describe("a deadlock", function()
+    it("raises in main, and lists which tasks wait where", function()
+        local err = error_of(function()
+            local main = task.current()
+            task.spawn(function()
+                coroutine.wrap(function()
+                    main:join()
+                end)()
+            end)
+            task.spawn(task.park)
+            task.sleep(1)
+            task.park()
+        end)
+        assert.matches("^" .. HERE .. ": deadlock: every task waits, and nothing can wake one\n"
+            .. "    task 1 in task.park at " .. HERE .. "\n"
+            .. "    task 2 in handle:join at " .. HERE .. "\n"
+            .. "    task 3 in task.park at %?\nstack traceback:", err)
+    end)
+
+    it("can be caught like any error, and does not list thousands of tasks", function()
+        run(function()
+            local handles = {}
+            for i = 1, 1000 do
+                handles[i] = task.spawn(task.park)
+            end
+            local ok, err = pcall(task.park)
+            assert.is_false(ok)
+            assert.matches("\n    and 981 more$", err)
+            for _, h in ipairs(handles) do
+                h:cancel()
+            end
+        end)
+    end)
+
+    it("raises from the run when main has returned", function()
+        local log = {}
+        assert.matches("^task.run: deadlock.*\n    task 2 in task.park at spec", error_of(function()
+            task.spawn(function()
+                local _ <close> = closing(log, "closed")
+                task.park()
+            end)
+        end))
+        assert.same({ "closed" }, log)
     end)
 end)
 
 describe("join", function()
-    it("gives results, or the error with its traceback and the raw error", function()
+    it("gives the results, as often as it is called", function()
         run(function()
-            local a = task.spawn(function(x)
+            local h = task.spawn(function(x)
                 task.sleep(1)
                 return x, nil, 3, nil
             end, "x")
-            assert.same({ n = 4, "x", nil, 3 }, table.pack(a:join()))
-            assert.same({ n = 4, "x", nil, 3 }, table.pack(a:join()))
-            local raised = setmetatable({}, {
+            for _ = 1, 2 do
+                assert.same({ n = 4, "x", nil, 3 }, table.pack(h:join()))
+            end
+            assert.equal(0, select("#", task.spawn(function() end):join()))
+            assert.equal("done", h.state)
+        end)
+    end)
+
+    it("gives an error with the task's own traceback, and keeps the raw error", function()
+        run(function()
+            local odd = setmetatable({}, {
                 __tostring = function()
                     return "odd"
                 end,
             })
-            local b = task.spawn(error, raised)
-            local value, message, code = b:join()
-            assert.is_nil(value)
-            assert.matches("^odd\nstack traceback:", message)
-            assert.equal("ERROR", code)
-            assert.equal(raised, b.error)
-        end)
-    end)
-end)
-
-describe("map", function()
-    it("keeps the order and the failures of items", function()
-        run(function()
-            local r, e = task.map({ 1, 2, 3 }, function(x, i)
-                task.sleep(4 - x)
-                if x == 2 then
-                    return nil, "bad", "CODE"
+            local h = task.spawn(function()
+                local function thrower()
+                    task.sleep(1)
+                    error(odd)
                 end
-                return x * 10 + i
+                thrower()
             end)
-            assert.same({ n = 3, 11, nil, 33 }, r)
-            assert.same({ [2] = { message = "bad", code = "CODE" } }, e)
+            local value, message, code = h:join()
+            assert.is_nil(value)
+            assert.matches("^odd\nstack traceback:.*" .. HERE .. ": in local 'thrower'", message)
+            assert.equal("ERROR", code)
+            assert.equal(odd, h.error)
+            assert.equal("failed", h.state)
         end)
     end)
-end)
 
-describe("waiting", function()
-    it("works inside coroutines, metamethods, pcall and iterators", function()
+    it("has a message for any error value", function()
         run(function()
-            local function numbers()
-                return coroutine.wrap(function()
-                    for i = 1, 3 do
-                        task.sleep(1)
-                        coroutine.yield(i)
-                    end
-                end)
+            local broken = setmetatable({}, { __tostring = error })
+            local cases = {
+                [{}] = "a table value", [broken] = "a table value", [print] = "a function value",
+                [true] = "a boolean value",
+            }
+            for value, text in pairs(cases) do
+                local _, message = task.spawn(error, value):join()
+                assert.matches("^%(error object is " .. text, message)
             end
-            local sum = 0
-            for i in numbers() do
-                sum = sum + i
-            end
-            assert.equal(6, sum)
-            assert.equal(3, task.now())
-            local slow = setmetatable({}, {
-                __index = function(_, k)
-                    assert(pcall(task.sleep, 1))
-                    return k
-                end,
-            })
-            assert.equal("x", slow.x)
-            assert.equal(4, task.now())
+            local _, message = task.spawn(error):join()
+            assert.matches("^%(error object is a nil value%)", message)
+            _, message = task.spawn(error, 12, 0):join()
+            assert.matches("^12\n", message)
         end)
     end)
 
-    it("raises where a yield is impossible", function()
-        local _, message = pcall(run, function()
-            table.sort({ 3, 2, 1 }, function(a, b)
-                task.sleep(0)
-                return a < b
-            end)
-        end)
-        assert.matches("task.sleep: cannot wait inside a function that was called back", message)
-    end)
-
-    it("raises outside of any task", function()
-        assert.error_matches(function()
-            task.sleep(1)
-        end, "task.sleep: call it within task.run")
-    end)
-end)
-
-describe("cancel", function()
-    it("closes the variables of the task and of its coroutines, from the inside out", function()
+    it("wakes all who wait, in order", function()
         run(function()
             local log = {}
-            local h = task.spawn(function()
-                local _ <close> = closing(log, "outer")
-                local co = coroutine.wrap(function()
-                    local _ <close> = closing(log, "inner")
-                    pcall(task.sleep, 100)
-                    log[#log + 1] = "never"
+            local h = task.spawn(task.sleep, 3)
+            local joiners = {}
+            for i = 1, 4 do
+                joiners[i] = task.spawn(function()
+                    h:join()
+                    log[#log + 1] = i
                 end)
-                co()
-            end)
+            end
             task.sleep(1)
-            assert.is_true(h:cancel())
-            assert.same({ "inner", "outer" }, log)
-            assert.same({ nil, "the task was cancelled", "CANCELLED" }, { h:join() })
-            assert.is_false(h:cancel())
+            joiners[2]:cancel()
+            joiners[4]:cancel()
+            h:join()
+            task.sleep(0)
+            assert.same({ 1, 3 }, log)
+        end)
+    end)
+
+    it("of oneself raises; of an ended task works outside of a run", function()
+        local h, alive
+        run(function()
+            raises("handle:join: a task cannot join itself", function()
+                task.current():join()
+            end)
+            h = task.spawn(function()
+                return 5
+            end)
+            alive = task.current()
+        end)
+        assert.equal(5, h:join())
+        assert.equal("done", alive.state)
+        raises("handle:join: call it with a task %(got a table%)", h.join, {})
+    end)
+
+    it("leaves nothing behind in what it waited for when it is cancelled", function()
+        run(function()
+            local h = task.spawn(task.sleep, 100000)
+            task.sleep(0)
+            local function grow()
+                for _ = 1, 200 do
+                    task.timeout(1, h.join, h)
+                end
+                collectgarbage()
+                return collectgarbage("count")
+            end
+            grow()
+            local before = grow()
+            assert.is_true(grow() < before + 20)
+            h:cancel()
         end)
     end)
 end)
 
-describe("interruption", function()
-    it("reaches the main task where it waits", function()
-        local log = {}
-        local err = run_error(function()
-            task.spawn(function()
-                local _ <close> = closing(log, "other")
-                task.sleep(1)
-                core.interrupt()
-                task.sleep(100)
-            end)
-            task.sleep(50)
+describe("an error that nobody joins", function()
+    it("is reported once, and makes the run raise", function()
+        local kept = {}
+        local reports, err = reports_of(function()
+            for i = 1, 3 do
+                kept[i] = task.spawn(error, "boo " .. i, 0)
+            end
+            kept[2]:join()
         end)
-        assert.matches("^spec/task_spec.lua:%d+: interrupted!", err)
-        assert.same({ "other" }, log)
-        assert.is_true(task.interrupted())
+        assert.equal(2, #reports)
+        assert.equal(2, reports[1].id)
+        assert.matches("^boo 1\nstack traceback:", reports[1].message)
+        assert.equal(4, reports[2].id)
+        assert.matches("^task.run: 2 tasks failed and nobody joined them; the first error was: "
+            .. "boo 1\nstack traceback", err)
+        local _, message = kept[1]:join() -- still there
+        assert.matches("^boo 1", message)
+    end)
+
+    it("is reported as soon as its handle has been collected", function()
+        local seen, early
+        local before = task.on_unjoined_error(function(message)
+            seen = message
+        end)
+        local err = error_of(function()
+            task.spawn(error, "lost", 0)
+            task.sleep(1)
+            collectgarbage()
+            collectgarbage()
+            task.sleep(1)
+            early = seen
+        end)
+        task.on_unjoined_error(before)
+        assert.matches("^lost\n", early)
+        assert.matches("^task.run: 1 task failed and nobody joined it; the first error was: "
+            .. "lost\nstack traceback", err)
+    end)
+
+    it("is reported when main raises too", function()
+        local reports, err = reports_of(function()
+            task.spawn(error, "other", 0)
+            task.sleep(1)
+            error("main", 0)
+        end)
+        assert.equal(1, #reports)
+        assert.matches("^main\n", err)
+    end)
+
+    it("goes to standard error by default, and when the hook raises", function()
+        for _, arg in ipairs { "", "hook" } do
+            local text = help.lua([[
+                local task = require "ponder.task"
+                if ... then task.on_unjoined_error(error) end
+                task.run(function() task.spawn(error, "lost", 0) end)
+            ]], arg)
+            assert.matches("task 2 failed, and nobody joined it: lost\nstack traceback:", text)
+            assert.matches("task.run: 1 task failed and nobody joined it", text)
+            assert.matches("\n1\n$", text)
+        end
+    end)
+
+    it("is no matter of tasks that were joined in time, or cancelled", function()
+        local reports, err = reports_of(function()
+            local h = task.spawn(function()
+                task.sleep(1)
+                error("heard")
+            end)
+            local joiner = task.spawn(h.join, h)
+            h:join()
+            joiner:join()
+            task.spawn(task.sleep, 9):cancel()
+        end)
+        assert.same({}, reports)
+        assert.is_nil(err)
+    end)
+
+    it("is reported when the one who joined it was cancelled before hearing of it", function()
+        local reports = reports_of(function()
+            local h = task.spawn(function()
+                task.sleep(1)
+                error("unheard", 0)
+            end)
+            local joiner = task.spawn(h.join, h)
+            task.spawn(function()
+                task.sleep(1)
+                joiner:cancel()
+            end)
+        end)
+        assert.equal(1, #reports)
     end)
 end)

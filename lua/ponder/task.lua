@@ -334,17 +334,18 @@ function task.interrupted()
     return core.interrupted()
 end
 
+local REAL_TIME = { clock = core.now, wait = core.wait }
 local RUN_OPTIONS = {
-    clock = { type = "function", default = core.now },
-    wait = { type = "function", default = core.wait },
+    clock = { type = "function", default = REAL_TIME.clock },
+    wait = { type = "function", default = REAL_TIME.wait },
 }
 
-local function run(where, opts, main, ...)
-    expect(is_callable(main), where, "main must be a function", main)
-    if scheduler.is_active() then
+local function check_run(where, main)
+    if not is_callable(main) then
+        error(("%s: main must be a function (got %s)"):format(where, options.show(main)), 3)
+    elseif scheduler.is_active() then
         error(where .. ": tasks are running already; use task.spawn", 3)
     end
-    return scheduler.run(opts, main, ...)
 end
 
 --- Runs `main(...)` as the first task, and all tasks it starts, until all have ended. The ponder
@@ -358,7 +359,8 @@ end
 ---@return any ... what main returned. Raises what main raised, with its traceback; else, if tasks
 ---failed that nobody joined, an error that says so.
 function task.run(main, ...)
-    return run("task.run", options.check("task.run", nil, RUN_OPTIONS), main, ...)
+    check_run("task.run", main)
+    return scheduler.run(REAL_TIME, main, ...)
 end
 
 --- `task.run` with another clock, for tests that hold time still.
@@ -368,7 +370,9 @@ end
 ---@param ... any
 ---@return any ...
 function task.run_with(opts, main, ...)
-    return run("task.run_with", options.check("task.run_with", opts, RUN_OPTIONS), main, ...)
+    opts = options.check("task.run_with", opts, RUN_OPTIONS)
+    check_run("task.run_with", main)
+    return scheduler.run(opts, main, ...)
 end
 
 return task

@@ -14,7 +14,7 @@ const char *coroutine_cannot_wait(lua_State *L)
         return "cannot wait in a coroutine that was not resumed by coroutine.resume or "
                "coroutine.wrap as they are since ponder.task was loaded";
     if (f->kind == FRAME_CLOSING)
-        return "cannot wait while a cancelled task is being closed";
+        return "cannot wait while a coroutine is being closed";
     if (!f->can_wait || !lua_isyieldable(L))
         return "cannot wait inside a function that was called back from C (table.sort, "
                "string.gsub, require, a finalizer, ...)";
