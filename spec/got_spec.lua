@@ -228,11 +228,10 @@ describe("ponder.got, the default run", function()
         assert.equal("refined", machine.result) -- nobody judges: the last one stands
     end)
 
-    it("looks for links only where there are two thoughts", function()
-        local machine = got.new { branching_factor = 1, min_nodes_for_aggregation = 3 }
-        assert.same({ "generate_thought", "score_thoughts", "generate_thought",
-            "score_thoughts", "find_connections", "aggregate" },
-            { table.unpack(drive(machine), 1, 6) })
+    it("goes through the steps of each round, also with one thought a round", function()
+        assert.same({ "generate_thought", "score_thoughts", "find_connections",
+            "generate_thought", "score_thoughts", "find_connections", "aggregate" },
+            { table.unpack(drive(got.new { branching_factor = 1 }), 1, 7) })
     end)
 
     it("takes links that hold, once", function()

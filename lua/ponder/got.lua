@@ -38,7 +38,7 @@
 --- | generating  | completed   | thoughts    | a budget is spent                                |
 --- | scoring     | generating  | scores      | links are off, too few nodes to aggregate        |
 --- | scoring     | connecting  | scores      | of thoughts                                      |
---- | scoring     | aggregating | scores      | links are off, or there is nothing to link       |
+--- | scoring     | aggregating | scores      | links are off, enough nodes                      |
 --- | scoring     | refining    | scores      | of the aggregate or a refinement                 |
 --- | scoring     | completed   | scores      | of the last refinement; a budget is spent        |
 --- | connecting  | generating  | connections | too few nodes to aggregate                       |

@@ -329,7 +329,7 @@ static GotStep after_scores(Got *got, uint32_t min_nodes)
     got->pending_count = 0;
     if (nodes_left(got) == 0)
         return finish(got, GOT_MAX_NODES, best_so_far(got));
-    if (got->options.connect && got->graph.node_count > 2)
+    if (got->options.connect)
         return ask(got, GOT_CONNECTING, GOT_CONNECT, got->current);
     return after_links(got, min_nodes);
 }
