@@ -112,8 +112,8 @@ end
 -- Scores
 
 local function json_scores(text, resolver)
-    for value in json_values(text) do
-        local found = scores.from_value(value, resolver)
+    for value, alone in json_values(text) do
+        local found = scores.from_value(value, resolver, alone)
         if found then
             return found
         end

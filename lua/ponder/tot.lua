@@ -40,7 +40,7 @@ local machine_core = require "ponder.core.machine"
 
 local new_list = machine_core.new_list
 
-local STEPS_SHOWN = 32 -- of the way to a node, in a prompt
+local STEPS_SHOWN = 16 -- of the way to a node, in a prompt
 
 ---@class TotOptions
 ---@field branching_factor? integer thoughts asked for at a node, default 3

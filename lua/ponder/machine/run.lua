@@ -185,10 +185,15 @@ function Run:render(turn, name, context, node)
     context.max_text_bytes = self.options.max_text_bytes
     -- A string takes the place of the built-in instructions alone.
     context.instructions = type(prompt) == "string" and prompt or false
-    if type(prompt) ~= "function" then
-        prompt = builtin.prompts(class.name)[name]
+    local messages
+    if prompt and type(prompt) ~= "function" and not context.instructions then
+        error(("env.%s must be a function or a string (got %s)")
+            :format(class.prompts[name], show(prompt)), 0)
+    elseif type(prompt) == "function" then
+        messages = check_messages(prompt(context), "prompts." .. name)
+    else
+        messages = builtin.prompts(class.name)[name](context)
     end
-    local messages = check_messages(prompt(context), "prompts." .. name)
     local more = env.context and node and env.context(node)
     if more then
         local own = messages

@@ -149,14 +149,24 @@ local function collect(value, resolver)
     return next(found) ~= nil and found or nil
 end
 
+--- A list without names is taken for scores in order only if it can be nothing else: "[1]" in prose
+--- is a reference.
+local function is_ambiguous(value, resolver, alone)
+    local first = type(value[1])
+    return first ~= "nil" and first ~= "table" and not (alone and #value == #resolver.ids)
+end
+
 ---The scores in a decoded JSON value, or nil.
 ---@param value table
 ---@param resolver ScoreResolver
+---@param alone boolean nothing else stands on its lines
 ---@return table<string, number>?
-function scores.from_value(value, resolver)
+function scores.from_value(value, resolver, alone)
     local inner = value.scores or value.Scores or value.evaluations or value.ratings
     if type(inner) == "table" then
         return collect(inner, resolver)
+    elseif is_ambiguous(value, resolver, alone) then
+        return nil
     end
     return collect(value, resolver)
 end

@@ -160,7 +160,7 @@ end
 --- first such node.
 local function pending_scores(run)
     local pending = {}
-    for slot = 1, #run.slots do
+    for slot = 1, run.core:status() == "completed" and 0 or #run.slots do
         local scores = select(5, run.core:slot(slot))
         for i, score in ipairs(scores or {}) do
             pending["t" .. i] = score
@@ -359,7 +359,7 @@ views.methods = {
 
 function views.copy(run, copy)
     copy.contents = table.move(run.contents, 1, #run.contents, 1, {})
-    copy.slots = {}
+    copy.slots, copy.contexts = {}, {}
     for slot, texts in ipairs(run.slots) do
         copy.slots[slot] = texts -- never changed once it is there
     end
