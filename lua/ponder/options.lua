@@ -226,22 +226,22 @@ end
 -------------------------------------------------------------------------------
 -- A whole table
 
-local sorted_names = setmetatable({}, { __mode = "k" }) -- schema -> its names in order
+-- What is derived from a schema: all names in order, and those that matter when they are absent.
+local derived = setmetatable({}, { __mode = "k" })
 
-local function names_of(schema)
-    local names = sorted_names[schema]
-    if names == nil then
-        names = {}
-        for name, rule in pairs(schema) do
-            for _, kind in ipairs(as_list(rule.type)) do
-                assert(NOUNS[kind], "options: a schema names a type that does not exist")
-            end
-            names[#names + 1] = name
+local function derive(schema)
+    local known = { names = {}, required = {}, defaults = {} }
+    for name, rule in pairs(schema) do
+        for _, kind in ipairs(as_list(rule.type)) do
+            assert(NOUNS[kind], "options: a schema names a type that does not exist")
         end
-        table.sort(names)
-        sorted_names[schema] = names
+        known.names[#known.names + 1] = name
+        known.defaults[name] = rule.default
+        known.required[#known.required + 1] = rule.required and name or nil
     end
-    return names
+    table.sort(known.names)
+    derived[schema] = known
+    return known
 end
 
 --- The unknown key to complain of: the least one as text, so that it is always the same.
@@ -258,7 +258,8 @@ local function unknown_key(opts, schema)
     return found, found_text
 end
 
-local function first_mistake(opts, schema, names, checked)
+-- The mistake to complain of: unknown names first, then the options by name.
+local function first_mistake(opts, schema, names)
     local key, text = unknown_key(opts, schema)
     if key ~= nil then
         local near = options.nearest(key, names)
@@ -267,16 +268,55 @@ local function first_mistake(opts, schema, names, checked)
     end
     for _, name in ipairs(names) do
         local rule, value = schema[name], opts[name]
-        if value == nil and not rule.required then
-            checked[name] = rule.default
-        else
-            local kept, problem = options.check_value(value, rule)
+        if value ~= nil or rule.required then
+            local _, problem = options.check_value(value, rule)
             if problem then
                 return ("opts.%s %s"):format(name, problem)
             end
-            checked[name] = kept
         end
     end
+end
+
+-- The options without a metatable: what its __index holds counts as given.
+local function plain(opts, names)
+    if opts == nil or getmetatable(opts) == nil then
+        return opts or {}
+    end
+    local copy = {}
+    for key, value in pairs(opts) do
+        copy[key] = value
+    end
+    for _, name in ipairs(names) do
+        copy[name] = opts[name]
+    end
+    return copy
+end
+
+-- Fills `checked` from options without a mistake; false leaves it to first_mistake to find the one
+-- to complain of. Most tables name few of many options, so this looks at those only.
+local function check_given(opts, schema, known, checked)
+    for name, value in pairs(opts) do
+        local rule = schema[name]
+        local kept, problem
+        if rule then
+            kept, problem = options.check_value(value, rule)
+        end
+        if not rule or problem then
+            return false
+        end
+        checked[name] = kept
+    end
+    for _, name in ipairs(known.required) do
+        if opts[name] == nil then
+            return false
+        end
+    end
+    for name, default in pairs(known.defaults) do
+        if opts[name] == nil then
+            checked[name] = default
+        end
+    end
+    return true
 end
 
 ---Checks a table of options against a schema.
@@ -294,9 +334,10 @@ function options.check(where, opts, schema, level)
     if opts ~= nil and type(opts) ~= "table" then
         error(("%s: opts must be a table (got %s)"):format(where, show(opts)), level)
     end
-    local mistake = first_mistake(opts or {}, schema, names_of(schema), checked)
-    if mistake then
-        error(("%s: %s"):format(where, mistake), level)
+    local known = derived[schema] or derive(schema)
+    opts = plain(opts, known.names)
+    if not check_given(opts, schema, known, checked) then
+        error(("%s: %s"):format(where, first_mistake(opts, schema, known.names)), level)
     end
     return checked
 end

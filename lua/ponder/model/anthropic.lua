@@ -273,18 +273,22 @@ end
 
 function on.message_stop(self) self.stopped = true end
 
---- Takes one event. Returns its decoded form when it was more than text.
-function Reader:event(event_name, data)
-    if event_name == "content_block_delta" and self.index
-        and get(data, "delta", "type") == "text_delta" then
-        local text, pieces = get(data, "delta", "text"), self.pieces[self.index]
-        if type(text) == "string" and text ~= "" then
-            local list = pieces.text or {}
-            pieces.text, list[#list + 1] = list, text
-            self.emit(text, "text", 1)
-            return true
-        end
+--- Takes the common event, some text, without building a table; false leaves it to `event`.
+function Reader:plain(event_name, data)
+    if event_name ~= "content_block_delta" or not self.index
+        or get(data, "delta", "type") ~= "text_delta" then
+        return false
     end
+    local text, pieces = get(data, "delta", "text"), self.pieces[self.index]
+    if type(text) ~= "string" or text == "" then return false end
+    local list = pieces.text or {}
+    pieces.text, list[#list + 1] = list, text
+    self.emit(text, "text", 1)
+    return true
+end
+
+--- Takes one event. Returns its decoded form, or nil and a message when it was no JSON.
+function Reader:event(event_name, data)
     local event = json.decode(data)
     if type(event) ~= "table" then return nil, "an event of the stream is no JSON object" end
     local take = on[read.text(event, "type") or event_name]

@@ -8,6 +8,8 @@ local retry = require "ponder.model.retry"
 
 local call = {}
 
+local MAX_RETRIES = 2
+
 ---@class ponder.model.Draft what a provider's reply says, in one form for all, JSON-ready
 ---@field samples ponder.model.Sample[]
 ---@field usage ponder.model.Usage?
@@ -19,70 +21,66 @@ local call = {}
 ---@field truncated boolean? a stream that ended before its end
 ---@field raw any the decoded reply; of a stream, its events that were more than text
 
--- What observers hear: see ponder.model.observe. Built only if somebody listens.
-local function notify(client, kind, request, attempt, fill)
-    if #client.observers == 0 then return end
-    local event = { type = kind, id = request.number, attempt = attempt,
-        model = request.target.label, metadata = request.metadata }
-    fill(event)
-    for _, observer in ipairs(client.observers) do observer(event) end
-end
-
+-- What observers hear (see ponder.model.observe), by the kind of event.
 local describe = {}
 
-function describe.request(request, body)
+function describe.request(event, request, body)
     local redactor = request.target.redactor
-    return function(event)
-        event.method, event.url = "POST", redactor:text(request.target.url)
-        event.headers, event.body = redactor:headers(request.target.headers), redactor:text(body)
+    event.method, event.url = "POST", redactor:text(request.target.url)
+    event.headers, event.body = redactor:headers(request.target.headers), redactor:text(body)
+end
+
+function describe.reply(event, request, result, draft)
+    event.status = result.status
+    event.total_ms, event.queue_ms = result.total_ms, result.queue_ms
+    event.time_to_first_ms, event.usage = draft.time_to_first_ms, draft.usage
+    event.texts = {}
+    for i, sample in ipairs(draft.samples) do
+        event.texts[i] = request.target.redactor:text(sample.text or "")
     end
 end
 
-function describe.reply(request, result, draft)
-    return function(event)
-        event.status = result.status
-        event.total_ms, event.queue_ms = result.total_ms, result.queue_ms
-        event.time_to_first_ms, event.usage = draft.time_to_first_ms, draft.usage
-        event.texts = {}
-        for i, sample in ipairs(draft.samples) do
-            event.texts[i] = request.target.redactor:text(sample.text or "")
-        end
-    end
+function describe.failure(event, request, result, problem, wait_ms)
+    event.status = problem.status
+    event.total_ms, event.queue_ms = result.total_ms, result.queue_ms
+    event.code, event.message = problem.code, request.target.redactor:text(problem.message)
+    event.retry_in_ms = wait_ms
 end
 
-function describe.failure(request, result, problem, wait_ms)
-    return function(event)
-        event.status = problem.status
-        event.total_ms, event.queue_ms = result.total_ms, result.queue_ms
-        event.code, event.message = problem.code, request.target.redactor:text(problem.message)
-        event.retry_in_ms = wait_ms
-    end
+-- Called only if somebody listens.
+local function notify(client, kind, attempt, request, ...)
+    local event = { type = kind, id = request.number, attempt = attempt,
+        model = request.target.label, metadata = request.metadata }
+    describe[kind](event, request, ...)
+    for _, observer in ipairs(client.observers) do observer(event) end
 end
 
 ---------------------------------------------------------------------------------------------------
 -- One attempt
 
 local function transfer_of(request, body)
-    local target = request.target
-    return {
-        url = target.url, method = "POST", headers = target.headers, body = body,
-        stream = request.stream and target.provider.stream or nil,
-        timeout_ms = request.timeout_ms, connect_timeout_ms = request.connect_timeout_ms,
-        idle_timeout_ms = request.idle_timeout_ms, max_body_bytes = request.max_body_bytes,
-        ca_file = target.ca_file, proxy = target.proxy,
-    }
+    local target, limits = request.target, request.limits
+    local transfer = { url = target.url, method = "POST", headers = target.headers, body = body }
+    transfer.stream = request.stream and target.provider.stream or nil
+    transfer.timeout_ms, transfer.idle_timeout_ms = limits.timeout_ms, limits.idle_timeout_ms
+    transfer.connect_timeout_ms = limits.connect_timeout_ms
+    transfer.max_body_bytes = limits.max_body_bytes
+    transfer.ca_file, transfer.proxy = target.ca_file, target.proxy
+    return transfer
 end
 
 -- Folds the events of a stream. `stop` is set by an error inside the stream.
 local function open_stream(request)
     local reading = { raw = {}, stop = nil }
-    local redactor = request.target.redactor
-    local function emit(text, kind, index) return request:emit(text, kind, index) end
-    local reader = request.target.provider.reader(request, emit)
+    local redactor, on_delta, base = request.target.redactor, request.on_delta, request.index_base
+    local reader = request.target.provider.reader(request, function(text, kind, index)
+        request.heard = true
+        on_delta(text, kind, base + index)
+    end)
     reading.reader = reader
     function reading.on_event(name, data)
+        if reader:plain(name, data) then return false end
         local event, message = reader:event(name, redactor:reply(data))
-        if event == true then return nil end
         if not event then
             reading.stop = failure.new("BAD_REPLY", message)
             return true
@@ -95,9 +93,12 @@ local function open_stream(request)
     return reading
 end
 
-local function finish_stream(reading, result)
+local function finish_stream(reading, result, redactor)
     local draft, whole = reading.reader:finish()
     draft.raw = reading.raw
+    for _, sample in ipairs(draft.samples) do -- also what lay across two deltas
+        sample.text = sample.text and redactor:reply(sample.text)
+    end
     if reading.stop then
         reading.stop.headers = result.headers or {}
         reading.stop.status = reading.stop.status or result.status
@@ -137,10 +138,10 @@ end
 
 local function send(client, request, attempt)
     local reading, body = request.stream and open_stream(request), request:wire()
-    notify(client, "request", request, attempt, describe.request(request, body))
+    if client.observers[1] then notify(client, "request", attempt, request, body) end
     local result = client.transport:send(transfer_of(request, body), reading and reading.on_event)
     if reading and (result.streamed or reading.stop) then
-        return result, finish_stream(reading, result)
+        return result, finish_stream(reading, result, request.target.redactor)
     end
     if result.code then
         return result, nil, failure.new(result.code, result.error, result.headers, result.status)
@@ -199,7 +200,7 @@ local function attempt_once(client, request, attempt)
         said.time_to_first_ms = result.first_event_ms or result.first_byte_ms
     end
     if draft then
-        notify(client, "reply", request, attempt, describe.reply(request, result, draft))
+        if client.observers[1] then notify(client, "reply", attempt, request, result, draft) end
     end
     return draft, problem, partial, result
 end
@@ -221,8 +222,8 @@ end
 
 local function wait_before_next(client, request, problem, attempt)
     if request.heard then return nil end
-    local wait_ms, why = retry.wait_ms(problem, attempt, request.max_retries, client.now_s(),
-        client.random())
+    local wait_ms, why = retry.wait_ms(problem, attempt, request.limits.max_retries or MAX_RETRIES,
+        client.now_s(), client.random())
     if wait_ms and problem.code == "RATE_LIMITED"
         and retry.server_wait_ms(problem.headers, client.now_s()) then
         request.target.gate:pause(wait_ms, client.now_ms())
@@ -258,8 +259,9 @@ function call.run(client, request)
         local draft, problem, partial, result = attempt_once(client, request, attempt)
         if draft then return draft end
         local wait_ms, why = wait_before_next(client, request, problem, attempt)
-        notify(client, "failure", request, attempt,
-            describe.failure(request, result, problem, wait_ms))
+        if client.observers[1] then
+            notify(client, "failure", attempt, request, result, problem, wait_ms)
+        end
         if not wait_ms then
             if problem.cut and has_content(partial) then return partial end
             return nil, explain(request, problem, attempt, why), problem.code, partial

@@ -43,10 +43,8 @@ local CALL = { messages = { type = "table", required = true } }
 for option, rule in pairs(chat.OPTIONS) do CALL[option] = rule end
 
 -- What goes to the model, and so through the table of what models refuse.
-local SENT = { "temperature", "top_p", "max_tokens", "stop", "seed", "logprobs", "tools",
-    "tool_choice", "reasoning_effort", "n" }
-
-local MAX_RETRIES = 2
+local SENT = { "n", "temperature", "top_p", "max_tokens", "stop", "seed", "logprobs", "tools",
+    "tool_choice", "reasoning_effort" }
 
 local ROLE_NAMES = { "system", "developer", "user", "assistant", "tool" }
 local ROLES = {}
@@ -70,40 +68,39 @@ end
 -- The options of one call over those of the open model; what is sent, apart from the rest.
 -- `level` is whose place errors carry: 1 is this function.
 local function prepare(model, opts, level)
-    local own = options.check("model.chat", opts, CALL, level)
-    check_messages(own.messages, level + 1)
-    local all = {}
-    for option, value in pairs(model.defaults) do all[option] = value end
-    for option, value in pairs(own) do all[option] = value end
+    local all = options.check("model.chat", opts, CALL, level)
+    check_messages(all.messages, level + 1)
+    for option, value in pairs(model.defaults) do
+        if all[option] == nil then all[option] = value end
+    end
     local format, message = schema.format(all.response_format)
     if message then error(message, level) end
-    local sent = {}
-    for _, option in ipairs(SENT) do sent[option] = all[option] end
-    if not sent.logprobs then sent.logprobs = nil end
-    local kept, dropped, split = params.apply(model.provider, model.model, sent)
-    kept.n = nil
+    if all.logprobs == false then all.logprobs = nil end
+    local kept, dropped, split = params.apply(model.provider, model.model, all, SENT)
     return { all = all, kept = kept, dropped = dropped, split = split, format = format,
         n = all.n or 1, first = all.sample or 1, messages = all.messages }
 end
 
-local function none() end
+local function copy(map)
+    local other = {}
+    for key, value in pairs(map) do other[key] = value end
+    return other
+end
 
 -- `n` samples of a call, numbered on from `offset`.
 local function new_request(model, plan, n, offset)
-    local all, kept = plan.all, {}
-    for option, value in pairs(plan.kept) do kept[option] = value end
-    local sample = plan.first + offset
-    if kept.seed then kept.seed = kept.seed + sample - 1 end -- else all samples were the same
+    local all, kept, sample = plan.all, plan.kept, plan.first + offset
+    if kept.seed and sample > 1 then -- else all samples were the same
+        kept = copy(kept)
+        kept.seed = kept.seed + sample - 1
+    end
     return request.new({
         number = model.client:next_number(), target = model.target,
         provider = model.provider, model = model.model,
         messages = plan.messages, system = all.system, options = kept, format = plan.format,
-        n = n, sample = sample, index_base = offset,
-        stream = all.on_delta ~= nil, on_delta = all.on_delta or none,
-        cache = all.cache ~= false, metadata = all.metadata,
-        timeout_ms = all.timeout_ms, connect_timeout_ms = all.connect_timeout_ms,
-        idle_timeout_ms = all.idle_timeout_ms, max_body_bytes = all.max_body_bytes,
-        max_retries = all.max_retries or MAX_RETRIES,
+        n = n, sample = sample, index_base = offset, limits = all,
+        stream = all.on_delta ~= nil, on_delta = all.on_delta, cache = all.cache ~= false,
+        metadata = all.metadata, heard = false,
     }, all.extra)
 end
 
@@ -193,17 +190,18 @@ end
 local function assemble(plan, draft)
     local first, texts = draft.samples[1] or {}, {}
     for i, sample in ipairs(draft.samples) do texts[i] = sample.text or "" end
-    return {
-        text = texts[1] or "", texts = texts, samples = draft.samples,
-        finish_reason = first.finish_reason, tool_calls = first.tool_calls,
-        reasoning = first.reasoning, refusal = first.refusal, logprobs = first.logprobs,
-        message = { role = "assistant", content = texts[1] or "", tool_calls = first.tool_calls,
-            blocks = first.blocks },
-        usage = total_of(draft.usage), model = draft.model, id = draft.id,
-        latency_ms = draft.latency_ms, time_to_first_ms = draft.time_to_first_ms,
-        attempts = draft.attempts, truncated = draft.truncated, dropped = plan.dropped,
-        raw = draft.raw,
+    local message = { role = "assistant", content = texts[1] or "" }
+    message.tool_calls, message.blocks = first.tool_calls, first.blocks
+    local reply = {
+        text = texts[1] or "", texts = texts, samples = draft.samples, message = message,
+        finish_reason = first.finish_reason, usage = total_of(draft.usage),
+        model = draft.model, id = draft.id, latency_ms = draft.latency_ms,
+        time_to_first_ms = draft.time_to_first_ms, attempts = draft.attempts, raw = draft.raw,
     }
+    reply.tool_calls, reply.reasoning = first.tool_calls, first.reasoning
+    reply.refusal, reply.logprobs = first.refusal, first.logprobs
+    reply.truncated, reply.dropped = draft.truncated, plan.dropped
+    return reply
 end
 
 local function is_refused(sample)
@@ -227,8 +225,7 @@ local function repair(model, plan, sample, problem)
     messages[#messages + 1] = { role = "assistant", content = sample.text, blocks = sample.blocks }
     messages[#messages + 1] = { role = "user", content = "That does not fit: " .. problem
         .. ". Reply again with the corrected JSON and nothing else." }
-    local quiet = {}
-    for option, value in pairs(plan.all) do quiet[option] = value end
+    local quiet = copy(plan.all)
     quiet.on_delta = nil
     return ask(model, { all = quiet, kept = plan.kept, format = plan.format, first = plan.first,
         messages = messages }, 1, 0)

@@ -187,8 +187,10 @@ end
 ---@param now_ms number
 ---@param now_s number wall clock
 function Gate:observe(headers, now_ms, now_s)
-    for index, kind in ipairs(METERS) do
-        local remaining = tonumber(headers[kind.remaining])
+    for index = 1, #METERS do
+        local kind = METERS[index]
+        local text = headers[kind.remaining]
+        local remaining = text and tonumber(text)
         if remaining and remaining >= 0 then
             local reset_ms = headers[kind.reset] and limit.parse_reset(headers[kind.reset], now_s)
             local old = self.meters[index]

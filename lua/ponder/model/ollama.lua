@@ -156,25 +156,25 @@ function ollama.reader(_, emit)
         Reader)
 end
 
--- The common line: some text, no thinking, nothing at its end.
-local function plain_text(data)
-    if get(data, "done") ~= false then return nil end
-    local text = get(data, "message", "content")
-    if type(text) ~= "string" or text == "" then return nil end
-    if find(data, '"thinking"', 1, true) or find(data, '"tool_calls"', 1, true)
-        or find(data, '"logprobs"', 1, true) then
-        return nil
-    end
-    return text
+-- Whether a line may hold more than text. To say so of one that does not costs a little time.
+local function has_more(data)
+    return find(data, "thinking", 1, true) or find(data, "_calls", 1, true)
+        or find(data, "logprobs", 1, true) or get(data, "done") ~= false
 end
 
+--- Takes the common line, some text and nothing else, without building a table; false leaves it to
+--- `event`.
+function Reader:plain(_, data)
+    if not self.model then return false end
+    local text = get(data, "message", "content")
+    if type(text) ~= "string" or text == "" or has_more(data) then return false end
+    self.text[#self.text + 1] = text
+    self.emit(text, "text", 1)
+    return true
+end
+
+--- Takes one line. Returns its decoded form, or nil and a message when it was no JSON.
 function Reader:event(_, data)
-    local text = self.model and plain_text(data)
-    if text then
-        self.text[#self.text + 1] = text
-        self.emit(text, "text", 1)
-        return true
-    end
     local event = json.decode(data)
     if type(event) ~= "table" then return nil, "a line of the stream is no JSON object" end
     self:take(event)

@@ -81,25 +81,19 @@ local function build_format(format)
 end
 
 function openai.build(call)
-    local options = call.options
+    local options, body = call.options, { model = call.model, messages = build_messages(call) }
     local logprobs = options.logprobs
-    return {
-        model = call.model,
-        messages = build_messages(call),
-        n = call.n > 1 and call.n or nil,
-        temperature = options.temperature,
-        top_p = options.top_p,
-        max_tokens = options.max_tokens,
-        max_completion_tokens = options.max_completion_tokens,
-        stop = options.stop,
-        seed = options.seed,
-        reasoning_effort = options.reasoning_effort,
-        logprobs = logprobs and true or nil,
-        top_logprobs = type(logprobs) == "number" and logprobs or nil,
-        response_format = call.format and build_format(call.format),
-        tools = options.tools and build_tools(options.tools),
-        tool_choice = options.tool_choice and build_tool_choice(options.tool_choice),
-    }
+    body.temperature, body.top_p, body.stop = options.temperature, options.top_p, options.stop
+    body.max_tokens = options.max_tokens
+    body.max_completion_tokens = options.max_completion_tokens
+    body.seed, body.reasoning_effort = options.seed, options.reasoning_effort
+    body.n = call.n > 1 and call.n or nil
+    body.logprobs = logprobs and true or nil
+    body.top_logprobs = type(logprobs) == "number" and logprobs or nil
+    body.response_format = call.format and build_format(call.format)
+    body.tools = options.tools and build_tools(options.tools)
+    body.tool_choice = options.tool_choice and build_tool_choice(options.tool_choice)
+    return body
 end
 
 --- What a streamed request adds. Without include_usage a stream says nothing of tokens.
@@ -116,6 +110,7 @@ local function usage_of(usage)
     local input = read.count(usage, "prompt_tokens")
     local output = read.count(usage, "completion_tokens")
     local total = read.count(usage, "total_tokens")
+    local prompt_details = read.at(usage, "prompt_tokens_details")
     local reasoning = read.count(usage, "completion_tokens_details", "reasoning_tokens")
     if input and output and total and reasoning and total == input + output + reasoning then
         output = output + reasoning
@@ -123,8 +118,8 @@ local function usage_of(usage)
     return {
         input_tokens = input, output_tokens = output, total_tokens = total,
         reasoning_tokens = reasoning,
-        cache_read_tokens = read.count(usage, "prompt_tokens_details", "cached_tokens"),
-        cache_write_tokens = read.count(usage, "prompt_tokens_details", "cache_write_tokens"),
+        cache_read_tokens = prompt_details and read.count(prompt_details, "cached_tokens"),
+        cache_write_tokens = prompt_details and read.count(prompt_details, "cache_write_tokens"),
     }
 end
 
@@ -163,15 +158,12 @@ local function sample_of(choice)
         calls[i] = read.tool_call(read.text(call, "id"), read.text(call, "function", "name"),
             read.at(call, "function", "arguments"))
     end
-    local finish = read.text(choice, "finish_reason")
-    local logprobs = append_logprobs({}, read.at(choice, "logprobs"))
-    return {
-        text = content_of(message), reasoning = reasoning_of(message),
-        refusal = read.text(message, "refusal"),
-        finish_reason = FINISH[finish] or finish,
-        tool_calls = #calls > 0 and calls or nil,
-        logprobs = #logprobs > 0 and logprobs or nil,
-    }
+    local finish, logprobs = read.text(choice, "finish_reason"), read.at(choice, "logprobs")
+    local sample = { text = content_of(message), finish_reason = FINISH[finish] or finish }
+    sample.reasoning, sample.refusal = reasoning_of(message), read.text(message, "refusal")
+    sample.tool_calls = #calls > 0 and calls or nil
+    sample.logprobs = logprobs and append_logprobs({}, logprobs)
+    return sample
 end
 
 function openai.parse(reply)
@@ -191,8 +183,7 @@ Reader.__index = Reader
 function openai.reader(call, emit)
     -- Where one delta can hold more than one piece of text, each event is decoded in full.
     local simple = call.n == 1 and not call.options.logprobs
-    return setmetatable({ emit = emit, n = call.n, simple = simple, started = false, states = {} },
-        Reader)
+    return setmetatable({ emit = emit, n = call.n, simple = simple, states = {} }, Reader)
 end
 
 local function state_at(self, index)
@@ -243,35 +234,35 @@ local function take_choice(self, choice)
     state.finish = FINISH[finish] or finish or state.finish
 end
 
--- The common delta: some text and nothing else. Reads it without building a table.
-local function plain_text(data)
-    local text = get(data, "choices", 1, "delta", "content")
-    if type(text) ~= "string" or text == "" then return nil end
+-- Whether an event may hold more than text. To say so of one that does not costs a little time.
+local function has_more(data)
+    if find(data, "_calls", 1, true) or find(data, "reasoning", 1, true) then return true end
+    if find(data, 'finish_reason":null', 1, true) then return false end
     local finish = get(data, "choices", 1, "finish_reason")
-    if finish ~= nil and finish ~= null then return nil end
-    if find(data, '"tool_calls"', 1, true) or find(data, '"reasoning', 1, true) then return nil end
-    return text
+    return finish ~= nil and finish ~= null
 end
 
---- Takes one event's data. Returns its decoded form when it was more than text, or nil and a
---- message when it was no JSON.
+--- Takes the common event, some text and nothing else, without building a table; false leaves it
+--- to `event`.
+function Reader:plain(_, data)
+    if not self.simple or not self.started then return false end
+    local text = get(data, "choices", 1, "delta", "content")
+    if type(text) ~= "string" or text == "" or has_more(data) then return false end
+    local pieces = self.started.text
+    pieces[#pieces + 1] = text
+    self.emit(text, "text", 1)
+    return true
+end
+
+--- Takes one event's data. Returns its decoded form, or nil and a message when it was no JSON.
 function Reader:event(_, data)
-    if self.simple and self.started then
-        local text = plain_text(data)
-        if text then
-            local pieces = self.states[0].text
-            pieces[#pieces + 1] = text
-            self.emit(text, "text", 1)
-            return true
-        end
-    end
     local event = json.decode(data)
     if type(event) ~= "table" then return nil, "an event of the stream is no JSON object" end
     self.model = self.model or read.text(event, "model")
     self.id = self.id or read.text(event, "id")
     self.usage = usage_of(read.at(event, "usage")) or self.usage
     for _, choice in ipairs(read.list(event, "choices")) do take_choice(self, choice) end
-    self.started = self.states[0] ~= nil
+    self.started = self.states[0]
     return event
 end
 

@@ -141,26 +141,30 @@ function params.find(provider, model, option, options)
     end
 end
 
+local KEEP = { action = "keep" }
+
 --- Applies the rules to a call's options.
 ---@param provider string
 ---@param model string
----@param options table<string, any>
----@return table<string, any> options a copy without what the model refuses, names as it wants them
+---@param call table<string, any> all options
+---@param sent string[] which of them go to the model
+---@return table<string, any> kept those, without what it refuses, named as it wants them
 ---@return table<string, string>? dropped option to reason
 ---@return boolean split n samples need n calls
-function params.apply(provider, model, options)
+function params.apply(provider, model, call, sent)
     local kept, dropped, split = {}, nil, false
-    for option, value in pairs(options) do
-        local rule = params.find(provider, model, option, options)
-        local action = rule and rule.action or "keep"
-        if action == "drop" then
-            dropped = dropped or {}
-            dropped[option] = rule.why or "this model refuses it"
-        elseif action == "rename" then
-            kept[rule.to or option] = value
-        else
-            kept[option] = value
-            split = split or action == "split"
+    for _, option in ipairs(sent) do
+        local value = call[option]
+        if value ~= nil then
+            local rule = params.find(provider, model, option, call) or KEEP
+            if rule.action == "drop" then
+                dropped = dropped or {}
+                dropped[option] = rule.why or "this model refuses it"
+            elseif rule.action == "split" then
+                split = true
+            else
+                kept[rule.to or option] = value
+            end
         end
     end
     return kept, dropped, split

@@ -26,8 +26,10 @@ local provider = {}
 ---others but `configure`: answers by itself, with {text or texts, usage...} or nil, message, code
 
 ---@class ponder.model.Reader folds the events of a stream into a reply
----@field event fun(self, name: string, data: string): table|true|nil, string? the decoded event,
----or true when it was nothing but text, or nil and a message when it cannot be read
+---@field plain fun(self, name: string, data: string): boolean takes an event that is nothing but
+---text, fast; false: hand it to `event`. A reader may always return false.
+---@field event fun(self, name: string, data: string): table?, string? takes any event; the decoded
+---event, or nil and a message when it cannot be read
 ---@field finish fun(self): ponder.model.Draft, boolean the reply so far, and whether it is whole
 
 local SHAPE = {

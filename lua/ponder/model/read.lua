@@ -4,38 +4,55 @@ local json = require "ponder.json"
 
 local read = {}
 
---- Follows keys and list positions into nested tables.
+local null, type, tointeger = json.null, type, math.tointeger
+
+-- Up to three steps into nested tables; JSON null is a value here. Every reply is read through the
+-- functions below, so they take the first step themselves.
+local function follow(value, a, b, c)
+    if a == nil then return value end
+    if type(value) ~= "table" then return nil end
+    return follow(value[a], b, c)
+end
+
+--- Follows up to three keys or list positions into nested tables.
 ---@param value any
----@param ... string|integer
+---@param a? string|integer
+---@param b? string|integer
+---@param c? string|integer
 ---@return any? value nil when a step is missing, or JSON null
-function read.at(value, ...)
-    for i = 1, select("#", ...) do
-        if type(value) ~= "table" then return nil end
-        value = value[select(i, ...)]
-    end
-    if value == json.null then return nil end
+function read.at(value, a, b, c)
+    value = follow(value, a, b, c)
+    if value == null then return nil end
     return value
 end
 
 --- Like `at`, but only a string that holds something counts.
 ---@return string?
-function read.text(value, ...)
-    value = read.at(value, ...)
+function read.text(value, a, b, c)
+    if a ~= nil then
+        if type(value) ~= "table" then return nil end
+        value = value[a]
+        if b ~= nil then value = follow(value, b, c) end
+    end
     return type(value) == "string" and value ~= "" and value or nil
 end
 
 --- Like `at`, but only a table counts; anything else reads as an empty one.
 ---@return table
-function read.list(value, ...)
-    value = read.at(value, ...)
+function read.list(value, a, b, c)
+    if a ~= nil then value = follow(value, a, b, c) end
     return type(value) == "table" and value or {}
 end
 
 --- Like `at`, but only a whole number >= 0 counts: a count of tokens, a position.
 ---@return integer?
-function read.count(value, ...)
-    value = read.at(value, ...)
-    local n = type(value) == "number" and math.tointeger(value)
+function read.count(value, a, b, c)
+    if a ~= nil then
+        if type(value) ~= "table" then return nil end
+        value = value[a]
+        if b ~= nil then value = follow(value, b, c) end
+    end
+    local n = type(value) == "number" and tointeger(value)
     return n and n >= 0 and n or nil
 end
 

@@ -18,6 +18,7 @@ local request = {}
 ---@field sample integer the number of its first sample, part of its identity
 ---@field body table what is sent, apart from what asks for a stream
 ---@field stream boolean
+---@field limits table timeouts and retries, among the call's options
 ---@field cache boolean false: it must not be answered from a cache
 ---@field metadata table? the caller's own, never sent
 ---@field heard boolean something has reached the script through on_delta
@@ -44,7 +45,6 @@ end
 ---@return ponder.model.Request
 function request.new(fields, extra)
     local self = setmetatable(fields, Request)
-    self.heard = false
     local provider = self.target.provider
     if provider.build then
         self.body = provider.build(self)
