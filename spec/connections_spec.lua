@@ -75,6 +75,12 @@ describe("got.parse_connections", function()
         assert.same({ "n4>n5:" }, read '{"note": 1} then {"connections": [["n4", "n5"], 7, ["x"]]}')
     end)
 
+    it("reads a bounded number of links", function()
+        assert.equal(10000, #got.parse_connections(("[a] -> [b]\n"):rep(20000)))
+        local list = '["a", "b"]' .. (', ["a", "b"]'):rep(20000)
+        assert.equal(10000, #got.parse_connections("[" .. list .. "]"))
+    end)
+
     it("takes only text", function()
         assert.has_error(function()
             got.parse_connections(5)
@@ -84,7 +90,8 @@ describe("got.parse_connections", function()
     it("takes time that grows as the text does", function()
         local n = 300000
         for _, piece in ipairs { "-", " ", "*", "[", "]", "->", "[a] -> ", "CONNECTION: ", "\n",
-            "=", "1", "CONNECTION: [a] -> [b] : ", "\u{2192}", "[a]->[b]\n", "(", "vote:", "_ " } do
+            "=", "1", "CONNECTION: [a] -> [b] : ", "\u{2192}", "[a]->[b]\n", "(", "vote:", "_ ",
+            "\u{2014}", "\u{2014} ", "n1 ", '["a","b"],' } do
             local text = piece:rep(n // #piece)
             local before = os.clock()
             got.parse_connections(text)

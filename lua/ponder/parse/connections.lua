@@ -14,11 +14,16 @@
 ---     `[from, to, description]`, by itself or under `connections`, `links` or `edges`.
 ---
 --- The word in prose is no marker, and nothing is made up: what does not have two ids is passed
---- over. Which ids exist is not known here. Time is linear in the length of the text.
+--- over. Which ids exist is not known here. Time is linear in the length of the text, and what is
+--- read is bounded: see the constants.
 
 local core = require "ponder.core.parse"
 local json = require "ponder.json"
+local lines_with = require "ponder.parse.lines"
 
+local MOST_LINES = 100000 -- with an arrow
+local MOST_LINKS = 10000
+local MOST_VALUES = 1000 -- of JSON
 local MAX_ID = 200 -- bytes; what is longer is no id
 local MAX_MARKER = 100 -- bytes of a line in which the marker must stand
 
@@ -27,16 +32,17 @@ local BEFORE_ID = "^[%s*_`\"']*"
 local BARE_ID = "^([^%s:;,()%[%]*`\"']+)"
 local BULLET = "^[^%w%[]*%d*[^%w%[]*"
 local ASCII_ARROW = "^<?[-=~]+>()"
-local ARROWS = { -- all of three bytes
-    "\u{2190}", "\u{2192}", "\u{2194}", "\u{21A3}", "\u{21A6}", "\u{21D2}", "\u{21D4}", "\u{21E8}",
-    "\u{2794}", "\u{279C}", "\u{279D}", "\u{279E}", "\u{27A1}", "\u{27F6}", "\u{27F9}",
+local ARROWS = { -- of three bytes each
+    "\u{2192}", "\u{2194}", "\u{21A3}", "\u{21A6}", "\u{21D2}", "\u{21D4}", "\u{21E8}", "\u{2794}",
+    "\u{279C}", "\u{279D}", "\u{279E}", "\u{27A1}", "\u{27F6}", "\u{27F9}",
 }
+local ARROW_PART = "[>\xE2]" -- in each arrow there is
 local PICTURE = "\u{FE0F}" -- follows an arrow that is shown in colour
 local DASHES = { ["\u{2013}"] = true, ["\u{2014}"] = true } -- of three bytes too
 
 local is_arrow = {}
 for _, arrow in ipairs(ARROWS) do
-    is_arrow[arrow] = arrow ~= "\u{2190}"
+    is_arrow[arrow] = true
 end
 
 --- Where an arrow that begins at `at` ends.
@@ -84,7 +90,7 @@ local function read_id(text, at, bare)
     at = select(2, text:find(BEFORE_ID, at)) + 1
     local id, after = text:match("^%[([^%[%]]+)%]()", at)
     if id then
-        return trim(id, "[%s*_`\"']"), after
+        return trim(id, "[%s*`\"']"), after
     elseif bare then
         id = text:match(BARE_ID, at)
         if id then
@@ -116,10 +122,12 @@ end
 
 --- What stands after the ids: without the colon or dash before it and the emphasis around it.
 local function read_description(text)
-    text = trim(text, "[%s*_`\"':;,-]")
-    while DASHES[text:sub(1, 3)] do
-        text = trim(text:sub(4), "[%s*_`\"':;,-]")
-    end
+    local at, after = 1, nil
+    repeat
+        after = text:match("^[%s*_`\"':;,-]*()", at)
+        at = after + 3
+    until not DASHES[text:sub(after, after + 2)]
+    text = trim(text:sub(after), "[%s*_`\"':;,-]")
     return text:match("^%(([^()]*)%)$") or text
 end
 
@@ -136,8 +144,11 @@ end
 
 local function read_lines(text)
     local found = {}
-    for line in text:gmatch("[^\r\n]+") do
+    for line in lines_with(text, ARROW_PART, MOST_LINES) do
         found[#found + 1] = read_line(line)
+        if #found == MOST_LINKS then
+            break
+        end
     end
     return found
 end
@@ -166,7 +177,10 @@ end
 ---@return Connection[]
 local function read_list(list)
     local found = {}
-    for _, entry in ipairs(type(list) == "table" and list or {}) do
+    for i, entry in ipairs(type(list) == "table" and list or {}) do
+        if i > MOST_LINKS then
+            break
+        end
         found[#found + 1] = read_entry(entry)
     end
     return found
@@ -190,8 +204,9 @@ end
 ---@return Connection[] found in the order of the text; empty where there is none
 local function parse(text)
     local found = read_lines(text)
-    for _, json_text in ipairs(#found == 0 and core.find_json(text) or {}) do
-        local links = read_json((json.decode(json_text)))
+    local values = #found == 0 and core.find_json(text) or {}
+    for i = 1, math.min(#values, MOST_VALUES) do
+        local links = read_json((json.decode(values[i])))
         if links then
             return links
         end

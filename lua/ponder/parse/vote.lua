@@ -3,7 +3,7 @@
 --- The prompt asks for `VOTE: [n3]` as the last line. What is read, the first that holds:
 ---
 ---   * the last line that begins with `VOTE:` (in any case, a bullet or emphasis before it) and
----     names exactly one candidate;
+---     names exactly one candidate, near the end of the reply;
 ---   * JSON with the candidate under `vote`, `node_id` or `choice`;
 ---   * the reply as a whole names exactly one candidate.
 ---
@@ -13,6 +13,8 @@ local core = require "ponder.core.parse"
 local json = require "ponder.json"
 
 local MAX_MARKER = 100 -- bytes of a line in which the marker must stand
+local NEAR_END = 100000 -- bytes
+local MOST_VALUES = 1000 -- of JSON
 
 --- Whether `text` names `id` as a word of its own: no letter, digit, dash or underscore beside it.
 local function names(text, id)
@@ -45,7 +47,7 @@ end
 
 local function last_marked(text, ids)
     local found
-    for line in text:gmatch("[^\r\n]+") do
+    for line in text:sub(-NEAR_END):gmatch("[^\r\n]+") do
         local _, last = line:sub(1, MAX_MARKER):lower():find("^[^%w%[]*vote[%s*_]*:")
         found = last and only_named(line:sub(last + 1), ids) or found
     end
@@ -53,8 +55,9 @@ local function last_marked(text, ids)
 end
 
 local function by_json(text, ids)
-    for _, json_text in ipairs(core.find_json(text)) do
-        local value = json.decode(json_text)
+    local values = core.find_json(text)
+    for i = 1, math.min(#values, MOST_VALUES) do
+        local value = json.decode(values[i])
         local choice = type(value) == "table" and (value.vote or value.node_id or value.choice)
         for _, id in ipairs(ids) do
             if id == choice then
