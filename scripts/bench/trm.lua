@@ -1,4 +1,4 @@
--- Measures ponder.trm: runs driven by direct messages, with the built-in prompts' contexts rendered,
+-- Measures ponder.trm: runs driven by direct messages, with the built-in prompts' contexts rendered;
 -- and the reader of critiques on ten megabytes.
 --
 --     lua5.4 scripts/bench/trm.lua        (`make bench` sets the paths)
