@@ -458,12 +458,21 @@ function machine.class(class)
     end
     class.metatable = make_metatable(class)
     return {
+        ---An idle machine.
+        ---@param opts table? see the options of the class; a wrong or unknown one raises
+        ---@return table machine
         new = function(opts)
             return new(class, opts)
         end,
+        ---The machine that `to_map` saved, in whatever state; a wrong field raises, by its name.
+        ---@param map table
+        ---@param opts table? options that come before those of the map, above all functions
+        ---@return table machine
         from_map = function(map, opts)
             return from_map(class, map, opts)
         end,
+        ---A call id that this process makes once.
+        ---@return string
         generate_call_id = function()
             return core.unique_id("call_")
         end,

@@ -36,11 +36,13 @@ local EDGE_TYPE = {
 
 graph.EDGE_TYPE = EDGE_TYPE
 
+---What a new Run of the class gets.
 function graph.create(run)
     run.ids, run.places, run.contents, run.metadata, run.whys = {}, {}, {}, {}, {}
     run.last_number = 0
 end
 
+---What clone adds to the copy.
 function graph.copy(run, copy)
     for _, name in ipairs { "ids", "contents" } do
         copy[name] = table.move(run[name], 1, #run[name], 1, {})

@@ -9,6 +9,7 @@ local schema = require "ponder.model.schema"
 
 local get = json.get
 
+---@type ponder.model.Provider
 local anthropic = {
     name = "anthropic",
     stream = "sse",

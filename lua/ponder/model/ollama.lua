@@ -7,6 +7,7 @@ local name = require "ponder.model.name"
 
 local get, find = json.get, string.find
 
+---@type ponder.model.Provider
 local ollama = {
     name = "ollama",
     stream = "ndjson",

@@ -8,6 +8,7 @@ local schema = require "ponder.model.schema"
 
 local get, null, find = json.get, json.null, string.find
 
+---@type ponder.model.Provider
 local openai = {
     name = "openai",
     stream = "sse",

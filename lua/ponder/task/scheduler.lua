@@ -251,6 +251,8 @@ function scheduler.spawn(scope, index, f, ...)
     return t
 end
 
+---@param t ponder.task.Handle
+---@return boolean
 function scheduler.has_ended(t)
     return ENDED[t.state] or false
 end
@@ -508,18 +510,26 @@ function scheduler.run(opts, f, ...)
     return scheduler.outcome(ended)
 end
 
+---Whether a task.run is going on.
+---@return boolean
 function scheduler.is_active()
     return active
 end
 
+---The task that is running; nil outside of tasks.
+---@return ponder.task.Handle?
 function scheduler.current()
     return current
 end
 
+---Milliseconds by the scheduler's clock.
+---@return number
 function scheduler.now()
     return clock()
 end
 
+---Adds what is polled while tasks wait, such as the HTTP transport.
+---@param source ponder.task.Source
 function scheduler.add_source(source)
     sources[#sources + 1] = source
 end

@@ -26,6 +26,7 @@ local views = {}
 
 local array = json.array
 
+---The id of the node with that number.
 function views.id(node)
     return "n" .. node
 end
@@ -265,6 +266,7 @@ local function result(run)
     }
 end
 
+---@return table measurements, table metadata of the `complete` event
 function views.complete_event(run)
     local core = run.core
     local best = core:best()
@@ -357,6 +359,7 @@ views.methods = {
 -------------------------------------------------------------------------------
 -- Clones and maps
 
+---What clone adds to the copy.
 function views.copy(run, copy)
     copy.contents = table.move(run.contents, 1, #run.contents, 1, {})
     copy.slots, copy.contexts = {}, {}
@@ -367,6 +370,7 @@ function views.copy(run, copy)
     copy.parser_mode = run.parser_mode
 end
 
+---What to_map adds.
 function views.save(run, map)
     map.nodes = array {}
     for node = 1, run.core:node_count() do
@@ -469,6 +473,9 @@ local function load_tree(run, reader)
     end
 end
 
+---What from_map reads; a mistake raises.
+---@param run MachineRun
+---@param reader MapReader
 function views.load(run, reader)
     local map = reader.map
     load_tree(run, reader)

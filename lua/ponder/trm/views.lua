@@ -90,6 +90,7 @@ views.fields = {
     end,
 }
 
+---@return table measurements, table metadata of the `complete` event
 function views.complete_event(run)
     return { steps = run.core:step(), best_score = run.core:best_score() }, {}
 end
@@ -97,6 +98,7 @@ end
 -------------------------------------------------------------------------------
 -- Clones and maps
 
+---What clone adds to the copy.
 function views.copy(run, copy)
     copy.latent = run.latent -- never changed once it is there, and so with the critique
     copy.feedback, copy.suggestions = run.feedback, run.suggestions
@@ -104,6 +106,7 @@ function views.copy(run, copy)
     copy.answers = table.move(run.answers, 1, #run.answers, 1, {})
 end
 
+---What to_map adds: every field.
 function views.save(run, map)
     for name, field in pairs(views.fields) do
         map[name] = field(run)
@@ -225,6 +228,9 @@ local function check_whole(run, reader)
     end
 end
 
+---What from_map reads; a mistake raises.
+---@param run MachineRun
+---@param reader MapReader
 function views.load(run, reader)
     local count = { type = "integer", min = 0, max = 1000000000, required = true }
     local act = reader:get("act_state", { type = "table", required = true })

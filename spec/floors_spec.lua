@@ -1,0 +1,273 @@
+-- Nothing reaches upwards, and nothing goes in a circle: the `#include` and `require` lines of src/
+-- and lua/ against the floors of the design. A new folder of src/ or a new module of lua/ponder is
+-- given its floor here.
+
+-- Each knows the floors below it and its own, but not its neighbours on the same height.
+local C_FLOORS = { core = 1, net = 2, store = 2, api = 3, host = 4, main = 5 }
+
+-- Modules by the first part of their name: ponder.model.retry is of `model`. On one floor they may
+-- know each other. C modules (ponder.core.*) lie below them all.
+local LUA_FLOORS = {
+    { "args", "builtin", "options", "quote", "sequence" },
+    { "json", "machine", "parse", "tot", "got", "trm" },
+    { "log", "model", "prompt", "task" },
+    { "ensemble", "search", "strategy" },
+    { "bench", "cli", "report" },
+}
+
+-- What the lower floors of C must do without: the state of Lua, the network, files, the clock.
+local FORBIDDEN = {
+    core = { "^lua%.h$", "^lauxlib%.h$", "^lualib%.h$", "^curl/", "^sqlite3%.h$", "^unistd%.h$",
+        "^time%.h$", "^sys/", "^fcntl%.h$", "^pthread%.h$", "^threads%.h$", "^signal%.h$" },
+    net = { "^lua%.h$", "^lauxlib%.h$", "^lualib%.h$", "^sqlite3%.h$" },
+    store = { "^lua%.h$", "^lauxlib%.h$", "^lualib%.h$", "^curl/" },
+}
+
+local function files(folder, pattern)
+    local command = ("find %s -name '%s' | LC_ALL=C sort"):format(folder, pattern)
+    local pipe <close> = assert(io.popen(command))
+    local list = {}
+    for name in pipe:lines() do
+        list[#list + 1] = name
+    end
+    return list
+end
+
+local function read(path)
+    local file <close> = assert(io.open(path, "rb"))
+    return file:read "a"
+end
+
+-------------------------------------------------------------------------------
+-- What a file knows: a list of names
+
+--- Headers in quotes, and headers in angle brackets.
+local function included(text)
+    local own, foreign = {}, {}
+    for line in text:gmatch "[^\n]+" do
+        own[#own + 1] = line:match '^%s*#%s*include%s*"([^"]+)"'
+        foreign[#foreign + 1] = line:match "^%s*#%s*include%s*<([^>]+)>"
+    end
+    return own, foreign
+end
+
+--- Modules of ponder's own; "ponder.cli." for `require("ponder.cli." .. name)`.
+local function required(text)
+    local names = {}
+    for line in text:gmatch "[^\n]+" do
+        if not line:find "^%s*%-%-" then
+            for name in line:gmatch "require%s*%(?%s*[\"'](ponder[%w_.]*)[\"']" do
+                names[#names + 1] = name
+            end
+        end
+    end
+    return names
+end
+
+-------------------------------------------------------------------------------
+-- Graphs: name -> list of the names that it knows
+
+--- A circle as a list of names, first and last the same; nil if there is none.
+local function circle(graph)
+    local done, place, path = {}, {}, {}
+    local function visit(name)
+        if place[name] then
+            local found = table.move(path, place[name], #path, 1, {})
+            found[#found + 1] = name
+            return found
+        elseif done[name] then
+            return nil
+        end
+        path[#path + 1] = name
+        place[name] = #path
+        for _, known in ipairs(graph[name] or {}) do
+            local found = visit(known)
+            if found then
+                return found
+            end
+        end
+        path[#path], place[name], done[name] = nil, nil, true
+    end
+    local names = {}
+    for name in pairs(graph) do
+        names[#names + 1] = name
+    end
+    table.sort(names)
+    for _, name in ipairs(names) do
+        local found = visit(name)
+        if found then
+            return found
+        end
+    end
+end
+
+--- The steps that are not allowed, as "a -> b".
+local function ways_up(graph, allowed)
+    local found = {}
+    for name, list in pairs(graph) do
+        for _, known in ipairs(list) do
+            if not allowed(name, known) then
+                found[#found + 1] = name .. " -> " .. known
+            end
+        end
+    end
+    table.sort(found)
+    return found
+end
+
+-------------------------------------------------------------------------------
+-- C, by the path of a file below src
+
+local function c_area(path)
+    return path:match "^(%w+)/" or path:match "^(%w+)%.[ch]$"
+end
+
+local function c_floor(path)
+    return C_FLOORS[c_area(path)]
+end
+
+local function c_allowed(path, known)
+    local from, to = c_floor(path), c_floor(known)
+    return from ~= nil and to ~= nil and (to < from or c_area(path) == c_area(known))
+end
+
+local function c_graph()
+    local graph, foreign_of = {}, {}
+    for _, path in ipairs(files("src", "*.[ch]")) do
+        local name = path:gsub("^src/", "")
+        graph[name], foreign_of[name] = included(read(path))
+    end
+    return graph, foreign_of
+end
+
+-------------------------------------------------------------------------------
+-- Lua
+
+local function module_of(path)
+    return (path:gsub("^lua/", ""):gsub("%.lua$", ""):gsub("/", "."))
+end
+
+local function lua_floor(name)
+    local group = name:match "^ponder%.([%w_]*)"
+    if group == "core" then
+        return 0
+    elseif group == "" then
+        return #LUA_FLOORS -- require("ponder." .. name) may be any
+    end
+    for height, groups in ipairs(LUA_FLOORS) do
+        for _, known in ipairs(groups) do
+            if known == group then
+                return height
+            end
+        end
+    end
+end
+
+local function lua_allowed(name, known)
+    local from, to = lua_floor(name), lua_floor(known)
+    return from ~= nil and to ~= nil and to <= from
+end
+
+local function lua_graph()
+    local graph = {}
+    for _, path in ipairs(files("lua", "*.lua")) do
+        if not path:find "^lua/ponder/meta/" then
+            graph[module_of(path)] = required(read(path))
+        end
+    end
+    return graph
+end
+
+-------------------------------------------------------------------------------
+
+describe("the floors of src", function()
+    local graph, foreign_of = c_graph()
+
+    it("are all known", function()
+        local count = 0
+        for name in pairs(graph) do
+            assert.is_truthy(c_floor(name), name .. ": say in this spec on which floor it stands")
+            count = count + 1
+        end
+        assert.is_true(count > 10)
+    end)
+
+    it("have no way up", function()
+        assert.same({}, ways_up(graph, c_allowed))
+    end)
+
+    it("have no circle", function()
+        assert.equal("", table.concat(circle(graph) or {}, " -> "))
+    end)
+
+    it("do without what is not theirs", function()
+        for name, headers in pairs(foreign_of) do
+            for _, pattern in ipairs(FORBIDDEN[c_area(name)] or {}) do
+                for _, header in ipairs(headers) do
+                    assert.is_nil(header:find(pattern), name .. " includes <" .. header .. ">")
+                end
+            end
+        end
+    end)
+end)
+
+describe("the floors of lua", function()
+    local graph = lua_graph()
+
+    it("are all known", function()
+        local count = 0
+        for name in pairs(graph) do
+            assert.is_truthy(lua_floor(name), name .. ": say in this spec on which floor it stands")
+            count = count + 1
+        end
+        assert.is_true(count > 10)
+    end)
+
+    it("have no way up", function()
+        assert.same({}, ways_up(graph, lua_allowed))
+    end)
+
+    it("have no circle", function()
+        assert.equal("", table.concat(circle(graph) or {}, " -> "))
+    end)
+
+    it("hold of the prompts too, which know the lowest alone", function()
+        for _, path in ipairs(files("prompts", "*.lua")) do
+            for _, known in ipairs(required(read(path))) do
+                assert.equal(1, lua_floor(known), path .. " requires " .. known)
+            end
+        end
+    end)
+end)
+
+describe("this spec", function()
+    it("reads the lines that count", function()
+        local own, foreign = included '#include "core/a.h"\n # include <lua.h>\n// #include "b.h"\n'
+        assert.same({ { "core/a.h" }, { "lua.h" } }, { own, foreign })
+        assert.same({ "ponder.a", "ponder.b.c", "ponder.cli.", "ponder.d" }, required(
+            'local a = require "ponder.a"\nrequire("ponder.b.c")\n--- require "ponder.x"\n'
+            .. 'return require("ponder.cli." .. n), require \'ponder.d\', require "cjson"\n'))
+    end)
+
+    it("finds a way up", function()
+        local graph = {
+            ["core/a.c"] = { "core/b.h", "api/c.h" },
+            ["net/d.c"] = { "core/a.h", "store/e.h" },
+            ["api/c.c"] = { "net/d.h", "store/e.h", "core/a.h", "new/f.h" },
+            ["main.c"] = { "host.h" },
+            ["host.h"] = { "api/c.h", "main.h" },
+        }
+        assert.same({ "api/c.c -> new/f.h", "core/a.c -> api/c.h", "host.h -> main.h",
+            "net/d.c -> store/e.h" }, ways_up(graph, c_allowed))
+        assert.same({ "ponder.json -> ponder.task", "ponder.tot.x -> ponder.cli" }, ways_up({
+            ["ponder.json"] = { "ponder.options", "ponder.core.json", "ponder.task" },
+            ["ponder.tot.x"] = { "ponder.json", "ponder.parse.lists", "ponder.cli" },
+        }, lua_allowed))
+    end)
+
+    it("finds a circle, and none where there is none", function()
+        assert.same({ "b", "c", "b" }, circle { a = { "b" }, b = { "x", "c" }, c = { "b" } })
+        assert.same({ "a", "a" }, circle { a = { "a" } })
+        assert.is_nil(circle { a = { "b", "c" }, b = { "d" }, c = { "d" }, d = {} })
+    end)
+end)
