@@ -260,6 +260,7 @@ describe("the graph of ponder.got", function()
             [5] = "got.add_node: node must be a table (got 5)",
             [{ id = 1 }] = "got.add_node: node.id must be a string (got 1)",
             [{ id = "a" }] = 'got.add_node: node.id must be new (got "a")',
+            [{ id = "" }] = "got.add_node: node.id must have 1 to 1000 bytes (got 0)",
             [{ score = 0 / 0 }] = "got.add_node: node.score must be a finite number (got nan)",
             [{ depth = -1 }] = "got.add_node: node.depth must be",
             [{ depth = 1.5 }] = "got.add_node: node.depth must be",

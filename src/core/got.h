@@ -32,7 +32,13 @@
  *
  * A round that brings nothing though there are thoughts goes on to the aggregation at once.
  *
- * Chain mode. One thought at a time, as got_thought's table in got.c says.
+ * Chain mode: one thought at a time, links count as edges, nothing is scored. After a thought, the
+ * first that holds:
+ *
+ *     max_nodes nodes, or it lies at max_depth         the run ends with it
+ *     enough nodes, and two thoughts were asked for    aggregate the oldest leaves, and end
+ *     an even number of thoughts was asked for         connect, then generate from the first leaf
+ *     else                                             generate from it
  */
 #ifndef PONDER_CORE_GOT_H
 #define PONDER_CORE_GOT_H

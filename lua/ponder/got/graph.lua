@@ -14,6 +14,7 @@ local sequence = require "ponder.sequence"
 
 local graph = {}
 
+local MAX_ID = 1000 -- bytes
 local MAX_WHY = 500 -- bytes of a link's description that are kept
 local EDGE_TYPE = {
     type = "string",
@@ -169,20 +170,25 @@ local NODE = {
     metadata = { type = "table" },
 }
 
+local NODE_FIELDS = { "id", "content", "score", "depth", "metadata" }
+
 --- The fields of a node that somebody else made, checked; `refuse(field, problem)` raises.
 function graph.check_node(run, node, refuse)
     local checked = {}
-    for field, rule in pairs(NODE) do
+    for _, field in ipairs(NODE_FIELDS) do
         if node[field] ~= nil then
-            local kept, problem = options.check_value(node[field], rule)
+            local kept, problem = options.check_value(node[field], NODE[field])
             if problem then
                 refuse("." .. field, problem)
             end
             checked[field] = type(kept) == "string" and quote.utf8(kept) or kept
         end
     end
-    if checked.id and run.places[checked.id] then
-        refuse(".id", ("must be new (got %s)"):format(options.show(checked.id)))
+    local id = checked.id
+    if id and (id == "" or #id > MAX_ID) then
+        refuse(".id", ("must have 1 to %d bytes (got %d)"):format(MAX_ID, #id))
+    elseif id and run.places[id] then
+        refuse(".id", ("must be new (got %s)"):format(options.show(id)))
     end
     if checked.metadata then
         local ok, text = pcall(json.encode, checked.metadata)

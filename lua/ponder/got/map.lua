@@ -1,11 +1,11 @@
 --- Graph of Thoughts machines as plain tables: the part of `to_map` and `from_map` that is theirs.
 
 local graph = require "ponder.got.graph"
+local show = require("ponder.options").show
 
 local map_of = {}
 
 local COUNT = { type = "integer", min = 0, max = 2 ^ 31 - 1 }
-local MAX_ID = 1000 -- bytes
 
 ---@param run MachineRun
 ---@param map table
@@ -37,26 +37,32 @@ local function load_node(run, reader, value, field)
     local node = graph.check_node(run, value, function(name, problem)
         reader:refuse(field .. name, problem)
     end)
-    if not node.id or node.id == "" or #node.id > MAX_ID then
-        reader:refuse(field .. ".id", ("must be a string of 1 to %d bytes"):format(MAX_ID))
+    if not node.id then
+        reader:refuse(field .. ".id", "must be a string (got nil)")
     end
     graph.put_node(run, node)
 end
 
-local function load_edge(run, reader, value, field)
-    reader:check(field, value, { type = "table", required = true })
-    local ends = {}
-    for i, name in ipairs { "from", "to" } do
-        local id = reader:text(field .. "." .. name, value[name])
-        ends[i] = run.places[id] or reader:refuse(field .. "." .. name, "must be the id of a node")
+--- The place of the node that is at one end of an edge.
+local function load_end(run, reader, edge, field, name)
+    local id = edge[name]
+    return type(id) == "string" and run.places[id] or reader:refuse(field .. "." .. name,
+        ("must be the id of a node (got %s)"):format(show(id)))
+end
+
+local function load_edge(run, reader, edge, field)
+    if type(edge) ~= "table" then
+        reader:refuse(field, ("must be a table (got %s)"):format(show(edge)))
     end
-    local kind = reader:check(field .. ".type", value.type, graph.EDGE_TYPE)
+    local from = load_end(run, reader, edge, field, "from")
+    local to = load_end(run, reader, edge, field, "to")
+    local kind = reader:check(field .. ".type", edge.type, graph.EDGE_TYPE)
     if kind ~= "connects" then
-        run.core:add_edge(ends[1], ends[2], kind)
+        run.core:add_edge(from, to, kind)
         return
     end
-    local why = value.description and reader:text(field .. ".description", value.description)
-    if not graph.link(run, ends[1], ends[2], why) then
+    local why = edge.description and reader:text(field .. ".description", edge.description)
+    if not graph.link(run, from, to, why) then
         reader:refuse(field, "must link two different nodes, and no two links the same")
     end
 end

@@ -122,7 +122,8 @@ end
 
 --- What stands after the ids: without the colon or dash before it and the emphasis around it.
 local function read_description(text)
-    local at, after = 1, nil
+    local at = 1
+    local after
     repeat
         after = text:match("^[%s*_`\"':;,-]*()", at)
         at = after + 3
