@@ -31,9 +31,9 @@ Judge how far each thought brings the solution of the problem: 0.0 is wrong or u
 unclear, 1.0 is correct and complete. Look for mistakes first. Judge each by itself; different
 thoughts should get different scores unless they really are equally good.
 
-Answer with one line for each thought, its id and its score, and nothing else:
+Answer with one line for each thought, the id and the score, and nothing else:
 
-n2: 0.7]],
+id: 0.7]],
 
     connect = [[
 Find pairs of thoughts that belong together though neither was made from the other: one supports,
@@ -85,12 +85,12 @@ local function messages(context, name, parts)
     }
 end
 
---- `[n2] score 0.80`, and the thought below it.
+--- `[n2] score 0.80`, and the thought below it. The id is quoted too: it may be somebody else's.
 local function show(context, thought)
     local score = thought.score and (" score %.2f"):format(thought.score) or ""
     local weight = thought.weight and (" weight %.3f"):format(thought.weight) or ""
-    return "[" .. thought.id .. "]" .. score .. weight .. "\n"
-        .. context:quote("thought", thought.content)
+    return context:quote("thought",
+        "[" .. thought.id .. "]" .. score .. weight .. "\n" .. thought.content)
 end
 
 local function show_all(context, title)

@@ -52,6 +52,21 @@ describe("ponder.got, the default run", function()
         assert.equal("completed", got.status(machine))
     end)
 
+    it("reads scores with brackets around ids, and of one thought without its id", function()
+        for text, score in pairs {
+            ["- **[n5]**: 0.6"] = 0.6, ["[n5] : 60%"] = 0.6, ["Score: 0.6"] = 0.6,
+            ["Sound.\n\n**Score:** 6/10\n"] = 0.6, ["0.6\n\nIt has 3 parts."] = 0.6,
+            ["It has 3 parts, or 4."] = false, ["good"] = false,
+        } do
+            local machine = got.new()
+            local open = drive_to(machine, "aggregate")
+            open = answer(machine, open[1])
+            machine:update { type = "llm_result", ok = true, call_id = open[1].call_id,
+                text = text }
+            assert.equal(score or nil, machine:get_node("n5").score, text)
+        end
+    end)
+
     it("adds the thoughts of a round in the order asked, whatever the order of replies", function()
         for _, order in ipairs { { 1, 2, 3 }, { 3, 2, 1 }, { 2, 3, 1 }, { 3, 1, 2 } } do
             local machine = got.new()

@@ -224,6 +224,25 @@ local function same(_, text)
     return text
 end
 
+local SCORE_NEAR_END = 1000 -- bytes of a reply in which a score without id may stand
+
+--- Scores by id. The prompt shows ids in brackets, and so do replies; a reply about one thought may
+--- do without its id.
+local function read_scores(text, thoughts)
+    local known = {}
+    for _, thought in ipairs(thoughts) do
+        known[thought.id] = thought.id
+    end
+    local scores = parse.scores(text:gsub("%[([^%[%]%s]+)%]", known), thoughts)
+    if next(scores) == nil and #thoughts == 1 then
+        for line in text:sub(-SCORE_NEAR_END):gmatch("[^\r\n]+") do
+            local found = parse.scores(thoughts[1].id .. ": " .. line, thoughts)
+            scores = next(found) and found or scores
+        end
+    end
+    return scores
+end
+
 local texts = {
     generate_thought = same,
     aggregate = same,
@@ -234,7 +253,8 @@ local texts = {
         for i, place in ipairs((run.core:pending())) do
             thoughts[i] = { id = run.ids[place], content = run.contents[place] }
         end
-        return (run.options.parse_scores or parse.scores)(text, thoughts) or {}
+        local own = run.options.parse_scores
+        return own and (own(text, thoughts) or {}) or read_scores(text, thoughts)
     end,
 
     find_connections = function(run, text)
