@@ -84,9 +84,23 @@ local function situation(context)
     return parts
 end
 
-local function messages(context, instructions, parts)
+---The instructions alone, for those who want to start from them; `answer` is for the first call.
+prompts.instructions = {
+    answer = ANSWER,
+    reason = REASON,
+    supervise = SUPERVISE,
+    improve = IMPROVE,
+}
+
+local noted = {} -- the same, ready for use
+for name, text in pairs(prompts.instructions) do
+    noted[name] = text .. DATA_NOTE
+end
+
+local function messages(context, name, parts)
+    local own = context.instructions
     return {
-        { role = "system", content = (context.instructions or instructions) .. DATA_NOTE },
+        { role = "system", content = own and own .. DATA_NOTE or noted[name] },
         { role = "user", content = table.concat(parts, "\n") },
     }
 end
@@ -117,14 +131,14 @@ function prompts.reason(context)
     local parts = situation(context)
     if not context.answer then
         parts[#parts + 1] = "Answer the question."
-        return messages(context, ANSWER, parts)
+        return messages(context, "answer", parts)
     end
     if context.feedback then
         parts[#parts + 1] = "A critique of the answer before this one:"
         parts[#parts + 1] = quote_feedback(context, "earlier_critique")
     end
     parts[#parts + 1] = "Examine the current answer."
-    return messages(context, REASON, parts)
+    return messages(context, "reason", parts)
 end
 
 ---Asks for a critique with a grade.
@@ -135,7 +149,7 @@ function prompts.supervise(context)
         parts[#parts + 1] = quote_feedback(context, "earlier_critique")
     end
     parts[#parts + 1] = "Grade the current answer."
-    return messages(context, SUPERVISE, parts)
+    return messages(context, "supervise", parts)
 end
 
 ---Asks for a better answer.
@@ -147,15 +161,7 @@ function prompts.improve(context)
     parts[#parts + 1] = quote_feedback(context, "critique")
     parts[#parts + 1] = ("The current answer was graded %.2f of 1. Improve it.")
         :format(context.feedback.quality_score)
-    return messages(context, IMPROVE, parts)
+    return messages(context, "improve", parts)
 end
-
----The instructions alone, for those who want to start from them; `answer` is for the first call.
-prompts.instructions = {
-    answer = ANSWER,
-    reason = REASON,
-    supervise = SUPERVISE,
-    improve = IMPROVE,
-}
 
 return prompts

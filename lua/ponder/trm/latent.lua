@@ -27,6 +27,9 @@ end
 
 --- The first characters of a text; each byte that is part of none counts as one.
 local function beginning(text)
+    if #text <= ENTRY_LENGTH then
+        return quote.utf8(text)
+    end
     -- A character has 4 bytes at most. What the cut leaves of one more comes after the last wanted.
     local head = quote.utf8(text:sub(1, 4 * ENTRY_LENGTH + 3))
     local beyond = utf8.offset(head, ENTRY_LENGTH + 1)
