@@ -74,7 +74,10 @@ function chat.run(arguments)
         return cli.usage_error("ponder chat: expected a prompt: ponder chat PROMPT...")
     end
     local ok, m = pcall(model.open, opts.model, { base_url = opts.base_url })
-    if not ok then return cli.usage_error("ponder chat: " .. (m:match("model%.open: (.*)") or m)) end
+    if not ok then
+        io.stderr:write("ponder chat: ", m:match("model%.open: (.*)") or m, "\n")
+        return 1
+    end
     local call = { messages = { { role = "user", content = prompt_of(operands) } },
         on_delta = printer(opts.json) }
     for _, option in ipairs(CALL) do call[option] = opts[option] end

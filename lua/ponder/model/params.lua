@@ -4,7 +4,7 @@
 --- The first matching rule for an option wins, so a script's own rules (`params.add`, which puts
 --- them in front) can also undo a built-in one with `action = "keep"`.
 
-local options = require "ponder.options"
+local check = require("ponder.options").check
 
 local params = {}
 
@@ -123,7 +123,7 @@ end
 ---@param rule ponder.model.Rule
 ---@param level? integer whose place errors carry: 1, the default, is who calls this function
 function params.add(rule, level)
-    options.check("model.refuse", rule, RULE, (level or 1) + 1)
+    check("model.refuse", rule, RULE, (level or 1) + 1)
     table.insert(rules, 1, rule)
 end
 

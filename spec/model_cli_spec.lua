@@ -1,0 +1,149 @@
+-- ponder chat, ponder models and the example scripts, as a person runs them, against a server.
+
+local json = require "ponder.json"
+local server = require "server"
+
+local PONDER = (os.getenv("PONDER_BUILD") or "build") .. "/ponder"
+local KEY = "sk-0123456789abcdefghij"
+
+describe("the command", function()
+    local s, out_path, err_path
+
+    setup(function()
+        s = server.start()
+        out_path, err_path = os.tmpname(), os.tmpname()
+    end)
+    teardown(function()
+        s:stop()
+        os.remove(out_path)
+        os.remove(err_path)
+    end)
+
+    local function read_all(path)
+        local file <close> = assert(io.open(path, "rb"))
+        return file:read("a")
+    end
+
+    local function quote(word) return "'" .. word:gsub("'", [['\'']]) .. "'" end
+
+    -- Runs `ponder ARGS...`; returns its status, standard output and standard error.
+    local function run(steer, args, input, env)
+        local words = { "env -u LD_PRELOAD -u PONDER_MODEL -u PONDER_PROVIDER HOME=/nonexistent",
+            "XDG_CONFIG_HOME=/nonexistent no_proxy='*' OLLAMA_HOST=127.0.0.1:1 ANTHROPIC_API_KEY=",
+            "ANTHROPIC_AUTH_TOKEN= OPENAI_API_KEY=" .. KEY,
+            "OPENAI_BASE_URL=" .. quote(s.url .. (steer and "/s/" .. steer or "") .. "/v1"),
+            env or "", PONDER }
+        for _, word in ipairs(args) do words[#words + 1] = quote(word) end
+        local command = ("printf %%s %s | %s >%s 2>%s"):format(quote(input or ""),
+            table.concat(words, " "), out_path, err_path)
+        local _, _, status = os.execute(command)
+        return status, read_all(out_path), read_all(err_path)
+    end
+
+    it("chat streams a reply", function()
+        local status, out, err = run("text=word%20&deltas=4", { "chat", "--model", "openai:m",
+            "--system", "Be brief.", "--temperature", "0.5", "--max-tokens", "9", "How",
+            "are you?" })
+        assert.same({ 0, "word word word word \n", "" }, { status, out, err })
+        local sent = json.decode(s:request():match("\n({.*})$"))
+        assert.equal("How are you?", sent.messages[2].content)
+        assert.same({ 0.5, 9, true }, { sent.temperature, sent.max_tokens, sent.stream })
+    end)
+
+    it("chat reads standard input, and PONDER_MODEL", function()
+        local status, out = run("text=ok&deltas=1", { "chat", "-" }, "it's a prompt",
+            "PONDER_MODEL=openai:m")
+        assert.same({ 0, "ok\n" }, { status, out })
+        assert.truthy(s:request():find("it's a prompt", 1, true))
+    end)
+
+    it("chat --json prints the whole reply", function()
+        local status, out = run("text=ok", { "chat", "--model", "openai:m", "--json", "Hello" })
+        local reply = json.decode(out)
+        assert.equal(0, status)
+        assert.same({ "ok", "stop", 15, 1 }, { reply.text, reply.finish_reason,
+            reply.usage.total_tokens, reply.attempts })
+    end)
+
+    it("chat says what it left out", function()
+        local status, out, err = run("text=ok&deltas=1", { "chat", "--model", "openai:o3",
+            "--temperature", "0", "Hello" })
+        assert.same({ 0, "ok\n" }, { status, out })
+        assert.equal("ponder chat: --temperature was left out: "
+            .. "a reasoning model takes no temperature\n", err)
+    end)
+
+    it("chat --verbose shows the call, without the key", function()
+        local status, out, err = run("text=ok&deltas=1", { "chat", "--verbose", "--model",
+            "openai:m", "Hello" })
+        assert.same({ 0, "ok\n" }, { status, out })
+        assert.truthy(err:find("> 1 openai:m POST " .. s.url, 1, true))
+        assert.truthy(err:find("authorization: [redacted]", 1, true))
+        assert.truthy(err:find('"content":"Hello"', 1, true))
+        assert.truthy(err:find("< 1 200 in %d+ ms"))
+        assert.is_nil(err:find(KEY, 1, true))
+    end)
+
+    it("chat fails with one line", function()
+        local cases = {
+            { "status=401&body=" .. server.encode(KEY), { "--model", "openai:m", "x" }, 1,
+                "ponder chat: openai:m: [redacted] (status 401, 1 attempt) [AUTH]\n" },
+            { nil, { "--model", "opnai:m", "x" }, 1, 'did you mean "openai:m"?' },
+            { nil, { "x" }, 1, "PONDER_MODEL" },
+            { nil, { "--model", "anthropic:m", "x" }, 1, "ANTHROPIC_API_KEY is not set" },
+            { nil, {}, 2, "expected a prompt" },
+            { nil, { "--modle", "x" }, 2, "did you mean --model?" },
+            { nil, { "--temperature", "hot", "x" }, 2, "--temperature must be a number" },
+        }
+        for _, case in ipairs(cases) do
+            table.insert(case[2], 1, "chat")
+            local status, out, err = run(case[1], case[2])
+            assert.same({ case[3], "" }, { status, out })
+            assert.truthy(err:find(case[4], 1, true), err)
+            assert.equal(1, select(2, err:gsub("\n", "")))
+        end
+    end)
+
+    it("models lists one provider, or all that can be asked", function()
+        local steer = "body=" .. server.encode '{"data":[{"id":"m2"},{"id":"m1","name":"M One"}]}'
+        local status, out, err = run(steer, { "models", "openai" })
+        assert.equal(0, status)
+        assert.truthy(out:find("^openai:m1 +M One\nopenai:m2\n$"), out)
+        assert.equal("", err)
+        status, out, err = run(steer, { "models", "--json" })
+        assert.equal(0, status)
+        assert.same({ { id = "m1", name = "M One", provider = "openai" },
+            { id = "m2", provider = "openai" } }, json.decode(out))
+        assert.truthy(err:find("ponder models: anthropic: ANTHROPIC_API_KEY is not set", 1, true))
+        assert.truthy(err:find("ponder models: ollama: ", 1, true))
+        status, out, err = run("status=500", { "models", "openai" })
+        assert.same({ 1, "" }, { status, out })
+        assert.truthy(err:find("status 500", 1, true))
+        status, out, err = run(nil, { "models", "opnai" })
+        assert.same({ 2, "" }, { status, out })
+        assert.truthy(err:find("did you mean openai?", 1, true))
+    end)
+
+    it("help says what there is", function()
+        for _, name in ipairs { "chat", "models" } do
+            local status, out = run(nil, { name, "--help" })
+            assert.equal(0, status)
+            assert.truthy(out:find("ponder " .. name, 1, true))
+        end
+    end)
+
+    it("runs the example scripts", function()
+        local function script(steer, file, ...)
+            return run(steer, { "run", "scripts/" .. file, "openai:m", ... }, "one\n\ntwo\n")
+        end
+        local status, out, err = script("text=word%20", "chat.lua", "Hi")
+        assert.same({ 0, "word word word " }, { status, out })
+        assert.truthy(err:find("10 + 3 tokens", 1, true))
+        status, out = script("text=fine", "questions.lua")
+        assert.same({ 0, "1. one\n   fine\n2. two\n   fine\n" }, { status, out })
+        status, out = script("status=404&body=gone", "questions.lua")
+        assert.equal(1, status)
+        assert.truthy(out:find("failed: openai:m: gone (status 404, 1 attempt) [NOT_FOUND]", 1,
+            true))
+    end)
+end)
