@@ -116,6 +116,37 @@ describe("a call", function()
         assert.is_nil(sent[1].stream)
     end)
 
+    it("sends what it was given, whatever becomes of the tables while it waits", function()
+        local sent = with({ fake.reply("x") }, "openai:m", { requests_per_minute = 1 }, function(m)
+            m:complete("first")
+            local messages = { { role = "user", content = "second" } }
+            local handle = task.spawn(m.chat, m, { messages = messages })
+            task.sleep(1)
+            messages[1].content, messages[2] = "changed", { role = "user", content = "added" }
+            handle:join()
+        end)
+        assert.same({ { role = "user", content = "second" } }, body(sent[2]).messages)
+    end)
+
+    it("keeps functions of tools to itself", function()
+        local sent = with({ fake.reply("x") }, "openai:m", nil, function(m)
+            m:complete("a", { tools = { { name = "f", run = print },
+                { type = "function", ["function"] = { name = "g" }, run = print } } })
+        end)
+        assert.equal("g", body(sent[1]).tools[2]["function"].name)
+        assert.is_nil(body(sent[1]).tools[2].run)
+    end)
+
+    it("asks OpenAI for JSON by name, once", function()
+        local sent = with({ fake.reply("{}") }, "openai:m", nil, function(m)
+            m:complete("a", { response_format = "json" })
+            m:complete("give me JSON", { response_format = "json" })
+        end)
+        assert.equal("Reply with one JSON object and nothing else.",
+            body(sent[1]).messages[1].content)
+        assert.equal(1, #body(sent[2]).messages)
+    end)
+
     it("overlaps with others", function()
         with({ { body = fake.reply("x").body, delay = 1 } }, "openai:m", nil, function(m)
             local results = task.map({ 1, 2, 3, 4, 5 }, function() return m:complete("a") end)
@@ -288,6 +319,35 @@ describe("middleware", function()
             assert.same({ "x", "y" }, reply.texts)
             assert.equal(15, reply.usage.total_tokens)
         end)
+    end)
+
+    it("that returns nothing fails the call", function()
+        for _, text in ipairs { "openai:m", "ollama:m" } do
+            local client = fake.client { fake.reply("x") }
+            client.use(function() end)
+            fake.run(function()
+                local reply, message, code = client.open(text):chat { messages = HELLO, n = 2 }
+                assert.is_nil(reply)
+                assert.same({ text .. ": no reply and no reason", "SERVER" }, { message, code })
+            end)
+        end
+    end)
+
+    it("keeps a draft that a repair does not change", function()
+        local client = fake.client { fake.reply([[{\"n\":1}]]) }
+        local recorded = { samples = { { text = "no json" } }, attempts = 1 }
+        client.use(function(request, next)
+            if #request.messages == 1 then return recorded end
+            return next()
+        end)
+        fake.run(function()
+            local m = client.open("openai:m")
+            for _ = 1, 2 do
+                local reply = m:chat { messages = HELLO, response_format = "json", repair = true }
+                assert.same({ n = 1 }, reply.json)
+            end
+        end)
+        assert.same({ samples = { { text = "no json" } }, attempts = 1 }, recorded)
     end)
 
     it("must be a function", function()

@@ -171,6 +171,19 @@ describe("the adaptive limit", function()
         assert.equal(1, adaptive.current)
     end)
 
+    it("goes by when a call left the queue, not by when it was made", function()
+        local refused = { status = 429, body = "{}" }
+        local client, transport = fake.client { refused }
+        fake.run(function()
+            call_all(client, "openai:m", { adaptive = true, max_retries = 0 }, 3)
+            transport.answers = { { status = 429, body = "{}", delay = 1 } } -- 5 ms on the wire
+            call_all(client, "openai:m", { adaptive = true, max_retries = 0 }, 3)
+        end)
+        local told = {}
+        for i, pair in ipairs(transport.limits) do told[i] = pair[2] end
+        assert.same({ 20, 16, 12 }, told)
+    end)
+
     it("never passes max_in_flight", function()
         local adaptive = limit.adaptive(25)
         for _ = 1, 100 do adaptive:success() end

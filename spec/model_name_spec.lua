@@ -131,10 +131,18 @@ describe("the environment", function()
         assert.is_nil(sent.headers["authorization"])
     end)
 
+    it("a key with a line break at its end is that key without it", function()
+        local _, sent = open("openai:m", nil, { OPENAI_API_KEY = "sk-env\n" })
+        assert.equal("Bearer sk-env", sent.headers["authorization"])
+        _, sent = open("ollama:m", { api_key = " k\r\n" })
+        assert.equal("Bearer k", sent.headers["authorization"])
+    end)
+
     it("a missing key is an error that names the variable, unless for another server", function()
         local ok, message = opens("openai:m")
         assert.is_false(ok)
         assert.truthy(message:find("OPENAI_API_KEY is not set", 1, true))
+        assert.is_false((opens("openai:m", { api_key = "" }, KEY)))
         ok, message = opens("anthropic:m", nil, { ANTHROPIC_API_KEY = "" })
         assert.is_false(ok)
         assert.truthy(message:find("ANTHROPIC_API_KEY is not set", 1, true))
@@ -201,6 +209,8 @@ describe("options", function()
             { { max_in_flight = 0 }, "opts.max_in_flight must be an integer" },
             { { messages = {} }, 'unknown option "messages"' },
             { { headers = { "x" } }, "opts.headers must map names to values" },
+            { { headers = { ["a b"] = "x" } }, "is no header" },
+            { { headers = { a = "x\r\nb: y" } }, "is no header" },
         }
         for _, case in ipairs(cases) do
             local ok, message = opens("ollama:m", case[1])

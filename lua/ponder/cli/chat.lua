@@ -4,6 +4,7 @@ local args = require "ponder.args"
 local cli = require "ponder.cli"
 local json = require "ponder.json"
 local model = require "ponder.model"
+local redact = require "ponder.model.redact"
 local verbose = require "ponder.model.verbose"
 
 local RULES = {
@@ -45,7 +46,7 @@ local function printer(quiet)
     if quiet then return nil end
     return function(text, kind)
         local out = kind == "reasoning" and io.stderr or io.stdout
-        out:write(text)
+        out:write(redact.printable(text))
         out:flush()
     end
 end

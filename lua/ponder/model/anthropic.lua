@@ -22,9 +22,9 @@ local BASE_URL, VERSION = "https://api.anthropic.com", "2023-06-01"
 
 function anthropic.configure(opts, env, file)
     local base_url = opts.base_url or env("ANTHROPIC_BASE_URL") or file.base_url or BASE_URL
-    local key = opts.api_key or env("ANTHROPIC_API_KEY")
-    local token = not key and env("ANTHROPIC_AUTH_TOKEN") or nil
-    key = key or not token and file.api_key or nil
+    local token = not opts.api_key and not env("ANTHROPIC_API_KEY") and env("ANTHROPIC_AUTH_TOKEN")
+    local key = not token
+        and name.key(opts.api_key or env("ANTHROPIC_API_KEY") or file.api_key) or nil
     if not key and not token and base_url:find("^https://api%.anthropic%.com") then
         return nil, "ANTHROPIC_API_KEY is not set (nor ANTHROPIC_AUTH_TOKEN)"
     end

@@ -82,7 +82,7 @@ local function open_stream(request)
         if reader:plain(name, data) then return false end
         local event, message = reader:event(name, redactor:reply(data))
         if not event then
-            reading.stop = failure.new("BAD_REPLY", message)
+            reading.stop = failure.new("BAD_REPLY", message, {}, 200)
             return true
         end
         reading.raw[#reading.raw + 1] = event
@@ -100,8 +100,6 @@ local function finish_stream(reading, result, redactor)
         sample.text = sample.text and redactor:reply(sample.text)
     end
     if reading.stop then
-        reading.stop.headers = result.headers or {}
-        reading.stop.status = reading.stop.status or result.status
         return nil, reading.stop, draft
     end
     if result.code then
@@ -169,17 +167,21 @@ local function pass_gate(client, request)
     return cost
 end
 
-local function learn(client, request, result, draft, problem, left_ms)
+local function learn(client, request, result, draft, problem)
     local target, now_ms = request.target, client.now_ms()
     target.gate:observe(result.headers or {}, now_ms, client.now_s())
-    local adaptive, changed = target.host.adaptive, false
+    local host, changed = target.host, false
+    local adaptive = host.adaptive
     if not adaptive then return end
-    if problem and problem.status == 429 then
-        changed = adaptive:limited(left_ms, now_ms)
+    if problem and problem.status == 429 and result.total_ms then
+        changed = adaptive:limited(now_ms - result.total_ms, now_ms)
     elseif draft then
         changed = adaptive:success()
     end
-    if changed then client.transport:limit(target.url, adaptive.current) end
+    if changed then
+        host.current = adaptive.current
+        client.transport:limit(target.url, adaptive.current)
+    end
 end
 
 local function tokens_of(draft)
@@ -190,9 +192,8 @@ end
 
 local function attempt_once(client, request, attempt)
     local cost = pass_gate(client, request)
-    local left_ms = client.now_ms()
     local result, draft, problem, partial = send(client, request, attempt)
-    learn(client, request, result, draft, problem, left_ms)
+    learn(client, request, result, draft, problem)
     if cost then request.target.gate:settle(cost, tokens_of(draft)) end
     local said = draft or partial
     if said then
@@ -212,7 +213,7 @@ local function explain(request, problem, attempts, why)
     local status = problem.status and "status " .. problem.status or "no reply"
     local text = ("%s: %s (%s, %d attempt%s%s)"):format(request.target.label, problem.message,
         status, attempts, attempts == 1 and "" or "s", why and "; " .. why or "")
-    return request.target.redactor:text(text)
+    return (request.target.redactor:text(text):gsub("%c+", " ")) -- one line, whatever was sent
 end
 
 local function has_content(draft)

@@ -50,6 +50,12 @@ local ROLE_NAMES = { "system", "developer", "user", "assistant", "tool" }
 local ROLES = {}
 for _, role in ipairs(ROLE_NAMES) do ROLES[role] = true end
 
+local function copy(map)
+    local other = {}
+    for key, value in pairs(map) do other[key] = value end
+    return other
+end
+
 local function check_messages(messages, level)
     if #messages == 0 then error("model.chat: opts.messages is empty", level) end
     for i, message in ipairs(messages) do
@@ -65,6 +71,16 @@ local function check_messages(messages, level)
     end
 end
 
+-- A tool's `run` is for the script; the model is told of the rest.
+local function without_functions(tools)
+    local out = {}
+    for i, tool in ipairs(tools) do
+        out[i] = copy(tool)
+        out[i].run = nil
+    end
+    return out
+end
+
 -- The options of one call over those of the open model; what is sent, apart from the rest.
 -- `level` is whose place errors carry: 1 is this function.
 local function prepare(model, opts, level)
@@ -77,14 +93,9 @@ local function prepare(model, opts, level)
     if message then error(message, level) end
     if all.logprobs == false then all.logprobs = nil end
     local kept, dropped, split = params.apply(model.provider, model.model, all, SENT)
+    kept.tools = kept.tools and without_functions(kept.tools)
     return { all = all, kept = kept, dropped = dropped, split = split, format = format,
         n = all.n or 1, first = all.sample or 1, messages = all.messages }
-end
-
-local function copy(map)
-    local other = {}
-    for key, value in pairs(map) do other[key] = value end
-    return other
 end
 
 -- `n` samples of a call, numbered on from `offset`.
@@ -114,8 +125,12 @@ end
 local function ask(model, plan, n, offset)
     local one = new_request(model, plan, n, offset)
     local draft, message, code, partial = perform(model.client, one, 1)
-    if draft and one.stream and not one.heard then one:hear(draft) end -- from a log or a cache
-    return draft, message, code, partial
+    if not draft then
+        return nil, message or model.target.label .. ": no reply and no reason", code or "SERVER",
+            partial
+    end
+    if one.stream and not one.heard then one:hear(draft) end -- from a log or a cache
+    return draft
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -159,7 +174,7 @@ local function ask_each(model, plan, count, offset, draft)
         if drafts[i] then
             draft = join(draft, drafts[i])
         elseif not message then
-            message, code = errors[i].message, errors[i].code
+            message, code = errors[i].message, errors[i].code -- ask always gives both
         end
     end
     if message then return nil, message, code, draft end
@@ -247,6 +262,7 @@ end
 
 -- The values by sample, nil where there is none; the first problem; the first value.
 local function read_json(model, plan, draft)
+    draft.samples = copy(draft.samples) -- a repair must not reach what a log or a cache holds
     local values, problem, first = {}, nil, nil
     for i, sample in ipairs(draft.samples) do
         if not sample.tool_calls then
@@ -277,6 +293,7 @@ function chat.run(model, opts, level)
             assemble(plan, draft)
     end
     if not plan.format then return assemble(plan, draft) end
+    draft = copy(draft)
     local values, problem, first = read_json(model, plan, draft)
     local reply = assemble(plan, draft)
     if first == nil and problem then

@@ -42,8 +42,7 @@ function client.new(parts)
     local env = parts.env or DEFAULTS.env
     local self = {
         env = function(variable)
-            local value = env(variable)
-            return value ~= "" and value or nil
+            return name.key(env(variable)) -- no value here begins or ends with a space
         end,
         config = parts.config, providers = {}, observers = {}, middleware = {},
         hosts = {}, gates = {}, requests = 0,
@@ -122,6 +121,9 @@ local function set_headers(headers, more)
     for header, value in pairs(more or {}) do
         if type(header) ~= "string" then
             return nil, "opts.headers must map names to values"
+        end
+        if not header:find("^[%w!#$%%&'*+.^_`|~-]+$") or tostring(value):find("[%c]") then
+            return nil, ("opts.headers[%q] is no header"):format(header)
         end
         headers[header:lower()] = value and tostring(value) or nil
     end

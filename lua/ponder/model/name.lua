@@ -30,6 +30,14 @@ local function percent_decode(text)
     return (text:gsub("%%(%x%x)", function(hex) return string.char(tonumber(hex, 16)) end))
 end
 
+--- A key without the line break that files and shells like to leave at its end; "" is none.
+---@param key string?
+---@return string?
+function name.key(key)
+    key = key and key:match("^%s*(.-)%s*$")
+    return key ~= "" and key or nil
+end
+
 ---@class ponder.model.Endpoint
 ---@field base_url string without userinfo and without a slash at its end
 ---@field headers table<string, string>

@@ -48,7 +48,7 @@ function ollama.url_of_host(host)
 end
 
 function ollama.configure(opts, env, file)
-    local key = opts.api_key or env("OLLAMA_API_KEY") or file.api_key
+    local key = name.key(opts.api_key or env("OLLAMA_API_KEY") or file.api_key)
     local host = env("OLLAMA_HOST")
     local base_url = opts.base_url or host and ollama.url_of_host(host) or file.base_url
         or ollama.url_of_host(nil)

@@ -21,7 +21,7 @@ local BASE_URL = "https://api.openai.com/v1"
 
 function openai.configure(opts, env, file)
     local base_url = opts.base_url or env("OPENAI_BASE_URL") or file.base_url or BASE_URL
-    local key = opts.api_key or env("OPENAI_API_KEY") or file.api_key
+    local key = name.key(opts.api_key or env("OPENAI_API_KEY") or file.api_key)
     if not key and base_url:find("^https://api%.openai%.com") then
         return nil, "OPENAI_API_KEY is not set (a key, or base_url for a server that needs none)"
     end
@@ -35,7 +35,7 @@ end
 local function build_message(message)
     local out = {}
     for field, value in pairs(message) do out[field] = value end
-    out.blocks = nil -- another provider's form of the same message
+    out.blocks, out.is_error = nil, nil -- for other providers
     if message.tool_calls then
         out.tool_calls = {}
         for i, call in ipairs(message.tool_calls) do
@@ -48,10 +48,22 @@ local function build_message(message)
     return out
 end
 
+-- Without a schema, OpenAI gives JSON only if some message asks for it by name.
+local function says_json(messages)
+    for _, message in ipairs(messages) do
+        local content = message.content
+        if type(content) == "string" and content:lower():find("json", 1, true) then return true end
+    end
+    return false
+end
+
 local function build_messages(call)
-    local messages = {}
+    local messages, format = {}, call.format
     if call.system then messages[1] = { role = "system", content = call.system } end
     for _, message in ipairs(call.messages) do messages[#messages + 1] = build_message(message) end
+    if format and not format.schema and not says_json(messages) then
+        table.insert(messages, 1, { role = "system", content = schema.instruction(format) })
+    end
     return messages
 end
 
@@ -282,10 +294,12 @@ end
 
 --- The reply so far. It is whole when every sample has said why it stopped.
 function Reader:finish()
-    local samples, whole = {}, self.states[0] ~= nil
-    for index, state in pairs(self.states) do
-        samples[index + 1] = sample_of_state(state)
-        whole = whole and state.finish ~= nil
+    local samples, whole, last = {}, self.states[0] ~= nil, -1
+    for index in pairs(self.states) do last = math.max(last, index) end
+    for index = 0, last do
+        local state = self.states[index]
+        samples[index + 1] = state and sample_of_state(state) or {}
+        whole = whole and state ~= nil and state.finish ~= nil
     end
     return { samples = samples, usage = self.usage, model = self.model, id = self.id }, whole
 end

@@ -39,7 +39,8 @@ local function merge(into, from)
     end
 end
 
---- A request with its body built.
+--- A request with its body built and encoded: what the script does to its tables later, while the
+--- request waits its turn, does not reach it.
 ---@param fields table
 ---@param extra table? fields for the body, as `extra` of a call gives them
 ---@return ponder.model.Request
@@ -49,6 +50,7 @@ function request.new(fields, extra)
     if provider.build then
         self.body = provider.build(self)
         if extra then merge(self.body, extra) end
+        self:wire()
     end
     return self
 end
@@ -59,6 +61,7 @@ function Request:body_json()
     if not self.encoded then
         self.encoded = json.encode(self.body or {
             model = self.model, messages = self.messages, system = self.system, n = self.n,
+            options = self.options, format = self.format,
         })
     end
     return self.encoded

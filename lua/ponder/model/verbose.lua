@@ -6,6 +6,8 @@
 ---     < 3   Hello
 ---     ! 3 attempt 1: 429 RATE_LIMITED after 95 ms: slow down; again in 500 ms
 
+local redact = require "ponder.model.redact"
+
 local verbose = {}
 
 local function milliseconds(ms) return ms and ("%.0f ms"):format(ms) or "? ms" end
@@ -26,11 +28,8 @@ local function waits(event)
     return #parts > 0 and " (" .. table.concat(parts, ", ") .. ")" or ""
 end
 
--- What came from a server must not steer the terminal.
-local function printable(text) return (text:gsub("[%z\1-\8\11-\31\127]", "?")) end
-
 local function indent(mark, id, text)
-    return (printable(text):gsub("[^\n]+", ("%s %d   %%0"):format(mark, id)))
+    return (redact.printable(text):gsub("[^\n]+", ("%s %d   %%0"):format(mark, id)))
 end
 
 local show = {}
@@ -56,7 +55,8 @@ end
 
 function show.failure(event)
     return ("! %d attempt %d: %s %s after %s: %s%s"):format(event.id, event.attempt,
-        event.status or "-", event.code, milliseconds(event.total_ms), printable(event.message),
+        event.status or "-", event.code, milliseconds(event.total_ms),
+        redact.printable(event.message),
         event.retry_in_ms and "; again in " .. milliseconds(event.retry_in_ms) or "")
 end
 
