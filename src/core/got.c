@@ -64,6 +64,7 @@ void got_free(Got *got)
     alloc_free(&got->machine.alloc, got->pending, got->pending_room * sizeof *got->pending);
     got->pending = NULL;
     got->pending_count = got->pending_room = 0;
+    frontier_free(&got->unexpanded, &got->machine.alloc);
     graph_free(&got->graph);
     machine_free(&got->machine);
 }
@@ -205,15 +206,23 @@ static uint32_t best_so_far(Got *got)
     return best == GRAPH_NONE ? got->graph.root : best;
 }
 
-/* The best leaf that has room for children below it. */
-static uint32_t best_unexpanded(Got *got)
+/*
+ * The best leaf that has room for children below it, or GRAPH_NONE. When this is asked, all nodes
+ * have the score that they will ever have. False: no memory.
+ */
+static bool best_unexpanded(Got *got, uint32_t *best)
 {
     Graph *g = &got->graph;
-    uint32_t best = GRAPH_NONE;
-    for (uint32_t i = graph_next_leaf(g, 0); i != GRAPH_NONE; i = graph_next_leaf(g, i + 1))
-        if (i != got->graph.root && g->nodes[i].depth < got->options.max_depth)
-            best = better(got, best, i);
-    return best;
+    Frontier *f = &got->unexpanded;
+    if (!frontier_reserve(f, &got->machine.alloc, g->node_count - got->seen))
+        return false;
+    for (; got->seen < g->node_count; got->seen++)
+        if (got->seen != g->root && g->nodes[got->seen].depth < got->options.max_depth)
+            frontier_push(f, got_rank(got, got->seen), got->seen);
+    while (f->count > 0 && !graph_is_leaf(g, f->entries[0].id))
+        frontier_pop(f);
+    *best = f->count > 0 ? f->entries[0].id : GRAPH_NONE;
+    return true;
 }
 
 /* Puts a leaf among the pending, best first, and lets the worst of too many fall off. */
@@ -320,7 +329,9 @@ static GotStep after_links(Got *got, uint32_t min_nodes)
         return finish(got, GOT_MAX_NODES, best_so_far(got));
     if (got->graph.node_count >= min_nodes)
         return ask_aggregate(got);
-    uint32_t next = best_unexpanded(got);
+    uint32_t next;
+    if (!best_unexpanded(got, &next))
+        return GOT_NO_MEMORY;
     return next == GRAPH_NONE ? finish(got, GOT_MAX_DEPTH, best_so_far(got)) : ask_round(got, next);
 }
 
