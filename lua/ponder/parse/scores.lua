@@ -174,7 +174,8 @@ end
 -------------------------------------------------------------------------------
 -- Lines
 
---- The thought that a line names at its beginning, and the place behind the name.
+--- The thought that a line names at its beginning, the place behind the name, and whether it was
+--- named by more than a bare number or its text.
 local function label_of(line, resolver)
     local at = line:match("^[%s>|*_#`\"'(%-+]*()")
     at = line:match("^•%s*()", at) or at
@@ -182,7 +183,7 @@ local function label_of(line, resolver)
     if word then
         local id = resolver.by_id[word .. number] or resolver.by_id[word:lower() .. number]
             or word:lower() == "thought" and resolver.ids[tonumber(number)]
-        return id, after
+        return id, after, true
     end
     number, after = line:match("^(%d+)()[%s*_`\"')%]]*[.):=|%-]", at)
     if number then
@@ -210,8 +211,15 @@ local function score_at_end(line, at)
     return score and line:find("^[%s*_`\"'.)|]*$", last) and score or nil
 end
 
+--- A score behind the first colon: "t2 (a short cut): 0.25 because it fails in 3 of 4". Not for
+--- lines that may be a thought said again.
+local function score_at_colon(line, at)
+    local start = line:match("^[^:=]*[:=][%s*_`\"']*()[%d.,]", at)
+    return start and score_at(line, start)
+end
+
 --- The score on the rest of a line: right behind the label, behind a word for it, or at the end.
-local function score_in(line, at)
+local function score_in(line, at, named)
     local behind = line:match("^[%s*_`\"'.):=|>%]%-]*()", at)
     if line:find("^[.,]%d", behind - 1) and behind > at then
         behind = behind - 1 -- ".8": the point is the number's
@@ -230,7 +238,7 @@ local function score_in(line, at)
             return score
         end
     end
-    return score_at_end(line, at)
+    return score_at_end(line, at) or named and score_at_colon(line, at) or nil
 end
 
 ---The scores on the lines of a text. A line names a thought and gives its score; or the score
@@ -249,10 +257,10 @@ function scores.from_lines(text, resolver)
             break
         end
         line = line:sub(1, LONGEST_LINE)
-        local id, after = label_of(line, resolver)
+        local id, after, named = label_of(line, resolver)
         local score
         if id then
-            score = score_in(line, after)
+            score = score_in(line, after, named)
             pending = score == nil and id or nil
         elseif pending then
             id, score = pending, score_of_text(line)

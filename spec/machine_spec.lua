@@ -1,0 +1,286 @@
+-- What ponder.tot, ponder.got and ponder.trm have in common.
+
+local json = require "ponder.json"
+
+local CASES = {
+    { name = "tot", text = "1. a\n2. b", prompt = "prompt",
+      option = "max_depth" },
+    { name = "got", text = "a thought", prompt = "prompt",
+      option = "max_depth" },
+    { name = "trm", text = "an answer", prompt = "question", option = "max_supervision_steps" },
+}
+
+--- The type of a text reply: one name for all but trm, which names each phase.
+local TEXT_REPLIES = {
+    reasoning = "reasoning_result", supervising = "supervision_result",
+    improving = "improvement_result",
+}
+local function reply_type(machine)
+    return TEXT_REPLIES[machine.status] or "llm_result"
+end
+
+local function read(path)
+    local file = assert(io.open(path, "rb"))
+    local text = file:read("a")
+    file:close()
+    return text
+end
+
+--- The rows of a table in a comment whose first three columns are from, to and on.
+local function documented(text)
+    local moves, seen = {}, {}
+    for from, to, on in text:gmatch("%-%-%- |%s*(%a+)%s*|%s*(%a+)%s*|%s*([%w_ ]-)%s*|") do
+        local move = ("%s -> %s on %s"):format(from, to, on)
+        if from ~= "from" and not seen[move] then
+            seen[move] = true
+            moves[#moves + 1] = move
+        end
+    end
+    table.sort(moves)
+    return moves
+end
+
+for _, case in ipairs(CASES) do
+    local library = require("ponder." .. case.name)
+
+    local function start(opts, env)
+        local machine = library.new(opts)
+        local directives, events = machine:update(
+            { type = "start", prompt = "what?", call_id = "c0" }, env or { now_ms = 100 })
+        return machine, directives, events
+    end
+
+    local function says(pattern, f, ...)
+        local ok, message = pcall(f, ...)
+        assert.is_false(ok, "no error")
+        assert.truthy(tostring(message):find(pattern, 1, true), tostring(message))
+    end
+
+    describe("ponder." .. case.name .. " as a machine", function()
+        it("starts, once", function()
+            local machine, directives, events = start()
+            assert.is_true(#directives >= 1)
+            assert.equal("c0", directives[1].call_id)
+            assert.equal("c0", machine.current_call_id)
+            assert.equal("what?", machine[case.prompt])
+            assert.equal(100, machine.started_at)
+            assert.equal(case.name .. ".start", events[1].name)
+            local status = machine.status
+            assert.same({ { type = "request_error", call_id = "b", reason = "busy",
+                message = ("Agent is busy (status: %s)"):format(status) } },
+                (machine:update { type = "start", prompt = "x", call_id = "b" }))
+            assert.equal("what?", machine[case.prompt])
+            machine:update { type = reply_type(machine), call_id = "c0", ok = false, reason = "x" }
+            assert.equal("finished",
+                machine:update({ type = "start", prompt = "x", call_id = "b" })[1].reason)
+        end)
+
+        it("gives the same ids for the same messages", function()
+            local function ids()
+                local machine, directives = start()
+                local list = {}
+                for _ = 1, 4 do
+                    local all = {}
+                    for _, directive in ipairs(directives) do
+                        local more = machine:update { type = reply_type(machine), ok = true,
+                            call_id = directive.call_id, text = case.text }
+                        table.move(more, 1, #more, #all + 1, all)
+                        list[#list + 1] = directive.call_id
+                    end
+                    directives = all
+                end
+                return table.concat(list, " ")
+            end
+            assert.equal(ids(), ids())
+        end)
+
+        it("makes ids that differ from the one it was given", function()
+            for _, given in ipairs { "c1", "c2", "c01", "C1", "", "c1\0" } do
+                local machine = library.new()
+                local open = machine:update { type = "start", prompt = "x", call_id = given }
+                local seen = {}
+                for _ = 1, 6 do
+                    local directive = table.remove(open, 1)
+                    assert.is_nil(seen[directive.call_id])
+                    seen[directive.call_id] = true
+                    for _, more in ipairs((machine:update { type = reply_type(machine), ok = true,
+                        call_id = directive.call_id, text = case.text })) do
+                        open[#open + 1] = more
+                    end
+                    if #open == 0 then break end
+                end
+                assert.is_true(seen[given])
+                assert.same({}, (machine:update { type = reply_type(machine), ok = true,
+                    call_id = given, text = case.text }))
+            end
+        end)
+
+        it("is not moved by messages that do not fit", function()
+            local machine = start()
+            local before = json.encode(machine:to_map())
+            for _, msg in ipairs {
+                {}, { type = "x" }, { type = 5 }, { type = "llm_result", ok = true, text = "x" },
+                { type = "llm_result", ok = true, text = "x", call_id = "zzz" },
+                { type = "llm_result", ok = true, text = "x", call_id = 0 },
+                { type = "llm_result", ok = false, reason = "x", call_id = "c9" },
+                { type = "llm_partial", call_id = "zzz", delta = "x", chunk_type = "content" },
+                { type = "llm_partial", call_id = "c0", delta = 5, chunk_type = "content" },
+                { type = "llm_partial", call_id = "c0", delta = "x", chunk_type = "thinking" },
+                { type = "start", prompt = "x" },
+            } do
+                local directives, events = machine:update(msg)
+                assert.same({}, directives)
+                assert.same({}, events)
+            end
+            assert.equal(before, json.encode(machine:to_map()))
+        end)
+
+        it("refuses what is no message", function()
+            local machine = library.new()
+            says(case.name .. ".update: msg must be a table (got 5)", machine.update, machine, 5)
+            says("env must be a table", machine.update, machine, { type = "start" }, 5)
+            says("env.now_ms must be a finite number", machine.update, machine, {},
+                { now_ms = "x" })
+            says("env.now_ms must be a finite number", machine.update, machine, {},
+                { now_ms = 0 / 0 })
+            says("msg.prompt must be a string", machine.update, machine,
+                { type = "start", call_id = "c0" })
+            machine = start()
+            says("msg.text must be a string", machine.update, machine,
+                { type = reply_type(machine), call_id = "c0", ok = true, text = 5 })
+            says("msg.ok must be a boolean", machine.update, machine,
+                { type = reply_type(machine), call_id = "c0", text = "x" })
+            says("with a colon, on a machine", machine.update, {}, {})
+            assert.has_error(function() machine.status = "completed" end)
+            assert.has_error(function() library.new { [case.option] = "x" } end)
+            assert.has_error(function() library.new { ["x" .. case.option] = 1 } end)
+        end)
+
+        it("gathers chunks in place of a text that is not there", function()
+            for _, text in ipairs { false, "" } do
+                local machine = start()
+                assert.equal("", machine.streaming_text)
+                for _, delta in ipairs { "1. ", "a", "\n2. b" } do
+                    machine:update { type = "llm_partial", call_id = "c0", delta = delta,
+                        chunk_type = "content" }
+                end
+                machine:update { type = "llm_partial", call_id = "c0", delta = "hm",
+                    chunk_type = "thinking" }
+                assert.equal("1. a\n2. b", machine.streaming_text)
+                local copy = library.from_map(json.decode(json.encode(machine:to_map())))
+                assert.equal("1. a\n2. b", copy.streaming_text)
+                local msg = { type = reply_type(machine), call_id = "c0", ok = true,
+                    text = text or nil }
+                machine:update(msg)
+                copy:update(msg)
+                assert.equal("", machine.streaming_text)
+                local whole = start()
+                whole:update { type = reply_type(whole), call_id = "c0", ok = true,
+                    text = "1. a\n2. b" }
+                assert.equal(whole.status, machine.status)
+                assert.equal(whole.status, copy.status)
+            end
+        end)
+
+        it("gathers ten thousand chunks in no time", function()
+            local machine = start()
+            local began = os.clock()
+            for _ = 1, 10000 do
+                machine:update { type = "llm_partial", call_id = "c0", delta = ("x"):rep(100),
+                    chunk_type = "content" }
+            end
+            assert.equal(1000000, #machine.streaming_text)
+            assert.is_true(os.clock() - began < 2)
+        end)
+
+        it("adds up usage, whatever is counted", function()
+            local machine, directives = start()
+            local usage = { input_tokens = 10, output_tokens = 2, cache_read_tokens = 3, cost = 0.5,
+                model = "x", bad = 0 / 0, negative = -1, details = {} }
+            local more = machine:update { type = reply_type(machine),
+                call_id = directives[1].call_id,
+                ok = true, text = case.text, usage = usage }
+            local next_call = (more[1] or directives[2]).call_id
+            machine:update { type = reply_type(machine),
+                call_id = next_call, ok = false, reason = "x",
+                usage = usage }
+            assert.same({ input_tokens = 20, output_tokens = 4, cache_read_tokens = 6, cost = 1.0 },
+                machine.usage)
+            machine.usage.input_tokens = 0
+            assert.equal(20, machine.usage.input_tokens)
+        end)
+
+        it("fails with one safe line", function()
+            for _, reason in ipairs {
+                "timeout", "a\r\nb\0c\x1b[31m", "\xFF\xFE", ("é"):rep(5000), { message = "m\n" },
+                {}, { message = {} }, 5, true, false, "", "\u{85}\u{2028}",
+            } do
+                local machine = start()
+                local directives, events = machine:update { type = reply_type(machine),
+                    call_id = "c0",
+                    ok = false, reason = reason }
+                assert.same({}, directives)
+                assert.equal("error", machine.status)
+                assert.equal("error", machine.termination_reason)
+                assert.equal("c0", machine.current_call_id)
+                local line = events[1].metadata.error
+                assert.equal(case.name .. ".error", events[1].name)
+                assert.truthy(utf8.len(line))
+                assert.is_true(#line > 0 and #line <= 200)
+                assert.is_nil(line:find("%c"))
+            end
+        end)
+
+        it("is saved and loaded in every state, and cloned", function()
+            local machine = library.new()
+            for _ = 1, 4 do
+                local text = json.encode(machine:to_map())
+                assert.equal(text, json.encode(library.from_map(json.decode(text)):to_map()))
+                assert.equal(text, json.encode(machine:clone():to_map()))
+                local call_id = machine.current_call_id or "c0"
+                machine:clone():update { type = "llm_result", call_id = call_id, ok = false }
+                assert.equal(text, json.encode(machine:to_map()))
+                machine:update({ type = "start", prompt = "x", call_id = "c0" }, { now_ms = 0.5 })
+                machine:update { type = reply_type(machine), call_id = call_id, ok = true,
+                    text = case.text, usage = { input_tokens = 1 } }
+            end
+        end)
+
+        it("says which field of a map is wrong", function()
+            local map = start():to_map()
+            for field, bad in pairs {
+                machine = "x", status = "x", calls = 5, next_call = -1, usage = 5, prompt = 5,
+                start_call_id = 5, started_at = "x", current_call = 5, [case.option] = "x",
+            } do
+                local copy = json.decode(json.encode(map))
+                if copy[field] ~= nil then
+                    copy[field] = bad
+                    says(".from_map: map." .. field, library.from_map, copy)
+                end
+            end
+            says("map must be a table", library.from_map, 5)
+        end)
+
+        it("takes the clock from env, else the host's", function()
+            local machine = library.new()
+            machine:update { type = "start", prompt = "x", call_id = "c0" }
+            assert.is_true(machine.started_at >= 0)
+        end)
+
+        it("has ids that are unique in the process", function()
+            assert.not_equal(library.generate_call_id(), library.generate_call_id())
+            if library.generate_node_id then
+                assert.not_equal(library.generate_node_id(), library.generate_node_id())
+            end
+        end)
+
+        it("has the moves that its documentation lists", function()
+            local moves = {}
+            for i, move in ipairs(library.transitions) do
+                moves[i] = ("%s -> %s on %s"):format(move.from, move.to, move.on)
+            end
+            table.sort(moves)
+            assert.same(moves, documented(read("lua/ponder/" .. case.name .. ".lua")))
+        end)
+    end)
+end

@@ -1,0 +1,187 @@
+-- Readers of replies: thoughts and scores. Recorded vectors are in tot_trace_spec.lua.
+
+local parse = require "ponder.parse"
+local tot = require "ponder.tot"
+
+local function thoughts(text)
+    return (parse.thoughts(text))
+end
+
+local function scores(text, list)
+    return (parse.scores(text, list or { "alpha", "beta: x", "gamma" }))
+end
+
+describe("parse.thoughts", function()
+    it("reads JSON wherever it stands", function()
+        for _, text in ipairs {
+            '{"thoughts": ["a", "b"]}',
+            'Sure, here they are:\n{"thoughts": ["a", "b"]}\nGood luck!',
+            'First ```json\n{"note": 1}\n``` then\n```json\n{"thoughts": ["a", "b"]}\n``` done',
+            '```json\n{"thoughts": ["a", "b",],}\n```',
+            '{"thoughts": [{"id": "x", "content": " a "}, {"thought": "b"}]}',
+            '["a", "b"]', 'Here:\n\n  ["a", "b"]  \n', '[{"content": "a"}, {"content": "b"}]',
+            '{"ideas": ["a", "b"]}', '{oops {"thoughts": ["a", "b"]}',
+            '{"thoughts": [{"content": 5}, "a", null, "", "  ", "b"]}',
+            '<think>1. no\n2. no</think>\n{"thoughts": ["a", "b"]}',
+        } do
+            local list, mode = parse.thoughts(text)
+            assert.same({ "a", "b" }, list, text)
+            assert.equal("json", mode)
+        end
+    end)
+
+    it("does not take references in prose for a list", function()
+        assert.same({}, thoughts('as in ["a", "b"] above'))
+        assert.same({ "see [1]", "see [2]" }, thoughts("1. see [1]\n2. see [2]"))
+    end)
+
+    it("reads numbered and bulleted lists", function()
+        for _, text in ipairs {
+            "1. a\n2. b", "1) a\n2) b", "(1) a\n(2) b", "1: a\n2: b", "1 - a\n2 - b",
+            "- a\n- b", "* a\n* b", "+ a\n+ b", "• a\n• b", "– a\n– b",
+            "Thought 1: a\nThought 2: b", "**1.** a\n**2.** b", "**1. a**\n**2. b**",
+            "### 1. a\n### 2. b", "Step 1: a\nStep 2: b", "**Thought 1:** a\n**Thought 2:** b",
+            "  1. a\n  2. b", "1. a\r\n2. b\r\n", "Here you go:\n\n1. a\n\n2. b\n\nHope it helps!",
+            "```\n1. a\n2. b\n```\nThat is all.", "> 1. a\n> 2. b",
+        } do
+            local list, mode = parse.thoughts(text)
+            assert.same({ "a", "b" }, list, text)
+            assert.equal("regex", mode)
+        end
+    end)
+
+    it("keeps the lines of an item together", function()
+        assert.same({ "a\nmore of it", "b" }, thoughts("1. a\n   more of it\n2. b"))
+        assert.same({ "a\n- detail\n- more", "b" }, thoughts("1. a\n   - detail\n   - more\n2. b"))
+        assert.same({ "a\n* detail", "b" }, thoughts("- a\n  * detail\n- b"))
+        assert.same({ "a\n1. sub", "b" }, thoughts("1. a\n   1. sub\n2. b"))
+        assert.same({ "A title\nWhat it is.", "Other\nMore." },
+            thoughts("**1. A title**\nWhat it is.\n\n**2. Other**\nMore."))
+        assert.same({ "a\n\npara", "b" }, thoughts("1. a\n\npara\n\n2. b\n\nClosing words."))
+        assert.same({ "code:\n```lua\n1. x\n```", "b" },
+            thoughts("1. code:\n```lua\n1. x\n```\n2. b"))
+    end)
+
+    it("does not see lists where there are none", function()
+        for _, text in ipairs { "", " ", "Plain prose. It costs 1.5 or 2. Enough.", "10:30 is when",
+            "**bold** words", "3.14", "---", "{", "[", "```", "**", "1.", "- ", "{}", "[]" } do
+            local list, mode = parse.thoughts(text)
+            assert.same({}, list, text)
+            assert.is_nil(mode)
+        end
+    end)
+
+    it("is also tot.parse_thoughts", function()
+        assert.equal(parse.thoughts, tot.parse_thoughts)
+        assert.equal(parse.scores, tot.parse_scores)
+    end)
+end)
+
+describe("parse.scores", function()
+    it("reads numbers in every form", function()
+        for text, score in pairs { ["0.8"] = 0.8, [".8"] = 0.8, ["0,8"] = 0.8, ["80%"] = 0.8,
+            ["80 %"] = 0.8, ["8/10"] = 0.8, ["8 / 10"] = 0.8, ["8 out of 10"] = 0.8, ["4/5"] = 0.8,
+            ["**0.8**"] = 0.8, ["1"] = 1.0, ["1.0"] = 1.0, ["0"] = 0.0, ["12"] = 1.0,
+            ["Score: 0.8"] = 0.8, ["0.8."] = 0.8, ["(0.8)"] = 0.8, ["7.5/10"] = 0.75 } do
+            assert.same({ t1 = score }, scores("t1: " .. text), text)
+            assert.same({ t1 = score }, scores("- **t1**: " .. text), text)
+            assert.same({ t1 = score }, scores("1. " .. text), text)
+            assert.same({ t1 = score }, scores("Thought 1: " .. text), text)
+        end
+    end)
+
+    it("knows a thought by id, by number and by text", function()
+        local all = { t1 = 0.5, t2 = 0.25, t3 = 0.75 }
+        for _, text in ipairs {
+            "t1: 0.5\nt2: 0.25\nt3: 0.75", "1. 0.5\n2. 0.25\n3. 0.75", "1) 0.5\n2) 0.25\n3) 0.75",
+            "Thought 1: 0.5\nThought 2: 0.25\nthought #3: 0.75", "t1 = 0.5, t2 = 0.25, t3 = 0.75",
+            "alpha: 0.5\nbeta: x: 0.25\n**gamma**: 0.75",
+            "| t1 | 0.5 |\n| t2 | 0.25 |\n| t3 | 0.75 |",
+            "t1:\nScore: 0.5\n\nt2:\n**Score:** 0.25\nt3:\n0.75",
+            "1. alpha - Score: 0.5\n2. beta: x (25%)\n3. gamma: 3/4",
+            "**t1** (alpha): 0.5\n**t2** (beta): 0.25 because it fails in 3 of 4\n**t3**: 0.75!",
+            '{"scores": {"t1": 0.5, "t2": 0.25, "t3": 0.75}}', "[0.5, 0.25, 0.75]",
+            '{"t1": 0.5, "2": "25%", "gamma": 0.75}', '{"scores": [0.5, 0.25, 0.75]}',
+            '{"scores": [{"id": "t2", "score": 0.25}, {"id": "t1", "score": "5/10"}, {"id": "3", '
+                .. '"score": 0.75}]}',
+            '{"t1": {"score": 0.5, "why": "x"}, "t2": {"score": 0.25}, "t3": {"value": 0.75}}',
+            'Sure:\n```json\n{"scores": {"Thought 1": 0.5, "T2": 0.25, "t3": 0.75,}}\n```\nBye',
+            '{"t1": .5, "t2": 25%, "t3": 0.75}', -- no JSON, but readable
+        } do
+            assert.same(all, scores(text), text)
+        end
+    end)
+
+    it("prefers the id to the number to the text", function()
+        assert.same({ t1 = 0.5, t2 = 0.25 }, scores('{"2": 0.25, "t1": 0.5}', { "2", "1" }))
+    end)
+
+    it("takes the ids of the thoughts it is given", function()
+        assert.same({ a7 = 0.5, b = 0.25 }, scores("a7: 0.5\n2: 0.25",
+            { { id = "a7", content = "x" }, { id = "b", content = "y" } }))
+    end)
+
+    it("clamps", function()
+        assert.same({ t1 = 1.0, t2 = 0.0 }, scores('{"t1": 1.5, "t2": -3}'))
+        assert.same({ t1 = 1.0 }, scores("t1: 150%"))
+    end)
+
+    it("makes nothing up", function()
+        for _, text in ipairs { "", "All good.", "I would give 2 points, 0.8 maybe.", "t9: 0.5",
+            "1. idea 8\n2. idea 9", "1. numbers 4, 6, 8\n2. make: 24", "as [1] says", "[0.1, 0.2]",
+            '{"note": 0.5}', '{"scores": "high"}', '{"scores": {"t1": null}}', "t1: high", "t1",
+            '{"scores": {"t1": NaN}}', "0.8\n0.7", "t1: 8/0", "see [1] and [2]: all fine",
+            "alphabet: 0.5" } do
+            local found, mode = parse.scores(text, { "alpha", "beta: x", "gamma" })
+            assert.same({}, found, text)
+            assert.is_nil(mode)
+        end
+    end)
+
+    it("has no scores for no thoughts", function()
+        assert.same({}, scores("t1: 0.5", {}))
+    end)
+end)
+
+describe("the readers", function()
+    local function random_text(random)
+        local pieces = { "{", "}", "[", "]", '"', ":", ",", "\n", " ", "t1", "1.", "- ", "**",
+            "0.8", "\\", "thoughts", "scores", "```", "%", "/", "\0", "\xFF", "é", "<think>", "a",
+            "(", ")", "|", "Thought 1", "#", ">" }
+        local parts = {}
+        for i = 1, random(60) do
+            parts[i] = pieces[random(#pieces)]
+        end
+        return table.concat(parts)
+    end
+
+    it("survive random text", function()
+        math.randomseed(42)
+        for _ = 1, 5000 do
+            local text = random_text(math.random)
+            for _, thought in ipairs(thoughts(text)) do
+                assert.truthy(thought:find("%S"))
+            end
+            for id, score in pairs(scores(text)) do
+                assert.truthy(id:find("^t[123]$"))
+                assert.is_true(score >= 0 and score <= 1, text)
+            end
+        end
+    end)
+
+    it("take time in proportion to the text, whatever it is", function()
+        local slowest = 0
+        for _, piece in ipairs { "[", "[]", "[[],", '{"a":', "\n", "1. a\n", "x", "1", " ", '["',
+            "t1: 1\n", "t1 ", "- ", "**", "1.\n\n", "zz: 1\n", "<think>", "alpha:", "|", "<",
+            ",t1:", ", ", '{"thoughts":["a"]}', "\\", '"', "1,", "0.8 ", "``` ", "```\n", "\xFF",
+            "Thought 1" } do
+            local text = piece:rep(500000 // #piece)
+            local began = os.clock()
+            thoughts(text)
+            scores(text)
+            slowest = math.max(slowest, os.clock() - began)
+        end
+        -- 0.5 MB twice: a limit that a slow machine under a sanitizer keeps, and a square would not
+        assert.is_true(slowest < 1, slowest)
+    end)
+end)
