@@ -37,6 +37,9 @@ end
 ---@return table<string, function>
 function builtin.prompts(name)
     if loaded[name] == nil then
+        if not name:find("^[%a_]+$") then
+            error(("no built-in prompts named %q"):format(name), 0)
+        end
         local loader, place = find(name)
         loaded[name] = loader("prompts." .. name, place)
     end

@@ -203,25 +203,32 @@ function Run:render(turn, name, context, node)
     return messages
 end
 
----What is wrong with a table of prompts, or nil.
+local function prompt_problem(class, name, prompt)
+    if class.prompts[name] == nil then
+        local names = {}
+        for known in pairs(class.prompts) do
+            names[#names + 1] = known
+        end
+        table.sort(names)
+        local near = options.nearest(name, names)
+        return ("unknown prompt %s%s"):format(show(name),
+            near and (" (did you mean %q?)"):format(near) or "")
+    elseif type(prompt) ~= "function" and type(prompt) ~= "string" then
+        return ("prompts.%s must be a function or a string (got %s)"):format(name, show(prompt))
+    end
+end
+
+---What is wrong with a table of prompts, or nil. `instructions`, which the files in prompts/ have
+---beside their functions, is let be.
 ---@param where string `"tot.new"`
 ---@param class MachineClass
 ---@param prompts table?
 ---@return string?
 function Run.check_prompts(where, class, prompts)
     for name, prompt in pairs(prompts or {}) do
-        if class.prompts[name] == nil then
-            local names = {}
-            for known in pairs(class.prompts) do
-                names[#names + 1] = known
-            end
-            table.sort(names)
-            local near = options.nearest(name, names)
-            return ("%s: unknown prompt %s%s"):format(where, show(name),
-                near and (" (did you mean %q?)"):format(near) or "")
-        elseif type(prompt) ~= "function" and type(prompt) ~= "string" then
-            return ("%s: prompts.%s must be a function or a string (got %s)")
-                :format(where, name, show(prompt))
+        local problem = name ~= "instructions" and prompt_problem(class, name, prompt)
+        if problem then
+            return where .. ": " .. problem
         end
     end
 end
