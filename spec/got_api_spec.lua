@@ -223,6 +223,17 @@ describe("ponder.got", function()
         assert.equal("thought c0", machine.nodes[2].content)
     end)
 
+    it("ends in error when a parser of the user's gives no table", function()
+        local machine = got.new { parse_scores = function()
+            return 0.5
+        end }
+        local open = drive_to(machine, "score_thoughts")
+        assert.has_error(function()
+            machine:update { type = "llm_result", ok = true, call_id = open[1].call_id, text = "x" }
+        end, "opts.parse_scores must return a table (got 0.5)")
+        assert.equal("error", machine.status)
+    end)
+
     it("takes parsers from the user", function()
         local machine = got.new {
             parse_scores = function(_, thoughts)

@@ -55,7 +55,7 @@ local RUN = [[
 describe("ponder.got without memory", function()
     it("raises, and leaks nothing", function()
         for _, chain in ipairs { "false", "true" } do
-            assert.is_true(memory.sweep(RUN:gsub("CHAIN", chain), 23) > 300)
+            assert.is_true(memory.sweep(RUN:gsub("CHAIN", chain), 41) > 300)
         end
     end)
 end)

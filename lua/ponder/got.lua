@@ -228,6 +228,7 @@ local SCORE_NEAR_END = 1000 -- bytes of a reply in which a score without id may 
 
 --- Scores by id. The prompt shows ids in brackets, and so do replies; a reply about one thought may
 --- do without its id.
+---@return table<string, number>
 local function read_scores(text, thoughts)
     local known = {}
     for _, thought in ipairs(thoughts) do
@@ -254,7 +255,12 @@ local texts = {
             thoughts[i] = { id = run.ids[place], content = run.contents[place] }
         end
         local own = run.options.parse_scores
-        return own and (own(text, thoughts) or {}) or read_scores(text, thoughts)
+        local scores = (own or read_scores)(text, thoughts)
+        if type(scores) ~= "table" then
+            error(("opts.parse_scores must return a table (got %s)")
+                :format(options.show(scores)), 0)
+        end
+        return scores
     end,
 
     find_connections = function(run, text)
