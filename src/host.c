@@ -5,14 +5,15 @@
  *   libraries   Lua's own, lua-cjson, and the C modules of src/api
  *   loaders     "ponder.*" and "prompts.*" from the executable, then files beside the script;
  *               neither the working directory nor any system path is searched
- *   sandbox     `load`, `loadfile` and `dofile` take text only: Lua does not verify binary
- *               code, so a malformed chunk could crash the process
+ *   sandbox     what scripts may not do with Lua's own library: sandbox.c
+ *   output      what could not be written to standard output is an error, not lost
  *
  * The command line itself is Lua: lua/ponder/cli.lua.
  */
 #include "host.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <lauxlib.h>
 #include <lua-cjson.h>
 #include <lua.h>
@@ -27,6 +28,7 @@
 #include <unistd.h>
 
 #include "api/l_task.h"
+#include "sandbox.h"
 
 struct Host {
     lua_State *L;
@@ -233,6 +235,10 @@ static int search_embedded(lua_State *L)
 static int search_beside_script(lua_State *L)
 {
     const char *module = luaL_checkstring(L, 1);
+    if (strcmp(module, "ponder") == 0 || strncmp(module, "ponder.", 7) == 0) {
+        lua_pushliteral(L, "names from 'ponder' on are not looked for beside the script");
+        return 1;
+    }
     if (lua_getfield(L, LUA_REGISTRYINDEX, "ponder.script_folder") != LUA_TSTRING) {
         lua_pushliteral(L, "no script folder to search (code came from -e, a pipe or the prompt)");
         return 1;
@@ -279,69 +285,13 @@ static void preload(lua_State *L, const char *name, lua_CFunction open)
     lua_pop(L, 1);
 }
 
-/* ---- text only ---- */
-
-/* Calls the wrapped function (upvalue 1) with its argument `mode` at an index set to "t". */
-static int call_text_only(lua_State *L, int mode)
-{
-    const char *asked = luaL_optstring(L, mode, "t");
-    if (strchr(asked, 't') == NULL)
-        return luaL_error(L, "binary Lua code is refused: it cannot be checked");
-    if (lua_gettop(L) < mode)
-        lua_settop(L, mode);
-    lua_pushliteral(L, "t");
-    lua_replace(L, mode);
-    lua_pushvalue(L, lua_upvalueindex(1));
-    lua_insert(L, 1);
-    lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
-    return lua_gettop(L);
-}
-
-static int load_text(lua_State *L)
-{
-    return call_text_only(L, 3);
-}
-
-static int loadfile_text(lua_State *L)
-{
-    return call_text_only(L, 2);
-}
-
-static int after_dofile(lua_State *L, int status, lua_KContext ctx)
-{
-    (void)status, (void)ctx;
-    return lua_gettop(L) - 1;
-}
-
-static int dofile_text(lua_State *L)
-{
-    const char *name = luaL_optstring(L, 1, NULL);
-    lua_settop(L, 1);
-    if (luaL_loadfilex(L, name, "t") != LUA_OK)
-        return lua_error(L);
-    lua_callk(L, 0, LUA_MULTRET, 0, after_dofile);
-    return after_dofile(L, LUA_OK, 0);
-}
-
-static void refuse_binary_code(lua_State *L)
-{
-    lua_getglobal(L, "load");
-    lua_pushcclosure(L, load_text, 1);
-    lua_setglobal(L, "load");
-    lua_getglobal(L, "loadfile");
-    lua_pushcclosure(L, loadfile_text, 1);
-    lua_setglobal(L, "loadfile");
-    lua_pushcfunction(L, dofile_text);
-    lua_setglobal(L, "dofile");
-}
-
 /* ---- opening, running, closing ---- */
 
 static int open_libraries(lua_State *L)
 {
     luaL_openlibs(L);
     set_searchers(L);
-    refuse_binary_code(L);
+    sandbox_apply(L);
     preload(L, "cjson", luaopen_cjson);
     preload(L, "cjson.safe", luaopen_cjson_safe);
     preload(L, "ponder.core.host", open_host_module);
@@ -424,6 +374,28 @@ int host_main(Host *host, int argc, char **argv)
         fprintf(stderr, "ponder: %s\n", lua_tostring(L, -1));
     lua_settop(L, 0);
     return status;
+}
+
+/* ---- standard streams ---- */
+
+/* Runs when the process exits, by whatever way: os.exit and closing a state check nothing. */
+static void check_output(void)
+{
+    errno = 0;
+    bool failed = ferror(stdout) != 0;
+    if (fflush(stdout) == 0 && !failed)
+        return;
+    fprintf(stderr, "ponder: cannot write to standard output%s%s\n", errno != 0 ? ": " : "",
+            errno != 0 ? strerror(errno) : "");
+    _exit(EXIT_FAILURE);
+}
+
+void host_guard_streams(void)
+{
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            (void)!open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
+    atexit(check_output);
 }
 
 void host_close(Host *host)

@@ -7,6 +7,7 @@
 
 int main(int argc, char **argv)
 {
+    host_guard_streams();
     Host *host = host_open();
     if (host == NULL) {
         fputs("ponder: not enough memory to start\n", stderr);

@@ -34,9 +34,13 @@ local function expectation(rule)
     if rule.enum then
         return "one of " .. table.concat(rule.enum, ", ")
     end
-    return (rule.type == "integer" and "an integer" or "a number")
-        .. (rule.min and (" >= %g"):format(rule.min) or "")
-        .. (rule.max and (" and <= %g"):format(rule.max) or "")
+    local kind = rule.type == "integer" and "an integer" or "a number"
+    if rule.min and rule.max then
+        return ("%s from %s to %s"):format(kind, rule.min, rule.max)
+    elseif rule.min or rule.max then
+        return ("%s %s %s"):format(kind, rule.min and ">=" or "<=", rule.min or rule.max)
+    end
+    return kind
 end
 
 local function is_one_of(value, list)
@@ -69,8 +73,15 @@ local function convert(flag, text, rule)
     return value
 end
 
-local function unknown(flag, rules)
+-- `others`: options that are read elsewhere, if they come first.
+local function unknown(flag, rules, others)
     local flags = {}
+    for i, other in ipairs(others or {}) do
+        if flag == other then
+            return flag .. " must come first"
+        end
+        flags[i] = other
+    end
     for name in pairs(rules) do
         flags[#flags + 1] = args.flag(name)
     end
@@ -85,13 +96,13 @@ local function rule_of(flag, rules)
 end
 
 -- Reads the option at list[i] into opts. Returns the index of its last word, or nil, message.
-local function read_option(list, i, rules, opts)
+local function read_option(list, i, rules, opts, others)
     local word = list[i]
     local flag, text = word:match("^(%-%-[^=]+)=(.*)$")
     flag = flag or word
     local name, rule = rule_of(flag, rules)
     if not rule then
-        return nil, unknown(flag, rules)
+        return nil, unknown(flag, rules, others)
     elseif not rule.value then
         opts[name] = true
         return not text and i or nil, flag .. " takes no value"
@@ -112,7 +123,8 @@ end
 ---@param command string for the error: "ponder run"
 ---@param list string[]
 ---@param rules table<string, ArgumentRule>
----@param how? {stops_at_operand: boolean?} what follows the first operand is left alone
+---@param how? {stops_at_operand: boolean?, others: string[]?} stops_at_operand: what follows the
+---  first operand is left alone; others: options that are read elsewhere, if they come first
 ---@return table? opts values by name; a switch is true; nil for a usage error
 ---@return string[]|string operands or the message of a usage error, one line
 ---@return integer? first the index in `list` of the first operand
@@ -121,6 +133,7 @@ function args.parse(command, list, rules, how)
     for name, rule in pairs(rules) do
         opts[name] = rule.default
     end
+    how = how or {}
     local operands, first, only_operands = {}, nil, false
     local i = 1
     while i <= #list do
@@ -128,11 +141,11 @@ function args.parse(command, list, rules, how)
         if only_operands or word == "-" or word:sub(1, 1) ~= "-" then
             operands[#operands + 1] = word
             first = first or i
-            only_operands = only_operands or how ~= nil and how.stops_at_operand
+            only_operands = only_operands or how.stops_at_operand
         elseif word == "--" then
             only_operands = true
         else
-            local last, message = read_option(list, i, rules, opts)
+            local last, message = read_option(list, i, rules, opts, how.others)
             if not last then
                 return nil, ("%s: %s"):format(command, message)
             end

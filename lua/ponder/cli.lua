@@ -12,6 +12,12 @@ local task = require "ponder.task"
 
 local cli = {}
 
+-- A script may have replaced what it reached of Lua's library; its error is reported all the same.
+local debug_getmetatable, debug_traceback = debug.getmetatable, debug.traceback
+local find, gmatch, match, sub = string.find, string.gmatch, string.match, string.sub
+local concat, insert, move = table.concat, table.insert, table.move
+local pcall, stderr, tostring, type = pcall, io.stderr, tostring, type
+
 -- The commands are the built-in modules of this folder.
 local function command_names()
     local names = {}
@@ -49,47 +55,72 @@ end
 ---@param message string
 ---@return integer status 2, for `return cli.usage_error(...)`
 function cli.usage_error(message)
-    io.stderr:write(message, "\n")
+    stderr:write(message, "\n")
     return 2
 end
 
 -- Lines of a traceback about ponder's own files and C functions come after the script's.
 local function is_own_frame(line)
-    return line:match("^%s*%[C%]") or line:match("^%s*ponder/") or line:match("^%s*prompts/")
-        or line:match("^%s*%(%.%.%.")
+    return match(line, "^%s*%[C%]") or match(line, "^%s*ponder/") or match(line, "^%s*prompts/")
+        or match(line, "^%s*%(%.%.%.")
 end
 
 ---Puts the script's own frames first in each traceback of a message.
 ---@param message string
 ---@return string
 function cli.order_traceback(message)
-    local out, own = {}, {}
+    local out, own, in_traceback = {}, {}, false
     local function flush()
-        table.move(own, 1, #own, #out + 1, out)
+        move(own, 1, #own, #out + 1, out)
         own = {}
     end
-    for line in (message .. "\n"):gmatch("(.-)\n") do
-        local is_frame = line:sub(1, 1) == "\t"
+    for line in gmatch(message .. "\n", "(.-)\n") do
+        local is_frame = in_traceback and sub(line, 1, 1) == "\t"
         if not is_frame then
             flush()
+            in_traceback = line == "stack traceback:"
         end
-        table.insert(is_frame and is_own_frame(line) and own or out, line)
+        insert(is_frame and is_own_frame(line) and own or out, line)
     end
     flush()
-    return table.concat(out, "\n")
+    return concat(out, "\n")
+end
+
+-- What was raised, as text.
+local function describe(err)
+    local meta = debug_getmetatable(err)
+    local kind = type(err)
+    if kind == "string" or kind == "number" or type(meta) == "table" and meta.__tostring then
+        local ok, text = pcall(tostring, err)
+        if ok then
+            return text
+        end
+    end
+    return kind == "nil" and "nil was raised" or ("a %s value was raised"):format(kind)
 end
 
 ---An error message with a traceback, unless it has one; for xpcall.
 ---@param err any
 ---@return string
 function cli.with_traceback(err)
-    local message = type(err) == "string" and err
-        or (getmetatable(err) or {}).__tostring and tostring(err)
-        or ("(error object is %s)"):format(options.show(err))
-    if message:find("\nstack traceback:", 1, true) then
+    local message = describe(err)
+    if find(message, "\nstack traceback:", 1, true) then
         return message
     end
-    return debug.traceback(message, 2)
+    return debug_traceback(message, 2)
+end
+
+local MEBIBYTE = 1 << 20
+
+-- A message that says which limit was reached, and one that does not repeat what was reported.
+local function clarify(message)
+    if match(message, "^not enough memory") then
+        local _, limit = host.memory()
+        return ("not enough memory: the limit is %d MiB (--max-memory-mb)"):format(
+            limit // MEBIBYTE)
+    end
+    local unjoined = match(message, "^task%.run: (%d+ tasks? failed and nobody joined %a+);")
+    return unjoined or cli.order_traceback(message)
 end
 
 ---Prints an error with its traceback, or where an interrupted run stood.
@@ -97,12 +128,20 @@ end
 ---@return integer status 1, or 130 if it came of Ctrl-C
 function cli.report_error(message)
     if task.interrupted() then
-        local where = message:match("\n(search%.run[^\n]*)")
-        io.stderr:write("ponder: interrupted\n", where and where .. "\n" or "")
+        local where = match(message, "\n(search%.run[^\n]*)")
+        stderr:write("ponder: interrupted\n", where and where .. "\n" or "")
         return 130
     end
-    io.stderr:write("ponder: ", cli.order_traceback(message), "\n")
+    stderr:write("ponder: ", clarify(message), "\n")
     return 1
+end
+
+-- An error of a task that nobody has joined.
+local function report_unjoined(message, id)
+    if not task.interrupted() then
+        stderr:write(("ponder: task %d failed, and nobody joined it: %s\n"):format(
+            id, cli.order_traceback(message)))
+    end
 end
 
 local function run_command(name, args)
@@ -136,6 +175,7 @@ function cli.main(argv)
     elseif first == "help" then
         return cli.main { [0] = argv[0], argv[2], "--help" }
     end
+    task.on_unjoined_error(report_unjoined)
     local name, shift = first, 1
     if not is_command(name) then
         name, shift = "run", 0

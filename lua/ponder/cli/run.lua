@@ -26,39 +26,42 @@ Runs a Lua 5.4 script. It has Lua's standard library, cjson, ponder's modules (r
 
 ]] .. args.help(RULES, { "e", "json", "max_memory_mb" })
 
--- The text of a script file, or nil and why there is none.
+local stdout, xpcall = io.stdout, xpcall -- a script may replace them
+
+-- Whether a file can be read as a script; else nil and why not.
 local function check_readable(path)
     local file, message = io.open(path, "rb")
     if not file then
         return nil, message
     end
-    local start, err = file:read(4)
+    local _, err = file:read(0)
     file:close()
     if err then
         return nil, ("%s: expected a script (got: %s)"):format(path, err)
-    elseif start == "\27Lua" then
-        return nil, path .. ": binary Lua code is refused; expected the script's text"
     end
     return true
 end
 
--- The chunk of a file, of standard input or of -e, or nil, message, status.
+-- The chunk of a file, of standard input or of -e; or nil, message, status.
 local function load_script(opts, path)
+    local chunk, message
     if opts.e then
-        local chunk, message = load(opts.e, "=(command line)")
-        return chunk, message, 1
+        chunk, message = load(opts.e, "=(command line)")
     elseif path == "-" then
-        local text = io.read("a") or ""
-        local chunk, message = load(text:gsub("^#[^\n]*", "", 1), "=stdin")
-        return chunk, message, 1
+        chunk, message = loadfile()
+    else
+        local readable, why = check_readable(path)
+        if not readable then
+            return nil, why, 2
+        end
+        host.set_script_folder(assert(host.absolute(path)):match("^(.*)/") or "/")
+        chunk, message = loadfile(path)
     end
-    local readable, message = check_readable(path)
-    if not readable then
-        return nil, message, 2
+    if message and message:find("attempt to load a binary chunk", 1, true) then
+        return nil, ("%s: binary Lua code is refused; expected the script's text"):format(
+            opts.e and "-e" or path == "-" and "stdin" or path), 1
     end
-    host.set_script_folder(assert(host.absolute(path)):match("^(.*)/") or "/")
-    local chunk, syntax_error = loadfile(path)
-    return chunk, syntax_error, 1
+    return chunk, message, 1
 end
 
 -- `arg` as the lua command sets it: the script (list[at]) at 0, what stood before it below.
@@ -76,11 +79,25 @@ local function no_such_file(path, message)
         near and (" (did you mean the command %s?)"):format(near) or ""))
 end
 
+-- Prints what the script returned.
+local function print_json(value)
+    local ok, text = pcall(json.encode, value)
+    if not ok then
+        return nil, text:gsub("^.-json%.encode: ", "")
+    end
+    stdout:write(text, "\n")
+    return true
+end
+
 ---Runs the script that the arguments name.
 ---@param list string[] arguments; below 1 what stood before them
 ---@return integer status
 function run.run(list)
-    local opts, operands, first = args.parse("ponder run", list, RULES, { stops_at_operand = true })
+    local is_implied = list[-1] == nil -- `ponder FILE`
+    local opts, operands, first = args.parse("ponder run", list, RULES, {
+        stops_at_operand = true,
+        others = { "--help", is_implied and "--version" or nil },
+    })
     if not opts then
         return cli.usage_error(operands)
     elseif not opts.e and not operands[1] then
@@ -103,8 +120,13 @@ function run.run(list)
         table.unpack(operands, opts.e and 1 or 2))
     if not ok then
         return cli.report_error(result)
-    elseif opts.json then
-        print(json.encode(result))
+    elseif not opts.json then
+        return 0
+    end
+    local printed, why = print_json(result)
+    if not printed then
+        io.stderr:write("ponder: --json: ", why, "\n")
+        return 1
     end
     return 0
 end

@@ -1,0 +1,142 @@
+/*
+ * sandbox.c -- see sandbox.h.
+ *
+ *   load, loadfile, dofile    text only: Lua does not verify binary code
+ *   debug.setmetatable        not of a userdata: its C functions know it by its metatable
+ *   debug.setuservalue        refused: the userdata's C functions rely on what they keep there
+ *   debug.setlocal            not in the frame of a C function: it may hold a pointer into a value
+ *   debug.setupvalue          not of a C function
+ *   debug.getregistry         a copy: C code looks up its metatables in the registry by name
+ *
+ * All else is Lua's own. package.loadlib stays too: who loads machine code knows what it does.
+ */
+#include "sandbox.h"
+
+#include <lauxlib.h>
+#include <string.h>
+
+/* Calls the function that a guard stands for (upvalue 1) with the guard's arguments. */
+static int call_original(lua_State *L)
+{
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_insert(L, 1);
+    lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+    return lua_gettop(L);
+}
+
+/* ---- text only ---- */
+
+/* Calls load or loadfile with the argument `mode` at that index set to "t". */
+static int load_text_only(lua_State *L, int mode)
+{
+    const char *asked = luaL_optstring(L, mode, "t");
+    if (strchr(asked, 't') == NULL) {
+        lua_pushnil(L);
+        lua_pushfstring(L, "binary Lua code is refused (mode is '%s')", asked);
+        return 2;
+    }
+    if (lua_gettop(L) < mode)
+        lua_settop(L, mode);
+    lua_pushliteral(L, "t");
+    lua_replace(L, mode);
+    return call_original(L);
+}
+
+static int guard_load(lua_State *L)
+{
+    return load_text_only(L, 3);
+}
+
+static int guard_loadfile(lua_State *L)
+{
+    return load_text_only(L, 2);
+}
+
+static int after_dofile(lua_State *L, int status, lua_KContext ctx)
+{
+    (void)status, (void)ctx;
+    return lua_gettop(L) - 1;
+}
+
+static int text_dofile(lua_State *L)
+{
+    const char *name = luaL_optstring(L, 1, NULL);
+    lua_settop(L, 1);
+    if (luaL_loadfilex(L, name, "t") != LUA_OK)
+        return lua_error(L);
+    lua_callk(L, 0, LUA_MULTRET, 0, after_dofile);
+    return after_dofile(L, LUA_OK, 0);
+}
+
+/* ---- debug ---- */
+
+static int guard_setmetatable(lua_State *L)
+{
+    luaL_argcheck(L, lua_type(L, 1) != LUA_TUSERDATA, 1,
+                  "the metatable of a userdata cannot be changed");
+    return call_original(L);
+}
+
+static int refuse_setuservalue(lua_State *L)
+{
+    return luaL_argerror(L, 1, "the values of a userdata cannot be changed");
+}
+
+static int guard_setlocal(lua_State *L)
+{
+    int at = lua_isthread(L, 1) ? 2 : 1;
+    lua_State *of = at == 2 ? lua_tothread(L, 1) : L;
+    lua_Integer level = luaL_checkinteger(L, at);
+    lua_Debug frame;
+    luaL_argcheck(L, lua_getstack(of, (int)level, &frame), at, "level out of range");
+    lua_getinfo(of, "S", &frame);
+    luaL_argcheck(L, strcmp(frame.what, "C") != 0, at, "level of a C function");
+    if (of == L) { /* this function adds a level */
+        lua_pushinteger(L, level + 1);
+        lua_replace(L, at);
+    }
+    return call_original(L);
+}
+
+static int guard_setupvalue(lua_State *L)
+{
+    luaL_argcheck(L, !lua_iscfunction(L, 1), 1, "upvalues of a C function cannot be changed");
+    return call_original(L);
+}
+
+static int copy_registry(lua_State *L)
+{
+    lua_newtable(L);
+    lua_pushnil(L);
+    while (lua_next(L, LUA_REGISTRYINDEX)) { /* copy, key, value */
+        lua_pushvalue(L, -2);
+        lua_insert(L, -2);
+        lua_rawset(L, -4);
+    }
+    return 1;
+}
+
+/* ---- all of them ---- */
+
+/* Sets table[name] for the table on top of the stack; the old value is the guard's upvalue. */
+static void guard(lua_State *L, const char *name, lua_CFunction function)
+{
+    lua_getfield(L, -1, name);
+    lua_pushcclosure(L, function, 1);
+    lua_setfield(L, -2, name);
+}
+
+void sandbox_apply(lua_State *L)
+{
+    lua_pushglobaltable(L);
+    guard(L, "load", guard_load);
+    guard(L, "loadfile", guard_loadfile);
+    guard(L, "dofile", text_dofile);
+    lua_getfield(L, -1, "debug");
+    guard(L, "setmetatable", guard_setmetatable);
+    guard(L, "setuservalue", refuse_setuservalue);
+    guard(L, "setlocal", guard_setlocal);
+    guard(L, "setupvalue", guard_setupvalue);
+    guard(L, "getregistry", copy_registry);
+    lua_pop(L, 2);
+}
