@@ -151,7 +151,6 @@ end
 -- Where an interrupted search stood.
 local function progress(core, opts)
     local expansions = core:counts()
-    core:settle()
     local line = ("search.run (%s) stood at %d nodes, %d expanded"):format(
         opts.search, core:count(), expansions)
     local best_id = core:best()

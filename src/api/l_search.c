@@ -17,7 +17,21 @@ static Core *check_core(lua_State *L)
     return luaL_checkudata(L, 1, CORE);
 }
 
+/* For methods that change the tree. */
+static Core *check_idle(lua_State *L)
+{
+    Core *core = check_core(L);
+    luaL_argcheck(L, !core->running, 1, "the search is running");
+    return core;
+}
+
 /* ---- states ---- */
+
+void core_push_table(lua_State *L, int index, int which)
+{
+    if (lua_getiuservalue(L, index, which) != LUA_TTABLE)
+        luaL_error(L, "search.run: the search has lost its states (debug.setuservalue?)");
+}
 
 void core_push_chunk(lua_State *L, int states, uint32_t id)
 {
@@ -109,16 +123,17 @@ static void push_path(lua_State *L, const Core *core, int states, uint32_t id)
 /* __index of a node table; upvalue 1 is the search. */
 static int node_index(lua_State *L)
 {
-    const Core *core = lua_touserdata(L, lua_upvalueindex(1));
+    const Core *core = luaL_testudata(L, lua_upvalueindex(1), CORE);
     lua_settop(L, 2);
-    if (lua_type(L, 2) != LUA_TSTRING || strcmp(lua_tostring(L, 2), "path") != 0)
+    if (core == NULL || !lua_istable(L, 1) || lua_type(L, 2) != LUA_TSTRING ||
+        strcmp(lua_tostring(L, 2), "path") != 0)
         return 0;
     lua_pushliteral(L, "id");
     lua_rawget(L, 1);
     lua_Integer id = lua_tointeger(L, -1);
     if (!lua_isinteger(L, -1) || id < 0 || id >= core->search.count)
         return 0;
-    lua_getiuservalue(L, lua_upvalueindex(1), 1);
+    core_push_table(L, lua_upvalueindex(1), CORE_STATES);
     push_path(L, core, lua_gettop(L), (uint32_t)id);
     lua_pushliteral(L, "path");
     lua_pushvalue(L, -2);
@@ -298,16 +313,21 @@ static int core_new(lua_State *L)
     return 1;
 }
 
+/* The collector's alone: a script that called it could free what a loop on the C stack is using. */
 static int core_gc(lua_State *L)
 {
-    search_free(&check_core(L)->search);
+    Core *core = check_core(L);
+    lua_Debug frame;
+    if (lua_getstack(L, 0, &frame) && lua_getinfo(L, "n", &frame) && frame.name != NULL &&
+        strcmp(frame.name, "__gc") == 0 && strcmp(frame.namewhat, "metamethod") == 0)
+        search_free(&core->search);
     return 0;
 }
 
 /* core:take() -> id, or nil when the search is over. */
 static int core_take(lua_State *L)
 {
-    Core *core = check_core(L);
+    Core *core = check_idle(L);
     uint32_t id = SEARCH_NO_NODE;
     SearchStatus status = search_take(&core->search, &id);
     if (status == SEARCH_NO_MEMORY)
@@ -326,7 +346,7 @@ static int core_peek(lua_State *L)
 /* core:pruned() -> the ids dropped since it was last asked, or nil. */
 static int core_pruned(lua_State *L)
 {
-    Core *core = check_core(L);
+    Core *core = check_idle(L);
     if (core->search.pruned.count == 0)
         return 0;
     core_push_pruned(L, core);
@@ -356,10 +376,11 @@ static int core_check_children(lua_State *L)
  * Without `keys` (a set) the key is not looked at. */
 static int core_add_child(lua_State *L)
 {
-    Core *core = check_core(L);
+    Core *core = check_idle(L);
     uint32_t parent = check_id(L, core, 2);
     lua_settop(L, 5);
     if (!lua_isnil(L, 4)) {
+        luaL_checktype(L, 4, LUA_TTABLE);
         core->calling = "key";
         core->calling_node = parent;
         if (!core_note_key(L, core, 4, 5)) {
@@ -368,7 +389,7 @@ static int core_add_child(lua_State *L)
             return 2;
         }
     }
-    lua_getiuservalue(L, 1, CORE_STATES);
+    core_push_table(L, 1, CORE_STATES);
     lua_pushvalue(L, 3);
     if (add_state(L, core, 6, parent)) {
         lua_pushinteger(L, (lua_Integer)core->search.count - 1);
@@ -383,6 +404,7 @@ static int core_add_child(lua_State *L)
 static int core_note_root_key(lua_State *L)
 {
     Core *core = check_core(L);
+    luaL_checktype(L, 2, LUA_TTABLE);
     core->calling = "key";
     core->calling_node = 0;
     lua_settop(L, 3);
@@ -393,7 +415,7 @@ static int core_note_root_key(lua_State *L)
 /* core:score(id, value): what evaluate returned. */
 static int core_score(lua_State *L)
 {
-    Core *core = check_core(L);
+    Core *core = check_idle(L);
     core->calling = "evaluate";
     core->calling_node = check_id(L, core, 2);
     lua_settop(L, 3);
@@ -404,7 +426,7 @@ static int core_score(lua_State *L)
 /* core:score_all(first_id, last_id, scores): what evaluate_all returned for these nodes. */
 static int core_score_list(lua_State *L)
 {
-    Core *core = check_core(L);
+    Core *core = check_idle(L);
     uint32_t first = check_id(L, core, 2), last = check_id(L, core, 3);
     core->calling = "evaluate_all";
     core->calling_node = first;
@@ -416,7 +438,7 @@ static int core_score_list(lua_State *L)
 /* core:test(id, value): what is_terminal returned. */
 static int core_test(lua_State *L)
 {
-    Core *core = check_core(L);
+    Core *core = check_idle(L);
     core->calling = "is_terminal";
     core->calling_node = check_id(L, core, 2);
     lua_settop(L, 3);
@@ -438,7 +460,7 @@ static int core_check_stop(lua_State *L)
 /* core:truncate(count): forgets the nodes from that id on; the search is to end. */
 static int core_truncate(lua_State *L)
 {
-    Core *core = check_core(L);
+    Core *core = check_idle(L);
     lua_Integer count = luaL_checkinteger(L, 2);
     luaL_argcheck(L, count >= 0 && count <= core->search.count, 2, "out of range");
     search_truncate(&core->search, (uint32_t)count);
@@ -493,7 +515,7 @@ static int core_state(lua_State *L)
 {
     const Core *core = check_core(L);
     uint32_t id = check_id(L, core, 2);
-    lua_getiuservalue(L, 1, CORE_STATES);
+    core_push_table(L, 1, CORE_STATES);
     core_push_state(L, lua_gettop(L), id);
     return 1;
 }
@@ -504,8 +526,8 @@ static int core_node(lua_State *L)
     const Core *core = check_core(L);
     uint32_t id = check_id(L, core, 2);
     lua_settop(L, 2);
-    lua_getiuservalue(L, 1, CORE_STATES);
-    lua_getiuservalue(L, 1, CORE_NODE_META);
+    core_push_table(L, 1, CORE_STATES);
+    core_push_table(L, 1, CORE_NODE_META);
     core_push_node(L, core, 3, 4, id);
     return 1;
 }
@@ -515,7 +537,7 @@ static int core_path(lua_State *L)
 {
     const Core *core = check_core(L);
     uint32_t id = check_id(L, core, 2);
-    lua_getiuservalue(L, 1, CORE_STATES);
+    core_push_table(L, 1, CORE_STATES);
     push_path(L, core, lua_gettop(L), id);
     return 1;
 }

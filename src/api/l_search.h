@@ -36,6 +36,7 @@ typedef struct Core {
     lua_Integer expansions, duplicates;
 
     /* the loop's own */
+    bool running; /* from its beginning until it has ended: nothing else may change the tree */
     Phase phase;
     const char *outcome; /* set when ENDED: "over", "stop", "max_nodes", "max_duration", "failed" */
     lua_Integer k;
@@ -57,6 +58,9 @@ static inline lua_Integer core_slot(uint32_t id)
 }
 
 enum { CORE_STATES = 1, CORE_NODE_META = 2 }; /* user values */
+
+/* Pushes a user value of the search at `index`: a table, unless a script has meddled with it. */
+void core_push_table(lua_State *L, int index, int which);
 
 /* The state of a node, on top of the stack; `states` is the index of the list of states. */
 void core_push_state(lua_State *L, int states, uint32_t id);

@@ -265,7 +265,7 @@ static Phase score_all(lua_State *L, Core *core)
             return TAKE; /* the level's other nodes first */
         core->child = s->round_children;
     }
-    if (core->child == s->count)
+    if (core->child >= s->count)
         return after_children(core);
     lua_settop(L, TOP);
     lua_pushvalue(L, EVALUATE_ALL_FN);
@@ -289,7 +289,7 @@ static Phase score(lua_State *L, Core *core)
 {
     if (core->scores_all)
         return score_all(L, core);
-    if (core->child == core->search.count)
+    if (core->child >= core->search.count)
         return after_children(core);
     return call_for_child(L, core, EVALUATE_FN, "evaluate", core->evaluate_wants_node, SCORED);
 }
@@ -340,7 +340,7 @@ static Phase next_child(lua_State *L, Core *core)
     core->child++;
     if (!core->scores_all)
         return SCORE;
-    return core->child == core->search.count ? after_children(core) : TEST;
+    return core->child >= core->search.count ? after_children(core) : TEST;
 }
 
 static Phase step(lua_State *L, Core *core)
@@ -370,9 +370,12 @@ static int advance(lua_State *L, int status, lua_KContext context)
 {
     (void)status, (void)context;
     Core *core = lua_touserdata(L, SELF);
+    if (core->search.chunks == NULL) /* a finalizer goes on with it while the state is closed */
+        return luaL_error(L, "search.run: the search is closed");
     while (core->phase != ENDED)
         core->phase = step(L, core);
     core->calling = NULL;
+    core->running = false;
     lua_settop(L, TOP);
     lua_pushstring(L, core->outcome);
     lua_pushvalue(L, LIST);
@@ -395,7 +398,9 @@ int core_run(lua_State *L)
                                          "stop",   "key",      "on_event",     "now"};
     Core *core = luaL_checkudata(L, SELF, "ponder.core.search");
     luaL_checktype(L, 2, LUA_TTABLE);
-    luaL_argcheck(L, core->phase == TAKE && core->search.count == 1, 1, "runs once");
+    luaL_argcheck(L, !core->running && core->phase == TAKE && core->search.count == 1, 1,
+                  "runs once");
+    core->running = true;
     luaL_checkstack(L, TOP + LUA_MINSTACK, NULL);
     lua_settop(L, TOP);
     for (int i = 0; i < 8; i++) {
@@ -411,9 +416,9 @@ int core_run(lua_State *L)
     core->k = lua_tointeger(L, -1);
     lua_getfield(L, 2, "deadline");
     core->deadline = luaL_optnumber(L, -1, HUGE_VAL);
-    lua_getiuservalue(L, SELF, CORE_STATES);
+    core_push_table(L, SELF, CORE_STATES);
     lua_replace(L, STATES);
-    lua_getiuservalue(L, SELF, CORE_NODE_META);
+    core_push_table(L, SELF, CORE_NODE_META);
     lua_replace(L, NODE_META);
     lua_newtable(L);
     lua_replace(L, KEYS);

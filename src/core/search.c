@@ -53,6 +53,7 @@ void search_free(Search *s)
     alloc_free(&s->alloc, s->chunks, s->chunk_capacity * sizeof *s->chunks);
     s->chunks = NULL;
     s->chunk_capacity = s->count = 0;
+    s->ended = true;
     list_free(&s->round, &s->alloc);
     list_free(&s->stack, &s->alloc);
     list_free(&s->pruned, &s->alloc);
@@ -79,7 +80,7 @@ static bool add_chunk(Search *s, size_t index)
 
 SearchStatus search_add(Search *s, uint32_t parent, uint32_t *id)
 {
-    if (s->count >= s->options.max_nodes)
+    if (s->count >= s->options.max_nodes || s->ended)
         return SEARCH_FULL;
     if ((s->count & (SEARCH_CHUNK_SIZE - 1)) == 0 && !add_chunk(s, s->count >> SEARCH_CHUNK_BITS))
         return SEARCH_NO_MEMORY;
@@ -103,6 +104,7 @@ void search_truncate(Search *s, uint32_t count)
 {
     if (count < s->count)
         s->count = count;
+    s->ended = true; /* the frontier may hold what is forgotten */
 }
 
 void search_settle(Search *s)
@@ -110,7 +112,7 @@ void search_settle(Search *s)
     uint32_t count = 0;
     while (count < s->count && search_node(s, count)->tested)
         count++;
-    s->count = count;
+    search_truncate(s, count);
 }
 
 uint32_t search_best(const Search *s)
@@ -118,6 +120,8 @@ uint32_t search_best(const Search *s)
     uint32_t best = SEARCH_NO_NODE;
     for (uint32_t id = 0; id < s->count; id++) {
         const SearchNode *node = search_node(s, id);
+        if (!node->tested)
+            continue;
         const SearchNode *champion = best == SEARCH_NO_NODE ? node : search_node(s, best);
         if (best == SEARCH_NO_NODE || node->terminal > champion->terminal ||
             (node->terminal == champion->terminal && node->score > champion->score))
@@ -250,6 +254,8 @@ static bool next_round(Search *s)
 
 SearchStatus search_take(Search *s, uint32_t *id)
 {
+    if (s->ended)
+        return SEARCH_OVER;
     if (s->options.strategy == SEARCH_BFS) {
         *id = s->bfs_cursor;
         if (s->bfs_cursor >= s->count)
@@ -258,8 +264,10 @@ SearchStatus search_take(Search *s, uint32_t *id)
         return SEARCH_OK;
     }
     if (s->round_taken == s->round.count) {
-        if (!next_round(s))
+        if (!next_round(s)) {
+            s->ended = true; /* the frontier is half made */
             return SEARCH_NO_MEMORY;
+        }
         s->round_children = s->count;
         if (s->round.count == 0)
             return SEARCH_OVER;
@@ -274,6 +282,8 @@ SearchStatus search_take(Search *s, uint32_t *id)
 uint32_t search_peek(const Search *s, size_t ahead)
 {
     uint32_t id = SEARCH_NO_NODE;
+    if (s->ended)
+        return id;
     if (s->options.strategy == SEARCH_BFS) {
         if (ahead < s->count - s->bfs_cursor)
             id = s->bfs_cursor + (uint32_t)ahead;

@@ -43,7 +43,7 @@ typedef enum SearchStatus {
     SEARCH_OK,
     SEARCH_OVER,     /* no node is left to take up */
     SEARCH_FULL,     /* max_nodes: the child was not made */
-    SEARCH_NO_MEMORY /* nothing was changed */
+    SEARCH_NO_MEMORY /* search_add: nothing was changed; search_take: the search has ended */
 } SearchStatus;
 
 typedef struct SearchOptions {
@@ -85,6 +85,7 @@ typedef struct Search {
     size_t open_count; /* capped best_first: how many of them are still open */
     IdList pruned;     /* the nodes that the latest round dropped, in no order */
     size_t pruned_total;
+    bool ended; /* nothing is taken up or made any more */
 } Search;
 
 /* A search without nodes. `options` must be in range. Allocates nothing. */
@@ -117,14 +118,14 @@ static inline bool search_round_over(const Search *s)
 /* Whether the node may have children: it is neither terminal nor at max_depth. */
 bool search_expandable(const Search *s, uint32_t id);
 
-/* Forgets the nodes from `count` on. Only to end a search: the frontier is not mended. */
+/* Ends a search: forgets the nodes from `count` on. */
 void search_truncate(Search *s, uint32_t count);
 
 /* Ends a search: forgets the first node that is not tested, and all after it. */
 void search_settle(Search *s);
 
 /* The terminal node with the highest score, else the node with the highest score; ties to the
- * oldest. SEARCH_NO_NODE if there is none. */
+ * oldest. SEARCH_NO_NODE if none was tested. */
 uint32_t search_best(const Search *s);
 
 /* ---- inline ---- */

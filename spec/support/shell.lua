@@ -1,0 +1,151 @@
+--- Runs the ponder executable as a person would, and says what came of it.
+---
+---     local shell = require "shell"
+---     local r = shell.ponder({ "-e", "print(1)" })        -- r.status, r.out, r.err
+---     local dir <close> = shell.folder { ["a.lua"] = "return 1" }
+---     shell.ponder({ "a.lua" }, { cwd = dir.path, input = "", to = "/dev/full" })
+---
+--- Nothing hangs: what has not ended after LIMIT seconds is killed, and the status is 137.
+
+local shell = {}
+
+local LIMIT = 60
+local build = os.getenv("PONDER_BUILD") or "build"
+-- The sanitizers' libraries are for Lua alone; a make above us shares no job slots.
+local CLEAN = "env -u LD_PRELOAD -u MAKEFLAGS -u MAKELEVEL "
+
+local function capture(command)
+    local pipe = assert(io.popen(command, "r"))
+    local text = pipe:read("a")
+    pipe:close()
+    return text
+end
+
+local here = capture("pwd"):gsub("\n$", "")
+local root = build:sub(1, 1) == "/" and build or here .. "/" .. build
+
+--- The executable's absolute path.
+shell.executable = root .. "/ponder"
+--- The checkout's.
+shell.root = here
+
+---@param text string
+---@return string quoted for sh
+function shell.quote(text)
+    return "'" .. text:gsub("'", "'\\''") .. "'"
+end
+
+local function read_file(path)
+    local file = assert(io.open(path, "rb"))
+    local text = file:read("a")
+    file:close()
+    return text
+end
+
+local function write_file(path, text)
+    local file = assert(io.open(path, "wb"))
+    file:write(text)
+    file:close()
+end
+
+local Folder = {}
+Folder.__index = Folder
+
+function Folder:__close()
+    os.execute("rm -rf " .. shell.quote(self.path))
+end
+
+function Folder:write(name, text)
+    local parent = name:match("^(.*)/")
+    if parent then
+        os.execute("mkdir -p " .. shell.quote(self.path .. "/" .. parent))
+    end
+    write_file(self.path .. "/" .. name, text)
+    return self.path .. "/" .. name
+end
+
+function Folder:read(name)
+    return read_file(self.path .. "/" .. name)
+end
+
+---A new folder with these files, removed at the end of its `<close>` scope.
+---@param files? table<string, string> text by name; names may have folders in them
+function shell.folder(files)
+    local folder = setmetatable({ path = capture("mktemp -d"):gsub("\n$", "") }, Folder)
+    for name, text in pairs(files or {}) do
+        folder:write(name, text)
+    end
+    return folder
+end
+
+---Runs a shell script.
+---@param script string for sh; $OUT and $ERR are files for what is printed
+---@return {status: integer, out: string, err: string}
+function shell.run(script)
+    local folder <close> = shell.folder()
+    local out, err = folder:write("out", ""), folder:write("err", "")
+    local status = folder.path .. "/status"
+    os.execute(("OUT=%s ERR=%s %stimeout -s KILL %d sh -c %s; echo $? >%s"):format(
+        out, err, CLEAN, LIMIT, shell.quote(script), status))
+    return {
+        status = tonumber(read_file(status)),
+        out = read_file(out),
+        err = read_file(err),
+    }
+end
+
+local function words(arguments)
+    local quoted = { shell.quote(shell.executable) }
+    for _, word in ipairs(arguments) do
+        quoted[#quoted + 1] = shell.quote(word)
+    end
+    return table.concat(quoted, " ")
+end
+
+local function environment(opts)
+    local parts = {}
+    for name, value in pairs(opts.env or {}) do
+        parts[#parts + 1] = name .. "=" .. shell.quote(value)
+    end
+    return #parts > 0 and "env " .. table.concat(parts, " ") .. " " or ""
+end
+
+---Runs `ponder ARGUMENTS...`.
+---@param arguments string[]
+---@param opts? {input: string?, cwd: string?, to: string?, env: table<string, string>?} `to` takes
+---  the place of standard output: "/dev/full", "&-" (closed)
+function shell.ponder(arguments, opts)
+    opts = opts or {}
+    local folder <close> = shell.folder { input = opts.input or "" }
+    local script = ("cd %s && exec %s%s <%s >%s 2>$ERR"):format(shell.quote(opts.cwd or here),
+        environment(opts), words(arguments), folder.path .. "/input", opts.to or "$OUT")
+    return shell.run((script:gsub(">&%-", ">&-")))
+end
+
+---Runs `ponder ARGUMENTS...` until it has printed `ready` and interrupts it, as Ctrl-C does.
+---@param arguments string[]
+---@param opts? {times: integer?} how many interruptions, a tenth of a second apart; default 1
+function shell.interrupt(arguments, opts)
+    return shell.run(([[
+        %s >$OUT 2>$ERR </dev/null & pid=$!
+        until grep -q ready $OUT; do sleep 0.01; done
+        sleep 0.03
+        for i in $(seq %d); do kill -INT $pid; sleep 0.1; done
+        wait $pid]]):format(words(arguments), opts and opts.times or 1))
+end
+
+---Runs `ponder ARGUMENTS...` in a terminal of its own.
+---@param arguments string[]
+---@param typed string[] what is typed, piece by piece
+---@param env? table<string, string>
+function shell.terminal(arguments, typed, env)
+    local feed = { "sleep 0.3" }
+    for _, text in ipairs(typed) do
+        feed[#feed + 1] = "printf %s " .. shell.quote(text)
+        feed[#feed + 1] = "sleep 0.15"
+    end
+    return shell.run(("{ %s; } | script -qec %s /dev/null >$OUT 2>$ERR"):format(
+        table.concat(feed, "; "), shell.quote(environment { env = env } .. words(arguments))))
+end
+
+return shell
