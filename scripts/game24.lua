@@ -12,7 +12,7 @@
 local args = require "ponder.args"
 local search = require "ponder.search"
 
-local EVERY_CHILD = 36 -- six pairs of numbers, six results each
+local EVERY_CHILD = 30 -- six pairs of numbers, five results each
 
 local RULES = {
     all = { help = "solve every four numbers from 1 to 13" },
@@ -25,7 +25,7 @@ local RULES = {
     beam_width = { value = "N", type = "integer", min = 1 },
 }
 
--- ---- exact numbers: p / q in lowest terms with q > 0, and the expression that made them ----
+-- ---- exact numbers: p / q in lowest terms with q > 0; a op b is how they were made ----
 
 local function gcd(a, b)
     while b ~= 0 do
@@ -34,13 +34,21 @@ local function gcd(a, b)
     return math.abs(a)
 end
 
-local function number(p, q, text)
+local function number(p, q, a, op, b)
     local d = gcd(p, q) * (q < 0 and -1 or 1)
-    return { p = p // d, q = q // d, text = text }
+    return { p = p // d, q = q // d, a = a, op = op, b = b }
 end
 
 local function show(n)
     return n.q == 1 and tostring(n.p) or n.p .. "/" .. n.q
+end
+
+-- How a number was made of the given ones.
+local function expression(n)
+    local function within(part)
+        return part.op and "(" .. expression(part) .. ")" or show(part)
+    end
+    return within(n.a) .. " " .. n.op .. " " .. within(n.b)
 end
 
 local OPERATIONS = {
@@ -50,44 +58,47 @@ local OPERATIONS = {
     ["/"] = function(a, b) return a.p * b.q, a.q * b.p end,
 }
 
--- The step that makes a number of two others; nil for a division by zero.
+-- The number that two others make; nil for a division by zero.
 local function join(a, op, b)
     local p, q = OPERATIONS[op](a, b)
-    if q == 0 then
-        return nil
-    end
-    local made = number(p, q, ("(%s %s %s)"):format(a.text, op, b.text))
-    return { made = made, text = ("%s %s %s = %s"):format(show(a), op, show(b), show(made)) }
+    return q ~= 0 and number(p, q, a, op, b) or nil
 end
 
 -- ---- the policy ----
 
-local function by_value(a, b)
+local function is_less(a, b)
     return a.p * b.q < b.p * a.q
 end
 
--- The numbers after a step that used up those at i and j.
-local function after(numbers, i, j, step)
-    local rest = { step.made }
+-- The state after a step that made a number of those at i and j. The numbers stay in order.
+local function after(numbers, i, j, made)
+    local rest, placed = {}, false
     for at, n in ipairs(numbers) do
         if at ~= i and at ~= j then
+            if not placed and is_less(made, n) then
+                placed = true
+                rest[#rest + 1] = made
+            end
             rest[#rest + 1] = n
         end
     end
-    table.sort(rest, by_value)
-    return { numbers = rest, step = step }
+    if not placed then
+        rest[#rest + 1] = made
+    end
+    return { numbers = rest, made = made }
 end
 
+-- No difference is negative: where one helps, its opposite does, with + and - swapped further on.
 local function expand(state)
     local numbers, children = state.numbers, {}
     for i = 1, #numbers - 1 do
         for j = i + 1, #numbers do
             local a, b = numbers[i], numbers[j]
-            local steps = { join(a, "+", b), join(b, "-", a), join(a, "-", b), join(a, "*", b) }
-            steps[#steps + 1] = join(a, "/", b)
-            steps[#steps + 1] = join(b, "/", a)
-            for _, step in ipairs(steps) do
-                children[#children + 1] = after(numbers, i, j, step)
+            local results = { join(a, "+", b), join(b, "-", a), join(a, "*", b) }
+            results[#results + 1] = join(a, "/", b)
+            results[#results + 1] = join(b, "/", a)
+            for _, made in ipairs(results) do
+                children[#children + 1] = after(numbers, i, j, made)
             end
         end
     end
@@ -95,7 +106,7 @@ local function expand(state)
 end
 
 local function nearness(state)
-    local made = state.step and state.step.made
+    local made = state.made
     return made and -math.abs(24 - made.p / made.q) or -24
 end
 
@@ -115,9 +126,9 @@ end
 local function solve(numbers, opts)
     local exact = {}
     for i, n in ipairs(numbers) do
-        exact[i] = number(n, 1, tostring(n))
+        exact[i] = number(n, 1)
     end
-    table.sort(exact, by_value)
+    table.sort(exact, is_less)
     return search.run {
         initial_state = { numbers = exact },
         expand = expand,
@@ -132,11 +143,6 @@ local function solve(numbers, opts)
         beam_width = opts.beam_width,
         max_depth = 3,
     }
-end
-
--- The expression of a solution, without its outer parentheses.
-local function expression(result)
-    return result.best_node.state.numbers[1].text:match("^%((.*)%)$")
 end
 
 -- ---- the check: no code in common with the search ----
@@ -186,9 +192,11 @@ local function solve_one(numbers, opts)
     print(title)
     for i = 2, #result.best_path do
         local state = result.best_path[i]
-        print(("  %-20s left: %s"):format(state.step.text, left(state)))
+        local made = state.made
+        local step = ("%s %s %s = %s"):format(show(made.a), made.op, show(made.b), show(made))
+        print(("  %-20s left: %s"):format(step, left(state)))
     end
-    local text = expression(result)
+    local text = expression(result.best_node.state.made)
     assert(is_right(text, numbers), text)
     print(text .. " = 24")
     return result
@@ -204,7 +212,8 @@ local function solve_all(opts)
                     local result = solve(numbers, opts)
                     total = total + 1
                     if result.ok then
-                        assert(is_right(expression(result), numbers), expression(result))
+                        local text = expression(result.best_node.state.made)
+                        assert(is_right(text, numbers), text)
                         solvable = solvable + 1
                     end
                 end

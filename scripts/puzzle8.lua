@@ -4,10 +4,10 @@
 
 local search = require "ponder.search"
 
-local start = ... or "867254301"
 local GOAL = "123456780"
 local MOVES = { -3, 3, -1, 1 } -- where the tile comes from: above, below, left, right
 
+local start = ... or "867254301"
 for digit = 0, 8 do
     if #start ~= 9 or not start:find(digit, 1, true) then
         io.stderr:write("puzzle8: expected the digits 0 to 8, each once\n")
@@ -18,40 +18,36 @@ end
 local function slide(board, move)
     local empty = board:find("0", 1, true)
     local from = empty + move
-    local sideways = math.abs(move) == 1
-    if from < 1 or from > 9 or sideways and (empty - 1) // 3 ~= (from - 1) // 3 then
+    if from < 1 or from > 9 or math.abs(move) == 1 and (empty - 1) // 3 ~= (from - 1) // 3 then
         return nil
     end
     local tile = board:sub(from, from)
     return (board:gsub("[0" .. tile .. "]", { ["0"] = tile, [tile] = "0" }))
 end
 
--- How far the tiles are from home, in moves.
-local function distance(board)
+local function expand(board)
+    local boards = {}
+    for _, move in ipairs(MOVES) do
+        boards[#boards + 1] = slide(board, move)
+    end
+    return boards
+end
+
+-- 0 when all tiles are home, less the farther they are.
+local function nearness(board)
     local sum = 0
     for at = 1, 9 do
-        local tile = tonumber(board:sub(at, at))
-        if tile ~= 0 then
-            sum = sum + math.abs((at - 1) // 3 - (tile - 1) // 3)
-                + math.abs((at - 1) % 3 - (tile - 1) % 3)
-        end
+        local home = tonumber(board:sub(at, at)) - 1
+        local moves = math.abs((at - 1) // 3 - home // 3) + math.abs((at - 1) % 3 - home % 3)
+        sum = sum + (home >= 0 and moves or 0)
     end
-    return sum
+    return -sum
 end
 
 local result = search.run {
-    initial_state = start,
-    expand = function(board)
-        local boards = {}
-        for _, move in ipairs(MOVES) do
-            boards[#boards + 1] = slide(board, move)
-        end
-        return boards
-    end,
-    evaluate = function(board) return -distance(board) end,
+    initial_state = start, expand = expand, evaluate = nearness,
     is_terminal = function(board) return board == GOAL end,
-    stop = function(node) return node.terminal end,
-    key = function(board) return board end,
+    stop = function(node) return node.terminal end, key = function(board) return board end,
     search = "best_first", k = 4, max_depth = 1000,
 }
 if not result.ok then

@@ -6,9 +6,9 @@
 ---         e = { value = "CODE", type = "string", help = "run CODE" },
 ---     }, { stops_at_operand = true })
 ---
---- `max_memory_mb` is written `--max-memory-mb N` or `--max-memory-mb=N`; a single letter, `e`, is
---- written `-e CODE`. `--` ends the options. A mistake gives nil and one line that says what was
---- expected, with the nearest valid option.
+--- `max_memory_mb` is written `--max-memory-mb N` or `--max-memory-mb=N`; a single letter, `e`,
+--- is written `-e CODE` or `--e CODE`. `--` ends the options. A mistake gives nil and one line that
+--- says what was expected, with the nearest valid option.
 
 local options = require "ponder.options"
 
@@ -91,7 +91,7 @@ local function unknown(flag, rules, others)
 end
 
 local function rule_of(flag, rules)
-    local name = flag:match("^%-%-(%w[%w-]+)$") or flag:match("^%-(%w)$")
+    local name = flag:match("^%-%-(%w[%w-]*)$") or flag:match("^%-(%w)$")
     return name and name:gsub("-", "_"), name and rules[(name:gsub("-", "_"))]
 end
 

@@ -114,10 +114,10 @@ local MEBIBYTE = 1 << 20
 
 -- A message that says which limit was reached, and one that does not repeat what was reported.
 local function clarify(message)
-    if match(message, "^not enough memory") then
+    local memory = match(message, "^[%w.]*:? ?not enough memory%f[\n\0]")
+    if memory then
         local _, limit = host.memory()
-        return ("not enough memory: the limit is %d MiB (--max-memory-mb)"):format(
-            limit // MEBIBYTE)
+        return ("%s: the limit is %d MiB (--max-memory-mb)"):format(memory, limit // MEBIBYTE)
     end
     local unjoined = match(message, "^task%.run: (%d+ tasks? failed and nobody joined %a+);")
     return unjoined or cli.order_traceback(message)

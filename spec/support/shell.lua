@@ -12,7 +12,7 @@ local shell = {}
 local LIMIT = 60
 local build = os.getenv("PONDER_BUILD") or "build"
 -- The sanitizers' libraries are for Lua alone; a make above us shares no job slots.
-local CLEAN = "env -u LD_PRELOAD -u MAKEFLAGS -u MAKELEVEL "
+local CLEAN = "unset LD_PRELOAD MAKEFLAGS MAKELEVEL; "
 
 local function capture(command)
     local pipe = assert(io.popen(command, "r"))
@@ -52,8 +52,12 @@ local Folder = {}
 Folder.__index = Folder
 
 function Folder:__close()
-    os.execute("rm -rf " .. shell.quote(self.path))
+    if not self.removed then
+        self.removed = true
+        os.execute("rm -rf " .. shell.quote(self.path))
+    end
 end
+Folder.__gc = Folder.__close
 
 function Folder:write(name, text)
     local parent = name:match("^(.*)/")
@@ -78,20 +82,24 @@ function shell.folder(files)
     return folder
 end
 
+local scratch -- one folder for what is printed, for all runs of this process
+
 ---Runs a shell script.
----@param script string for sh; $OUT and $ERR are files for what is printed
+---@param script string for sh; $OUT and $ERR are files for what is printed, $IN is for input
+---@param input? string
 ---@return {status: integer, out: string, err: string}
-function shell.run(script)
-    local folder <close> = shell.folder()
-    local out, err = folder:write("out", ""), folder:write("err", "")
-    local status = folder.path .. "/status"
-    os.execute(("OUT=%s ERR=%s %stimeout -s KILL %d sh -c %s; echo $? >%s"):format(
-        out, err, CLEAN, LIMIT, shell.quote(script), status))
-    return {
-        status = tonumber(read_file(status)),
-        out = read_file(out),
-        err = read_file(err),
-    }
+function shell.run(script, input)
+    if not scratch then
+        scratch = shell.folder()
+    end
+    for name, text in pairs { IN = input or "", OUT = "", ERR = "" } do
+        scratch:write(name, text)
+    end
+    local at = scratch.path
+    local _, _, status = os.execute(
+        ("%sIN=%s/IN OUT=%s/OUT ERR=%s/ERR timeout -s KILL %d sh -c %s"):format(
+            CLEAN, at, at, at, LIMIT, shell.quote(script)))
+    return { status = status, out = scratch:read("OUT"), err = scratch:read("ERR") }
 end
 
 local function words(arguments)
@@ -116,22 +124,24 @@ end
 ---  the place of standard output: "/dev/full", "&-" (closed)
 function shell.ponder(arguments, opts)
     opts = opts or {}
-    local folder <close> = shell.folder { input = opts.input or "" }
-    local script = ("cd %s && exec %s%s <%s >%s 2>$ERR"):format(shell.quote(opts.cwd or here),
-        environment(opts), words(arguments), folder.path .. "/input", opts.to or "$OUT")
-    return shell.run((script:gsub(">&%-", ">&-")))
+    return shell.run(("cd %s && exec %s%s <$IN >%s 2>$ERR"):format(shell.quote(opts.cwd or here),
+        environment(opts), words(arguments), opts.to or "$OUT"), opts.input)
 end
 
----Runs `ponder ARGUMENTS...` until it has printed `ready` and interrupts it, as Ctrl-C does.
+---Runs `ponder ARGUMENTS...` until it has printed `ready` and interrupts it, as Ctrl-C does. Its
+---standard input never ends.
 ---@param arguments string[]
 ---@param opts? {times: integer?} how many interruptions, a tenth of a second apart; default 1
 function shell.interrupt(arguments, opts)
     return shell.run(([[
-        %s >$OUT 2>$ERR </dev/null & pid=$!
+        rm $IN; mkfifo $IN; exec 3<>$IN
+        %s >$OUT 2>$ERR <&3 & pid=$!
         until grep -q ready $OUT; do sleep 0.01; done
         sleep 0.03
-        for i in $(seq %d); do kill -INT $pid; sleep 0.1; done
-        wait $pid]]):format(words(arguments), opts and opts.times or 1))
+        kill -INT $pid
+        for i in $(seq 2 %d); do sleep 0.1; kill -INT $pid; done
+        wait $pid; status=$?
+        rm $IN; exit $status]]):format(words(arguments), opts and opts.times or 1))
 end
 
 ---Runs `ponder ARGUMENTS...` in a terminal of its own.

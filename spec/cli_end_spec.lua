@@ -1,0 +1,176 @@
+-- How a run of ponder ends: exit statuses, Ctrl-C, lost output, memory.
+
+local shell = require "shell"
+
+local function ends(expected, r)
+    assert.equal(expected, r.status, r.out .. r.err)
+    return r
+end
+
+describe("os.exit", function()
+    for code, expected in pairs {
+        ["os.exit()"] = 0, ["os.exit(true)"] = 0, ["os.exit(false)"] = 1, ["os.exit(3)"] = 3,
+        ["os.exit(3, true)"] = 3,
+        ["local task = require 'ponder.task' task.spawn(os.exit, 4) task.sleep(50)"] = 4,
+        ["local task = require 'ponder.task' task.spawn(os.exit, 4, true) task.sleep(50)"] = 4,
+        ["coroutine.wrap(os.exit)(5, true)"] = 5,
+        ["setmetatable({}, { __gc = function() os.exit(6, true) end })"] = 6,
+        ["local s = require 'ponder.search' local function f() os.exit(7, true) end s.run { "
+            .. "initial_state = 1, expand = f, evaluate = f, is_terminal = f }"] = 7,
+    } do
+        it(("ends the process: %s"):format(code), function()
+            local r = ends(expected, shell.ponder { "-e", "io.write('before') " .. code })
+            assert.equal("before", r.out)
+            assert.equal("", r.err)
+        end)
+    end
+end)
+
+describe("output that cannot be written", function()
+    local NO_SPACE = "ponder: cannot write to standard output: No space left on device\n"
+    local CANNOT = "^ponder: cannot write to standard output"
+
+    for _, arguments in ipairs {
+        { "--help" }, { "--version" }, { "-e", "print(1)" }, { "--json", "-e", "return {}" },
+        { "-e", "io.write 'x' os.exit(0)" }, { "-e", "io.write 'x' os.exit(0, true)" },
+        { "-e", "io.write(('x'):rep(1e6))" }, { "-e", "print(1) error 'too'" },
+        { "-e", "io.stdout:setvbuf 'no' print(1)" },
+    } do
+        it("fails the run: " .. table.concat(arguments, " "), function()
+            for _, to in ipairs { "/dev/full", "&-" } do
+                local r = ends(1, shell.ponder(arguments, { to = to }))
+                assert.matches("ponder: cannot write to standard output", r.err)
+                assert.equal(1, select(2, r.err:gsub("cannot write", "")))
+            end
+        end)
+    end
+
+    it("has its reason named", function()
+        assert.equal(NO_SPACE, shell.ponder({ "-e", "io.write(1)" }, { to = "/dev/full" }).err)
+        assert.matches(CANNOT, shell.ponder({ "-e", "print(1)" }, { to = "&-" }).err)
+    end)
+
+    it("does not matter to a run that prints nothing", function()
+        ends(0, shell.ponder({ "-e", "return 1" }, { to = "/dev/full" }))
+        ends(0, shell.ponder({ "-e", "return 1" }, { to = "&-" }))
+    end)
+
+    it("does not land in a file that the script opens", function()
+        local dir <close> = shell.folder()
+        ends(1, shell.ponder({ "-e", [[
+            local file = assert(io.open(..., "w"))
+            print("for standard output")
+            file:write("kept")]], dir.path .. "/file" }, { to = "&-" }))
+        assert.equal("kept", dir:read("file"))
+    end)
+
+    it("ends a run whose reader has gone", function()
+        local r = shell.run(shell.quote(shell.executable)
+            .. " -e 'while true do print(1) end' 2>$ERR | head -n 1 >$OUT")
+        assert.same({ status = 0, out = "1\n", err = "" }, r)
+        r = shell.run("{ trap '' PIPE; " .. shell.quote(shell.executable)
+            .. " -e 'for i = 1, 1e6 do print(i) end'; echo $? >$OUT; } 2>$ERR "
+            .. "| head -n 1 >/dev/null")
+        assert.equal("1\n", r.out)
+        assert.matches(CANNOT, r.err)
+    end)
+
+    it("and standard error may both be closed", function()
+        ends(1, shell.run(shell.quote(shell.executable) .. " -e 'error(1)' >&- 2>&- <&-"))
+        ends(0, shell.run(shell.quote(shell.executable)
+            .. " -e 'assert(not io.read()) io.stderr:write(1)' >&- 2>&- <&-"))
+    end)
+end)
+
+describe("--max-memory-mb", function()
+    for _, code in ipairs {
+        "local t = {} for i = 1, 1e9 do t[i] = {} end",
+        "local s = 'x' while true do s = s .. s end",
+        "('x'):rep(1 << 30)",
+        "require('ponder.task').map({ 1, 2 }, function() return ('x'):rep(1 << 30) end)",
+        "require('ponder.json').decode('[' .. ('1,'):rep(4e6) .. '1]')",
+        "require('ponder.search').run { initial_state = 1, k = 2, max_depth = 100, evaluate = "
+            .. "function(n) return n end, expand = function(n) return { n, n } end, "
+            .. "is_terminal = function() return false end }",
+    } do
+        it("ends the script with a clear message: " .. code, function()
+            local r = ends(1, shell.ponder { "--max-memory-mb", "20", "-e", code })
+            assert.matches("not enough memory", r.err)
+            assert.matches("20 MiB", r.err)
+        end)
+    end
+
+    it("lets a script go on that handles it", function()
+        local r = ends(0, shell.ponder { "--max-memory-mb=20", "-e", [[
+            print(pcall(string.rep, "x", 1 << 30))
+            print(#("x"):rep(1 << 20))]] })
+        assert.equal("false\tnot enough memory\n1048576\n", r.out)
+    end)
+end)
+
+describe("Ctrl-C", function()
+    local READY = "io.stdout:setvbuf 'line' print 'ready' "
+
+    local function interrupted(code, opts)
+        local r = ends(130, shell.interrupt({ "-e", READY .. code }, opts))
+        return r.err, (r.out:gsub("^ready\n", ""))
+    end
+
+    for what, code in pairs {
+        ["a loop"] = "while true do end",
+        ["a sleep"] = "require('ponder.task').sleep(50)",
+        ["a sleep in a coroutine"] =
+            "coroutine.wrap(function() require('ponder.task').sleep(50) end)()",
+        ["tasks"] = "local task = require 'ponder.task' for i = 1, 99 do "
+            .. "task.spawn(function() while true do task.sleep(0.001) end end) end",
+        ["a wait for standard input"] = "io.read()",
+    } do
+        it("ends " .. what, function()
+            assert.equal("ponder: interrupted\n", (interrupted(code)))
+        end)
+    end
+
+    it("lets variables be closed", function()
+        local _, out = interrupted([[
+            local v <close> = setmetatable({}, { __close = function() print "closed" end })
+            require("ponder.task").sleep(50)]])
+        assert.equal("closed\n", out)
+    end)
+
+    local SEARCH = [[require("ponder.search").run {
+        initial_state = 1, search = %q, concurrency = %d, k = 2, max_depth = 1000000,
+        expand = function(n) %s return { n + 1, n + 2 } end,
+        evaluate = function(n) return -n end, is_terminal = function() return false end }]]
+
+    for _, strategy in ipairs { "bfs", "dfs", "beam", "best_first" } do
+        it(("stops a %s search and says where it stood"):format(strategy), function()
+            local err = interrupted(SEARCH:format(strategy, 1, ""))
+            assert.matches("^ponder: interrupted\nsearch.run %(" .. strategy .. "%) stood at %d+ "
+                .. "nodes, %d+ expanded; best score %-1 at node 0, depth 0\n$", err)
+        end)
+
+        it(("stops a concurrent %s search and says where it stood"):format(strategy), function()
+            local err = interrupted(SEARCH:format(strategy, 8,
+                "require('ponder.task').sleep(0.001)"))
+            assert.matches("^ponder: interrupted\nsearch.run %(" .. strategy .. "%) stood at %d+ "
+                .. "nodes, %d+ expanded; best score %-1 at node 0, depth 0\n$", err)
+        end)
+    end
+
+    it("a second time ends a script that goes on", function()
+        local err = interrupted("while true do pcall(function() while true do end end) end",
+            { times = 2 })
+        assert.equal("", err)
+    end)
+
+    it("leaves no process and no file behind", function()
+        local dir <close> = shell.folder()
+        local r = shell.run(("cd %s && export TMPDIR=%s; %s -e %s >$OUT 2>$ERR & pid=$!; "
+            .. "until grep -q ready $OUT; do sleep 0.01; done; kill -INT $pid; wait $pid; "
+            .. "{ kill -0 $pid && echo alive; ls -A %s; } >>$OUT 2>/dev/null"):format(dir.path,
+            dir.path, shell.quote(shell.executable), shell.quote(READY
+                .. SEARCH:format("dfs", 8, "require('ponder.task').sleep(0.001)")), dir.path))
+        assert.equal("ready\n", r.out)
+        assert.matches("interrupted", r.err)
+    end)
+end)

@@ -1,0 +1,335 @@
+-- The command line, run as a person would.
+
+local shell = require "shell"
+
+local function status(expected, r)
+    assert.equal(expected, r.status, r.out .. r.err)
+    return r
+end
+
+-- Runs and expects success; returns what was printed.
+local function out(arguments, opts)
+    return status(0, shell.ponder(arguments, opts)).out
+end
+
+-- Runs and expects a usage error of one line; returns it.
+local function usage(arguments, opts)
+    local r = status(2, shell.ponder(arguments, opts))
+    assert.equal("", r.out)
+    assert.matches("^[^\n]*\n$", r.err)
+    return (r.err:gsub("\n$", ""))
+end
+
+-- What stands in arg, from the lowest index on, then `...`.
+local SHOW_ARG = [[
+local low = 0
+while arg[low - 1] do low = low - 1 end
+for i = low, #arg do io.write(i, "=", arg[i], " ") end
+print("|", ...)
+]]
+
+describe("ponder run", function()
+    it("runs a file, standard input, and code", function()
+        local dir <close> = shell.folder { ["a.lua"] = "print('file', ...)" }
+        assert.equal("file\tx\n", out { "run", dir.path .. "/a.lua", "x" })
+        assert.equal("file\tx\n", out { dir.path .. "/a.lua", "x" })
+        assert.equal("file\tx\n", out({ "a.lua", "x" }, { cwd = dir.path }))
+        assert.equal("file\tx\n", out { "--", dir.path .. "/a.lua", "x" })
+        assert.equal("in\tx\n", out({ "run", "-", "x" }, { input = "print('in', ...)" }))
+        assert.equal("in\tx\n", out({ "-", "x" }, { input = "print('in', ...)" }))
+        assert.equal("code\tx\n", out { "-e", "print('code', ...)", "x" })
+        assert.equal("code\n", out { "run", "-e", "print('code', ...)" })
+        assert.equal("", out { "-e", "" })
+        assert.equal("", out({ "-" }, { input = "" }))
+    end)
+
+    it("sets arg and ... as lua5.4 does", function()
+        local dir <close> = shell.folder { ["a.lua"] = SHOW_ARG }
+        local ponder = shell.executable
+        local lua = shell.run(("cd %s && lua5.4 a.lua x -y --json '' >$OUT"):format(dir.path)).out
+        assert.equal((lua:gsub("lua5%.4", (ponder:gsub("%%", "%%%%")))),
+            out({ "a.lua", "x", "-y", "--json", "" }, { cwd = dir.path }))
+        assert.equal(("-2=%s -1=run 0=a.lua 1=x |\tx\n"):format(ponder),
+            out({ "run", "a.lua", "x" }, { cwd = dir.path }))
+        assert.equal(("-3=%s -2=run -1=--json 0=a.lua 1=x |\tx\nnull\n"):format(ponder),
+            out({ "run", "--json", "a.lua", "x" }, { cwd = dir.path }))
+        assert.equal(("-1=%s 0=- 1=x |\tx\n"):format(ponder),
+            out({ "-", "x" }, { input = SHOW_ARG }))
+        assert.equal(ponder .. "\t-e\tx\ty\t2\n",
+            out { "-e", "print(arg[-2], arg[-1], arg[1], arg[2], #arg)", "x", "y" })
+    end)
+
+    it("takes thousands of arguments", function()
+        local dir <close> = shell.folder { ["a.lua"] = "print(#arg, select('#', ...), arg[50000])" }
+        local r = shell.run(("%s %s/a.lua $(seq 50000) >$OUT 2>$ERR"):format(
+            shell.executable, dir.path))
+        assert.equal("50000\t50000\t50000\n", status(0, r).out)
+    end)
+
+    it("skips a first line with # and a byte order mark, in files and standard input", function()
+        local text = "\xEF\xBB\xBF#!/usr/bin/env ponder\nprint(debug.getinfo(1).currentline)"
+        local dir <close> = shell.folder { ["bom.lua"] = text, ["only.lua"] = "#!/bin/x" }
+        assert.equal("2\n", out { dir.path .. "/bom.lua" })
+        assert.equal("2\n", out({ "-" }, { input = text }))
+        assert.equal("", out { dir.path .. "/only.lua" })
+    end)
+
+    it("has Lua's library, cjson and ponder's modules, and ignores Lua's environment", function()
+        local code = [[
+            for _, name in ipairs { "string", "utf8", "table", "math", "io", "os", "debug" } do
+                assert(require(name) == _G[name])
+            end
+            print(require("cjson").encode { 1 }, require("cjson.safe").decode("["))
+            print(type(require "ponder.search".run), type(require "ponder.task".run))
+            print(package.path, package.cpath)]]
+        local r = out({ "-e", code }, { env = { LUA_INIT = "print 'init'", LUA_PATH = "./?.lua" } })
+        assert.matches('^%[1%]\tnil\tExpected[^\n]*\nfunction\tfunction\n\t\n$', r)
+    end)
+
+    it("prints what a script returns only with --json", function()
+        local code = "return { b = { 1, 2.5 }, a = {} }"
+        assert.equal("", out { "-e", code })
+        assert.equal('{"a":{},"b":[1,2.5]}\n', out { "--json", "-e", code })
+        assert.equal('{"a":{},"b":[1,2.5]}\n', out { "run", "-e", code, "--json" })
+        assert.equal('"--json"\n', out { "--json", "-e", "return ...", "--", "--json" })
+        assert.equal("null\n", out { "--json", "-e", "" })
+        local r = status(1, shell.ponder { "--json", "-e", "return { a = { print } }" })
+        assert.equal("ponder: --json: value.a[1]: a function cannot be JSON\n", r.err)
+    end)
+
+    it("prints the result of a search as JSON", function()
+        local text = out { "--json", "-e", [[return require "ponder.search".run {
+            initial_state = 1, expand = function(n) return { n * 2 } end,
+            evaluate = function(n) return n end, is_terminal = function(n) return n == 8 end }]] }
+        assert.matches('"best_path":%[1,2,4,8%]', text)
+        assert.matches('"nodes":%[{"depth":0,"id":0,', text)
+    end)
+end)
+
+describe("ponder, asked for help,", function()
+    it("shows every command, and the usage of each", function()
+        for _, arguments in ipairs { { "--help" }, { "-h" }, { "help" } } do
+            local text = out(arguments)
+            for _, command in ipairs { "chat", "models", "repl", "run" } do
+                assert.matches("\n  ponder " .. command .. " +%a", text)
+                local usage_text = out { command, "--help" }
+                assert.matches("^ponder " .. command, usage_text)
+                assert.equal(usage_text, out { command, "-h" })
+                assert.equal(usage_text, out { "help", command })
+                for line in usage_text:gmatch("[^\n]+") do
+                    assert(#line <= 100, line)
+                end
+            end
+        end
+    end)
+
+    it("shows its version", function()
+        assert.matches("^ponder %d+%.%d+%.%d+\n$", out { "--version" })
+        assert.equal(out { "--version" }, out { "-v" })
+    end)
+
+    it("shows the help on standard error without arguments", function()
+        local r = status(2, shell.ponder {})
+        assert.equal("", r.out)
+        assert.matches("\n  ponder run ", r.err)
+    end)
+end)
+
+describe("a usage error of ponder", function()
+    for _, case in ipairs {
+        { "ponder: runn: No such file or directory (did you mean the command run?)", "runn" },
+        { "ponder: rpel: No such file or directory (did you mean the command repl?)", "rpel" },
+        { "ponder: ./run.lua: No such file or directory", "./run.lua" },
+        { "ponder: : No such file or directory", "" },
+        { "ponder: /: expected a script (got: Is a directory)", "/" },
+        { "ponder: /: expected a script (got: Is a directory)", "run", "/" },
+        { "ponder run: expected a script: ponder run FILE|- [ARG...]", "run" },
+        { "ponder run: expected a script: ponder run FILE|- [ARG...]", "--json" },
+        { "ponder run: unknown option --jsn (did you mean --json?)", "--jsn", "x.lua" },
+        { "ponder run: unknown option --max-memory (did you mean --max-memory-mb?)",
+            "run", "--max-memory", "5", "x.lua" },
+        { "ponder run: unknown option --verison (did you mean --version?)", "--verison" },
+        { "ponder run: unknown option --hlep (did you mean --help?)", "run", "--hlep" },
+        { "ponder run: unknown option --version", "run", "--version" },
+        { "ponder run: --help must come first", "run", "--json", "--help" },
+        { "ponder run: unknown option -x", "-x" },
+        { "ponder run: -e needs a value: -e CODE", "-e" },
+        { "ponder run: --json takes no value", "--json=1", "x.lua" },
+        { 'ponder run: --max-memory-mb must be an integer from 1 to 1073741824 (got "0")',
+            "--max-memory-mb", "0", "x.lua" },
+        { 'ponder run: --max-memory-mb must be an integer from 1 to 1073741824 (got "1.5")',
+            "--max-memory-mb=1.5", "x.lua" },
+        { 'ponder run: --max-memory-mb must be an integer from 1 to 1073741824 (got "")',
+            "--max-memory-mb=", "x.lua" },
+        { "ponder repl: expected no argument (got x)", "repl", "x" },
+        { "ponder repl: unknown option --json", "repl", "--json" },
+    } do
+        it("says: " .. case[1], function()
+            assert.equal(case[1], usage { table.unpack(case, 2) })
+        end)
+    end
+
+    it("comes of a file that cannot be read", function()
+        assert.equal("ponder: /proc/self/mem: expected a script (got: Input/output error)",
+            usage { "/proc/self/mem" })
+    end)
+end)
+
+describe("a script's error", function()
+    -- Runs code that raises; returns standard error.
+    local function failure(arguments, opts)
+        local r = status(1, shell.ponder(arguments, opts))
+        assert.equal("", r.out)
+        return r.err
+    end
+
+    it("shows message and traceback with the script's own frames first", function()
+        local dir <close> = shell.folder { ["a.lua"] = [[
+            local function inner() error("boom") end
+            local function outer() inner() return 1 end
+            outer()]] }
+        assert.matches("^ponder: a.lua:1: boom\nstack traceback:\n"
+            .. "\ta.lua:1: in upvalue 'inner'\n\ta.lua:2: in local 'outer'\n"
+            .. "\ta.lua:3: in main chunk\n\t%[C%]: in function 'error'\n",
+            failure({ "a.lua" }, { cwd = dir.path }))
+    end)
+
+    it("keeps lines of the message that look like a traceback", function()
+        assert.matches("^ponder: %(command line%):1: a\n\t%[C%]: x\n\tb\nstack traceback:\n",
+            failure { "-e", [[error "a\n\t[C]: x\n\tb"]] })
+    end)
+
+    it("says file and line of a syntax error, in one line", function()
+        local dir <close> = shell.folder { ["a.lua"] = "local x = 1\nx = = 2" }
+        assert.equal("ponder: a.lua:2: unexpected symbol near '='\n",
+            failure({ "a.lua" }, { cwd = dir.path }))
+        assert.equal("ponder: stdin:1: unexpected symbol near '='\n",
+            failure({ "-" }, { input = "x = = 1" }))
+        assert.equal("ponder: (command line):1: unexpected symbol near '='\n",
+            failure { "-e", "x = = 1" })
+    end)
+
+    for value, shown in pairs {
+        ["12"] = "12", ["nil"] = "nil was raised", ["{}"] = "a table value was raised",
+        ["print"] = "a function value was raised",
+        ["setmetatable({}, { __tostring = function() return 'mine' end })"] = "mine",
+        ["setmetatable({}, { __tostring = function() error 'x' end })"] =
+            "a table value was raised",
+        ["setmetatable({}, { __tostring = function() return {} end })"] =
+            "a table value was raised",
+        ["setmetatable({}, { __metatable = 5 })"] = "a table value was raised",
+    } do
+        it(("may be any value: %s"):format(value), function()
+            local first = failure({ "-e", "error(" .. value .. ")" }):match("^[^\n]*")
+            assert.equal("ponder: " .. shown, first)
+        end)
+    end
+
+    it("comes through even if the script has taken Lua's library apart", function()
+        assert.matches("^ponder: %(command line%):6: mine\n", failure { "-e", [[
+            local raise = error
+            for _, library in pairs { string, debug, io, os } do
+                for name in pairs(library) do library[name] = nil end
+            end
+            io, debug, print, xpcall, tostring, type, require = nil
+            raise("mine")]] })
+        assert.matches("^ponder: %(command line%):1: strict", failure { "-e",
+            "setmetatable(_G, { __index = error, __newindex = error }) error 'strict'" })
+    end)
+
+    it("comes of runaway recursion", function()
+        assert.matches("^ponder: %(command line%):1: stack overflow",
+            failure { "-e", "local function f() return 1 + f() end f()" })
+        assert.matches("C stack overflow", failure { "-e",
+            "local t = setmetatable({}, {}) getmetatable(t).__index = function(s, k) "
+            .. "return s[k .. 'x'] end return t.x" })
+    end)
+
+    it("in a task that nobody joined is reported once", function()
+        local err = failure { "-e", [[
+            local task = require "ponder.task"
+            task.spawn(function() error("lost") end)
+            task.sleep(0.01)]] }
+        assert.matches("^ponder: task 2 failed, and nobody joined it: %(command line%):2: lost\n"
+            .. "stack traceback:\n\t%(command line%):2: ", err)
+        assert.matches("\nponder: 1 task failed and nobody joined it\n$", err)
+        assert.equal(1, select(2, err:gsub("lost", "")))
+    end)
+
+    it("in a callback of a search names callback, node and depth", function()
+        assert.matches("^ponder: search.run: evaluate raised for node 1 at depth 1: "
+            .. "%(command line%):2: bad state\nstack traceback:\n\t%(command line%):2: ",
+            failure { "-e", [[require "ponder.search".run { initial_state = 1,
+                evaluate = function(n) if n > 1 then error("bad state") end return n end,
+                expand = function(n) return { n + 1 } end, is_terminal = rawequal }]] }
+                :gsub("%[string[^%]]*%]", ""))
+    end)
+end)
+
+describe("require in a script", function()
+    local files = {
+        ["main.lua"] = "print(require 'mod', require 'sub.inner', (require 'pkg'))",
+        ["mod.lua"] = "return 'mod'",
+        ["sub/inner.lua"] = "return (...)",
+        ["pkg/init.lua"] = "return 'pkg'",
+        ["syntax.lua"] = "x = = 1",
+        ["raises.lua"] = "error 'in module'",
+        ["dir.lua/x"] = "",
+        ["ponder/search.lua"] = "return 'shadow'",
+        ["ponder/mine.lua"] = "return 'shadow'",
+        ["ponder.lua"] = "return 'shadow'",
+        ["cjson.lua"] = "return 'shadow'",
+        ["string.lua"] = "return 'shadow'",
+        ["elsewhere/stray.lua"] = "return 'stray'",
+        ["binary.lua"] = string.dump(function() end),
+    }
+
+    it("finds files beside the script, from wherever it is started", function()
+        local dir <close> = shell.folder(files)
+        local expected = "mod\tsub.inner\tpkg\n"
+        assert.equal(expected, out({ "main.lua" }, { cwd = dir.path }))
+        assert.equal(expected, out({ dir.path .. "/main.lua" }, { cwd = "/" }))
+        assert.equal(expected, out({ "../main.lua" }, { cwd = dir.path .. "/sub" }))
+        shell.run(("ln -s ../main.lua %s/elsewhere/link.lua"):format(dir.path))
+        assert.equal(expected, out({ "link.lua" }, { cwd = dir.path .. "/elsewhere" }))
+        assert.equal(expected, out { dir.path .. "/elsewhere/link.lua" })
+    end)
+
+    it("does not find files of the working directory", function()
+        local dir <close> = shell.folder(files)
+        dir:write("find.lua", "print(pcall(require, ...))")
+        local text = out({ "../find.lua", "stray" }, { cwd = dir.path .. "/elsewhere" })
+        assert.matches("^false\tmodule 'stray' not found:", text)
+        assert.matches("no file '[^\n]*/stray.lua' beside the script", text)
+        for _, name in ipairs { "./stray", "../stray", dir.path .. "/elsewhere/stray" } do
+            assert.matches("^false", out({ "../find.lua", name },
+                { cwd = dir.path .. "/elsewhere" }))
+        end
+        for _, arguments in ipairs { { "-e", "require 'stray'" }, { "-" } } do
+            local r = status(1, shell.ponder(arguments,
+                { cwd = dir.path .. "/elsewhere", input = "require 'stray'" }))
+            assert.matches("no script folder to search", r.err)
+        end
+    end)
+
+    it("cannot be given another ponder, cjson or string", function()
+        local dir <close> = shell.folder(files)
+        dir:write("main.lua", [[
+            print(type(require "ponder.search"), type(require "cjson"), require "string" == string)
+            print((pcall(require, "ponder.mine")), (pcall(require, "ponder")))]])
+        assert.equal("table\ttable\ttrue\nfalse\tfalse\n", out { dir.path .. "/main.lua" })
+    end)
+
+    it("says what is wrong with a module", function()
+        local dir <close> = shell.folder(files)
+        dir:write("find.lua", "print(select(2, pcall(require, ...)))")
+        for name, expected in pairs {
+            syntax = "cannot load module 'syntax': .*/syntax.lua:1: unexpected symbol near '='",
+            raises = "/raises.lua:1: in module",
+            binary = "cannot load module 'binary': .*attempt to load a binary chunk",
+            dir = "cannot load module 'dir': cannot read .*/dir.lua: Is a directory",
+        } do
+            assert.matches(expected, out { dir.path .. "/find.lua", name })
+        end
+    end)
+end)
