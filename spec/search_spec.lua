@@ -476,8 +476,6 @@ describe("a failing callback", function()
             assert.matches("evaluate_all must return 1 scores %(got 2%)", scores { 1, 2 })
             assert.matches("evaluate_all must return a list of scores %(got string x%)",
                 scores "x")
-                local opts = count { evaluate_all = returns(list) }
-                opts.concurrency = concurrency
         end
     end)
 
