@@ -171,6 +171,12 @@ Some closing words.
             lists "Problems: the following\n- x\n- y\n\nno")
     end)
 
+    it("leave out what announces them", function()
+        assert.same({ {}, { "a", "b", "c: d" }, {} }, lists
+            "**Issues:** There are two:\n1. a\n2. b\n\nProblems: **as follows:**\n  - c: d\n")
+        assert.same({ {}, { "is it a colon:" }, {} }, lists "ISSUE: is it a colon:\n")
+    end)
+
     it("read the whole of a fenced reply", function()
         assert.same({ { "a" }, { "b" }, {} }, lists "```markdown\nSTRENGTH: a\nISSUES:\n- b\n```\n")
     end)

@@ -303,6 +303,7 @@ static void open_section(Outline *o, const Marker *m, ptrdiff_t indent, const ch
         o->open = m->word;
         if (m->content != NULL || m->word.role == OUTLINE_TEXT)
             begin_item(o, m->content != NULL ? m->content : end, end, indent);
+        o->behind_marker = m->content != NULL;
     }
 }
 
@@ -319,6 +320,16 @@ static void read_text(Outline *o, const char *text, const char *end, ptrdiff_t i
     }
 }
 
+/* "ISSUES: there are two of them:" is no issue. */
+static bool announces_list(const OutlineItem *item)
+{
+    const char *p = item->to;
+    while (item->from != NULL && p > item->from && strchr(" \t\r*_:", p[-1]) != NULL)
+        if (*--p == ':')
+            return true;
+    return false;
+}
+
 /* A line within a list that is no marker. */
 static void read_list_line(Outline *o, const char *line, const char *end)
 {
@@ -330,7 +341,9 @@ static void read_list_line(Outline *o, const char *line, const char *end)
     }
     const char *body = skip_bullet(text, end);
     if (body != NULL) {
-        o->loose = o->gap = false;
+        if (o->behind_marker && announces_list(&o->item))
+            o->item.from = NULL;
+        o->loose = o->gap = o->behind_marker = false;
         if (o->item.from != NULL && indent > o->indent)
             o->item.to = end;
         else

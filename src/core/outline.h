@@ -14,8 +14,9 @@
  * Which words are known, and what they mean, is the caller's business.
  *
  * In a list, every bullet begins an item, unless it is deeper than the open one; where there are no
- * bullets, every paragraph does. An item ends with the next one, the next marker, a heading, or a
- * blank line that nothing indented follows.
+ * bullets, every paragraph does. Text behind a marker that ends with a colon, before bullets, is
+ * none. An item ends with the next one, the next marker, a heading, or a blank line that nothing
+ * indented follows.
  *
  * One pass, no allocation; time is linear in the length of the text.
  */
@@ -63,6 +64,7 @@ typedef struct Outline {
     ptrdiff_t indent;     /* column of the open item */
     bool loose;           /* the list has had no bullet yet */
     bool gap;             /* a blank line came last */
+    bool behind_marker;   /* the open item began on the marker's line */
 } Outline;
 
 Outline outline_begin(const char *text, size_t len, Vocabulary words);
