@@ -141,6 +141,13 @@ test-packages:
 fuzz-packages:
 	@sh .ci/install-packages $(FUZZ_PACKAGES)
 
+$B/empty: scripts/bench/empty.c
+	@$(CC) $(CFLAGS) -o $@ $< $(SO_LIBS) -lm -ldl
+
+bench: run-packages test-packages
+	@$(MAKE) --no-print-directory all $B/empty $B/server $B/curl_multi
+	$B/ponder run scripts/bench/search.lua
+
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/lua/5.4
 	install -m 755 $B/ponder $(DESTDIR)$(PREFIX)/bin/ponder
