@@ -39,7 +39,7 @@ void core_push_chunk(lua_State *L, int states, uint32_t id)
     if (lua_rawgeti(L, states, index) == LUA_TTABLE)
         return;
     lua_pop(L, 1);
-    lua_createtable(L, SEARCH_CHUNK_SIZE, 0);
+    lua_createtable(L, index == 1 ? 0 : SEARCH_CHUNK_SIZE, 0); /* most searches are small */
     lua_pushvalue(L, -1);
     lua_rawseti(L, states, index);
 }
@@ -57,26 +57,20 @@ int core_no_memory(lua_State *L, Core *core)
     return luaL_error(L, "search.run: not enough memory");
 }
 
-bool core_add(lua_State *L, Core *core, uint32_t parent, uint32_t *id)
-{
-    SearchStatus status = search_add(&core->search, parent, id);
-    if (status == SEARCH_NO_MEMORY)
-        core_no_memory(L, core);
-    return status == SEARCH_OK;
-}
-
 /* Makes a node of the state on top of the stack and pops it; false if max_nodes refuses it. */
 static bool add_state(lua_State *L, Core *core, int states, uint32_t parent)
 {
-    uint32_t id;
-    bool added = core_add(L, core, parent, &id);
-    if (added) {
+    uint32_t id = core->search.count;
+    SearchStatus status = search_add(&core->search, parent);
+    if (status == SEARCH_NO_MEMORY)
+        core_no_memory(L, core);
+    if (status == SEARCH_OK) {
         core_push_chunk(L, states, id);
         lua_insert(L, -2); /* chunk, state */
         lua_rawseti(L, -2, core_slot(id));
     }
     lua_pop(L, 1);
-    return added;
+    return status == SEARCH_OK;
 }
 
 /* ---- nodes as tables ---- */
@@ -146,6 +140,7 @@ static int node_index(lua_State *L)
 static int wrong_result(lua_State *L, Core *core, const char *expected, int index)
 {
     const char *callback = core->calling, *type = luaL_typename(L, index);
+    index = lua_absindex(L, index);
     core->calling = NULL;
     size_t length = 0;
     const char *text = lua_istable(L, index) ? NULL : luaL_tolstring(L, index, &length);
@@ -187,11 +182,11 @@ lua_Integer core_check_list(lua_State *L, Core *core, const char *expected, int 
 {
     if (lua_type(L, index) != LUA_TTABLE)
         wrong_result(L, core, expected, index);
-    lua_Integer length = luaL_len(L, index);
     if (lua_getmetatable(L, index)) { /* a proxy: its own rules */
         lua_pop(L, 1);
-        return length;
+        return luaL_len(L, index);
     }
+    lua_Integer length = (lua_Integer)lua_rawlen(L, index);
     /* What follows the last element in the table's own order must not be a further index. */
     if (length == 0)
         lua_pushnil(L);

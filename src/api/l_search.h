@@ -23,7 +23,6 @@ typedef enum Phase {
     SCORE,
     SCORED,
     SCORED_ALL,
-    TEST,
     TESTED,
     NEXT_CHILD,
     ENDED
@@ -68,13 +67,10 @@ void core_push_state(lua_State *L, int states, uint32_t id);
 /* Pushes the table that holds the states of `id` and its neighbours. */
 void core_push_chunk(lua_State *L, int states, uint32_t id);
 
-/* Makes a node; its state is for the caller to keep. False if max_nodes refuses it. */
-bool core_add(lua_State *L, Core *core, uint32_t parent, uint32_t *id);
-
 /* {id, parent_id, state, depth, score, terminal}; `path` is made when it is read. */
 void core_push_node(lua_State *L, const Core *core, int states, int meta, uint32_t id);
 
-/* Checks of what the callback `calling` returned at an absolute stack index; they raise. */
+/* Checks of what the callback `calling` returned at a stack index; they raise. */
 double core_check_score(lua_State *L, Core *core, int index);
 bool core_check_boolean(lua_State *L, Core *core, int index);
 lua_Integer core_check_list(lua_State *L, Core *core, const char *expected, int index);

@@ -2,8 +2,8 @@
  * search_loop.c -- runs a search's callbacks one at a time.
  *
  * The loop is a table of phases. Each phase ends in the next one, or in a call of a callback whose
- * results the next phase finds on the stack. A callback may yield (a model call, a sleep): Lua then
- * continues in `advance`, which finds the phase in the search.
+ * three results the next phase finds on top of the stack. A callback may yield (a model call, a
+ * sleep): Lua then continues in `advance`, which finds the phase in the search.
  *
  *     TAKE         the next node          -> TAKEN, or ENDED
  *     TAKEN        stop(node)?            -> STOPPED
@@ -14,8 +14,7 @@
  *     KEYED        unless seen before     -> REGISTER
  *     SCORE        evaluate(state)        -> SCORED; TAKE after the last child
  *                  evaluate_all(states)   -> SCORED_ALL
- *     SCORED, SCORED_ALL                  -> TEST
- *     TEST         is_terminal(state)     -> TESTED
+ *     SCORED, SCORED_ALL  is_terminal(state)  -> TESTED
  *     TESTED                              -> NEXT_CHILD -> SCORE
  */
 #include <math.h>
@@ -42,17 +41,20 @@ enum {
     TOP = STATE
 };
 
-/* Whether the callback reported a failure: nil, message, code. They start at `index`. */
-static bool is_failure(lua_State *L, int index)
+/* Where the first of a callback's three results is. */
+#define RESULT (-3)
+
+/* Whether the callback reported a failure: nil, message, code. */
+static bool is_failure(lua_State *L)
 {
-    return lua_isnil(L, index) && lua_type(L, index + 1) == LUA_TSTRING;
+    return lua_isnil(L, RESULT) && lua_type(L, RESULT + 1) == LUA_TSTRING;
 }
 
 static int advance(lua_State *L, int status, lua_KContext context);
 
-/* Calls the function below its arguments; the next phase finds three results above TOP. */
-static Phase call(lua_State *L, Core *core, const char *name, uint32_t node, int arguments,
-                  Phase next)
+/* Calls the function below its arguments; the next phase finds three results on top. */
+static inline Phase call(lua_State *L, Core *core, const char *name, uint32_t node, int arguments,
+                         Phase next)
 {
     core->calling = name;
     core->calling_node = node;
@@ -70,14 +72,13 @@ static Phase end(Core *core, const char *outcome)
 /* The results are nil, message, code: kept in LIST and STATE for the caller of the loop. */
 static Phase fail(lua_State *L, Core *core)
 {
-    lua_settop(L, TOP + 3);
-    lua_replace(L, STATE);
-    lua_replace(L, LIST);
+    lua_copy(L, RESULT + 1, LIST);
+    lua_copy(L, RESULT + 2, STATE);
     return end(core, "failed");
 }
 
 /* Puts the table with the state of `id` in CHUNK. */
-static void load_chunk(lua_State *L, Core *core, uint32_t id)
+static inline void load_chunk(lua_State *L, Core *core, uint32_t id)
 {
     if (id >> SEARCH_CHUNK_BITS == core->chunk)
         return;
@@ -87,11 +88,10 @@ static void load_chunk(lua_State *L, Core *core, uint32_t id)
 }
 
 /* Calls `callback(state, node)` for the node `child`; the node is only made if it is wanted. */
-static Phase call_for_child(lua_State *L, Core *core, int callback, const char *name, bool wants,
-                            Phase next)
+static inline Phase call_for_child(lua_State *L, Core *core, int callback, const char *name,
+                                   bool wants, Phase next)
 {
     load_chunk(L, core, core->child);
-    lua_settop(L, TOP);
     lua_pushvalue(L, callback);
     lua_rawgeti(L, CHUNK, core_slot(core->child));
     if (wants)
@@ -100,16 +100,19 @@ static Phase call_for_child(lua_State *L, Core *core, int callback, const char *
 }
 
 /* Pops the state of a new child and makes it. */
-static void make_child(lua_State *L, Core *core)
+static inline void make_child(lua_State *L, Core *core)
 {
-    uint32_t id;
-    core->full = !core_add(L, core, core->node, &id);
-    if (core->full) {
-        lua_pop(L, 1);
+    uint32_t id = core->search.count;
+    SearchStatus status = search_add(&core->search, core->node);
+    if (status == SEARCH_OK) {
+        load_chunk(L, core, id);
+        lua_rawseti(L, CHUNK, core_slot(id));
         return;
     }
-    load_chunk(L, core, id);
-    lua_rawseti(L, CHUNK, core_slot(id));
+    if (status == SEARCH_NO_MEMORY)
+        core_no_memory(L, core);
+    core->full = true;
+    lua_pop(L, 1);
 }
 
 /* Pushes on_event and the event {type=}. */
@@ -146,7 +149,6 @@ static bool out_of_time(lua_State *L, const Core *core)
 static Phase take(lua_State *L, Core *core)
 {
     Search *s = &core->search;
-    lua_settop(L, TOP);
     if (out_of_time(L, core))
         return end(core, "max_duration");
     SearchStatus status = search_take(s, &core->node);
@@ -173,9 +175,9 @@ static Phase ask_stop(lua_State *L, Core *core)
 
 static Phase stopped(lua_State *L, Core *core)
 {
-    if (is_failure(L, TOP + 1))
+    if (is_failure(L))
         return fail(L, core);
-    return core_check_boolean(L, core, TOP + 1) ? end(core, "stop") : EXPAND;
+    return core_check_boolean(L, core, RESULT) ? end(core, "stop") : EXPAND;
 }
 
 static Phase expand(lua_State *L, Core *core)
@@ -194,10 +196,10 @@ static Phase expand(lua_State *L, Core *core)
 
 static Phase expanded(lua_State *L, Core *core)
 {
-    if (is_failure(L, TOP + 1))
+    if (is_failure(L))
         return fail(L, core);
-    lua_Integer length = core_check_list(L, core, "a list of states", TOP + 1);
-    lua_copy(L, TOP + 1, LIST);
+    lua_copy(L, RESULT, LIST);
+    lua_Integer length = core_check_list(L, core, "a list of states", LIST);
     core->expansions++;
     core->next = 1;
     core->last = length < core->k ? length : core->k;
@@ -207,7 +209,6 @@ static Phase expanded(lua_State *L, Core *core)
 /* Makes the children, then reports the expansion. */
 static Phase register_children(lua_State *L, Core *core)
 {
-    lua_settop(L, TOP);
     while (core->next <= core->last && !core->full) {
         if (lua_geti(L, LIST, core->next++) == LUA_TNIL) {
             core->calling = "expand";
@@ -232,22 +233,24 @@ static Phase register_children(lua_State *L, Core *core)
 
 static Phase keyed(lua_State *L, Core *core)
 {
-    if (is_failure(L, TOP + 1))
+    if (is_failure(L))
         return fail(L, core);
-    if (!core_note_key(L, core, KEYS, TOP + 1)) {
+    bool is_new = core_note_key(L, core, KEYS, lua_absindex(L, RESULT));
+    lua_settop(L, TOP);
+    if (is_new) {
+        lua_pushvalue(L, STATE);
+        make_child(L, core);
+    } else {
         core->duplicates++;
-        return REGISTER;
     }
-    lua_pushvalue(L, STATE);
-    make_child(L, core);
     return REGISTER;
 }
 
 static Phase root_keyed(lua_State *L, Core *core)
 {
-    if (is_failure(L, TOP + 1))
+    if (is_failure(L))
         return fail(L, core);
-    core_note_key(L, core, KEYS, TOP + 1);
+    core_note_key(L, core, KEYS, lua_absindex(L, RESULT));
     return SCORE;
 }
 
@@ -285,44 +288,64 @@ static Phase score_all(lua_State *L, Core *core)
                 SCORED_ALL);
 }
 
-static Phase score(lua_State *L, Core *core)
+static inline Phase score(lua_State *L, Core *core)
 {
     if (core->scores_all)
         return score_all(L, core);
     if (core->child >= core->search.count)
         return after_children(core);
+    lua_settop(L, TOP);
     return call_for_child(L, core, EVALUATE_FN, "evaluate", core->evaluate_wants_node, SCORED);
 }
 
-static Phase scored(lua_State *L, Core *core)
-{
-    if (is_failure(L, TOP + 1))
-        return fail(L, core);
-    search_set_score(&core->search, core->child, core_check_score(L, core, TOP + 1));
-    return TEST;
-}
-
-static Phase scored_all(lua_State *L, Core *core)
-{
-    if (is_failure(L, TOP + 1))
-        return fail(L, core);
-    core_score_all(L, core, TOP + 1, core->child, core->search.count - 1);
-    return TEST;
-}
-
-static Phase test(lua_State *L, Core *core)
+static inline Phase test(lua_State *L, Core *core)
 {
     return call_for_child(L, core, IS_TERMINAL_FN, "is_terminal", core->is_terminal_wants_node,
                           TESTED);
 }
 
+static Phase scored(lua_State *L, Core *core)
+{
+    double score = lua_type(L, RESULT) == LUA_TNUMBER ? lua_tonumber(L, RESULT) : NAN;
+    if (isnan(score)) {
+        if (is_failure(L))
+            return fail(L, core);
+        core_check_score(L, core, RESULT); /* raises */
+    }
+    search_set_score(&core->search, core->child, score);
+    return test(L, core);
+}
+
+static Phase scored_all(lua_State *L, Core *core)
+{
+    if (is_failure(L))
+        return fail(L, core);
+    core_score_all(L, core, lua_absindex(L, RESULT), core->child, core->search.count - 1);
+    lua_settop(L, TOP);
+    return test(L, core);
+}
+
+static inline Phase next_child(lua_State *L, Core *core)
+{
+    core->child++;
+    if (!core->scores_all)
+        return score(L, core);
+    if (core->child >= core->search.count)
+        return after_children(core);
+    lua_settop(L, TOP);
+    return test(L, core);
+}
+
 static Phase tested(lua_State *L, Core *core)
 {
-    if (is_failure(L, TOP + 1))
-        return fail(L, core);
-    search_set_terminal(&core->search, core->child, core_check_boolean(L, core, TOP + 1));
+    if (!lua_isboolean(L, RESULT)) {
+        if (is_failure(L))
+            return fail(L, core);
+        core_check_boolean(L, core, RESULT); /* raises */
+    }
+    search_set_terminal(&core->search, core->child, lua_toboolean(L, RESULT));
     if (!core->has_events)
-        return NEXT_CHILD;
+        return next_child(L, core);
     const SearchNode *node = search_node(&core->search, core->child);
     push_node_event(L, core, "scored", core->child);
     lua_pushnumber(L, node->score);
@@ -332,15 +355,6 @@ static Phase tested(lua_State *L, Core *core)
     core_push_state(L, STATES, core->child);
     lua_setfield(L, -2, "state");
     return call(L, core, "on_event", core->child, 1, NEXT_CHILD);
-}
-
-static Phase next_child(lua_State *L, Core *core)
-{
-    (void)L;
-    core->child++;
-    if (!core->scores_all)
-        return SCORE;
-    return core->child >= core->search.count ? after_children(core) : TEST;
 }
 
 static Phase step(lua_State *L, Core *core)
@@ -357,7 +371,6 @@ static Phase step(lua_State *L, Core *core)
     case SCORE: return score(L, core);
     case SCORED: return scored(L, core);
     case SCORED_ALL: return scored_all(L, core);
-    case TEST: return test(L, core);
     case TESTED: return tested(L, core);
     case NEXT_CHILD: return next_child(L, core);
     case ENDED: break;

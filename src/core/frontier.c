@@ -12,10 +12,10 @@ static inline bool comes_first(const Frontier *f, FrontierEntry a, FrontierEntry
     return better != f->worst_first;
 }
 
-static void sift_up(Frontier *f, size_t at)
+/* Moves `moving` up from the hole at `at` to where it belongs, no higher than `root`. */
+static void sift_up(Frontier *f, size_t at, size_t root, FrontierEntry moving)
 {
-    FrontierEntry moving = f->entries[at];
-    while (at > 0) {
+    while (at > root) {
         size_t parent = (at - 1) / ARITY;
         if (!comes_first(f, moving, f->entries[parent]))
             break;
@@ -25,9 +25,11 @@ static void sift_up(Frontier *f, size_t at)
     f->entries[at] = moving;
 }
 
-static void sift_down(Frontier *f, size_t at)
+/* Puts `moving` below `root`, which is a hole. It mostly belongs near the bottom: the hole goes all
+ * the way down without looking at it, and it comes up from there. */
+static void sift_down(Frontier *f, size_t root, FrontierEntry moving)
 {
-    FrontierEntry moving = f->entries[at];
+    size_t at = root;
     for (;;) {
         size_t child = at * ARITY + 1, end = child + ARITY;
         if (child >= f->count)
@@ -38,12 +40,10 @@ static void sift_down(Frontier *f, size_t at)
         for (child++; child < end; child++)
             if (comes_first(f, f->entries[child], f->entries[first]))
                 first = child;
-        if (!comes_first(f, f->entries[first], moving))
-            break;
         f->entries[at] = f->entries[first];
         at = first;
     }
-    f->entries[at] = moving;
+    sift_up(f, at, root, moving);
 }
 
 void frontier_free(Frontier *f, const Alloc *alloc)
@@ -77,16 +77,16 @@ void frontier_append(Frontier *f, double score, uint32_t id)
 
 void frontier_push(Frontier *f, double score, uint32_t id)
 {
-    frontier_append(f, score, id);
-    sift_up(f, f->count - 1);
+    f->count++;
+    sift_up(f, f->count - 1, 0, (FrontierEntry){score, id});
 }
 
 FrontierEntry frontier_pop(Frontier *f)
 {
     FrontierEntry first = f->entries[0];
-    f->entries[0] = f->entries[--f->count];
+    f->count--;
     if (f->count > 0)
-        sift_down(f, 0);
+        sift_down(f, 0, f->entries[f->count]);
     return first;
 }
 
@@ -95,5 +95,5 @@ void frontier_order(Frontier *f)
     if (f->count < 2)
         return;
     for (size_t at = (f->count - 2) / ARITY + 1; at-- > 0;)
-        sift_down(f, at);
+        sift_down(f, at, f->entries[at]);
 }

@@ -3,7 +3,6 @@
  */
 #include "core/search.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- lists of ids ---- */
@@ -43,6 +42,7 @@ void search_init(Search *s, Alloc alloc, const SearchOptions *options)
     memset(s, 0, sizeof *s);
     s->alloc = alloc;
     s->options = *options;
+    s->best = SEARCH_NO_NODE;
     s->worst.worst_first = true;
 }
 
@@ -61,8 +61,9 @@ void search_free(Search *s)
     frontier_free(&s->worst, &s->alloc);
 }
 
-static bool add_chunk(Search *s, size_t index)
+bool search_add_chunk(Search *s, uint32_t id)
 {
+    size_t index = id >> SEARCH_CHUNK_BITS;
     if (index == s->chunk_capacity) {
         size_t grown = s->chunk_capacity * 2 + 4;
         SearchNode **chunks =
@@ -76,22 +77,6 @@ static bool add_chunk(Search *s, size_t index)
     if (s->chunks[index] == NULL)
         s->chunks[index] = alloc_resize(&s->alloc, NULL, 0, SEARCH_CHUNK_SIZE * sizeof(SearchNode));
     return s->chunks[index] != NULL;
-}
-
-SearchStatus search_add(Search *s, uint32_t parent, uint32_t *id)
-{
-    if (s->count >= s->options.max_nodes || s->ended)
-        return SEARCH_FULL;
-    if ((s->count & (SEARCH_CHUNK_SIZE - 1)) == 0 && !add_chunk(s, s->count >> SEARCH_CHUNK_BITS))
-        return SEARCH_NO_MEMORY;
-    *id = s->count++;
-    SearchNode *node = search_node(s, *id);
-    node->score = NAN;
-    node->parent = parent;
-    node->depth = parent == SEARCH_NO_NODE ? 0 : search_node(s, parent)->depth + 1;
-    node->terminal = node->tested = false;
-    node->open = false;
-    return SEARCH_OK;
 }
 
 bool search_expandable(const Search *s, uint32_t id)
@@ -117,16 +102,12 @@ void search_settle(Search *s)
 
 uint32_t search_best(const Search *s)
 {
-    uint32_t best = SEARCH_NO_NODE;
-    for (uint32_t id = 0; id < s->count; id++) {
-        const SearchNode *node = search_node(s, id);
-        if (!node->tested)
-            continue;
-        const SearchNode *champion = best == SEARCH_NO_NODE ? node : search_node(s, best);
-        if (best == SEARCH_NO_NODE || node->terminal > champion->terminal ||
-            (node->terminal == champion->terminal && node->score > champion->score))
+    if (s->best < s->count)
+        return s->best;
+    uint32_t best = SEARCH_NO_NODE; /* the best was forgotten */
+    for (uint32_t id = 0; id < s->count; id++)
+        if (search_node(s, id)->tested && (best == SEARCH_NO_NODE || search_better(s, id, best)))
             best = id;
-    }
     return best;
 }
 

@@ -7,7 +7,7 @@
  *     search_add(root)
  *     while search_take(&node)            in the order of the strategy
  *         for each next state of node     unless it is a leaf: terminal or at max_depth
- *             search_add(node, &child)    ids count up from 0, in order of creation
+ *             search_add(node)            ids count up from 0, in order of creation
  *             search_set_score(child), search_set_terminal(child)
  *
  * Nodes are taken up in rounds; what a round's nodes made joins the frontier when it is over.
@@ -22,6 +22,7 @@
 #ifndef PONDER_CORE_SEARCH_H
 #define PONDER_CORE_SEARCH_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -75,6 +76,7 @@ typedef struct Search {
     SearchNode **chunks; /* never moved: a search that grows copies no node */
     size_t chunk_capacity;
     uint32_t count;
+    uint32_t best;           /* SEARCH_NO_NODE if none is judged */
     uint32_t round_children; /* the first id that the current round made */
     uint32_t bfs_cursor;
     IdList round; /* the nodes of this round, and how many of them were taken up */
@@ -92,8 +94,8 @@ typedef struct Search {
 void search_init(Search *s, Alloc alloc, const SearchOptions *options);
 void search_free(Search *s);
 
-/* Makes a node below `parent` (SEARCH_NO_NODE for the root): OK, FULL or NO_MEMORY. */
-SearchStatus search_add(Search *s, uint32_t parent, uint32_t *id);
+/* Makes the node `count`, below `parent` (SEARCH_NO_NODE for the root): OK, FULL or NO_MEMORY. */
+static inline SearchStatus search_add(Search *s, uint32_t parent);
 
 /* The node `id` < count. */
 static inline SearchNode *search_node(const Search *s, uint32_t id);
@@ -130,12 +132,38 @@ uint32_t search_best(const Search *s);
 
 /* ---- inline ---- */
 
-#define SEARCH_CHUNK_BITS 9
+#define SEARCH_CHUNK_BITS 12
 #define SEARCH_CHUNK_SIZE (1u << SEARCH_CHUNK_BITS)
 
 static inline SearchNode *search_node(const Search *s, uint32_t id)
 {
     return &s->chunks[id >> SEARCH_CHUNK_BITS][id & (SEARCH_CHUNK_SIZE - 1)];
+}
+
+/* Makes room for the node `id`, the first of a chunk. */
+bool search_add_chunk(Search *s, uint32_t id);
+
+static inline SearchStatus search_add(Search *s, uint32_t parent)
+{
+    uint32_t id = s->count;
+    if (id >= s->options.max_nodes || s->ended)
+        return SEARCH_FULL;
+    if ((id & (SEARCH_CHUNK_SIZE - 1)) == 0 && !search_add_chunk(s, id))
+        return SEARCH_NO_MEMORY;
+    uint32_t depth = parent == SEARCH_NO_NODE ? 0 : search_node(s, parent)->depth + 1u;
+    *search_node(s, id) =
+        (SearchNode){.score = NAN, .parent = parent, .depth = depth & SEARCH_MAX_DEPTH};
+    s->count++;
+    return SEARCH_OK;
+}
+
+/* Whether node `a` is the better answer: terminal, else with the higher score, else older. */
+static inline bool search_better(const Search *s, uint32_t a, uint32_t b)
+{
+    const SearchNode *x = search_node(s, a), *y = search_node(s, b);
+    if (x->terminal != y->terminal)
+        return x->terminal;
+    return x->score > y->score || (x->score == y->score && a < b);
 }
 
 static inline void search_set_score(Search *s, uint32_t id, double score)
@@ -148,6 +176,8 @@ static inline void search_set_terminal(Search *s, uint32_t id, bool terminal)
     SearchNode *node = search_node(s, id);
     node->terminal = terminal;
     node->tested = true;
+    if (s->best == SEARCH_NO_NODE || search_better(s, id, s->best))
+        s->best = id;
 }
 
 #endif
