@@ -13,7 +13,7 @@
 B       ?= build
 PREFIX  ?= /usr/local
 CC      ?= cc
-CSTD    := -std=c11 -D_GNU_SOURCE
+CSTD    := -std=c11 -D_XOPEN_SOURCE=700
 WARN    := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
 CFLAGS  ?= -O2 -g
 VERSION := 0.1.0
@@ -144,9 +144,14 @@ fuzz-packages:
 $B/empty: scripts/bench/empty.c
 	@$(CC) $(CFLAGS) -o $@ $< $(SO_LIBS) -lm -ldl
 
+# The search's bench is run by the executable itself, the others by the stock interpreter.
+BENCHES := $(filter-out %/measure.lua,$(wildcard scripts/bench/*.lua))
 bench: run-packages test-packages
 	@$(MAKE) --no-print-directory all $B/empty $B/server $B/curl_multi
-	$B/ponder run scripts/bench/search.lua
+	@for bench in $(BENCHES); do echo; echo "== $$bench"; \
+	    if [ $$bench = scripts/bench/search.lua ]; then $B/ponder run $$bench; \
+	    else PONDER_BUILD=$B LUA_PATH="./lua/?.lua;./scripts/bench/?.lua;./spec/support/?.lua" \
+	        LUA_CPATH="./$B/?.so" lua5.4 $$bench; fi || exit 1; done
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/lua/5.4
