@@ -259,6 +259,76 @@ describe("ponder.core.net, with many calls", function()
         end)
     end)
 
+    describe("a finalizer that runs while a batch is handed over", function()
+        --- Calls `f(...)` with `finalizer` due at the first value that is made.
+        local function with_finalizer(finalizer, f, ...)
+            collectgarbage()
+            collectgarbage("stop")
+            collectgarbage("incremental", 100, 1000, 30) -- a whole cycle in one step
+            setmetatable({}, { __gc = finalizer })
+            collectgarbage("restart")
+            return f(...)
+        end
+
+        --- What an attempt to use a pump or reader gave.
+        local function attempt(method, ...)
+            local ok, message = pcall(method, ...)
+            return ok and "worked" or message
+        end
+
+        before_each(function()
+            local url = s.url .. "/s/deltas=200/v1/chat/completions"
+            pump:submit { url = url, body = '{"stream":true}', stream = "sse" }
+        end)
+
+        after_each(function()
+            collectgarbage("incremental", 200, 100, 13)
+        end)
+
+        it("may close the pump", function()
+            local batch, outcome = {}, nil
+            local n = with_finalizer(function()
+                pump:close()
+                outcome = attempt(pump.pending, pump)
+            end, pump.poll, pump, 1000, batch)
+            assert.equal("net.pending: the pump is closed", outcome)
+            assert.equal(n, #batch)
+            assert.is_true(n >= 3)
+            assert.matches("^{", batch[3])
+            assert.error_matches(function() pump:poll(0, batch) end, "the pump is closed")
+        end)
+
+        it("may use the pump, but not poll it", function()
+            local batch, outcome = {}, nil
+            local n = with_finalizer(function()
+                outcome = attempt(pump.poll, pump, 0, {})
+                pump:cancel(pump:submit { url = s.url })
+            end, pump.poll, pump, 1000, batch)
+            assert.equal("net.poll: a batch is being handed over", outcome)
+            assert.is_true(n >= 3)
+            local count = n // 3
+            while pump:pending() > 0 do
+                count = count + pump:poll(1000, batch) // 3
+            end
+            assert.equal(202 + 1, count)
+        end)
+
+        it("may close a reader, but not feed it", function()
+            local reader, batch, outcome = net.reader "sse", {}, nil
+            local bytes = ("data: y\n\n"):rep(1000)
+            assert.equal(2000, with_finalizer(function()
+                outcome = attempt(reader.feed, reader, "data: x\n\n", {})
+            end, reader.feed, reader, bytes, batch))
+            assert.equal("net.feed: a batch is being handed over", outcome)
+            assert.equal("y", batch[2000])
+            assert.equal(2000, with_finalizer(function()
+                local _ <close> = reader
+            end, reader.feed, reader, bytes, batch))
+            assert.equal("y", batch[2000])
+            assert.error_matches(function() reader:feed("", batch) end, "the reader is closed")
+        end)
+    end)
+
     describe("without memory", function()
         it("every call ends, and nothing leaks", function()
             local allocations = memory.sweep(([[

@@ -12,15 +12,19 @@
 #define PUMP   "ponder.net.Pump"
 #define READER "ponder.net.Reader"
 
+/*
+ * Handing over a batch makes Lua values, which may collect garbage and run finalizers, which may
+ * use the very pump or reader whose batch it is. Meanwhile closing is put off, and what would
+ * change the batch raises.
+ */
 typedef struct LuaPump {
     Pump *pump; /* NULL: closed */
     Alloc alloc;
     CallLimits limits; /* of a call that names none */
     Buffer headers;    /* of the request being submitted */
+    bool handing_over;
+    bool close_later;
 } LuaPump;
-
-/* The pump's user values: strings that a call without its own takes. */
-enum { USER_CA_FILE = 1, USER_PROXY, USER_VALUES = USER_PROXY };
 
 /* --- pumps -------------------------------------------------------------------------------- */
 
@@ -29,7 +33,7 @@ static LuaPump *to_pump(lua_State *L, const char *where)
     LuaPump *p = luaL_testudata(L, 1, PUMP);
     if (p == NULL)
         luaL_error(L, "%s: self must be a pump (got %s)", where, luaL_typename(L, 1));
-    if (p->pump == NULL)
+    if (p->pump == NULL || p->close_later)
         luaL_error(L, "%s: the pump is closed", where);
     if (!pump_is_ours(p->pump))
         luaL_error(L, "%s: the pump belongs to the process that opened it", where);
@@ -53,18 +57,15 @@ static int fail(lua_State *L, PumpStatus status)
     return 3;
 }
 
-/* opts (table or nil) -> Pump */
+/* opts (table or nil) -> Pump. No Lua value is made while `o` points into the table. */
 static int net_open(lua_State *L)
 {
+    LuaPump *p = lua_newuserdatauv(L, sizeof *p, 0);
+    *p = (LuaPump){.alloc = api_alloc(L)};
+    luaL_setmetatable(L, PUMP);
     NetOptions o;
     net_open_options(L, 1, &o);
-    LuaPump *p = lua_newuserdatauv(L, sizeof *p, USER_VALUES);
-    *p = (LuaPump){.alloc = api_alloc(L), .limits = o.request.limits};
-    luaL_setmetatable(L, PUMP);
-    lua_pushstring(L, o.request.ca_file); /* nil when NULL */
-    lua_setiuservalue(L, -2, USER_CA_FILE);
-    lua_pushstring(L, o.request.proxy);
-    lua_setiuservalue(L, -2, USER_PROXY);
+    p->limits = o.request.limits;
     PumpStatus status = pump_open(&p->alloc, &o.pump, &p->pump);
     return status == PUMP_OK ? 1 : fail(L, status);
 }
@@ -72,6 +73,9 @@ static int net_open(lua_State *L)
 static int pump_l_close(lua_State *L)
 {
     LuaPump *p = luaL_checkudata(L, 1, PUMP);
+    p->close_later = p->handing_over;
+    if (p->handing_over)
+        return 0;
     Pump *pump = p->pump;
     p->pump = NULL;
     pump_close(pump);
@@ -79,23 +83,26 @@ static int pump_l_close(lua_State *L)
     return 0;
 }
 
-/* self, opts -> id | nil, message, code */
-static int pump_l_submit(lua_State *L)
+/* self, opts on the stack. No Lua value is made while `o` points into the table. */
+static PumpStatus submit(lua_State *L, int64_t *id)
 {
     LuaPump *p = to_pump(L, "net.submit");
     NetOptions o = {.request.limits = p->limits};
-    lua_settop(L, 2);
-    lua_getiuservalue(L, 1, USER_CA_FILE);
-    o.request.ca_file = lua_tostring(L, -1);
-    lua_getiuservalue(L, 1, USER_PROXY);
-    o.request.proxy = lua_tostring(L, -1);
     if (!net_submit_options(L, 2, &o, &p->headers, &p->alloc))
-        return fail(L, PUMP_NO_MEMORY);
+        return PUMP_NO_MEMORY;
+    return pump_submit(p->pump, &o.request, id);
+}
+
+/* self, opts -> id | nil, message, code */
+static int pump_l_submit(lua_State *L)
+{
     int64_t id;
-    PumpStatus status = pump_submit(p->pump, &o.request, &id);
+    lua_settop(L, 2);
+    PumpStatus status = submit(L, &id);
     if (status == PUMP_NO_MEMORY) { /* as Lua does: garbage may be all that is in the way */
+        lua_settop(L, 2);
         lua_gc(L, LUA_GCCOLLECT);
-        status = pump_submit(p->pump, &o.request, &id);
+        status = submit(L, &id);
     }
     if (status != PUMP_OK)
         return fail(L, status);
@@ -301,33 +308,56 @@ static lua_Integer put_results(lua_State *L, int batch, lua_Integer n, Pump *pum
     return n;
 }
 
+/* LuaPump (light), batch -> n */
+static int hand_over(lua_State *L)
+{
+    LuaPump *p = lua_touserdata(L, 1);
+    lua_Integer n = put_events(L, 2, 0, pump_events(p->pump), true);
+    n = put_results(L, 2, n, p->pump);
+    clear_rest(L, 2, n);
+    lua_pushinteger(L, n);
+    return 1;
+}
+
+static double poll_timeout(lua_State *L, int arg)
+{
+    if (lua_isnoneornil(L, arg))
+        return -1;
+    int ok;
+    double timeout_ms = lua_tonumberx(L, arg, &ok);
+    if (!ok || !(timeout_ms >= 0))
+        luaL_error(L, "net.poll: timeout_ms must be a number >= 0 (got %s)",
+                   luaL_tolstring(L, arg, NULL));
+    return timeout_ms;
+}
+
 /* self, timeout_ms or nil, batch -> n */
 static int pump_l_poll(lua_State *L)
 {
     LuaPump *p = to_pump(L, "net.poll");
-    double timeout_ms = -1;
-    if (!lua_isnoneornil(L, 2)) {
-        int ok;
-        timeout_ms = lua_tonumberx(L, 2, &ok);
-        if (!ok || !(timeout_ms >= 0))
-            return luaL_error(L, "net.poll: timeout_ms must be a number >= 0 (got %s)",
-                              luaL_tolstring(L, 2, NULL));
-    }
+    double timeout_ms = poll_timeout(L, 2);
     if (!lua_istable(L, 3))
         return luaL_error(L, "net.poll: batch must be a table (got %s)", luaL_typename(L, 3));
+    if (p->handing_over)
+        return luaL_error(L, "net.poll: a batch is being handed over");
     if (pump_poll(p->pump, timeout_ms) != PUMP_OK)
         return luaL_error(L, "net.poll: not enough memory");
-    lua_Integer n = put_events(L, 3, 0, pump_events(p->pump), true);
-    n = put_results(L, 3, n, p->pump);
-    clear_rest(L, 3, n);
-    lua_pushinteger(L, n);
-    return 1;
+    lua_pushcfunction(L, hand_over);
+    lua_pushlightuserdata(L, p);
+    lua_pushvalue(L, 3);
+    p->handing_over = true;
+    int status = lua_pcall(L, 2, 1, 0);
+    p->handing_over = false;
+    if (p->close_later)
+        pump_l_close(L);
+    return status == LUA_OK ? 1 : lua_error(L);
 }
 
 /* --- readers ------------------------------------------------------------------------------ */
 
 typedef struct LuaReader {
     bool closed;
+    bool handing_over; /* as with a pump */
     Alloc alloc;
     SseReader reader;
     EventList events;
@@ -354,6 +384,8 @@ static LuaReader *to_reader(lua_State *L, const char *where)
         luaL_error(L, "%s: self must be a reader (got %s)", where, luaL_typename(L, 1));
     if (r->closed)
         luaL_error(L, "%s: the reader is closed", where);
+    if (r->handing_over)
+        luaL_error(L, "%s: a batch is being handed over", where);
     return r;
 }
 
@@ -361,26 +393,48 @@ static int reader_l_free(lua_State *L)
 {
     LuaReader *r = luaL_checkudata(L, 1, READER);
     r->closed = true;
+    if (r->handing_over)
+        return 0; /* give_batch does the rest */
     sse_free(&r->reader, &r->alloc);
     event_list_free(&r->events, &r->alloc);
     return 0;
 }
 
-/* Hands over what a step of the reader brought: n | nil, message, code */
-static int give_batch(lua_State *L, LuaReader *r, int batch, SseStatus status)
+/* LuaReader (light), batch -> n */
+static int hand_over_read(lua_State *L)
 {
-    if (status == SSE_OK) {
-        lua_Integer n = put_events(L, batch, 0, &r->events, false);
-        clear_rest(L, batch, n);
-        lua_pushinteger(L, n);
-        return 1;
-    }
+    LuaReader *r = lua_touserdata(L, 1);
+    lua_Integer n = put_events(L, 2, 0, &r->events, false);
+    clear_rest(L, 2, n);
+    lua_pushinteger(L, n);
+    return 1;
+}
+
+/* What a failed step gives: nil, message, code */
+static int fail_read(lua_State *L, SseStatus status)
+{
     luaL_pushfail(L);
     lua_pushstring(L, status == SSE_LINE_TOO_LONG     ? "a line exceeds max_line_bytes"
                       : status == SSE_EVENT_TOO_LARGE ? "an event exceeds max_event_bytes"
                                                       : "not enough memory");
     lua_pushstring(L, status == SSE_NO_MEMORY ? "NO_MEMORY" : "TOO_LARGE");
     return 3;
+}
+
+/* Hands over what a step of the reader brought: n | nil, message, code */
+static int give_batch(lua_State *L, LuaReader *r, int batch, SseStatus step)
+{
+    if (step != SSE_OK)
+        return fail_read(L, step);
+    lua_pushcfunction(L, hand_over_read);
+    lua_pushlightuserdata(L, r);
+    lua_pushvalue(L, batch);
+    r->handing_over = true;
+    int status = lua_pcall(L, 2, 1, 0);
+    r->handing_over = false;
+    if (r->closed)
+        reader_l_free(L);
+    return status == LUA_OK ? 1 : lua_error(L);
 }
 
 /* self, bytes, batch -> n | nil, message, code */

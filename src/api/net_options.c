@@ -4,6 +4,7 @@
 #include "api/net_options.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "api/api.h"
@@ -45,14 +46,15 @@ typedef struct Field {
     LIMIT(timeout_ms, 1, MAX_MS), LIMIT(connect_timeout_ms, 1, MAX_MS),                            \
         LIMIT(idle_timeout_ms, 1, MAX_MS), LIMIT(max_body_bytes, 1, MAX_BYTES),                    \
         LIMIT(max_line_bytes, 1, MAX_BYTES), LIMIT(max_event_bytes, 1, MAX_BYTES),                 \
-        LIMIT(max_header_bytes, 1, MAX_BYTES), LIMIT(max_redirects, 0, 100),                       \
-        STRING("ca_file", request.ca_file), STRING("proxy", request.proxy)
+        LIMIT(max_header_bytes, 1, MAX_BYTES), LIMIT(max_redirects, 0, 100)
 
 static const Field open_fields[] = {
     PUMP_LIMIT(max_in_flight_per_host, MAX_CALLS),
     PUMP_LIMIT(max_total, MAX_CALLS),
     PUMP_LIMIT(max_queued, MAX_BYTES),
     STRING("user_agent", pump.user_agent),
+    STRING("ca_file", pump.ca_file),
+    STRING("proxy", pump.proxy),
     CALL_FIELDS,
     {NULL, FIELD_STRING, 0, 0, 0},
 };
@@ -63,6 +65,8 @@ static const Field submit_fields[] = {
     {"headers", FIELD_HEADERS, 0, 0, 0},
     {"body", FIELD_BODY, 0, 0, 0},
     {"stream", FIELD_STREAM, offsetof(NetOptions, request.stream), 0, 0},
+    STRING("ca_file", request.ca_file),
+    STRING("proxy", request.proxy),
     CALL_FIELDS,
     {NULL, FIELD_STRING, 0, 0, 0},
 };
@@ -206,6 +210,21 @@ static bool put_header(Buffer *b, const Alloc *a, const char *name, size_t name_
            buffer_append(b, a, value, size) && buffer_append(b, a, "", 1);
 }
 
+enum { NUMBER_SIZE = 48 };
+
+/* The string or number on top of the stack. Converting in place could collect garbage, and a
+ * finalizer could pull the table's strings from under us. */
+static const char *header_text(lua_State *L, char digits[NUMBER_SIZE], size_t *size)
+{
+    if (lua_type(L, -1) == LUA_TSTRING)
+        return lua_tolstring(L, -1, size);
+    int n = lua_isinteger(L, -1)
+                ? snprintf(digits, NUMBER_SIZE, LUA_INTEGER_FMT, lua_tointeger(L, -1))
+                : snprintf(digits, NUMBER_SIZE, "%.14g", lua_tonumber(L, -1));
+    *size = (size_t)n;
+    return digits;
+}
+
 /* The table at `index`: names to strings or numbers. A value appears in no error: it may be a key.
  */
 static bool read_headers(lua_State *L, int index, const char *where, Buffer *b, const Alloc *a)
@@ -220,7 +239,8 @@ static bool read_headers(lua_State *L, int index, const char *where, Buffer *b, 
         if (lua_type(L, -1) != LUA_TSTRING && lua_type(L, -1) != LUA_TNUMBER)
             luaL_error(L, "%s: opts.headers[\"%s\"] must be a string or a number (got %s)", where,
                        name, luaL_typename(L, -1));
-        const char *value = lua_tolstring(L, -1, &size);
+        char digits[NUMBER_SIZE];
+        const char *value = header_text(L, digits, &size);
         if (!is_header_value(value, size))
             luaL_error(L, "%s: opts.headers[\"%s\"] must hold no line break and no NUL", where,
                        name);

@@ -133,7 +133,7 @@ bool reply_finish_stream(Transfer *t);
 struct Pump {
     Alloc alloc;
     PumpOptions options;
-    char *user_agent;
+    char *user_agent, *ca_file, *proxy; /* NULL where not given */
     CURLM *multi;
     pid_t owner;
     Host **hosts;

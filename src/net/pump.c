@@ -44,21 +44,39 @@ static bool start_libcurl(void)
     return started;
 }
 
+static bool copy_string(Pump *p, const char *s, char **out)
+{
+    size_t size = s != NULL ? strlen(s) + 1 : 0;
+    if (size > 0)
+        *out = alloc_resize(&p->alloc, NULL, 0, size);
+    if (*out != NULL)
+        memcpy(*out, s, size);
+    return size == 0 || *out != NULL;
+}
+
+static void free_string(Pump *p, char *s)
+{
+    if (s != NULL)
+        alloc_free(&p->alloc, s, strlen(s) + 1);
+}
+
 static bool copy_options(Pump *p, const PumpOptions *o)
 {
-    size_t size = strlen(o->user_agent) + 1;
     p->options = *o;
-    p->user_agent = alloc_resize(&p->alloc, NULL, 0, size);
-    if (p->user_agent != NULL)
-        memcpy(p->user_agent, o->user_agent, size);
-    p->options.user_agent = NULL;
+    p->options.user_agent = p->options.ca_file = p->options.proxy = NULL; /* only the copies stay */
+    return copy_string(p, o->user_agent, &p->user_agent) &&
+           copy_string(p, o->ca_file, &p->ca_file) && copy_string(p, o->proxy, &p->proxy);
+}
+
+static bool make_buckets(Pump *p)
+{
     size_t bytes = FIRST_BUCKETS * sizeof *p->buckets;
     p->buckets = alloc_resize(&p->alloc, NULL, 0, bytes);
-    if (p->buckets != NULL) {
-        memset(p->buckets, 0, bytes);
-        p->bucket_count = FIRST_BUCKETS;
-    }
-    return p->user_agent != NULL && p->buckets != NULL;
+    if (p->buckets == NULL)
+        return false;
+    memset(p->buckets, 0, bytes);
+    p->bucket_count = FIRST_BUCKETS;
+    return true;
 }
 
 PumpStatus pump_open(const Alloc *alloc, const PumpOptions *options, Pump **out)
@@ -70,7 +88,7 @@ PumpStatus pump_open(const Alloc *alloc, const PumpOptions *options, Pump **out)
     if (p == NULL)
         return PUMP_NO_MEMORY;
     *p = (Pump){.alloc = *alloc, .owner = getpid(), .multi = curl_multi_init()};
-    if (p->multi == NULL || !copy_options(p, options)) {
+    if (p->multi == NULL || !copy_options(p, options) || !make_buckets(p)) {
         pump_close(p);
         return PUMP_NO_MEMORY;
     }
@@ -110,8 +128,9 @@ void pump_close(Pump *p)
     hosts_free(p);
     event_list_free(&p->events, &p->alloc);
     alloc_free(&p->alloc, p->buckets, p->bucket_count * sizeof *p->buckets);
-    if (p->user_agent != NULL)
-        alloc_free(&p->alloc, p->user_agent, strlen(p->user_agent) + 1);
+    free_string(p, p->user_agent);
+    free_string(p, p->ca_file);
+    free_string(p, p->proxy);
     Alloc a = p->alloc;
     alloc_free(&a, p, sizeof *p);
 }
@@ -125,7 +144,10 @@ PumpStatus pump_submit(Pump *p, const Request *request, int64_t *id)
         return PUMP_QUEUE_FULL;
     if (!origin_of(request->url, origin))
         return PUMP_BAD_URL;
-    Call *c = call_new(&p->alloc, request);
+    Request r = *request;
+    r.ca_file = r.ca_file != NULL ? r.ca_file : p->ca_file;
+    r.proxy = r.proxy != NULL ? r.proxy : p->proxy;
+    Call *c = call_new(&p->alloc, &r);
     Host *h = c != NULL ? host_get(p, origin) : NULL;
     if (h == NULL) {
         call_free(&p->alloc, c);

@@ -39,7 +39,9 @@ typedef struct PumpOptions {
     int64_t max_in_flight_per_host;
     int64_t max_total;
     int64_t max_queued;
-    const char *user_agent;
+    const char *user_agent;    /* as the two below: copied */
+    const char *ca_file;       /* of requests that name none; NULL: the system's authorities only */
+    const char *proxy;         /* of requests that name none; NULL: as the environment says */
     int (*interrupt_fd)(void); /* NULL, or what is readable (or -1) when waiting should end */
 } PumpOptions;
 
@@ -53,8 +55,8 @@ typedef struct Request {
     size_t headers_size;
     const char *body; /* NULL: none */
     size_t body_size;
-    const char *ca_file; /* NULL: the system's authorities only */
-    const char *proxy;   /* NULL: as the environment says; "": none */
+    const char *ca_file; /* NULL: the pump's */
+    const char *proxy;   /* NULL: the pump's; "": none */
     StreamKind stream;
     CallLimits limits;
 } Request;
@@ -92,7 +94,7 @@ typedef enum PumpStatus {
     PUMP_CURL, /* libcurl could not start */
 } PumpStatus;
 
-/* Opens a pump; *out is NULL unless PUMP_OK. `user_agent` is copied. */
+/* Opens a pump; *out is NULL unless PUMP_OK. */
 PumpStatus pump_open(const Alloc *alloc, const PumpOptions *options, Pump **out);
 
 /* Drops every call and closes every connection. In a forked child it only gives memory back. */
