@@ -39,11 +39,12 @@ describe("ponder.core.net, reading", function()
         return calls.call(pump, opts)
     end
 
-    --- A reply byte by byte: server_raw.c.
+    --- A reply byte by byte: server_raw.c. It closes its connections: none is used again.
     local function raw(reply, query, opts)
+        local fresh <close> = net.open { proxy = "", timeout_ms = 5000 }
         opts = opts or {}
         opts.url = s.raw_url .. "/?reply=" .. encode(reply) .. (query or "")
-        return calls.call(pump, opts)
+        return calls.call(fresh, opts)
     end
 
     describe("compression", function()

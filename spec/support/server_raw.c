@@ -8,6 +8,7 @@
  *      end=close     close when all is sent (the default)
  *      end=reset     reset the connection instead
  *      end=hang      stay silent until the client leaves
+ *      end=drop      wait for another request and close without a reply
  *
  * A client that begins with TLS is reset.
  */
@@ -80,6 +81,8 @@ static void end_connection(int fd, const char *how)
         pause_ms(20); /* what was sent arrives first */
         struct linger now = {1, 0};
         setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    } else if (how != NULL && strcmp(how, "drop") == 0) {
+        recv(fd, &byte, 1, 0);
     } else if (how != NULL && strcmp(how, "hang") == 0) {
         while (recv(fd, &byte, 1, 0) > 0)
             continue;

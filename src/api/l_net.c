@@ -60,6 +60,7 @@ static int fail(lua_State *L, PumpStatus status)
 /* opts (table or nil) -> Pump. No Lua value is made while `o` points into the table. */
 static int net_open(lua_State *L)
 {
+    lua_settop(L, 1);
     LuaPump *p = lua_newuserdatauv(L, sizeof *p, 0);
     *p = (LuaPump){.alloc = api_alloc(L)};
     luaL_setmetatable(L, PUMP);
