@@ -231,12 +231,12 @@ describe("ponder.core.net", function()
         end)
 
         it("is not sent again when the connection it was to use again is gone", function()
-            local before = s:counters().raw_connections
+            local before = s:counters().raw_requests
             local url = s.raw_url .. "/?end=drop&reply="
                 .. encode("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
             assert.equal(200, call({ url = url, body = "{}" }).status)
             assert_failed("CONNECT", call { url = url, body = "{}" })
-            assert.equal(before + 1, s:counters().raw_connections)
+            assert.equal(before + 2, s:counters().raw_requests)
         end)
 
         it("reports what is no HTTP", function()

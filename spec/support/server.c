@@ -180,10 +180,10 @@ static enum MHD_Result answer_own(Exchange *x)
         text_addf(&x->reply,
                   "{\"requests\":%ld,\"connections\":%ld,\"in_flight\":%ld,\"max_in_flight\":%ld,"
                   "\"aborted\":%ld,\"distinct_bodies\":%ld,\"most_repeated\":%ld,"
-                  "\"raw_connections\":%ld}",
+                  "\"raw_requests\":%ld}",
                   counters.requests, counters.connections, counters.in_flight,
                   counters.max_in_flight, counters.aborted, distinct, most_repeated,
-                  raw_connections());
+                  raw_requests());
     else if (strcmp(x->url, "/_request") == 0)
         text_add(&x->reply, last_request.data, last_request.size);
     else if (strcmp(x->url, "/_next") == 0)

@@ -80,7 +80,7 @@ const char *canned_type(Shape shape, bool stream);
 
 /* Listens on a loopback port of its own, in threads of its own; returns the port. */
 int raw_start(void);
-long raw_connections(void);
+long raw_requests(void);
 
 double now_ms(void);
 

@@ -95,7 +95,7 @@ function Server:next(...)
 end
 
 ---@return { requests: integer, connections: integer, in_flight: integer, max_in_flight: integer,
----aborted: integer, distinct_bodies: integer, most_repeated: integer, raw_connections: integer }
+---aborted: integer, distinct_bodies: integer, most_repeated: integer, raw_requests: integer }
 function Server:counters()
     return json.decode(self:fetch("/_counters"))
 end

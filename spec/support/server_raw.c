@@ -23,11 +23,11 @@
 
 #include "server.h"
 
-static atomic_long connections;
+static atomic_long requests;
 
-long raw_connections(void)
+long raw_requests(void)
 {
-    return connections;
+    return requests;
 }
 
 static void pause_ms(long ms)
@@ -82,7 +82,7 @@ static void end_connection(int fd, const char *how)
         struct linger now = {1, 0};
         setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
     } else if (how != NULL && strcmp(how, "drop") == 0) {
-        recv(fd, &byte, 1, 0);
+        requests += recv(fd, &byte, 1, 0) > 0;
     } else if (how != NULL && strcmp(how, "hang") == 0) {
         while (recv(fd, &byte, 1, 0) > 0)
             continue;
@@ -103,6 +103,7 @@ static void *serve(void *arg)
         text_free(&in);
         return NULL;
     }
+    requests++;
     in.data[strcspn(in.data, "\r")] = '\0';
     char *query = strchr(in.data, '?');
     if (query != NULL && strrchr(query, ' ') != NULL)
@@ -134,7 +135,6 @@ static void *accept_all(void *arg)
         pthread_t thread;
         if (fd < 0)
             continue;
-        connections++;
         if (pthread_create(&thread, &detached, serve, (void *)(long)fd) != 0)
             close(fd);
     }
