@@ -30,6 +30,9 @@
  * any folder; other paths answer with an echo. GET /_counters, GET /_request (the last request as
  * an echo), POST /_next and POST /_reset are for the spec. server_raw.c serves torn replies.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* ppoll */
+#endif
 #include <arpa/inet.h>
 #include <errno.h>
 #include <math.h>
