@@ -132,7 +132,9 @@ TotSlot *tot_slot_of(const Tot *t, uint64_t number, uint32_t call_kind)
     const MachineCall *call = machine_find(&t->machine, number);
     if (call == NULL || call->kind != call_kind || call->subject >= t->slot_count)
         return NULL;
-    return &t->slots[call->subject];
+    TotSlot *slot = &t->slots[call->subject];
+    TotPhase phase = call_kind == TOT_CALL_GENERATE ? TOT_SLOT_GENERATING : TOT_SLOT_EVALUATING;
+    return slot->phase == phase ? slot : NULL;
 }
 
 /* Closes a call and opens another about the same slot. */
@@ -267,8 +269,11 @@ TotOutcome tot_grow(Tot *t)
     if (!tot_round_complete(t) || t->grown)
         return TOT_REFUSED;
     uint64_t more = 0;
-    for (uint32_t i = 0; i < t->slot_count; i++)
+    for (uint32_t i = 0; i < t->slot_count; i++) {
+        if (t->slots[i].phase != TOT_SLOT_DONE || !tot_is_leaf(t, t->slots[i].node))
+            return TOT_REFUSED;
         more += t->slots[i].thought_count;
+    }
     if (more > t->options.max_nodes)
         more = t->options.max_nodes;
     const Alloc *alloc = &t->machine.alloc;

@@ -109,7 +109,7 @@ TotOutcome tot_copy(Tot *to, const Tot *from);
 /* The root, and a first round of one slot for it; before machine_start. */
 TotOutcome tot_plant(Tot *t);
 
-/* The slot that an open call is about, or NULL. */
+/* The slot that an open call of this kind is about, if that is what the slot waits for; or NULL. */
 TotSlot *tot_slot_of(const Tot *t, uint64_t number, uint32_t call_kind);
 
 /* `count` thoughts are in (at most branching_factor are taken): closes the call and opens the one

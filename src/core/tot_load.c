@@ -55,8 +55,8 @@ TotOutcome tot_copy(Tot *to, const Tot *from)
     to->nodes = nodes;
     to->node_capacity = to->node_count = ok ? from->node_count : 0;
     uint32_t count = from->recent_end - from->recent_start;
-    ok = ok &&
-         copy_array(alloc, &recent, from->recent + from->recent_start, count, sizeof *from->recent);
+    const double *window = count > 0 ? &from->recent[from->recent_start] : NULL;
+    ok = ok && copy_array(alloc, &recent, window, count, sizeof *window);
     to->recent = recent;
     to->recent_capacity = to->recent_end = ok ? count : 0;
     ok = ok && copy_slots(to, from) && copy_frontier(alloc, &to->waiting, &from->waiting) &&
@@ -214,9 +214,7 @@ static bool calls_fit(Tot *t)
     }
     for (uint32_t i = 0; i < m->call_count; i++) {
         TotSlot *slot = tot_slot_of(t, m->calls[i].number, m->calls[i].kind);
-        bool generate = m->calls[i].kind == TOT_CALL_GENERATE;
-        if (slot == NULL || slot->marked ||
-            slot->phase != (generate ? TOT_SLOT_GENERATING : TOT_SLOT_EVALUATING))
+        if (slot == NULL || slot->marked)
             return false;
         slot->marked = true;
     }

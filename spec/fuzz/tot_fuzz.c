@@ -1,0 +1,212 @@
+/*
+ * tot_fuzz.c -- libFuzzer target for src/core/tot.c, tot_load.c and tot_rank.c. `make fuzz` runs it
+ * a short while.
+ *
+ * An input is a program: options, then either replies to open calls, or the parts of a saved
+ * machine that may not fit together; and now and then an allocation that fails. Besides what the
+ * sanitizers find, it checks that a machine keeps its shape, however it came about.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/tot.h"
+
+#define CHECK(condition) ((condition) ? (void)0 : abort())
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+typedef struct Input {
+    const uint8_t *at, *end;
+} Input;
+
+static uint8_t next(Input *in)
+{
+    return in->at < in->end ? *in->at++ : 0;
+}
+
+static bool allocation_fails;
+
+static void *allocate(void *ud, void *ptr, size_t osize, size_t nsize)
+{
+    (void)ud;
+    (void)osize;
+    if (nsize == 0) {
+        free(ptr);
+        return NULL;
+    }
+    if (allocation_fails) {
+        allocation_fails = false;
+        return NULL;
+    }
+    return realloc(ptr, nsize);
+}
+
+static const Alloc alloc = {allocate, NULL};
+
+static TotOptions some_options(Input *in)
+{
+    return (TotOptions){
+        .branching_factor = 1 + next(in) % 4,
+        .max_depth = 1 + next(in) % 5,
+        .min_depth = next(in) % 3,
+        .max_nodes = 1 + next(in) % 60,
+        .beam_width = next(in) % 4,
+        .convergence_window = 1 + next(in) % 4,
+        .max_parse_retries = next(in) % 2,
+        .batch = 1 + next(in) % 4,
+        .traversal = next(in) % 3,
+        .measure = next(in) % 2,
+        .stop_at_max_depth = next(in) % 2,
+        .early_success_threshold = 0.5 + next(in) % 6 / 10.0,
+        .min_score_improvement = next(in) % 3 / 50.0 - 0.02,
+        .max_duration_ms = next(in) % 2 ? INFINITY : 50,
+    };
+}
+
+static void check_tree(const Tot *t)
+{
+    for (uint32_t i = 1; i < t->node_count; i++) {
+        const TotNode *node = &t->nodes[i];
+        CHECK(node->parent < i && node->score >= 0 && node->score <= 1);
+        const TotNode *parent = &t->nodes[node->parent];
+        CHECK(i >= parent->first_child && i < parent->first_child + parent->child_count);
+        CHECK(node->depth == parent->depth + 1);
+    }
+    CHECK(t->machine.call_count == 0 || machine_is_busy(&t->machine));
+    uint32_t best = tot_best_leaf(t), ids[8];
+    uint32_t count = tot_candidates(t, ids, 8);
+    CHECK((best == TOT_NONE) == (count == 0) && (count == 0 || ids[0] == best));
+}
+
+static void check_frontier(const Tot *t)
+{
+    uint32_t *ids = malloc(t->waiting_count * sizeof *ids + 1);
+    allocation_fails = false;
+    CHECK(tot_list_frontier(t, ids) == TOT_DONE);
+    for (uint32_t i = 0; i < t->waiting_count; i++)
+        CHECK(ids[i] < t->node_count && t->nodes[ids[i]].waiting && tot_is_leaf(t, ids[i]));
+    free(ids);
+}
+
+/* Ends a round whose scores are in, as lua/ponder/tot.lua does. */
+static void finish_round(Tot *t, double now)
+{
+    if (tot_grow(t) != TOT_DONE) {
+        machine_finish(&t->machine, MACHINE_ERROR, now);
+        return;
+    }
+    CHECK(t->node_count <= t->options.max_nodes);
+    if (tot_verdict(t, now, false) != TOT_GOES_ON) {
+        CHECK(machine_finish(&t->machine, MACHINE_COMPLETED, now));
+    } else if (tot_join(t) != TOT_DONE) {
+        CHECK(machine_finish(&t->machine, MACHINE_ERROR, now));
+    } else if (t->waiting_count == 0) {
+        CHECK(machine_finish(&t->machine, MACHINE_COMPLETED, now));
+    } else if (tot_take(t, NULL, 0) != TOT_DONE) {
+        CHECK(machine_finish(&t->machine, MACHINE_ERROR, now));
+    }
+}
+
+static void reply(Tot *t, Input *in, double now)
+{
+    uint64_t number = t->machine.calls[next(in) % t->machine.call_count].number, asked;
+    uint8_t roll = next(in);
+    double *scores;
+    if (roll < 8) {
+        machine_finish(&t->machine, MACHINE_ERROR, now);
+    } else if (roll < 24) {
+        tot_repair(t, number, &asked);
+    } else if (tot_slot_of(t, number, TOT_CALL_GENERATE) != NULL) {
+        tot_thoughts(t, number, roll % 7, &asked);
+    } else if ((scores = tot_score_room(t, number)) != NULL) {
+        uint32_t count = tot_slot_of(t, number, TOT_CALL_EVALUATE)->thought_count;
+        for (uint32_t i = 0; i < count; i++)
+            scores[i] = next(in) / 255.0;
+        tot_scored(t, number);
+        if (tot_round_complete(t))
+            finish_round(t, now);
+    }
+}
+
+static void begin(Tot *t, const TotOptions *options)
+{
+    memset(t, 0, sizeof *t);
+    machine_init(&t->machine, &alloc, &tot_kind);
+    tot_init(t, options);
+}
+
+static void go_on(Tot *t, Input *in)
+{
+    for (double now = 1; in->at < in->end && machine_is_busy(&t->machine); now++) {
+        if (t->machine.call_count == 0) { /* a round that failed half way */
+            machine_finish(&t->machine, MACHINE_ERROR, now);
+            break;
+        }
+        allocation_fails = next(in) == 255;
+        reply(t, in, now);
+        allocation_fails = false;
+        check_tree(t);
+        check_frontier(t);
+    }
+}
+
+/* A saved machine, part by part; what does not fit is refused. */
+static void load(Tot *t, Input *in)
+{
+    MachineCall calls[4];
+    MachineSaved saved = {.status = next(in) % 6,
+                          .calls = calls,
+                          .call_count = next(in) % 5,
+                          .next_number = 9,
+                          .taken_number = MACHINE_NO_NUMBER};
+    for (uint32_t i = 0; i < saved.call_count; i++)
+        calls[i] = (MachineCall){i + next(in) % 2, next(in) % 2, next(in) % 4};
+    saved.current = (MachineCall){next(in) % 9, next(in) % 2, next(in) % 4};
+    if (!machine_restore(&t->machine, &saved))
+        return;
+    for (uint8_t i = next(in) % 16; i > 0; i--) {
+        uint8_t parent = next(in);
+        tot_load_node(t, parent == 255 ? TOT_NONE : parent % 8,
+                      parent == 255 ? NAN : next(in) / 200.0);
+    }
+    double scores[4] = {0.1, 0.2, 0.3, 0.4};
+    for (uint8_t i = next(in) % 4; i > 0; i--) {
+        TotSlot slot = {.node = next(in) % 16,
+                        .phase = next(in) % 3,
+                        .thought_count = next(in) % 5,
+                        .retries = next(in) % 2};
+        tot_load_slot(t, &slot, slot.phase == TOT_SLOT_DONE ? scores : NULL);
+    }
+    uint32_t waiting[4], count = next(in) % 5;
+    for (uint32_t i = 0; i < count; i++)
+        waiting[i] = next(in) % 16;
+    bool fits = tot_load_frontier(t, waiting, count) == TOT_DONE;
+    tot_load_recent(t, next(in) / 255.0);
+    uint8_t answer = next(in);
+    if (tot_load_end(t, answer < 16 ? answer : TOT_NONE) == TOT_DONE && fits)
+        go_on(t, in);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    Input in = {data, data + size};
+    TotOptions options = some_options(&in);
+    Tot t, copy;
+    begin(&t, &options);
+    if (next(&in) % 2) {
+        load(&t, &in);
+    } else if (tot_plant(&t) == TOT_DONE) {
+        CHECK(machine_start(&t.machine, TOT_GENERATING, next(&in), TOT_CALL_GENERATE, 0, 0));
+        go_on(&t, &in);
+    }
+    begin(&copy, &options);
+    if (machine_copy(&copy.machine, &t.machine) && tot_copy(&copy, &t) == TOT_DONE) {
+        CHECK(copy.node_count == t.node_count && copy.waiting_count == t.waiting_count);
+        if (t.loaded)
+            go_on(&copy, &in);
+    }
+    tot_free(&copy);
+    tot_free(&t);
+    return 0;
+}
