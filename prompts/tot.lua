@@ -68,7 +68,7 @@ local function situation(context)
             and ("Steps so far (the first %d are left out):"):format(omitted) or "Steps so far:"
         parts[3] = context:quote("steps", "- " .. table.concat(steps, "\n- "))
     end
-    text = table.concat(parts, "\n") .. "\n"
+    text = table.concat(parts, "\n")
     context.situation = text
     return text
 end
@@ -83,7 +83,7 @@ end
 
 ---Asks for thoughts. Also in the context: `count`, how many are wanted; `depth` and `max_depth`.
 function prompts.generate(context)
-    local request = "Propose " .. context.count .. " next steps."
+    local request = "\nPropose " .. context.count .. " next steps."
     if context.depth + 1 >= context.max_depth then
         request = request .. " They are the last: each states a final answer."
     end
@@ -93,10 +93,10 @@ end
 ---Asks for a score for each thought. Also in the context: `thoughts`, a list of {id, content}.
 function prompts.evaluate(context)
     local thoughts = context.thoughts
-    local parts = { situation(context) .. "Proposed next steps:" }
+    local parts = { situation(context), "Proposed next steps:" }
     for i = 1, #thoughts do
         local thought = thoughts[i]
-        parts[i + 1] = context:quote("thought_" .. thought.id, thought.content)
+        parts[i + 2] = context:quote("thought_" .. thought.id, thought.content)
     end
     parts[#parts + 1] = ("Score each, from %s to %s.")
         :format(thoughts[1].id, thoughts[#thoughts].id)

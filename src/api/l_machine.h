@@ -69,4 +69,18 @@ void machine_push_number(lua_State *L, double value);
 /* Pushes a score, always a float; nil for NaN. */
 void machine_push_score(lua_State *L, double value);
 
+/* ---- shared with l_machine_map.c ---- */
+
+#define MACHINE_NUMBER_LIMIT ((lua_Integer)1 << 53) /* what JSON carries exactly */
+
+/* The N of an id that a machine would make itself: "c", then N >= 1 without leading zeros; else
+ * MACHINE_NO_NUMBER. */
+uint64_t machine_number_of(const char *id);
+
+/* The index of the string at stack position `arg` among the names; their count if it is none. */
+uint32_t machine_index_of(lua_State *L, int arg, const char *const *names);
+
+int machine_save(lua_State *L);
+int machine_load(lua_State *L);
+
 #endif

@@ -2,16 +2,10 @@
  * l_tot.c -- ponder.core.tot: the state of a Tree of Thoughts machine (src/core/tot.h), for
  * lua/ponder/tot.lua. Nodes and slots count from 1 here; calls are known by their ids.
  */
-#include "api/l_machine.h"
-#include "core/tot.h"
+#include "api/l_tot.h"
 
 #include <math.h>
 #include <string.h>
-
-static Tot *self(lua_State *L)
-{
-    return (Tot *)machine_self(L);
-}
 
 static void check_outcome(lua_State *L, TotOutcome outcome, const char *what)
 {
@@ -21,7 +15,7 @@ static void check_outcome(lua_State *L, TotOutcome outcome, const char *what)
         luaL_error(L, "tot: %s does not fit the state", what);
 }
 
-static uint32_t check_node(lua_State *L, const Tot *t, int arg)
+uint32_t tot_check_node(lua_State *L, const Tot *t, int arg)
 {
     lua_Integer i = luaL_checkinteger(L, arg);
     luaL_argcheck(L, i >= 1 && i <= t->node_count, arg, "no such node");
@@ -105,13 +99,13 @@ static int tot_new(lua_State *L)
 
 static int m_gc(lua_State *L)
 {
-    tot_free(self(L));
+    tot_free(tot_self(L));
     return 0;
 }
 
 static int m_clone(lua_State *L)
 {
-    const Tot *from = self(L);
+    const Tot *from = tot_self(L);
     Tot *t = (Tot *)machine_new_copy(L, sizeof *t);
     check_outcome(L, tot_copy(t, from), "clone");
     return 1;
@@ -122,7 +116,7 @@ static int m_clone(lua_State *L)
 /* start(call_id, now) */
 static int m_start(lua_State *L)
 {
-    Tot *t = self(L);
+    Tot *t = tot_self(L);
     check_outcome(L, tot_plant(t), "start");
     machine_start_with(L, &t->machine, 2, TOT_GENERATING, TOT_CALL_GENERATE, 0,
                        luaL_checknumber(L, 3));
@@ -132,7 +126,7 @@ static int m_start(lua_State *L)
 /* thoughts(call_id, count) -> call_id of the evaluation, how many are taken */
 static int m_thoughts(lua_State *L)
 {
-    Tot *t = self(L);
+    Tot *t = tot_self(L);
     lua_Integer count = luaL_checkinteger(L, 3);
     luaL_argcheck(L, count >= 1 && count < TOT_NONE, 3, "out of range");
     uint64_t number = machine_check_id(L, 2), next = 0;
@@ -145,7 +139,7 @@ static int m_thoughts(lua_State *L)
 /* repair(call_id) -> call_id to ask again, or nothing where no repair is left */
 static int m_repair(lua_State *L)
 {
-    Tot *t = self(L);
+    Tot *t = tot_self(L);
     uint64_t next = 0;
     TotOutcome outcome = tot_repair(t, machine_check_id(L, 2), &next);
     if (outcome == TOT_REFUSED)
@@ -155,7 +149,7 @@ static int m_repair(lua_State *L)
     return 1;
 }
 
-static double score_at(lua_State *L, int list, uint32_t i)
+double tot_check_score(lua_State *L, int list, uint32_t i)
 {
     double score =
         lua_rawgeti(L, list, (lua_Integer)i + 1) == LUA_TNUMBER ? lua_tonumber(L, -1) : NAN;
@@ -169,7 +163,7 @@ static double score_at(lua_State *L, int list, uint32_t i)
  */
 static int m_scores(lua_State *L)
 {
-    Tot *t = self(L);
+    Tot *t = tot_self(L);
     uint64_t number = machine_check_id(L, 2);
     luaL_checktype(L, 3, LUA_TTABLE);
     const TotSlot *slot = tot_slot_of(t, number, TOT_CALL_EVALUATE);
@@ -177,7 +171,7 @@ static int m_scores(lua_State *L)
     if (slot == NULL || scores == NULL)
         check_outcome(L, slot == NULL ? TOT_REFUSED : TOT_NO_MEMORY, "scores");
     for (uint32_t i = 0; i < slot->thought_count; i++)
-        scores[i] = score_at(L, 3, i);
+        scores[i] = tot_check_score(L, 3, i);
     tot_scored(t, number);
     lua_pushboolean(L, tot_round_complete(t));
     return 1;
@@ -185,7 +179,7 @@ static int m_scores(lua_State *L)
 
 static int m_grow(lua_State *L)
 {
-    check_outcome(L, tot_grow(self(L)), "grow");
+    check_outcome(L, tot_grow(tot_self(L)), "grow");
     return 0;
 }
 
@@ -197,7 +191,7 @@ static int m_verdict(lua_State *L)
         [TOT_MAX_DURATION] = "max_duration", [TOT_CONVERGED] = "converged",
         [TOT_MAX_DEPTH] = "max_depth",
     };
-    TotReason reason = tot_verdict(self(L), luaL_checknumber(L, 2), lua_toboolean(L, 3));
+    TotReason reason = tot_verdict(tot_self(L), luaL_checknumber(L, 2), lua_toboolean(L, 3));
     if (reason == TOT_GOES_ON)
         return 0;
     lua_pushstring(L, reasons[reason]);
@@ -207,14 +201,14 @@ static int m_verdict(lua_State *L)
 /* join() -> length of the frontier */
 static int m_join(lua_State *L)
 {
-    Tot *t = self(L);
+    Tot *t = tot_self(L);
     check_outcome(L, tot_join(t), "join");
     lua_pushinteger(L, t->waiting_count);
     return 1;
 }
 
 /* Reads a list of node numbers at `arg` into room on the stack. */
-static uint32_t *check_nodes(lua_State *L, int arg, uint32_t *count)
+uint32_t *tot_check_nodes(lua_State *L, int arg, uint32_t *count)
 {
     luaL_checktype(L, arg, LUA_TTABLE);
     lua_Unsigned length = lua_rawlen(L, arg);
@@ -233,10 +227,10 @@ static uint32_t *check_nodes(lua_State *L, int arg, uint32_t *count)
 /* take([nodes]) -> list of the call ids of the next round; nothing where the choice is refused */
 static int m_take(lua_State *L)
 {
-    Tot *t = self(L);
+    Tot *t = tot_self(L);
     uint32_t count = 0, *chosen = NULL;
     if (!lua_isnoneornil(L, 2))
-        chosen = check_nodes(L, 2, &count);
+        chosen = tot_check_nodes(L, 2, &count);
     TotOutcome outcome = tot_take(t, chosen, count);
     if (outcome == TOT_REFUSED && chosen != NULL)
         return 0;
@@ -253,20 +247,20 @@ static int m_take(lua_State *L)
 
 static int m_node_count(lua_State *L)
 {
-    lua_pushinteger(L, self(L)->node_count);
+    lua_pushinteger(L, tot_self(L)->node_count);
     return 1;
 }
 
 static int m_depth_reached(lua_State *L)
 {
-    lua_pushinteger(L, self(L)->depth_reached);
+    lua_pushinteger(L, tot_self(L)->depth_reached);
     return 1;
 }
 
 /* counts() -> nodes, length of the frontier, depth reached, best score */
 static int m_counts(lua_State *L)
 {
-    const Tot *t = self(L);
+    const Tot *t = tot_self(L);
     lua_pushinteger(L, t->node_count);
     lua_pushinteger(L, t->waiting_count);
     lua_pushinteger(L, t->depth_reached);
@@ -276,22 +270,15 @@ static int m_counts(lua_State *L)
 
 static int m_frontier_size(lua_State *L)
 {
-    lua_pushinteger(L, self(L)->waiting_count);
-    return 1;
-}
-
-/* best_score() -> of all nodes, or nil before the first */
-static int m_best_score(lua_State *L)
-{
-    machine_push_score(L, self(L)->best_score);
+    lua_pushinteger(L, tot_self(L)->waiting_count);
     return 1;
 }
 
 /* node(i) -> parent (0: none), score or nil, depth, first child (0: none), number of children */
 static int m_node(lua_State *L)
 {
-    const Tot *t = self(L);
-    const TotNode *node = &t->nodes[check_node(L, t, 2)];
+    const Tot *t = tot_self(L);
+    const TotNode *node = &t->nodes[tot_check_node(L, t, 2)];
     lua_pushinteger(L, node->parent == TOT_NONE ? 0 : (lua_Integer)node->parent + 1);
     machine_push_score(L, node->score);
     lua_pushinteger(L, node->depth);
@@ -303,8 +290,8 @@ static int m_node(lua_State *L)
 /* path(i[, limit]) -> nodes from the root to i, or the last `limit` of them */
 static int m_path(lua_State *L)
 {
-    const Tot *t = self(L);
-    uint32_t node = check_node(L, t, 2);
+    const Tot *t = tot_self(L);
+    uint32_t node = tot_check_node(L, t, 2);
     lua_Integer length = (lua_Integer)t->nodes[node].depth + 1;
     lua_Integer limit = luaL_optinteger(L, 3, length);
     length = limit < length ? (limit < 0 ? 0 : limit) : length;
@@ -321,8 +308,8 @@ static int m_path(lua_State *L)
  * root left out, and the depth of i */
 static int m_texts(lua_State *L)
 {
-    const Tot *t = self(L);
-    uint32_t node = check_node(L, t, 2);
+    const Tot *t = tot_self(L);
+    uint32_t node = tot_check_node(L, t, 2);
     lua_Integer depth = t->nodes[node].depth, limit = luaL_checkinteger(L, 3);
     luaL_checktype(L, 4, LUA_TTABLE);
     limit = limit < depth ? (limit < 0 ? 0 : limit) : depth;
@@ -338,7 +325,7 @@ static int m_texts(lua_State *L)
 
 static int m_leaves(lua_State *L)
 {
-    const Tot *t = self(L);
+    const Tot *t = tot_self(L);
     lua_Integer count = 0;
     lua_newtable(L);
     for (uint32_t i = 0; i < t->node_count; i++) {
@@ -361,24 +348,24 @@ static int push_node_or_nil(lua_State *L, uint32_t node)
 
 static int m_best_leaf(lua_State *L)
 {
-    return push_node_or_nil(L, tot_best_leaf(self(L)));
+    return push_node_or_nil(L, tot_best_leaf(tot_self(L)));
 }
 
 /* best() -> the answer that passed the threshold, else the best leaf, or nil */
 static int m_best(lua_State *L)
 {
-    return push_node_or_nil(L, tot_best(self(L)));
+    return push_node_or_nil(L, tot_best(tot_self(L)));
 }
 
 static int m_answer(lua_State *L)
 {
-    return push_node_or_nil(L, self(L)->answer);
+    return push_node_or_nil(L, tot_self(L)->answer);
 }
 
 /* candidates(k) -> the first k leaves by rank */
 static int m_candidates(lua_State *L)
 {
-    const Tot *t = self(L);
+    const Tot *t = tot_self(L);
     lua_Integer k = luaL_checkinteger(L, 2);
     k = k < 0 ? 0 : k > t->node_count ? t->node_count : k;
     uint32_t *ids = push_room(L, (size_t)k);
@@ -389,7 +376,7 @@ static int m_candidates(lua_State *L)
 /* frontier() -> nodes, next first */
 static int m_frontier(lua_State *L)
 {
-    const Tot *t = self(L);
+    const Tot *t = tot_self(L);
     uint32_t *ids = push_room(L, t->waiting_count);
     check_outcome(L, tot_list_frontier(t, ids), "frontier");
     push_nodes(L, ids, t->waiting_count);
@@ -399,7 +386,7 @@ static int m_frontier(lua_State *L)
 /* recent() -> list of the measures in the window */
 static int m_recent(lua_State *L)
 {
-    const Tot *t = self(L);
+    const Tot *t = tot_self(L);
     lua_createtable(L, (int)(t->recent_end - t->recent_start), 0);
     for (uint32_t i = t->recent_start; i < t->recent_end; i++) {
         lua_pushnumber(L, t->recent[i]);
@@ -411,7 +398,7 @@ static int m_recent(lua_State *L)
 /* retries() -> repairs asked for generations, for evaluations */
 static int m_retries(lua_State *L)
 {
-    const Tot *t = self(L);
+    const Tot *t = tot_self(L);
     lua_pushinteger(L, (lua_Integer)t->generation_retries);
     lua_pushinteger(L, (lua_Integer)t->evaluation_retries);
     return 2;
@@ -419,14 +406,14 @@ static int m_retries(lua_State *L)
 
 static int m_slot_count(lua_State *L)
 {
-    lua_pushinteger(L, self(L)->slot_count);
+    lua_pushinteger(L, tot_self(L)->slot_count);
     return 1;
 }
 
 /* slot_node(i) -> the node of a slot, and its id */
 static int m_slot_node(lua_State *L)
 {
-    lua_Integer node = (lua_Integer)check_slot(L, self(L), 2)->node + 1;
+    lua_Integer node = (lua_Integer)check_slot(L, tot_self(L), 2)->node + 1;
     lua_pushinteger(L, node);
     machine_push_numbered(L, 'n', (uint64_t)node);
     return 2;
@@ -435,22 +422,22 @@ static int m_slot_node(lua_State *L)
 /* slot_children(i) -> the first new node of a slot, and how many it has: after grow */
 static int m_slot_children(lua_State *L)
 {
-    const Tot *t = self(L);
+    const Tot *t = tot_self(L);
     const TotNode *node = &t->nodes[check_slot(L, t, 2)->node];
     lua_pushinteger(L, (lua_Integer)node->first_child + 1);
     lua_pushinteger(L, node->child_count);
     return 2;
 }
 
-static const char *const phases[] = {"generating", "evaluating", "done", NULL};
+const char *const tot_phases[] = {"generating", "evaluating", "done", NULL};
 
 /* slot(i) -> node, phase, number of thoughts, retries, list of scores or nil */
 static int m_slot(lua_State *L)
 {
-    const Tot *t = self(L);
+    const Tot *t = tot_self(L);
     const TotSlot *slot = check_slot(L, t, 2);
     lua_pushinteger(L, (lua_Integer)slot->node + 1);
-    lua_pushstring(L, phases[slot->phase]);
+    lua_pushstring(L, tot_phases[slot->phase]);
     lua_pushinteger(L, slot->thought_count);
     lua_pushinteger(L, slot->retries);
     if (slot->phase != TOT_SLOT_DONE)
@@ -461,81 +448,6 @@ static int m_slot(lua_State *L)
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
     return 5;
-}
-
-/* ---- from_map: each returns whether what was saved fits ---- */
-
-static int loaded(lua_State *L, TotOutcome outcome)
-{
-    if (outcome == TOT_NO_MEMORY)
-        return luaL_error(L, "not enough memory");
-    lua_pushboolean(L, outcome == TOT_DONE);
-    return 1;
-}
-
-static Tot *check_loading(lua_State *L)
-{
-    Tot *t = self(L);
-    luaL_argcheck(L, !t->loaded, 1, "not being loaded");
-    return t;
-}
-
-/* load_node(parent, score): 0 and nil for the root */
-static int m_load_node(lua_State *L)
-{
-    Tot *t = check_loading(L);
-    lua_Integer parent = luaL_checkinteger(L, 2);
-    double score = luaL_optnumber(L, 3, NAN);
-    if (parent < 0 || parent > t->node_count)
-        return loaded(L, TOT_REFUSED);
-    return loaded(L, tot_load_node(t, parent == 0 ? TOT_NONE : (uint32_t)(parent - 1), score));
-}
-
-/* load_slot(node, phase, number of thoughts, retries, list of scores or nil) */
-static int m_load_slot(lua_State *L)
-{
-    Tot *t = check_loading(L);
-    TotSlot slot = {.node = check_node(L, t, 2)};
-    slot.phase = (TotPhase)luaL_checkoption(L, 3, NULL, phases);
-    lua_Integer count = luaL_checkinteger(L, 4), retries = luaL_checkinteger(L, 5);
-    luaL_argcheck(L, count >= 0 && count < TOT_NONE, 4, "out of range");
-    luaL_argcheck(L, retries >= 0 && retries < TOT_NONE, 5, "out of range");
-    slot.thought_count = (uint32_t)count;
-    slot.retries = (uint32_t)retries;
-    double *scores = NULL;
-    if (slot.phase == TOT_SLOT_DONE) {
-        luaL_checktype(L, 6, LUA_TTABLE);
-        if ((lua_Integer)lua_rawlen(L, 6) != count)
-            return loaded(L, TOT_REFUSED);
-        scores = lua_newuserdatauv(L, (size_t)count * sizeof *scores + 1, 0);
-        for (uint32_t i = 0; i < slot.thought_count; i++)
-            scores[i] = score_at(L, 6, i);
-    }
-    return loaded(L, tot_load_slot(t, &slot, scores));
-}
-
-static int m_load_frontier(lua_State *L)
-{
-    Tot *t = check_loading(L);
-    uint32_t count, *ids = check_nodes(L, 2, &count);
-    return loaded(L, t->waiting_count > 0 ? TOT_REFUSED : tot_load_frontier(t, ids, count));
-}
-
-static int m_load_recent(lua_State *L)
-{
-    return loaded(L, tot_load_recent(check_loading(L), luaL_checknumber(L, 2)));
-}
-
-/* load_end(answer or nil, generation retries, evaluation retries) */
-static int m_load_end(lua_State *L)
-{
-    Tot *t = check_loading(L);
-    uint32_t answer = lua_isnil(L, 2) ? TOT_NONE : check_node(L, t, 2);
-    lua_Integer generation = luaL_checkinteger(L, 3), evaluation = luaL_checkinteger(L, 4);
-    luaL_argcheck(L, generation >= 0 && evaluation >= 0, 3, "out of range");
-    t->generation_retries = (uint64_t)generation;
-    t->evaluation_retries = (uint64_t)evaluation;
-    return loaded(L, tot_load_end(t, answer));
 }
 
 PONDER_MODULE int luaopen_ponder_core_tot(lua_State *L);
@@ -555,7 +467,6 @@ int luaopen_ponder_core_tot(lua_State *L)
         {"depth_reached", m_depth_reached},
         {"frontier_size", m_frontier_size},
         {"counts", m_counts},
-        {"best_score", m_best_score},
         {"node", m_node},
         {"path", m_path},
         {"texts", m_texts},
@@ -571,11 +482,11 @@ int luaopen_ponder_core_tot(lua_State *L)
         {"slot", m_slot},
         {"slot_node", m_slot_node},
         {"slot_children", m_slot_children},
-        {"load_node", m_load_node},
-        {"load_slot", m_load_slot},
-        {"load_frontier", m_load_frontier},
-        {"load_recent", m_load_recent},
-        {"load_end", m_load_end},
+        {"load_node", l_tot_load_node},
+        {"load_slot", l_tot_load_slot},
+        {"load_frontier", l_tot_load_frontier},
+        {"load_recent", l_tot_load_recent},
+        {"load_end", l_tot_load_end},
         {NULL, NULL},
     };
     static const luaL_Reg functions[] = {{"new", tot_new}, {NULL, NULL}};

@@ -120,7 +120,7 @@ local view_fields = {
         return run.core:depth_reached()
     end,
     best_score = function(run)
-        return run.core:best_score()
+        return (select(4, run.core:counts()))
     end,
     recent_best_scores = function(run)
         return run.core:recent()

@@ -1,0 +1,33 @@
+/*
+ * l_tot.h -- what the files of ponder.core.tot share.
+ */
+#ifndef PONDER_API_L_TOT_H
+#define PONDER_API_L_TOT_H
+
+#include "api/l_machine.h"
+#include "core/tot.h"
+
+static inline Tot *tot_self(lua_State *L)
+{
+    return (Tot *)machine_self(L);
+}
+
+extern const char *const tot_phases[]; /* by TotPhase */
+
+/* The node whose number, counted from 1, is argument `arg`. */
+uint32_t tot_check_node(lua_State *L, const Tot *t, int arg);
+
+/* A list of node numbers at `arg`, read into room on the stack; what is none becomes TOT_NONE. */
+uint32_t *tot_check_nodes(lua_State *L, int arg, uint32_t *count);
+
+/* Item i (from 0) of the list of scores at `list`: clamped, 0.5 where there is none. */
+double tot_check_score(lua_State *L, int list, uint32_t i);
+
+/* Methods: see l_tot_load.c. */
+int l_tot_load_node(lua_State *L);
+int l_tot_load_slot(lua_State *L);
+int l_tot_load_frontier(lua_State *L);
+int l_tot_load_recent(lua_State *L);
+int l_tot_load_end(lua_State *L);
+
+#endif
