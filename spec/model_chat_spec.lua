@@ -40,6 +40,10 @@ describe("a call", function()
             { { messages = { { content = "x" } } },
                 "opts.messages[1] must be a table with a role" },
             { { messages = { { role = "asistant" } } }, 'did you mean "assistant"?' },
+            { { messages = { { role = "user" } } }, "opts.messages[1].content must be a string" },
+            { { messages = { { role = "user", content = 5 } } }, "of parts (got 5)" },
+            { { messages = HELLO, tools = { "f" } }, "opts.tools[1] must be a table with a name" },
+            { { messages = HELLO, response_format = { a = print } }, "a function cannot be JSON" },
             { { messages = HELLO, n = 0 }, "opts.n must be an integer from 1 to 1024 (got 0)" },
             { { messages = HELLO, temperature = 0 / 0 }, "opts.temperature must be" },
             { { messages = HELLO, top_p = 2 }, "opts.top_p must be a number from 0 to 1" },
@@ -57,6 +61,13 @@ describe("a call", function()
                 assert.is_false(ok)
                 assert.truthy(message:find("model.chat: ", 1, true), message)
                 assert.truthy(message:find(case[2], 1, true), message)
+            end
+            local cycle = { type = "object" }
+            cycle.properties = { again = cycle }
+            assert.has_error(function() m:chat { messages = HELLO, response_format = cycle } end)
+            for _, f in ipairs { m.chat, m.complete, m.list } do
+                local _, message = pcall(f, { messages = HELLO })
+                assert.truthy(message:find("with a colon", 1, true), message)
             end
             assert.has_error(function() m:complete(5) end)
             assert.has_error(function() m:complete("x", { messages = HELLO }) end)

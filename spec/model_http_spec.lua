@@ -79,7 +79,8 @@ describe("over HTTP", function()
     describe("a failure:", function()
         local FAILURES = {
             { "refused connection", "CONNECT", opts = { base_url = "http://127.0.0.1:1/v1" } },
-            { "DNS failure", "CONNECT", opts = { base_url = "http://no-such-host.invalid/v1" } },
+            { "DNS failure", "CONNECT", opts = { base_url =
+                "http://" .. ("x"):rep(70) .. ".invalid/v1" } }, -- too long to be asked for
             { "status 401", "AUTH", "status=401&body=%7B%22error%22%3A%22no%22%7D" },
             { "status 404", "NOT_FOUND", "status=404&body=gone" },
             { "status 408", "TIMEOUT", "status=408" },
@@ -240,6 +241,18 @@ describe("over HTTP", function()
             end
         end)
         assert.equal(4, s:counters().aborted)
+    end)
+
+    it("lets on_delta make calls of its own", function()
+        task.run(function()
+            local m, other = open("deltas=30&pace=2&piece=900&text=x"), open("text=inner")
+            local texts = {}
+            local reply = m:chat { messages = HELLO, on_delta = function()
+                texts[#texts + 1] = other:complete("Hello")
+            end }
+            assert.equal(("x"):rep(30), reply.text)
+            assert.equal(("inner"):rep(30), table.concat(texts))
+        end)
     end)
 
     it("lets on_delta wait, and the other calls go on meanwhile", function()

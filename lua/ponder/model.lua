@@ -180,7 +180,8 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Calls
 
-local function check_task(what)
+local function check_call(self, what)
+    if getmetatable(self) ~= Model then error(what .. ": call it as m:chat, with a colon", 3) end
     if not task.current() then
         error(what .. ": call it within a task (`ponder run` makes one; else task.run)", 3)
     end
@@ -193,7 +194,7 @@ end
 ---@return string? code
 ---@return ponder.model.Reply? partial what had come when it failed
 function Model:chat(opts)
-    check_task("model.chat")
+    check_call(self, "model.chat")
     local reply, message, code, partial = chat.run(self, opts, 3)
     return reply, message, code, partial
 end
@@ -205,7 +206,7 @@ end
 ---@return string? message
 ---@return string? code
 function Model:complete(prompt, opts)
-    check_task("model.complete")
+    check_call(self, "model.complete")
     if type(prompt) ~= "string" then
         error("model.complete: prompt must be a string (got " .. options.show(prompt) .. ")", 2)
     end
@@ -223,7 +224,7 @@ end
 ---@return string? message
 ---@return string? code
 function Model:list()
-    check_task("model.list")
+    check_call(self, "model.list")
     local target = self.target
     if not target.base_url or not target.provider.models_path then
         return nil, target.name .. ": this provider has no list of models", "NOT_FOUND"
@@ -258,7 +259,6 @@ end
 ---@return string? message
 ---@return string? code
 function model.list(provider_name, opts)
-    check_task("model.list")
     local opened = open(default_client(), provider_name .. ":*", opts, 2)
     return opened:list()
 end

@@ -56,17 +56,36 @@ local function copy(map)
     return other
 end
 
+-- What is wrong with a message, or nil.
+local function message_mistake(message)
+    local role = type(message) == "table" and message.role
+    if type(role) ~= "string" then
+        return " must be a table with a role (got " .. options.show(message) .. ")"
+    elseif not ROLES[role] then
+        local near = options.nearest(role, ROLE_NAMES)
+        return ".role is " .. options.show(role)
+            .. (near and (" (did you mean %q?)"):format(near) or "")
+    end
+    local kind = type(message.content)
+    if kind ~= "string" and kind ~= "table" and not (role == "assistant" and kind == "nil") then
+        return ".content must be a string or a list of parts (got "
+            .. options.show(message.content) .. ")"
+    end
+end
+
 local function check_messages(messages, level)
     if #messages == 0 then error("model.chat: opts.messages is empty", level) end
     for i, message in ipairs(messages) do
-        local role = type(message) == "table" and message.role
-        if type(role) ~= "string" then
-            error(("model.chat: opts.messages[%d] must be a table with a role (got %s)"):format(i,
-                options.show(message)), level)
-        elseif not ROLES[role] then
-            local near = options.nearest(role, ROLE_NAMES)
-            error(("model.chat: opts.messages[%d].role is %s%s"):format(i, options.show(role),
-                near and (" (did you mean %q?)"):format(near) or ""), level)
+        local mistake = message_mistake(message)
+        if mistake then error(("model.chat: opts.messages[%d]%s"):format(i, mistake), level) end
+    end
+end
+
+local function check_tools(tools, level)
+    for i, tool in ipairs(tools) do
+        if type(tool) ~= "table" or type(tool.name or tool.type) ~= "string" then
+            error(("model.chat: opts.tools[%d] must be a table with a name (got %s)"):format(i,
+                options.show(tool)), level)
         end
     end
 end
@@ -89,6 +108,7 @@ local function prepare(model, opts, level)
     for option, value in pairs(model.defaults) do
         if all[option] == nil then all[option] = value end
     end
+    if all.tools then check_tools(all.tools, level + 1) end
     local format, message = schema.format(all.response_format)
     if message then error(message, level) end
     if all.logprobs == false then all.logprobs = nil end

@@ -32,6 +32,8 @@ function schema.format(format)
     if format == nil or format == "text" then return nil end
     if format == "json" or format == "json_object" then return { name = "reply" } end
     if type(format) ~= "table" then return nil, FORM:format(options.show(format)) end
+    local ok, problem = pcall(json.encode, format)
+    if not ok then return nil, FORM:format(problem:gsub("^.*json%.encode: ", "")) end
     if format.type == "text" then return nil end
     if format.type == "json_object" then return { name = "reply" } end
     if format.type == "json_schema" then

@@ -28,7 +28,7 @@ end
 local Transport = {}
 Transport.__index = Transport
 
--- Hands a batch to its calls, and wakes each of their tasks once.
+-- Hands a batch to its calls, and wakes those of their tasks that wait for it, once.
 local function deliver(calls, batch, n)
     for i = 1, n, 3 do
         local transfer, name = calls[batch[i]], batch[i + 1]
@@ -40,8 +40,9 @@ local function deliver(calls, batch, n)
             else
                 transfer.result, calls[batch[i]] = batch[i + 2], nil
             end
-            if not transfer.woken then
-                transfer.woken = task.wake(transfer.task)
+            if transfer.parked then
+                transfer.parked = false
+                task.wake(transfer.task)
             end
         end
     end
@@ -91,15 +92,15 @@ function Transport:send(opts, on_event)
     if pump then id, message, code = pump:submit(opts) end
     if not id then return { code = code, error = message, headers = {} } end
     local transfer <close> = setmetatable({ id = id, pump = pump, calls = self.calls,
-        task = task.current(), last = 0, woken = false, result = nil }, Transfer)
+        task = task.current(), last = 0, parked = false, result = nil }, Transfer)
     self.calls[id] = transfer
     while true do
         if transfer.last > 0 and drain(transfer, on_event) then
             return transfer.result or { headers = {} }
         end
         if transfer.result and transfer.last == 0 then return transfer.result end
+        transfer.parked = true -- and not when on_event waits for something else
         task.park()
-        transfer.woken = false
     end
 end
 
