@@ -1,6 +1,7 @@
 -- Which failure is tried again, when, and what the script is told: the whole table.
 
 local fake = require "model_fake"
+local model = require "ponder.model"
 local retry = require "ponder.model.retry"
 local task = require "ponder.task"
 
@@ -107,6 +108,22 @@ describe("retries", function()
         for i, wait in ipairs(expected) do
             assert.is_true(math.abs(times[i + 1] - times[i] - 0.005 - wait * 0.75) < 1e-4)
         end
+    end)
+
+    it("leaves the script's own random numbers alone", function()
+        local bad = { status = 500, body = "" }
+        math.randomseed(7)
+        local expected = math.random()
+        math.randomseed(7)
+        local waits = {}
+        for _ = 1, 20 do
+            local client, transport = fake.client { bad }
+            client.state.random = model.client({ transport = transport, config = {} }).state.random
+            fake.run(function() client.open("openai:m", { max_retries = 1 }):complete("Hello") end)
+            waits[#waits + 1] = transport.times[2] - 0.005
+        end
+        assert.equal(expected, math.random())
+        for _, wait in ipairs(waits) do assert.is_true(wait > 0.375 and wait <= 0.5) end
     end)
 
     local WAITS = {

@@ -31,8 +31,17 @@ local DEFAULTS = {
     sleep = function(seconds) return task.sleep(seconds) end,
     now_ms = function() return task.now() * 1000 end,
     now_s = os.time,
-    random = math.random,
 }
+
+-- Numbers in [0, 1) for the jitter of retries. Not math.random: a retry must not change the numbers
+-- that a script draws. (Knuth's 64-bit linear congruential generator.)
+local function generator(seed)
+    local state = seed
+    return function()
+        state = state * 6364136223846793005 + 1442695040888963407
+        return (state >> 11) * 2.0 ^ -53
+    end
+end
 
 --- A client of its own.
 ---@param parts? {transport?, env?, sleep?, now_ms?, now_s?, random?, config?: ponder.model.Config}
@@ -48,6 +57,7 @@ function client.new(parts)
         hosts = {}, gates = {}, requests = 0,
     }
     for part in pairs(DEFAULTS) do self[part] = self[part] or parts[part] or DEFAULTS[part] end
+    self.random = parts.random or generator(os.time())
     for _, known in ipairs { "openai", "anthropic", "ollama" } do
         self.providers[known] = require("ponder.model." .. known)
     end
