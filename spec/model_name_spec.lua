@@ -177,6 +177,20 @@ describe("options", function()
         assert.equal(1, m.defaults.temperature)
     end)
 
+    it("of the config file are checked like others", function()
+        for wanted, config in pairs {
+            ['unknown option "temprature" (did you mean "temperature"?)'] =
+                { defaults = { temprature = 1 } },
+            ["opts.max_tokens must be"] = { providers = { ollama = { max_tokens = "many" } } },
+            ["opts.seed must be"] = { aliases = { mine = { model = "ollama:m", seed = "x" } } },
+        } do
+            local ok, message = opens(config.aliases and "mine" or "ollama:m", nil, {}, config)
+            assert.is_false(ok)
+            assert.truthy(message:find("with the config file: ", 1, true), message)
+            assert.truthy(message:find(wanted, 1, true), message)
+        end
+    end)
+
     it("headers are added, replaced and taken away", function()
         local _, sent = open("openai:m", { headers = { ["X-Title"] = "ponder",
             Authorization = false, ["api-key"] = "azure" } }, KEY)

@@ -25,6 +25,7 @@ local json = require "ponder.json"
 local name = require "ponder.model.name"
 local params = require "ponder.model.params"
 local provider = require "ponder.model.provider"
+local transport = require "ponder.model.transport"
 
 local model = {}
 
@@ -33,7 +34,8 @@ local model = {}
 ---server (vLLM, llama.cpp, LM Studio, OpenRouter, Ollama's /v1)
 ---@field api_key? string in place of the environment's
 ---@field headers? table<string, string|false> further headers; false takes one away
----@field max_in_flight? integer calls at once to the host, default 64; shared by all models of it
+---@field max_in_flight? integer calls at once to the host, default 64, at most 1024; the limit
+---belongs to the host: the last model opened with one sets it for all models there
 ---@field adaptive? boolean find the right number of calls at once: from 20, up to max_in_flight
 ---@field requests_per_minute? integer
 ---@field tokens_per_minute? integer prompt and reply together
@@ -134,7 +136,7 @@ local OPEN = {
     base_url = { type = "string" },
     api_key = { type = "string" },
     headers = { type = "table" },
-    max_in_flight = { type = "integer", min = 1, max = 100000 },
+    max_in_flight = { type = "integer", min = 1, max = transport.MAX_TOTAL },
     adaptive = { type = "boolean" },
     requests_per_minute = { type = "integer", min = 1 },
     tokens_per_minute = { type = "integer", min = 1 },
@@ -157,9 +159,9 @@ local function open(self, text, opts, level)
     opts = options.check("model.open", opts, OPEN, level + 1)
     local target, mine = self:target(text, opts)
     if not target then error("model.open: " .. mine, level + 1) end
+    options.check("model.open, with the config file", mine, OPEN, level + 1)
     local defaults = {}
     for option in pairs(chat.OPTIONS) do defaults[option] = mine[option] end
-    options.check("model.open", defaults, chat.OPTIONS, level + 1) -- the config file's, too
     return setmetatable({ name = target.label, provider = target.name, model = target.model,
         defaults = defaults, client = self, target = target }, Model)
 end

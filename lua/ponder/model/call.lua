@@ -10,7 +10,9 @@ local call = {}
 
 local MAX_RETRIES = 2
 
----@class ponder.model.Draft what a provider's reply says, in one form for all, JSON-ready
+--- What a provider's reply says, in one form for all. Plain tables that JSON can hold, unless the
+--- server itself sent an Infinity or NaN.
+---@class ponder.model.Draft
 ---@field samples ponder.model.Sample[]
 ---@field usage ponder.model.Usage?
 ---@field model string? as the server names it

@@ -121,8 +121,9 @@ local function limit_host(self, host, url, opts)
         host.adaptive.most = most
     end
     local current = host.adaptive and host.adaptive.current or most
+    host.most = most
     if current ~= host.current then
-        host.most, host.current = most, current
+        host.current = current
         self.transport:limit(url, current)
     end
 end

@@ -11,7 +11,8 @@ local task = require "ponder.task"
 
 local transport = {}
 
-local MAX_TOTAL = 1024 -- calls at once to all hosts; each host has its own limit below it
+--- Calls at once to all hosts; each host has a limit of its own, which is no greater.
+transport.MAX_TOTAL = 1024
 
 -- One call under way. Events lie between `first` and `last` in pairs: name, data.
 local Transfer = {}
@@ -62,7 +63,7 @@ end
 -- Opened by the first call, in the process that makes it.
 local function pump_of(self)
     if self.pump then return self.pump end
-    local pump, message, code = net.open { max_total = MAX_TOTAL }
+    local pump, message, code = net.open { max_total = transport.MAX_TOTAL }
     if not pump then return nil, message, code end
     self.pump = pump
     self.source = task.add_source(source_of(pump, self.calls))
