@@ -142,7 +142,7 @@ fuzz-packages:
 	@sh .ci/install-packages $(FUZZ_PACKAGES)
 
 $B/empty: scripts/bench/empty.c
-	@$(CC) $(CFLAGS) -o $@ $< $(SO_LIBS) -lm -ldl
+	@$(CC) $(CFLAGS) -o $@ $< -Wl,--no-as-needed $(shell pkg-config --libs libcurl) -lm
 
 # The search's bench is run by the executable itself, the others by the stock interpreter.
 BENCHES := $(filter-out %/measure.lua,$(wildcard scripts/bench/*.lua))

@@ -18,6 +18,7 @@
 #include <lua-cjson.h>
 #include <lua.h>
 #include <lualib.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -302,6 +303,10 @@ static int open_libraries(lua_State *L)
 
 Host *host_open(void)
 {
+    /* Freed memory is kept for the next search: to get zeroed pages again costs more than to run
+     * it. */
+    mallopt(M_TRIM_THRESHOLD, 256 << 20);
+    mallopt(M_TOP_PAD, 1 << 20);
     Host *host = calloc(1, sizeof *host);
     if (host == NULL)
         return NULL;

@@ -178,7 +178,8 @@ int core_list_hole(lua_State *L, Core *core, lua_Integer at)
 }
 
 /* Checks the list at `index` for holes; returns its length. */
-lua_Integer core_check_list(lua_State *L, Core *core, const char *expected, int index)
+lua_Integer core_check_list(lua_State *L, Core *core, const char *expected, int index,
+                            lua_Integer most)
 {
     if (lua_type(L, index) != LUA_TTABLE)
         wrong_result(L, core, expected, index);
@@ -187,6 +188,8 @@ lua_Integer core_check_list(lua_State *L, Core *core, const char *expected, int 
         return luaL_len(L, index);
     }
     lua_Integer length = (lua_Integer)lua_rawlen(L, index);
+    if (length >= most)
+        return length;
     /* What follows the last element in the table's own order must not be a further index. */
     if (length == 0)
         lua_pushnil(L);
@@ -222,7 +225,7 @@ bool core_note_key(lua_State *L, Core *core, int keys, int index)
 void core_score_all(lua_State *L, Core *core, int index, uint32_t first, uint32_t last)
 {
     lua_Integer wanted = (lua_Integer)last - first + 1;
-    lua_Integer length = core_check_list(L, core, "a list of scores", index);
+    lua_Integer length = core_check_list(L, core, "a list of scores", index, wanted);
     if (length != wanted) {
         core->calling = NULL;
         luaL_error(L, "search.run: evaluate_all must return %I scores (got %I)",
@@ -356,14 +359,14 @@ static int core_expandable(lua_State *L)
     return 1;
 }
 
-/* core:check_children(id, list) -> its length: what expand returned. */
+/* core:check_children(id, list, k) -> its length: what expand returned; k items are used. */
 static int core_check_children(lua_State *L)
 {
     Core *core = check_core(L);
     core->calling = "expand";
     core->calling_node = check_id(L, core, 2);
     luaL_checkany(L, 3);
-    lua_pushinteger(L, core_check_list(L, core, "a list of states", 3));
+    lua_pushinteger(L, core_check_list(L, core, "a list of states", 3, luaL_checkinteger(L, 4)));
     return 1;
 }
 

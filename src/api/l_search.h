@@ -15,7 +15,6 @@ typedef enum Phase {
     TAKE,
     TAKEN,
     STOPPED,
-    EXPAND,
     EXPANDED,
     REGISTER,
     KEYED,
@@ -73,7 +72,8 @@ void core_push_node(lua_State *L, const Core *core, int states, int meta, uint32
 /* Checks of what the callback `calling` returned at a stack index; they raise. */
 double core_check_score(lua_State *L, Core *core, int index);
 bool core_check_boolean(lua_State *L, Core *core, int index);
-lua_Integer core_check_list(lua_State *L, Core *core, const char *expected, int index);
+lua_Integer core_check_list(lua_State *L, Core *core, const char *expected, int index,
+                            lua_Integer most); /* of which so many items are used */
 
 /* Whether the key at `index` is new; it counts as in the tree from now on. */
 bool core_note_key(lua_State *L, Core *core, int keys, int index);

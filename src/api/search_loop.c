@@ -5,17 +5,17 @@
  * three results the next phase finds on top of the stack. A callback may yield (a model call, a
  * sleep): Lua then continues in `advance`, which finds the phase in the search.
  *
- *     TAKE         the next node          -> TAKEN, or ENDED
- *     TAKEN        stop(node)?            -> STOPPED
- *     STOPPED                             -> EXPAND, or ENDED
- *     EXPAND       expand(state)          -> EXPANDED; SCORE if the node is a leaf
- *     EXPANDED     the list is checked    -> REGISTER
- *     REGISTER     children are made      -> SCORE; with key(state) -> KEYED
- *     KEYED        unless seen before     -> REGISTER
- *     SCORE        evaluate(state)        -> SCORED; TAKE after the last child
- *                  evaluate_all(states)   -> SCORED_ALL
- *     SCORED, SCORED_ALL  is_terminal(state)  -> TESTED
- *     TESTED                              -> NEXT_CHILD -> SCORE
+ *     TAKE         the next node; stop(node)?   -> STOPPED, or ENDED
+ *     STOPPED      expand(state)                -> EXPANDED; SCORE if the node is a leaf; or ENDED
+ *     EXPANDED     the list is checked          -> REGISTER
+ *     REGISTER     the children are made        -> SCORE; with key(state) -> KEYED
+ *     KEYED        unless the key was seen      -> REGISTER
+ *     SCORE        evaluate(state)              -> SCORED; TAKE after the last child
+ *                  evaluate_all(states)         -> SCORED_ALL
+ *     SCORED, SCORED_ALL  is_terminal(state)    -> TESTED
+ *     TESTED       the next child               -> SCORED; TAKE after the last
+ *
+ * Where an event is reported between two phases, TAKEN and NEXT_CHILD continue after it.
  */
 #include <math.h>
 
@@ -146,40 +146,6 @@ static bool out_of_time(lua_State *L, const Core *core)
     return now >= core->deadline;
 }
 
-static Phase take(lua_State *L, Core *core)
-{
-    Search *s = &core->search;
-    if (out_of_time(L, core))
-        return end(core, "max_duration");
-    SearchStatus status = search_take(s, &core->node);
-    if (status == SEARCH_NO_MEMORY)
-        core_no_memory(L, core);
-    core->phase = status == SEARCH_OVER ? end(core, "over") : TAKEN;
-    if (s->pruned.count == 0 || !core->has_events)
-        return core->phase;
-    push_event(L, "pruned");
-    core_push_pruned(L, core);
-    lua_setfield(L, -2, "ids");
-    return call(L, core, "on_event", 0, 1, core->phase);
-}
-
-static Phase ask_stop(lua_State *L, Core *core)
-{
-    if (!core->has_stop)
-        return EXPAND;
-    lua_settop(L, TOP);
-    lua_pushvalue(L, STOP_FN);
-    core_push_node(L, core, STATES, NODE_META, core->node);
-    return call(L, core, "stop", core->node, 1, STOPPED);
-}
-
-static Phase stopped(lua_State *L, Core *core)
-{
-    if (is_failure(L))
-        return fail(L, core);
-    return core_check_boolean(L, core, RESULT) ? end(core, "stop") : EXPAND;
-}
-
 static Phase expand(lua_State *L, Core *core)
 {
     lua_settop(L, TOP);
@@ -194,12 +160,46 @@ static Phase expand(lua_State *L, Core *core)
     return call(L, core, "expand", core->node, core->expand_wants_node ? 3 : 2, EXPANDED);
 }
 
+static Phase ask_stop(lua_State *L, Core *core)
+{
+    if (!core->has_stop)
+        return expand(L, core);
+    lua_settop(L, TOP);
+    lua_pushvalue(L, STOP_FN);
+    core_push_node(L, core, STATES, NODE_META, core->node);
+    return call(L, core, "stop", core->node, 1, STOPPED);
+}
+
+static Phase stopped(lua_State *L, Core *core)
+{
+    if (is_failure(L))
+        return fail(L, core);
+    return core_check_boolean(L, core, RESULT) ? end(core, "stop") : expand(L, core);
+}
+
+static Phase take(lua_State *L, Core *core)
+{
+    Search *s = &core->search;
+    if (out_of_time(L, core))
+        return end(core, "max_duration");
+    SearchStatus status = search_take(s, &core->node);
+    if (status == SEARCH_NO_MEMORY)
+        core_no_memory(L, core);
+    Phase next = status == SEARCH_OVER ? end(core, "over") : TAKEN;
+    if (s->pruned.count == 0 || !core->has_events)
+        return next == TAKEN ? ask_stop(L, core) : next;
+    push_event(L, "pruned");
+    core_push_pruned(L, core);
+    lua_setfield(L, -2, "ids");
+    return call(L, core, "on_event", 0, 1, next);
+}
+
 static Phase expanded(lua_State *L, Core *core)
 {
     if (is_failure(L))
         return fail(L, core);
     lua_copy(L, RESULT, LIST);
-    lua_Integer length = core_check_list(L, core, "a list of states", LIST);
+    lua_Integer length = core_check_list(L, core, "a list of states", LIST, core->k);
     core->expansions++;
     core->next = 1;
     core->last = length < core->k ? length : core->k;
@@ -363,7 +363,6 @@ static Phase step(lua_State *L, Core *core)
     case TAKE: return take(L, core);
     case TAKEN: return ask_stop(L, core);
     case STOPPED: return stopped(L, core);
-    case EXPAND: return expand(L, core);
     case EXPANDED: return expanded(L, core);
     case REGISTER: return register_children(L, core);
     case KEYED: return keyed(L, core);

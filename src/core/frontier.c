@@ -8,7 +8,8 @@
 
 static inline bool comes_first(const Frontier *f, FrontierEntry a, FrontierEntry b)
 {
-    bool better = a.score > b.score || (a.score == b.score && a.id < b.id);
+    /* No branch: which of two scores is higher cannot be predicted. */
+    bool better = (a.score > b.score) | ((a.score == b.score) & (a.id < b.id));
     return better != f->worst_first;
 }
 
@@ -25,6 +26,15 @@ static void sift_up(Frontier *f, size_t at, size_t root, FrontierEntry moving)
     f->entries[at] = moving;
 }
 
+/* Has the children of `count` entries brought into the cache: a big heap's time goes into waiting
+ * for them, and it is not known yet which will be needed. */
+static void fetch_children(const Frontier *f, size_t first, size_t count)
+{
+    size_t child = first * ARITY + 1, end = child + count * ARITY;
+    for (; end <= f->count && child < end; child += ARITY)
+        __builtin_prefetch(&f->entries[child]);
+}
+
 /* Puts `moving` below `root`, which is a hole. It mostly belongs near the bottom: the hole goes all
  * the way down without looking at it, and it comes up from there. */
 static void sift_down(Frontier *f, size_t root, FrontierEntry moving)
@@ -37,9 +47,9 @@ static void sift_down(Frontier *f, size_t root, FrontierEntry moving)
         if (end > f->count)
             end = f->count;
         size_t first = child;
+        fetch_children(f, child, ARITY);
         for (child++; child < end; child++)
-            if (comes_first(f, f->entries[child], f->entries[first]))
-                first = child;
+            first = comes_first(f, f->entries[child], f->entries[first]) ? child : first;
         f->entries[at] = f->entries[first];
         at = first;
     }

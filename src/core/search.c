@@ -94,10 +94,7 @@ void search_truncate(Search *s, uint32_t count)
 
 void search_settle(Search *s)
 {
-    uint32_t count = 0;
-    while (count < s->count && search_node(s, count)->tested)
-        count++;
-    search_truncate(s, count);
+    search_truncate(s, s->settled);
 }
 
 uint32_t search_best(const Search *s)

@@ -76,6 +76,7 @@ typedef struct Search {
     SearchNode **chunks; /* never moved: a search that grows copies no node */
     size_t chunk_capacity;
     uint32_t count;
+    uint32_t settled;        /* all nodes below it are tested */
     uint32_t best;           /* SEARCH_NO_NODE if none is judged */
     uint32_t round_children; /* the first id that the current round made */
     uint32_t bfs_cursor;
@@ -176,6 +177,8 @@ static inline void search_set_terminal(Search *s, uint32_t id, bool terminal)
     SearchNode *node = search_node(s, id);
     node->terminal = terminal;
     node->tested = true;
+    while (s->settled < s->count && search_node(s, s->settled)->tested)
+        s->settled++;
     if (s->best == SEARCH_NO_NODE || search_better(s, id, s->best))
         s->best = id;
 }

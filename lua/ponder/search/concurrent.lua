@@ -92,7 +92,7 @@ function Driver:expand(job)
     local core, id = self.core, job.id
     job.list = self:call(job, "expand", id, core:state(id), self.callbacks.k,
         self:node("expand", id))
-    job.length = math.min(core:check_children(id, job.list), self.callbacks.k)
+    job.length = math.min(core:check_children(id, job.list, self.callbacks.k), self.callbacks.k)
 end
 
 function Driver:make_children(job)
