@@ -53,7 +53,8 @@ end
 ---Runs a Lua script in a stock lua5.4 that finds ponder where this one does.
 ---@param code string
 ---@param args? string shell text that follows the script's name
----@return string output both streams, and the exit status in a line of its own
+---@return string output both streams, and the exit status in a line of its own; the script's name
+---in it is SCRIPT
 function help.lua(code, args)
     local name = os.tmpname()
     local file = assert(io.open(name, "w"))
@@ -64,7 +65,7 @@ function help.lua(code, args)
     local text = pipe:read("a")
     pipe:close()
     os.remove(name)
-    return text
+    return (text:gsub(name, "SCRIPT"))
 end
 
 return help

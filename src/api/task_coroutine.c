@@ -50,7 +50,7 @@ lua_State *coroutine_inner(lua_State *co)
 lua_State *coroutine_check(lua_State *L)
 {
     lua_State *co = lua_tothread(L, 1);
-    luaL_argexpected(L, co != NULL, 1, "coroutine");
+    luaL_argexpected(L, co != NULL, 1, "thread");
     return co;
 }
 
@@ -203,6 +203,7 @@ static int co_close(lua_State *L)
     case CO_SUSPENDED:
     case CO_DEAD: break;
     case CO_WAITING: return luaL_error(L, "cannot close a coroutine that waits in a task");
+    case CO_NORMAL: return luaL_error(L, "cannot close a normal coroutine");
     default: return luaL_error(L, "cannot close a running coroutine");
     }
     if (frame_stack_is_short())
