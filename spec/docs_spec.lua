@@ -116,7 +116,7 @@ end
 local function stub(path)
     local lines = lines_of(path)
     local name = path:match "([%w_]+)%.lua$"
-    for _, module in ipairs { "ponder." .. name, "ponder.core." .. name } do
+    for _, module in ipairs { "ponder.core." .. name, "ponder." .. name } do
         local ok, library = pcall(require, module)
         if ok then
             return library, select(2, exported(lines)), lines

@@ -1,4 +1,5 @@
----@meta
+---@meta ponder.core.task
+error("a description for editors, not a module")
 
 --- What ponder.task needs from C. Scripts use ponder.task; nothing here checks that it is called in
 --- the right order, though nothing can crash.
