@@ -1,0 +1,88 @@
+--- ponder.ensemble.parallel_judge.
+
+local options = require "ponder.options"
+local task = require "ponder.task"
+
+local SCHEMA = {
+    max_concurrent = { type = "integer", min = 1, default = 4 },
+    on_error = { type = "string", enum = { "collect", "skip", "fail_fast" }, default = "collect" },
+    on_progress = { type = "function" },
+}
+
+local STOP = {} -- raised to end the others
+
+-- The verdict on one item; or nil, message, code.
+local function ask(judge, item, index)
+    local ok, verdict, message, code = xpcall(judge, function(err)
+        return type(err) == "string" and debug.traceback(err, 2) or err
+    end, item, index)
+    if not ok then
+        return nil, tostring(verdict), "ERROR"
+    elseif verdict == nil then
+        return nil, tostring(message or "the judge returned nothing"),
+            tostring(code or "BAD_RESULT")
+    end
+    return verdict
+end
+
+-- The results in the order of the items, those that are there; without failed ones if `skip`.
+local function in_order(by_index, n, skip)
+    local list = {}
+    for i = 1, n do
+        local one = by_index[i]
+        if one and not (skip and one.code) then
+            list[#list + 1] = one
+        end
+    end
+    return list
+end
+
+local function judge_all(state, items, judge, opts)
+    task.map(items, function(item, index)
+        local verdict, message, code = ask(judge, item, index)
+        local one = { index = index, item = item, verdict = verdict, message = message,
+            code = code }
+        state.by_index[index], state.done = one, state.done + 1
+        if code then
+            state.errors[#state.errors + 1] = { sample = index, message = message, code = code }
+        end
+        if opts.on_progress then
+            opts.on_progress { done = state.done, total = #items, failed = #state.errors,
+                index = index, verdict = verdict, message = message, code = code }
+        end
+        if code and opts.on_error == "fail_fast" then
+            error(STOP, 0)
+        end
+        return true
+    end, { concurrency = opts.max_concurrent })
+end
+
+---See ponder.ensemble.parallel_judge.
+return function(items, judge, opts)
+    local where = "ensemble.parallel_judge"
+    if type(items) ~= "table" then
+        error(("%s: items must be a list (got %s)"):format(where, options.show(items)), 2)
+    elseif type(judge) ~= "function" then
+        error(("%s: judge must be a function (got %s)"):format(where, options.show(judge)), 2)
+    end
+    opts = options.check(where, opts, SCHEMA)
+    local started = task.now()
+    local state = { by_index = {}, errors = {}, done = 0 }
+    local ok, err = pcall(judge_all, state, items, judge, opts)
+    if not ok and err ~= STOP then
+        error(err, 0)
+    end
+    local result = {
+        results = in_order(state.by_index, #items, opts.on_error == "skip"),
+        errors = state.errors,
+        judged = state.done - #state.errors,
+        failed = #state.errors,
+        duration_ms = (task.now() - started) * 1000,
+    }
+    if not ok then
+        local first = state.errors[1]
+        return nil, ("%s: item %d: %s"):format(where, first.sample, first.message), first.code,
+            result
+    end
+    return result
+end

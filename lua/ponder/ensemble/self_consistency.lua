@@ -1,0 +1,143 @@
+--- ponder.ensemble.self_consistency.
+
+local accounts = require "ponder.ensemble.account"
+local answers = require "ponder.ensemble.answer"
+local options = require "ponder.options"
+
+local SCHEMA = accounts.schema {
+    n = { type = "integer", min = 1, max = 1024, default = 8 },
+    extract = { type = "function", default = answers.extract },
+    normalize = { type = "function", default = answers.normalize },
+    vote = { type = "string", enum = { "majority", "weighted" }, default = "majority" },
+    confidence = { type = "function" },
+    min_successes = { type = "integer", min = 1, default = 1 },
+}
+
+-- exp of the mean log probability of a reply's tokens: the normalised weight of Wang et al.
+local function mean_probability(_, _, reply)
+    local sum, count = 0, 0
+    for _, token in ipairs(reply.logprobs or {}) do
+        sum, count = sum + token.logprob, count + 1
+    end
+    if count == 0 then
+        return nil, "the reply has no logprobs: give opts.confidence", "BAD_RESULT"
+    end
+    return math.exp(sum / count)
+end
+
+-- The result of one of the user's functions, raised errors included as nil, message, code.
+local function call(f, ...)
+    local ok, value, message, code = pcall(f, ...)
+    if not ok then
+        return nil, tostring(value), "ERROR"
+    end
+    return value, message, code
+end
+
+-- Adds the answer, its key and its weight to a sample; or nil, message, code.
+local function read(sample, reply, opts)
+    local answer, message, code = call(opts.extract, sample.text)
+    if answer == nil then
+        return nil, message or "no answer was found in the reply", code or "BAD_REPLY"
+    end
+    local key
+    key, message, code = call(opts.normalize, answer)
+    if key == nil or key ~= key then
+        return nil, message or "normalize returned nothing", code or "BAD_RESULT"
+    end
+    local weight = 1
+    if opts.vote == "weighted" then
+        weight, message, code = call(opts.confidence or mean_probability, answer, sample.text,
+            reply)
+        if weight == nil and message then
+            return nil, message, code or "BAD_RESULT"
+        elseif type(weight) ~= "number" or weight < 0 or weight ~= weight
+            or weight == math.huge then
+            return nil, "confidence must return a finite number >= 0 (got "
+                .. options.show(weight) .. ")", "BAD_RESULT"
+        end
+    end
+    sample.answer, sample.key, sample.weight = answer, key, weight
+    return true
+end
+
+-- Answers that count as one, the weightiest first (ties: more samples, then the first to appear),
+-- and the entropy of their shares in bits.
+local function distribution(samples)
+    local list, by_key, weight = {}, {}, 0
+    for _, sample in ipairs(samples) do
+        local one = by_key[sample.key]
+        if not one then
+            one = { answer = sample.answer, key = sample.key, count = 0, weight = 0,
+                first = #list + 1 }
+            by_key[sample.key], list[#list + 1] = one, one
+        end
+        one.count, one.weight = one.count + 1, one.weight + sample.weight
+        weight = weight + sample.weight
+    end
+    table.sort(list, function(a, b)
+        if a.weight ~= b.weight then return a.weight > b.weight end
+        if a.count ~= b.count then return a.count > b.count end
+        return a.first < b.first
+    end)
+    local entropy = 0.0
+    for _, one in ipairs(list) do
+        one.first = nil
+        one.share = weight > 0 and one.weight / weight or one.count / #samples
+        if one.share > 0 then
+            entropy = entropy - one.share * math.log(one.share, 2)
+        end
+    end
+    return list, math.max(0.0, entropy)
+end
+
+local function samples_of(account, replies, opts)
+    local samples = {}
+    for i = 1, opts.n do
+        if replies[i] then
+            local sample = { sample = i, text = replies[i].text }
+            local ok, message, code = read(sample, replies[i], opts)
+            if ok then
+                samples[#samples + 1] = sample
+            else
+                account:fail(i, message, code)
+            end
+        end
+    end
+    return samples
+end
+
+-- The text of the weightiest sample with that key, the first of equals.
+local function text_for(samples, key)
+    local best
+    for _, sample in ipairs(samples) do
+        if sample.key == key and (not best or sample.weight > best.weight) then
+            best = sample
+        end
+    end
+    return best.text
+end
+
+---See ponder.ensemble.self_consistency.
+return function(model, prompt, opts)
+    local where = "ensemble.self_consistency"
+    local m = accounts.model(where .. ": model", model, 2)
+    local messages = accounts.messages(where, prompt, 2)
+    opts = options.check(where, opts, SCHEMA)
+    if opts.confidence and opts.vote ~= "weighted" then
+        error(where .. ': opts.confidence needs vote = "weighted"', 2)
+    end
+    if opts.vote == "weighted" and not opts.confidence and opts.logprobs == nil then
+        opts.logprobs = true
+    end
+    local account = accounts.new()
+    local samples = samples_of(account, account:sample(m, messages, opts, opts.n), opts)
+    if #samples < opts.min_successes then
+        return account:give_up("self_consistency", opts.min_successes, #samples,
+            { samples = samples })
+    end
+    local list, entropy = distribution(samples)
+    return account:close { answer = list[1].answer, share = list[1].share,
+        text = text_for(samples, list[1].key), distribution = list, entropy = entropy,
+        samples = samples }
+end

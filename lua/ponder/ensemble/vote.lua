@@ -1,0 +1,84 @@
+--- A model's votes for one of several texts.
+
+local prompt = require "ponder.prompt"
+local quote = require "ponder.quote"
+local read_vote = require "ponder.parse.vote"
+
+local MAX_TEXT_BYTES = 16000 -- of each text in a prompt
+
+local vote = {}
+
+---What a prompt function of prompts/ensemble.lua gets, with `quote`.
+---@param context table
+---@return table context
+function vote.context(context)
+    function context:quote(tag, text) -- luacheck: ignore 212 (as in the machines' contexts)
+        return quote.tagged(tag, text, MAX_TEXT_BYTES)
+    end
+    return context
+end
+
+---The messages of a prompt of prompts/ensemble.lua, or of what takes its place.
+---@param name "judge"|"debate"
+---@param context table
+---@return ponder.model.Message[]? messages
+---@return string? message
+---@return string? code
+function vote.render(name, context)
+    local prompts, message, code = prompt.load("ensemble")
+    if not prompts then
+        return nil, message, code
+    elseif type(prompts[name]) ~= "function" then
+        return nil, ("prompts/ensemble.lua: the function %s is missing"):format(name), "BAD_PROMPT"
+    end
+    return prompts[name](vote.context(context))
+end
+
+---Asks a model `count` times, at the same time, which text is best.
+---@param account ponder.ensemble.Account
+---@param m ponder.model.Model
+---@param question string
+---@param texts string[]
+---@param count integer
+---@param opts table options of a call among others
+---@return integer? best ties to the first
+---@return integer[]|string votes by text; or why there is no vote
+---@return string? code
+function vote.ask(account, m, question, texts, count, opts)
+    local candidates, ids, place = {}, {}, {}
+    for i, text in ipairs(texts) do
+        ids[i] = "c" .. i
+        place[ids[i]] = i
+        candidates[i] = { id = ids[i], content = text }
+    end
+    local messages, message, code = vote.render("judge", { prompt = question,
+        candidates = candidates })
+    if not messages then
+        return nil, message, code
+    end
+    local votes, best = {}, nil
+    for i in ipairs(texts) do
+        votes[i] = 0
+    end
+    local replies = account:sample(m, messages, opts, count)
+    for i = 1, count do
+        local choice = replies[i] and read_vote(replies[i].text, ids)
+        if choice then
+            votes[place[choice]] = votes[place[choice]] + 1
+        elseif replies[i] then
+            account:fail(i, "a judge's reply named no one candidate", "BAD_REPLY")
+        end
+    end
+    for i, n in ipairs(votes) do
+        if n > 0 and (not best or n > votes[best]) then
+            best = i
+        end
+    end
+    if not best then
+        local last = account.errors[#account.errors]
+        return nil, "no judge could be read: " .. last.message, last.code
+    end
+    return best, votes
+end
+
+return vote
