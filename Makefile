@@ -18,9 +18,9 @@ WARN    := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-proto
 CFLAGS  ?= -O2 -g
 VERSION := 0.1.0
 
-RUN_PACKAGES  := gcc libc6-dev pkg-config liblua5.4-dev lua-cjson-dev libcurl4-openssl-dev \
+RUN_PACKAGES  := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev lua-cjson-dev libcurl4-openssl-dev \
                  libsqlite3-dev
-TEST_PACKAGES := lua5.4 lua-cjson lua-busted lua-check clang-format libmicrohttpd-dev openssl
+TEST_PACKAGES := lua-cjson lua-busted lua-check clang-format libmicrohttpd-dev openssl
 FUZZ_PACKAGES := clang libclang-rt-14-dev
 
 # pkg-config runs when a recipe needs it, not when make starts: `make run` may first have to install it.
@@ -55,11 +55,17 @@ $B/%.o: %.c
 	@echo "  compile $<"
 	@$(COMPILE) -c -o $@ $<
 
-# The Lua files, byte for byte, and a table of their names (struct embedded_file in src/host.h).
-$B/embedded.S: $(EMBEDDED) Makefile $B/embedded.list
+# lua/ is built in compiled, which starts three times as fast; prompts/ as text, which people read.
+$B/compiled/%.lua: %.lua
+	@mkdir -p $(@D)
+	@cd lua && luac5.4 -o $(abspath $@) $(<:lua/%=%)
+
+# The files and a table of their names (struct EmbeddedFile in src/host.h).
+$B/embedded.S: $(patsubst lua/%,$B/compiled/lua/%,$(EMBEDDED)) Makefile $B/embedded.list
 	@mkdir -p $(@D)
 	@awk 'BEGIN { print ".section .rodata" } \
-	    { printf "t%d: .incbin \"%s\"\ne%d: .byte 0\nn%d: .asciz \"%s\"\n", NR, $$0, NR, NR, $$0 } \
+	    { file = $$0; sub(/^lua/, "$B/compiled/lua", file); \
+	      printf "t%d: .incbin \"%s\"\ne%d: .byte 0\nn%d: .asciz \"%s\"\n", NR, file, NR, NR, $$0 } \
 	    END { print ".section .data.rel.ro,\"aw\"\n.balign 8\n.globl embedded_files\nembedded_files:"; \
 	          for (i = 1; i <= NR; i++) printf ".quad n%d, t%d, e%d-t%d\n", i, i, i, i; \
 	          print ".quad 0, 0, 0\n.section .note.GNU-stack,\"\",@progbits" }' $B/embedded.list > $@

@@ -108,13 +108,13 @@ static const EmbeddedFile *find_embedded(const char *name)
     return NULL;
 }
 
-/* host.embedded(name) -> text of a built-in file, or nil. */
+/* host.embedded(name) -> content of a built-in file (a prompt's text, a module's code), or nil. */
 static int host_embedded(lua_State *L)
 {
     const EmbeddedFile *file = find_embedded(luaL_checkstring(L, 1));
     if (file == NULL)
         return 0;
-    lua_pushlstring(L, file->text, file->size);
+    lua_pushlstring(L, file->content, file->size);
     return 1;
 }
 
@@ -213,20 +213,22 @@ static int open_host_module(lua_State *L)
 
 /* ---- loaders ---- */
 
-/* "ponder.search" -> lua/ponder/search.lua, "prompts.tot" -> prompts/tot.lua, if built in. */
+/* "ponder.search" -> lua/ponder/search.lua, which is built in compiled; "prompts.tot" ->
+ * prompts/tot.lua, which is text. */
 static int search_embedded(lua_State *L)
 {
     const char *module = luaL_checkstring(L, 1);
     const char *path = luaL_gsub(L, module, ".", "/");
-    const char *root = strncmp(module, "prompts.", 8) == 0 ? "" : "lua/";
-    const char *name = lua_pushfstring(L, "%s%s.lua", root, path);
+    bool is_prompt = strncmp(module, "prompts.", 8) == 0;
+    const char *name = lua_pushfstring(L, is_prompt ? "%s.lua" : "lua/%s.lua", path);
     const EmbeddedFile *file = find_embedded(name);
     if (file == NULL) {
         lua_pushfstring(L, "no built-in file '%s'", name);
         return 1;
     }
-    const char *chunk_name = lua_pushfstring(L, "@%s", name + strlen(root));
-    if (luaL_loadbufferx(L, file->text, file->size, chunk_name, "t") != LUA_OK)
+    const char *chunk_name = lua_pushfstring(L, "@%s.lua", path);
+    const char *mode = is_prompt ? "t" : "b";
+    if (luaL_loadbufferx(L, file->content, file->size, chunk_name, mode) != LUA_OK)
         return lua_error(L);
     lua_pushstring(L, name);
     return 2;

@@ -10,8 +10,8 @@ typedef struct Host Host;
 
 /* A file built into the executable; the table ends with a NULL name. */
 typedef struct EmbeddedFile {
-    const char *name; /* as in the checkout: "lua/ponder/search.lua" */
-    const char *text;
+    const char *name;    /* as in the checkout: "lua/ponder/search.lua" */
+    const char *content; /* text of a prompt file, compiled code of a module */
     size_t size;
 } EmbeddedFile;
 

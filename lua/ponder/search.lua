@@ -215,7 +215,7 @@ local function has_parameter(f, position)
 end
 
 local function check_options(opts)
-    local checked = options.check("search.run", opts, SCHEMA)
+    local checked = options.check("search.run", opts, SCHEMA, 3)
     local evaluators = (checked.evaluate and 1 or 0) + (checked.evaluate_all and 1 or 0)
     if evaluators ~= 1 then
         error(("search.run: opts must have one of evaluate and evaluate_all (got %s)"):format(
