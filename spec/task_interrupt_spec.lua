@@ -23,6 +23,20 @@ describe("an interruption", function()
         end)
     end)
 
+    it("that came before the run stops main at once, and only once", function()
+        core.interrupt()
+        assert.matches("interrupted!", error_of(function()
+            while true do
+                string.rep("x", 10)
+            end
+        end))
+        run(function()
+            for _ = 1, 1000 do
+                string.rep("x", 10)
+            end
+        end)
+    end)
+
     it("stops code in a coroutine of the main task", function()
         local err = error_of(function()
             coroutine.wrap(function()

@@ -58,6 +58,7 @@ local failures = require "ponder.task.failures"
 local new_semaphore = require "ponder.task.semaphore"
 local scheduler = require "ponder.task.scheduler"
 local scopes = require "ponder.task.scope"
+local sources = require "ponder.task.sources"
 
 local task = {}
 
@@ -105,7 +106,7 @@ end
 ---@return string code "ERROR" (`handle.error` is what was raised, as it was raised) or "CANCELLED"
 function Task:join()
     expect(getmetatable(self) == Task, "handle:join", "call it with a task", self)
-    if not scheduler.has_ended(self) then
+    if not scheduler.ENDED[self.state] then
         local t = scheduler.check("handle:join")
         if t == self then
             error("handle:join: a task cannot join itself", 2)
@@ -305,14 +306,14 @@ function task.add_source(source)
         expect(is_callable(source[name]), "task.add_source",
             "source." .. name .. " must be a function", source[name])
     end
-    scheduler.add_source(source)
+    sources.add(source)
     return source
 end
 
 ---@param source ponder.task.Source
 ---@return boolean removed false if it was not there
 function task.remove_source(source)
-    return scheduler.remove_source(source)
+    return sources.remove(source)
 end
 
 --- Sets what is called with each error that nobody has joined. The default writes a line and the

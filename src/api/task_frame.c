@@ -107,19 +107,28 @@ int interrupt_open(void)
     return 0;
 }
 
+static void drain_pipe(void)
+{
+    char bytes[64];
+    while (read(wake_pipe[0], bytes, sizeof bytes) > 0)
+        continue;
+}
+
+/* One that was raised outside of any run is over; one that nothing has raised concerns this run. */
 void interrupt_begin_run(void)
 {
+    if (!pending)
+        drain_pipe();
+    raised = 0;
     seen = pending;
 }
 
 Interrupt interrupt_take(void)
 {
-    char bytes[64];
     Interrupt what = raised ? INTERRUPT_RAISED : INTERRUPT_PENDING;
     if (!pending && !raised)
         return INTERRUPT_NONE;
-    while (read(wake_pipe[0], bytes, sizeof bytes) > 0)
-        continue;
+    drain_pipe();
     pending = raised = 0;
     return what;
 }

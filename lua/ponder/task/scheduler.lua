@@ -1,7 +1,9 @@
 --- The scheduler below ponder.task: which task runs when. See ponder/task.lua for the model.
 
 local core = require "ponder.core.task"
+local deadlock_message = require "ponder.task.deadlock"
 local failures = require "ponder.task.failures"
+local sources = require "ponder.task.sources"
 local timers = require "ponder.task.timers"
 
 local scheduler = {}
@@ -9,10 +11,6 @@ local scheduler = {}
 local unpack, pack, select = table.unpack, table.pack, select
 local core_create, core_resume, core_park = core.create, core.resume, core.park
 local core_interrupted = core.interrupted
-
-local MAX_LISTED = 20 -- tasks that the message of a deadlock lists
-local MAX_WAIT = 1e6 -- seconds that a source is told to wait at most
-local POLL_SLICE_MS = 5 -- with several sources pending, how long one of them may block
 
 ---@class ponder.task.Handle
 ---@field id integer counts up from 1, which is the main task
@@ -25,6 +23,7 @@ scheduler.Task = Task
 
 local AT_ONCE = -math.huge -- as a time to be woken at: after those that are ready now
 local ENDED = { done = true, failed = true, cancelled = true }
+scheduler.ENDED = ENDED -- the states in which a task has ended
 
 local active = false -- within task.run
 local current -- the task that runs or is being closed
@@ -38,7 +37,6 @@ local put_off, put_off_count = {}, 0 -- tasks to be cancelled when the outermost
 local draining = false -- put_off is being worked off
 local stopping = false -- the main task has failed: the others end
 local stopped_by -- what ended the run after the main task had returned
-local sources, turn = {}, 0
 local clock, wait = core.now, core.wait
 
 -- What can run out of memory comes first, here and in spawn: an error then leaves all as it was.
@@ -251,12 +249,6 @@ function scheduler.spawn(scope, index, f, ...)
     return t
 end
 
----@param t ponder.task.Handle
----@return boolean
-function scheduler.has_ended(t)
-    return ENDED[t.state] or false
-end
-
 --- Suspends the current task `t` until `target` has ended.
 function scheduler.join(t, target)
     local waiters = target.waiters or { n = 0 }
@@ -349,17 +341,7 @@ local function handle_interrupt(t)
 end
 
 local function deadlock()
-    local lines = { "deadlock: every task waits, and nothing can wake one" }
-    local ids = alive_ids()
-    for i, id in ipairs(ids) do
-        if i > MAX_LISTED then
-            lines[#lines + 1] = ("    and %d more"):format(#ids - MAX_LISTED)
-            break
-        end
-        local t = alive[id]
-        lines[#lines + 1] = ("    task %d in %s at %s"):format(id, t.waits, core.place(t.co) or "?")
-    end
-    local message = table.concat(lines, "\n")
+    local message = deadlock_message(alive, alive_ids())
     if ENDED[main.state] then
         stopped_by = "task.run: " .. message
         cancel_up_to(last_id)
@@ -398,24 +380,8 @@ local function fire_timers()
     end
 end
 
--- Polls the sources that are pending; returns whether any is.
-local function poll_sources(seconds)
-    local pending = {}
-    for _, source in ipairs(sources) do
-        if source.pending() then
-            pending[#pending + 1] = source
-        end
-    end
-    local timeout_ms = seconds and math.ceil(math.min(seconds, MAX_WAIT) * 1000) or -1
-    if #pending > 1 and timeout_ms ~= 0 then
-        -- None may block for long while others have news; they take turns at waiting a little.
-        timeout_ms = timeout_ms < 0 and POLL_SLICE_MS or math.min(timeout_ms, POLL_SLICE_MS)
-        turn = turn % #pending + 1
-    end
-    for i, source in ipairs(pending) do
-        source.poll((#pending == 1 or i == turn) and ready_count == 0 and timeout_ms or 0)
-    end
-    return #pending > 0
+local function is_idle()
+    return ready_count == 0
 end
 
 local function wait_for_event()
@@ -426,10 +392,9 @@ local function wait_for_event()
     elseif first then
         seconds = math.max(0, first.deadline - clock())
     end
-    if #sources > 0 and poll_sources(seconds) then
+    if sources.poll(seconds, is_idle) then
         return
-    end
-    if not seconds then
+    elseif not seconds then
         return deadlock()
     elseif seconds > 0 then
         wait(seconds)
@@ -472,6 +437,9 @@ local function abandon()
                 t.state = "parked" -- it was cut short; nothing runs now
             end
             pcall(scheduler.cancel, t)
+            if not ENDED[t.state] then
+                t.state = "cancelled" -- no memory even for that
+            end
             alive[id] = nil
         end
     until not t
@@ -522,27 +490,10 @@ function scheduler.current()
     return current
 end
 
----Milliseconds by the scheduler's clock.
+---Seconds on the scheduler's clock.
 ---@return number
 function scheduler.now()
     return clock()
-end
-
----Adds what is polled while tasks wait, such as the HTTP transport.
----@param source ponder.task.Source
-function scheduler.add_source(source)
-    sources[#sources + 1] = source
-end
-
----@return boolean whether it was there
-function scheduler.remove_source(source)
-    for i, s in ipairs(sources) do
-        if s == source then
-            table.remove(sources, i)
-            return true
-        end
-    end
-    return false
 end
 
 return scheduler
