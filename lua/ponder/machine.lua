@@ -287,6 +287,9 @@ local common_fields = {
     started_at = function(run)
         return run.core:started_at()
     end,
+    error = function(run)
+        return run.error
+    end,
 }
 
 local function make_metatable(class)
@@ -478,6 +481,10 @@ function machine.class(class)
         end,
         ---The moves of the status, as the core has them: a list of {from, to, on}.
         transitions = class.core.transitions,
+        ---The rules of its options, for those who pass options on.
+        option_rules = class.options,
+        ---Its prompts: name -> the option that stands for that one alone.
+        prompt_names = class.prompts,
     }
 end
 

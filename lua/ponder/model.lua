@@ -119,6 +119,7 @@ local model = {}
 ---@field time_to_first_ms number? until its first event or byte
 ---@field attempts integer requests that were made
 ---@field truncated boolean? a stream ended before the reply did
+---@field scripted true? a `script:` model's
 ---@field dropped table<string, string>? options that the model refuses, and why
 ---@field raw any the decoded reply; of a stream, the events that were more than text
 
@@ -177,6 +178,13 @@ end
 function model.open(text, opts)
     local opened = open(default_client(), text, opts, 2) -- no tail call: errors name the caller
     return opened
+end
+
+--- The model that is meant when none is named: $PONDER_MODEL, else the config file's.
+---@return string? name
+function model.default_name()
+    local shared_client = default_client()
+    return shared_client.env("PONDER_MODEL") or shared_client:settings().default_model
 end
 
 ---------------------------------------------------------------------------------------------------

@@ -60,12 +60,21 @@ local function gather(providers, opts)
     return all, count
 end
 
+-- Those that have a server: a scripted model is a file.
+local function with_servers(providers)
+    local kept = {}
+    for _, provider in ipairs(providers) do
+        if provider ~= "script" then kept[#kept + 1] = provider end
+    end
+    return kept
+end
+
 ---@param arguments string[]
 ---@return integer status 0; 1 when no server gave a list; 2 for a usage error
 function models.run(arguments)
     local opts, operands = args.parse("ponder models", arguments, RULES)
     if not opts then return cli.usage_error(operands) end
-    local providers, wanted = model.providers(), operands[1]
+    local providers, wanted = with_servers(model.providers()), operands[1]
     if operands[2] then return cli.usage_error("ponder models: expected at most one PROVIDER") end
     if wanted then
         local known = table.concat(providers, ", ")

@@ -179,7 +179,8 @@ local function join(a, b)
         attempts = read.sum(a.attempts, b.attempts),
         latency_ms = latest(a.latency_ms, b.latency_ms),
         time_to_first_ms = latest(a.time_to_first_ms, b.time_to_first_ms),
-        truncated = a.truncated or b.truncated, raw = raw, joined = true }
+        truncated = a.truncated or b.truncated, scripted = a.scripted or b.scripted, raw = raw,
+        joined = true }
 end
 
 -- Calls for single samples, all at the same time; all are needed.
@@ -236,6 +237,7 @@ local function assemble(plan, draft)
     reply.tool_calls, reply.reasoning = first.tool_calls, first.reasoning
     reply.refusal, reply.logprobs = first.refusal, first.logprobs
     reply.truncated, reply.dropped = draft.truncated, plan.dropped
+    reply.scripted = draft.scripted
     return reply
 end
 

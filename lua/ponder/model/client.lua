@@ -58,7 +58,7 @@ function client.new(parts)
     }
     for part in pairs(DEFAULTS) do self[part] = self[part] or parts[part] or DEFAULTS[part] end
     self.random = parts.random or generator(os.time())
-    for _, known in ipairs { "openai", "anthropic", "ollama" } do
+    for _, known in ipairs { "openai", "anthropic", "ollama", "script" } do
         self.providers[known] = require("ponder.model." .. known)
     end
     self.transport = parts.transport or require("ponder.model.transport").shared()
@@ -167,6 +167,10 @@ function Client:target(text, opts)
         model = model, base_url = endpoint.base_url, headers = headers, ca_file = mine.ca_file,
         proxy = mine.proxy, redactor = redact.new(endpoint.secrets, headers) }
     if endpoint.base_url then self:connect(target, mine) end
+    if provider.open then
+        local opened, why = provider.open(target)
+        if not opened then return nil, ("%s: %s"):format(target.label, why) end
+    end
     return target, mine
 end
 

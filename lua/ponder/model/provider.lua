@@ -23,7 +23,10 @@ local provider = {}
 ---@field parse_models fun(reply: table): table[]
 ---@field looks_like string[]? Lua patterns of model names, for "did you mean"
 ---@field call? fun(request: ponder.model.Request): table?, string?, string? in place of all the
----others but `configure`: answers by itself, with {text or texts, usage...} or nil, message, code
+---others but `configure` and `open`: answers by itself, with {text or texts, usage...} or nil,
+---message, code
+---@field open? fun(target: ponder.model.Target): boolean?, string? a model is being opened; nil and a
+---message when it cannot be
 
 ---@class ponder.model.Reader folds the events of a stream into a reply
 ---@field plain fun(self, name: string, data: string): boolean takes an event that is nothing but
@@ -48,6 +51,7 @@ local SHAPE = {
 
 local CALL_SHAPE = {
     call = { type = "function", required = true },
+    open = { type = "function" },
     configure = { type = "function" },
     looks_like = { type = "table" },
     name = { type = "string" },

@@ -1,0 +1,140 @@
+--- Scripted models: `script:FILE` is a model written in Lua, for tests, demonstrations and teaching.
+---
+---     -- parrot.lua
+---     return function(request)
+---         local last = request.messages[#request.messages]
+---         return { text = last.content, usage = { input_tokens = 3, output_tokens = 3 } }
+---     end
+---
+--- The file is run once for each open model, so what it keeps in local variables lasts from call to
+--- call. A relative name counts from the working directory. The function is called in the task that
+--- made the call, and may wait (task.sleep for a slow model). It returns text, or a table with
+--- `text` or `texts`, and `usage`, `tool_calls`, `finish_reason`, `reasoning`; or nil, message, code
+--- for a failure. An error that it raises is a failure with the code `SERVER`.
+---
+--- `scripted = true` stands on each reply, so that nobody takes it for a real model's.
+
+local json = require "ponder.json"
+local options = require "ponder.options"
+local provider = require "ponder.model.provider"
+
+local script = { name = "script" }
+
+---@class ponder.model.ScriptRequest what the function gets
+---@field messages ponder.model.Message[]
+---@field system string|table|nil
+---@field options table the call's options: temperature, max_tokens, seed, tools...
+---@field n integer samples wanted; fewer are asked for again
+---@field sample integer number of the first one
+---@field metadata table?
+---@field emit fun(text: string, kind?: "text"|"reasoning")? when the reply is to be streamed: hands
+---over a piece. What was not emitted by the end is handed over as one piece.
+
+-- The function of a file, by the target of an open model.
+local loaded = setmetatable({}, { __mode = "k" })
+
+local function load_function(path)
+    local chunk, problem = loadfile(path, "t")
+    if not chunk then
+        return nil, problem
+    end
+    local ok, answer = xpcall(chunk, debug.traceback)
+    if not ok then
+        return nil, tostring(answer)
+    elseif type(answer) ~= "function" then
+        return nil, ("%s: must return a function from a request to a reply (got %s)"):format(path,
+            options.show(answer))
+    end
+    return answer
+end
+
+---Loads the file of a model that is being opened.
+---@param target ponder.model.Target
+---@return boolean? ok
+---@return string? message with file and line
+function script.open(target)
+    local answer, problem = load_function(target.model)
+    loaded[target] = answer
+    return answer ~= nil or nil, problem
+end
+
+-- The pieces that a function hands over itself; what it says beyond them follows when it is done.
+local function emitter(request)
+    local pieces = {}
+    return pieces, function(text, kind)
+        if type(text) == "string" and text ~= "" then
+            if kind ~= "reasoning" then
+                pieces[#pieces + 1] = text
+            end
+            request:emit(text, kind or "text", 1)
+        end
+    end
+end
+
+local function seen_by_function(request)
+    local seen = { messages = request.messages, system = request.system,
+        options = request.options, n = request.n, sample = request.sample,
+        metadata = request.metadata }
+    if not request.stream then
+        return seen, {}
+    end
+    local pieces
+    pieces, seen.emit = emitter(request)
+    return seen, pieces
+end
+
+-- A script may leave out what a server would say.
+local function complete_tool_calls(tool_calls)
+    local list = {}
+    for i, call in ipairs(tool_calls) do
+        list[i] = {
+            id = call.id or "call_" .. i, name = call.name, arguments = call.arguments,
+            arguments_json = call.arguments_json
+                or call.arguments and json.encode(call.arguments) or "",
+        }
+    end
+    return list
+end
+
+-- The text after what was emitted, as its last piece.
+local function emit_rest(request, pieces, draft)
+    local text, heard = draft.samples[1].text, table.concat(pieces)
+    if heard == "" or not text then
+        return
+    elseif text == "" then
+        draft.samples[1].text = heard
+    elseif text:sub(1, #heard) == heard and #text > #heard then
+        request:emit(text:sub(#heard + 1), "text", 1)
+    end
+end
+
+---Answers a request.
+---@param request ponder.model.Request
+---@return ponder.model.Draft?
+---@return string? message
+---@return string? code
+function script.call(request)
+    local seen, pieces = seen_by_function(request)
+    local ok, reply, message, code = xpcall(loaded[request.target], debug.traceback, seen)
+    if not ok then
+        return nil, tostring(reply), "SERVER"
+    elseif reply == nil then
+        return nil, message and tostring(message) or "the script gave no reply", code
+    end
+    local draft, problem = provider.draft(reply)
+    if not draft then
+        return nil, problem, "BAD_REPLY"
+    end
+    for _, sample in ipairs(draft.samples) do
+        if type(sample.text) ~= "string" and sample.text ~= nil then
+            return nil, "text must be a string (got " .. options.show(sample.text) .. ")",
+                "BAD_REPLY"
+        end
+        sample.tool_calls = sample.tool_calls and complete_tool_calls(sample.tool_calls)
+    end
+    draft.scripted = true
+    emit_rest(request, pieces, draft)
+    return draft
+end
+
+return script

@@ -1,0 +1,40 @@
+--- Chain of thought: one call that thinks step by step and answers (Wei et al. 2022). The baseline
+--- that the other strategies must beat for what they cost.
+---
+---     local cot = require "ponder.strategy.cot"
+---     local outcome, message, code = cot.new { model = "openai:gpt-4o-mini" }:run("...")
+---
+--- What all strategies share, signals and directives above all, is told in ponder.strategy.class.
+---
+--- | directive of the machine | role     | reply      |
+--- |--------------------------|----------|------------|
+--- | answer                   | generate | llm_result |
+---
+--- The answer is what stands in the reply's marked section; where there is none, the whole reply.
+
+local class = require "ponder.strategy.class"
+local one = require "ponder.strategy.one"
+
+return class.new {
+    name = "cot",
+    machine = one,
+    roles = { answer = "generate" },
+    first_role = "generate",
+    instead = { generate = "generate" },
+
+    reply = function()
+        return "llm_result"
+    end,
+
+    answer = function(machine)
+        return machine.result
+    end,
+
+    failure = function(machine)
+        return machine.error
+    end,
+
+    details = function(machine)
+        return { duration_ms = machine.duration_ms }
+    end,
+}

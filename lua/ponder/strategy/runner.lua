@@ -1,0 +1,348 @@
+--- Runs a strategy: makes the calls that its directives ask for, each in a task of its own, and
+--- gives what comes of them back as signals, one at a time and in the order in which they come.
+---
+--- The run is over when nothing is under way. A call that fails ends it: the machine is told, and
+--- what else is in flight is cancelled, since it can no longer count. After a call that the budget
+--- refuses none is begun; those in flight are waited for, then the run ends the same way. So the
+--- machine always ends in a final state, and its result holds the best so far.
+
+local Budget = require "ponder.strategy.budget"
+local options = require "ponder.options"
+local task = require "ponder.task"
+
+local runner = {}
+
+---@class ponder.strategy.Outcome
+---@field answer string? the text that a person wants
+---@field status "completed"|"error"
+---@field termination_reason string the machine's; `budget` where that ended the run
+---@field result any the machine's: a table of tot, text of the others
+---@field usage ponder.model.Usage of all calls, tools' round trips included
+---@field calls integer model calls sent
+---@field duration_ms number
+---@field model string name of the model, of the first role where there are several
+---@field scripted true? where a `script:` model was called
+
+local QUESTION_ID = "c0"
+
+local HOW = { on_event = { type = "function" }, on_delta = { type = "function" } }
+
+---@class ponder.strategy.Run
+---@field s ponder.strategy.Strategy its own, just begun
+---@field budget table
+---@field inbox table<integer, table> what tasks have brought, from `first` to `last`
+---@field tasks table<ponder.task.Handle, true> under way
+---@field open integer how many
+---@field refused {id: string, message: string}? the first call that the budget refused
+---@field failure {message: string, code: string}?
+local Run = {}
+Run.__index = Run
+
+function Run:emit(name, measurements, metadata)
+    if self.on_event then
+        self.on_event({ name = name, measurements = measurements, metadata = metadata }, self.s)
+    end
+end
+
+local function milliseconds_since(started)
+    return (task.now() - started) * 1000
+end
+
+-------------------------------------------------------------------------------
+-- One model call
+
+local CALL_OPTIONS = { "temperature", "top_p", "stop", "seed", "reasoning_effort", "max_retries",
+    "cache", "metadata", "extra" }
+
+local function call_options(run, directive)
+    local opts = { messages = directive.messages, tools = directive.tools,
+        tool_choice = directive.tool_choice, timeout_ms = directive.timeout_ms,
+        sample = directive.sample, max_tokens = run.s.opts.max_reply_tokens }
+    for _, name in ipairs(CALL_OPTIONS) do
+        opts[name] = run.s.opts[name]
+    end
+    return opts
+end
+
+-- Hands pieces of a reply to the user at once, and to the machine in their turn.
+local function stream_to(run, directive)
+    local on_delta = run.on_delta
+    return on_delta and function(text, kind)
+        if kind == "text" then
+            run:post { signal = "ai.llm.delta", data = { call_id = directive.id, delta = text,
+                chunk_type = "content" } }
+        end
+        on_delta(text, kind, directive)
+    end
+end
+
+local function described(directive, more)
+    local metadata = { call_id = directive.id, role = directive.role, kind = directive.kind,
+        model = directive.model }
+    for name, value in pairs(more or {}) do
+        metadata[name] = value
+    end
+    return metadata
+end
+
+local function measured(started, usage)
+    local measurements = { duration_ms = milliseconds_since(started) }
+    for name, count in pairs(usage or {}) do
+        measurements[name] = count
+    end
+    return measurements
+end
+
+-- What a reply means for the machine.
+local function reply_data(directive, reply)
+    return { call_id = directive.id, ok = true, text = reply.text, usage = reply.usage,
+        tool_calls = reply.tool_calls, message = reply.message }
+end
+
+local perform = {}
+
+function perform.call_model(run, directive, reserved)
+    local started, opts = task.now(), call_options(run, directive)
+    opts.on_delta = stream_to(run, directive)
+    run:emit("call.start", {}, described(directive))
+    local reply, message, code, partial = run.models[directive.role]:chat(opts)
+    local usage = reply and reply.usage or partial and partial.usage
+    run.budget:settle(reserved, usage)
+    if not reply then
+        run:emit("call.error", measured(started, usage), described(directive, {
+            code = code, error = message }))
+        run.failure = run.failure or { message = message, code = code }
+        return "ai.llm.response", { call_id = directive.id, ok = false, reason = message,
+            usage = usage }
+    end
+    run.scripted = reply.scripted or run.scripted
+    run:emit("call.complete", measured(started, usage), described(directive, {
+        finish_reason = reply.finish_reason, attempts = reply.attempts,
+        truncated = reply.truncated, dropped = reply.dropped, scripted = reply.scripted }))
+    return "ai.llm.response", reply_data(directive, reply)
+end
+
+function perform.call_tool(run, directive)
+    local started = task.now()
+    local metadata = { call_id = directive.call_id, id = directive.id, name = directive.name }
+    run:emit("tool.start", {}, metadata)
+    local result, ok = run.s:run_tool(directive)
+    run:emit("tool.complete", measured(started), { call_id = directive.call_id,
+        id = directive.id, name = directive.name, ok = ok })
+    return "ai.tool.result", { id = directive.id, result = result }
+end
+
+-------------------------------------------------------------------------------
+-- Tasks
+
+local function with_traceback(problem)
+    return type(problem) == "string" and debug.traceback(problem, 2) or problem
+end
+
+function Run:post(message)
+    self.last = self.last + 1
+    self.inbox[self.last] = message
+    if self.waiting then
+        task.wake(self.waiting)
+    end
+end
+
+-- Starts what a directive asks for. A call that cannot be paid for is only noted.
+function Run:start(directive)
+    local work, reserved, problem = perform[directive.type], nil, nil
+    if directive.type == "call_model" then
+        if not self.refused then
+            reserved, problem = self.budget:reserve(directive.messages,
+                self.s.opts.max_reply_tokens)
+        end
+        if not reserved then
+            self.refused = self.refused or { id = directive.id, message = problem }
+            return
+        end
+    elseif not work then
+        return -- emit_request_error: this run asks one question
+    end
+    self.open = self.open + 1
+    local handle
+    handle = task.spawn(function()
+        local ok, signal, data = xpcall(work, with_traceback, self, directive, reserved)
+        self.tasks[handle] = nil
+        self:post(ok and { signal = signal, data = data, ends = true } or { raised = signal })
+    end)
+    self.tasks[handle] = true
+end
+
+function Run:cancel_all()
+    for handle in pairs(self.tasks) do
+        handle:cancel()
+    end
+    self.tasks, self.open = {}, 0
+end
+
+Run.__close = Run.cancel_all
+
+-- Takes a signal and starts what it leads to.
+function Run:take(signal, data)
+    local directives, events = self.s:signal(signal, data)
+    for _, event in ipairs(events) do
+        if self.on_event then
+            self.on_event(event, self.s)
+        end
+    end
+    for _, directive in ipairs(directives) do
+        self:start(directive)
+    end
+end
+
+local function is_over(run)
+    local status = run.s.machine.status
+    return status == "completed" or status == "error"
+end
+
+-- The next thing that a task brought; nil when nothing is under way.
+function Run:next()
+    while self.first > self.last do
+        if self.open == 0 then
+            return nil
+        end
+        self.waiting = task.current()
+        task.park()
+        self.waiting = nil
+    end
+    local message = self.inbox[self.first]
+    self.inbox[self.first] = nil
+    self.first = self.first + 1
+    if message.raised ~= nil then
+        error(message.raised, 0)
+    elseif message.ends then
+        self.open = self.open - 1
+    end
+    return message
+end
+
+local function drive(run, question)
+    local _ <close> = run -- whatever ends this ends the tasks too
+    run:take(run.s.kind.query, { prompt = question, call_id = QUESTION_ID })
+    for message in run.next, run do
+        run:take(message.signal, message.data)
+        if is_over(run) then
+            return
+        end
+    end
+end
+
+-------------------------------------------------------------------------------
+-- The end
+
+local function copy(map)
+    local other = {}
+    for key, value in pairs(map) do
+        other[key] = value
+    end
+    return other
+end
+
+---What a run has come to so far.
+---@param run ponder.strategy.Run
+---@return ponder.strategy.Outcome
+function runner.outcome(run)
+    local machine = run.s.machine
+    local completed = machine.status == "completed"
+    return {
+        answer = run.s:answer(),
+        status = completed and "completed" or "error",
+        termination_reason = run.stopped or machine.termination_reason or "error",
+        result = machine.result,
+        usage = copy(run.budget.usage),
+        calls = run.budget.calls,
+        duration_ms = milliseconds_since(run.started),
+        model = run.s:model_name(run.s.kind.first_role),
+        scripted = run.scripted,
+    }
+end
+
+-- What the machine could not go on with, when no call had failed.
+local function machine_failure(run)
+    local problem = run.s.kind.failure(run.s.machine) or "the run ended without an answer"
+    return { message = ("strategy.%s: %s"):format(run.s.kind.name, problem), code = "BAD_REPLY" }
+end
+
+local function finish(run)
+    local outcome = runner.outcome(run)
+    if outcome.status == "completed" then
+        return outcome
+    end
+    local failure = run.failure or machine_failure(run)
+    return nil, failure.message, failure.code, outcome
+end
+
+-- Ends a run that may spend no more, so that the machine shows its best so far.
+local function stop(run, message)
+    run.stopped, run.failure = "budget", { message = message, code = "BUDGET" }
+    for _, call in ipairs(run.s.calls:list()) do
+        if is_over(run) then
+            return
+        end
+        call.waiting = 0 -- its tools are not waited for
+        run:take("ai.llm.response", { call_id = call.id, ok = false, reason = message })
+    end
+end
+
+local function new_run(s, how)
+    local own = s:fresh()
+    s.machine, s.calls = own.machine, own.calls -- so that s:snapshot() shows what goes on
+    local run = setmetatable({
+        s = own, budget = Budget.new(s.opts), inbox = {}, first = 1, last = 0,
+        tasks = {}, open = 0,
+        on_event = how.on_event, on_delta = how.on_delta, started = task.now(),
+    }, Run)
+    s.last = run
+    return run
+end
+
+local function check(s, question, how)
+    local where = ("strategy.%s.run"):format(s.kind.name)
+    if type(question) ~= "string" or question == "" then
+        error(("%s: question must be a string that is not empty (got %s)"):format(where,
+            options.show(question)), 3)
+    elseif not task.current() then
+        error(where .. ": call it within a task (`ponder run` makes one; else task.run)", 3)
+    end
+    return options.check(where, how, HOW, 3)
+end
+
+---See ponder.strategy.Strategy.run.
+---@param s ponder.strategy.Strategy
+---@param question string
+---@param how table?
+function runner.run(s, question, how)
+    how = check(s, question, how)
+    local models, message, code = s:open_models()
+    if not models then
+        return nil, message, code
+    end
+    local run = new_run(s, how)
+    run.models = models
+    local env, problem, bad = run.s:env()
+    if not env then
+        return nil, problem, bad
+    end
+    local seconds = s.opts.timeout
+    if seconds then
+        local _, _, late = task.timeout(seconds, function()
+            drive(run, question)
+            return true
+        end)
+        if late == "TIMEOUT" then
+            stop(run, ("the time budget of %g s is spent"):format(seconds))
+        end
+    else
+        drive(run, question)
+    end
+    if run.refused and not is_over(run) then
+        stop(run, run.refused.message)
+    end
+    return finish(run)
+end
+
+return runner

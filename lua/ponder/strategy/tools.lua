@@ -1,0 +1,157 @@
+--- Functions that a model may call while it answers.
+---
+---     tools = { {
+---         name = "add", description = "adds two numbers",
+---         parameters = { type = "object", required = { "a", "b" }, properties = {
+---             a = { type = "number" }, b = { type = "number" } } },
+---         run = function(args) return args.a + args.b end,
+---     } }
+---
+--- `run` gets the decoded arguments, which fit the schema, and returns text, or any value that JSON
+--- has; nil and a message for a failure. It runs in a task of its own and may wait.
+---
+--- Whatever goes wrong becomes a result that the model can read, `{"error":{"code","message"}}`:
+--- UNKNOWN_TOOL, BAD_ARGUMENTS, TIMEOUT, TOOL_FAILED. A tool that raised, failed or took too long
+--- is tried again, `tool_max_retries` times; wrong arguments are not.
+
+local json = require "ponder.json"
+local options = require "ponder.options"
+local quote = require "ponder.quote"
+local schema = require "ponder.model.schema"
+local task = require "ponder.task"
+
+local tools = {}
+
+---@class ponder.strategy.Tool
+---@field name string letters, digits, `_` and `-`
+---@field description string?
+---@field parameters table? JSON schema of an object; default: no arguments
+---@field run fun(arguments: table): any, string?
+
+local TOOL = {
+    name = { type = "string", required = true },
+    description = { type = "string" },
+    parameters = { type = "table" },
+    run = { type = "function", required = true },
+}
+
+local NAME = "^[%w_-]+$"
+local LONGEST_NAME = 64 -- the least that a provider allows
+local LONGEST_ERROR = 1000 -- bytes of a message that a model is shown
+local CHECK_EVERY = 10000 -- instructions between looks at the clock
+
+---Checks the tools of a strategy; raises.
+---@param where string `"strategy.tot.new"`
+---@param list any
+---@param level integer
+---@return ponder.strategy.Tool[]
+function tools.check(where, list, level)
+    local checked, names = {}, {}
+    for i, tool in ipairs(list or {}) do
+        local own = options.check(("%s: opts.tools[%d]"):format(where, i), tool, TOOL, level + 1)
+        if not own.name:find(NAME) or #own.name > LONGEST_NAME then
+            error(("%s: opts.tools[%d].name must be letters, digits, '_' or '-', at most %d "
+                .. "(got %s)"):format(where, i, LONGEST_NAME, options.show(own.name)), level + 1)
+        elseif names[own.name] then
+            error(("%s: opts.tools[%d].name is taken twice (%s)"):format(where, i, own.name),
+                level + 1)
+        end
+        names[own.name] = true
+        own.parameters = own.parameters or schema.NO_ARGUMENTS
+        checked[i] = own
+    end
+    if list and next(list) ~= nil and #checked == 0 then
+        error(where .. ": opts.tools must be a list of tools", level + 1)
+    end
+    return checked
+end
+
+local function failure(code, message)
+    return json.encode { error = { code = code,
+        message = quote.head(quote.utf8(message), LONGEST_ERROR) } }, false
+end
+
+local function find(list, name)
+    local names = {}
+    for i, tool in ipairs(list) do
+        if tool.name == name then
+            return tool
+        end
+        names[i] = tool.name
+    end
+    local near = options.nearest(name, names)
+    return nil, ("there is no tool %s%s; there are: %s"):format(options.show(name),
+        near and (" (did you mean %q?)"):format(near) or "", table.concat(names, ", "))
+end
+
+local function arguments_problem(tool, arguments)
+    if type(arguments) ~= "table" then
+        return "the arguments are no JSON object"
+    end
+    local ok, message = schema.check(arguments, tool.parameters)
+    return not ok and message:gsub("^reply", "arguments") or nil
+end
+
+-- What a tool returned, as the text that goes back.
+local function to_text(value)
+    if type(value) == "string" then
+        return quote.utf8(value)
+    end
+    local ok, text = pcall(json.encode, value)
+    return ok and text or nil, "the tool returned what JSON does not have"
+end
+
+-- Runs in a task that is cancelled when its time is up; a tool that never waits is stopped by a
+-- hook. That a tool may catch the hook's error does not help it: the hook comes again.
+local function attempt(tool, arguments, seconds)
+    local deadline = task.now() + seconds
+    debug.sethook(function()
+        if task.now() > deadline then
+            error("the tool took too long", 0)
+        end
+    end, "", CHECK_EVERY)
+    local ok, value, message = pcall(tool.run, arguments)
+    debug.sethook()
+    if not ok and task.now() > deadline then
+        return nil, "it took too long", "TIMEOUT"
+    elseif not ok then
+        return nil, "the tool raised: " .. tostring(value), "TOOL_FAILED"
+    elseif value == nil then
+        return nil, tostring(message or "the tool returned nothing"), "TOOL_FAILED"
+    end
+    local text, problem = to_text(value)
+    return text, problem, "TOOL_FAILED"
+end
+
+---Runs one tool.
+---@param list ponder.strategy.Tool[]
+---@param call {name: string, arguments: table?}
+---@param limits table the options tool_timeout_ms, tool_max_retries, tool_retry_backoff_ms
+---@return string result
+---@return boolean ok
+function tools.run(list, call, limits)
+    local tool, unknown = find(list, call.name)
+    if not tool then
+        return failure("UNKNOWN_TOOL", unknown)
+    end
+    local wrong = arguments_problem(tool, call.arguments)
+    if wrong then
+        return failure("BAD_ARGUMENTS", wrong)
+    end
+    local seconds, message, code = limits.tool_timeout_ms / 1000, nil, nil
+    for try = 0, limits.tool_max_retries do
+        if try > 0 then
+            task.sleep(limits.tool_retry_backoff_ms / 1000)
+        end
+        local text
+        text, message, code = task.timeout(seconds, attempt, tool, call.arguments, seconds)
+        if text then
+            return text, true
+        elseif code == "TIMEOUT" then
+            message = ("no result within %d ms"):format(limits.tool_timeout_ms)
+        end
+    end
+    return failure(code, message)
+end
+
+return tools

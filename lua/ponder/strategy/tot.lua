@@ -1,0 +1,79 @@
+--- Tree of Thoughts (Yao et al. 2023) with language models: propose steps, score them, take up the
+--- best, over and over. The search is the machine's (ponder.tot); here its directives become calls
+--- and replies become its messages.
+---
+---     local tot = require "ponder.strategy.tot"
+---     local s = tot.new { model = "openai:gpt-4o-mini", branching_factor = 3, batch = 4 }
+---     local outcome, message, code, partial = s:run("Use 4 4 6 8 to make 24")
+---
+--- What all strategies share, signals and directives above all, is told in ponder.strategy.class.
+---
+--- | directive of the machine | role     | reply      |
+--- |--------------------------|----------|------------|
+--- | generate_thoughts        | generate | llm_result |
+--- | evaluate_thoughts        | evaluate | llm_result |
+--- | call_llm_stream          | repair   | llm_result |
+---
+--- `models = { evaluate = "..." }` has another model judge; a repair is the generating model's
+--- unless `models.repair` says otherwise. The answer is the content of the best thought.
+
+local class = require "ponder.strategy.class"
+local tot = require "ponder.tot"
+
+local function depth_of(machine)
+    local id = machine.current_node_id
+    local node = id and machine:get_node(id)
+    return node and node.depth
+end
+
+-- While it runs nothing is final; the best leaf is what there is. The root is no thought.
+local function best_so_far(machine)
+    local leaf = machine:find_best_leaf()
+    return leaf and leaf.score and leaf or nil
+end
+
+return class.new {
+    name = "tot",
+    machine = tot,
+    roles = {
+        generate_thoughts = "generate",
+        evaluate_thoughts = "evaluate",
+        call_llm_stream = "repair",
+    },
+    first_role = "generate",
+    instead = { generate = "generate", evaluate = "evaluate", repair = "generate" },
+
+    reply = function()
+        return "llm_result"
+    end,
+
+    answer = function(machine)
+        if machine.result then
+            return tot.best_answer(machine.result)
+        end
+        local best = best_so_far(machine)
+        return best and best.content
+    end,
+
+    failure = function(machine)
+        return machine.error
+    end,
+
+    details = function(machine)
+        local result = machine.result
+        local termination = result and result.termination or {}
+        return {
+            node_count = #machine.nodes,
+            current_depth = termination.depth_reached or depth_of(machine),
+            max_depth = machine.max_depth,
+            branching_factor = machine.branching_factor,
+            traversal_strategy = machine.traversal_strategy,
+            solution_path = machine.solution_path,
+            frontier_size = #machine.frontier,
+            duration_ms = termination.duration_ms,
+            top_k = machine.top_k,
+            diagnostics = result and result.diagnostics,
+            best_candidate = result and result.best or best_so_far(machine),
+        }
+    end,
+}

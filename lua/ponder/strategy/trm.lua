@@ -1,0 +1,64 @@
+--- TRM (Jolicoeur-Martineau 2025) with language models: reason about an answer, have it graded,
+--- improve it, until the grade is good enough. The loop is the machine's (ponder.trm); here its
+--- directives become calls and replies become its messages.
+---
+---     local trm = require "ponder.strategy.trm"
+---     local s = trm.new { model = "openai:gpt-4o-mini", max_supervision_steps = 3 }
+---     local outcome, message, code, partial = s:run("...")
+---
+--- What all strategies share, signals and directives above all, is told in ponder.strategy.class.
+---
+--- | directive of the machine | role      | reply              |
+--- |--------------------------|-----------|--------------------|
+--- | reason                   | reason    | reasoning_result   |
+--- | supervise                | supervise | supervision_result |
+--- | improve                  | improve   | improvement_result |
+---
+--- `models.evaluate` is for `supervise` and `models.generate` for the others, unless they are named
+--- themselves. The answer is the best graded one; before any was graded, the current one.
+
+local class = require "ponder.strategy.class"
+local trm = require "ponder.trm"
+
+local REPLIES = {
+    reason = "reasoning_result",
+    supervise = "supervision_result",
+    improve = "improvement_result",
+}
+
+return class.new {
+    name = "trm",
+    machine = trm,
+    roles = { reason = "reason", supervise = "supervise", improve = "improve" },
+    first_role = "reason",
+    instead = {
+        generate = "generate",
+        evaluate = "evaluate",
+        reason = "generate",
+        supervise = "evaluate",
+        improve = "generate",
+    },
+
+    reply = function(call)
+        return REPLIES[call.kind]
+    end,
+
+    answer = function(machine)
+        return machine.result or machine.best_answer or machine.current_answer
+    end,
+
+    failure = function(machine)
+        return machine.error
+    end,
+
+    details = function(machine)
+        return {
+            supervision_step = machine.supervision_step,
+            max_supervision_steps = machine.max_supervision_steps,
+            act_threshold = machine.act_threshold,
+            act_triggered = machine.act_triggered,
+            best_score = machine.best_score,
+            best_candidate = machine.best_answer,
+        }
+    end,
+}

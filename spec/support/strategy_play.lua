@@ -1,0 +1,79 @@
+--- A model that a spec plays: `play.model(function(request) return text or {text=...} end)`, and a
+--- clock that moves only when all tasks wait.
+
+local model = require "ponder.model"
+local task = require "ponder.task"
+
+local play = {}
+
+local players = {}
+
+model.register("play", { call = function(request)
+    local player = players[tonumber(request.model)]
+    return player(request)
+end })
+
+---The name of a model that answers as `player` says; it gets a ponder.model.Request.
+---@param player fun(request: table): any, string?, string?
+---@return string name
+function play.model(player)
+    players[#players + 1] = player
+    return "play:" .. #players
+end
+
+---Runs f as the main task, on a clock of its own; returns what f returns.
+function play.run(f)
+    local now = 0
+    return task.run_with({
+        clock = function() return now end,
+        wait = function(seconds) now = now + (seconds or 0) end,
+    }, f)
+end
+
+---What a call is for, by the words of the built-in prompts.
+---@param request table
+---@return string
+function play.role(request)
+    local system = request.messages[1].content
+    for _, row in ipairs {
+        { "^You explore", "generate" }, { "^You judge", "evaluate" },
+        { "^A program could not read", "repair" },
+        { "^You solve a problem one", "thought" }, { "^Judge how far", "score" },
+        { "^Find pairs", "connect" }, { "^Merge the", "aggregate" }, { "^Choose the", "vote" },
+        { "^Improve the solution", "refine" },
+        { "^You answer a question", "answer" }, { "^You examine", "reason" },
+        { "^You grade", "supervise" }, { "^You improve", "improve" },
+    } do
+        if system:find(row[1]) then
+            return row[2]
+        end
+    end
+    error("a prompt that nobody knows: " .. system)
+end
+
+---The user's message of a request.
+---@return string
+function play.user(request)
+    return request.messages[2].content
+end
+
+---Makes a temporary file that `play.remove_files` removes.
+---@param text string
+---@return string path
+function play.file(text)
+    local path = os.tmpname()
+    local file <close> = assert(io.open(path, "wb"))
+    file:write(text)
+    play.files = play.files or {}
+    table.insert(play.files, path)
+    return path
+end
+
+function play.remove_files()
+    for _, path in ipairs(play.files or {}) do
+        os.remove(path)
+    end
+    play.files = nil
+end
+
+return play
