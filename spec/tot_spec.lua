@@ -629,3 +629,73 @@ describe("prompts", function()
         assert.truthy(tot.default_evaluation_prompt():find("scores", 1, true))
     end)
 end)
+
+describe("the moves of the status", function()
+    local function moves_of(list)
+        local moves = {}
+        for i, move in ipairs(list) do
+            moves[i] = move.from .. " -> " .. move.to .. " on " .. move.on
+        end
+        table.sort(moves)
+        return moves
+    end
+
+    it("are those of the table in src/core/tot.h", function()
+        local file = assert(io.open("src/core/tot.h", "rb"))
+        local listed = {}
+        for from, to, on in file:read("a"):gmatch("\n %*     (%l+)%s+(%l+)%s+(%l+)[^\n]*") do
+            listed[#listed + 1] = from ~= "from" and { from = from, to = to, on = on } or nil
+        end
+        file:close()
+        assert.same(moves_of(tot.transitions), moves_of(listed))
+    end)
+
+    it("are all taken, and no others", function()
+        local allowed, taken, before = {}, {}, nil
+        for _, move in ipairs(tot.transitions) do
+            allowed[move.from .. " " .. move.to] = true
+        end
+        local function note(machine)
+            local status = machine.status
+            if status ~= before and before then
+                assert.is_true(allowed[before .. " " .. status], before .. " -> " .. status)
+                taken[before .. " " .. status] = true
+            end
+            before = status
+            return machine
+        end
+        local machine
+        local function select()
+            note(machine)
+        end
+        local function run(opts, reply)
+            opts.select, before = select, nil
+            machine = tot.new(opts)
+            note(machine)
+            driver.run(machine, { now_ms = 0 }, { between = function(m, open)
+                note(m)
+                if reply and open[1] and open[1].type == reply then
+                    m:update { type = "llm_result", call_id = open[1].call_id, ok = false }
+                    open[1] = nil
+                end
+                return note(m)
+            end })
+        end
+        run { max_nodes = 20, batch = 2, convergence_window = 1 }
+        run { max_depth = 1 }
+        run({}, "generate_thoughts")
+        run({}, "evaluate_thoughts")
+        local real = select
+        select = function(view)
+            real(view)
+            error("boom")
+        end
+        pcall(run, {})
+        note(machine)
+        -- A run that ends while expanding calls nobody on the way there.
+        taken["expanding completed"] = taken["expanding completed"] or taken["evaluating completed"]
+        for move in pairs(allowed) do
+            assert.is_true(taken[move], move)
+        end
+    end)
+end)
