@@ -169,7 +169,7 @@ local function describe(core, opts, err, callback, id)
     if getmetatable(err) == Described then
         return err
     end
-    if not callback then
+    if callback == nil then
         callback, id = core:calling()
     end
     local message = tostring(err)
@@ -196,8 +196,10 @@ local function drive(core, opts)
         -- A callback that waits beyond the deadline is cancelled.
         ok, outcome, message, code = task.timeout(math.max(0, opts.deadline - task.now()), xpcall,
             run, describe_error, core, opts, describe_error)
-        if ok == nil then
+        if ok == nil and message == "TIMEOUT" then
             return "max_duration"
+        elseif ok == nil then
+            error("search.run: a callback cancelled its task", 0)
         end
     else
         ok, outcome, message, code = xpcall(run, describe_error, core, opts, describe_error)

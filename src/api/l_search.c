@@ -8,6 +8,7 @@
 #include "api/l_search.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
 
 #define CORE "ponder.core.search"
@@ -25,12 +26,21 @@ static Core *check_idle(lua_State *L)
     return core;
 }
 
+int core_raise(lua_State *L, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    lua_pushvfstring(L, format, arguments);
+    va_end(arguments);
+    return lua_error(L);
+}
+
 /* ---- states ---- */
 
 void core_push_table(lua_State *L, int index, int which)
 {
     if (lua_getiuservalue(L, index, which) != LUA_TTABLE)
-        luaL_error(L, "search.run: the search has lost its states (debug.setuservalue?)");
+        core_raise(L, "search.run: the search has lost its states (debug.setuservalue?)");
 }
 
 void core_push_chunk(lua_State *L, int states, uint32_t id)
@@ -54,7 +64,7 @@ void core_push_state(lua_State *L, int states, uint32_t id)
 int core_no_memory(lua_State *L, Core *core)
 {
     core->calling = NULL;
-    return luaL_error(L, "search.run: not enough memory");
+    return core_raise(L, "search.run: not enough memory");
 }
 
 /* Makes a node of the state on top of the stack and pops it; false if max_nodes refuses it. */
@@ -266,6 +276,19 @@ static int core_check_children(lua_State *L)
     return 1;
 }
 
+/* core:next_state(id, list, i) -> the i-th of the states that expand returned. */
+static int core_next_state(lua_State *L)
+{
+    Core *core = check_core(L);
+    core->calling = "expand";
+    core->calling_node = check_id(L, core, 2);
+    luaL_checktype(L, 3, LUA_TTABLE);
+    lua_Integer i = luaL_checkinteger(L, 4);
+    if (lua_geti(L, 3, i) == LUA_TNIL)
+        core_list_hole(L, core, i);
+    return 1;
+}
+
 /* core:add(parent_id, state, keys, key) -> id; nil, "duplicate" or nil, "full" if it was not made.
  * Without `keys` (a set) the key is not looked at. */
 static int core_add_child(lua_State *L)
@@ -472,6 +495,7 @@ PONDER_MODULE int luaopen_ponder_core_search(lua_State *L)
         {"counts", core_counts},
         {"depth", core_depth},
         {"expandable", core_expandable},
+        {"next_state", core_next_state},
         {"node", core_node},
         {"note_root_key", core_note_root_key},
         {"path", core_path},

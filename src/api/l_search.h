@@ -84,6 +84,9 @@ void core_score_all(lua_State *L, Core *core, int index, uint32_t first, uint32_
 /* The ids of the nodes that were pruned since the last call, as a list. */
 void core_push_pruned(lua_State *L, Core *core);
 
+/* Raises without a position: the line of Lua that drives the search says nothing to a script. */
+int core_raise(lua_State *L, const char *format, ...);
+
 int core_no_memory(lua_State *L, Core *core);
 int core_list_hole(lua_State *L, Core *core, lua_Integer at);
 

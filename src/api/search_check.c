@@ -17,7 +17,7 @@ static int wrong_result(lua_State *L, Core *core, const char *expected, int inde
     bool telling = lua_isboolean(L, index) || lua_isnumber(L, index) ||
                    (lua_isstring(L, index) && length <= 40);
     const char *got = telling ? lua_pushfstring(L, "%s %s", type, text) : type;
-    return luaL_error(L, "search.run: %s must return %s (got %s), for node %I at depth %I",
+    return core_raise(L, "search.run: %s must return %s (got %s), for node %I at depth %I",
                       callback, expected, got, (LUAI_UACINT)core->calling_node,
                       (LUAI_UACINT)search_node(&core->search, core->calling_node)->depth);
 }
@@ -43,7 +43,7 @@ int core_list_hole(lua_State *L, Core *core, lua_Integer at)
 {
     const char *callback = core->calling;
     core->calling = NULL;
-    return luaL_error(L, "search.run: %s returned a list with a hole at index %I, for node %I",
+    return core_raise(L, "search.run: %s returned a list with a hole at index %I, for node %I",
                       callback, (LUAI_UACINT)at, (LUAI_UACINT)core->calling_node);
 }
 
@@ -54,8 +54,13 @@ lua_Integer core_check_list(lua_State *L, Core *core, const char *expected, int 
     if (lua_type(L, index) != LUA_TTABLE)
         wrong_result(L, core, expected, index);
     if (lua_getmetatable(L, index)) { /* a proxy: its own rules */
-        lua_pop(L, 1);
-        return luaL_len(L, index);
+        int is_integer;
+        lua_len(L, index);
+        lua_Integer length = lua_tointegerx(L, -1, &is_integer);
+        if (!is_integer)
+            wrong_result(L, core, expected, index);
+        lua_pop(L, 2);
+        return length;
     }
     lua_Integer length = (lua_Integer)lua_rawlen(L, index);
     if (length >= most)
@@ -98,7 +103,7 @@ void core_score_all(lua_State *L, Core *core, int index, uint32_t first, uint32_
     lua_Integer length = core_check_list(L, core, "a list of scores", index, wanted);
     if (length != wanted) {
         core->calling = NULL;
-        luaL_error(L, "search.run: evaluate_all must return %I scores (got %I)",
+        core_raise(L, "search.run: evaluate_all must return %I scores (got %I)",
                    (LUAI_UACINT)wanted, (LUAI_UACINT)length);
     }
     for (lua_Integer i = 1; i <= length; i++) {

@@ -43,26 +43,42 @@ local function wait(job, slot)
     task.park()
 end
 
-function Driver:spawn(f, ...)
+-- In each task: notices when it ends before its work is whole, cancelled by one of its callbacks.
+local Ending = {}
+
+function Ending:__close()
+    local driver, job = self.driver, self.job
+    if not self.whole and not driver.over then
+        job.error = job.error or driver.describe("search.run: a callback cancelled its task", false)
+        signal(job, "scorer")
+        signal(job, "head")
+    end
+end
+
+function Driver:spawn(job, f, ...)
     local handle
     handle = task.spawn(function(...)
-        f(self, ...)
+        local ending <close> = setmetatable({ driver = self, job = job, whole = false }, Ending)
+        f(self, job, ...)
+        ending.whole = true
         self.tasks[handle] = nil
     end, ...)
     self.tasks[handle] = true
-    return handle
 end
 
 -- ---- callbacks ----
 
--- Calls a callback in a slot of its own. Returns its results, or raises `job` after noting in it
--- what went wrong.
-function Driver:call(job, name, id, ...)
-    self.slots:acquire()
-    local ok, result, message, code = xpcall(self.callbacks[name], function(err)
+function Driver:call_in_slot(name, id, ...)
+    local slot <close> = self.slots:acquire() -- luacheck: ignore 211
+    return xpcall(self.callbacks[name], function(err)
         return self.describe(err, name, id)
     end, ...)
-    self.slots:release()
+end
+
+-- Calls a callback in a slot of its own. Returns its result, or raises `job` after noting in it
+-- what went wrong.
+function Driver:call(job, name, id, ...)
+    local ok, result, message, code = self:call_in_slot(name, id, ...)
     if not ok then
         job.error = job.error or result
         error(job, 0)
@@ -76,7 +92,9 @@ end
 -- Runs a step of a job. What its callbacks raised or returned in place of a result is in the job
 -- already; any other error comes from the checks of their results.
 function Driver:guard(job, step, ...)
-    local ok, err = pcall(step, self, job, ...)
+    local ok, err = xpcall(step, function(err)
+        return err == job and err or self.describe(err)
+    end, self, job, ...)
     if not ok and err ~= job then
         job.error = job.error or err
     end
@@ -98,11 +116,7 @@ end
 function Driver:make_children(job)
     local core, keys = self.core, self.keys
     for i = 1, job.length do
-        local state, key = job.list[i], nil
-        if state == nil then
-            error(("search.run: expand returned a list with a hole at index %d, for node %d")
-                :format(i, job.id), 0)
-        end
+        local state, key = core:next_state(job.id, job.list, i), nil
         if keys then
             key = self:call(job, "key", job.id, state)
         end
@@ -133,7 +147,7 @@ end
 function Driver:for_each(job, first, last, step)
     local pending = last - first + 1
     for id = first, last do
-        self:spawn(function()
+        self:spawn(job, function()
             self:guard(job, step, id)
             pending = pending - 1
             if pending == 0 or job.error then
@@ -193,7 +207,7 @@ function Driver:open(id)
     local job = { id = id, duplicates = 0 }
     self.jobs[id] = job
     self.uncommitted = self.uncommitted + 1
-    self:spawn(self.work, job, self.newest)
+    self:spawn(job, self.work, self.newest)
     self.newest = job
     return job
 end
@@ -217,7 +231,10 @@ end
 
 function Driver:emit(event)
     if self.callbacks.on_event then
-        self:call(self.main, "on_event", event.id or 0, event)
+        local ok, err = self:call_in_slot("on_event", event.id or 0, event)
+        if not ok then
+            error(err, 0)
+        end
     end
 end
 
@@ -332,6 +349,7 @@ function Driver:loop()
 end
 
 local function cancel_all(driver)
+    driver.over = true
     for handle in pairs(driver.tasks) do
         handle:cancel()
     end
@@ -342,7 +360,8 @@ local concurrent = {}
 ---Runs a search's callbacks, up to `callbacks.concurrency` of them in flight.
 ---@param core userdata of ponder.core.search, with its root
 ---@param callbacks table the checked options of search.run, with `now`, `deadline` and `wants_node`
----@param describe fun(err: any, callback: string, id: integer): string
+---@param describe fun(err: any, callback?: string|false, id?: integer): table an error to raise,
+---  with the callback that raised it; without a name the one that `core` called last; false: none
 ---@return string outcome as core:run does; or "failed"
 ---@return string? message
 ---@return string? code
@@ -359,6 +378,7 @@ function concurrent.run(core, callbacks, describe)
         newest = nil,
         committed = 1, -- the nodes that count: the root, and the children of committed jobs
         uncommitted = 0, -- jobs
+        over = false,
         ahead = 0, -- how many of the nodes that follow were looked at by open_jobs
         tasks = {},
     }, { __index = Driver, __close = cancel_all })

@@ -1,0 +1,377 @@
+-- ponder.search used wrongly: whatever callbacks do, it ends with an error or a result, the same
+-- with one callback at a time and with four.
+
+local core_search = require "ponder.core.search"
+local json = require "ponder.json"
+local search = require "ponder.search"
+local task = require "ponder.task"
+
+local STRATEGIES = { "bfs", "dfs", "beam", "best_first" }
+
+-- A small search; `changes` replaces options, false takes one away.
+local function options(strategy, concurrency, changes)
+    local opts = {
+        initial_state = 1,
+        expand = function(n) return { n * 2, n * 2 + 1 } end,
+        evaluate = function(n) return -n end,
+        is_terminal = function(n) return n == 13 end,
+        search = strategy, k = 2, max_depth = 4, concurrency = concurrency,
+    }
+    for name, value in pairs(changes or {}) do
+        opts[name] = value or nil
+    end
+    return opts
+end
+
+-- What came of a search, as a text: an error's first line, a failure, or the states.
+local function outcome(strategy, concurrency, changes)
+    local ok, result, message, code = pcall(task.run, function()
+        return search.run(options(strategy, concurrency, changes))
+    end)
+    if not ok then
+        local text = type(result) == "string" and result or "not a string: " .. type(result)
+        return "raised " .. text:match("^[^\n]*"):gsub("0x%x+", "ADDRESS")
+    elseif not result then
+        return ("failed %s %s"):format(message, code)
+    end
+    local states = {}
+    for i, node in ipairs(result.tree.nodes) do
+        states[i] = tostring(node.state)
+    end
+    return result.stop_reason .. " " .. table.concat(states, " ")
+end
+
+-- Runs the search in all eight ways; each outcome must match.
+local function expect(pattern, make_changes)
+    for _, strategy in ipairs(STRATEGIES) do
+        local one = outcome(strategy, 1, make_changes())
+        local four = outcome(strategy, 4, make_changes())
+        assert.matches(pattern, one, strategy)
+        assert.equal(one, four, strategy)
+    end
+end
+
+local function returns(value)
+    return function() return value end
+end
+
+local function list(meta)
+    return function() return setmetatable({}, meta) end
+end
+
+local AT_ROOT = " raised for node 0 at depth 0: "
+
+describe("a callback of a search", function()
+    for name, case in pairs {
+        ["raises a table"] = { "evaluate" .. AT_ROOT .. "table: ADDRESS$",
+            { evaluate = function() error({}) end } },
+        ["raises nil"] = { "evaluate" .. AT_ROOT .. "nil$", { evaluate = function() error() end } },
+        ["raises what cannot be shown"] = { "evaluate" .. AT_ROOT, { evaluate = function()
+            error(setmetatable({}, { __tostring = function() error("deep") end, __metatable = 4 }))
+        end } },
+        ["yields"] = { "expand" .. AT_ROOT .. ".*attempt to yield from outside a coroutine",
+            { expand = function() coroutine.yield() end } },
+        ["closes its coroutine"] = { "expand" .. AT_ROOT .. ".*cannot close a running coroutine",
+            { expand = function() coroutine.close((coroutine.running())) end } },
+        ["resumes its coroutine"] = { "expand" .. AT_ROOT .. "nil$", { expand = function()
+            assert(not coroutine.resume((coroutine.running())))
+            error()
+        end } },
+        ["gives a string for a list"] = { "must return a list of states %(got string ab%)",
+            { expand = returns("ab") } },
+        ["gives a list of no length"] = { "expand must return a list of states %(got table%)",
+            { expand = list { __len = returns(1.5) } } },
+        ["gives a list with a bad __len"] = { "expand" .. AT_ROOT .. ".*len!",
+            { expand = list { __len = function() error("len!") end } } },
+        ["gives a list with a bad __index"] = { "expand" .. AT_ROOT .. ".*index!",
+            { expand = list { __len = returns(2), __index = function() error("index!") end } } },
+        ["gives a list that waits"] = { "expand" .. AT_ROOT .. ".*cannot wait",
+            { expand = list { __len = returns(2), __index = function() task.sleep(0) end } } },
+        ["gives a list of a negative length"] = { "^exhausted 1$",
+            { expand = list { __len = returns(-5), __index = returns(1) } } },
+        ["gives an endless list"] = { "^exhausted 1 7 7", { max_depth = 2,
+            expand = list { __len = returns(math.maxinteger), __index = returns(7) } } },
+        ["gives a function for a score"] = { "evaluate must return a number %(got function%)",
+            { evaluate = returns(print) } },
+        ["gives a userdata for a score"] = { "evaluate must return a number %(got userdata%)",
+            { evaluate = returns(io.stdout) } },
+        ["gives a string for a score"] = { "evaluate must return a number %(got string 5%)",
+            { evaluate = returns("5") } },
+        ["gives NaN for a score"] = { "evaluate must return a number that is not NaN",
+            { evaluate = returns(0 / 0) } },
+        ["gives a number for a boolean"] = { "is_terminal must return a boolean %(got number 0%)",
+            { is_terminal = returns(0) } },
+        ["gives NaN for a key"] = { "key must return a string or a number %(got number %-?nan%)",
+            { key = returns(0 / 0) } },
+        ["gives a table for a key"] = { "key must return a string or a number %(got table%)",
+            { key = returns({}) } },
+        ["gives too few scores"] = { "evaluate_all must return 1 scores %(got 0%)",
+            { evaluate = false, evaluate_all = returns({}) } },
+        ["empties the list of states"] = { "evaluate_all must return 1 scores %(got 0%)",
+            { evaluate = false, evaluate_all = function(states)
+                states[1] = nil
+                return states
+            end } },
+        ["fails in key"] = { "^failed m C$", { key = function() return nil, "m", "C" end } },
+        ["fails in stop"] = { "^failed m C$", { stop = function() return nil, "m", "C" end } },
+        ["is on_event and raises"] = { "on_event" .. AT_ROOT .. ".*ev",
+            { on_event = function() error("ev") end } },
+        ["is on_event and gives what others fail with"] = { " 1 2 3",
+            { on_event = function() return nil, "m", "C" end } },
+        ["spoils its node"] = { "^exhausted 1 2 3 4 5$", { is_terminal = returns(false),
+            expand = function(n, _, node)
+                for _, id in ipairs { 1 << 40, -1, 0.5, "x", {} } do
+                    node.id = id
+                    assert(node.path == nil)
+                end
+                node.state, node.depth, node.parent_id = nil, {}, -1
+                setmetatable(node, nil)
+                return { n + 1 }
+            end } },
+        ["collects garbage"] = { " 1 2 3", { evaluate = function(n)
+            collectgarbage()
+            return -n
+        end } },
+        ["is a C function"] = { "^exhausted 1 1 2$", { evaluate = math.abs, expand = table.pack,
+            is_terminal = rawequal, max_depth = 1 } },
+    } do
+        it(name, function() expect(case[1], function() return case[2] end) end)
+    end
+
+    it("changes the list that it gave", function()
+        expect("^raised search.run: expand returned a list with a hole at index 2, for node 0$",
+            function()
+                local given = { 5, 6 }
+                return { expand = returns(given), key = function(n)
+                    if n == 5 then given[2] = nil end
+                    return n
+                end }
+            end)
+    end)
+
+    it("changes the options", function()
+        for _, concurrency in ipairs { 1, 4 } do
+            local opts = options("bfs", concurrency)
+            opts.evaluate = function(n)
+                opts.expand, opts.k, opts.search = nil, -1, "none"
+                return -n
+            end
+            assert.equal(29, #task.run(search.run, opts).tree.nodes)
+        end
+    end)
+
+    it("searches with the same options", function()
+        for _, concurrency in ipairs { 1, 4 } do
+            local opts, depth = options("dfs", concurrency), 0
+            opts.evaluate = function(n)
+                depth = depth + 1
+                if depth < 20 then
+                    search.run(opts)
+                end
+                return -n
+            end
+            assert.equal(29, #task.run(search.run, opts).tree.nodes)
+        end
+    end)
+
+    it("recurses without end", function() -- half a second each: Lua's traceback is slow then
+        local function recurse() return recurse() + 1 end
+        assert.matches("expand" .. AT_ROOT .. ".*stack overflow",
+            outcome("bfs", 1, { expand = recurse }))
+    end)
+
+    it("searches without end", function()
+        local function expand() return search.run(options("bfs", 1, { expand = expand })) end
+        assert.matches("expand raised .*C stack overflow", outcome("bfs", 1, { expand = expand }))
+    end)
+
+    it("cancels its task", function()
+        for _, concurrency in ipairs { 1, 4 } do
+            for name, deadline in pairs { ["no deadline"] = false, ["a deadline"] = 60000 } do
+                local message = task.run(function()
+                    local searching = task.spawn(search.run, options("bfs", concurrency, {
+                        evaluate = function(n)
+                            if n == 5 then task.current():cancel() end
+                            return n
+                        end, max_duration_ms = deadline }))
+                    return select(2, searching:join())
+                end)
+                assert.matches("cancelled", message, name)
+            end
+        end
+    end)
+
+    it("is left waiting: the search is dropped or closed", function()
+        for _, how in ipairs { "close", "drop" } do
+            local co = coroutine.create(function()
+                return search.run(options("bfs", 1, { evaluate = coroutine.yield }))
+            end)
+            assert(coroutine.resume(co))
+            assert(coroutine.resume(co, 1))
+            if how == "close" then
+                assert(coroutine.close(co))
+            end
+            co = nil -- luacheck: ignore 311
+            collectgarbage()
+            collectgarbage()
+        end
+    end)
+
+    it("is stopped by a hook", function()
+        for _, hook in ipairs { function() error("hook!") end, function() coroutine.yield() end } do
+            local ok, message = task.run(function()
+                local co = coroutine.running()
+                debug.sethook(co, hook, "", 200)
+                local ok, message = pcall(search.run, options("bfs", 1))
+                debug.sethook(co)
+                return ok, message
+            end)
+            assert.is_false(ok)
+            assert.matches("hook!", message .. "hook!")
+        end
+    end)
+end)
+
+describe("the result of a search", function()
+    local result = search.run(options("bfs", 1))
+
+    it("bears any index", function()
+        local nodes = result.tree.nodes
+        for _, index in ipairs { 0, -1, 30, 1 << 40, math.mininteger, 1.5, "x", nodes } do
+            assert.is_nil(nodes[index])
+        end
+        assert.is_nil(nodes[0 / 0])
+        assert.equal(29, #nodes)
+    end)
+
+    it("is JSON even with infinite scores", function()
+        local infinite = search.run(options("bfs", 1, { evaluate = returns(-math.huge) }))
+        assert.matches('"score":%-1.79', json.encode(infinite.tree:to_table()))
+    end)
+
+    it("outlives the search", function()
+        local node = search.run(options("dfs", 1)).best_node
+        collectgarbage()
+        assert.same({ 1, 3, 6, 13 }, node.path)
+    end)
+end)
+
+-- The core, as a script could get at it.
+describe("ponder.core.search", function()
+    local function new(strategy)
+        return core_search.new { initial_state = 1, search = strategy, max_depth = 8,
+            max_nodes = 100, beam_width = 2, batch = 1 }
+    end
+
+    local function callbacks(changes)
+        local all = { k = 2, wants_node = {}, now = os.clock, expand = returns({ 1, 2 }),
+            evaluate = returns(1), is_terminal = returns(false) }
+        for name, value in pairs(changes or {}) do
+            all[name] = value or nil
+        end
+        return all
+    end
+
+    local function finalizer(core)
+        return debug.getmetatable(core).__gc
+    end
+
+    local METHODS = { "best", "calling", "count", "counts", "peek", "pruned", "round_over",
+        "settle", "take", "truncate", "add", "score", "test", "state", "node", "path", "depth",
+        "expandable", "check_children", "check_stop", "note_root_key", "next_state", "score_all",
+        "tally", "run" }
+    local VALUES = { 0, 1, -1, 1 << 40, math.mininteger, 0.5, "x", {}, print, true }
+
+    for _, strategy in ipairs(STRATEGIES) do
+        it("bears any sequence of calls, " .. strategy, function()
+            math.randomseed(7)
+            for _ = 1, 100 do
+                local core = new(strategy)
+                for _ = 1, 40 do
+                    local method = METHODS[math.random(#METHODS)]
+                    local function value()
+                        return math.random(3) > 1 and math.random(0, 3)
+                            or VALUES[math.random(#VALUES)]
+                    end
+                    pcall(core[method], core, value(), value(), value(), value())
+                end
+            end
+        end)
+
+        it("bears any sequence of calls while it runs, " .. strategy, function()
+            math.randomseed(8)
+            for _ = 1, 100 do
+                local core = new(strategy)
+                local function meddle()
+                    local method = METHODS[math.random(#METHODS)]
+                    pcall(core[method], core, math.random(0, 3), math.random(0, 3))
+                    finalizer(core)(core)
+                end
+                local function meddling(value)
+                    return function() meddle() return value end
+                end
+                pcall(core.run, core, callbacks { expand = meddling({ 1, 2 }),
+                    evaluate = meddling(1), is_terminal = meddling(false), stop = meddling(false),
+                    key = function() meddle() return math.random() end, on_event = meddle })
+                core:settle()
+                for id = 0, core:count() - 1 do
+                    assert.equal(core:depth(id) + 1, #core:path(id))
+                end
+            end
+        end)
+
+        it("can be settled by a callback, which ends it, " .. strategy, function()
+            for _, name in ipairs { "expand", "evaluate", "is_terminal" } do
+                local core, calls = new(strategy), 0
+                local given = callbacks()
+                local original = given[name]
+                given[name] = function()
+                    calls = calls + 1
+                    if calls == 3 then core:settle() end
+                    return original()
+                end
+                local outcome_ = core:run(given)
+                assert(outcome_ == "over" or outcome_ == "max_nodes", outcome_)
+            end
+        end)
+    end
+
+    it("is finalized by the collector alone", function()
+        local core = new("bfs")
+        finalizer(core)(core)
+        assert.equal(1, core:state(0))
+        assert.equal("max_nodes", core:run(callbacks { evaluate = function()
+            finalizer(core)(core)
+            return 1
+        end }))
+    end)
+
+    it("notices changed user values and metatables", function()
+        local core = new("bfs")
+        local node, index = core:node(0), debug.getmetatable(core:node(0)).__index
+        debug.setuservalue(core, 5, 1)
+        for _, call in ipairs { function() core:state(0) end, function() core:node(0) end,
+            function() core:path(0) end, function() core:add(0, 1) end,
+            function() core:run(callbacks()) end, function() return node.path end } do
+            assert.is_false(pcall(call))
+        end
+        for _, value in ipairs { io.stdout, 5 } do
+            debug.setupvalue(index, 1, value)
+            assert.is_nil(node.path)
+        end
+        debug.setmetatable(core, nil)
+        assert.is_false(pcall(core_search.new({ initial_state = 1, search = "bfs", max_depth = 1,
+            max_nodes = 1, beam_width = 1, batch = 1 }).count, core))
+    end)
+
+    it("runs once", function()
+        local core = new("bfs")
+        local again
+        core:run(callbacks { now = function()
+            again = again or table.pack(pcall(core.run, core, callbacks()))
+            return 0
+        end, deadline = 1 })
+        assert.is_false(again[1])
+        assert.is_false(pcall(core.run, core, callbacks()))
+    end)
+end)
