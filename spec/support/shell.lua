@@ -146,13 +146,16 @@ end
 
 ---Runs `ponder ARGUMENTS...` in a terminal of its own.
 ---@param arguments string[]
----@param typed string[] what is typed, piece by piece
+---@param steps {[1]: string, [2]: string}[] what to wait for, a text that is printed once more than
+---  in the steps before; and what to type then
 ---@param env? table<string, string>
-function shell.terminal(arguments, typed, env)
-    local feed = { "sleep 0.3" }
-    for _, text in ipairs(typed) do
-        feed[#feed + 1] = "printf %s " .. shell.quote(text)
-        feed[#feed + 1] = "sleep 0.15"
+function shell.terminal(arguments, steps, env)
+    local feed, seen = {}, {}
+    for i, step in ipairs(steps) do
+        local text, typed = step[1], step[2]
+        seen[text] = (seen[text] or 0) + 1
+        feed[i] = ("until [ $(grep -oF %s $OUT | wc -l) -ge %d ]; do sleep 0.02; done; "
+            .. "printf %%s %s"):format(shell.quote(text), seen[text], shell.quote(typed))
     end
     return shell.run(("{ %s; } | script -qec %s /dev/null >$OUT 2>$ERR"):format(
         table.concat(feed, "; "), shell.quote(environment { env = env } .. words(arguments))))

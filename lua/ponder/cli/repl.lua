@@ -18,9 +18,14 @@ Reads Lua line by line, runs it, prints its values. ponder's modules are there u
 (search, task, json, ...). A statement may take several lines. Ctrl-C stops what runs, Ctrl-D ends.
 Lines are kept in $XDG_STATE_HOME/ponder/history.]]
 
+-- A folder that the environment names; only an absolute one counts.
+local function folder_of(variable)
+    return (os.getenv(variable) or ""):match("^/.*")
+end
+
 local function history_path()
-    local home = os.getenv("HOME")
-    local state = os.getenv("XDG_STATE_HOME") or home and home .. "/.local/state"
+    local home = folder_of("HOME")
+    local state = folder_of("XDG_STATE_HOME") or home and home .. "/.local/state"
     return state and state .. "/ponder/history"
 end
 

@@ -1,0 +1,97 @@
+-- ponder repl, piped and in a terminal.
+
+local shell = require "shell"
+
+local NOWHERE = { HOME = "/nonexistent", XDG_STATE_HOME = "" }
+
+-- What the prompt prints for piped input, and on standard error.
+local function piped(input)
+    local r = shell.ponder({ "repl" }, { input = input, env = NOWHERE })
+    assert.equal(0, r.status)
+    return r.out, r.err
+end
+
+describe("ponder repl, piped,", function()
+    it("prints values and keeps globals", function()
+        assert.equal("2\n5\t6\n\"text\"\nnil\n{ 1, 2, a = a table }\n",
+            (piped "1+1\nx = 5\nx, 6\n'text'\nnil\n{ 1, 2, a = {} }\n"))
+    end)
+
+    it("needs no end of the last line, and bears no input", function()
+        assert.equal("2\n", (piped "1+1"))
+        assert.equal("", (piped ""))
+        assert.equal("", (piped "\n\n"))
+    end)
+
+    it("reads statements of several lines", function()
+        assert.equal("1\n2\n", (piped "for i = 1, 2 do\nprint(i)\nend\n"))
+        local _, err = piped "for i = 1, 2 do"
+        assert.matches("stdin:1: 'end' expected near <eof>", err)
+    end)
+
+    it("goes on after an error", function()
+        local out, err = piped "error 'boom'\nx = = 1\nerror({})\n7\n"
+        assert.equal("7\n", out)
+        assert.matches("ponder: stdin:1: boom\nstack traceback:\n\tstdin:1: ", err)
+        assert.matches("stdin:1: unexpected symbol near '='", err)
+        assert.matches("a table value was raised", err)
+    end)
+
+    it("has ponder's modules as globals, and tasks", function()
+        assert.equal("\"function\"\n\"[1]\"\n3\n\"nil\"\n", (piped [[
+            type(search.run)
+            json.encode { 1 }
+            task.spawn(function() task.sleep(0.001) return 3 end):join()
+            type(nothing_of_that_name)]]))
+    end)
+
+    it("refuses binary code and ends by os.exit", function()
+        local _, err = piped("\27Lua\n")
+        assert.matches("binary", err)
+        assert.equal(3, shell.ponder({ "repl" }, { input = "os.exit(3)\n1", env = NOWHERE }).status)
+    end)
+end)
+
+describe("ponder repl in a terminal", function()
+    local function typed(steps, env)
+        local r = shell.terminal({ "repl" }, steps, env or NOWHERE)
+        return (r.out:gsub("\r", "")), r.status
+    end
+
+    it("greets, prompts and ends at Ctrl-D", function()
+        local out, status = typed { { "> ", "1+1\n" }, { "2\r\n> ", "\4" } }
+        assert.matches("^ponder [%d.]+, Lua 5.4; Ctrl%-D ends\n> ", out)
+        assert.matches("\n2\n> ", out)
+        assert.equal(0, status)
+    end)
+
+    it("stops at Ctrl-C what runs, and goes on", function()
+        local out, status = typed {
+            { "> ", "print('runs ' .. 1) while true do end\n" }, { "runs 1", "\3" },
+            { "interrupted", "print('runs ' .. 2) task.sleep(50)\n" }, { "runs 2", "\3" },
+            { "interrupted", "'still ' .. 'here'\n" }, { "still here", "\4" },
+        }
+        assert.equal(2, select(2, out:gsub("ponder: interrupted\n", "")))
+        assert.matches('"still here"', out)
+        assert.equal(0, status)
+    end)
+
+    it("begins a new line at Ctrl-C", function()
+        local out = typed { { "> ", "x = (" }, { "x = (", "\3" },
+            { "> ", "'new ' .. 'line'\n" }, { "new line", "\4" } }
+        assert.matches('"new line"', out)
+    end)
+
+    it("keeps the lines typed", function()
+        local dir <close> = shell.folder()
+        local env = { HOME = dir.path, XDG_STATE_HOME = "" }
+        typed({ { "> ", "first = 1\n" }, { "> ", "\4" } }, env)
+        assert.matches("first", dir:read(".local/state/ponder/history"))
+        -- Up twice: the line of the run before.
+        typed({ { "> ", "second = 2\n" }, { "> ", "\27[A\27[A" }, { "first = 1", "\n" },
+            { "> ", "'it is ' .. first\n" }, { "it is 1", "\4" } }, env)
+        typed({ { "> ", "third = 3\n" }, { "> ", "\4" } },
+            { HOME = "/nonexistent", XDG_STATE_HOME = dir.path .. "/state" })
+        assert.matches("third", dir:read("state/ponder/history"))
+    end)
+end)
