@@ -40,7 +40,7 @@ static void *stress_alloc(void *ud, void *ptr, size_t osize, size_t nsize)
 {
     Stress *s = ud;
     bool new_object = ptr == NULL && osize != 0; /* Lua passes the kind of object in osize */
-    if (new_object && s->collecting) { /* Lua asks again */
+    if (new_object && s->collecting) {           /* Lua asks again */
         s->collecting = false;
         s->ended = now();
     } else if (new_object && ++s->objects % OBJECTS_BETWEEN == 0) {
