@@ -57,7 +57,7 @@ local function speed()
     for _, policy in ipairs(POLICIES) do
         local per_node = {}
         for _, nodes in ipairs { 10000, 100000, 1000000 } do
-            local rounds = math.max(1, 100000 // nodes) -- so that a figure takes tens of milliseconds
+            local rounds = math.max(1, 100000 // nodes) -- a figure takes tens of milliseconds
             local ratio, ours = measure.pairs(function()
                 return measure.cpu(function()
                     for _ = 1, rounds do run(policy, nodes) end
@@ -114,8 +114,8 @@ local function memory()
     print("search: bytes a node at the peak, resident memory of the process")
     for i, policy in ipairs(POLICIES) do
         for _, nodes in ipairs { 1000000, 1100000 } do
-            measure.report(("%s, %d nodes"):format(policy.name, nodes), bytes_a_node(i, nodes), "<=",
-                64, "bytes/node")
+            measure.report(("%s, %d nodes"):format(policy.name, nodes), bytes_a_node(i, nodes),
+                "<=", 64, "bytes/node")
         end
     end
 end

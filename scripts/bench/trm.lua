@@ -1,5 +1,5 @@
--- Measures ponder.trm: runs driven by direct messages, with the built-in prompts' contexts rendered;
--- and the reader of critiques on ten megabytes.
+-- Measures ponder.trm: runs driven by direct messages, with the built-in prompts' contexts
+-- rendered; and the reader of critiques on ten megabytes.
 --
 --     lua5.4 scripts/bench/trm.lua        (`make bench` sets the paths)
 --
