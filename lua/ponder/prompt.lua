@@ -10,6 +10,9 @@
 --- 1. the folders given to `prompt.add` (`ponder --prompts DIR` does that), the last one first;
 --- 2. `$PONDER_PROMPTS`;
 --- 3. `./prompts`.
+---
+--- The file gets its module's name and its path (`local _, path = ...`), so that it can read what
+--- stands beside it, such as a text for ponder.template.
 
 local builtin = require "ponder.builtin"
 local options = require "ponder.options"
@@ -62,14 +65,14 @@ function prompt.find(name)
     end
 end
 
-local function run(path)
+local function run(name, path)
     local chunk, problem = loadfile(path, "t")
     if not chunk then
         return nil, problem
     end
     local ok, prompts = xpcall(chunk, function(message)
         return debug.traceback(tostring(message), 2)
-    end)
+    end, "prompts." .. name, path)
     if not ok then
         return nil, prompts
     elseif type(prompts) ~= "table" then
@@ -88,7 +91,7 @@ function prompt.load(name)
     check_string("prompt.load", "name", name)
     local path = prompt.find(name)
     if path then
-        local prompts, problem = run(path)
+        local prompts, problem = run(name, path)
         if not prompts then
             return nil, problem, "BAD_PROMPT"
         end

@@ -1,0 +1,246 @@
+--- `ponder prompts`: what the models are told, to read, to copy and to check.
+
+local args = require "ponder.args"
+local builtin = require "ponder.builtin"
+local check = require "ponder.prompt.check"
+local cli = require "ponder.cli"
+local host = require "ponder.core.host"
+local options = require "ponder.options"
+local prompt = require "ponder.prompt"
+local samples = require "ponder.prompt.samples"
+
+local RULES = {
+    to = { value = "DIR", help = "eject: the folder to copy to (default: ./prompts)" },
+    force = { help = "eject: replace files that are there" },
+    prompts = { value = "DIR", help = "look for prompt files in DIR first" },
+}
+
+local prompts = {}
+
+prompts.summary = "list, show, copy and check the prompts"
+
+prompts.usage = [[
+ponder prompts list                  every prompt, and the file it comes from
+ponder prompts show NAME             the file: ponder prompts show tot
+ponder prompts show NAME.FUNCTION    what a model is sent, with sample data: ... show tot.generate
+ponder prompts eject [OPTION...] [NAME]
+                                     copy the built-in files, or one, for editing
+ponder prompts check [NAME]          render every prompt with sample data, and say what is wrong
+
+A file NAME.lua takes the place of the built-in one when it stands in the folder of --prompts, in
+$PONDER_PROMPTS or in ./prompts, the first that has it; it is read anew at every run.
+
+]] .. args.help(RULES, { "to", "force", "prompts" })
+
+-- The names of the built-in files, sorted.
+local function file_names()
+    local names = {}
+    for _, file in ipairs(host.embedded_names()) do
+        names[#names + 1] = file:match("^prompts/([%w_]+)%.lua$")
+    end
+    table.sort(names)
+    return names
+end
+
+local function fail(message)
+    io.stderr:write("ponder prompts: ", message, "\n")
+    return 1
+end
+
+local function unknown(what, name, known)
+    local near = options.nearest(name, known)
+    return cli.usage_error(("ponder prompts: there is no %s %s%s; there are: %s"):format(what, name,
+        near and (" (did you mean %s?)"):format(near) or "", table.concat(known, ", ")))
+end
+
+local function function_names(name)
+    local names = {}
+    for function_name in pairs(samples.NEEDS[name] or {}) do
+        names[#names + 1] = function_name
+    end
+    table.sort(names)
+    return names
+end
+
+-- The names that an operand stands for, all for none; or nil and a status.
+local function chosen(operand)
+    local names = file_names()
+    if not operand then
+        return names
+    end
+    for _, name in ipairs(names) do
+        if name == operand then
+            return { name }
+        end
+    end
+    return nil, unknown("prompt file", operand, names)
+end
+
+local commands = {}
+
+function commands.list()
+    local status = 0
+    for _, name in ipairs(file_names()) do
+        local path = prompt.find(name)
+        local found, problem = prompt.load(name)
+        if not found then
+            status = fail(problem)
+        end
+        for _, function_name in ipairs(found and function_names(name) or {}) do
+            local f = found[function_name]
+            local from = path and type(f) == "function"
+                and ("%s:%d"):format(path, debug.getinfo(f, "S").linedefined) or "built in"
+            print(("%-18s %s"):format(name .. "." .. function_name, from))
+        end
+    end
+    return status
+end
+
+local function read(path)
+    local file, message = io.open(path, "rb")
+    if not file then
+        return nil, message
+    end
+    local text, problem = file:read("a")
+    file:close()
+    return text, problem
+end
+
+local function show_file(name)
+    local path = prompt.find(name)
+    local text, problem
+    if path then
+        text, problem = read(path)
+    else
+        text = host.embedded("prompts/" .. name .. ".lua")
+    end
+    if not text then
+        return fail(problem)
+    end
+    io.write(text)
+    return 0
+end
+
+local function show_function(name, function_name)
+    local found, problem = prompt.load(name)
+    if not found then
+        return fail(problem)
+    end
+    local f = type(found[function_name]) == "function" and found[function_name]
+        or builtin.prompts(name)[function_name]
+    local contexts = samples.of(name)[function_name]
+    local messages
+    messages, problem = check.render(f, contexts[#contexts])
+    if not messages then
+        return fail(problem)
+    end
+    for i, message in ipairs(messages) do
+        print(("%s[%s]\n%s"):format(i > 1 and "\n" or "", message.role, message.content))
+    end
+    return 0
+end
+
+function commands.show(operand)
+    if not operand then
+        return cli.usage_error("ponder prompts: show needs a name, such as tot.generate")
+    end
+    local name, function_name = operand:match("^([^.]+)%.?(.*)$")
+    local known, status = chosen(name or operand)
+    if not known then
+        return status
+    elseif function_name == "" then
+        return show_file(name)
+    elseif not (samples.NEEDS[name] or {})[function_name] then
+        local names = function_names(name)
+        for i, known_name in ipairs(names) do
+            names[i] = name .. "." .. known_name
+        end
+        return unknown("prompt", operand, names)
+    end
+    return show_function(name, function_name)
+end
+
+local function write(path, text)
+    local file, message = io.open(path, "wb")
+    if not file then
+        return nil, message
+    end
+    local ok, problem = file:write(text)
+    local closed, why = file:close()
+    return ok and closed, problem or why
+end
+
+function commands.eject(operand, opts)
+    local names, status = chosen(operand)
+    if not names then
+        return status
+    end
+    local folder = (opts.to or "./prompts"):gsub("(.)/+$", "%1")
+    for _, name in ipairs(names) do
+        local path = folder .. "/" .. name .. ".lua"
+        if not opts.force and read(path) then
+            return fail(path .. " is there already; --force replaces it")
+        end
+    end
+    if not host.make_folder(folder) then
+        return fail(folder .. ": the folder cannot be made")
+    end
+    for _, name in ipairs(names) do
+        local path = folder .. "/" .. name .. ".lua"
+        local ok, problem = write(path, host.embedded("prompts/" .. name .. ".lua"))
+        if not ok then
+            return fail(problem)
+        end
+        print(path)
+    end
+    return 0
+end
+
+function commands.check(operand)
+    local names, status = chosen(operand)
+    if not names then
+        return status
+    end
+    status = 0
+    for _, name in ipairs(names) do
+        local path = prompt.find(name)
+        local found, problem = prompt.load(name)
+        local problems, count = { problem }, 0
+        if found then
+            problems, count = check.all(name, found, path)
+        end
+        for _, line in ipairs(problems) do
+            print(line)
+            status = 1
+        end
+        if #problems == 0 then
+            print(("%s: %d prompts are fine (%s)"):format(name, count, path or "built in"))
+        end
+    end
+    return status
+end
+
+---@param arguments string[]
+---@return integer status 0; 1 when something is wrong with a prompt or a file; 2 for a usage error
+function prompts.run(arguments)
+    local opts, operands = args.parse("ponder prompts", arguments, RULES)
+    if not opts then
+        return cli.usage_error(operands)
+    end
+    local names = { "check", "eject", "list", "show" }
+    local command = commands[operands[1] or "list"]
+    if not command then
+        return unknown("command", operands[1], names)
+    elseif operands[3] or operands[2] and command == commands.list then
+        return cli.usage_error(("ponder prompts: unexpected argument %s"):format(
+            options.show(operands[3] or operands[2])))
+    elseif (opts.to or opts.force) and command ~= commands.eject then
+        return cli.usage_error("ponder prompts: --to and --force are for eject")
+    end
+    if opts.prompts then
+        prompt.add(opts.prompts)
+    end
+    return command(operands[2], opts)
+end
+
+return prompts

@@ -1,0 +1,220 @@
+--- Checks a table of prompts without a model: renders each function with sample data, and says what
+--- is wrong, with file and line.
+
+local builtin = require "ponder.builtin"
+local options = require "ponder.options"
+local samples = require "ponder.prompt.samples"
+
+local check = {}
+
+local ROLES = { system = true, user = true, assistant = true }
+
+-- "prompts/tot.lua:12" for a function; the name that error messages use for its file.
+local function place(f)
+    local info = debug.getinfo(f, "S")
+    return ("%s:%d"):format(info.short_src, info.linedefined)
+end
+
+-- Where the code of the same file as `f` stood, for a handler of errors or a metamethod: whoever
+-- called what raised.
+local function place_in_file(f)
+    local source, level = debug.getinfo(f, "S").source, 3
+    local info = debug.getinfo(level, "Sl")
+    while info do
+        if info.source == source and info.currentline > 0 then
+            return ("%s:%d"):format(info.short_src, info.currentline)
+        end
+        level = level + 1
+        info = debug.getinfo(level, "Sl")
+    end
+    return place(f)
+end
+
+-- A context that notes which fields were read though nothing is ever there, and where.
+local function watched(context, f, known, missed)
+    local names = {}
+    for name in pairs(known) do
+        names[#names + 1] = name
+    end
+    table.sort(names)
+    return setmetatable({}, {
+        __index = function(_, name)
+            if name == "quote" then
+                return function(_, tag, text)
+                    return context:quote(tag, text)
+                end
+            end
+            if not known[name] and not missed[name] then
+                local near = options.nearest(name, names)
+                missed[name] = ("%s: context.%s: there is no such field%s"):format(
+                    place_in_file(f), tostring(name),
+                    near and (" (did you mean context.%s?)"):format(near) or "")
+            end
+            return context[name]
+        end,
+        __newindex = function(_, name, value)
+            context[name] = value
+            known[name], missed[name] = true, nil
+        end,
+        __pairs = function()
+            return next, context, nil
+        end,
+    })
+end
+
+-- What is wrong with the messages that a prompt function returned, or nil.
+local function message_problem(messages)
+    if type(messages) ~= "table" or #messages == 0 then
+        return ("must return a list of messages, not empty (got %s)"):format(
+            options.show(messages))
+    end
+    for i, message in ipairs(messages) do
+        if type(message) ~= "table" or not ROLES[message.role] then
+            return ("message %d must be a table with a role: system, user or assistant"):format(i)
+        elseif type(message.content) ~= "string" or message.content == "" then
+            return ("message %d must have a content that is text, not empty (got %s)"):format(i,
+                options.show(message.content))
+        end
+    end
+end
+
+-- The texts in a field of a context: itself, or those of its items.
+local function texts_in(value)
+    if type(value) == "string" then
+        return { value }
+    end
+    local texts = {}
+    if type(value) == "table" then
+        for _, item in ipairs(value.content and { value } or value) do
+            texts[#texts + 1] = type(item) == "table" and item.content or item
+        end
+    end
+    return texts
+end
+
+-- The first field that the prompt needs and whose text is in no message, or nil.
+local function lacking(context, needs, messages)
+    local parts = {}
+    for i, message in ipairs(messages) do
+        parts[i] = message.content
+    end
+    local all = table.concat(parts, "\n")
+    for _, field in ipairs(needs) do
+        for _, text in ipairs(texts_in(context[field])) do
+            if not all:find(text, 1, true) then
+                return field
+            end
+        end
+    end
+end
+
+local function add(problems, problem)
+    if problem and not problems[problem] then
+        problems[problem] = true
+        problems[#problems + 1] = problem
+    end
+end
+
+-- The fields that the contexts of a file have: not every one has each.
+local function fields_of(contexts_by_prompt)
+    local known = { instructions = true, max_text_bytes = true }
+    for _, contexts in pairs(contexts_by_prompt) do
+        for _, context in ipairs(contexts) do
+            for field in pairs(context) do
+                known[field] = true
+            end
+        end
+    end
+    return known
+end
+
+---Renders a prompt function.
+---@param f function
+---@param context table
+---@return table? messages
+---@return string? problem begins with file and line
+function check.render(f, context)
+    local ok, result = xpcall(f, function(err)
+        local text = tostring(err)
+        local at = place_in_file(f)
+        return text:sub(1, #at) == at and text or at .. ": " .. text
+    end, context)
+    if not ok then
+        return nil, result
+    end
+    local problem = message_problem(result)
+    if problem then
+        return nil, place(f) .. ": " .. problem
+    end
+    return result
+end
+
+local function check_function(problems, label, f, contexts, known, needs)
+    local missed = {}
+    for _, context in ipairs(contexts) do
+        local messages, problem = check.render(f, watched(context, f, known, missed))
+        local names = {}
+        for name in pairs(missed) do
+            names[#names + 1] = tostring(name)
+        end
+        table.sort(names)
+        for _, name in ipairs(names) do
+            add(problems, missed[name])
+        end
+        if problem then
+            add(problems, problem)
+            return
+        end
+        local field = lacking(context, needs, messages)
+        if field then
+            add(problems, ("%s: %s: its messages lack the text of context.%s"):format(place(f),
+                label, field))
+            return
+        end
+    end
+end
+
+local function function_names(prompts)
+    local names = {}
+    for name, f in pairs(prompts) do
+        if type(f) == "function" then
+            names[#names + 1] = tostring(name)
+        end
+    end
+    table.sort(names)
+    return names
+end
+
+---Checks the prompts of one file.
+---@param name string "tot"
+---@param prompts table what the file returned
+---@param path string? the file, for what has no line; nil: the built-in ones
+---@return string[] problems a line each; empty when all is well
+---@return integer count of functions that were rendered
+function check.all(name, prompts, path)
+    local problems, count = {}, 0
+    local needs, contexts = samples.NEEDS[name], samples.of(name)
+    local known = fields_of(contexts)
+    local wanted = function_names(builtin.prompts(name))
+    for _, prompt in ipairs(wanted) do
+        local f = prompts[prompt]
+        if type(f) == "function" then
+            count = count + 1
+            check_function(problems, name .. "." .. prompt, f, contexts[prompt], known,
+                needs[prompt])
+        else
+            add(problems, ("%s: the function %s is missing%s"):format(path or "built in", prompt,
+                f ~= nil and (" (got %s)"):format(options.show(f)) or ""))
+        end
+    end
+    for _, prompt in ipairs(function_names(prompts)) do
+        if not needs[prompt] then
+            local near = options.nearest(prompt, wanted)
+            add(problems, ("%s: nothing calls the function %s%s"):format(place(prompts[prompt]),
+                prompt, near and (" (did you mean %s?)"):format(near) or ""))
+        end
+    end
+    return problems, count
+end
+
+return check

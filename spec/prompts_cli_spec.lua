@@ -1,0 +1,271 @@
+-- `ponder prompts`, and where prompt files are found, as a person meets them.
+
+local shell = require "shell"
+
+local FILES = { "ensemble", "got", "tot", "trm" }
+
+local function prompts(arguments, opts)
+    return shell.ponder({ "prompts", table.unpack(arguments) }, opts)
+end
+
+local function file(path)
+    local f <close> = assert(io.open(path, "rb"))
+    return f:read("a")
+end
+
+-- A prompt file in which something takes the place of a part of the built-in one.
+local function changed(name, from, to)
+    local text = file("prompts/" .. name .. ".lua")
+    local first, last = text:find(from, 1, true)
+    assert(first, from)
+    return text:sub(1, first - 1) .. to .. text:sub(last + 1)
+end
+
+local function line_of(text, part)
+    local _, breaks = text:sub(1, assert(text:find(part, 1, true))):gsub("\n", "")
+    return breaks + 1
+end
+
+-- Checks one file in ./prompts; what is printed, with $LINE for the line of `part`.
+local function complains(name, text, expected, part)
+    local folder <close> = shell.folder { ["prompts/" .. name .. ".lua"] = text }
+    local r = prompts({ "check", name }, { cwd = folder.path })
+    local where = "./prompts/" .. name .. ".lua"
+    expected = expected:gsub("%$LINE", part and where .. ":" .. line_of(text, part) or where)
+    assert.equal("", r.err)
+    assert.equal(expected .. "\n", r.out)
+    assert.equal(1, r.status)
+end
+
+describe("ponder prompts list", function()
+    it("names every prompt and where it comes from", function()
+        local folder <close> = shell.folder { ["prompts/trm.lua"] = file("prompts/trm.lua") }
+        local r = prompts({ "list" }, { cwd = folder.path })
+        assert.equal(0, r.status)
+        for _, name in ipairs { "tot.generate", "tot.evaluate", "tot.repair", "got.generate",
+            "got.score", "got.connect", "got.aggregate", "got.vote", "got.refine",
+            "ensemble.judge", "ensemble.debate" } do
+            assert.matches("%f[%w]" .. name .. " +built in\n", r.out)
+        end
+        local line = line_of(file("prompts/trm.lua"), "function prompts.supervise")
+        assert.matches("trm.supervise +./prompts/trm.lua:" .. line .. "\n", r.out)
+        assert.equal(r.out, prompts({}, { cwd = folder.path }).out)
+    end)
+
+    it("says which file cannot be read", function()
+        local folder <close> = shell.folder { ["prompts/tot.lua"] = "return {\n}}" }
+        local r = prompts({ "list" }, { cwd = folder.path })
+        assert.matches("^ponder prompts: ./prompts/tot.lua:2: ", r.err)
+        assert.matches("got.vote", r.out)
+        assert.equal(1, r.status)
+    end)
+end)
+
+describe("ponder prompts show", function()
+    it("prints a file as it is", function()
+        local folder <close> = shell.folder { ["prompts/got.lua"] = "return {} -- mine\n" }
+        assert.equal(file("prompts/tot.lua"), prompts({ "show", "tot" },
+            { cwd = folder.path }).out)
+        assert.equal("return {} -- mine\n", prompts({ "show", "got" },
+            { cwd = folder.path }).out)
+    end)
+
+    it("prints what a model is sent, with sample data", function()
+        local folder <close> = shell.folder()
+        local r = prompts({ "show", "tot.evaluate" }, { cwd = folder.path })
+        assert.equal(0, r.status)
+        assert.matches("^%[system%]\nYou judge .*\n%[user%]\n<problem>\nHow can .*"
+            .. "<thought_t1>\nPlant trees.*Score each, from t1 to t2.\n$", r.out)
+    end)
+
+    it("helps with a name", function()
+        for name, expected in pairs {
+            ["tott"] = "there is no prompt file tott (did you mean tot?); there are: ",
+            ["tot.genrate"] = "there is no prompt tot.genrate (did you mean tot.generate?); "
+                .. "there are: tot.evaluate, tot.generate, tot.repair",
+            [".."] = "there is no prompt file ..; there are: ",
+        } do
+            local r = prompts { "show", name }
+            assert.equal(2, r.status)
+            assert.equal("", r.out)
+            assert.equal("ponder prompts: " .. expected, r.err:sub(1, #expected + 16))
+        end
+        assert.equal(2, prompts({ "show" }).status)
+    end)
+end)
+
+describe("ponder prompts eject", function()
+    it("copies the built-in files for editing", function()
+        local folder <close> = shell.folder()
+        local r = prompts({ "eject" }, { cwd = folder.path })
+        assert.equal("", r.err)
+        for _, name in ipairs(FILES) do
+            assert.equal(file("prompts/" .. name .. ".lua"), folder:read("prompts/" .. name
+                .. ".lua"))
+            assert.matches("./prompts/" .. name .. ".lua\n", r.out)
+        end
+        assert.matches("^.*tot: 3 prompts are fine %(./prompts/tot.lua%)\n",
+            prompts({ "check" }, { cwd = folder.path }).out)
+    end)
+
+    it("copies one to a folder, and replaces nothing unless told to", function()
+        local folder <close> = shell.folder()
+        local to = folder.path .. "/a/b/"
+        assert.equal(folder.path .. "/a/b/got.lua\n", prompts({ "eject", "got", "--to", to }).out)
+        folder:write("a/b/got.lua", "mine")
+        local r = prompts { "eject", "--to=" .. to }
+        assert.equal(1, r.status)
+        assert.matches("got.lua is there already; %-%-force replaces it\n$", r.err)
+        assert.equal("mine", folder:read("a/b/got.lua"))
+        assert.is_nil(io.open(folder.path .. "/a/b/tot.lua")) -- all or nothing
+        assert.equal(0, prompts({ "eject", "--force", "--to", to }).status)
+        assert.equal(file("prompts/got.lua"), folder:read("a/b/got.lua"))
+    end)
+
+    it("says what cannot be written", function()
+        local r = prompts { "eject", "tot", "--to", "/proc/none" }
+        assert.equal(1, r.status)
+        assert.equal("ponder prompts: /proc/none: the folder cannot be made\n", r.err)
+    end)
+end)
+
+describe("ponder prompts check", function()
+    it("passes the built-in ones", function()
+        local folder <close> = shell.folder()
+        local r = prompts({ "check" }, { cwd = folder.path })
+        assert.equal("", r.err)
+        assert.equal(0, r.status)
+        for _, name in ipairs(FILES) do
+            assert.matches(name .. ": %d prompts are fine %(built in%)\n", r.out)
+        end
+    end)
+
+    it("says file and line of an error", function()
+        complains("tot", "return {\n\n]", "$LINE:3: unexpected symbol near ']'")
+        local text = changed("tot", "function prompts.generate(context)",
+            "function prompts.generate(context)\n    local _ = nil .. 'x'")
+        complains("tot", text, "$LINE: attempt to concatenate a nil value", "nil .. 'x'")
+        text = changed("got", "function prompts.vote(context)",
+            "function prompts.vote(context)\n    error 'no'")
+        complains("got", text, "$LINE: no", "error 'no'")
+    end)
+
+    it("says which placeholder does not exist", function()
+        local text = changed("got", 'context:quote("solution", context.thought.content)',
+            'context:quote("solution", context.thougth or "")')
+        complains("got", text, ("$LINE: context.thougth: there is no such field "
+            .. "(did you mean context.thought?)\n./prompts/got.lua:%d: got.refine: its messages "
+            .. "lack the text of context.thought"):format(line_of(text,
+                "function prompts.refine")), "context.thougth")
+    end)
+
+    it("says which placeholder a prompt lacks", function()
+        local text = changed("trm", 'local parts = { context:quote("question", context.question) }',
+            "local parts = {}")
+        local folder <close> = shell.folder { ["prompts/trm.lua"] = text }
+        local out = prompts({ "check", "trm" }, { cwd = folder.path }).out
+        for _, name in ipairs { "improve", "reason", "supervise" } do
+            local at = line_of(text, "function prompts." .. name)
+            assert.matches(("./prompts/trm.lua:%d: trm.%s: its messages lack the text of "
+                .. "context.question\n"):format(at, name), out)
+        end
+    end)
+
+    it("says which function is missing, and which nothing calls", function()
+        local text = file("prompts/tot.lua"):gsub("function prompts%.repair",
+            "function prompts.repare")
+        complains("tot", text, "$LINE: the function repair is missing\n./prompts/tot.lua:"
+            .. line_of(text, "function prompts.repare")
+            .. ": nothing calls the function repare (did you mean repair?)")
+    end)
+
+    it("says which messages are none", function()
+        for returned, expected in pairs {
+            ["5"] = "must return a list of messages, not empty (got 5)",
+            ["{}"] = "must return a list of messages, not empty (got a table)",
+            ['{ { role = "sytem", content = "x" } }'] =
+                "message 1 must be a table with a role: system, user or assistant",
+            ['{ { role = "user" } }'] =
+                "message 1 must have a content that is text, not empty (got nil)",
+        } do
+            complains("ensemble", "return { judge = function() return " .. returned .. " end,\n"
+                .. "debate = function(c) return { { role = 'user', content = c.others[1].content\n"
+                .. ".. c.others[2].content } } end }", "$LINE:1: " .. expected)
+        end
+    end)
+
+    it("knows a template's line", function()
+        local folder <close> = shell.folder {
+            ["prompts/ensemble.lua"] = [[
+                local template = require "ponder.template"
+                local _, path = ...
+                local f <close> = assert(io.open((path:gsub("lua$", "txt"))))
+                local debate = template.compile(f:read("a"), "debate.txt")
+                return {
+                    judge = function(context)
+                        return require("ponder.builtin").prompts("ensemble").judge(context)
+                    end,
+                    debate = function(context)
+                        return { { role = "user", content = debate(context) } }
+                    end,
+                }]],
+            ["prompts/ensemble.txt"] = "{{#others}}\n{{name}}: {{contnt}}\n{{/others}}\n",
+        }
+        local r = prompts({ "check", "ensemble" }, { cwd = folder.path })
+        local at = "./prompts/ensemble.lua:10: "
+        assert.equal(at .. "context.contnt: there is no such field\n" .. at
+            .. "debate.txt:2: {{contnt}} must be text (got nil)\n", r.out)
+        folder:write("prompts/ensemble.txt", "{{#others}}\n{{name}}: {{content}}\n{{/others}}\n")
+        r = prompts({ "check", "ensemble" }, { cwd = folder.path })
+        assert.equal("ensemble: 2 prompts are fine (./prompts/ensemble.lua)\n", r.out)
+    end)
+end)
+
+describe("a prompt file", function()
+    local SHOW = 'print(require("ponder.prompt").load("tot").mark)'
+
+    it("is found in --prompts, then $PONDER_PROMPTS, then ./prompts, then built in", function()
+        local folder <close> = shell.folder {
+            ["flag/got.lua"] = "return {} -- flag\n", ["env/got.lua"] = "return {} -- env\n",
+            ["env/trm.lua"] = "return {} -- env\n", ["prompts/got.lua"] = "return {} -- here\n",
+            ["prompts/trm.lua"] = "return {} -- here\n",
+            ["prompts/tot.lua"] = "return {} -- here\n",
+        }
+        local function shown(name, flag)
+            return prompts({ "show", name, table.unpack(flag or {}) },
+                { cwd = folder.path, env = { PONDER_PROMPTS = folder.path .. "/env" } }).out
+        end
+        local flag = { "--prompts", folder.path .. "/flag" }
+        assert.equal("return {} -- flag\n", shown("got", flag))
+        assert.equal("return {} -- env\n", shown("got"))
+        assert.equal("return {} -- env\n", shown("trm", flag))
+        assert.equal("return {} -- here\n", shown("tot", flag))
+        assert.equal(file("prompts/ensemble.lua"), shown("ensemble", flag))
+    end)
+
+    it("is used at the next run once it has changed, without building anything", function()
+        local folder <close> = shell.folder { ["prompts/tot.lua"] = "return { mark = 1 }" }
+        assert.equal("1\n", shell.ponder({ "-e", SHOW }, { cwd = folder.path }).out)
+        folder:write("prompts/tot.lua", "return { mark = 2 }")
+        assert.equal("2\n", shell.ponder({ "-e", SHOW }, { cwd = folder.path }).out)
+        os.remove(folder.path .. "/prompts/tot.lua")
+        assert.equal("nil\n", shell.ponder({ "-e", SHOW }, { cwd = folder.path }).out)
+    end)
+end)
+
+describe("ponder prompts", function()
+    it("refuses what it does not know", function()
+        for _, case in ipairs {
+            { { "lst" }, "there is no command lst (did you mean list?); there are: check, eject, "
+                .. "list, show" },
+            { { "list", "x" }, 'unexpected argument "x"' },
+            { { "check", "tot", "x" }, 'unexpected argument "x"' },
+            { { "check", "--to", "x" }, "--to and --force are for eject" },
+            { { "--forc" }, "unknown option --forc (did you mean --force?)" },
+        } do
+            local r = prompts(case[1])
+            assert.equal("ponder prompts: " .. case[2] .. "\n", r.err)
+            assert.equal(2, r.status)
+        end
+    end)
+end)
