@@ -25,8 +25,8 @@ local provider = {}
 ---@field call? fun(request: ponder.model.Request): table?, string?, string? in place of all the
 ---others but `configure` and `open`: answers by itself, with {text or texts, usage...} or nil,
 ---message, code
----@field open? fun(target: ponder.model.Target): boolean?, string? a model is being opened; nil and a
----message when it cannot be
+---@field open? fun(target: ponder.model.Target): boolean?, string? a model is being opened; nil and
+---a message when it cannot be
 
 ---@class ponder.model.Reader folds the events of a stream into a reply
 ---@field plain fun(self, name: string, data: string): boolean takes an event that is nothing but

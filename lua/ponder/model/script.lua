@@ -1,4 +1,4 @@
---- Scripted models: `script:FILE` is a model written in Lua, for tests, demonstrations and teaching.
+--- Scripted models: `script:FILE` is a model written in Lua, for tests, demonstrations, teaching.
 ---
 ---     -- parrot.lua
 ---     return function(request)
@@ -6,11 +6,11 @@
 ---         return { text = last.content, usage = { input_tokens = 3, output_tokens = 3 } }
 ---     end
 ---
---- The file is run once for each open model, so what it keeps in local variables lasts from call to
---- call. A relative name counts from the working directory. The function is called in the task that
---- made the call, and may wait (task.sleep for a slow model). It returns text, or a table with
---- `text` or `texts`, and `usage`, `tool_calls`, `finish_reason`, `reasoning`; or nil, message, code
---- for a failure. An error that it raises is a failure with the code `SERVER`.
+--- The file is run once for each open model, so what it keeps in local variables lasts from call
+--- to call. A relative name counts from the working directory. The function is called in the task
+--- that made the call, and may wait (task.sleep for a slow model). It returns text, or a table with
+--- `text` or `texts`, and `usage`, `tool_calls`, `finish_reason`, `reasoning`; or nil, message,
+--- code for a failure. An error that it raises is a failure with the code `SERVER`.
 ---
 --- `scripted = true` stands on each reply, so that nobody takes it for a real model's.
 

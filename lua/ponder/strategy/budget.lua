@@ -1,5 +1,5 @@
---- What a run may spend: calls and tokens. Each call is reserved before it is sent, so that calls in
---- flight cannot overshoot together, and settled when it is over. Time is the runner's.
+--- What a run may spend: calls and tokens. Each call is reserved before it is sent, so that calls
+--- in flight cannot overshoot together, and settled when it is over. Time is the runner's.
 
 local json = require "ponder.json"
 

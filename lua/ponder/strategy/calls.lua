@@ -146,7 +146,7 @@ local function with_ids(call, tool_calls)
     return list
 end
 
-function Calls:ask_for_tools(call, data)
+local function ask_for_tools(call, data)
     local asked = with_ids(call, data.tool_calls)
     local turn = {}
     for field, value in pairs(turn_of(data)) do
@@ -176,7 +176,7 @@ function Calls:reply(call, data)
     local wants = type(data.tool_calls) == "table" and #data.tool_calls > 0
     if wants and data.ok ~= false and #self.tools > 0
         and call.round < self.limits.max_tool_round_trips then
-        return self:ask_for_tools(call, data), call.usage
+        return ask_for_tools(call, data), call.usage
     end
     self.by_id[call.id] = nil
     add_usage(call.usage, data.usage)
