@@ -79,9 +79,36 @@ local function no_such_file(path, message)
         near and (" (did you mean the command %s?)"):format(near) or ""))
 end
 
+local HUGEST = 1.7976931348623157e308
+local DEEPEST = 200
+
+-- A copy with the largest finite numbers in place of infinite ones: a search may well score a dead
+-- end -math.huge.
+local function finite(value, depth)
+    if math.type(value) == "float" then
+        return value == value and math.max(-HUGEST, math.min(HUGEST, value)) or value
+    elseif type(value) ~= "table" or depth > DEEPEST then
+        return value
+    end
+    local copy, meta = {}, getmetatable(value)
+    if type(meta) == "table" and meta.__len and meta.__index then
+        for i = 1, #value do
+            copy[i] = finite(value[i], depth + 1)
+        end
+        return json.array(copy)
+    end
+    for name, field in next, value do
+        copy[name] = finite(field, depth + 1)
+    end
+    return meta == getmetatable(json.array {}) and json.array(copy) or copy
+end
+
 -- Prints what the script returned.
 local function print_json(value)
     local ok, text = pcall(json.encode, value)
+    if not ok and text:find("infinity cannot be JSON", 1, true) then
+        ok, text = pcall(json.encode, finite(value, 0))
+    end
     if not ok then
         return nil, text:gsub("^.-json%.encode: ", "")
     end
