@@ -1,0 +1,90 @@
+--- Texts of models on a terminal: made harmless, measured in columns, cut and wrapped.
+---
+--- A terminal obeys escape sequences, and its user believes what it shows. So nothing that a model
+--- wrote reaches one before `text.safe` or `text.line` has seen it: control characters become "?",
+--- bytes that are no UTF-8 become U+FFFD, and marks that turn the direction of writing around,
+--- which can make a line read as another one, are left out.
+
+local quote = require "ponder.quote"
+local redact = require "ponder.model.redact"
+local terminal = require "ponder.core.terminal"
+
+local text = {}
+
+--- Columns that a text of one line takes: 2 for most characters of Chinese, Japanese and Korean
+--- and for emoji, 0 for what combines with the character before.
+text.width = terminal.width
+
+---A text of several lines that a terminal can be given.
+---@param s string
+---@return string
+function text.safe(s)
+    s = quote.utf8(s):gsub("\r\n", "\n")
+    return (redact.printable(s):gsub("\xE2\x80[\xAA-\xAE]", ""):gsub("\xE2\x81[\xA6-\xA9]", ""))
+end
+
+---The same as one line: line breaks and runs of spaces become one space.
+---@param s string
+---@return string
+function text.line(s)
+    return (text.safe(s):gsub("%s+", " "):gsub("^ ", ""):gsub(" $", ""))
+end
+
+---The beginning of a line that fits into so many columns, with a mark where it was cut.
+---@param s string
+---@param columns integer
+---@param mark? string default "..."
+---@return string
+function text.cut(s, columns, mark)
+    mark = mark or "..."
+    local bytes = terminal.fit(s, columns)
+    if bytes == #s then
+        return s
+    end
+    local room = columns - terminal.width(mark)
+    if room < 1 then
+        return s:sub(1, bytes)
+    end
+    return s:sub(1, (terminal.fit(s, room))) .. mark
+end
+
+---A line cut, or filled with spaces, to exactly so many columns.
+---@param s string
+---@param columns integer
+---@param mark? string
+---@return string
+function text.pad(s, columns, mark)
+    s = text.cut(s, columns, mark)
+    return s .. (" "):rep(columns - terminal.width(s))
+end
+
+-- Where a line of so many columns may end: before a space where there is one, else anywhere; at
+-- least one character is taken.
+local function line_end(s, columns)
+    local bytes = terminal.fit(s, columns)
+    if bytes == #s then
+        return bytes
+    elseif bytes == 0 then
+        return #s:match("^[%z\1-\x7F\xC0-\xFF]?[\x80-\xBF]*")
+    end
+    local space = s:sub(1, bytes + 1):match("^.*()%s")
+    return space and space > 1 and space - 1 or bytes
+end
+
+---The lines of a text, none wider than so many columns, broken at spaces where there are some.
+---@param s string as `text.safe` gives it
+---@param columns integer
+---@return string[]
+function text.wrap(s, columns)
+    local lines = {}
+    for line in (s:gsub("\t", "    "):gsub("%s+$", "") .. "\n"):gmatch("(.-)\n") do
+        repeat
+            local last = line_end(line, columns)
+            lines[#lines + 1] = line:sub(1, last)
+            line = line:sub(last + 1):gsub("^ +", "")
+        until line == ""
+    end
+    return lines
+end
+
+return text

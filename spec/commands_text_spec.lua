@@ -1,0 +1,76 @@
+-- Texts of models on a terminal: what reaches it, and how many columns that takes.
+
+local text = require "ponder.report.text"
+local terminal = require "ponder.core.terminal"
+
+describe("a text for a terminal", function()
+    it("holds no control character but line breaks and tabs", function()
+        for byte = 0, 255 do
+            local shown = text.safe("a" .. string.char(byte) .. "z")
+            assert.truthy(utf8.len(shown), byte)
+            assert.equal(byte == 9 or byte == 10, shown:find("%c") ~= nil, byte)
+        end
+        assert.equal("?[2J?]0;title? ?m", text.safe("\27[2J\27]0;title\7 \u{9B}m"))
+        assert.equal("one\ntwo", text.safe("one\r\ntwo"))
+    end)
+
+    it("does not turn the direction of writing around", function()
+        assert.equal("user nimda", text.safe("user \u{202E}nimda\u{2069}"))
+    end)
+
+    it("becomes one line", function()
+        assert.equal("a b c ?", text.line("  a\n\n b\tc \27\n"))
+        assert.equal("", text.line(" \n "))
+    end)
+end)
+
+describe("columns", function()
+    it("are counted as terminals do", function()
+        for s, width in pairs { ["abc"] = 3, [""] = 0, ["中文"] = 4, ["é"] = 1, ["e\u{301}"] = 1,
+            ["\u{1F600}"] = 2, ["a\xFFb"] = 3, ["a\0b"] = 3 } do
+            assert.equal(width, text.width(s), s)
+        end
+    end)
+
+    it("cut a line before a character, never inside one", function()
+        assert.equal("中文", text.cut("中文", 4))
+        assert.equal("中...", text.cut("中文中文", 5))
+        assert.equal("中...", text.cut("中文中文", 6))
+        assert.equal("abc", text.cut("abcdef", 3))
+        assert.equal("中", text.cut("中文", 3))
+        assert.equal("", text.cut("中文", 1))
+        assert.equal("", text.cut("abc", 0))
+        assert.equal("e\u{301}", text.cut("e\u{301}x", 1, ""))
+        assert.equal("中 |", text.pad("中文", 3, "") .. "|")
+    end)
+
+    it("wrap a text at spaces, and anywhere where there are none", function()
+        assert.same({ "the quick", "brown fox", "", "jumps" },
+            text.wrap("the quick brown fox\n\njumps\n", 10))
+        assert.same({ "中文", "中文", "中" }, text.wrap("中文中文中", 5))
+        assert.same({ "aaaa", "aaaa", "b" }, text.wrap("aaaaaaaa b", 4))
+        assert.same({ "中", "文" }, text.wrap("中文", 1)) -- no room for one: one a line all the same
+        assert.same({ "" }, text.wrap("", 10))
+    end)
+
+    it("hold for any bytes", function()
+        math.randomseed(7)
+        for _ = 1, 300 do
+            local bytes = {}
+            for i = 1, math.random(0, 40) do bytes[i] = string.char(math.random(0, 255)) end
+            local safe = text.safe(table.concat(bytes))
+            for columns = 1, 12 do
+                assert.is_true(text.width(text.cut(text.line(safe), columns)) <= columns)
+                for _, line in ipairs(text.wrap(safe, columns)) do
+                    assert.is_true(text.width(line) <= math.max(2, columns))
+                    assert.truthy(utf8.len(line))
+                end
+            end
+        end
+    end)
+
+    it("know what is no terminal", function()
+        assert.is_nil(terminal.size(1000))
+        assert.is_false(terminal.is_terminal(1000))
+    end)
+end)

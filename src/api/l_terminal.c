@@ -1,0 +1,115 @@
+/*
+ * l_terminal.c -- ponder.core.terminal: how large a terminal is, and how much of it a text takes.
+ *
+ * Widths are those of the C library's own table for Unicode (wcwidth in the locale C.UTF-8),
+ * whatever the locale of the process. Without that locale each character counts as one column.
+ */
+#include <locale.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#include "api/api.h"
+
+static locale_t unicode(void)
+{
+    static locale_t loaded;
+    static bool tried;
+    if (!tried)
+        loaded = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    tried = true;
+    return loaded;
+}
+
+/* Takes one character. A byte that is part of none, and a control character, is one column wide. */
+static size_t next_character(const char *at, size_t left, int *width)
+{
+    wchar_t c;
+    mbstate_t state;
+    memset(&state, 0, sizeof state);
+    size_t bytes = mbrtowc(&c, at, left, &state);
+    if (bytes == 0 || bytes > left) { /* NUL, or (size_t)-1 and -2 */
+        *width = 1;
+        return 1;
+    }
+    *width = wcwidth(c);
+    if (*width < 0)
+        *width = 1;
+    return bytes;
+}
+
+/* Bytes of the longest beginning that fits into so many columns; its width goes to *width. What
+ * combines with its last character belongs to it. */
+static size_t fit(const char *text, size_t size, lua_Integer columns, lua_Integer *width)
+{
+    locale_t loaded = unicode();
+    locale_t before = loaded != (locale_t)0 ? uselocale(loaded) : (locale_t)0;
+    size_t at = 0;
+    *width = 0;
+    while (at < size) {
+        int w;
+        size_t bytes = next_character(text + at, size - at, &w);
+        if (*width + w > columns)
+            break;
+        *width += w;
+        at += bytes;
+    }
+    if (before != (locale_t)0)
+        uselocale(before);
+    return at;
+}
+
+/* terminal.fit(text, columns) -> bytes, width: the longest beginning that takes no more columns */
+static int terminal_fit(lua_State *L)
+{
+    size_t size;
+    const char *text = luaL_checklstring(L, 1, &size);
+    lua_Integer width, columns = luaL_checkinteger(L, 2);
+    lua_pushinteger(L, (lua_Integer)fit(text, size, columns, &width));
+    lua_pushinteger(L, width);
+    return 2;
+}
+
+/* terminal.width(text) -> columns that a text of one line takes */
+static int terminal_width(lua_State *L)
+{
+    size_t size;
+    const char *text = luaL_checklstring(L, 1, &size);
+    lua_Integer width;
+    fit(text, size, LUA_MAXINTEGER - 2, &width);
+    lua_pushinteger(L, width);
+    return 1;
+}
+
+/* terminal.size(fd) -> columns, rows; nil if it is no terminal, or one that does not know */
+static int terminal_size(lua_State *L)
+{
+    struct winsize size;
+    if (ioctl((int)luaL_checkinteger(L, 1), TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+        return 0;
+    lua_pushinteger(L, size.ws_col);
+    lua_pushinteger(L, size.ws_row);
+    return 2;
+}
+
+/* terminal.is_terminal(fd) -> whether a file descriptor is one */
+static int terminal_is_terminal(lua_State *L)
+{
+    lua_pushboolean(L, isatty((int)luaL_checkinteger(L, 1)));
+    return 1;
+}
+
+PONDER_MODULE int luaopen_ponder_core_terminal(lua_State *L);
+
+PONDER_MODULE int luaopen_ponder_core_terminal(lua_State *L)
+{
+    static const luaL_Reg functions[] = {{"fit", terminal_fit},
+                                         {"is_terminal", terminal_is_terminal},
+                                         {"size", terminal_size},
+                                         {"width", terminal_width},
+                                         {NULL, NULL}};
+    luaL_newlib(L, functions);
+    return 1;
+}
