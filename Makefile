@@ -20,7 +20,7 @@ VERSION := 0.1.0
 
 RUN_PACKAGES  := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev lua-cjson-dev libcurl4-openssl-dev \
                  libsqlite3-dev
-TEST_PACKAGES := lua-cjson lua-busted lua-check clang-format libmicrohttpd-dev openssl
+TEST_PACKAGES := lua-cjson lua-busted lua-check clang-format libmicrohttpd-dev openssl tmux
 FUZZ_PACKAGES := clang libclang-rt-14-dev
 
 # pkg-config runs when a recipe needs it, not when make starts: `make run` may first have to install it.
@@ -159,8 +159,14 @@ bench: run-packages test-packages
 	    else PONDER_BUILD=$B LUA_PATH="./lua/?.lua;./scripts/bench/?.lua;./spec/support/?.lua" \
 	        LUA_CPATH="./$B/?.so" lua5.4 $$bench; fi || exit 1; done
 
-install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/lua/5.4
+# The manual page, from the texts and tables of --help.
+$B/ponder.1: $B/ponder
+	@$B/ponder man > $@.new && mv $@.new $@
+
+install: all $B/ponder.1
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/lua/5.4 \
+	    $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 $B/ponder.1 $(DESTDIR)$(PREFIX)/share/man/man1/ponder.1
 	install -m 755 $B/ponder $(DESTDIR)$(PREFIX)/bin/ponder
 	install -m 755 $B/ponder.so $(DESTDIR)$(PREFIX)/lib/lua/5.4/ponder.so
 

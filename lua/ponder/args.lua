@@ -156,16 +156,38 @@ function args.parse(command, list, rules, how)
     return opts, operands, first
 end
 
----The options' part of a help text, a line each, in the order given.
+local LEAST_COLUMN, MOST_COLUMN, HELP_COLUMNS = 22, 28, 80
+
+-- A text in lines of at most so many bytes, the later ones indented.
+local function wrap(text, width, indent)
+    local lines, line = {}, nil
+    for word in text:gmatch("%S+") do
+        if line and #line + 1 + #word > width then
+            lines[#lines + 1], line = line, nil
+        end
+        line = line and line .. " " .. word or word
+    end
+    lines[#lines + 1] = line
+    return table.concat(lines, "\n" .. (" "):rep(indent))
+end
+
+---The options' part of a help text, in the order given.
 ---@param rules table<string, ArgumentRule>
 ---@param order string[] names
 ---@return string
 function args.help(rules, order)
+    local flags, column = {}, LEAST_COLUMN
+    for i, name in ipairs(order) do
+        flags[i] = args.flag(name) .. (rules[name].value and " " .. rules[name].value or "")
+        column = math.max(column, math.min(#flags[i], MOST_COLUMN))
+    end
     local lines = {}
-    for _, name in ipairs(order) do
-        local rule = rules[name]
-        local flag = args.flag(name) .. (rule.value and " " .. rule.value or "")
-        lines[#lines + 1] = ("  %-22s %s"):format(flag, rule.help or "")
+    for i, name in ipairs(order) do
+        local flag = flags[i]
+        local gap = #flag > column and "\n" .. (" "):rep(column + 3)
+            or (" "):rep(column + 1 - #flag)
+        lines[i] = "  " .. flag .. gap
+            .. wrap(rules[name].help or "", HELP_COLUMNS - column - 3, column + 3)
     end
     return table.concat(lines, "\n")
 end

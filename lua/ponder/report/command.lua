@@ -1,0 +1,329 @@
+--- `ponder tot`, `got`, `trm` and `cot`: a strategy as a command.
+---
+--- | output          | on a terminal                          | elsewhere                       |
+--- |-----------------|----------------------------------------|---------------------------------|
+--- | standard error  | the live view, then the tree of        | a line for each step            |
+--- |                 | thoughts and a line of what it took    |                                 |
+--- | standard output | the answer; with --json one object; with --jsonl events, the object last |
+---
+--- Ctrl-C prints the best answer so far. Exit status: 0; 1 when the run failed (what there is of an
+--- answer is printed all the same); 2 for a usage error; 130 after Ctrl-C.
+
+local args = require "ponder.args"
+local cli = require "ponder.cli"
+local flags = require "ponder.report.flags"
+local json = require "ponder.json"
+local lines = require "ponder.report.lines"
+local progress = require "ponder.report.progress"
+local prompt = require "ponder.prompt"
+local shape = require "ponder.report.shape"
+local style = require "ponder.report.style"
+local task = require "ponder.task"
+local terminal = require "ponder.core.terminal"
+local text = require "ponder.report.text"
+local tree = require "ponder.report.tree"
+local verbose = require "ponder.model.verbose"
+local view = require "ponder.report.view"
+
+local command = {}
+
+local REDRAW_S = 0.1
+
+local OWN = {
+    prompts = { value = "DIR", files = true, help = "look for prompt files there first" },
+    tools = { value = "FILE", files = true, help = "Lua file that returns a list of tools" },
+    json = { help = "print one JSON object" },
+    jsonl = { help = "print each event as a line of JSON, and the object of --json last" },
+    quiet = { help = "print the answer alone" },
+    verbose = { help = "show requests and replies on standard error, redacted" },
+}
+local OUTPUT = { "json", "jsonl", "quiet", "verbose" }
+
+-------------------------------------------------------------------------------
+-- The command line
+
+local USAGE = [[
+ponder %s [OPTION...] QUESTION...
+ponder %s [OPTION...] < FILE
+
+%s
+
+The question is the arguments, or standard input where there are none (or -). The answer goes to
+standard output, everything else to standard error. Ctrl-C prints the best answer so far.]]
+
+local function usage_of(self)
+    local parts = { self.about_text }
+    for _, section in ipairs(self.sections) do
+        parts[#parts + 1] = section.title .. ":\n" .. args.help(self.rules, section.names)
+    end
+    return table.concat(parts, "\n\n")
+end
+
+local function question_of(operands)
+    if operands[1] and not (operands[1] == "-" and not operands[2]) then
+        return table.concat(operands, " ")
+    elseif not operands[1] and terminal.is_terminal(0) then
+        return nil
+    end
+    return (io.read("a") or ""):match("^%s*(.-)%s*$")
+end
+
+local function read_tools(path)
+    local chunk, message = loadfile(path, "t")
+    local ok, tools = pcall(chunk or error, message, 0)
+    if not ok then
+        return nil, tools
+    elseif type(tools) ~= "table" then
+        return nil, path .. ": must return a list of tools"
+    end
+    return tools
+end
+
+-- What strategy.new raised, in the words of the command line.
+local function as_usage(self, message)
+    message = tostring(message):gsub("^.-strategy%.%w+%.new: ", "")
+    return ("ponder %s: %s"):format(self.name, (message:gsub("opts%.([%w_]+)", function(option)
+        return args.flag(option)
+    end)))
+end
+
+-- The strategy that the flags describe, or nil and what was wrong.
+local function make(self, given)
+    local opts, message = flags.options(given, self.rules)
+    if not opts then
+        return nil, ("ponder %s: %s"):format(self.name, message)
+    end
+    if given.tools then
+        opts.tools, message = read_tools(given.tools)
+        if not opts.tools then
+            return nil, ("ponder %s: --tools: %s"):format(self.name, message)
+        end
+    end
+    if given.prompts then
+        prompt.add(given.prompts)
+    end
+    local ok, made = pcall(self.strategy.new, opts)
+    if not ok then
+        return nil, as_usage(self, made)
+    end
+    return made
+end
+
+-------------------------------------------------------------------------------
+-- A run
+
+---@class ponder.report.Session one run of a command
+---@field name string
+---@field given table the flags
+---@field s ponder.strategy.Strategy
+---@field style ponder.report.Style of standard error
+---@field progress ponder.report.Progress
+---@field answers table[] graded answers of trm
+---@field view ponder.report.View?
+local Session = {}
+Session.__index = Session
+
+local function new_session(name, given, s)
+    local self = setmetatable({ name = name, given = given, s = s, answers = {},
+        style = style.of(2), progress = progress.new(name, task.now) }, Session)
+    local silent = given.quiet or given.jsonl
+    if self.style.live and not silent and not given.verbose then
+        self.view = view.new(io.stderr, self.style, self.progress)
+    elseif not silent then
+        self.say = lines.listener(io.stderr, self.progress)
+    end
+    return self
+end
+
+local function print_json(value)
+    io.stdout:write(json.encode(value), "\n")
+    io.stdout:flush()
+end
+
+function Session:on_event(event, running)
+    self.progress:take(event, running)
+    if event.name == "trm.step" then
+        table.insert(self.answers, { text = running.machine.current_answer,
+            score = event.measurements.quality_score })
+    end
+    if self.given.jsonl then
+        print_json { type = "event", name = event.name, measurements = event.measurements,
+            metadata = event.metadata }
+    end
+    if self.say then
+        self.say(event)
+    end
+end
+
+-- Redraws the view until its task is cancelled.
+function Session:keep_drawing()
+    return self.view and task.spawn(function()
+        while true do
+            task.sleep(REDRAW_S)
+            self.view:draw()
+        end
+    end)
+end
+
+-- Runs the strategy. Ctrl-C is raised here, in the main task; other errors go on.
+function Session:ask(question)
+    local drawing = self:keep_drawing()
+    local stop = self.given.verbose and verbose.start()
+    local ok, outcome, message, code, partial = xpcall(self.s.run, cli.with_traceback, self.s,
+        question, { on_event = function(...) self:on_event(...) end })
+    if drawing then
+        drawing:cancel()
+        self.view:clear()
+    end
+    if stop then
+        stop()
+    end
+    if ok then
+        return outcome, message, code, partial
+    elseif not task.interrupted() then
+        error(outcome, 0)
+    end
+    partial = self.s:outcome() or { status = "error" }
+    partial.termination_reason = "interrupted"
+    return nil, "interrupted", "INTERRUPTED", partial
+end
+
+-------------------------------------------------------------------------------
+-- What it came to
+
+-- A line on standard error; on a terminal it breaks between words.
+local function write_line(session, message)
+    if session.style.live then
+        message = table.concat(text.wrap(message, session.style:size() - 1), "\n")
+    end
+    io.stderr:write(message, "\n")
+end
+
+function Session:note(message)
+    write_line(self, ("ponder %s: %s"):format(self.name, text.line(message)))
+end
+
+function Session:draw_tree()
+    local root = shape.of(self.name, self.s.machine, self.answers)
+    if root then
+        for _, line in ipairs(tree.lines(root, self.style)) do
+            io.stderr:write(line, "\n")
+        end
+    end
+end
+
+function Session:sum_up(outcome)
+    local facts = self.progress:facts()
+    table.insert(facts, 1, (tostring(outcome.termination_reason):gsub("_", " ")))
+    facts[#facts + 1] = outcome.scripted and tostring(outcome.model) .. " (scripted)"
+        or tostring(outcome.model)
+    self:note(table.concat(facts, ", "))
+end
+
+local HINT = "name one: --model openai:gpt-4o-mini (hosted), ollama:qwen3:8b, "
+    .. "openai:NAME --base-url URL (llama.cpp), script:FILE; see ponder doctor"
+
+local NO_MODEL = { NO_MODEL = true, CONNECT = true, AUTH = true }
+
+function Session:explain(message, code)
+    if code == "NO_MODEL" then
+        self:note("no model: " .. message)
+    else
+        self:note(("%s [%s]"):format(message, code))
+    end
+    if NO_MODEL[code] then
+        write_line(self, HINT)
+    end
+end
+
+local function print_answer(outcome)
+    local answer = outcome and outcome.answer
+    if type(answer) == "string" and answer ~= "" then
+        io.stdout:write((text.safe(answer):gsub("\n*$", "\n")))
+    end
+end
+
+function Session:print_object(outcome, message, code)
+    local object = { status = "error" }
+    for field, value in pairs(outcome or {}) do
+        object[field] = value
+    end
+    object.error = code and { code = code, message = message } or nil
+    if self.given.jsonl then
+        object.type = "result"
+    end
+    print_json(object)
+end
+
+function Session:show(outcome, message, code, partial)
+    local last, given = outcome or partial, self.given
+    local talks = not given.quiet and not given.jsonl
+    if talks and last and last.answer then
+        if self.style.live and not given.json then
+            self:draw_tree()
+        end
+        self:sum_up(last)
+    end
+    if code == "INTERRUPTED" then
+        self:note(last.answer and "the best so far:" or "interrupted")
+    elseif code then
+        self:explain(message, code)
+    end
+    if given.json or given.jsonl then
+        self:print_object(last, message, code)
+    else
+        print_answer(last)
+    end
+    return outcome and 0 or code == "INTERRUPTED" and 130 or 1
+end
+
+local function run(self, arguments)
+    local given, operands = args.parse("ponder " .. self.name, arguments, self.rules)
+    if not given then
+        return cli.usage_error(operands)
+    elseif given.json and given.jsonl then
+        return cli.usage_error(("ponder %s: --json or --jsonl, not both"):format(self.name))
+    end
+    local s, message = make(self, given)
+    if not s then
+        return cli.usage_error(message)
+    end
+    local question = question_of(operands)
+    if not question or question == "" then
+        return cli.usage_error(('ponder %s: expected a question: ponder %s "QUESTION"'):format(
+            self.name, self.name))
+    end
+    local session = new_session(self.name, given, s)
+    return session:show(session:ask(question))
+end
+
+-------------------------------------------------------------------------------
+
+---Makes the command of a strategy.
+---@param name "tot"|"got"|"trm"|"cot"
+---@param summary string one line for `ponder --help`
+---@param about string for `ponder NAME --help`
+---@return table command see ponder.cli
+function command.new(name, summary, about)
+    local self = { name = name, summary = summary, strategy = require("ponder.strategy." .. name) }
+    self.rules, self.sections = flags.of(self.strategy.options())
+    for option, rule in pairs(OWN) do
+        self.rules[option] = rule
+    end
+    for _, section in ipairs(self.sections) do
+        if section.title == "Prompts" then
+            table.insert(section.names, 1, "prompts")
+        elseif section.title == "Tools" then
+            table.insert(section.names, 1, "tools")
+        end
+    end
+    table.insert(self.sections, 1, { title = "Output", names = OUTPUT })
+    self.about_text = USAGE:format(name, name, about)
+    self.usage = usage_of(self)
+    self.run = function(arguments)
+        return run(self, arguments)
+    end
+    return self
+end
+
+return command

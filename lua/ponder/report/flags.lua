@@ -1,0 +1,145 @@
+--- The options of a strategy as flags of a command.
+---
+--- | option                          | flag                                 |
+--- |---------------------------------|--------------------------------------|
+--- | number, text, one of a list     | --max-depth 3                        |
+--- | switch that is off unless told  | --stop-at-max-depth                  |
+--- | switch that is on unless told   | --no-connect                         |
+--- | table                           | --extra '{"top_k": 5}'               |
+--- | models by role                  | --models evaluate=openai:gpt-4o,...  |
+---
+--- Functions have none. Nor has the key: a list of processes shows the flags to everyone.
+
+local json = require "ponder.json"
+local options = require "ponder.options"
+
+local flags = {}
+
+local WITHOUT_FLAG = { api_key = true, prompts = true, tools = true }
+
+local TITLES = { { "machine", "Strategy" }, { "prompt", "Prompts" }, { "model", "Model" },
+    { "call", "Each call" }, { "tool", "Tools" }, { "budget", "Limits of the whole run" } }
+
+local function has_type(option, wanted)
+    local types = type(option.type) == "table" and option.type or { option.type }
+    for _, kind in ipairs(types) do
+        if kind == wanted then
+            return true
+        end
+    end
+    return false
+end
+
+local VALUES = { integer = "N", number = "X", string = "TEXT" }
+local NAMED = { model = "NAME", base_url = "URL", reasoning_effort = "LEVEL" }
+
+local function help_of(option)
+    local help = option.help or ""
+    if option.enum then
+        help = help .. ": " .. table.concat(option.enum, ", ")
+    end
+    if option.default ~= nil and type(option.default) ~= "boolean" then
+        help = ("%s (default: %s)"):format(help, option.default)
+    end
+    return help
+end
+
+-- What a switch says that turns something off.
+local function without(option)
+    local told = option.help:match("^false: (.*)$")
+    return told or "do not " .. option.help
+end
+
+-- name in the rules, rule; or nil for what cannot be a flag
+local function flag_of(option)
+    if WITHOUT_FLAG[option.name] then
+        return nil
+    elseif option.name == "models" then
+        return "models", { value = "ROLE=NAME,...", help = help_of(option), option = option }
+    elseif option.type == "boolean" then
+        local off = option.default ~= true and option.name ~= "cache"
+        return off and option.name or "no_" .. option.name,
+            { help = off and help_of(option) or without(option), option = option, off = not off }
+    elseif has_type(option, "string") then
+        return option.name, { value = NAMED[option.name] or option.enum and "NAME" or "TEXT",
+            enum = option.enum, help = help_of(option), option = option }
+    elseif has_type(option, "table") then
+        return option.name, { value = "JSON", help = help_of(option), option = option,
+            is_json = true }
+    elseif VALUES[option.type] then
+        return option.name, { value = VALUES[option.type], type = option.type, min = option.min,
+            max = option.max, help = help_of(option), option = option }
+    end
+end
+
+---The flags of a strategy's options.
+---@param list ponder.strategy.Option[]
+---@return table<string, ArgumentRule> rules
+---@return {title: string, names: string[]}[] sections
+function flags.of(list)
+    local rules, by_group = {}, {}
+    for _, option in ipairs(list) do
+        local name, rule = flag_of(option)
+        if name then
+            rules[name] = rule
+            by_group[option.group] = by_group[option.group] or {}
+            table.insert(by_group[option.group], name)
+        end
+    end
+    local sections = {}
+    for _, group in ipairs(TITLES) do
+        if by_group[group[1]] then
+            sections[#sections + 1] = { title = group[2], names = by_group[group[1]] }
+        end
+    end
+    return rules, sections
+end
+
+local function read_models(text)
+    local models = {}
+    for part in (text .. ","):gmatch("([^,]*),") do
+        local role, name = part:match("^%s*([%a_]+)=(.+)$")
+        if not role then
+            return nil, ("--models must be ROLE=NAME,... (got %s)"):format(options.show(text))
+        end
+        models[role] = name
+    end
+    return models
+end
+
+local function read_json(name, text)
+    local value, message = json.decode(text)
+    if type(value) ~= "table" then
+        return nil, ("--%s must be a JSON object (got %s%s)"):format(name:gsub("_", "-"),
+            options.show(text), message and ": " .. message or "")
+    end
+    return value
+end
+
+---The strategy's options that flags stand for.
+---@param given table<string, any> as ponder.args read them
+---@param rules table<string, ArgumentRule> as `of` made them
+---@return table? opts
+---@return string? message what was expected
+function flags.options(given, rules)
+    local opts = {}
+    for name, rule in pairs(rules) do
+        local value, message = given[name], nil
+        if value ~= nil and rule.option then
+            if name == "models" then
+                value, message = read_models(value)
+            elseif rule.is_json then
+                value, message = read_json(name, value)
+            elseif rule.off then
+                value = false
+            end
+            if message then
+                return nil, message
+            end
+            opts[rule.option.name] = value
+        end
+    end
+    return opts
+end
+
+return flags

@@ -1,0 +1,158 @@
+--- How a run stands, gathered from its events: what the live view and the plain lines show.
+---
+---     local progress = require "ponder.report.progress"
+---     local p = progress.new("tot", task.now)
+---     s:run(question, { on_event = function(event, running) p:take(event, running) end })
+
+local progress = {}
+
+---@class ponder.report.Call
+---@field id string
+---@field role string
+---@field model string
+---@field since number seconds on the run's clock
+
+---@class ponder.report.Progress
+---@field name string "tot"
+---@field phase string the machine's status
+---@field calls integer begun
+---@field failed integer
+---@field tokens integer of prompts and replies that are in
+---@field thoughts integer? nodes besides the question; rounds of trm; none of cot
+---@field best number? best score
+---@field answer string? the best so far
+---@field in_flight ponder.report.Call[] the oldest first
+---@field tools integer running now
+---@field scripted boolean
+local Progress = {}
+Progress.__index = Progress
+
+---@param name string of the strategy
+---@param now fun(): number seconds, only ever more
+---@return ponder.report.Progress
+function progress.new(name, now)
+    return setmetatable({ name = name, now = now, started = now(), phase = "starting", calls = 0,
+        failed = 0, tokens = 0, in_flight = {}, tools = 0, scripted = false }, Progress)
+end
+
+local function leave(self, event)
+    for i, call in ipairs(self.in_flight) do
+        if call.id == event.metadata.call_id then
+            table.remove(self.in_flight, i)
+            break
+        end
+    end
+    local m = event.measurements
+    self.tokens = self.tokens
+        + (m.total_tokens or (m.input_tokens or 0) + (m.output_tokens or 0))
+    self.scripted = self.scripted or event.metadata.scripted == true
+end
+
+local on = {}
+
+on["call.start"] = function(self, event)
+    self.calls = self.calls + 1
+    table.insert(self.in_flight, { id = event.metadata.call_id, role = event.metadata.role,
+        model = event.metadata.model, since = self.now() })
+end
+on["call.complete"] = leave
+on["call.error"] = function(self, event)
+    self.failed = self.failed + 1
+    leave(self, event)
+end
+on["tool.start"] = function(self) self.tools = self.tools + 1 end
+on["tool.complete"] = function(self) self.tools = self.tools - 1 end
+
+local function best_score(nodes)
+    local best
+    for i = 1, #nodes do
+        local score = nodes[i].score
+        if score and (not best or score > best) then
+            best = score
+        end
+    end
+    return best
+end
+
+-- What only the machine knows; it is read when it has made a step.
+local function look(self, s)
+    local machine = s.machine
+    if self.name == "trm" then
+        self.thoughts = machine.latent_state and machine.latent_state.step_count
+        self.best = machine.best_score and machine.best_score > 0 and machine.best_score or nil
+    elseif machine.nodes then
+        self.thoughts = math.max(#machine.nodes - 1, 0)
+        self.best = best_score(machine.nodes)
+    end
+    self.answer = s:answer()
+end
+
+---Takes an event of a strategy's run.
+---@param event MachineEvent
+---@param s ponder.strategy.Strategy
+function Progress:take(event, s)
+    local own = on[event.name]
+    if own then
+        own(self, event)
+    else
+        look(self, s)
+    end
+    self.phase = s.machine.status
+end
+
+---@return number seconds since it began
+function Progress:elapsed()
+    return self.now() - self.started
+end
+
+---Seconds as people like them: 0.4 s, 12 s, 3 min 5 s.
+---@param s number
+---@return string
+function progress.seconds(s)
+    if s < 10 then
+        return ("%.1f s"):format(s)
+    elseif s < 60 then
+        return ("%d s"):format(s // 1)
+    end
+    return ("%d min %d s"):format(s // 60, s % 60 // 1)
+end
+
+---A count as people like it: 950, 3.4k, 12k, 1.2M.
+---@param n integer
+---@return string
+function progress.count(n)
+    if n < 1000 then
+        return ("%d"):format(n)
+    elseif n < 9950 then
+        return ("%.1fk"):format(n / 1000)
+    elseif n < 999500 then
+        return ("%.0fk"):format(n / 1000)
+    end
+    return ("%.1fM"):format(n / 1000000)
+end
+
+local function counted(n, one, many)
+    return ("%s %s"):format(progress.count(n), n == 1 and one or many)
+end
+
+---What there is to say in short: `{"7 thoughts", "best 0.80", "12 calls", "3.4k tokens", "8.1 s"}`.
+---@return string[]
+function Progress:facts()
+    local facts = {}
+    if self.thoughts then
+        facts[1] = self.name == "trm" and counted(self.thoughts, "improvement", "improvements")
+            or counted(self.thoughts, "thought", "thoughts")
+    end
+    if self.best then
+        facts[#facts + 1] = ("best %.2f"):format(self.best)
+    end
+    facts[#facts + 1] = counted(self.calls, "call", "calls")
+    if self.failed > 0 then
+        facts[#facts + 1] = self.failed .. " failed"
+    end
+    facts[#facts + 1] = counted(self.tokens, "token", "tokens")
+    facts[#facts + 1] = progress.seconds(self:elapsed())
+    return facts
+end
+
+return progress

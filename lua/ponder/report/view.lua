@@ -1,0 +1,113 @@
+--- The live view of a run, redrawn in place on a terminal:
+---
+---     tot evaluating, 7 thoughts, best 0.80, 12 calls, 3.4k tokens, 8.1 s
+---       2 in flight: generate 1.2 s, evaluate 0.4 s
+---     > 6 * 4 = 24
+---
+--- The cursor stays at the end of the last line between two drawings, so that everything above it
+--- can be found again: terminals break lines anew when the window gets narrower, and what was drawn
+--- last is then counted as it stands now. Nothing is hidden or switched off meanwhile, so that a
+--- process that is killed leaves a terminal that works.
+
+local progress_of = require "ponder.report.progress"
+local text = require "ponder.report.text"
+
+local view = {}
+
+local MOST_CALLS = 8
+local MARGIN = 2 -- columns that stay free, for the ^C that a terminal echoes
+
+---@class ponder.report.View
+local View = {}
+View.__index = View
+
+---@param out file* the terminal
+---@param style ponder.report.Style its style
+---@param progress ponder.report.Progress what it shows
+---@return ponder.report.View
+function view.new(out, style, progress)
+    return setmetatable({ out = out, style = style, progress = progress, drawn = {} }, View)
+end
+
+-- Pieces put on as few lines as they fit on.
+local function flow(pieces, columns, indent, mark)
+    local lines = {}
+    for _, piece in ipairs(pieces) do
+        local last = lines[#lines]
+        local longer = last and last .. ", " .. piece
+        if longer and text.width(longer) <= columns then
+            lines[#lines] = longer
+        else
+            lines[#lines + 1] = text.cut((last and indent or "") .. piece, columns, mark)
+        end
+    end
+    return lines
+end
+
+local function calls_of(p)
+    local pieces = {}
+    for i, call in ipairs(p.in_flight) do
+        if i > MOST_CALLS then
+            pieces[i] = ("and %d more"):format(#p.in_flight - MOST_CALLS)
+            break
+        end
+        pieces[i] = ("%s %s"):format(call.role, progress_of.seconds(p.now() - call.since))
+    end
+    if pieces[1] then
+        pieces[1] = ("%d in flight: %s"):format(#p.in_flight, pieces[1])
+    end
+    if p.tools > 0 then
+        pieces[#pieces + 1] = p.tools == 1 and "1 tool" or p.tools .. " tools"
+    end
+    return pieces
+end
+
+---The lines to be shown, as plain text.
+---@return string[]
+function View:lines()
+    local p, style = self.progress, self.style
+    local columns, rows = style:size()
+    columns = columns - MARGIN
+    local facts = p:facts()
+    table.insert(facts, 1, p.name .. " " .. p.phase)
+    local lines = flow(facts, columns, "  ", style:mark())
+    for _, line in ipairs(flow(calls_of(p), columns - 2, "", style:mark())) do
+        lines[#lines + 1] = "  " .. line
+    end
+    if p.answer then
+        lines[#lines + 1] = text.cut("> " .. text.line(p.answer), columns, style:mark())
+    end
+    return table.move(lines, 1, math.min(#lines, math.max(rows - 1, 1)), 1, {})
+end
+
+-- What takes the cursor back to the beginning of what was drawn.
+local function back(self)
+    local columns, up = self.style:size(), -1
+    for _, line in ipairs(self.drawn) do
+        up = up + math.max(1, (text.width(line) + columns - 1) // columns)
+    end
+    return up > 0 and ("\r\27[%dA"):format(up) or "\r"
+end
+
+---Draws it in the place of what was drawn before.
+function View:draw()
+    local lines = self:lines()
+    local shown = {}
+    for i, line in ipairs(lines) do
+        shown[i] = self.style:paint(line, i > 1 and "dim" or nil) .. "\27[K"
+    end
+    self.out:write(back(self), table.concat(shown, "\r\n"), "\27[J")
+    self.out:flush()
+    self.drawn = lines
+end
+
+---Takes it away.
+function View:clear()
+    if #self.drawn > 0 then
+        self.out:write(back(self), "\27[J")
+        self.out:flush()
+        self.drawn = {}
+    end
+end
+
+return view

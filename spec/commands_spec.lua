@@ -1,0 +1,287 @@
+-- ponder tot, got, trm and cot, in a pipe, as a person uses them.
+
+local flags = require "ponder.report.flags"
+local json = require "ponder.json"
+local shell = require "shell"
+
+local STEPS = "script:" .. shell.root .. "/spec/fixtures/models/steps.lua"
+local GAME = "script:" .. shell.root .. "/scripts/models/arithmetic.lua"
+local WIDE = "a wide one: " .. ("中文"):rep(12)
+
+-- Nothing of the machine that the specs run on has a part in it.
+local BARE = { HOME = "/nonexistent", XDG_CONFIG_HOME = "/nonexistent", OPENAI_API_KEY = "",
+    ANTHROPIC_API_KEY = "", ANTHROPIC_AUTH_TOKEN = "", PONDER_MODEL = "", PONDER_PROVIDER = "",
+    PONDER_PROMPTS = "", OPENAI_BASE_URL = "", OLLAMA_HOST = "127.0.0.1:1", LC_ALL = "C.UTF-8" }
+
+local function ponder(arguments, input, env)
+    local all = {}
+    for name, value in pairs(BARE) do all[name] = value end
+    for name, value in pairs(env or {}) do all[name] = value end
+    return shell.ponder(arguments, { input = input, env = all })
+end
+
+local function lines_of(text)
+    local lines = {}
+    for line in text:gmatch("[^\n]+") do lines[#lines + 1] = line end
+    return lines
+end
+
+-- Without the time that it took.
+local function timeless(text) return (text:gsub("%d+%.%d s", "T s")) end
+
+describe("a strategy's command in a pipe", function()
+    it("prints the answer alone, and a line for each step on standard error", function()
+        local r = ponder { "tot", "--model", STEPS, "--max-depth", "2", "Why?" }
+        assert.same({ 0, WIDE .. "\n" }, { r.status, r.out })
+        assert.equal([[
+ponder tot: 3 thoughts, best 0.60, 2 calls, 200 tokens, T s
+ponder tot: 6 thoughts, best 0.70, 4 calls, 400 tokens, T s
+ponder tot: 9 thoughts, best 0.80, 6 calls, 600 tokens, T s
+ponder tot: 12 thoughts, best 0.90, 8 calls, 800 tokens, T s
+ponder tot: max depth, 12 thoughts, best 0.90, 8 calls, 800 tokens, T s, ]] .. STEPS
+            .. " (scripted)\n", timeless(r.err))
+    end)
+
+    it("answers with every strategy", function()
+        for _, name in ipairs { "tot", "got", "trm", "cot" } do
+            local r = ponder { name, "--model", GAME, "--quiet", "Use 4 4 6 8 to make 24" }
+            assert.same({ 0, "" }, { r.status, r.err }, name)
+            assert.truthy(r.out:find("^[%d%s()*/+-]+= 24\n$"), name .. ": " .. r.out)
+        end
+    end)
+
+    it("reads the question from standard input", function()
+        for _, words in ipairs { {}, { "-" } } do
+            local r = ponder({ "cot", "--model", GAME, "--quiet", table.unpack(words) },
+                "Use 4 4 6 8 to make 24\n")
+            assert.truthy(r.out:find("= 24\n$"), r.err)
+        end
+        local r = ponder({ "cot", "--model", GAME }, " \n")
+        assert.same({ 2, "", 'ponder cot: expected a question: ponder cot "QUESTION"\n' },
+            { r.status, r.out, r.err })
+    end)
+
+    it("takes the question as several words, and what follows -- as it is", function()
+        local folder <close> = shell.folder { ["echo.lua"] = [[
+            return function(request)
+                return request.messages[#request.messages].content:match("\n(%-%-why not)\n") or "?"
+            end]] }
+        local r = ponder { "cot", "--quiet", "--model", "script:" .. folder.path .. "/echo.lua",
+            "--", "--why", "not" }
+        assert.equal("--why not\n", r.out)
+    end)
+
+    it("--json prints one object, whatever happens", function()
+        local r = ponder { "tot", "--json", "--quiet", "--model", GAME, "Use 4 4 6 8 to make 24" }
+        local object = json.decode(r.out)
+        assert.equal(0, r.status)
+        assert.equal(1, select(2, r.out:gsub("\n", "")))
+        for _, field in ipairs { "answer", "result", "usage", "calls", "duration_ms", "model" } do
+            assert.is_not_nil(object[field], field)
+        end
+        assert.same({ "completed", GAME, true }, { object.status, object.model, object.scripted })
+
+        r = ponder { "tot", "--json", "Why?" }
+        object = json.decode(r.out)
+        assert.same({ 1, "error", "NO_MODEL" }, { r.status, object.status, object.error.code })
+    end)
+
+    it("--jsonl prints events as they happen and the object last", function()
+        local r = ponder { "tot", "--jsonl", "--model", STEPS, "--max-depth", "2", "Why?" }
+        local names = {}
+        local lines = lines_of(r.out)
+        for i = 1, #lines - 1 do
+            local event = json.decode(lines[i])
+            assert.equal("event", event.type)
+            names[event.name] = (names[event.name] or 0) + 1
+        end
+        local last = json.decode(lines[#lines])
+        assert.same({ "result", "completed", WIDE, 8 },
+            { last.type, last.status, last.answer, last.calls })
+        assert.same({ 8, 8 }, { names["call.start"], names["call.complete"] })
+        assert.same({ 0, "" }, { r.status, r.err })
+        assert.equal(2, ponder({ "tot", "--json", "--jsonl", "Why?" }).status)
+    end)
+
+    it("keeps control characters from the terminal, and in JSON exactly", function()
+        local folder <close> = shell.folder { ["evil.lua"] = [[return function()
+            return { text = "a\27]0;title\7\r\nb\u{9B}31m\u{202E}c\xFF" } end]] }
+        local evil = "script:" .. folder.path .. "/evil.lua"
+        assert.equal("a?]0;title?\nb?31mc\u{FFFD}\n",
+            ponder({ "cot", "--quiet", "--model", evil, "Why?" }).out)
+        local object = json.decode(ponder({ "cot", "--json", "--model", evil, "Why?" }).out)
+        assert.equal("a\27]0;title\7\r\nb\u{9B}31m\u{202E}c\u{FFFD}", object.answer)
+    end)
+
+    it("--prompts takes prompts from a folder", function()
+        local folder <close> = shell.folder { ["cot.lua"] = [[return { generate = function(c)
+            return { { role = "user", content = "mine: " .. c.prompt } } end }]],
+            ["echo.lua"] = [[return function(request) return request.messages[1].content end]] }
+        local r = ponder { "cot", "--quiet", "--prompts", folder.path, "--model",
+            "script:" .. folder.path .. "/echo.lua", "Why?" }
+        assert.same({ 0, "mine: Why?\n" }, { r.status, r.out })
+    end)
+
+    it("--tools takes tools from a file", function()
+        local folder <close> = shell.folder {
+            ["tools.lua"] = [[return { { name = "add", description = "adds", parameters = {
+                type = "object", properties = { a = { type = "number" } } },
+                run = function(args) return tostring(args.a + 1) end } }]],
+            ["model.lua"] = [[local asked
+                return function(request)
+                    local last = request.messages[#request.messages]
+                    if last.role == "tool" then return "got " .. last.content end
+                    return { text = "", tool_calls = { { id = "x", name = "add",
+                        arguments = { a = 41 } } } }
+                end]],
+            ["bad.lua"] = "return 7" }
+        local model = "script:" .. folder.path .. "/model.lua"
+        local r = ponder { "cot", "--quiet", "--tools", folder.path .. "/tools.lua", "--model",
+            model, "Why?" }
+        assert.same({ 0, "got 42\n" }, { r.status, r.out }, r.err)
+        r = ponder { "cot", "--tools", folder.path .. "/bad.lua", "--model", model, "Why?" }
+        assert.equal(2, r.status)
+        assert.truthy(r.err:find("--tools: .*bad.lua: must return a list of tools"))
+        assert.equal(2, ponder({ "cot", "--tools", "/nonexistent", "Why?" }).status)
+    end)
+
+    it("--verbose and a folder that does not exist are no trouble", function()
+        local r = ponder { "cot", "--verbose", "--prompts", "/nonexistent", "--model", GAME,
+            "Use 4 4 6 8 to make 24" }
+        assert.equal(0, r.status)
+    end)
+end)
+
+describe("a command without a model", function()
+    it("ends at once and says in two lines how to name one", function()
+        for _, name in ipairs { "tot", "got", "trm", "cot" } do
+            local r = ponder { name, "Why?" }
+            local lines = lines_of(r.err)
+            assert.same({ 1, "", 2 }, { r.status, r.out, #lines }, r.err)
+            assert.equal("ponder " .. name
+                .. ": no model: ANTHROPIC_API_KEY is not set (nor ANTHROPIC_AUTH_TOKEN)", lines[1])
+            for _, word in ipairs { "--model openai:", "ollama:", "llama.cpp", "script:FILE" } do
+                assert.truthy(lines[2]:find(word, 1, true), word)
+            end
+        end
+    end)
+
+    it("says the same where no server answers", function()
+        local r = ponder { "tot", "--model", "ollama:qwen3:8b", "--max-retries", "0", "Why?" }
+        local lines = lines_of(r.err)
+        assert.same({ 1, "", 2 }, { r.status, r.out, #lines }, r.err)
+        assert.truthy(lines[1]:find("127.0.0.1:1.*%[CONNECT%]$"))
+    end)
+
+    it("tells a scripted model's mistakes with file and line", function()
+        local folder <close> = shell.folder { ["broken.lua"] = "return function(" }
+        local r = ponder { "cot", "--model", "script:" .. folder.path .. "/broken.lua", "Why?" }
+        assert.equal(1, r.status)
+        assert.truthy(r.err:find("broken.lua:1:", 1, true), r.err)
+    end)
+end)
+
+describe("a run that ends early", function()
+    it("prints the best so far and fails", function()
+        local r = ponder { "tot", "--model", STEPS, "--max-calls", "3", "Why?" }
+        assert.same({ 1, WIDE .. "\n" }, { r.status, r.out })
+        assert.truthy(r.err:find("budget", 1, true), r.err)
+        assert.truthy(r.err:find("[BUDGET]", 1, true), r.err)
+    end)
+
+    it("prints the best so far after Ctrl-C", function()
+        local r = shell.run(([[
+            LC_ALL=C.UTF-8 WAIT=0.15 %s tot --model %s Why? >$OUT 2>$ERR & pid=$!
+            until grep -q '3 thoughts' $ERR; do sleep 0.01; done
+            kill -INT $pid; wait $pid]]):format(shell.quote(shell.executable), STEPS))
+        assert.same({ 130, WIDE .. "\n" }, { r.status, r.out }, r.err)
+        assert.truthy(r.err:find("ponder tot: the best so far:\n$"), r.err)
+    end)
+
+    it("says so in JSON too", function()
+        local r = shell.run(([[
+            WAIT=0.15 %s tot --jsonl --model %s Why? >$OUT 2>$ERR & pid=$!
+            until grep -q '"name":"step"\|tot.step' $OUT; do sleep 0.01; done
+            kill -INT $pid; wait $pid]]):format(shell.quote(shell.executable), STEPS))
+        local lines = lines_of(r.out)
+        local last = json.decode(lines[#lines])
+        assert.same({ 130, "error", "interrupted", WIDE },
+            { r.status, last.status, last.termination_reason, last.answer }, r.err)
+    end)
+
+    it("prints nothing where there is nothing yet", function()
+        local r = shell.run(([[
+            WAIT=30 %s tot --model %s Why? >$OUT 2>$ERR & pid=$!
+            sleep 0.3; kill -INT $pid; wait $pid]]):format(shell.quote(shell.executable), STEPS))
+        assert.same({ 130, "", "ponder tot: interrupted\n" }, { r.status, r.out, r.err })
+    end)
+end)
+
+describe("the flags", function()
+    it("of a strategy are all its options but functions and the key", function()
+        for _, name in ipairs { "tot", "got", "trm", "cot" } do
+            local list = require("ponder.strategy." .. name).options()
+            local rules, sections = flags.of(list)
+            local covered = { api_key = true, prompts = true, tools = true }
+            for _, rule in pairs(rules) do
+                covered[rule.option.name] = true
+                assert.truthy(rule.help ~= "", rule.option.name)
+            end
+            for _, option in ipairs(list) do
+                assert.is_true(covered[option.name] or option.type == "function",
+                    name .. " " .. option.name)
+            end
+            local listed = 0
+            for _, section in ipairs(sections) do listed = listed + #section.names end
+            local count = 0
+            for _ in pairs(rules) do count = count + 1 end
+            assert.equal(count, listed)
+        end
+    end)
+
+    it("become options", function()
+        local rules = flags.of(require("ponder.strategy.got").options())
+        assert.same({ connect = false, max_nodes = 7, cache = false, extra = { a = 1 },
+            models = { generate = "a:b", evaluate = "c:d=e" } }, flags.options({ no_connect = true,
+            max_nodes = 7, no_cache = true, extra = '{"a":1}',
+            models = "generate=a:b,evaluate=c:d=e" }, rules))
+        assert.same({}, flags.options({}, rules))
+        for _, bad in ipairs { "generate", "", "=a", "a:b,c=d" } do
+            local opts, message = flags.options({ models = bad }, rules)
+            assert.is_nil(opts)
+            assert.truthy(message:find("^%-%-models must be ROLE=NAME"))
+        end
+        for _, bad in ipairs { "{", "7", "" } do
+            local opts, message = flags.options({ extra = bad }, rules)
+            assert.is_nil(opts)
+            assert.truthy(message:find("^%-%-extra must be a JSON object"))
+        end
+    end)
+
+    it("reach the machine", function()
+        local r = ponder { "tot", "--model", STEPS, "--max-depth", "1", "--branching-factor", "2",
+            "--json", "--quiet", "Why?" }
+        local tree = json.decode(r.out).result.tree
+        assert.same({ 1, 2, 3 }, { tree.max_depth, tree.branching_factor, tree.node_count })
+    end)
+
+    it("that are wrong are usage errors, with what was meant", function()
+        for message, words in pairs {
+            ["ponder tot: unknown option --max-deep (did you mean --max-depth?)"] =
+                { "--max-deep" },
+            ["ponder tot: --max-depth must be an integer from 1 to 1000000000 (got \"0\")"] =
+                { "--max-depth", "0" },
+            ["ponder tot: --traversal-strategy must be one of best_first, bfs, dfs (got \"x\")"] =
+                { "--traversal-strategy", "x" },
+            ["ponder tot: --temperature must be a finite number >= 0 (got inf)"] =
+                { "--temperature", "1e999" },
+        } do
+            words[#words + 1] = "Why?"
+            local r = ponder { "tot", "--model", STEPS, table.unpack(words) }
+            assert.same({ 2, "", message .. "\n" }, { r.status, r.out, r.err })
+        end
+        local r = ponder { "tot", "--model", STEPS, "--models", "judge=x:y", "Why?" }
+        assert.equal(2, r.status)
+        assert.truthy(r.err:find("no role", 1, true), r.err)
+    end)
+end)
