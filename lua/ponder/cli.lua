@@ -3,9 +3,18 @@
 --- A command is a module ponder.cli.NAME with
 ---     summary                    one line for `ponder --help`
 ---     usage                      the text of `ponder NAME --help`
+---     run(args)                  -> exit status
+---     rules, order               its options (ponder.args), as --help lists them; or
+---     rules, sections            under titles: {title=, names=}
+---     words, files               what its operands may be: a list of words, any file
+---     outside_tasks              it runs tasks of its own
+---
+--- `rules` and what follows may be absent. The completions of shells and the manual page are made
+--- from them, as --help is.
 ---
 --- Exit status: 0; 1 when a script raised or a run failed; 2 for a usage error; 130 after Ctrl-C.
 
+local args = require "ponder.args"
 local host = require "ponder.core.host"
 local options = require "ponder.options"
 local task = require "ponder.task"
@@ -28,6 +37,32 @@ local function command_names()
     return names
 end
 
+-- A usage text up to its list of options, and the title above that.
+local function cut_off(usage, list)
+    local first = list ~= "" and usage:find(list, 1, true)
+    return first and usage:sub(1, first - 1):gsub("\n[%w ]+:%s*$", ""):gsub("%s+$", "") or usage
+end
+
+---All commands, by name.
+---@return table[] commands {name=, summary=, usage=, about=, rules=, sections=, words=, files=};
+---  `about` is the usage without the options
+function cli.commands()
+    local list = {}
+    for i, name in ipairs(command_names()) do
+        local command = require("ponder.cli." .. name)
+        local rules = command.rules or {}
+        local sections = command.sections or { { title = "Options", names = command.order or {} } }
+        local about = command.usage
+        for _, section in ipairs(sections) do
+            about = cut_off(about, args.help(rules, section.names))
+        end
+        list[i] = { name = name, summary = command.summary, usage = command.usage, about = about,
+            rules = rules, sections = sections, words = command.words or {},
+            files = command.files or false }
+    end
+    return list
+end
+
 local function is_command(name)
     return name:match("^%w+$") ~= nil and host.embedded("lua/ponder/cli/" .. name .. ".lua") ~= nil
 end
@@ -43,7 +78,9 @@ ponder %s: search policies and reasoning strategies in Lua, run against language
 ponder COMMAND --help says more. Exit status: 0; 1 if a script raised; 2 for a usage error;
 130 after Ctrl-C.]]
 
-local function help()
+---The text of `ponder --help`.
+---@return string
+function cli.help()
     local commands = {}
     for i, name in ipairs(command_names()) do
         commands[i] = ("  ponder %-17s %s"):format(name, require("ponder.cli." .. name).summary)
@@ -144,17 +181,17 @@ local function report_unjoined(message, id)
     end
 end
 
-local function run_command(name, args)
+local function run_command(name, list)
     local command = require("ponder.cli." .. name)
-    if args[1] == "--help" or args[1] == "-h" then
+    if list[1] == "--help" or list[1] == "-h" then
         print(command.usage)
         return 0
     end
     local ok, status
     if command.outside_tasks then
-        ok, status = xpcall(command.run, cli.with_traceback, args)
+        ok, status = xpcall(command.run, cli.with_traceback, list)
     else
-        ok, status = xpcall(task.run, cli.with_traceback, command.run, args)
+        ok, status = xpcall(task.run, cli.with_traceback, command.run, list)
     end
     return ok and status or cli.report_error(status)
 end
@@ -165,9 +202,9 @@ end
 function cli.main(argv)
     local first = argv[1]
     if first == nil then
-        return cli.usage_error(help())
+        return cli.usage_error(cli.help())
     elseif first == "--help" or first == "-h" or first == "help" and not argv[2] then
-        print(help())
+        print(cli.help())
         return 0
     elseif first == "--version" or first == "-v" then
         print("ponder " .. host.version)

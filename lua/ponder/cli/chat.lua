@@ -23,7 +23,7 @@ local ORDER = { "model", "system", "temperature", "max_tokens", "seed", "reasoni
     "base_url", "timeout_ms", "json", "verbose" }
 local CALL = { "system", "temperature", "max_tokens", "seed", "reasoning_effort", "timeout_ms" }
 
-local chat = {}
+local chat = { rules = RULES, order = ORDER }
 
 chat.summary = "ask a model one thing and stream its reply"
 

@@ -13,9 +13,12 @@ local RULES = {
     verbose = { help = "show requests and replies on standard error, redacted" },
 }
 
-local models = {}
+local ORDER = { "base_url", "json", "verbose" }
+
+local models = { rules = RULES, order = ORDER }
 
 models.summary = "list the models that a server offers"
+models.words = { "anthropic", "ollama", "openai" }
 
 models.usage = [[
 ponder models [OPTION...] [PROVIDER]
@@ -23,7 +26,7 @@ ponder models [OPTION...] [PROVIDER]
 Lists the models of a provider (openai, anthropic, ollama), or of every one that is configured, one
 a line, as --model takes them. Keys and addresses come from the environment and the config file.
 
-]] .. args.help(RULES, { "base_url", "json", "verbose" })
+]] .. args.help(RULES, ORDER)
 
 -- The provider's models, or nil and why not. A missing key raises in model.list.
 local function list(provider, opts)

@@ -15,7 +15,9 @@ local RULES = {
     prompts = { value = "DIR", help = "look for prompt files in DIR first" },
 }
 
-local prompts = {}
+local ORDER = { "to", "force", "prompts" }
+
+local prompts = { rules = RULES, order = ORDER, words = { "check", "eject", "list", "show" } }
 
 prompts.summary = "list, show, copy and check the prompts"
 
@@ -30,7 +32,7 @@ ponder prompts check [NAME]          render every prompt with sample data, and s
 A file NAME.lua takes the place of the built-in one when it stands in the folder of --prompts, in
 $PONDER_PROMPTS or in ./prompts, the first that has it; it is read anew at every run.
 
-]] .. args.help(RULES, { "to", "force", "prompts" })
+]] .. args.help(RULES, ORDER)
 
 -- The names of the built-in files, sorted.
 local function file_names()

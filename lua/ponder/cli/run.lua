@@ -12,7 +12,9 @@ local RULES = {
         help = "limit of the script's memory in MiB (default: 3/4 of the machine's)" },
 }
 
-local run = {}
+local ORDER = { "e", "json", "max_memory_mb" }
+
+local run = { rules = RULES, order = ORDER, files = true }
 
 run.summary = "run a script (FILE, or - for standard input)"
 
@@ -24,7 +26,7 @@ ponder -e CODE [ARG...]
 Runs a Lua 5.4 script. It has Lua's standard library, cjson, ponder's modules (require
 "ponder.search") and the modules beside it; its arguments are in `...` and in `arg`.
 
-]] .. args.help(RULES, { "e", "json", "max_memory_mb" })
+]] .. args.help(RULES, ORDER)
 
 local stdout, xpcall = io.stdout, xpcall -- a script may replace them
 

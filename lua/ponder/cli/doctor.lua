@@ -1,0 +1,274 @@
+--- `ponder doctor`: what is configured, which models can be reached, what to do about each problem.
+---
+--- No key is ever printed: of a variable that holds one, only that it is set.
+
+local args = require "ponder.args"
+local cli = require "ponder.cli"
+local environment = require "ponder.report.environment"
+local host = require "ponder.core.host"
+local json = require "ponder.json"
+local model = require "ponder.model"
+local model_name = require "ponder.model.name"
+local options = require "ponder.options"
+local prompt = require "ponder.prompt"
+local strategy = require "ponder.strategy.cot"
+local style = require "ponder.report.style"
+local task = require "ponder.task"
+local text = require "ponder.report.text"
+
+local RULES = {
+    json = { help = "print one JSON list of what was found" },
+    timeout_ms = { value = "N", type = "integer", min = 1, default = 5000,
+        help = "how long to wait for each server (default: 5000)" },
+}
+local ORDER = { "json", "timeout_ms" }
+
+local doctor = { rules = RULES, order = ORDER }
+
+doctor.summary = "say what is configured and which models can be reached"
+
+doctor.usage = [[
+ponder doctor [OPTION...]
+
+Looks at the environment, the config file, the prompts, and asks each server that is configured for
+its models. Says what to do about each problem. Status 0: the default model can be used.
+
+]] .. args.help(RULES, ORDER)
+
+---@class ponder.Finding
+---@field about string what was looked at
+---@field state "ok"|"problem"|"unused"
+---@field found string
+---@field advice string? what to do
+
+local function finding(about, state, found, advice)
+    return { about = about, state = state, found = found, advice = advice }
+end
+
+-------------------------------------------------------------------------------
+-- What is configured
+
+local function look_at_config()
+    local path = model_name.config_path(os.getenv)
+    local file = path and io.open(path, "rb")
+    if not file then
+        return finding("config file", "unused", path and path .. " is not there" or "no $HOME")
+    end
+    file:close()
+    local ok, problem = pcall(model_name.load_config, os.getenv)
+    if not ok then
+        return finding("config file", "problem", tostring(problem), "correct that line of " .. path)
+    end
+    return finding("config file", "ok", path)
+end
+
+local function look_at_environment()
+    local set = {}
+    for _, variable in ipairs(environment) do
+        local value = os.getenv(variable.name)
+        if value and value:find("%S") then
+            local is_url = value:find("://", 1, true)
+            set[#set + 1] = variable.name .. ((variable.secret or is_url) and " (set)"
+                or "=" .. value)
+        end
+    end
+    return finding("environment", #set > 0 and "ok" or "unused",
+        #set > 0 and table.concat(set, ", ") or "none of the variables that ponder reads is set")
+end
+
+local function look_at_prompts(findings)
+    local folder = os.getenv("PONDER_PROMPTS")
+    if folder and folder ~= "" and not host.absolute(folder) then
+        findings[#findings + 1] = finding("prompts", "problem", folder .. " is not there",
+            "correct or unset PONDER_PROMPTS")
+    end
+    for _, name in ipairs { "cot", "tot", "got", "trm" } do
+        local path = prompt.find(name)
+        local ok, loaded, problem = pcall(prompt.load, name)
+        problem = not ok and loaded or not loaded and problem
+        if problem then
+            findings[#findings + 1] = finding("prompts", "problem", tostring(problem),
+                ("correct %s, or move it away to use the built-in prompts"):format(path or name))
+        elseif path then
+            findings[#findings + 1] = finding("prompts", "ok",
+                ("%s takes the place of the built-in ones"):format(path))
+        end
+    end
+end
+
+local function look_at_terminal()
+    local out = style.of(1)
+    if not out.is_terminal then
+        return finding("terminal", "unused", "standard output is no terminal")
+    end
+    local columns, rows = out:size()
+    return finding("terminal", "ok", ("%d x %d, %s, %s"):format(columns, rows,
+        out.color and "colours" or "no colours",
+        out.unicode and "Unicode" or "lines drawn with ASCII (no UTF-8 in $LANG)"))
+end
+
+-------------------------------------------------------------------------------
+-- Servers
+
+local ADVICE = {
+    AUTH = "the key was refused: check the variable that holds it",
+    TLS = "check the clock, and that the package ca-certificates is installed",
+    TIMEOUT = "check the network and the proxy ($https_proxy)",
+    NOT_FOUND = "check the address: most servers want it to end in /v1",
+    RATE_LIMITED = "wait a while, or check the account's limits",
+    QUOTA = "check the account's credit",
+}
+
+local START = {
+    ollama = "start it with `ollama serve`, or say in $OLLAMA_HOST where it runs",
+    openai = "is the server of $OPENAI_BASE_URL running? (llama-server -m FILE --port 8080)",
+}
+
+local function advice_for(provider, code)
+    if code == "CONNECT" then
+        return START[provider] or "check the network and the proxy"
+    end
+    return ADVICE[code]
+end
+
+-- A URL without what may hold a secret.
+local function shown_url(url)
+    return url and url:gsub("%?.*$", "") or ""
+end
+
+-- A server on this machine that nobody has named is looked for all the same, but not missed.
+local function is_configured(provider)
+    local default = strategy.default_model()
+    return provider ~= "ollama" or os.getenv("OLLAMA_HOST") ~= nil
+        or default:find("ollama", 1, true) == 1
+end
+
+-- What a provider offers: {state, found, advice, models}.
+local function ask(provider, timeout_ms)
+    local opts = { timeout_ms = timeout_ms, connect_timeout_ms = timeout_ms, max_retries = 0 }
+    if provider == "script" then
+        return nil -- a file, no server
+    end
+    local ok, opened = pcall(model.open, provider .. ":*", opts)
+    if not ok then
+        local why = tostring(opened):gsub("^.-model%.open: ", "")
+        local variable = why:match("[%u_]+_KEY")
+        return finding(provider, "unused", why, variable and ("to use it: export %s=..."):format(
+            variable))
+    elseif not opened.target.provider.models_path then
+        return nil
+    end
+    local began = task.now()
+    local list, message, code = opened:list()
+    local url = shown_url(opened.target.base_url)
+    if not list then
+        local state = is_configured(provider) and "problem" or "unused"
+        message = message:gsub("^" .. provider .. ": ", "")
+        if not message:find(url, 1, true) then
+            message = url .. ": " .. message
+        end
+        return finding(provider, state, message, advice_for(provider, code))
+    end
+    local found = finding(provider, "ok", ("%s offers %d model%s (%.0f ms)"):format(url, #list,
+        #list == 1 and "" or "s", (task.now() - began) * 1000),
+        #list == 0 and provider == "ollama" and "get one: ollama pull qwen3:8b" or nil)
+    found.models = list
+    return found
+end
+
+local function look_at_default(by_provider)
+    local name = strategy.default_model()
+    local ok, opened = pcall(model.open, name)
+    if not ok then
+        return finding("default model", "problem", ("%s: %s"):format(name,
+            (tostring(opened):gsub("^.-model%.open: ", ""))),
+            "set that, or name another: export PONDER_MODEL=openai:gpt-4o-mini, ollama:qwen3:8b, "
+                .. "script:FILE...")
+    end
+    local server = by_provider[opened.provider]
+    if not server then
+        return finding("default model", "ok", opened.name)
+    elseif not server.models then
+        return finding("default model", "problem", opened.name .. ": its server does not answer",
+            "see " .. opened.provider .. " above")
+    end
+    local ids = {}
+    for i, one in ipairs(server.models) do
+        ids[i] = tostring(one.id)
+        if ids[i] == opened.model or ids[i] == opened.model .. ":latest" then
+            return finding("default model", "ok", opened.name)
+        end
+    end
+    local near = options.nearest(opened.model, ids)
+    return finding("default model", "problem", opened.name .. " is not among its server's models",
+        ("see `ponder models %s`%s"):format(opened.provider,
+            near and ("; did you mean %s?"):format(near) or ""))
+end
+
+-------------------------------------------------------------------------------
+
+local MARKS = { ok = { "ok", "green" }, problem = { "!!", "red" }, unused = { "--", "dim" } }
+
+local function show(findings)
+    local out = style.of(1)
+    local width = math.max(out:size() - 19, 20)
+    if not out.is_terminal then
+        width = 1000
+    end
+    for _, found in ipairs(findings) do
+        local mark = MARKS[found.state]
+        local lines = text.wrap(text.line(found.found), width)
+        if found.advice then
+            local advice = text.wrap("-> " .. text.line(found.advice), width)
+            table.move(advice, 1, #advice, #lines + 1, lines)
+        end
+        for i, line in ipairs(lines) do
+            print((i == 1 and out:paint(mark[1], mark[2]) .. (" %-14s "):format(found.about)
+                or (" "):rep(18)) .. line)
+        end
+    end
+end
+
+local function print_json(findings)
+    local list = json.array()
+    for i, found in ipairs(findings) do
+        list[i] = { about = found.about, state = found.state, found = found.found,
+            advice = found.advice, models = found.models }
+    end
+    print(json.encode(list))
+end
+
+---@param arguments string[]
+---@return integer status 0: the default model can be used
+function doctor.run(arguments)
+    local given, operands = args.parse("ponder doctor", arguments, RULES)
+    if not given then
+        return cli.usage_error(operands)
+    elseif operands[1] then
+        return cli.usage_error("ponder doctor: expected no argument")
+    end
+    local findings = { finding("ponder", "ok", host.version .. ", " .. _VERSION),
+        look_at_config(), look_at_environment(), look_at_terminal() }
+    look_at_prompts(findings)
+    local by_provider, providers = {}, {}
+    if findings[2].state ~= "problem" then
+        providers = model.providers()
+        by_provider = task.map(providers, function(provider)
+            return ask(provider, given.timeout_ms) or false
+        end)
+    end
+    for i, provider in ipairs(providers) do
+        findings[#findings + 1] = by_provider[i] or nil
+        by_provider[provider] = by_provider[i] or nil
+    end
+    local default = look_at_default(by_provider)
+    findings[#findings + 1] = default
+    if given.json then
+        print_json(findings)
+    else
+        show(findings)
+    end
+    return default.state == "ok" and 0 or 1
+end
+
+return doctor
