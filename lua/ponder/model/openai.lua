@@ -208,21 +208,35 @@ local function state_at(self, index)
     return state
 end
 
--- A call's id and name come once, its arguments in pieces; some servers number no call and send
--- each whole, so a new id also starts a new call.
-local function merge_tool_call(calls, piece)
-    local id = read.text(piece, "id")
-    local index = (read.count(piece, "index") or (id and #calls or math.max(#calls - 1, 0))) + 1
-    local call = calls[index]
-    if not call then
-        index = math.min(index, #calls + 1)
-        call = { pieces = {} }
-        calls[index] = call
+-- The call that a piece belongs to. Most servers number calls, some from 1; some number none, or
+-- all of them 0, and send each whole: there another id with a name starts another call.
+local function tool_call_of(calls, id, named, index)
+    local last = calls[#calls]
+    if not index then
+        index = last and last.index + (id and 1 or 0) or 0
     end
-    call.id = call.id or id
-    call.name = call.name or read.text(piece, "function", "name")
+    for i = #calls, 1, -1 do
+        local call = calls[i]
+        if call.index == index and not (named and id and call.id and id ~= call.id) then
+            return call
+        end
+    end
+    local call, at = { index = index, pieces = {} }, #calls + 1
+    while at > 1 and calls[at - 1].index > index do at = at - 1 end
+    table.insert(calls, at, call)
+    return call
+end
+
+-- A call's id and name come once, its arguments in pieces.
+local function merge_tool_call(calls, piece)
+    local id, named = read.text(piece, "id"), read.text(piece, "function", "name")
+    local call = tool_call_of(calls, id, named, read.count(piece, "index"))
+    call.id, call.name = call.id or id, call.name or named
     local arguments = read.at(piece, "function", "arguments")
-    read.append(call.pieces, type(arguments) == "table" and json.encode(arguments) or arguments)
+    if type(arguments) == "table" then
+        arguments = read.tool_call(id, named, arguments).arguments_json
+    end
+    read.append(call.pieces, arguments)
 end
 
 local function take_choice(self, choice)
