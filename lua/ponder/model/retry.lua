@@ -60,17 +60,27 @@ local function seconds_from_parts(year, month, day, hour, minute, second)
         + tonumber(hour) * 3600 + tonumber(minute) * 60 + tonumber(second)
 end
 
---- Reads a date of an HTTP header ("Sun, 06 Nov 1994 08:49:37 GMT") or RFC 3339.
+-- The three forms that HTTP allows: "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37
+-- GMT", "Sun Nov  6 08:49:37 1994".
+local function parse_http_date(text)
+    local day, name, year, hour, minute, second =
+        text:match("(%d%d?)[ -](%a%a%a)[ -](%d%d%d?%d?) (%d%d):(%d%d):(%d%d)")
+    if not day then
+        name, day, hour, minute, second, year =
+            text:match("^%a+ (%a%a%a) +(%d%d?) (%d%d):(%d%d):(%d%d) (%d%d%d%d)$")
+    end
+    if not MONTHS[name] or #year == 3 then return nil end
+    if #year == 2 then year = (tonumber(year) < 70 and "20" or "19") .. year end
+    return seconds_from_parts(year, MONTHS[name], day, hour, minute, second)
+end
+
+--- Reads a date of an HTTP header, in any of its forms, or RFC 3339.
 ---@param text string
 ---@return number? seconds since 1970
 function retry.parse_date(text)
-    local day, name, year, hour, minute, second =
-        text:match("(%d%d?)[ -](%a%a%a)[ -](%d%d%d%d) (%d%d):(%d%d):(%d%d)")
-    if day and MONTHS[name] then
-        return seconds_from_parts(year, MONTHS[name], day, hour, minute, second)
-    end
-    local month, zone
-    year, month, day, hour, minute, second, zone =
+    local http_date = parse_http_date(text)
+    if http_date then return http_date end
+    local year, month, day, hour, minute, second, zone =
         text:match("^(%d%d%d%d)-(%d%d)-(%d%d)[Tt ](%d%d):(%d%d):(%d%d%.?%d*)(.*)$")
     if not year then return nil end
     local sign, zone_hours, zone_minutes = zone:match("^([+-])(%d%d):?(%d%d)$")
