@@ -148,6 +148,24 @@ describe("a call", function()
         assert.is_nil(body(sent[1]).tools[2].run)
     end)
 
+    it("leaves empty lists out: {} would go as an object", function()
+        local sent = with({ fake.reply("x") }, "openai:m", { stop = { "END" } }, function(m)
+            m:complete("a", { stop = {}, tools = {}, tool_choice = "auto" })
+        end)
+        assert.equal('{"messages":[{"content":"a","role":"user"}],"model":"m"}', sent[1].body)
+    end)
+
+    it("names a schema by its title, as far as OpenAI takes it", function()
+        local sent = with({ fake.reply("{}") }, "openai:m", nil, function(m)
+            for _, title in ipairs { "An answer", ("x"):rep(100), "", 5 } do
+                m:complete("a", { response_format = { type = "object", title = title } })
+            end
+        end)
+        for i, name in ipairs { "An_answer", ("x"):rep(64), "reply", "reply" } do
+            assert.equal(name, body(sent[i]).response_format.json_schema.name)
+        end
+    end)
+
     it("asks OpenAI for JSON by name, once", function()
         local sent = with({ fake.reply("{}") }, "openai:m", nil, function(m)
             m:complete("a", { response_format = "json" })
@@ -390,7 +408,8 @@ describe("JSON replies", function()
                 response_format = FORMAT }
             assert.is_nil(reply)
             assert.equal("BAD_REPLY", code)
-            assert.truthy(message:find("the reply is not JSON", 1, true))
+            assert.truthy(message:find("^openai:m: the reply is not JSON.*"
+                .. "%(status 200, 2 attempts%)$"), message)
             assert.equal("no json", partial.text)
         end)
     end)

@@ -211,11 +211,17 @@ end
 ---------------------------------------------------------------------------------------------------
 -- All attempts
 
-local function explain(request, problem, attempts, why)
+--- The message that a call failed with: whose, what was said, the status and the attempts.
+---@param target ponder.model.Target
+---@param problem {message: string, status: integer?}
+---@param attempts integer
+---@param why? string it was not tried again
+---@return string
+function call.explain(target, problem, attempts, why)
     local status = problem.status and "status " .. problem.status or "no reply"
-    local text = ("%s: %s (%s, %d attempt%s%s)"):format(request.target.label, problem.message,
+    local text = ("%s: %s (%s, %d attempt%s%s)"):format(target.label, problem.message,
         status, attempts, attempts == 1 and "" or "s", why and "; " .. why or "")
-    return (request.target.redactor:text(text):gsub("%c+", " ")) -- one line, whatever was sent
+    return (target.redactor:text(text):gsub("%c+", " ")) -- one line, whatever was sent
 end
 
 local function has_content(draft)
@@ -267,7 +273,7 @@ function call.run(client, request)
         end
         if not wait_ms then
             if problem.cut and has_content(partial) then return partial end
-            return nil, explain(request, problem, attempt, why), problem.code, partial
+            return nil, call.explain(request.target, problem, attempt, why), problem.code, partial
         end
         client.sleep(wait_ms / 1000)
     end

@@ -112,6 +112,8 @@ local function prepare(model, opts, level)
     local format, message = schema.format(all.response_format)
     if message then error(message, level) end
     if all.logprobs == false then all.logprobs = nil end
+    if type(all.stop) == "table" and #all.stop == 0 then all.stop = nil end -- not {}, an object
+    if all.tools and #all.tools == 0 then all.tools, all.tool_choice = nil, nil end
     local kept, dropped, split = params.apply(model.provider, model.model, all, SENT)
     kept.tools = kept.tools and without_functions(kept.tools)
     return { all = all, kept = kept, dropped = dropped, split = split, format = format,
@@ -301,6 +303,12 @@ end
 
 ---------------------------------------------------------------------------------------------------
 
+-- The message of a call whose reply came and is no use.
+local function unusable(target, draft, message)
+    if target.provider.call then return ("%s: %s"):format(target.label, message) end
+    return call.explain(target, { message = message, status = 200 }, draft.attempts or 1)
+end
+
 --- See ponder.model.Model.chat.
 ---@param model ponder.model.Model
 ---@param opts table
@@ -311,15 +319,14 @@ function chat.run(model, opts, level)
     if not draft then return nil, message, code, partial and assemble(plan, partial) end
     if all_refused(draft.samples) then
         local said = draft.samples[1].refusal or "the provider's filter withheld the reply"
-        return nil, ("%s: %s"):format(model.target.label, said), "CONTENT_FILTER",
-            assemble(plan, draft)
+        return nil, unusable(model.target, draft, said), "CONTENT_FILTER", assemble(plan, draft)
     end
     if not plan.format then return assemble(plan, draft) end
     draft = copy(draft)
     local values, problem, first = read_json(model, plan, draft)
     local reply = assemble(plan, draft)
     if first == nil and problem then
-        return nil, ("%s: %s"):format(model.target.label, problem), "BAD_REPLY", reply
+        return nil, unusable(model.target, draft, problem), "BAD_REPLY", reply
     end
     if #draft.samples > 1 then reply.jsons = values end
     reply.json = first

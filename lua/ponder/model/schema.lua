@@ -12,6 +12,7 @@ local read = require "ponder.model.read"
 local schema = {}
 
 local DEEPEST = 100
+local LONGEST_NAME = 64
 
 --- The schema of a tool that takes nothing.
 schema.NO_ARGUMENTS = { type = "object", properties = json.object() }
@@ -23,6 +24,12 @@ schema.NO_ARGUMENTS = { type = "object", properties = json.object() }
 
 local FORM = "model.chat: opts.response_format must be \"json\", a JSON schema, or "
     .. "{type = \"json_schema\", schema = ...} (got %s)"
+
+-- Of a title, what OpenAI takes for a name.
+local function name_of(title)
+    if type(title) ~= "string" or title == "" then return "reply" end
+    return (title:gsub("[^%w_-]", "_"):sub(1, LONGEST_NAME))
+end
 
 --- Reads `response_format`: "json", a schema, or OpenAI's own tables.
 ---@param format string|table|nil
@@ -41,7 +48,7 @@ function schema.format(format)
         if type(inner.schema) ~= "table" then return nil, FORM:format("one without a schema") end
         return { schema = inner.schema, name = inner.name or "reply", strict = inner.strict }
     end
-    return { schema = format, name = format.title and format.title:gsub("[^%w_-]", "_") or "reply" }
+    return { schema = format, name = name_of(format.title) }
 end
 
 --- What is said to a model that takes no schema.
