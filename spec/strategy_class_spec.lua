@@ -396,3 +396,25 @@ describe("prompts", function()
         assert.same({ { role = "user", content = "about q" } }, asked[1].messages)
     end)
 end)
+
+describe("prompts of the options", function()
+    it("that are unknown or no prompts raise", function()
+        says('strategy.tot.new: opts.prompts: unknown prompt "generat" (did you mean "generate"?)',
+            strategies.tot.new, { prompts = { generat = "x" } })
+        says("strategy.trm.new: opts.prompts: improve must be a function or a string (got 3)",
+            strategies.trm.new, { prompts = { improve = 3 } })
+        assert.is_truthy(strategies.got.new { prompts = { instructions = {} } })
+    end)
+end)
+
+describe("a saved machine", function()
+    it("keeps its options, except those that are given anew", function()
+        local state = strategies.tot.init { branching_factor = 7, max_depth = 2,
+            stop_at_max_depth = true }
+        local s = strategies.tot.new({ max_depth = 5 }, state)
+        assert.same({ 7, 5, true }, { s.machine.branching_factor, s.machine.max_depth,
+            s.machine.stop_at_max_depth })
+        s = strategies.tot.new({ stop_at_max_depth = false }, state)
+        assert.is_false(s.machine.stop_at_max_depth)
+    end)
+end)

@@ -3,7 +3,7 @@
 --     ponder tot --model script:scripts/models/arithmetic.lua "Use 4 4 6 8 to make 24"
 --
 -- It answers what prompts/tot.lua, got.lua, trm.lua and cot.lua ask. It miscalculates, proposes
--- dead ends and misjudges, at random, but the same request with the same seed (the call's option, 40
+-- dead ends and misjudges, at random, but the same request with the same seed (the option, 40
 -- if there is none) gets the same reply. ARITHMETIC_DELAY_MS makes it as slow as a real one.
 
 local json = require "ponder.json"

@@ -49,7 +49,7 @@ local FIELDS = { "status", "prompt", "reply", "result", "current_call_id", "usag
 local function finish(self, now, status, reason)
     self.status, self.termination_reason, self.current_call_id = status, reason, nil
     self.streaming_text = ""
-    self.duration_ms = now - self.started_at
+    self.duration_ms = now - (self.started_at or now)
 end
 
 local function fail(self, now, call_id, problem)

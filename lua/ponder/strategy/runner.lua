@@ -15,7 +15,8 @@ local runner = {}
 ---@class ponder.strategy.Outcome
 ---@field answer string? the text that a person wants
 ---@field status "completed"|"error"
----@field termination_reason string the machine's; `budget` where that ended the run
+---@field termination_reason string the machine's; `budget` where that ended the run;
+---`interrupted` where it was broken off from outside
 ---@field result any the machine's: a table of tot, text of the others
 ---@field usage ponder.model.Usage of all calls, tools' round trips included
 ---@field calls integer model calls sent
@@ -251,7 +252,7 @@ function runner.outcome(run)
     return {
         answer = run.s:answer(),
         status = completed and "completed" or "error",
-        termination_reason = run.stopped or machine.termination_reason or "error",
+        termination_reason = run.stopped or machine.termination_reason or "interrupted",
         result = machine.result,
         usage = copy(run.budget.usage),
         calls = run.budget.calls,

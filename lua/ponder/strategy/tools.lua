@@ -101,15 +101,24 @@ local function to_text(value)
     return ok and text or nil, "the tool returned what JSON does not have"
 end
 
--- Runs in a task that is cancelled when its time is up; a tool that never waits is stopped by a
--- hook. That a tool may catch the hook's error does not help it: the hook comes again.
-local function attempt(tool, arguments, seconds)
-    local deadline = task.now() + seconds
-    debug.sethook(function()
-        if task.now() > deadline then
+local OWN_SOURCE = debug.getinfo(1, "S").source
+
+-- Ends the running coroutine's tool at the deadline, also one that never waits. Past the deadline
+-- every instruction of the tool raises, so that it cannot go on by catching the error.
+local function stop_at(deadline)
+    local function hook()
+        if task.now() > deadline and debug.getinfo(2, "S").source ~= OWN_SOURCE then
+            debug.sethook(hook, "", 1)
             error("the tool took too long", 0)
         end
-    end, "", CHECK_EVERY)
+    end
+    debug.sethook(hook, "", CHECK_EVERY)
+end
+
+-- Runs in a task that is cancelled when its time is up, if it waits.
+local function attempt(tool, arguments, seconds)
+    local deadline = task.now() + seconds
+    stop_at(deadline)
     local ok, value, message = pcall(tool.run, arguments)
     debug.sethook()
     if not ok and task.now() > deadline then

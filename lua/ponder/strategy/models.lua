@@ -1,0 +1,96 @@
+--- Which model each role of a strategy has.
+
+local model = require "ponder.model"
+local options = require "ponder.options"
+
+local models = {}
+
+local DEFAULT = "anthropic:claude-haiku-4-5"
+local OPENING = { "base_url", "api_key", "headers", "max_in_flight" }
+
+---The model of a strategy whose options name none: $PONDER_MODEL, the config file's, else this one.
+---@return string
+function models.default()
+    return model.default_name() or DEFAULT
+end
+
+---Checks the option `models`; raises for a role that does not exist.
+---@param where string `"strategy.tot.new"`
+---@param kind ponder.strategy.Kind
+---@param by_role table?
+---@param level integer
+function models.check(where, kind, by_role, level)
+    local roles = {}
+    for role in pairs(kind.instead) do
+        roles[#roles + 1] = role
+    end
+    table.sort(roles)
+    for role, named in pairs(by_role or {}) do
+        if not kind.instead[role] then
+            local near = options.nearest(role, roles)
+            error(("%s: opts.models: no role %s%s; there are: %s"):format(where,
+                options.show(role), near and (" (did you mean %q?)"):format(near) or "",
+                table.concat(roles, ", ")), level + 1)
+        elseif type(named) ~= "string" and type(named) ~= "table" then
+            error(("%s: opts.models.%s must be a name or an open model (got %s)"):format(where,
+                role, options.show(named)), level + 1)
+        end
+    end
+end
+
+---What is named for a role: `models` first, also for the role that it stands in for, then `model`.
+---@param kind ponder.strategy.Kind
+---@param opts table
+---@param role string
+---@return string|ponder.model.Model
+function models.named(kind, opts, role)
+    local by_role, seen = opts.models or {}, {}
+    while not seen[role] do
+        if by_role[role] ~= nil then
+            return by_role[role]
+        end
+        seen[role] = true
+        role = kind.instead[role]
+    end
+    return opts.model or models.default()
+end
+
+---The name of the model for a role.
+---@param kind ponder.strategy.Kind
+---@param opts table
+---@param role string
+---@return string
+function models.name(kind, opts, role)
+    local named = models.named(kind, opts, role)
+    if type(named) == "table" then
+        return type(named.name) == "string" and named.name or "a model of the script's own"
+    end
+    return named
+end
+
+---Opens the models of all roles.
+---@param kind ponder.strategy.Kind
+---@param opts table
+---@return table<string, ponder.model.Model>? by_role
+---@return string? message which key, provider or file is missing
+---@return "NO_MODEL"? code
+function models.open(kind, opts)
+    local by_name, by_role, opening = {}, {}, {}
+    for _, name in ipairs(OPENING) do
+        opening[name] = opts[name]
+    end
+    for _, role in pairs(kind.roles) do
+        local named = models.named(kind, opts, role)
+        if type(named) == "string" and not by_name[named] then
+            local ok, opened = pcall(model.open, named, opening)
+            if not ok then
+                return nil, (tostring(opened):gsub("^.-model%.open: ", "")), "NO_MODEL"
+            end
+            by_name[named] = opened
+        end
+        by_role[role] = by_name[named] or named
+    end
+    return by_role
+end
+
+return models
