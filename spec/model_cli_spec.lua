@@ -124,6 +124,28 @@ describe("the command", function()
         assert.truthy(err:find("did you mean openai?", 1, true))
     end)
 
+    it("--verbose shows the calls of every command, without the key", function()
+        local code = "print(require('ponder.model').open():complete('Hello'))"
+        local env = "PONDER_MODEL=openai:m"
+        local commands = { { { "run", "--verbose", "-e", code } },
+            { { "--verbose", "-e", code } }, { { "repl", "--verbose" }, code .. "\n" },
+            { { "chat", "--verbose", "Hello" } } }
+        for _, command in ipairs(commands) do
+            local status, out, err = run("text=" .. KEY, command[1], command[2], env)
+            assert.same({ 0, true }, { status, #out > 0 })
+            assert.truthy(err:find("> 1 openai:m POST " .. s.url, 1, true), err)
+            assert.truthy(err:find("< 1 200 in %d+ ms"), err)
+            assert.truthy(err:find("< 1   [redacted]", 1, true), err)
+            assert.is_nil(err:find(KEY, 1, true), err)
+        end
+        local list = "body=" .. server.encode('{"data":[{"id":"' .. KEY .. '"}]}')
+        local _, _, err = run(list, { "models", "openai", "--verbose" })
+        assert.truthy(err:find("> 1 openai:* GET " .. s.url, 1, true), err)
+        assert.truthy(err:find('< 1   {"data":[{"id":"[redacted]"}]}', 1, true), err)
+        _, _, err = run("status=500&body=no", { "models", "openai", "--verbose" })
+        assert.truthy(err:find("! 1 attempt 1: 500 SERVER after %d+ ms: no"), err)
+    end)
+
     it("help says what there is", function()
         for _, name in ipairs { "chat", "models" } do
             local status, out = run(nil, { name, "--help" })

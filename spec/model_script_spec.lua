@@ -3,6 +3,7 @@
 local model = require "ponder.model"
 local play = require "strategy_play"
 local task = require "ponder.task"
+local verbose = require "ponder.model.verbose"
 
 local function open(text)
     return model.open("script:" .. play.file(text))
@@ -36,6 +37,26 @@ describe("script:FILE", function()
             reply.usage.total_tokens })
         assert.is_true(reply.scripted)
         assert.equal("plain", chat("return function() return 'plain' end").text)
+    end)
+
+    it("is heard by observers, without a server's fields", function()
+        local events, out = {}, {}
+        local remove = model.observe(function(event) events[#events + 1] = event end)
+        local hush = model.observe(verbose.observer { write = function(_, ...)
+            out[#out + 1] = table.concat { ... }
+        end })
+        chat "return function() return 'plain' end"
+        chat "return function() return nil, 'tired' end"
+        remove()
+        hush()
+        assert.same({ "request", "reply", "request", "failure" }, { events[1].type, events[2].type,
+            events[3].type, events[4].type })
+        assert.same({ "plain" }, events[2].texts)
+        assert.is_nil(events[1].url)
+        local text = table.concat(out)
+        assert.truthy(text:find("> %d+ script:%S+\n> %d+   {"), text)
+        assert.truthy(text:find("< %d+ answered in %d+ ms\n< %d+   plain\n"), text)
+        assert.truthy(text:find("! %d+ attempt 1: %- SERVER after %d+ ms: tired\n"), text)
     end)
 
     it("is loaded once for each open model", function()

@@ -20,9 +20,7 @@ local options = require "ponder.options"
 local task = require "ponder.task"
 local chat = require "ponder.model.chat"
 local client = require "ponder.model.client"
-local failure = require "ponder.model.failure"
-local json = require "ponder.json"
-local name = require "ponder.model.name"
+local model_list = require "ponder.model.list"
 local params = require "ponder.model.params"
 local provider = require "ponder.model.provider"
 local transport = require "ponder.model.transport"
@@ -235,31 +233,9 @@ end
 ---@return string? code
 function Model:list()
     check_call(self, "model.list")
-    local target = self.target
-    if not target.base_url or not target.provider.models_path then
-        return nil, target.name .. ": this provider has no list of models", "NOT_FOUND"
-    end
-    local result = self.client.transport:send {
-        url = name.join(target.base_url, target.provider.models_path), method = "GET",
-        headers = target.headers, timeout_ms = self.defaults.timeout_ms or 30000,
-        ca_file = target.ca_file, proxy = target.proxy,
-    }
-    local problem
-    local decoded = not result.code and json.decode(target.redactor:reply(result.body))
-    if result.code then
-        problem = failure.new(result.code, result.error)
-    elseif result.status < 200 or result.status > 299 then
-        problem = failure.from_reply(result.status, result.headers, result.body)
-    elseif type(decoded) ~= "table" then
-        problem = failure.new("BAD_REPLY", "the list of models is no JSON object")
-    end
-    if problem then
-        return nil, target.redactor:text(("%s: %s (%s)"):format(target.name, problem.message,
-            problem.status and "status " .. problem.status or "no reply")), problem.code
-    end
-    local models = target.provider.parse_models(decoded)
-    table.sort(models, function(a, b) return tostring(a.id) < tostring(b.id) end)
-    return models
+    local models, message, code = model_list.run(self.client, self.target,
+        self.defaults.timeout_ms)
+    return models, message, code
 end
 
 --- What one provider offers, without naming a model.

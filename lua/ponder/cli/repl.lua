@@ -7,16 +7,21 @@ local line = require "ponder.core.line"
 local options = require "ponder.options"
 local task = require "ponder.task"
 
-local repl = {}
+local RULES = { verbose = { help = "show requests and replies on standard error, redacted" } }
+local ORDER = { "verbose" }
+
+local repl = { rules = RULES, order = ORDER }
 
 repl.summary = "type Lua and see what it gives"
 
 repl.usage = [[
-ponder repl
+ponder repl [OPTION...]
 
 Reads Lua line by line, runs it, prints its values. ponder's modules are there under their names
 (search, task, json, ...). A statement may take several lines. Ctrl-C stops what runs, Ctrl-D ends.
-Lines are kept in $XDG_STATE_HOME/ponder/history.]]
+Lines are kept in $XDG_STATE_HOME/ponder/history.
+
+]] .. args.help(RULES, ORDER)
 
 -- A folder that the environment names; only an absolute one counts.
 local function folder_of(variable)
@@ -122,11 +127,14 @@ end
 ---@param list string[]
 ---@return integer status
 function repl.run(list)
-    local opts, operands = args.parse("ponder repl", list, {})
+    local opts, operands = args.parse("ponder repl", list, RULES)
     if not opts then
         return cli.usage_error(operands)
     elseif operands[1] then
         return cli.usage_error(("ponder repl: expected no argument (got %s)"):format(operands[1]))
+    end
+    if opts.verbose then
+        require("ponder.model.verbose").start()
     end
     offer_modules()
     local path = history_path()

@@ -10,9 +10,10 @@ local RULES = {
     json = { help = "print the table that the script returns, as JSON" },
     max_memory_mb = { value = "N", type = "integer", min = 1, max = 1 << 30,
         help = "limit of the script's memory in MiB (default: 3/4 of the machine's)" },
+    verbose = { help = "show requests and replies on standard error, redacted" },
 }
 
-local ORDER = { "e", "json", "max_memory_mb" }
+local ORDER = { "e", "json", "max_memory_mb", "verbose" }
 
 local run = { rules = RULES, order = ORDER, files = true }
 
@@ -143,6 +144,9 @@ function run.run(list)
         end
         io.stderr:write("ponder: ", message, "\n")
         return status
+    end
+    if opts.verbose then
+        require("ponder.model.verbose").start()
     end
     set_arg(list, opts.e and (first or #list + 1) - 1 or first)
     local ok, result = xpcall(chunk, cli.with_traceback,

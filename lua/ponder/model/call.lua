@@ -2,6 +2,7 @@
 --- It knows no provider and no option of a script; see ponder.model.chat for those.
 
 local json = require "ponder.json"
+local event = require "ponder.model.event"
 local failure = require "ponder.model.failure"
 local provider = require "ponder.model.provider"
 local retry = require "ponder.model.retry"
@@ -22,40 +23,6 @@ local MAX_RETRIES = 2
 ---@field time_to_first_ms number? until its first event, or its first byte
 ---@field truncated boolean? a stream that ended before its end
 ---@field raw any the decoded reply; of a stream, its events that were more than text
-
--- What observers hear (see ponder.model.observe), by the kind of event.
-local describe = {}
-
-function describe.request(event, request, body)
-    local redactor = request.target.redactor
-    event.method, event.url = "POST", redactor:text(request.target.url)
-    event.headers, event.body = redactor:headers(request.target.headers), redactor:text(body)
-end
-
-function describe.reply(event, request, result, draft)
-    event.status = result.status
-    event.total_ms, event.queue_ms = result.total_ms, result.queue_ms
-    event.time_to_first_ms, event.usage = draft.time_to_first_ms, draft.usage
-    event.texts = {}
-    for i, sample in ipairs(draft.samples) do
-        event.texts[i] = request.target.redactor:text(sample.text or "")
-    end
-end
-
-function describe.failure(event, request, result, problem, wait_ms)
-    event.status = problem.status
-    event.total_ms, event.queue_ms = result.total_ms, result.queue_ms
-    event.code, event.message = problem.code, request.target.redactor:text(problem.message)
-    event.retry_in_ms = wait_ms
-end
-
--- Called only if somebody listens.
-local function notify(client, kind, attempt, request, ...)
-    local event = { type = kind, id = request.number, attempt = attempt,
-        model = request.target.label, metadata = request.metadata }
-    describe[kind](event, request, ...)
-    for _, observer in ipairs(client.observers) do observer(event) end
-end
 
 ---------------------------------------------------------------------------------------------------
 -- One attempt
@@ -82,14 +49,14 @@ local function open_stream(request)
     reading.reader = reader
     function reading.on_event(name, data)
         if reader:plain(name, data) then return false end
-        local event, message = reader:event(name, redactor:reply(data))
-        if not event then
+        local decoded, message = reader:event(name, redactor:reply(data))
+        if not decoded then
             reading.stop = failure.new("BAD_REPLY", message, {}, 200)
             return true
         end
-        reading.raw[#reading.raw + 1] = event
-        local object = failure.object(event)
-        if object then reading.stop = failure.from_object(event, object, {}) end
+        reading.raw[#reading.raw + 1] = decoded
+        local object = failure.object(decoded)
+        if object then reading.stop = failure.from_object(decoded, object, {}) end
         return object ~= nil
     end
     return reading
@@ -138,7 +105,7 @@ end
 
 local function send(client, request, attempt)
     local reading, body = request.stream and open_stream(request), request:wire()
-    if client.observers[1] then notify(client, "request", attempt, request, body) end
+    if client.observers[1] then event.notify(client, "request", attempt, request, body) end
     local result = client.transport:send(transfer_of(request, body), reading and reading.on_event)
     if reading and (result.streamed or reading.stop) then
         return result, finish_stream(reading, result, request.target.redactor)
@@ -203,7 +170,9 @@ local function attempt_once(client, request, attempt)
         said.time_to_first_ms = result.first_event_ms or result.first_byte_ms
     end
     if draft then
-        if client.observers[1] then notify(client, "reply", attempt, request, result, draft) end
+        if client.observers[1] then
+            event.notify(client, "reply", attempt, request, result, draft)
+        end
     end
     return draft, problem, partial, result
 end
@@ -240,17 +209,23 @@ local function wait_before_next(client, request, problem, attempt)
     return wait_ms, why
 end
 
--- A provider that answers by itself (a scripted model): no server, so nothing to try again.
-local function call_provider(request)
+local function answer_of_provider(request)
     local reply, message, code = request.target.provider.call(request)
-    if reply == nil then
-        return nil, ("%s: %s"):format(request.target.label, message or "no reply"), code or "SERVER"
-    end
+    if reply == nil then return nil, failure.new(code or "SERVER", message or "no reply") end
     local draft, problem = provider.draft(reply)
-    if not draft then
-        return nil, ("%s: %s"):format(request.target.label, problem), "BAD_REPLY"
-    end
+    if not draft then return nil, failure.new("BAD_REPLY", problem) end
     return draft
+end
+
+-- A provider that answers by itself (a scripted model): no server, so nothing to try again.
+local function call_provider(client, request)
+    local heard, started_ms = client.observers[1], client.now_ms()
+    if heard then event.notify(client, "request", 1, request, request:body_json()) end
+    local draft, problem = answer_of_provider(request)
+    local kind, result = draft and "reply" or "failure", { total_ms = client.now_ms() - started_ms }
+    if heard then event.notify(client, kind, 1, request, result, draft or problem) end
+    if draft then return draft end
+    return nil, ("%s: %s"):format(request.target.label, problem.message), problem.code
 end
 
 --- Makes a request until it is answered or given up.
@@ -261,7 +236,7 @@ end
 ---@return string? code
 ---@return ponder.model.Draft? partial what a broken stream had brought
 function call.run(client, request)
-    if request.target.provider.call then return call_provider(request) end
+    if request.target.provider.call then return call_provider(client, request) end
     local attempt = 0
     while true do
         attempt = attempt + 1
@@ -269,7 +244,7 @@ function call.run(client, request)
         if draft then return draft end
         local wait_ms, why = wait_before_next(client, request, problem, attempt)
         if client.observers[1] then
-            notify(client, "failure", attempt, request, result, problem, wait_ms)
+            event.notify(client, "failure", attempt, request, result, problem, wait_ms)
         end
         if not wait_ms then
             if problem.cut and has_content(partial) then return partial end

@@ -35,19 +35,20 @@ end
 local show = {}
 
 function show.request(event)
-    local lines = { ("> %d %s %s %s"):format(event.id, event.model, event.method, event.url) }
+    local where = event.url and (" %s %s"):format(event.method, event.url) or ""
+    local lines = { ("> %d %s%s"):format(event.id, event.model, where) }
     local names = {}
-    for header in pairs(event.headers) do names[#names + 1] = header end
+    for header in pairs(event.headers or {}) do names[#names + 1] = header end
     table.sort(names)
     for _, header in ipairs(names) do
         lines[#lines + 1] = indent(">", event.id, header .. ": " .. event.headers[header])
     end
-    lines[#lines + 1] = indent(">", event.id, event.body)
+    if event.body then lines[#lines + 1] = indent(">", event.id, event.body) end
     return table.concat(lines, "\n")
 end
 
 function show.reply(event)
-    local lines = { ("< %d %d in %s%s%s"):format(event.id, event.status or 200,
+    local lines = { ("< %d %s in %s%s%s"):format(event.id, event.status or "answered",
         milliseconds(event.total_ms), waits(event), tokens(event.usage)) }
     for _, text in ipairs(event.texts) do lines[#lines + 1] = indent("<", event.id, text) end
     return table.concat(lines, "\n")
