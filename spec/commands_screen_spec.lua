@@ -7,6 +7,9 @@ local STEPS = "script:" .. shell.root .. "/spec/fixtures/models/steps.lua"
 local QUICK = { "tot", "--model", STEPS, "--max-depth", "2", "--max-nodes", "7", "Why?" }
 local SLOW = { "tot", "--model", STEPS, "--batch", "2", "Why?" }
 
+-- Three thoughts, then calls that stay in flight.
+local STILL = { WAIT = "0.1", LATER = "30" }
+
 local function env(more)
     local all = { HOME = "/nonexistent", XDG_CONFIG_HOME = "/nonexistent", WAIT = "0" }
     for name, value in pairs(more or {}) do all[name] = value end
@@ -96,7 +99,7 @@ end)
 
 describe("the live view", function()
     it("shows what is in flight and leaves no trace", function()
-        local s <close> = screen.open(SLOW, { rows = 40, env = env { WAIT = "0.2" } })
+        local s <close> = screen.open(SLOW, { rows = 40, env = env { WAIT = "0.15" } })
         local lines = s:wait("2 in flight: generate %d%.%d s, generate")
         assert.equal("tot generating, 3 thoughts, best 0.60, N calls, 200 tokens, T s",
             (steady(lines):match("^[^\n]*"):gsub("%d calls", "N calls")))
@@ -110,7 +113,7 @@ describe("the live view", function()
     end)
 
     it("fits 40 columns", function()
-        local s <close> = screen.open(SLOW, { columns = 40, env = env { WAIT = "0.3" } })
+        local s <close> = screen.open(SLOW, { columns = 40, env = env(STILL) })
         local lines = s:wait("2 in flight: generate")
         assert.equal("tot generating, 3 thoughts, best 0.60", lines[1])
         assert.equal("> a wide one: 中文中文中文中文中文中…", lines[#lines])
@@ -118,7 +121,7 @@ describe("the live view", function()
     end)
 
     it("stays in its place when the window changes its size", function()
-        local s <close> = screen.open(SLOW, { columns = 80, env = env { WAIT = "0.4" } })
+        local s <close> = screen.open(SLOW, { columns = 80, env = env(STILL) })
         s:wait("2 in flight: generate")
         for _, columns in ipairs { 37, 100, 24, 60 } do
             s:resize(columns, 24)
@@ -131,7 +134,7 @@ describe("the live view", function()
     end)
 
     it("ends with the best so far at Ctrl-C", function()
-        local s <close> = screen.open(SLOW, { columns = 60, env = env { WAIT = "0.3" } })
+        local s <close> = screen.open(SLOW, { columns = 60, env = env { LATER = "30" } })
         s:wait("3 thoughts, best 0.60")
         s:press("C-c")
         local status, lines = s:finish()

@@ -191,7 +191,7 @@ describe("a run that ends early", function()
 
     it("prints the best so far after Ctrl-C", function()
         local r = shell.run(([[
-            LC_ALL=C.UTF-8 WAIT=0.15 %s tot --model %s Why? >$OUT 2>$ERR & pid=$!
+            LC_ALL=C.UTF-8 LATER=30 %s tot --model %s Why? >$OUT 2>$ERR & pid=$!
             until grep -q '3 thoughts' $ERR; do sleep 0.01; done
             kill -INT $pid; wait $pid]]):format(shell.quote(shell.executable), STEPS))
         assert.same({ 130, WIDE .. "\n" }, { r.status, r.out }, r.err)
@@ -200,7 +200,7 @@ describe("a run that ends early", function()
 
     it("says so in JSON too", function()
         local r = shell.run(([[
-            WAIT=0.15 %s tot --jsonl --model %s Why? >$OUT 2>$ERR & pid=$!
+            LATER=30 %s tot --jsonl --model %s Why? >$OUT 2>$ERR & pid=$!
             until grep -q '"name":"step"\|tot.step' $OUT; do sleep 0.01; done
             kill -INT $pid; wait $pid]]):format(shell.quote(shell.executable), STEPS))
         local lines = lines_of(r.out)

@@ -138,9 +138,8 @@ end
 
 -- A server on this machine that nobody has named is looked for all the same, but not missed.
 local function is_configured(provider)
-    local default = strategy.default_model()
     return provider ~= "ollama" or os.getenv("OLLAMA_HOST") ~= nil
-        or default:find("ollama", 1, true) == 1
+        or strategy.default_model():find("ollama", 1, true) == 1
 end
 
 -- What a provider offers: {state, found, advice, models}.
@@ -153,8 +152,11 @@ local function ask(provider, timeout_ms)
     if not ok then
         local why = tostring(opened):gsub("^.-model%.open: ", "")
         local variable = why:match("[%u_]+_KEY")
-        return finding(provider, "unused", why, variable and ("to use it: export %s=..."):format(
-            variable))
+        local advice = variable and ("to use it: export %s=..."):format(variable)
+        if advice and provider == "openai" then
+            advice = advice .. "; llama.cpp: export OPENAI_BASE_URL=http://127.0.0.1:8080/v1"
+        end
+        return finding(provider, "unused", why, advice)
     elseif not opened.target.provider.models_path then
         return nil
     end
@@ -177,7 +179,10 @@ local function ask(provider, timeout_ms)
 end
 
 local function look_at_default(by_provider)
-    local name = strategy.default_model()
+    local readable, name = pcall(strategy.default_model)
+    if not readable then
+        return finding("default model", "problem", "unknown while the config file is broken")
+    end
     local ok, opened = pcall(model.open, name)
     if not ok then
         return finding("default model", "problem", ("%s: %s"):format(name,

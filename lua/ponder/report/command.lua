@@ -14,6 +14,7 @@ local cli = require "ponder.cli"
 local flags = require "ponder.report.flags"
 local json = require "ponder.json"
 local lines = require "ponder.report.lines"
+local model = require "ponder.model"
 local progress = require "ponder.report.progress"
 local prompt = require "ponder.prompt"
 local shape = require "ponder.report.shape"
@@ -167,6 +168,10 @@ end
 
 -- Runs the strategy. Ctrl-C is raised here, in the main task; other errors go on.
 function Session:ask(question)
+    local readable, problem = pcall(model.default_name)
+    if not readable then
+        return nil, problem, "NO_MODEL" -- a broken config file
+    end
     local drawing = self:keep_drawing()
     local stop = self.given.verbose and verbose.start()
     local ok, outcome, message, code, partial = xpcall(self.s.run, cli.with_traceback, self.s,

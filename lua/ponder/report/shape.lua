@@ -1,8 +1,8 @@
 --- What a machine built, as one tree that ponder.report.tree can draw.
 ---
 --- Tree of Thoughts is one already. In a Graph of Thoughts each thought hangs below the last one
---- that it came from, as on the way that got's trace_path goes; what was merged says from which. TRM is its question with the graded answers
---- below, in order.
+--- that it came from, as on the way that got's trace_path goes; what was merged says from which.
+--- TRM is its question with the graded answers below, in order.
 
 local shape = {}
 

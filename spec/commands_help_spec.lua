@@ -1,0 +1,210 @@
+-- ponder doctor, completion and man: what they say, and that it is what --help says.
+
+local json = require "ponder.json"
+local server = require "server"
+local shell = require "shell"
+
+local KEY = "sk-0123456789abcdefghij"
+local BARE = { HOME = "/nonexistent", XDG_CONFIG_HOME = "/nonexistent", OPENAI_API_KEY = "",
+    ANTHROPIC_API_KEY = "", ANTHROPIC_AUTH_TOKEN = "", PONDER_MODEL = "", PONDER_PROVIDER = "",
+    PONDER_PROMPTS = "", OPENAI_BASE_URL = "", OLLAMA_HOST = "", LC_ALL = "C", no_proxy = "*" }
+
+local function ponder(arguments, env)
+    local all = {}
+    for name, value in pairs(BARE) do all[name] = value end
+    for name, value in pairs(env or {}) do all[name] = value end
+    return shell.ponder(arguments, { env = all })
+end
+
+local known_flags
+
+-- The commands and their flags, as --help gives them.
+local function flags_of_help()
+    if known_flags then return known_flags end
+    local commands, count = {}, 0
+    for name in ponder({ "--help" }).out:gmatch("\n  ponder (%l+) ") do
+        local flags = {}
+        for flag in ponder({ name, "--help" }).out:gmatch("\n  (%-%-?[%w-]+)") do
+            flags[#flags + 1] = flag
+            count = count + 1
+        end
+        commands[name] = flags
+    end
+    assert(commands.tot and commands.run and commands.doctor and count > 60)
+    known_flags = commands
+    return commands
+end
+
+local function lines_of(text)
+    local lines = {}
+    for line in text:gmatch("[^\n]+") do lines[#lines + 1] = line end
+    return lines
+end
+
+local function has(text, part) return text:find(part, 1, true) ~= nil end
+
+describe("ponder doctor", function()
+    local s, url
+
+    setup(function()
+        s = server.start()
+        url = s.url .. "/s/body="
+            .. server.encode '{"data":[{"id":"m2"},{"id":"m1","name":"M One"}]}' .. "/v1"
+    end)
+    teardown(function() s:stop() end)
+
+    local function about(r)
+        local by_name = {}
+        for _, found in ipairs(json.decode(r.out)) do by_name[found.about] = found end
+        return by_name
+    end
+
+    it("says what is missing where nothing is configured", function()
+        local r = ponder({ "doctor" }, { OLLAMA_HOST = "127.0.0.1:1" })
+        assert.same({ 1, "" }, { r.status, r.err })
+        for _, part in ipairs { "config file    /nonexistent/ponder/config.lua is not there",
+            "-- anthropic      ANTHROPIC_API_KEY is not set", "export OPENAI_API_KEY=...",
+            "!! ollama         http://127.0.0.1:1: ", "`ollama serve`",
+            "!! default model  anthropic:claude-haiku-4-5: ANTHROPIC_API_KEY is not set",
+            "PONDER_MODEL=openai:gpt-4o-mini" } do
+            assert.is_true(has(r.out, part), part .. " is not in\n" .. r.out)
+        end
+    end)
+
+    it("says which models can be reached, and never a key", function()
+        local env = { OPENAI_API_KEY = KEY, OPENAI_BASE_URL = url:gsub("//", "//me:hidden@", 1)
+            .. "?token=" .. KEY, OLLAMA_HOST = "127.0.0.1:1", ANTHROPIC_AUTH_TOKEN = KEY,
+            ANTHROPIC_BASE_URL = "http://127.0.0.1:1" }
+        local r = ponder({ "doctor" }, env)
+        assert.is_true(has(r.out, "ok openai         " .. url .. " offers 2 models "), r.out)
+        assert.is_false(has(r.out .. r.err, KEY))
+        assert.is_false(has(r.out .. r.err, "hidden"))
+        local found = about(ponder({ "doctor", "--json" }, env))
+        assert.same({ "ok", "problem", "problem" }, { found.openai.state, found.ollama.state,
+            found.anthropic.state })
+        assert.equal("m1", found.openai.models[1].id)
+    end)
+
+    it("looks for the default model among those of its server", function()
+        local env = { OPENAI_API_KEY = KEY, OPENAI_BASE_URL = url,
+            OLLAMA_HOST = "127.0.0.1:1", PONDER_MODEL = "openai:m11" }
+        local r = ponder({ "doctor", "--json" }, env)
+        local found = about(r)
+        assert.same({ 1, "problem" }, { r.status, found["default model"].state })
+        assert.truthy(found["default model"].advice:find("did you mean m1?", 1, true))
+        env.PONDER_MODEL = "openai:m1"
+        r = ponder({ "doctor" }, env)
+        assert.equal(0, r.status)
+        assert.is_true(has(r.out, "ok default model  " .. env.PONDER_MODEL), r.out)
+    end)
+
+    it("is content with a scripted model", function()
+        local r = ponder({ "doctor" }, { OLLAMA_HOST = "127.0.0.1:1",
+            PONDER_MODEL = "script:" .. shell.root .. "/scripts/models/arithmetic.lua" })
+        assert.equal(0, r.status, r.out)
+    end)
+
+    it("finds a broken config file, prompt file and prompt folder", function()
+        local folder <close> = shell.folder { ["ponder/config.lua"] = "return { alias = {} }",
+            ["prompts/tot.lua"] = "return {" }
+        local r = ponder({ "doctor" }, { XDG_CONFIG_HOME = folder.path, PONDER_PROMPTS =
+            folder.path .. "/prompts", OLLAMA_HOST = "127.0.0.1:1" })
+        assert.equal(1, r.status)
+        assert.is_true(has(r.out, 'unknown field "alias" (did you mean "aliases"?)'), r.out)
+        assert.truthy(r.out:find("!! prompts        [^\n]*tot.lua:1:"), r.out)
+        r = ponder({ "doctor" }, { PONDER_PROMPTS = folder.path .. "/none",
+            OLLAMA_HOST = "127.0.0.1:1" })
+        assert.is_true(has(r.out, "/none is not there"), r.out)
+    end)
+
+    it("knows what it was not asked", function()
+        assert.equal(2, ponder({ "doctor", "--jsom" }).status)
+        assert.equal(2, ponder({ "doctor", "who" }).status)
+    end)
+end)
+
+describe("ponder completion", function()
+    -- What bash offers for a command line whose last word is being typed.
+    local function complete(words)
+        local quoted = {}
+        for i, word in ipairs(words) do quoted[i] = shell.quote(word) end
+        local r = shell.run(([[%s completion bash >$IN && bash -c '
+            compopt() { :; }; source '$IN'; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+            _ponder; printf "%%s\n" "${COMPREPLY[@]}"' bash %s >$OUT 2>$ERR]]):format(
+            shell.quote(shell.executable), table.concat(quoted, " ")))
+        assert.equal("", r.err)
+        return lines_of(r.out)
+    end
+
+    it("completes commands, flags and values in bash", function()
+        assert.same({ "tot" }, complete { "ponder", "to" })
+        assert.same({ "--version" }, complete { "ponder", "--v" })
+        assert.same({ "--max-depth", "--max-duration-ms" }, complete { "ponder", "tot", "--max-d" })
+        assert.same({ "best_first", "bfs" }, complete { "ponder", "tot", "--traversal-strategy",
+            "b" })
+        assert.same({ "bash" }, complete { "ponder", "completion", "b" })
+        assert.same({}, complete { "ponder", "tot", "--max-depth", "" })
+        assert.same({}, complete { "ponder", "script.lua", "--max" })
+    end)
+
+    it("knows every flag that --help knows, in every shell", function()
+        local commands = flags_of_help()
+        local text = { bash = ponder({ "completion", "bash" }).out,
+            zsh = ponder({ "completion", "zsh" }).out, fish = ponder({ "completion", "fish" }).out }
+        for name, flags in pairs(commands) do
+            local offered = {}
+            for _, word in ipairs(complete { "ponder", name, "-" }) do offered[word] = true end
+            local zsh = text.zsh:match("\n    " .. name .. "%) _arguments(.-);;")
+            for _, flag in ipairs(flags) do
+                assert.is_true(offered[flag], "bash: " .. name .. " " .. flag)
+                assert.is_true(has(zsh, "'" .. flag .. "["), "zsh: " .. name .. " " .. flag)
+                local option = #flag == 2 and "-s " .. flag:sub(2) or "-l " .. flag:sub(3)
+                assert.is_true(has(text.fish, ("'__fish_seen_subcommand_from %s' %s "):format(name,
+                    option)), "fish: " .. name .. " " .. flag)
+            end
+        end
+    end)
+
+    it("is a script that the shell can read", function()
+        for _, name in ipairs { "bash", "zsh", "fish" } do
+            local r = shell.run(("%s completion %s >$IN; command -v %s >/dev/null || exit 0; "
+                .. "%s -n $IN 2>$ERR"):format(shell.quote(shell.executable), name, name, name))
+            assert.same({ 0, "" }, { r.status, r.err }, name)
+        end
+    end)
+
+    it("says which shells there are", function()
+        for _, words in ipairs { { "tcsh" }, {}, { "bash", "zsh" } } do
+            local r = ponder { "completion", table.unpack(words) }
+            assert.same({ 2, "", "ponder completion: expected bash, zsh or fish\n" },
+                { r.status, r.out, r.err })
+        end
+    end)
+end)
+
+describe("ponder man", function()
+    it("says what every --help says", function()
+        local page = ponder({ "man" }).out
+        assert.truthy(page:find("^%.TH PONDER 1 "))
+        for name, flags in pairs(flags_of_help()) do
+            local section = page:match("\n%.SS " .. name .. "\n(.-)\n%.S[SH] ")
+            assert.truthy(section, name)
+            for _, flag in ipairs(flags) do
+                local request = "\n.B " .. flag:gsub("%-", "\\-")
+                assert.is_true(has(section .. "\n", request), name .. flag)
+            end
+        end
+        for _, part in ipairs { ".SH NAME", ".SH EXIT STATUS", ".B PONDER_MODEL" } do
+            assert.is_true(has(page, part), part)
+        end
+    end)
+
+    it("holds no line that roff takes for a request by mistake", function()
+        local known = { TH = true, SH = true, SS = true, TP = true, PP = true, B = true, I = true,
+            nf = true, fi = true, br = true }
+        for line in ponder({ "man" }).out:gmatch("[^\n]+") do
+            local request = line:match("^[.'](%S*)")
+            assert.truthy(not request or known[request], line)
+        end
+    end)
+end)
