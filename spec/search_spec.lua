@@ -195,6 +195,14 @@ describe("search.run", function()
         assert.is_nil(result.tree.nodes[0])
         assert.is_nil(result.tree.nodes[#result.tree.nodes + 1])
         assert.is_nil(result.tree.nodes.x)
+        assert.equal(result.tree.nodes[2], result.tree.nodes[2.0])
+        local seen = 0
+        for i, node in pairs(result.tree.nodes) do
+            seen = seen + 1
+            assert.equal(i - 1, node.id)
+        end
+        assert.equal(#result.tree.nodes, seen)
+        assert.has_error(function() result.tree.nodes[1] = {} end, "this list can only be read")
         assert.is_nil(result.tree.nodes[1].parent_id)
         assert.equal(2, result.tree.beam_width)
         assert.equal("best_first", result.tree.search)

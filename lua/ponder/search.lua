@@ -18,6 +18,7 @@
 local concurrent = require "ponder.search.concurrent"
 local core_search = require "ponder.core.search"
 local options = require "ponder.options"
+local sequence = require "ponder.sequence"
 local task = require "ponder.task"
 
 local search = {}
@@ -53,7 +54,8 @@ local SCHEMA = {
 ---@class SearchTree
 ---@field root_id integer 0
 ---@field best_id? integer nil if the search failed before the root was scored
----@field nodes SearchNode[] in order of creation: nodes[1] is the root; works with # and ipairs
+---@field nodes SearchNode[] in order of creation: nodes[1] is the root; works with #, ipairs
+---  and pairs, and can only be read
 ---@field search string
 ---@field k integer
 ---@field max_depth integer
@@ -100,20 +102,13 @@ end
 -- The nodes as a sequence that makes them when they are read. A node in use is made only once.
 local function lazy_nodes(core)
     local made = setmetatable({}, { __mode = "v" })
-    return setmetatable({}, {
-        __name = "ponder.search.nodes",
-        __len = function()
-            return core:count()
-        end,
-        __index = function(_, i)
-            if math.type(i) ~= "integer" or i < 1 or i > core:count() then
-                return nil
-            end
-            local node = made[i] or core:node(i - 1)
-            made[i] = node
-            return node
-        end,
-    })
+    return sequence.new(function()
+        return core:count()
+    end, function(i)
+        local node = made[i] or core:node(i - 1)
+        made[i] = node
+        return node
+    end)
 end
 
 local function make_result(core, opts, outcome, started)

@@ -17,8 +17,9 @@ function sequence.new(length, get)
         __name = "ponder.sequence",
         __len = length,
         __index = function(_, i)
-            if math.type(i) == "integer" and i >= 1 and i <= length() then
-                return get(i)
+            local place = type(i) == "number" and math.tointeger(i) -- 2.0 is 2, as in a table
+            if place and place >= 1 and place <= length() then
+                return get(place)
             end
         end,
         __pairs = function(self)
