@@ -22,6 +22,7 @@ describe("parse.thoughts", function()
             '["a", "b"]', 'Here:\n\n  ["a", "b"]  \n', '[{"content": "a"}, {"content": "b"}]',
             '{"ideas": ["a", "b"]}', '{oops {"thoughts": ["a", "b"]}',
             '{"thoughts": [{"content": 5}, "a", null, "", "  ", "b"]}',
+            'Here they are: ["a", "b"]', 'Hello.\n**Thoughts:** ["a", "b"]\nDone.',
             '<think>1. no\n2. no</think>\n{"thoughts": ["a", "b"]}',
         } do
             local list, mode = parse.thoughts(text)
@@ -33,6 +34,8 @@ describe("parse.thoughts", function()
     it("does not take references in prose for a list", function()
         assert.same({}, thoughts('as in ["a", "b"] above'))
         assert.same({ "see [1]", "see [2]" }, thoughts("1. see [1]\n2. see [2]"))
+        assert.same({ 'use: ["a", "b"]', "c" }, thoughts('1. use: ["a", "b"]\n2. c'))
+        assert.same({}, thoughts('say: ["a", "b"] or so'))
     end)
 
     it("reads numbered and bulleted lists", function()
@@ -99,6 +102,8 @@ describe("parse.scores", function()
             "| t1 | 0.5 |\n| t2 | 0.25 |\n| t3 | 0.75 |",
             "t1:\nScore: 0.5\n\nt2:\n**Score:** 0.25\nt3:\n0.75",
             "1. alpha - Score: 0.5\n2. beta: x (25%)\n3. gamma: 3/4",
+            "alpha - 0.5\n**beta: x** - **0.25**\n- gamma – 3/4", "Scores: [0.5, 0.25, 0.75]",
+            "[t1]: 0.5\n[t2] 0.25\n[3]: 0.75", "t1: 5e-1\nt2: 2.5E-1\nt3: 75e-2",
             "**t1** (alpha): 0.5\n**t2** (beta): 0.25 because it fails in 3 of 4\n**t3**: 0.75!",
             '{"scores": {"t1": 0.5, "t2": 0.25, "t3": 0.75}}', "[0.5, 0.25, 0.75]",
             '{"t1": 0.5, "2": "25%", "gamma": 0.75}', '{"scores": [0.5, 0.25, 0.75]}',
@@ -124,11 +129,13 @@ describe("parse.scores", function()
     it("clamps", function()
         assert.same({ t1 = 1.0, t2 = 0.0 }, scores('{"t1": 1.5, "t2": -3}'))
         assert.same({ t1 = 1.0 }, scores("t1: 150%"))
+        assert.same({ t1 = 0.0, t2 = 0.0, t3 = 0.5 }, scores("t1: -0.2\n2. = -.8\nt3 -0.5"))
     end)
 
     it("makes nothing up", function()
         for _, text in ipairs { "", "All good.", "I would give 2 points, 0.8 maybe.", "t9: 0.5",
             "1. idea 8\n2. idea 9", "1. numbers 4, 6, 8\n2. make: 24", "as [1] says", "[0.1, 0.2]",
+            "left: [4, 6, 8]", "left: [0.5, 1.5, 2.5]", "at [0.5, 0.2, 0.1] or so",
             '{"note": 0.5}', '{"scores": "high"}', '{"scores": {"t1": null}}', "t1: high", "t1",
             '{"scores": {"t1": NaN}}', "0.8\n0.7", "t1: 8/0", "see [1] and [2]: all fine",
             "alphabet: 0.5" } do

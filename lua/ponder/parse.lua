@@ -23,16 +23,17 @@ local function without_reasoning(text)
     return last and text:sub(last + 1) or text
 end
 
---- The decoded JSON values of a text, one by one, and whether each stands alone on its lines.
+--- The decoded JSON values of a text, one by one, and how each stands on its lines: "alone",
+--- "introduced" by a colon and at the end of its line, or "inline".
 local function json_values(text)
-    local texts, alone = core.find_json(text)
+    local texts, standing = core.find_json(text)
     local i = 0
     return function()
         while i < #texts do
             i = i + 1
             local value = json.decode(texts[i])
             if type(value) == "table" then
-                return value, alone[i]
+                return value, standing[i]
             end
         end
     end
@@ -80,31 +81,40 @@ local function named_list(value)
     return type(list) == "table" and list or nil
 end
 
+--- The thoughts in JSON, and those in a list that stands behind a colon: it may as well belong to
+--- an item of a list in prose ("1. try the tools: ["a", "b"]").
 local function json_thoughts(text)
-    local bare
-    for value, alone in json_values(text) do
+    local bare, introduced
+    for value, standing in json_values(text) do
         local list = named_list(value)
         local thoughts = list and thoughts_in(list)
         if thoughts then
             return thoughts
+        elseif standing == "alone" then
+            bare = bare or thoughts_in(value)
+        elseif standing == "introduced" then
+            introduced = introduced or thoughts_in(value)
         end
-        bare = bare or alone and thoughts_in(value)
     end
-    return bare
+    return bare, introduced
 end
 
 ---The thoughts in a reply: JSON (`{"thoughts": [...]}` of strings or of objects with `content`, or
----a list alone on its lines), else a numbered or bulleted list, whose items may span lines.
+---a list alone on its lines), else a numbered or bulleted list, whose items may span lines, else a
+---JSON list behind a colon.
 ---@param text string
 ---@return string[] thoughts trimmed, in order; empty if there is none
 ---@return "json"|"regex"|nil mode how they were read
 function parse.thoughts(text)
     text = without_reasoning(text)
-    local thoughts = json_thoughts(text)
+    local thoughts, introduced = json_thoughts(text)
     if thoughts then
         return thoughts, "json"
     end
     thoughts = lists.items(text, MOST_THOUGHTS)
+    if #thoughts == 0 and introduced then
+        return introduced, "json"
+    end
     return thoughts, #thoughts > 0 and "regex" or nil
 end
 
@@ -112,8 +122,8 @@ end
 -- Scores
 
 local function json_scores(text, resolver)
-    for value, alone in json_values(text) do
-        local found = scores.from_value(value, resolver, alone)
+    for value, standing in json_values(text) do
+        local found = scores.from_value(value, resolver, standing)
         if found then
             return found
         end

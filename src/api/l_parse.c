@@ -23,15 +23,24 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* Whether nothing else stands on the lines where the part begins and ends. */
-static bool stands_alone(const char *text, size_t length, const JsonPart *part)
+/*
+ * How a part stands on its lines: "alone", with nothing else on them; "introduced", behind a colon
+ * (which may be bold) and with nothing after it; or "inline", amid other text.
+ */
+static const char *standing(const char *text, size_t length, const JsonPart *part)
 {
     size_t start = part->start, end = part->end;
     while (start > 0 && is_blank(text[start - 1]))
         start--;
     while (end < length && is_blank(text[end]))
         end++;
-    return (start == 0 || text[start - 1] == '\n') && (end == length || text[end] == '\n');
+    if (end < length && text[end] != '\n')
+        return "inline";
+    if (start == 0 || text[start - 1] == '\n')
+        return "alone";
+    while (start > 0 && (is_blank(text[start - 1]) || text[start - 1] == '*'))
+        start--;
+    return start > 0 && text[start - 1] == ':' ? "introduced" : "inline";
 }
 
 /* Pushes the part's text, its superfluous commas made blanks. *comma is the first that may lie in
@@ -49,8 +58,7 @@ static void push_part(lua_State *L, const char *text, const JsonParts *found, co
     luaL_pushresultsize(&b, length);
 }
 
-/* find_json(text) -> a list of the JSON texts in it, a list of whether each stands alone on its
- * lines */
+/* find_json(text) -> a list of the JSON texts in it, a list of how each stands on its lines */
 static int l_find_json(lua_State *L)
 {
     size_t length, comma = 0;
@@ -62,11 +70,11 @@ static int l_find_json(lua_State *L)
     if (!find_json(found, &alloc, text, length))
         return luaL_error(L, "not enough memory");
     lua_newtable(L);
-    lua_newtable(L); /* [texts, alone] */
+    lua_newtable(L); /* [texts, standing] */
     for (size_t i = 0; i < found->count && i < FIND_JSON_MAX_PARTS; i++) {
         push_part(L, text, found, &found->parts[i], &comma);
         lua_rawseti(L, -3, (lua_Integer)i + 1);
-        lua_pushboolean(L, stands_alone(text, length, &found->parts[i]));
+        lua_pushstring(L, standing(text, length, &found->parts[i]));
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
     find_json_free(found, &alloc);

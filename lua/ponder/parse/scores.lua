@@ -22,6 +22,10 @@ end
 --- A score at a place in a text, and the place behind it.
 local function score_at(text, at)
     local number, after = text:match("^(%d*[.,]?%d+)()", at)
+    local power, last_of_power = text:match("^([eE][+-]?%d+)()", after or 1)
+    if number and power then
+        number, after = number .. power, last_of_power
+    end
     number = number and to_number(number)
     if not number then
         return nil
@@ -150,22 +154,32 @@ local function collect(value, resolver)
 end
 
 --- A list without names is taken for scores in order only if it can be nothing else: "[1]" in prose
---- is a reference.
-local function is_ambiguous(value, resolver, alone)
+--- is a reference, and "left: [4, 6, 8]" a thought said again.
+local function is_ambiguous(value, resolver, standing)
     local first = type(value[1])
-    return first ~= "nil" and first ~= "table" and not (alone and #value == #resolver.ids)
+    if first == "nil" or first == "table" then
+        return false
+    elseif #value ~= #resolver.ids or standing == "inline" then
+        return true
+    end
+    for _, item in ipairs(standing == "introduced" and value or {}) do
+        if math.type(item) ~= "float" or item < 0 or item > 1 then
+            return true
+        end
+    end
+    return false
 end
 
 ---The scores in a decoded JSON value, or nil.
 ---@param value table
 ---@param resolver ScoreResolver
----@param alone boolean nothing else stands on its lines
+---@param standing "alone"|"introduced"|"inline" how it stands on its lines
 ---@return table<string, number>?
-function scores.from_value(value, resolver, alone)
+function scores.from_value(value, resolver, standing)
     local inner = value.scores or value.Scores or value.evaluations or value.ratings
     if type(inner) == "table" then
         return collect(inner, resolver)
-    elseif is_ambiguous(value, resolver, alone) then
+    elseif is_ambiguous(value, resolver, standing) then
         return nil
     end
     return collect(value, resolver)
@@ -174,10 +188,16 @@ end
 -------------------------------------------------------------------------------
 -- Lines
 
+-- A thought's text, and the place of the number behind it: "text: 0.8", "text - 0.8".
+local BEHIND_TEXT = {
+    "^(.*%S)[%s*_`\"']*[:=|][%s*_`\"']*()[%d.,]",
+    "^(.*%S)%s+[-–—]+%s+[*_`\"']*()[%d.,]",
+}
+
 --- The thought that a line names at its beginning, the place behind the name, and whether it was
 --- named by more than a bare number or its text.
 local function label_of(line, resolver)
-    local at = line:match("^[%s>|*_#`\"'(%-+]*()")
+    local at = line:match("^[%s>|*_#`\"'(%[%-+]*()")
     at = line:match("^•%s*()", at) or at
     local word, number, after = line:match("^(%a+)[%s*_`\"']*#?(%d+)()", at)
     if word then
@@ -192,10 +212,13 @@ local function label_of(line, resolver)
             return resolver.ids[tonumber(number)], after
         end
     end
-    local text, last = line:match("^(.*%S)[%s*_`\"']*[:=|][%s*_`\"']*()[%d.,]", at)
-    if text then
-        local name = text:match("^(.-)[*_`\"']*$")
-        return resolver.by_text[text] or resolver.by_text[name], last
+    for _, pattern in ipairs(BEHIND_TEXT) do
+        local text, last = line:match(pattern, at)
+        local name = text and text:match("^(.-)[*_`\"']*$")
+        local id = text and (resolver.by_text[text] or resolver.by_text[name])
+        if id then
+            return id, last
+        end
     end
 end
 
@@ -226,7 +249,8 @@ local function score_in(line, at, named)
     end
     local score = score_at(line, behind)
     if score then
-        return score
+        local negative = line:sub(at, behind - 1):find("[:=|][%s*_`\"']*%-$")
+        return negative and 0.0 or score -- "t1: -0.2" is below 0; in "t1 -0.2" the dash divides
     end
     local lower = line:lower()
     for _, word in ipairs(SCORE_NAMES) do
