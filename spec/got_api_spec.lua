@@ -103,6 +103,7 @@ describe("ponder.got", function()
             [{ max_node = 3 }] = 'unknown option "max_node" (did you mean "max_nodes"?)',
             [{ max_nodes = 0 }] = "opts.max_nodes must be an integer",
             [{ votes = 1.5 }] = "opts.votes must be an integer",
+            [{ refine_rounds = -1 }] = "an integer from 0 to 2147483646 (got -1)",
             [{ chain = 1 }] = "opts.chain must be a boolean",
             [{ aggregation_strategy = "vote" }] = "opts.aggregation_strategy must be",
         } do
@@ -138,7 +139,7 @@ describe("ponder.got", function()
 
     it("tells what happened in events", function()
         local machine = got.new()
-        local open, events = machine:update({ type = "start", prompt = "Why?", call_id = "c0" },
+        local open, events = machine:update({ type = "start", prompt = "Wéh?", call_id = "c0" },
             { now_ms = 1000 })
         assert.equal("got.start", events[1].name)
         assert.equal("c0", events[1].metadata.call_id)

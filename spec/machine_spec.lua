@@ -246,6 +246,15 @@ for _, case in ipairs(CASES) do
             end
         end)
 
+        it("saves an empty list as a list", function()
+            local text = json.encode(library.new():to_map())
+            for _, field in ipairs { "calls", "nodes", "edges", "frontier", "pending_node_ids",
+                "pending_thoughts", "pending_votes", "answer_history" } do
+                assert.is_nil(text:find(('"%s":{}'):format(field), 1, true), field)
+            end
+            assert.truthy(text:find('"calls":[]', 1, true))
+        end)
+
         it("says which field of a map is wrong", function()
             local map = start():to_map()
             for field, bad in pairs {

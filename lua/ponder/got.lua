@@ -176,7 +176,7 @@ local function begin(run, turn, msg)
     graph.name_node(run, run.prompt)
     run:event(turn, "start", {}, {
         call_id = msg.call_id,
-        prompt_length = #run.prompt,
+        prompt_length = utf8.len(run.prompt),
         chain = run.options.chain,
         branching_factor = run.options.branching_factor,
         max_nodes = run.options.max_nodes,
@@ -280,7 +280,7 @@ end
 -- The class
 
 local function count(default, min, max)
-    return { type = "integer", default = default, min = min, max = max or 2 ^ 31 - 2 }
+    return { type = "integer", default = default, min = min, max = max or 0x7FFFFFFE }
 end
 
 local function flag(default)

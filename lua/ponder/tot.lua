@@ -191,7 +191,7 @@ local function begin(run, turn, msg)
     run.slots = { false }
     run:event(turn, "start", {}, {
         call_id = msg.call_id,
-        prompt_length = #run.prompt,
+        prompt_length = utf8.len(run.prompt),
         traversal_strategy = run.options.traversal_strategy,
         branching_factor = run.options.branching_factor,
         max_depth = run.options.max_depth,

@@ -114,7 +114,7 @@ end
 
 ---@return string[]
 function graph.ids_at(run, places)
-    local ids = {}
+    local ids = json.array {}
     for i, place in ipairs(places) do
         ids[i] = run.ids[place]
     end
@@ -166,7 +166,7 @@ local NODE = {
     id = { type = "string" },
     content = { type = "string" },
     score = { type = "number", finite = true },
-    depth = { type = "integer", min = 0, max = 2 ^ 31 - 2 },
+    depth = { type = "integer", min = 0, max = 0x7FFFFFFE },
     metadata = { type = "table" },
 }
 

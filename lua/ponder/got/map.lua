@@ -1,11 +1,12 @@
 --- Graph of Thoughts machines as plain tables: the part of `to_map` and `from_map` that is theirs.
 
 local graph = require "ponder.got.graph"
+local array = require("ponder.json").array
 local show = require("ponder.options").show
 
 local map_of = {}
 
-local COUNT = { type = "integer", min = 0, max = 2 ^ 31 - 1 }
+local COUNT = { type = "integer", min = 0, max = 0x7FFFFFFF }
 
 ---@param run MachineRun
 ---@param map table
@@ -13,7 +14,7 @@ function map_of.save(run, map)
     local core = run.core
     local root, current, result, generation_count, refinements = core:state()
     local pending, votes = core:pending()
-    map.nodes, map.edges, map.pending_thoughts = {}, {}, {}
+    map.nodes, map.edges, map.pending_thoughts = array {}, array {}, array {}
     for place = 1, #run.ids do
         map.nodes[place] = graph.node(run, place)
     end
@@ -29,7 +30,7 @@ function map_of.save(run, map)
     map.root_id, map.current_node_id = run.ids[root], run.ids[current]
     map.result_node_id = run.ids[result]
     map.generation_count, map.refinements = generation_count, refinements
-    map.pending_node_ids, map.pending_votes = graph.ids_at(run, pending), votes
+    map.pending_node_ids, map.pending_votes = graph.ids_at(run, pending), array(votes)
 end
 
 local function load_node(run, reader, value, field)

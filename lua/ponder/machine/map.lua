@@ -3,6 +3,7 @@
 --- A map may come from anywhere: each value is checked before it is used, and a mistake raises an
 --- error that names the field (`tot.from_map: map.nodes[3].score must be ...`).
 
+local json = require "ponder.json"
 local options = require "ponder.options"
 local quote = require "ponder.quote"
 
@@ -94,6 +95,7 @@ function map_of.save(run, map)
         local text = run:streamed(call.id)
         call.streaming_text = text ~= "" and text or nil
     end
+    json.array(saved.calls)
     for name, value in pairs(saved) do
         map[name] = value
     end
