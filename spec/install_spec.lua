@@ -12,7 +12,8 @@ describe("make install", function()
         local r = shell.run(("make -s -o %s/ponder -o %s/ponder.so install B=%s PREFIX=/usr "
             .. "DESTDIR=%s >$OUT 2>$ERR"):format(build, build, build, dir.path))
         assert.equal(0, r.status, r.err)
-        r = shell.run(("cd %s/work && env -i ../usr/bin/ponder a.lua >$OUT 2>$ERR"):format(dir.path))
+        r = shell.run(("cd %s/work && env -i ../usr/bin/ponder a.lua >$OUT 2>$ERR")
+            :format(dir.path))
         assert.same({ status = 0, out = "function\ttable\n", err = "" }, r)
         assert.equal(0, shell.run("test -f " .. dir.path .. "/usr/lib/lua/5.4/ponder.so").status)
     end)
@@ -23,7 +24,8 @@ describe("the executable", function()
         local needed = shell.run("objdump -p " .. shell.executable
             .. " | sed -n 's/^ *NEEDED *//p' | grep -vE '^lib(asan|ubsan)' | sort >$OUT").out
         for library in needed:gmatch("[^\n]+") do
-            assert(library:find("^libcurl") or library:find("^libsqlite3") or library:find("^libc%.")
+            assert(library:find("^libcurl") or library:find("^libsqlite3")
+                or library:find("^libc%.")
                 or library:find("^libm%.") or library:find("^ld%-linux"), library)
         end
         assert.matches("libc%.so", needed)
