@@ -11,7 +11,7 @@ local LUA_FLOORS = {
     { "args", "builtin", "options", "quote", "sequence", "template" },
     { "json", "machine", "parse", "tot", "got", "trm" },
     { "log", "model", "prompt", "task" },
-    { "ensemble", "search", "strategy" },
+    { "ensemble", "policy", "search", "strategy" },
     { "bench", "cli", "report" },
 }
 

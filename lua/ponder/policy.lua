@@ -1,0 +1,174 @@
+--- What policies that people run have in common: `--model`, calls whose failure ends the run with
+--- one line, and an account at the end.
+---
+---     local policy = require "ponder.policy"
+---     local RULES = { theme = { value = "TEXT", default = "rain" } }
+---     policy.main("haiku", { ... }, RULES, function(run)
+---         local texts = run:ask("A haiku on " .. run.opts.theme, 3)
+---         return run:report(texts[1], "score: none")
+---     end)
+
+local args = require "ponder.args"
+local model = require "ponder.model"
+local task = require "ponder.task"
+
+local policy = {}
+
+local SHARED = {
+    model = { value = "MODEL", help = "such as openai:gpt-4o-mini; default: $PONDER_MODEL" },
+    temperature = { value = "T", type = "number", min = 0 },
+    max_tokens = { value = "N", type = "integer", min = 1, default = 1000 },
+}
+
+---@class ponder.policy.Run
+---@field name string
+---@field opts table
+---@field operands string[]
+---@field model ponder.model.Model
+---@field calls integer requests that were made
+---@field failed integer
+---@field input_tokens integer
+---@field output_tokens integer
+---@field failure {message: string, status: integer}? what ended it
+local Run = {}
+Run.__index = Run
+
+---Ends the run with a line on standard error.
+---@param message string
+---@param status? integer default 1; 2 for a usage error
+function Run:fail(message, status)
+    self.failure = { message = self.name .. ": " .. message, status = status or 1 }
+    error(self.failure, 0)
+end
+
+---The text of a file; ends the run where it cannot be read.
+---@param path string
+---@return string
+function Run:read_file(path)
+    local file, message = io.open(path, "rb")
+    local text, problem = nil, message
+    if file then
+        text, problem = file:read("a")
+        file:close()
+    end
+    return text or self:fail(problem, 2)
+end
+
+---Asks the model one thing, `n` times; ends the run where that fails.
+---@param prompt string
+---@param n? integer samples, default 1
+---@return string[] texts
+function Run:ask(prompt, n)
+    local reply, message, code = self.model:chat {
+        messages = { { role = "user", content = prompt } }, n = n or 1,
+        temperature = self.opts.temperature, max_tokens = self.opts.max_tokens,
+    }
+    if not reply then
+        self:fail(("%s [%s]"):format(message, code))
+    end
+    return reply.texts
+end
+
+---The last word of a reply in small letters, where it was asked for one.
+---@param text string
+---@return string? word
+function policy.last_word(text)
+    return text:sub(-200):lower():match("(%a+)%A*$")
+end
+
+---Asks `n` times, reads each reply, and keeps what scores best; ties go to the first.
+---@generic T
+---@param prompt string
+---@param n integer
+---@param read fun(text: string): T? nil: of no use
+---@param errors fun(value: T): number fewer are better
+---@return T? best nil when no reply could be read
+---@return number? count its errors
+function Run:keep_best(prompt, n, read, errors)
+    local best, fewest
+    for _, text in ipairs(self:ask(prompt, n)) do
+        local value = read(text)
+        local count = value ~= nil and errors(value)
+        if count and (not fewest or count < fewest) then
+            best, fewest = value, count
+        end
+    end
+    return best, fewest
+end
+
+---Prints the answer, its score, and what the run took.
+---@param answer string
+---@param score string one line
+---@return integer status 0
+function Run:report(answer, score)
+    local scripted = self.model.provider == "script" and " (scripted, no real model)" or ""
+    print(answer)
+    print(score)
+    print(("model: %s%s"):format(self.model.name, scripted))
+    print(("calls: %d%s, tokens: %d in + %d out, time: %.1f s"):format(self.calls,
+        self.failed > 0 and (" (%d failed)"):format(self.failed) or "", self.input_tokens,
+        self.output_tokens, task.now() - self.started))
+    return 0
+end
+
+-- Counts what goes through the model client.
+local function count_calls(run)
+    return model.use(function(request, next)
+        run.calls = run.calls + 1
+        local draft, message, code, partial = next(request)
+        local usage = draft and draft.usage or {}
+        run.failed = run.failed + (draft and 0 or 1)
+        run.input_tokens = run.input_tokens + (usage.input_tokens or 0)
+        run.output_tokens = run.output_tokens + (usage.output_tokens or 0)
+        return draft, message, code, partial
+    end)
+end
+
+local function open_model(run)
+    if not run.opts.model and (os.getenv("PONDER_MODEL") or "") == "" then
+        run:fail("expected a model: --model openai:gpt-4o-mini, or $PONDER_MODEL", 2)
+    end
+    local ok, opened = pcall(model.open, run.opts.model)
+    if not ok then
+        run:fail((tostring(opened):gsub("^model%.open: ", "")))
+    end
+    return opened
+end
+
+---Reads the arguments, opens the model and runs `main`; exits with its status: 1 when the run
+---fails, 2 for a usage error.
+---@param name string the script's
+---@param list string[] its arguments
+---@param rules table<string, ArgumentRule> its options besides --model, --temperature, --max-tokens
+---@param main fun(run: ponder.policy.Run): integer?
+function policy.main(name, list, rules, main)
+    local all = {}
+    for option, rule in pairs(SHARED) do all[option] = rule end
+    for option, rule in pairs(rules) do all[option] = rule end
+    local opts, operands = args.parse(name, list, all)
+    if not opts then
+        io.stderr:write(operands, "\n")
+        os.exit(2)
+    end
+    local run = setmetatable({ name = name, opts = opts, operands = operands, calls = 0,
+        failed = 0, input_tokens = 0, output_tokens = 0, started = task.now() }, Run)
+    local remove = count_calls(run)
+    local ok, result = xpcall(function()
+        run.model = open_model(run)
+        return main(run)
+    end, function(err)
+        return type(err) == "string" and debug.traceback(err, 2) or err
+    end)
+    remove()
+    if not ok and not run.failure then
+        error(result, 0)
+    elseif not ok then -- a search raises an error of its own for one of a callback
+        io.stderr:write(run.failure.message, "\n")
+    end
+    local status = ok and result or run.failure and run.failure.status or 0
+    if status ~= 0 then
+        os.exit(status)
+    end
+end
+
+return policy
