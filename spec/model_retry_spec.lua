@@ -197,6 +197,23 @@ describe("retries", function()
         assert.same({ "Hello", "Hel|lo", 2 }, { results[1].text, heard, sent })
     end)
 
+    it("a stream that holds nothing is tried again", function()
+        local whole = { stream = 'data: {"choices":[{"delta":{"content":"x"},'
+            .. '"finish_reason":"stop"}]}\n\n' }
+        for _, nothing in ipairs { { body = "" }, { stream = "data: [DONE]\n\n" } } do
+            local client, transport = fake.client { nothing, whole }
+            fake.run(function()
+                local streamed = { on_delta = function() end }
+                assert.equal("x", client.open("openai:m"):complete("Hello", streamed))
+                assert.equal(2, #transport.sent)
+                transport.answers[2] = nothing
+                local text, message, code = client.open("openai:m"):complete("Hello", streamed)
+                assert.same({ nil, "BAD_REPLY" }, { text, code })
+                assert.truthy(message:find("the stream ended before the reply did", 1, true))
+            end)
+        end
+    end)
+
     it("[DONE] without a finish reason is an end", function()
         local client = fake.client { { stream =
             'data: {"choices":[{"delta":{"content":"x"}}]}\n\ndata: [DONE]\n\n' } }

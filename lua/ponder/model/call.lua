@@ -67,6 +67,7 @@ local function finish_stream(reading, result, redactor)
     draft.raw = reading.raw
     for _, sample in ipairs(draft.samples) do -- also what lay across two deltas
         sample.text = sample.text and redactor:reply(sample.text)
+        sample.reasoning = sample.reasoning and redactor:reply(sample.reasoning)
     end
     if reading.stop then
         return nil, reading.stop, draft
@@ -74,7 +75,7 @@ local function finish_stream(reading, result, redactor)
     if result.code then
         return nil, failure.new(result.code, result.error, result.headers, result.status), draft
     end
-    if whole or result.done then return draft end
+    if (whole or result.done) and draft.samples[1] then return draft end
     local cut = failure.new("BAD_REPLY", "the stream ended before the reply did", result.headers,
         result.status)
     cut.cut, draft.truncated = true, true
@@ -107,7 +108,8 @@ local function send(client, request, attempt)
     local reading, body = request.stream and open_stream(request), request:wire()
     if client.observers[1] then event.notify(client, "request", attempt, request, body) end
     local result = client.transport:send(transfer_of(request, body), reading and reading.on_event)
-    if reading and (result.streamed or reading.stop) then
+    local nothing = not result.code and result.status == 200 and (result.body or "") == ""
+    if reading and (result.streamed or reading.stop or nothing) then
         return result, finish_stream(reading, result, request.target.redactor)
     end
     if result.code then
