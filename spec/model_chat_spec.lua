@@ -554,13 +554,40 @@ describe("secrets", function()
         end
     end)
 
+    it("include keys in the query of a URL", function()
+        local seen = everything_seen({ { status = 400, body = "no AIza%2B1234 AIza+1234" } },
+            { base_url = "https://127.0.0.1:1/v1?key=AIza%2B1234&api-version=2024" })
+        assert.is_nil(seen:find("AIza", 1, true), seen)
+        assert.truthy(seen:find("chat/completions?key=[redacted]&api-version=2024", 1, true))
+    end)
+
+    it("are cut out of replies also when short, escaped or in two deltas", function()
+        for _, case in ipairs {
+            { "sk-short", fake.reply("it is sk-short") },
+            { "abcd/efgh", fake.reply("it is abcd\\/efgh") },
+            { "abcdefghijkl3", { stream = [[
+data: {"choices":[{"delta":{"reasoning":"it is abcdef"}}]}
+
+data: {"choices":[{"delta":{"reasoning":"ghijkl3"},"finish_reason":"stop"}]}
+
+]] } },
+        } do
+            local key = case[1]
+            local seen = everything_seen({ case[2] }, { api_key = key })
+            assert.is_nil(seen:find(key, 1, true), seen)
+            assert.truthy(seen:find("it is [redacted]", 1, true), seen)
+        end
+    end)
+
     it("a stand-in key is not cut out of what a model says", function()
-        local client = fake.client { fake.reply("I am ollama") }
-        fake.run(function()
-            local m = client.open("openai:m", { base_url = "http://127.0.0.1:1/v1",
-                api_key = "ollama" })
-            assert.equal("I am ollama", m:complete("Who are you?"))
-        end)
+        for _, key in ipairs { "ollama", "lm-studio", "anything" } do
+            local client = fake.client { fake.reply("I am " .. key) }
+            fake.run(function()
+                local m = client.open("openai:m", { base_url = "http://127.0.0.1:1/v1",
+                    api_key = key })
+                assert.equal("I am " .. key, m:complete("Who are you?"))
+            end)
+        end
     end)
 
     it("--verbose shows requests, replies, failures and their timing", function()

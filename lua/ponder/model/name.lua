@@ -4,6 +4,7 @@
 --- file, the environment, the config file's providers and defaults, the built-in value.
 
 local options = require "ponder.options"
+local redact = require "ponder.model.redact"
 
 local name = {}
 
@@ -67,6 +68,11 @@ function name.endpoint(base_url, secret, headers)
         kept["authorization"] = kept["authorization"] or "Basic " .. base64(plain)
         secrets[#secrets + 1] = userinfo
         secrets[#secrets + 1] = plain:match(":(.+)$")
+    end
+    for field, value in (rest:match("%?(.*)$") or ""):gmatch("([^&=]+)=([^&#]*)") do
+        if redact.is_secret_header(field) then -- ?key=..., ?api-key=...
+            secrets[#secrets + 1], secrets[#secrets + 2] = value, percent_decode(value)
+        end
     end
     return { base_url = scheme .. "://" .. rest:gsub("/+$", ""), headers = kept,
         secrets = secrets }

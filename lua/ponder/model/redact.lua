@@ -2,13 +2,15 @@
 ---
 --- A redactor knows the secrets of one open model: its key, the values of its authorization
 --- headers, and the userinfo of its URL. Texts for people (errors, events, --verbose) lose every
---- secret of 4 characters or more. Replies lose only those of 16 or more: no real key is shorter,
---- and a local server's stand-in key ("ollama") must not be cut out of what a model says.
+--- secret of 4 characters or more. Replies lose only those that may be real keys: of 8 or more, and
+--- no mere word. A local server's stand-in key ("ollama") must not be cut out of what a model says.
 
 local redact = {}
 
 local MARK = "[redacted]"
-local SHORTEST_SHOWN, SHORTEST_KEY = 4, 16
+local SHORTEST_SECRET, SHORTEST_KEY, LONGEST_WORD = 4, 8, 15
+local STAND_INS = { ["lm-studio"] = true, ["not-needed"] = true, ["no-key-needed"] = true,
+    ["sk-no-key-required"] = true }
 
 local HIDDEN_HEADERS = { "auth", "key", "token", "cookie", "secret", "password" }
 
@@ -48,7 +50,13 @@ end
 local function add_secret(secrets, value)
     if type(value) ~= "string" then return end
     value = value:match("^%s*%a+%s+(%S+)%s*$") or value
-    if #value >= SHORTEST_SHOWN then secrets[#secrets + 1] = value end
+    if #value >= SHORTEST_SECRET then secrets[#secrets + 1] = value end
+end
+
+-- Whether a secret may be a real key, and not what people write where a server wants none.
+local function is_key(secret)
+    if #secret < SHORTEST_KEY or STAND_INS[secret] then return false end
+    return #secret > LONGEST_WORD or secret:find("%A") ~= nil
 end
 
 ---@class ponder.model.Redactor
@@ -96,7 +104,12 @@ function redact.new(secrets, headers)
     end
     table.sort(all, function(a, b) return #a > #b end) -- a secret may hold a shorter one
     for _, secret in ipairs(all) do
-        if #secret >= SHORTEST_KEY then keys[#keys + 1] = secret end
+        if is_key(secret) then
+            keys[#keys + 1] = secret
+            if secret:find("/", 1, true) then -- how some servers write it in JSON
+                keys[#keys + 1] = secret:gsub("/", "\\/")
+            end
+        end
     end
     return setmetatable({ secrets = all, keys = keys }, Redactor)
 end
