@@ -182,6 +182,8 @@ describe("options", function()
             ['unknown option "temprature" (did you mean "temperature"?)'] =
                 { defaults = { temprature = 1 } },
             ["opts.max_tokens must be"] = { providers = { ollama = { max_tokens = "many" } } },
+            ["opts.base_url must be"] = { defaults = { base_url = 5 } },
+            ["opts.api_key must be"] = { providers = { ollama = { api_key = {} } } },
             ["opts.seed must be"] = { aliases = { mine = { model = "ollama:m", seed = "x" } } },
         } do
             local ok, message = opens(config.aliases and "mine" or "ollama:m", nil, {}, config)
@@ -189,6 +191,12 @@ describe("options", function()
             assert.truthy(message:find("with the config file: ", 1, true), message)
             assert.truthy(message:find(wanted, 1, true), message)
         end
+    end)
+
+    it("of the config file stand in tables", function()
+        local ok, message = opens("ollama:m", nil, {}, { providers = { ollama = "http://x" } })
+        assert.is_false(ok)
+        assert.truthy(message:find("the config file's providers.ollama must be a table", 1, true))
     end)
 
     it("headers are added, replaced and taken away", function()

@@ -156,9 +156,10 @@ local function open(self, text, opts, level)
         error("model.open: name must be a string (got " .. options.show(text) .. ")", level + 1)
     end
     opts = options.check("model.open", opts, OPEN, level + 1)
-    local target, mine = self:target(text, opts)
+    local target, mine = self:target(text, opts, function(all)
+        options.check("model.open, with the config file", all, OPEN, level + 3)
+    end)
     if not target then error("model.open: " .. mine, level + 1) end
-    options.check("model.open, with the config file", mine, OPEN, level + 1)
     local defaults = {}
     for option in pairs(chat.OPTIONS) do defaults[option] = mine[option] end
     return setmetatable({ name = target.label, provider = target.name, model = target.model,

@@ -150,16 +150,22 @@ end
 --- The target that a name and options lead to.
 ---@param text string?
 ---@param opts table checked options of model.open
+---@param check fun(all: table) raises when one that an alias or the file adds is wrong
 ---@return ponder.model.Target? target nil with a message
 ---@return string|table rest the message, or the options with what aliases and the file add
-function Client:target(text, opts)
+function Client:target(text, opts, check)
     local known, model, mine, settings = self:resolve(text, opts)
     if not known then return nil, model end
-    local file = over((settings.providers or {})[known], settings.defaults)
-    local provider = self.providers[known]
+    local its = (settings.providers or {})[known]
+    if its and type(its) ~= "table" then
+        return nil, ("the config file's providers.%s must be a table of options"):format(known)
+    end
+    local provider, file = self.providers[known], over(its, settings.defaults)
+    local all = over(mine, file)
+    check(all)
     local endpoint, message = configure(provider, mine, self.env, file)
     if not endpoint then return nil, message end
-    mine = over(mine, file)
+    mine = all
     local headers, problem = set_headers(endpoint.headers, mine.headers)
     if not headers then return nil, problem end
     headers["content-type"] = headers["content-type"] or "application/json"
