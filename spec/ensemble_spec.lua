@@ -192,6 +192,27 @@ describe("ponder.ensemble.best_of_n", function()
         assert.equal("BAD_REPLY", code)
     end)
 
+    it("returns what is wrong with a prompt file that was changed", function()
+        local prompt = require "ponder.prompt"
+        local load = prompt.load
+        local m = open(by_sample { "a", "b" })
+        for _, case in ipairs {
+            { { judge = function() error("oops") end }, "oops" },
+            { { judge = function() return 5 end }, "judge must return messages %(got 5%)" },
+            { {}, "the function judge is missing" }, { nil, "no file" },
+        } do
+            prompt.load = function() return case[1], "no file", "BAD_PROMPT" end
+            local ok, none, message, code, partial = pcall(task.run, ensemble.best_of_n, m, "q",
+                { n = 2 })
+            prompt.load = load
+            assert.is_true(ok)
+            assert.is_nil(none)
+            assert.matches(case[2], message)
+            assert.equal("BAD_PROMPT", code)
+            assert.equal(2, #partial.candidates)
+        end
+    end)
+
     it("names mistakes at the place of the call", function()
         local m = open(by_sample { "a" })
         raises("ensemble_spec.lua:%d+: ensemble.best_of_n: opts.n must be an integer from 1",

@@ -2,7 +2,7 @@
 
 local shell = require "shell"
 
-local FILES = { "ensemble", "got", "tot", "trm" }
+local FILES = { "cot", "ensemble", "got", "tot", "trm" }
 
 local function prompts(arguments, opts)
     return shell.ponder({ "prompts", table.unpack(arguments) }, opts)
@@ -136,7 +136,7 @@ describe("ponder prompts check", function()
         assert.equal("", r.err)
         assert.equal(0, r.status)
         for _, name in ipairs(FILES) do
-            assert.matches(name .. ": %d prompts are fine %(built in%)\n", r.out)
+            assert.matches(name .. ": %d prompts? %l+ fine %(built in%)\n", r.out)
         end
     end)
 

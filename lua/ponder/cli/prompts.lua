@@ -216,7 +216,8 @@ function commands.check(operand)
             status = 1
         end
         if #problems == 0 then
-            print(("%s: %d prompts are fine (%s)"):format(name, count, path or "built in"))
+            print(("%s: %s fine (%s)"):format(name, count == 1 and "1 prompt is"
+                or count .. " prompts are", path or "built in"))
         end
     end
     return status

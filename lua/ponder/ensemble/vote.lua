@@ -1,5 +1,6 @@
 --- A model's votes for one of several texts.
 
+local options = require "ponder.options"
 local prompt = require "ponder.prompt"
 local quote = require "ponder.quote"
 local read_vote = require "ponder.parse.vote"
@@ -31,7 +32,12 @@ function vote.render(name, context)
     elseif type(prompts[name]) ~= "function" then
         return nil, ("prompts/ensemble.lua: the function %s is missing"):format(name), "BAD_PROMPT"
     end
-    return prompts[name](vote.context(context))
+    local ok, messages = pcall(prompts[name], vote.context(context))
+    if not ok or type(messages) ~= "table" or #messages == 0 then
+        return nil, ok and ("prompts/ensemble.lua: %s must return messages (got %s)"):format(name,
+            options.show(messages)) or tostring(messages), "BAD_PROMPT"
+    end
+    return messages
 end
 
 ---Asks a model `count` times, at the same time, which text is best.
