@@ -155,6 +155,28 @@ describe("a call", function()
         assert.equal('{"messages":[{"content":"a","role":"user"}],"model":"m"}', sent[1].body)
     end)
 
+    it("sends empty lists of schemas as lists", function()
+        local empty = { type = "object", properties = { a = { type = "array", items = {
+            type = "object", required = {} } } }, required = {} }
+        local sent = with({ fake.reply("{}") }, "openai:m", nil, function(m)
+            m:complete("a", { response_format = empty, tools = { { name = "f",
+                parameters = empty } } })
+        end)
+        local parts = '{"properties":{"a":{"items":{"required":[],"type":"object"},'
+            .. '"type":"array"}},"required":[],"type":"object"}'
+        local _, count = sent[1].body:gsub(parts:gsub("%W", "%%%0"), "")
+        assert.equal(2, count, sent[1].body)
+        assert.is_nil(getmetatable(empty.required)) -- the script's own stays as it is
+    end)
+
+    it("takes a schema whose parts are true", function()
+        local sent = with({ { body = '{"content":[{"type":"text","text":"{}"}]}' } },
+            "anthropic:claude-sonnet-4-5", nil, function(m)
+                m:complete("a", { response_format = { type = "object", properties = { a = true } } })
+            end)
+        assert.is_true(body(sent[1]).output_config.format.schema.properties.a)
+    end)
+
     it("names a schema by its title, as far as OpenAI takes it", function()
         local sent = with({ fake.reply("{}") }, "openai:m", nil, function(m)
             for _, title in ipairs { "An answer", ("x"):rep(100), "", 5 } do

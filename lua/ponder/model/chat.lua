@@ -95,7 +95,7 @@ local function without_functions(tools)
     local out = {}
     for i, tool in ipairs(tools) do
         out[i] = copy(tool)
-        out[i].run = nil
+        out[i].run, out[i].parameters = nil, schema.with_lists(tool.parameters)
     end
     return out
 end

@@ -17,6 +17,44 @@ local LONGEST_NAME = 64
 --- The schema of a tool that takes nothing.
 schema.NO_ARGUMENTS = { type = "object", properties = json.object() }
 
+local function each_subschema(node, visit)
+    for _, field in ipairs { "properties", "$defs", "definitions" } do
+        for key, sub in pairs(read.list(node, field)) do visit(sub, field, key) end
+    end
+    for _, field in ipairs { "anyOf", "oneOf", "allOf" } do
+        for i, sub in ipairs(read.list(node, field)) do visit(sub, field, i) end
+    end
+    if type(read.at(node, "items")) == "table" then visit(node.items, "items") end
+end
+
+-- Puts f of each part of a schema in its copy's place.
+local function change_parts(node, copy, f)
+    each_subschema(node, function(sub, field, key)
+        if key == nil then copy[field] = f(sub) return end
+        if copy[field] == node[field] then copy[field] = {} end -- every entry is visited
+        copy[field][key] = f(sub)
+    end)
+    return copy
+end
+
+--- A copy in which `required = {}` is a list: on its own, an empty table is an object in JSON.
+---@param node any
+---@param copies? table<table, table> of what was met before
+---@return any
+function schema.with_lists(node, copies)
+    copies = copies or {}
+    if type(node) ~= "table" or copies[node] then return copies[node] or node end
+    local copy = {}
+    copies[node] = copy
+    for field, value in pairs(node) do copy[field] = value end
+    for _, field in ipairs { "required", "enum" } do
+        if type(copy[field]) == "table" and next(copy[field]) == nil then
+            copy[field] = json.array()
+        end
+    end
+    return change_parts(node, copy, function(sub) return schema.with_lists(sub, copies) end)
+end
+
 ---@class ponder.model.Format
 ---@field schema table? nil: any JSON object
 ---@field name string
@@ -46,9 +84,10 @@ function schema.format(format)
     if format.type == "json_schema" then
         local inner = type(format.json_schema) == "table" and format.json_schema or format
         if type(inner.schema) ~= "table" then return nil, FORM:format("one without a schema") end
-        return { schema = inner.schema, name = inner.name or "reply", strict = inner.strict }
+        return { schema = schema.with_lists(inner.schema), name = inner.name or "reply",
+            strict = inner.strict }
     end
-    return { schema = format, name = name_of(format.title) }
+    return { schema = schema.with_lists(format), name = name_of(format.title) }
 end
 
 --- What is said to a model that takes no schema.
@@ -62,16 +101,6 @@ end
 
 ---------------------------------------------------------------------------------------------------
 -- What providers insist on
-
-local function each_subschema(node, visit)
-    for _, field in ipairs { "properties", "$defs", "definitions" } do
-        for key, sub in pairs(read.list(node, field)) do visit(sub, field, key) end
-    end
-    for _, field in ipairs { "anyOf", "oneOf", "allOf" } do
-        for i, sub in ipairs(read.list(node, field)) do visit(sub, field, i) end
-    end
-    if type(read.at(node, "items")) == "table" then visit(node.items, "items") end
-end
 
 local function names_all(required, properties)
     local named = {}
@@ -103,9 +132,10 @@ local UNSUPPORTED = { "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximu
 
 --- A copy as Anthropic wants it: objects are closed, and constraints that it cannot enforce stand
 --- in the description, where the model at least reads them.
----@param node table
----@return table
+---@param node table|boolean
+---@return table|boolean
 function schema.closed(node)
+    if type(node) ~= "table" then return node end -- true: anything
     local copy, notes = {}, {}
     for field, value in pairs(node) do copy[field] = value end
     for _, field in ipairs(UNSUPPORTED) do
@@ -118,12 +148,7 @@ function schema.closed(node)
             .. "(" .. table.concat(notes, ", ") .. ")"
     end
     if copy.type == "object" or copy.properties then copy.additionalProperties = false end
-    each_subschema(node, function(sub, field, key)
-        if key == nil then copy[field] = schema.closed(sub) return end
-        if copy[field] == node[field] then copy[field] = {} end -- every entry is visited
-        copy[field][key] = schema.closed(sub)
-    end)
-    return copy
+    return change_parts(node, copy, schema.closed)
 end
 
 ---------------------------------------------------------------------------------------------------
