@@ -39,7 +39,7 @@ ponder tot: 6 thoughts, best 0.70, 4 calls, 400 tokens, T s
 ponder tot: 9 thoughts, best 0.80, 6 calls, 600 tokens, T s
 ponder tot: 12 thoughts, best 0.90, 8 calls, 800 tokens, T s
 ponder tot: max depth, 12 thoughts, best 0.90, 8 calls, 800 tokens, T s, ]] .. STEPS
-            .. " (scripted)\n", timeless(r.err))
+            .. ", scripted\n", timeless(r.err))
     end)
 
     it("answers with every strategy", function()

@@ -53,6 +53,12 @@ describe("columns", function()
         assert.same({ "" }, text.wrap("", 10))
     end)
 
+    it("hold pieces that stay whole where they fit", function()
+        assert.same({ "one, two,x", "  three", "  fourfo..." },
+            text.flow({ "one", "two,x", "three", "fourfourfour" }, 11, "  "))
+        assert.same({}, text.flow({}, 10, ""))
+    end)
+
     it("hold for any bytes", function()
         math.randomseed(7)
         for _ = 1, 300 do

@@ -29,6 +29,7 @@ local view = require "ponder.report.view"
 local command = {}
 
 local REDRAW_S = 0.1
+local ROUNDS = 3 -- of the scheduler, from a reply to the calls that follow from it
 
 local OWN = {
     prompts = { value = "DIR", files = true, help = "look for prompt files there first" },
@@ -161,6 +162,9 @@ function Session:keep_drawing()
     return self.view and task.spawn(function()
         while true do
             task.sleep(REDRAW_S)
+            for _ = 1, ROUNDS do
+                task.sleep(0) -- what came in at the same moment is taken up first
+            end
             self.view:draw()
         end
     end)
@@ -219,10 +223,12 @@ end
 
 function Session:sum_up(outcome)
     local facts = self.progress:facts()
-    table.insert(facts, 1, (tostring(outcome.termination_reason):gsub("_", " ")))
-    facts[#facts + 1] = outcome.scripted and tostring(outcome.model) .. " (scripted)"
-        or tostring(outcome.model)
-    self:note(table.concat(facts, ", "))
+    local reason = tostring(outcome.termination_reason):gsub("_", " ")
+    table.insert(facts, 1, ("ponder %s: %s"):format(self.name, text.line(reason)))
+    facts[#facts + 1] = text.line(tostring(outcome.model))
+    facts[#facts + 1] = outcome.scripted and "scripted" or nil
+    local columns = self.style.live and self.style:size() - 1 or math.maxinteger
+    io.stderr:write(table.concat(text.flow(facts, columns, "  ", self.style:mark()), "\n"), "\n")
 end
 
 local HINT = "name one: --model openai:gpt-4o-mini (hosted), ollama:qwen3:8b, "

@@ -87,4 +87,24 @@ function text.wrap(s, columns)
     return lines
 end
 
+---Pieces with commas between them, on as few lines as they fit on.
+---@param pieces string[]
+---@param columns integer
+---@param indent string of all lines but the first
+---@param mark? string
+---@return string[]
+function text.flow(pieces, columns, indent, mark)
+    local lines = {}
+    for _, piece in ipairs(pieces) do
+        local last = lines[#lines]
+        local longer = last and last .. ", " .. piece
+        if longer and text.width(longer) <= columns then
+            lines[#lines] = longer
+        else
+            lines[#lines + 1] = text.cut((last and indent or "") .. piece, columns, mark)
+        end
+    end
+    return lines
+end
+
 return text

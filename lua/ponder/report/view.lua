@@ -29,21 +29,6 @@ function view.new(out, style, progress)
     return setmetatable({ out = out, style = style, progress = progress, drawn = {} }, View)
 end
 
--- Pieces put on as few lines as they fit on.
-local function flow(pieces, columns, indent, mark)
-    local lines = {}
-    for _, piece in ipairs(pieces) do
-        local last = lines[#lines]
-        local longer = last and last .. ", " .. piece
-        if longer and text.width(longer) <= columns then
-            lines[#lines] = longer
-        else
-            lines[#lines + 1] = text.cut((last and indent or "") .. piece, columns, mark)
-        end
-    end
-    return lines
-end
-
 local function calls_of(p)
     local pieces = {}
     for i, call in ipairs(p.in_flight) do
@@ -70,8 +55,8 @@ function View:lines()
     columns = columns - MARGIN
     local facts = p:facts()
     table.insert(facts, 1, p.name .. " " .. p.phase)
-    local lines = flow(facts, columns, "  ", style:mark())
-    for _, line in ipairs(flow(calls_of(p), columns - 2, "", style:mark())) do
+    local lines = text.flow(facts, columns, "  ", style:mark())
+    for _, line in ipairs(text.flow(calls_of(p), columns - 2, "", style:mark())) do
         lines[#lines + 1] = "  " .. line
     end
     if p.answer then
