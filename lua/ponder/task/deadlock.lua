@@ -4,18 +4,17 @@ local core = require "ponder.core.task"
 
 local MAX_LISTED = 20
 
----@param tasks table<integer, ponder.task.Handle> by id; all of them are parked
----@param ids integer[]
+---@param tasks ponder.task.Handle[] the oldest first; all of them are parked
 ---@return string
-return function(tasks, ids)
+return function(tasks)
     local lines = { "deadlock: every task waits, and nothing can wake one" }
-    for i = 1, math.min(#ids, MAX_LISTED) do
-        local t = tasks[ids[i]]
+    for i = 1, math.min(#tasks, MAX_LISTED) do
+        local t = tasks[i]
         local place = core.place(t.co) or "?"
         lines[#lines + 1] = ("    task %d in %s at %s"):format(t.id, t.waits, place)
     end
-    if #ids > MAX_LISTED then
-        lines[#lines + 1] = ("    and %d more"):format(#ids - MAX_LISTED)
+    if #tasks > MAX_LISTED then
+        lines[#lines + 1] = ("    and %d more"):format(#tasks - MAX_LISTED)
     end
     return table.concat(lines, "\n")
 end

@@ -29,7 +29,7 @@ local active = false -- within task.run
 local current -- the task that runs or is being closed
 local main
 local last_id = 0
-local alive, live = {}, 0 -- id -> task that has not ended; how many
+local alive, live = {}, 0 -- tasks that have not ended, in no order; each knows its place; how many
 local ready, ready_count = {}, 0 -- tasks whose turn comes in the next round, in order
 local spare = {} -- the list of the round before, to be used again
 local closes = 0 -- nested: tasks that are being closed
@@ -62,11 +62,19 @@ local function leave_wait(t)
     end
 end
 
+-- The last task takes the place of `t`. (A table by id would be built anew ever so often: ids count
+-- up, so each new one needs a slot that no other id has had.)
+local function forget(t)
+    local last = alive[live]
+    alive[t.place], last.place = last, t.place
+    alive[live] = nil
+    live = live - 1
+end
+
 local function end_task(t, state)
     local scope, waiters = t.scope, t.waiters
     t.state, t.co, t.on_cancel, t.values = state, nil, false, false
-    alive[t.id] = nil
-    live = live - 1
+    forget(t)
     if t == main and state ~= "done" then
         stopping = true
     end
@@ -241,10 +249,10 @@ function scheduler.spawn(scope, index, f, ...)
     local t = setmetatable({
         id = last_id + 1, state = "ready", co = core_create(f, ...), scope = scope, index = index,
         values = false, results = false, on_cancel = false, cancel_wanted = false, waits = false,
-        wake_at = false, slot = false, deadline = 0, timer_id = 0,
+        wake_at = false, slot = false, deadline = 0, timer_id = 0, place = live + 1,
     }, Task)
     ready[ready_count + 1] = t
-    alive[last_id + 1] = t
+    alive[live + 1] = t
     last_id, live, ready_count = last_id + 1, live + 1, ready_count + 1
     return t
 end
@@ -290,20 +298,17 @@ function scheduler.raise(t)
     error(type(t.error) == "string" and t.failure.message or t.error, 0)
 end
 
-local function alive_ids()
-    local ids = {}
-    for id in pairs(alive) do
-        ids[#ids + 1] = id
-    end
-    table.sort(ids)
-    return ids
+-- The tasks that have not ended, the oldest first.
+local function all_alive()
+    local tasks = table.move(alive, 1, live, 1, {})
+    table.sort(tasks, function(a, b) return a.id < b.id end)
+    return tasks
 end
 
 -- Cancels all tasks up to `newest` but the main one, which ends by itself or has ended.
 local function cancel_up_to(newest)
-    for _, id in ipairs(alive_ids()) do
-        local t = alive[id]
-        if t and t ~= main and id <= newest then
+    for _, t in ipairs(all_alive()) do
+        if t ~= main and t.id <= newest then
             scheduler.cancel(t)
         end
     end
@@ -341,7 +346,7 @@ local function handle_interrupt(t)
 end
 
 local function deadlock()
-    local message = deadlock_message(alive, alive_ids())
+    local message = deadlock_message(all_alive())
     if ENDED[main.state] then
         stopped_by = "task.run: " .. message
         cancel_up_to(last_id)
@@ -430,19 +435,19 @@ end
 -- The loop itself failed (a source or the clock raised, memory ran out): every task still ends.
 local function abandon()
     current, closes, draining = nil, 0, false
-    repeat
-        local id, t = next(alive)
-        if t then
-            if t.state == "running" or t.state == "closing" then
-                t.state = "parked" -- it was cut short; nothing runs now
-            end
-            pcall(scheduler.cancel, t)
-            if not ENDED[t.state] then
-                t.state = "cancelled" -- no memory even for that
-            end
-            alive[id] = nil
+    while live > 0 do
+        local t = alive[live]
+        if t.state == "running" or t.state == "closing" then
+            t.state = "parked" -- it was cut short; nothing runs now
         end
-    until not t
+        pcall(scheduler.cancel, t)
+        if not ENDED[t.state] then
+            t.state = "cancelled" -- no memory even for that
+        end
+        if alive[t.place] == t then
+            forget(t)
+        end
+    end
 end
 
 ---@param opts { clock: (fun(): number), wait: fun(seconds: number) }

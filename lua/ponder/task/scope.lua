@@ -10,7 +10,8 @@ local scheduler = require "ponder.task.scheduler"
 ---@field private what string the name of the call
 ---@field private live integer tasks that have not ended
 ---@field private started integer tasks started, at indexes 1 to `started`
----@field private tasks table<integer, ponder.task.Handle> those that have not ended
+---@field private tasks (ponder.task.Handle|false)[] by index; false: it has ended. (With nil in its
+---place this would be a full hash of `concurrency` tasks, built anew for each that comes and goes.)
 ---@field private on_end fun(scope, t: ponder.task.Handle) called when one has ended, until closed
 ---@field private closed boolean
 local Scope = {}
@@ -32,7 +33,7 @@ function Scope:spawn(f, ...)
 end
 
 function Scope:ended(t)
-    self.tasks[t.index] = nil
+    self.tasks[t.index] = false
     self.live = self.live - 1
     if not self.closed then
         self:on_end(t)
