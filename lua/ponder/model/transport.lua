@@ -14,32 +14,49 @@ local transport = {}
 --- Calls at once to all hosts; each host has a limit of its own, which is no greater.
 transport.MAX_TOTAL = 1024
 
--- One call under way. Events lie between `first` and `last` in pairs: name, data.
+local SPARE_ENTRIES = 64
+
+---@class ponder.model.Transport
+---@field private calls table<integer, table|false> by id: one under way, or false once it has ended
+---@field private ended integer how many entries are false
+local Transport = {}
+Transport.__index = Transport
+
+-- One call under way. Events lie between 1 and `last` in pairs: name, data.
 local Transfer = {}
 Transfer.__index = Transfer
 
 function Transfer.__close(self)
     if not self.result then
-        self.calls[self.id] = nil
         self.pump:cancel(self.id)
+        self.transport:forget(self.id)
     end
 end
 
----@class ponder.model.Transport
-local Transport = {}
-Transport.__index = Transport
+-- Ids count up, so a table that lost an entry with each call would be built anew ever so often, by
+-- chance at every call. Here it is, once as many entries are of no use as are in use.
+function Transport:forget(id)
+    self.calls[id] = false
+    self.ended = self.ended + 1
+    if self.ended < self.pump:pending() + SPARE_ENTRIES then return end
+    local calls = {}
+    for other, transfer in pairs(self.calls) do calls[other] = transfer or nil end
+    self.calls, self.ended = calls, 0
+end
 
 -- Hands a batch to its calls, and wakes those of their tasks that wait for it, once.
-local function deliver(calls, batch, n)
+function Transport:deliver(batch, n)
     for i = 1, n, 3 do
-        local transfer, name = calls[batch[i]], batch[i + 1]
+        local id, name = batch[i], batch[i + 1]
+        local transfer = self.calls[id]
         if transfer then
             if name then
                 local last = transfer.last
                 transfer[last + 1], transfer[last + 2] = name, batch[i + 2]
                 transfer.last = last + 2
             else
-                transfer.result, calls[batch[i]] = batch[i + 2], nil
+                transfer.result = batch[i + 2]
+                self:forget(id)
             end
             if transfer.parked then
                 transfer.parked = false
@@ -50,12 +67,12 @@ local function deliver(calls, batch, n)
 end
 
 --- The source that the scheduler polls.
-local function source_of(pump, calls)
-    local batch = {}
+local function source_of(self)
+    local pump, batch = self.pump, {}
     return {
-        pending = function() return next(calls) ~= nil end,
+        pending = function() return pump:pending() > 0 end,
         poll = function(timeout_ms)
-            deliver(calls, batch, pump:poll(timeout_ms >= 0 and timeout_ms or nil, batch))
+            self:deliver(batch, pump:poll(timeout_ms >= 0 and timeout_ms or nil, batch))
         end,
     }
 end
@@ -66,7 +83,7 @@ local function pump_of(self)
     local pump, message, code = net.open { max_total = transport.MAX_TOTAL }
     if not pump then return nil, message, code end
     self.pump = pump
-    self.source = task.add_source(source_of(pump, self.calls))
+    self.source = task.add_source(source_of(self))
     return pump
 end
 
@@ -92,7 +109,7 @@ function Transport:send(opts, on_event)
     local id
     if pump then id, message, code = pump:submit(opts) end
     if not id then return { code = code, error = message, headers = {} } end
-    local transfer <close> = setmetatable({ id = id, pump = pump, calls = self.calls,
+    local transfer <close> = setmetatable({ id = id, pump = pump, transport = self,
         task = task.current(), last = 0, parked = false, result = nil }, Transfer)
     self.calls[id] = transfer
     while true do
@@ -131,7 +148,7 @@ end
 
 --- A transport with connections of its own.
 ---@return ponder.model.Transport
-function transport.new() return setmetatable({ calls = {} }, Transport) end
+function transport.new() return setmetatable({ calls = {}, ended = 0 }, Transport) end
 
 local shared
 
