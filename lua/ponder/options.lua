@@ -169,6 +169,18 @@ local function accept(value, kind, rule)
     return type(value) == kind, value
 end
 
+local function is_allowed(value, rule)
+    if not rule.enum then
+        return true
+    end
+    for _, allowed in ipairs(rule.enum) do
+        if value == allowed then
+            return true
+        end
+    end
+    return false
+end
+
 local function is_numeric(kind)
     return kind == "integer" or kind == "number"
 end
@@ -207,16 +219,17 @@ end
 ---@return any kept the value to keep, or nil
 ---@return string? problem what was wrong: `must be an integer >= 1 (got 0)`
 function options.check_value(value, rule)
-    for _, kind in ipairs(as_list(rule.type)) do
-        local ok, kept = accept(value, kind, rule)
-        if ok and rule.enum then
-            ok = false
-            for _, allowed in ipairs(rule.enum) do
-                ok = ok or kept == allowed
-            end
-        end
-        if ok then
+    if type(rule.type) == "string" then -- most rules, and most are kept
+        local ok, kept = accept(value, rule.type, rule)
+        if ok and is_allowed(kept, rule) then
             return kept
+        end
+    else
+        for _, kind in ipairs(rule.type) do
+            local ok, kept = accept(value, kind, rule)
+            if ok and is_allowed(kept, rule) then
+                return kept
+            end
         end
     end
     local wanted, hint = expectation(value, rule)

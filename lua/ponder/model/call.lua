@@ -29,13 +29,13 @@ local MAX_RETRIES = 2
 
 local function transfer_of(request, body)
     local target, limits = request.target, request.limits
-    local transfer = { url = target.url, method = "POST", headers = target.headers, body = body }
-    transfer.stream = request.stream and target.provider.stream or nil
-    transfer.timeout_ms, transfer.idle_timeout_ms = limits.timeout_ms, limits.idle_timeout_ms
-    transfer.connect_timeout_ms = limits.connect_timeout_ms
-    transfer.max_body_bytes = limits.max_body_bytes
-    transfer.ca_file, transfer.proxy = target.ca_file, target.proxy
-    return transfer
+    return {
+        url = target.url, method = "POST", headers = target.headers, body = body,
+        stream = request.stream and target.provider.stream or nil,
+        timeout_ms = limits.timeout_ms, idle_timeout_ms = limits.idle_timeout_ms,
+        connect_timeout_ms = limits.connect_timeout_ms, max_body_bytes = limits.max_body_bytes,
+        ca_file = target.ca_file, proxy = target.proxy,
+    }
 end
 
 -- Folds the events of a stream. `stop` is set by an error inside the stream.

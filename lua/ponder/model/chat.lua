@@ -228,8 +228,8 @@ end
 local function assemble(plan, draft)
     local first, texts = draft.samples[1] or {}, {}
     for i, sample in ipairs(draft.samples) do texts[i] = sample.text or "" end
-    local message = { role = "assistant", content = texts[1] or "" }
-    message.tool_calls, message.blocks = first.tool_calls, first.blocks
+    local message = { role = "assistant", content = texts[1] or "", tool_calls = first.tool_calls,
+        blocks = first.blocks }
     local reply = {
         text = texts[1] or "", texts = texts, samples = draft.samples, message = message,
         finish_reason = first.finish_reason, usage = total_of(draft.usage),

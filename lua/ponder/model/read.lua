@@ -9,7 +9,7 @@ local null, type, tointeger = json.null, type, math.tointeger
 -- Up to three steps into nested tables; JSON null is a value here. Every reply is read through the
 -- functions below, so they take the first step themselves.
 local function follow(value, a, b, c)
-    if a == nil then return value end
+    if a == nil or value == nil then return value end
     if type(value) ~= "table" then return nil end
     return follow(value[a], b, c)
 end
@@ -32,6 +32,7 @@ function read.text(value, a, b, c)
     if a ~= nil then
         if type(value) ~= "table" then return nil end
         value = value[a]
+        if value == nil then return nil end -- most fields of most replies
         if b ~= nil then value = follow(value, b, c) end
     end
     return type(value) == "string" and value ~= "" and value or nil
@@ -50,6 +51,7 @@ function read.count(value, a, b, c)
     if a ~= nil then
         if type(value) ~= "table" then return nil end
         value = value[a]
+        if value == nil then return nil end
         if b ~= nil then value = follow(value, b, c) end
     end
     local n = type(value) == "number" and tointeger(value)
