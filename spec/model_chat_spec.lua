@@ -172,7 +172,8 @@ describe("a call", function()
     it("takes a schema whose parts are true", function()
         local sent = with({ { body = '{"content":[{"type":"text","text":"{}"}]}' } },
             "anthropic:claude-sonnet-4-5", nil, function(m)
-                m:complete("a", { response_format = { type = "object", properties = { a = true } } })
+                local format = { type = "object", properties = { a = true } }
+                m:complete("a", { response_format = format })
             end)
         assert.is_true(body(sent[1]).output_config.format.schema.properties.a)
     end)
