@@ -1,0 +1,246 @@
+-- The strategies over HTTP, against the test server: replies late and out of order, errors, junk,
+-- tool calls, streams cut short.
+
+local json = require "ponder.json"
+local model = require "ponder.model"
+local play = require "strategy_play"
+local server = require "server"
+local task = require "ponder.task"
+local transport = require "ponder.model.transport"
+
+local strategies = {}
+for _, name in ipairs { "tot", "got", "trm", "cot" } do
+    strategies[name] = require("ponder.strategy." .. name)
+end
+
+local function hash(text)
+    local state = 5381
+    for i = 1, #text do
+        state = (state * 33 ~ text:byte(i)) & 0xFFFFFF
+    end
+    return state
+end
+
+local function reply_to(messages)
+    local request = { messages = messages }
+    local role, user = play.role(request), play.user(request)
+    if role == "generate" then
+        local at = user:match "%- ([%d.]+)\n</steps" or "1"
+        return json.encode { thoughts = { at .. ".1", at .. ".2", at .. ".3" } }
+    elseif role == "evaluate" then
+        local scores = {}
+        for id, text in user:gmatch "<thought_(t%d+)>\n(.-)\n" do
+            scores[id] = hash(text) % 90 / 100
+        end
+        return json.encode { scores = scores }
+    end
+    return ({
+        thought = "a thought", score = "n2: 0.5\nn3: 0.7\nn4: 0.6\nn5: 0.8\nn6: 0.9",
+        connect = "NONE", aggregate = "all of it", refine = "better",
+        answer = "hm\n<answer>\n42\n</answer>", supervise = "SCORE: 0.93",
+    })[role]
+end
+
+describe("over HTTP", function()
+    local s, wire, client
+
+    setup(function()
+        s = server.start()
+        wire = transport.new()
+        client = model.client { transport = wire, config = {}, env = function() return nil end }
+    end)
+    teardown(function()
+        wire:close()
+        s:stop()
+    end)
+    before_each(function() s:reset() end)
+
+    local function open(steer, provider)
+        return client.open((provider or "openai") .. ":m", { api_key = "sk-0123456789abcdefghij",
+            base_url = s.url .. "/s/" .. steer .. "/v1", proxy = "", max_retries = 0 })
+    end
+
+    -- A model whose server is told, request by request, what to answer: the text that belongs to
+    -- the messages, and what `steer` adds.
+    local function steered(steer, provider)
+        return { name = "openai:m", chat = function(_, opts)
+            local more = steer and steer(opts.messages) or ""
+            local text = server.encode(reply_to(opts.messages) or "?")
+            return open("text=" .. text .. (more ~= "" and "&" .. more or ""), provider):chat(opts)
+        end }
+    end
+
+    local function run(name, opts, how)
+        return task.run(function()
+            return strategies[name].new(opts):run("What is it?", how)
+        end)
+    end
+
+    for _, provider in ipairs { "openai", "anthropic", "ollama" } do
+        it("all strategies answer, by " .. provider, function()
+            local m = steered(nil, provider)
+            local calls = 0
+            for name, answer in pairs { got = "better", trm = "42", cot = "42" } do
+                local outcome, message = run(name, { model = m })
+                assert.equal(answer, assert(outcome, message).answer)
+                assert.equal(10 * outcome.calls, outcome.usage.input_tokens)
+                calls = calls + outcome.calls
+            end
+            local outcome, message = run("tot", { model = m })
+            assert.truthy(assert(outcome, message).answer:find "^1%.%d")
+            assert.equal(calls + outcome.calls, s:counters().requests)
+        end)
+
+        it("all strategies stream, by " .. provider, function()
+            local m, heard = steered(nil, provider), 0
+            for name in pairs(strategies) do
+                local outcome, message = run(name, { model = m }, { on_delta = function(text)
+                    heard = heard + #text
+                end })
+                assert(outcome, message)
+            end
+            assert.is_true(heard > 100)
+        end)
+    end
+
+    it("a tree is the same when replies come late and out of order", function()
+        local function tree(seed)
+            local outcome = assert(run("tot", { batch = 4, convergence_window = 1,
+                model = steered(seed and function(messages)
+                    return "delay=" .. hash(seed .. json.encode(messages)) % 25
+                end) }))
+            outcome.result.termination.duration_ms = nil
+            return json.encode(outcome.result)
+        end
+        local expected = tree()
+        for seed = 1, 4 do
+            assert.equal(expected, tree(seed))
+        end
+        assert.is_true(s:counters().max_in_flight >= 3)
+    end)
+
+    it("errors end a run with their code, and cancel what is in flight", function()
+        for code, steer in pairs { AUTH = "status=401", RATE_LIMITED = "status=429",
+            SERVER = "status=500", NOT_FOUND = "status=404", BAD_REPLY = "body=junk",
+            CONNECT = "close=1" } do
+            for name in pairs(strategies) do
+                local outcome, message, got, partial = run(name, { model = open(steer) })
+                assert.is_nil(outcome)
+                assert.equal(code, got, message)
+                assert.equal("error", partial.status)
+            end
+        end
+        local asked = 0
+        local outcome, _, code = run("got", { branching_factor = 4, model = steered(function()
+            asked = asked + 1
+            return asked == 2 and "status=500&delay=50" or "delay=5000"
+        end) })
+        assert.is_nil(outcome)
+        assert.equal("SERVER", code)
+        for _ = 1, 100 do -- the server notices within its own time
+            if s:counters().in_flight == 0 then
+                break
+            end
+            os.execute "sleep 0.02"
+        end
+        assert.equal(0, s:counters().in_flight)
+    end)
+
+    it("a failure in the middle leaves the best so far", function()
+        local asked = 0
+        local _, message, code, partial = run("tot", { model = steered(function()
+            asked = asked + 1
+            return asked == 5 and "status=503" or ""
+        end) })
+        assert.equal("SERVER", code)
+        assert.truthy(message:find("status 503", 1, true), message)
+        assert.truthy(partial.answer:find "^1%.%d%.%d$")
+        assert.equal(5, partial.calls)
+    end)
+
+    it("malformed text is repaired, or ends in BAD_REPLY", function()
+        local m = { name = "openai:m", chat = function(_, opts)
+            local repairing = play.role(opts) == "repair"
+            local text = repairing and '{"thoughts":["mended"]}' or reply_to(opts.messages)
+            if play.role(opts) == "generate" then
+                text = "\xFF\0 {\"thoughts\": [ ..."
+            end
+            return open("body=" .. server.encode(json.encode {
+                choices = { { message = { content = text }, finish_reason = "stop" } } }))
+                :chat(opts)
+        end }
+        local outcome, message = run("tot", { model = m, max_depth = 1 })
+        assert.equal("mended", assert(outcome, message).answer)
+        local _, _, code = run("tot", { model = open "text=%20" })
+        assert.equal("BAD_REPLY", code)
+    end)
+
+    it("a stream that ends early counts with what came", function()
+        local early = 'data: {"choices":[{"delta":{"content":"<answer>42</answer> and"}}]}\n\n'
+        local truncated
+        local outcome, message = run("cot", { model = open("body=" .. server.encode(early)) }, {
+            on_delta = function() end,
+            on_event = function(event)
+                truncated = truncated or event.metadata.truncated
+            end,
+        })
+        assert.equal("42", assert(outcome, message).answer)
+        assert.is_true(truncated)
+    end)
+
+    it("a stream that is torn fails, and is not asked for again", function()
+        for name in pairs(strategies) do
+            s:reset()
+            local heard = 0
+            local outcome, message, code, partial = run(name, {
+                model = steered(function() return "cut=300&deltas=3" end) },
+                { on_delta = function() heard = heard + 1 end })
+            assert.is_nil(outcome)
+            assert.equal("CONNECT", code, message)
+            assert.equal("error", partial.status)
+            assert.is_true(heard > 0)
+            assert.equal(partial.calls, s:counters().requests)
+        end
+    end)
+
+    it("tools are called, and their results sent back", function()
+        local asked = json.encode { choices = { { finish_reason = "tool_calls", message = {
+            content = json.null, tool_calls = {
+                { id = "call_a", type = "function", ["function"] = { name = "add",
+                    arguments = '{"a":1,"b":2}' } },
+                { id = "call_b", type = "function", ["function"] = { name = "add",
+                    arguments = '{"a":' } } } } } },
+            usage = { prompt_tokens = 7, completion_tokens = 3, total_tokens = 10 } }
+        local seen
+        local m = { name = "openai:m", chat = function(_, opts)
+            local last = opts.messages[#opts.messages]
+            if last.role ~= "tool" then
+                return open("body=" .. server.encode(asked)):chat(opts)
+            end
+            local reply, problem, code = open("text=" .. server.encode "<answer>3</answer>")
+                :chat(opts)
+            seen = s:request()
+            return reply, problem, code
+        end }
+        local outcome, message = run("cot", { model = m, tools = { { name = "add",
+            parameters = { type = "object", required = { "a", "b" } },
+            run = function(arguments) return arguments.a + arguments.b end } } })
+        assert.equal("3", assert(outcome, message).answer)
+        assert.same({ 2, 17 }, { outcome.calls, outcome.usage.input_tokens })
+        assert.truthy(seen:find('"content":"3","role":"tool","tool_call_id":"call_a"', 1, true)
+            or seen:find('"tool_call_id":"call_a"', 1, true))
+        assert.truthy(seen:find("BAD_ARGUMENTS", 1, true), seen)
+        assert.truthy(seen:find('"name":"add"', 1, true))
+    end)
+
+    it("takes 1.25 times the critical path at most, with a batch of 8", function()
+        local started = task.now()
+        local outcome = assert(run("tot", { batch = 8, branching_factor = 3, max_depth = 3,
+            traversal_strategy = "bfs", convergence_window = 1,
+            model = steered(function() return "delay=40" end) }))
+        local wall = (task.now() - started) * 1000
+        assert.equal(26, outcome.calls)
+        local slow = (os.getenv "PONDER_BUILD" or ""):find "asan" and 3 or 1
+        assert.is_true(wall <= 8 * 40 * 1.25 * slow + 60, wall .. " ms")
+    end)
+end)
