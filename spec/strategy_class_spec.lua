@@ -78,6 +78,10 @@ describe("strategy.new", function()
             { models = { evaluation = "x" } })
         says("opts.models.evaluate must be a name or an open model", new, "got",
             { models = { evaluate = 3 } })
+        says("strategy.cot.new: opts.model must be a name or an open model (got a table)",
+            strategies.cot.new, { model = {} })
+        says("opts.models.generate must be a name or an open model", strategies.tot.new,
+            { models = { generate = {} } })
         local ok, message = pcall(function()
             strategies.trm.new { max_supervision_stops = 3 }
         end)
@@ -314,6 +318,7 @@ describe("snapshot", function()
             local snapshot = s:snapshot()
             assert.same({ "idle", false }, { snapshot.status, snapshot.done })
             assert.is_nil(snapshot.result)
+            assert.is_nil(s:answer())
             for field, value in pairs(snapshot.details) do
                 assert.is_false(value == "" or type(value) == "table" and next(value) == nil, field)
             end

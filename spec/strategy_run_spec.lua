@@ -92,6 +92,9 @@ describe("an outcome", function()
         assert.same({ "42", "42", 2, "act_threshold" }, { outcome.answer, outcome.result,
             outcome.calls, outcome.termination_reason })
         outcome = run(cot, { model = model })
+        local s = trm.new { model = model }
+        play.run(function() return s:run "What?" end)
+        assert.is_number(s:snapshot().details.duration_ms)
         assert.same({ "42", 1, "success" }, { outcome.answer, outcome.calls,
             outcome.termination_reason })
     end)

@@ -287,6 +287,9 @@ local common_fields = {
     started_at = function(run)
         return run.core:started_at()
     end,
+    duration_ms = function(run)
+        return run:duration()
+    end,
     error = function(run)
         return run.error
     end,

@@ -84,7 +84,7 @@ end
 local function new(kind, opts, state, level)
     local name = ("strategy.%s.new"):format(kind.name)
     local checked = options.check(name, opts, kind.rules, level + 1)
-    models.check(name, kind, checked.models, level + 1)
+    models.check(name, kind, checked, level + 1)
     prompts.check(name, kind, checked.prompts, level + 1)
     checked.tools = tools.check(name, checked.tools, level + 1)
     if state == nil then

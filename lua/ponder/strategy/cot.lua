@@ -34,7 +34,7 @@ return class.new {
         return machine.error
     end,
 
-    details = function(machine)
-        return { duration_ms = machine.duration_ms }
+    details = function()
+        return {}
     end,
 }

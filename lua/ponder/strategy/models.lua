@@ -14,24 +14,34 @@ function models.default()
     return model.default_name() or DEFAULT
 end
 
----Checks the option `models`; raises for a role that does not exist.
+-- A name, or something that answers as ponder.model.Model does.
+local function is_model(named)
+    local kind = type(named)
+    return kind == "string" or kind == "table" and type(named.chat) == "function"
+end
+
+---Checks the options `model` and `models`; raises, also for a role that does not exist.
 ---@param where string `"strategy.tot.new"`
 ---@param kind ponder.strategy.Kind
----@param by_role table?
+---@param opts table
 ---@param level integer
-function models.check(where, kind, by_role, level)
+function models.check(where, kind, opts, level)
+    if opts.model ~= nil and not is_model(opts.model) then
+        error(("%s: opts.model must be a name or an open model (got %s)"):format(where,
+            options.show(opts.model)), level + 1)
+    end
     local roles = {}
     for role in pairs(kind.instead) do
         roles[#roles + 1] = role
     end
     table.sort(roles)
-    for role, named in pairs(by_role or {}) do
+    for role, named in pairs(opts.models or {}) do
         if not kind.instead[role] then
             local near = options.nearest(role, roles)
             error(("%s: opts.models: no role %s%s; there are: %s"):format(where,
                 options.show(role), near and (" (did you mean %q?)"):format(near) or "",
                 table.concat(roles, ", ")), level + 1)
-        elseif type(named) ~= "string" and type(named) ~= "table" then
+        elseif not is_model(named) then
             error(("%s: opts.models.%s must be a name or an open model (got %s)"):format(where,
                 role, options.show(named)), level + 1)
         end

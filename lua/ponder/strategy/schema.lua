@@ -143,17 +143,4 @@ function schema.of(machine)
     return rules, list
 end
 
----The names of one group.
----@param group string
----@return string[]
-function schema.names(group)
-    local names = {}
-    for _, common in ipairs(COMMON) do
-        if common[2] == group then
-            names[#names + 1] = common[1]
-        end
-    end
-    return names
-end
-
 return schema

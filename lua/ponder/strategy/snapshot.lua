@@ -15,7 +15,7 @@ end
 ---@field status "idle"|"running"|"success"|"failure"
 ---@field done boolean
 ---@field result any the machine's
----@field details table phase, usage, and what the strategy adds; nothing empty
+---@field details table phase, usage, duration_ms, and what the strategy adds; nothing empty
 
 ---How a strategy stands.
 ---@param s ponder.strategy.Strategy
@@ -24,7 +24,7 @@ function snapshot.of(s)
     local machine = s.machine
     local status = STATUS[machine.status] or "running"
     local all, details = s.kind.details(machine), {}
-    all.phase, all.usage = machine.status, machine.usage
+    all.phase, all.usage, all.duration_ms = machine.status, machine.usage, machine.duration_ms
     for name, value in pairs(all) do
         if not is_empty(value) then
             details[name] = value

@@ -70,7 +70,6 @@ return class.new {
             traversal_strategy = machine.traversal_strategy,
             solution_path = machine.solution_path,
             frontier_size = #machine.frontier,
-            duration_ms = termination.duration_ms,
             top_k = machine.top_k,
             diagnostics = result and result.diagnostics,
             best_candidate = result and result.best or best_so_far(machine),
