@@ -80,12 +80,8 @@ local function expect(ok, where, what, got)
     end
 end
 
-local function expect_seconds(seconds, where, most)
-    local ok = type(seconds) == "number" and seconds >= 0 and seconds <= most
-    if not ok then
-        error(("%s: seconds must be %s number >= 0 (got %s)"):format(
-            where, most == math.huge and "a" or "a finite", options.show(seconds)), 3)
-    end
+local function is_duration(seconds)
+    return type(seconds) == "number" and seconds >= 0 -- not NaN
 end
 
 --- Starts a task that calls `f(...)`. It runs when its turn comes, not at once.
@@ -132,7 +128,8 @@ end
 --- Suspends the current task. 0 lets all other tasks that are ready run first.
 ---@param seconds number finite, >= 0
 function task.sleep(seconds)
-    expect_seconds(seconds, "task.sleep", math.maxinteger)
+    expect(is_duration(seconds) and seconds < math.huge, "task.sleep",
+        "seconds must be a finite number >= 0", seconds)
     local t = scheduler.check("task.sleep")
     scheduler.park_until(t, "task.sleep", seconds > 0 and scheduler.now() + seconds or nil)
 end
@@ -240,7 +237,7 @@ end
 ---@return string message
 ---@return string code "TIMEOUT", or "CANCELLED" when something else cancelled it
 function task.timeout(seconds, f, ...)
-    expect_seconds(seconds, "task.timeout", math.huge)
+    expect(is_duration(seconds), "task.timeout", "seconds must be a number >= 0", seconds)
     expect(is_callable(f), "task.timeout", "f must be a function", f)
     scheduler.check("task.timeout")
     return scopes.timeout(seconds, f, ...)
