@@ -3,6 +3,7 @@
 
 local core_search = require "ponder.core.search"
 local json = require "ponder.json"
+local interrupt = require("ponder.core.task").interrupt
 local search = require "ponder.search"
 local task = require "ponder.task"
 
@@ -230,6 +231,39 @@ describe("a callback of a search", function()
             assert.matches("hook!", message .. "hook!")
         end
     end)
+end)
+
+describe("an interruption that a callback catches", function()
+    local function interrupted_at_3(concurrency)
+        return search.run {
+            initial_state = 1, max_depth = 100, concurrency = concurrency,
+            expand = function(s)
+                if s == 3 then
+                    pcall(function()
+                        interrupt()
+                        while true do
+                            string.rep("x", 10)
+                        end
+                    end)
+                end
+                return { s + 1 }
+            end,
+            evaluate = function(s) return s end,
+            is_terminal = function() return false end,
+        }
+    end
+
+    for _, concurrency in ipairs { 1, 4 } do
+        it("ends the search, and the next one runs: concurrency " .. concurrency, function()
+            task.run(function()
+                local ok, message = pcall(interrupted_at_3, concurrency)
+                assert.is_false(ok)
+                assert.matches("interrupted!", message)
+                assert.matches("search%.run %(bfs%) stood at [34] nodes", message)
+                assert.equal(29, #search.run(options("bfs", concurrency)).tree.nodes)
+            end)
+        end)
+    end
 end)
 
 describe("the result of a search", function()

@@ -20,6 +20,7 @@
 #include <math.h>
 
 #include "api/l_search.h"
+#include "api/l_task.h"
 
 /* The loop's stack. Callbacks that were not given are nil. */
 enum {
@@ -146,8 +147,16 @@ static bool out_of_time(lua_State *L, const Core *core)
     return now >= core->deadline;
 }
 
+/* Ctrl-C ends the search even where the callback that it came to caught the error. */
+static void check_interruption(lua_State *L, const Core *core)
+{
+    if (task_interrupted() && !core->interrupted_before)
+        luaL_error(L, "interrupted!");
+}
+
 static Phase expand(lua_State *L, Core *core)
 {
+    check_interruption(L, core);
     lua_settop(L, TOP);
     core->child = core->search.count;
     if (!search_expandable(&core->search, core->node))
@@ -440,6 +449,7 @@ int core_run(lua_State *L)
     core->scores_all = !lua_isnil(L, EVALUATE_ALL_FN);
     core->chunk = UINT32_MAX;
     lua_settop(L, TOP);
+    core->interrupted_before = task_interrupted();
     core->phase = SCORE; /* the root */
     if (core->has_key) {
         lua_pushvalue(L, KEY_FN);
