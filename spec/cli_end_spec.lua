@@ -26,6 +26,19 @@ describe("os.exit", function()
     end
 end)
 
+describe("the end of a script", function()
+    it("bears a finalizer that goes on with a search", function()
+        local r = ends(0, shell.ponder { "-e", [[
+            kept = setmetatable({}, { __gc = function()
+                print(select(2, coroutine.resume(co, 1)))
+            end })
+            co = coroutine.create(require("ponder.search").run)
+            coroutine.resume(co, { initial_state = 1, expand = function(n) return { n } end,
+                evaluate = coroutine.yield, is_terminal = rawequal })]] })
+        assert.matches("^search.run: the search is closed", r.out)
+    end)
+end)
+
 describe("output that cannot be written", function()
     local NO_SPACE = "ponder: cannot write to standard output: No space left on device\n"
     local CANNOT = "^ponder: cannot write to standard output"

@@ -43,6 +43,14 @@ describe("ponder run", function()
         assert.equal("", out({ "-" }, { input = "" }))
     end)
 
+    it("runs a pipe", function()
+        local r = shell.run(("mkfifo $OUT.fifo; echo 'print(1, ...)' >$OUT.fifo & "
+            .. "%s $OUT.fifo x >$OUT 2>$ERR; status=$?; rm $OUT.fifo; exit $status")
+            :format(shell.executable))
+        assert.equal("1\tx\n", status(0, r).out)
+        assert.equal("2\n", out({ "/dev/stdin" }, { input = "print(2)" }))
+    end)
+
     it("sets arg and ... as lua5.4 does", function()
         local dir <close> = shell.folder { ["a.lua"] = SHOW_ARG }
         local ponder = shell.executable

@@ -31,38 +31,47 @@ Runs a Lua 5.4 script. It has Lua's standard library, cjson, ponder's modules (r
 
 local stdout, xpcall = io.stdout, xpcall -- a script may replace them
 
--- Whether a file can be read as a script; else nil and why not.
-local function check_readable(path)
-    local file, message = io.open(path, "rb")
+-- The text of a script, read once (it may be a pipe); or nil and why there is none.
+local function read_script(path)
+    local file, message = io.stdin, nil
+    if path ~= "-" then
+        file, message = io.open(path, "rb")
+    end
     if not file then
         return nil, message
     end
-    local _, err = file:read(0)
-    file:close()
-    if err then
+    local text, err = file:read("a")
+    if path ~= "-" then
+        file:close()
+    end
+    if not text then
         return nil, ("%s: expected a script (got: %s)"):format(path, err)
     end
-    return true
+    -- As Lua does: without a byte order mark and a first line that begins with #.
+    return (text:gsub("^\xEF\xBB\xBF", ""):gsub("^#[^\n]*", ""))
+end
+
+-- The folder that a file is in, as an absolute path; a pipe has none of its own.
+local function folder_of(path)
+    local absolute = host.absolute(path)
+    return absolute and (absolute:match("^(.+)/") or "/")
 end
 
 -- The chunk of a file, of standard input or of -e; or nil, message, status.
 local function load_script(opts, path)
-    local chunk, message
-    if opts.e then
-        chunk, message = load(opts.e, "=(command line)")
-    elseif path == "-" then
-        chunk, message = loadfile()
-    else
-        local readable, why = check_readable(path)
-        if not readable then
-            return nil, why, 2
+    local text, name = opts.e, "=(command line)"
+    if not text then
+        local message
+        text, message = read_script(path)
+        if not text then
+            return nil, message, 2
         end
-        host.set_script_folder(assert(host.absolute(path)):match("^(.*)/") or "/")
-        chunk, message = loadfile(path)
+        name = path == "-" and "=stdin" or "@" .. path
+        host.set_script_folder(path ~= "-" and folder_of(path) or nil)
     end
+    local chunk, message = load(text, name)
     if message and message:find("attempt to load a binary chunk", 1, true) then
-        return nil, ("%s: binary Lua code is refused; expected the script's text"):format(
-            opts.e and "-e" or path == "-" and "stdin" or path), 1
+        message = name:sub(2) .. ": binary Lua code is refused; expected the script's text"
     end
     return chunk, message, 1
 end
