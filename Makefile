@@ -4,7 +4,8 @@
 #   make run            install what is missing, build, run scripts/game24.lua
 #   make test           install what only tests need, build, run every spec (SPEC=file for one)
 #   make bench          measure speed as ratios within one run
-#   make asan           the specs under AddressSanitizer and UndefinedBehaviourSanitizer
+#   make asan           the specs under AddressSanitizer and UndefinedBehaviourSanitizer, with
+#                       garbage collections forced at random
 #   make fuzz           run each target of spec/fuzz for a while (FUZZ_SECONDS=10)
 #   make lint           luacheck, clang-format, and the C compiler with warnings as errors
 #   make install        PREFIX=/usr/local DESTDIR=
@@ -96,10 +97,11 @@ $B/curl_multi: scripts/bench/curl_multi.c
 	@echo "  compile $@"
 	@$(CC) $(CSTD) $(WARN) $(CFLAGS) -o $@ $< $$(pkg-config --libs libcurl)
 
-# A C module of the specs, built when a spec asks for it.
-$B/failing_memory.so: spec/support/failing_memory.c
+# C modules of the specs, built when a spec asks for them; never unloaded, since Lua closes libraries
+# before it has freed all memory through an allocator of theirs.
+$B/failing_memory.so $B/gc_stress.so: $B/%.so: spec/support/%.c
 	@mkdir -p $(@D)
-	@$(CC) $(CSTD) $(WARN) $(CFLAGS) -fPIC -shared $(LUA_CFLAGS) -o $@ $<
+	@$(CC) $(CSTD) $(WARN) $(CFLAGS) -fPIC -shared -Wl,-z,nodelete $(LUA_CFLAGS) -o $@ $<
 
 # Rewritten only when the set of files changes, so that a removed file is noticed too.
 $B/embedded.list: FORCE
@@ -117,7 +119,7 @@ test: run-packages test-packages
 asan: run-packages test-packages
 	@$(MAKE) --no-print-directory all $B/asan/server B=$B/asan \
 	    CFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"
-	PONDER_BUILD=$B/asan LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
+	PONDER_GC_STRESS=1 PONDER_BUILD=$B/asan LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
 	    busted --lua=/usr/bin/lua5.4 $(SPEC)
 
 # libFuzzer targets: spec/fuzz/NAME_fuzz.c with src/core. The inputs found stay in $B/fuzz/NAME.
