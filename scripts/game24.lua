@@ -1,7 +1,7 @@
 --- Game of 24: make 24 from four numbers with + - * /, each number used once.
 ---
 ---     ponder run scripts/game24.lua 4 9 10 13
----     ponder run scripts/game24.lua --search beam --beam-width 5 4 9 10 13
+---     ponder run scripts/game24.lua --search beam --beam-width 100 4 9 10 13
 ---     ponder run scripts/game24.lua --all
 ---
 --- The policy: a state is the numbers that are left, a step joins two of them, the score says how
@@ -13,6 +13,7 @@ local args = require "ponder.args"
 local search = require "ponder.search"
 
 local EVERY_CHILD = 30 -- six pairs of numbers, five results each
+local WIDE_BEAM = 1000 -- more than a level of this problem has
 
 local RULES = {
     all = { help = "solve every four numbers from 1 to 13" },
@@ -140,7 +141,7 @@ local function solve(numbers, opts)
         key = left,
         search = opts.search,
         k = opts.k,
-        beam_width = opts.beam_width,
+        beam_width = opts.beam_width or opts.search == "beam" and WIDE_BEAM or nil,
         max_depth = 3,
     }
 end
@@ -185,7 +186,7 @@ local function solve_one(numbers, opts)
     local result = solve(numbers, opts)
     local title = table.concat(numbers, " ")
     if not result.ok then
-        local exhaustive = opts.k >= EVERY_CHILD and not opts.beam_width and opts.search ~= "beam"
+        local exhaustive = opts.k >= EVERY_CHILD and not opts.beam_width
         fail(1, title .. (exhaustive and ": no solution exists"
             or ": no solution found by this policy; a wider one may find it"))
     end
