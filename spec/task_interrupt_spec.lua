@@ -259,9 +259,9 @@ describe("an interruption", function()
                     v()
                 end
             end
-            io.stdout:write("ready\n")
-            io.stdout:flush()
             local ok, err = pcall(function()
+                io.stdout:write("ready\n")
+                io.stdout:flush()
                 while os.clock() < 20 do
                     task.map({ 1, 2, 3, 4, 5, 6, 7, 8 }, item, { concurrency = 3 })
                 end
