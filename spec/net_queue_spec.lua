@@ -238,7 +238,7 @@ describe("ponder.core.net, with many calls", function()
                     pump:submit { url = "http://nosuch" .. i .. ".ponder.invalid/" }
                 end
                 pump:poll(0, {})]]):format(package.cpath)
-            -- What threads that still look up a name hold at the end is no leak, but looks like one.
+            -- What threads that still look up a name hold at the end only looks like a leak.
             local environment = "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 "
             for _ = 1, 20 do
                 assert.is_true((os.execute(environment .. "lua5.4 -e '" .. program .. "'")))
