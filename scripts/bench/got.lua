@@ -11,10 +11,7 @@ local got = require "ponder.got"
 local RUNS = 7
 local PROMPT = "How do cities reduce heat?"
 
-local function median(list)
-    table.sort(list)
-    return list[#list // 2 + 1]
-end
+local median = require("measure").median
 
 local function ms(f, ...)
     collectgarbage()

@@ -17,10 +17,7 @@ local CALLS, IN_FLIGHT, DELAY_MS, PAIRS = 2000, 64, 50, 5
 local STREAMS, DELTAS = 64, 2000
 local SEARCH_MS = 100
 
-local function median(list)
-    table.sort(list)
-    return list[#list // 2 + 1]
-end
+local median = require("measure").median
 
 local function resident_kb()
     local file <close> = assert(io.open("/proc/self/status"))

@@ -15,10 +15,7 @@ local STREAMS, DELTAS = 64, 2000
 local BODY = '{"messages":[{"content":"hello","role":"user"}],"model":"test-model"}'
 local STREAM_BODY = '{"messages":[{"content":"hello","role":"user"}],"model":"m","stream":true}'
 
-local function median(list)
-    table.sort(list)
-    return list[#list // 2 + 1]
-end
+local median = require("measure").median
 
 --- Wall time from the only clock of stock Lua that is fine enough: a poll that has its results.
 local function wall_ms()

@@ -23,10 +23,7 @@ local POLICIES = {
         convergence_measure = "best_leaf", convergence_window = 2, min_score_improvement = -10 } },
 }
 
-local function median(list)
-    table.sort(list)
-    return list[#list // 2 + 1]
-end
+local median = require("measure").median
 
 local function seconds(f, ...)
     collectgarbage()

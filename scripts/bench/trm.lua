@@ -22,10 +22,7 @@ SUGGESTION: Round once, at the end, and say so where it matters.
 - Nothing else needs to change.
 **SCORE:** 0.]]
 
-local function median(list)
-    table.sort(list)
-    return list[#list // 2 + 1]
-end
+local median = require("measure").median
 
 local function seconds(f, ...)
     collectgarbage()
