@@ -157,8 +157,10 @@ function shell.terminal(arguments, steps, env)
         feed[i] = ("until [ $(grep -oF %s $OUT | wc -l) -ge %d ]; do sleep 0.02; done; "
             .. "printf %%s %s"):format(shell.quote(text), seen[text], shell.quote(typed))
     end
-    return shell.run(("{ %s; } | script -qec %s /dev/null >$OUT 2>$ERR"):format(
-        table.concat(feed, "; "), shell.quote(environment { env = env } .. words(arguments))))
+    -- exec: a shell that Ctrl-C reached as well would give its own status.
+    return shell.run(("{ %s; } | SHELL=/bin/sh script -qec %s /dev/null >$OUT 2>$ERR"):format(
+        table.concat(feed, "; "),
+        shell.quote("exec " .. environment { env = env } .. words(arguments))))
 end
 
 return shell
