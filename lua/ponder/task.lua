@@ -258,6 +258,34 @@ function task.current()
     return scheduler.current()
 end
 
+--- What `task.with_context` has set around this place.
+---@param name string
+---@return any value nil where nothing is set, and outside of tasks
+function task.context(name)
+    return scheduler.context(name)
+end
+
+--- Calls `f(...)` with a value in the context of the current task, which tasks inherit when they
+--- are spawned (by spawn, map, all, race, timeout): in `f`, and in all tasks that begin within it,
+--- however long they last, `task.context(name)` gives `value`. When `f` ends (it returns, raises or
+--- is cancelled) the current task has the value of before again.
+---
+--- Names are free; a module takes its own. The context belongs to the task: a coroutine of the
+--- script's own that yields within `f` leaves it set until it is resumed and `f` ends.
+---@param name string
+---@param value any nil: nothing is set
+---@param f function
+---@param ... any
+---@return any ... what `f` returned
+function task.with_context(name, value, f, ...)
+    expect(type(name) == "string", "task.with_context", "name must be a string", name)
+    expect(is_callable(f), "task.with_context", "f must be a function", f)
+    if not task.current() then
+        error("task.with_context: call it within task.run", 2)
+    end
+    return scheduler.with_context(name, value, f, ...)
+end
+
 --- Seconds on a clock that only goes forward, from an arbitrary start; for differences.
 ---@return number
 function task.now()

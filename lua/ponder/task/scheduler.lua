@@ -16,6 +16,7 @@ local core_interrupted = core.interrupted
 ---@field id integer counts up from 1, which is the main task
 ---@field state "ready"|"running"|"parked"|"closing"|"done"|"failed"|"cancelled"
 ---@field error any what it raised, as it was raised
+---@field package context table<string, any>|false never changed: replaced by a copy
 local Task = {}
 Task.__index = Task
 Task.__name = "task"
@@ -241,20 +242,51 @@ function scheduler.wake(t, what, ...)
     return true
 end
 
----@param scope? table told by `scope:ended(t)` when the task has ended
+---@param scope? table `scope:ended(t)` is called when the task has ended; the task inherits the
+---context of `scope.owner`, else that of the current task
 ---@param index? integer the place of the task in the scope
 ---@param f function
 ---@return ponder.task.Handle
 function scheduler.spawn(scope, index, f, ...)
+    local parent = scope and scope.owner or current
     local t = setmetatable({
         id = last_id + 1, state = "ready", co = core_create(f, ...), scope = scope, index = index,
         values = false, results = false, on_cancel = false, cancel_wanted = false, waits = false,
         wake_at = false, slot = false, deadline = 0, timer_id = 0, place = live + 1,
+        context = parent and parent.context or false,
     }, Task)
     ready[ready_count + 1] = t
     alive[live + 1] = t
     last_id, live, ready_count = last_id + 1, live + 1, ready_count + 1
     return t
+end
+
+---See task.context.
+---@param name string
+---@return any
+function scheduler.context(name)
+    local context = current and current.context
+    if context then
+        return context[name]
+    end
+end
+
+local Restore = {}
+Restore.__close = function(before)
+    before.task.context = before.context
+end
+
+---See task.with_context; within a task.
+---@return any ... what `f` returned
+function scheduler.with_context(name, value, f, ...)
+    local t, context = current, {}
+    for known, its in pairs(t.context or context) do
+        context[known] = its
+    end
+    context[name] = value
+    local _ <close> = setmetatable({ task = t, context = t.context }, Restore)
+    t.context = context
+    return f(...)
 end
 
 --- Suspends the current task `t` until `target` has ended.
