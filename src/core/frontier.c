@@ -1,15 +1,18 @@
 /*
- * frontier.c -- a 4-ary heap: half the levels of a binary one, and a node's four children share a
- * cache line.
+ * frontier.c -- see frontier.h. A 4-ary heap has half the levels of a binary one, and a node's four
+ * children share a cache line.
  */
 #include "core/frontier.h"
 
-#define ARITY 4
+#define ARITY  4
+#define FEW    1024 /* entries of a small heap: they stay in the nearest cache */
+#define SHARE  64   /* of all entries, one in so many becomes a heap */
+#define GROWTH 2    /* a heap may grow to so many times its size */
 
 static inline bool comes_first(const Frontier *f, FrontierEntry a, FrontierEntry b)
 {
     /* No branch: which of two scores is higher cannot be predicted. */
-    bool better = (a.score > b.score) | ((a.score == b.score) & (a.id < b.id));
+    bool better = (a.score > b.score) | ((a.score >= b.score) & (a.id < b.id));
     return better != f->worst_first;
 }
 
@@ -26,13 +29,12 @@ static void sift_up(Frontier *f, size_t at, size_t root, FrontierEntry moving)
     f->entries[at] = moving;
 }
 
-/* Has the children of `count` entries brought into the cache: a big heap's time goes into waiting
- * for them, and it is not known yet which will be needed. */
-static void fetch_children(const Frontier *f, size_t first, size_t count)
+/* The first of the ARITY entries from `at` on: two pairs at once, then the better of both. */
+static size_t first_of_four(const Frontier *f, size_t at)
 {
-    size_t child = first * ARITY + 1, end = child + count * ARITY;
-    for (; end <= f->count && child < end; child += ARITY)
-        __builtin_prefetch(&f->entries[child]);
+    const FrontierEntry *four = &f->entries[at];
+    size_t left = comes_first(f, four[1], four[0]), right = 2 + comes_first(f, four[3], four[2]);
+    return at + (comes_first(f, four[right], four[left]) ? right : left);
 }
 
 /* Puts `moving` below `root`, which is a hole. It mostly belongs near the bottom: the hole goes all
@@ -41,26 +43,84 @@ static void sift_down(Frontier *f, size_t root, FrontierEntry moving)
 {
     size_t at = root;
     for (;;) {
-        size_t child = at * ARITY + 1, end = child + ARITY;
-        if (child >= f->count)
+        size_t child = at * ARITY + 1, first = child;
+        if (child >= f->ready)
             break;
-        if (end > f->count)
-            end = f->count;
-        size_t first = child;
-        fetch_children(f, child, ARITY);
-        for (child++; child < end; child++)
-            first = comes_first(f, f->entries[child], f->entries[first]) ? child : first;
+        if (child + ARITY <= f->ready)
+            first = first_of_four(f, child);
+        else
+            while (++child < f->ready)
+                first = comes_first(f, f->entries[child], f->entries[first]) ? child : first;
         f->entries[at] = f->entries[first];
         at = first;
     }
     sift_up(f, at, root, moving);
 }
 
+/* Makes a heap of the first `ready` entries. */
+static void order_ready(Frontier *f, size_t ready)
+{
+    f->ready = ready;
+    if (ready < 2)
+        return;
+    for (size_t at = (ready - 2) / ARITY + 1; at-- > 0;)
+        sift_down(f, at, f->entries[at]);
+}
+
+/* Puts what comes before the entry at `pivot_at` in front of it, from `start` to before `end`;
+ * returns where that entry is then. */
+static size_t partition(Frontier *f, size_t start, size_t end, size_t pivot_at)
+{
+    FrontierEntry *entries = f->entries, pivot = entries[pivot_at];
+    size_t front = start;
+    entries[pivot_at] = entries[--end];
+    for (size_t i = start; i < end; i++) { /* no branch here either */
+        FrontierEntry entry = entries[i];
+        entries[i] = entries[front];
+        entries[front] = entry;
+        front += comes_first(f, entry, pivot);
+    }
+    entries[end] = entries[front];
+    entries[front] = pivot;
+    return front;
+}
+
+/* Of the first `count` entries, moves the first `wanted` (>= 1) to the front and makes them the
+ * heap; the last of them is the limit. Quickselect: pivots are drawn from a fixed sequence, so that
+ * no order of scores is slow as such. */
+static void split(Frontier *f, size_t count, size_t wanted)
+{
+    uint32_t draw = 1;
+    size_t start = 0, end = count;
+    while (end - start > 1) {
+        draw = draw * 1664525u + 1013904223u;
+        size_t at = partition(f, start, end, start + (size_t)(draw >> 8) % (end - start));
+        if (at >= wanted)
+            end = at;
+        else
+            start = at + 1;
+        if (at + 1 == wanted)
+            break;
+    }
+    f->limit = f->entries[wanted - 1];
+    order_ready(f, wanted);
+}
+
+static void refill(Frontier *f)
+{
+    size_t wanted = f->count / SHARE > FEW ? f->count / SHARE : FEW;
+    f->most_ready = wanted * GROWTH;
+    if (wanted < f->count)
+        split(f, f->count, wanted);
+    else
+        order_ready(f, f->count);
+}
+
 void frontier_free(Frontier *f, const Alloc *alloc)
 {
     alloc_free(alloc, f->entries, f->capacity * sizeof *f->entries);
     f->entries = NULL;
-    f->count = f->capacity = 0;
+    f->count = f->capacity = f->ready = 0;
 }
 
 bool frontier_reserve(Frontier *f, const Alloc *alloc, size_t extra)
@@ -80,30 +140,38 @@ bool frontier_reserve(Frontier *f, const Alloc *alloc, size_t extra)
     return true;
 }
 
-void frontier_append(Frontier *f, double score, uint32_t id)
-{
-    f->entries[f->count++] = (FrontierEntry){score, id};
-}
-
 void frontier_push(Frontier *f, double score, uint32_t id)
 {
-    f->count++;
-    sift_up(f, f->count - 1, 0, (FrontierEntry){score, id});
+    FrontierEntry entry = {score, id};
+    size_t last = f->count++;
+    if (f->ready == 0 || (f->ready < last && !comes_first(f, entry, f->limit))) {
+        f->entries[last] = entry;
+        return;
+    }
+    f->entries[last] = f->entries[f->ready]; /* makes room behind the heap */
+    sift_up(f, f->ready++, 0, entry);
+    if (f->ready > f->most_ready)
+        split(f, f->ready, f->ready / 2);
+}
+
+FrontierEntry frontier_first(Frontier *f)
+{
+    if (f->ready == 0)
+        refill(f);
+    return f->entries[0];
 }
 
 FrontierEntry frontier_pop(Frontier *f)
 {
-    FrontierEntry first = f->entries[0];
-    f->count--;
-    if (f->count > 0)
-        sift_down(f, 0, f->entries[f->count]);
+    FrontierEntry first = frontier_first(f), moving = f->entries[--f->ready];
+    f->entries[f->ready] = f->entries[--f->count];
+    if (f->ready > 0)
+        sift_down(f, 0, moving);
     return first;
 }
 
-void frontier_order(Frontier *f)
+void frontier_keep(Frontier *f, size_t count)
 {
-    if (f->count < 2)
-        return;
-    for (size_t at = (f->count - 2) / ARITY + 1; at-- > 0;)
-        sift_down(f, at, f->entries[at]);
+    f->count = count;
+    f->ready = 0;
 }

@@ -129,8 +129,7 @@ static void drop_closed(const Search *s, Frontier *f)
     for (size_t i = 0; i < f->count; i++)
         if (search_node(s, f->entries[i].id)->open)
             f->entries[kept++] = f->entries[i];
-    f->count = kept;
-    frontier_order(f);
+    frontier_keep(f, kept);
 }
 
 /* Takes the first open node of a capped frontier's heap; the other heap still lists it. */
@@ -194,14 +193,13 @@ static bool keep_best_children(Search *s)
 {
     size_t candidates = s->count - s->round_children, width = s->options.beam_width;
     size_t kept = candidates < width ? candidates : width;
-    s->frontier.count = 0;
+    frontier_keep(&s->frontier, 0);
     if (!frontier_reserve(&s->frontier, &s->alloc, candidates) ||
         !list_reserve(&s->round, &s->alloc, kept) ||
         !list_reserve(&s->pruned, &s->alloc, candidates - kept))
         return false;
     for (uint32_t id = s->round_children; id < s->count; id++)
-        frontier_append(&s->frontier, search_node(s, id)->score, id);
-    frontier_order(&s->frontier);
+        frontier_push(&s->frontier, search_node(s, id)->score, id);
     while (s->round.count < kept)
         list_push(&s->round, frontier_pop(&s->frontier).id);
     for (size_t i = 0; i < s->frontier.count; i++)

@@ -232,7 +232,7 @@ void tot_record(Tot *t, double measure)
 static double best_leaf_score(Tot *t)
 {
     while (t->leaves.count > 0) {
-        FrontierEntry first = t->leaves.entries[0];
+        FrontierEntry first = frontier_first(&t->leaves);
         if (tot_is_leaf(t, first.id))
             return first.score;
         frontier_pop(&t->leaves);
@@ -437,8 +437,7 @@ TotOutcome tot_list_frontier(const Tot *t, uint32_t *ids)
         return TOT_NO_MEMORY;
     for (size_t i = 0; i < t->waiting.count; i++)
         if (t->nodes[t->waiting.entries[i].id].waiting)
-            frontier_append(&copy, t->waiting.entries[i].score, t->waiting.entries[i].id);
-    frontier_order(&copy);
+            frontier_push(&copy, t->waiting.entries[i].score, t->waiting.entries[i].id);
     for (uint32_t i = 0; copy.count > 0; i++)
         ids[i] = frontier_pop(&copy).id;
     frontier_free(&copy, alloc);
