@@ -117,6 +117,8 @@ bool json_string_is(const JsonString *s, const char *text, size_t length);
  */
 size_t json_escape(char *out, size_t room, const char **at, const char *end);
 
+bool json_is_utf8(const char *text, size_t length);
+
 /* The shortest text that reads back; that of a double always has a fraction or an exponent. */
 size_t json_write_integer(char *out, int64_t value);
 size_t json_write_double(char *out, double value); /* finite */

@@ -72,6 +72,24 @@ static size_t utf8(const char *at, const char *end, size_t *bad)
     return size;
 }
 
+/* Eight bytes of ASCII at a time. */
+bool json_is_utf8(const char *text, size_t length)
+{
+    const char *at = text, *end = text + length;
+    while (at < end) {
+        uint64_t word = 0;
+        size_t bad, size = end - at >= 8 ? 8 : 0;
+        if (size > 0)
+            memcpy(&word, at, 8);
+        if (size == 0 || (word & EACH_BYTE(0x80)) != 0)
+            size = utf8(at, end, &bad);
+        if (size == 0)
+            return false;
+        at += size;
+    }
+    return true;
+}
+
 /* Printable ASCII but the quote and the backslash. */
 static const bool PLAIN[256] = {
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, /* 00 */

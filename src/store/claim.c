@@ -1,0 +1,132 @@
+/*
+ * claim.c -- one descriptor a file and process.
+ */
+#define _DEFAULT_SOURCE /* flock */
+#include "store/claim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static Claim *claims; /* of this process; guarded by the mutex, for states in other threads */
+
+static sqlite3_mutex *enter(void)
+{
+    sqlite3_mutex *mutex = sqlite3_mutex_alloc(SQLITE_MUTEX_STATIC_APP1);
+    sqlite3_mutex_enter(mutex);
+    return mutex;
+}
+
+static Claim *find(const struct stat *file)
+{
+    Claim *claim = claims;
+    while (claim != NULL && (claim->device != file->st_dev || claim->inode != file->st_ino))
+        claim = claim->next;
+    return claim;
+}
+
+static StoreStatus check_kind(const struct stat *file, StoreError *e)
+{
+    if (S_ISREG(file->st_mode))
+        return STORE_OK;
+    return store_fail(e, STORE_NOT_A_LOG, "is not a file%s",
+                      S_ISDIR(file->st_mode) ? " but a folder" : "");
+}
+
+/* A claim on the open file, which is no one's yet. */
+static StoreStatus add(int fd, const struct stat *file, Claim **out, StoreError *e)
+{
+    Claim *claim = malloc(sizeof *claim);
+    if (claim == NULL) {
+        close(fd);
+        return store_fail(e, STORE_MEMORY, "not enough memory");
+    }
+    *claim = (Claim){claims, file->st_dev, file->st_ino, fd, 1, false};
+    claims = *out = claim;
+    return STORE_OK;
+}
+
+static StoreStatus open_file(const char *path, bool create, Claim **out, StoreError *e)
+{
+    struct stat file;
+    int fd =
+        open(path, create ? O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC : O_RDONLY | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return store_fail_errno(e, create ? "cannot be made" : "cannot be read", errno);
+    if (fstat(fd, &file) != 0) {
+        int error = errno;
+        close(fd);
+        return store_fail_errno(e, "cannot be read", error);
+    }
+    Claim *other = find(&file);
+    if (other != NULL) { /* renamed just now: this descriptor must stay, for the locks' sake */
+        other->stores++;
+        *out = other;
+        return STORE_OK;
+    }
+    return add(fd, &file, out, e);
+}
+
+StoreStatus claim_take(const char *path, bool create, Claim **out, StoreError *e)
+{
+    struct stat file;
+    if (!create) { /* before it is opened: opening a pipe may wait */
+        if (stat(path, &file) != 0)
+            return store_fail_errno(e, "cannot be read", errno);
+        if (check_kind(&file, e) != STORE_OK)
+            return STORE_NOT_A_LOG;
+    }
+    sqlite3_mutex *mutex = enter();
+    StoreStatus status = STORE_OK;
+    Claim *known = create ? NULL : find(&file);
+    if (known != NULL) {
+        known->stores++;
+        *out = known;
+    } else {
+        status = open_file(path, create, out, e);
+    }
+    sqlite3_mutex_leave(mutex);
+    return status;
+}
+
+StoreStatus claim_lock(Claim *claim, StoreError *e)
+{
+    sqlite3_mutex *mutex = enter();
+    StoreStatus status = STORE_OK;
+    if (claim->locked)
+        status = store_fail(e, STORE_LOCKED, "this process is writing it already");
+    else if (flock(claim->fd, LOCK_EX | LOCK_NB) == 0)
+        claim->locked = true;
+    else if (errno == EWOULDBLOCK)
+        status = store_fail(e, STORE_LOCKED, "another run is writing it");
+    else
+        status = store_fail_errno(e, "cannot be locked", errno);
+    sqlite3_mutex_leave(mutex);
+    return status;
+}
+
+static void forget(const Claim *claim)
+{
+    Claim **at = &claims;
+    while (*at != claim)
+        at = &(*at)->next;
+    *at = claim->next;
+}
+
+void claim_drop(Claim *claim, bool locked)
+{
+    sqlite3_mutex *mutex = enter();
+    if (locked) {
+        flock(claim->fd, LOCK_UN);
+        claim->locked = false;
+    }
+    if (--claim->stores == 0) {
+        forget(claim);
+        close(claim->fd);
+        free(claim);
+    }
+    sqlite3_mutex_leave(mutex);
+}

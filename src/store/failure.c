@@ -1,0 +1,90 @@
+/*
+ * failure.c -- codes and messages.
+ */
+#include "store/failure.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const CODES[] = {
+    [STORE_OK] = "OK",
+    [STORE_EXISTS] = "EXISTS",
+    [STORE_NOT_FOUND] = "NOT_FOUND",
+    [STORE_NOT_A_LOG] = "NOT_A_LOG",
+    [STORE_NEWER] = "NEWER",
+    [STORE_LOCKED] = "LOCKED",
+    [STORE_READ_ONLY] = "READ_ONLY",
+    [STORE_DAMAGED] = "DAMAGED",
+    [STORE_FULL] = "FULL",
+    [STORE_IO] = "IO",
+    [STORE_MEMORY] = "MEMORY",
+    [STORE_CONSTRAINT] = "CONSTRAINT",
+    [STORE_TOO_LARGE] = "TOO_LARGE",
+    [STORE_SQL] = "SQL",
+};
+
+const char *store_code(StoreStatus status)
+{
+    return CODES[status];
+}
+
+StoreStatus store_fail(StoreError *e, StoreStatus status, const char *format, ...)
+{
+    if (e != NULL) {
+        va_list arguments;
+        va_start(arguments, format);
+        e->status = status;
+        vsnprintf(e->detail, sizeof e->detail, format, arguments);
+        va_end(arguments);
+    }
+    return status;
+}
+
+StoreStatus store_fail_errno(StoreError *e, const char *what, int error)
+{
+    switch (error) {
+    case ENOENT: return store_fail(e, STORE_NOT_FOUND, "there is no such file or folder");
+    case EEXIST: return store_fail(e, STORE_EXISTS, "there is such a file already");
+    case ENOSPC: return store_fail(e, STORE_FULL, "the disk is full");
+    case EDQUOT: return store_fail(e, STORE_FULL, "the disk is full (quota)");
+    case ENOMEM: return store_fail(e, STORE_MEMORY, "not enough memory");
+    case EROFS: return store_fail(e, STORE_READ_ONLY, "%s: %s", what, strerror(error));
+    default: return store_fail(e, STORE_IO, "%s: %s", what, strerror(error));
+    }
+}
+
+static StoreStatus fail_io(StoreError *e, sqlite3 *db, int rc)
+{
+    int error = sqlite3_system_errno(db);
+    if (rc == SQLITE_IOERR_NOMEM)
+        return store_fail(e, STORE_MEMORY, "not enough memory");
+    if (rc == SQLITE_CANTOPEN && (error == EACCES || error == EROFS || error == ENOENT))
+        return store_fail(e, STORE_READ_ONLY, "a file beside it cannot be written: %s",
+                          strerror(error));
+    if (error == ENOSPC || error == EDQUOT)
+        return store_fail_errno(e, "", error);
+    return store_fail(e, STORE_IO, "cannot be read or written: %s",
+                      error != 0 ? strerror(error) : sqlite3_errstr(rc));
+}
+
+StoreStatus store_fail_sqlite(StoreError *e, sqlite3 *db, int rc)
+{
+    switch (rc & 0xff) {
+    case SQLITE_FULL: return store_fail(e, STORE_FULL, "the disk is full");
+    case SQLITE_NOMEM: return store_fail(e, STORE_MEMORY, "not enough memory");
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB: return store_fail(e, STORE_DAMAGED, "damaged: %s", sqlite3_errstr(rc));
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_PROTOCOL: return store_fail(e, STORE_LOCKED, "another process is using it");
+    case SQLITE_READONLY:
+    case SQLITE_PERM: return store_fail(e, STORE_READ_ONLY, "cannot be written");
+    case SQLITE_CANTOPEN:
+    case SQLITE_IOERR: return fail_io(e, db, rc);
+    case SQLITE_CONSTRAINT: return store_fail(e, STORE_CONSTRAINT, "%s", sqlite3_errmsg(db));
+    case SQLITE_TOOBIG: return store_fail(e, STORE_TOO_LARGE, "a value or a row is too large");
+    default: return store_fail(e, STORE_SQL, "%s", sqlite3_errmsg(db));
+    }
+}

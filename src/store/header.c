@@ -1,0 +1,76 @@
+/*
+ * header.c -- the file format's first 100 bytes (sqlite.org/fileformat2.html, 1.3).
+ */
+#include "store/header.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    HEADER_SIZE = 100,
+    AT_PAGE_SIZE = 16,
+    AT_READ_VERSION = 19, /* 2: WAL */
+    AT_CHANGES = 24,
+    AT_PAGES = 28,
+    AT_USER_VERSION = 60,
+    AT_APPLICATION = 68,
+    AT_PAGES_VALID = 92 /* AT_PAGES holds if this is the count at AT_CHANGES */
+};
+
+static uint32_t word(const unsigned char *at)
+{
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+bool header_beside(const char *real_path, const char *suffix, int64_t least)
+{
+    struct stat file;
+    char *path = sqlite3_mprintf("%s%s", real_path, suffix);
+    bool found = path != NULL && stat(path, &file) == 0 && file.st_size > least;
+    sqlite3_free(path);
+    return found;
+}
+
+/* Bytes that the file must have; 0 if the header does not say. */
+static int64_t whole_size(const unsigned char *header)
+{
+    uint32_t page_size = (uint32_t)header[AT_PAGE_SIZE] << 8 | header[AT_PAGE_SIZE + 1];
+    if (word(header + AT_CHANGES) != word(header + AT_PAGES_VALID))
+        return 0;
+    return (int64_t)(page_size == 1 ? 65536 : page_size) * word(header + AT_PAGES);
+}
+
+static StoreStatus check_size(int fd, int64_t whole, StoreError *e)
+{
+    struct stat file;
+    if (fstat(fd, &file) != 0)
+        return store_fail_errno(e, "cannot be read", errno);
+    if (file.st_size < whole)
+        return store_fail(e, STORE_DAMAGED, "damaged: cut off after %lld of %lld bytes",
+                          (long long)file.st_size, (long long)whole);
+    return STORE_OK;
+}
+
+StoreStatus header_read(int fd, const char *real_path, const char *kind, FileHeader *out,
+                        StoreError *e)
+{
+    unsigned char header[HEADER_SIZE];
+    ssize_t n = pread(fd, header, sizeof header, 0);
+    if (n < 0)
+        return store_fail_errno(e, "cannot be read", errno);
+    if (n == 0)
+        return store_fail(e, STORE_NOT_A_LOG, "not a %s: it is empty", kind);
+    if (memcmp(header, "SQLite format 3", (size_t)n < 16 ? (size_t)n : 16) != 0)
+        return store_fail(e, STORE_NOT_A_LOG, "not a %s", kind);
+    if (n < HEADER_SIZE)
+        return store_fail(e, STORE_DAMAGED, "damaged: cut off after %d bytes", (int)n);
+    out->application_id = word(header + AT_APPLICATION);
+    out->version = word(header + AT_USER_VERSION);
+    out->is_wal = header[AT_READ_VERSION] == 2;
+    /* A checkpoint that was broken off leaves a file that is too short without its -wal; the size
+     * is asked for last, since a run that ends meanwhile writes the file and removes the -wal. */
+    out->has_wal = header_beside(real_path, "-wal", 0);
+    return out->has_wal ? STORE_OK : check_size(fd, whole_size(header), e);
+}

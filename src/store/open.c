@@ -1,0 +1,314 @@
+/*
+ * open.c -- opening and closing a store.
+ */
+#define _DEFAULT_SOURCE /* realpath */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "store/header.h"
+#include "store/store.h"
+
+enum { BUSY_MS = 1000, WAL_BYTES = 32 << 20 /* kept on disk once it is empty again */ };
+
+static StoreStatus run(Store *s, const char *sql, StoreError *e)
+{
+    int rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
+    return rc == SQLITE_OK ? STORE_OK : store_fail_sqlite(e, s->db, rc);
+}
+
+/* The first column of the first row, as text: up to `size` - 1 bytes of it. */
+static StoreStatus ask(Store *s, const char *sql, char *answer, size_t size, StoreError *e)
+{
+    sqlite3_stmt *statement;
+    int rc = sqlite3_prepare_v2(s->db, sql, -1, &statement, NULL);
+    answer[0] = '\0';
+    if (rc == SQLITE_OK && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
+        const char *text = (const char *)sqlite3_column_text(statement, 0);
+        snprintf(answer, size, "%s", text != NULL ? text : "");
+        rc = SQLITE_OK;
+    }
+    StoreStatus status =
+        rc == SQLITE_OK || rc == SQLITE_DONE ? STORE_OK : store_fail_sqlite(e, s->db, rc);
+    sqlite3_finalize(statement);
+    return status;
+}
+
+/* ---- what the file must be ---- */
+
+static StoreStatus check_version(const StoreOptions *o, int64_t application_id, int64_t version,
+                                 StoreError *e)
+{
+    if (o->application_id >= 0 && application_id != o->application_id)
+        return store_fail(e, STORE_NOT_A_LOG, "not a %s, but another SQLite database", o->kind);
+    if (o->version >= 0 && version > o->version)
+        return store_fail(e, STORE_NEWER,
+                          "written by a newer ponder (its format is %lld, this one reads %lld)",
+                          (long long)version, (long long)o->version);
+    return STORE_OK;
+}
+
+/* What holds now, with what is in the WAL; before anything is written. */
+static StoreStatus check_content(Store *s, const StoreOptions *o, StoreError *e)
+{
+    char application_id[32], version[32], answer[160];
+    StoreStatus status = ask(s, "PRAGMA application_id", application_id, 32, e);
+    if (status == STORE_OK)
+        status = ask(s, "PRAGMA user_version", version, 32, e);
+    if (status == STORE_OK)
+        status = check_version(o, strtoll(application_id, NULL, 10), strtoll(version, NULL, 10), e);
+    if (status != STORE_OK || o->mode == STORE_READ)
+        return status;
+    status = ask(s, "PRAGMA quick_check(1)", answer, sizeof answer, e);
+    if (status == STORE_OK && strcmp(answer, "ok") != 0) {
+        answer[strcspn(answer, "\n")] = '\0';
+        status = store_fail(e, STORE_DAMAGED, "damaged: %s", answer);
+    }
+    return status;
+}
+
+static bool is_allowed(const char *path, int what)
+{
+    return faccessat(AT_FDCWD, path, what, AT_EACCESS) == 0;
+}
+
+static bool is_folder_writable(const char *real_path)
+{
+    char *folder = sqlite3_mprintf("%.*s", (int)(strrchr(real_path, '/') - real_path), real_path);
+    bool writable = folder != NULL && is_allowed(*folder != '\0' ? folder : "/", W_OK);
+    sqlite3_free(folder);
+    return writable;
+}
+
+static StoreStatus check_permission(const char *real_path, StoreError *e)
+{
+    if (!is_allowed(real_path, W_OK))
+        return store_fail(e, STORE_READ_ONLY, "cannot be written: %s", strerror(errno));
+    if (!is_folder_writable(real_path))
+        return store_fail(e, STORE_READ_ONLY, "cannot be written: nor can its folder");
+    return STORE_OK;
+}
+
+/* ---- SQLite's part ---- */
+
+/* Where a byte of the path means something in a URI. */
+static void put_uri(sqlite3_str *uri, const char *path)
+{
+    sqlite3_str_appendall(uri, "file:");
+    for (; *path != '\0'; path++)
+        sqlite3_str_appendf(uri, strchr("%?#", *path) ? "%%%02x" : "%c", (unsigned char)*path);
+    sqlite3_str_appendall(uri, "?immutable=1");
+}
+
+/*
+ * A log that was not closed is in WAL mode, and so wants files beside it even to be read. Where
+ * there are none and none can be made, no writer can be there either: `immutable` does without.
+ */
+static StoreStatus connect(Store *s, const char *real_path, const StoreOptions *o,
+                           const FileHeader *header, StoreError *e)
+{
+    int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE |
+                (s->writable ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY);
+    char *uri = NULL;
+    if (o->mode == STORE_READ && header->is_wal && !header->has_wal &&
+        !is_folder_writable(real_path)) {
+        sqlite3_str *text = sqlite3_str_new(NULL);
+        put_uri(text, real_path);
+        uri = sqlite3_str_finish(text);
+        if (uri == NULL)
+            return store_fail(e, STORE_MEMORY, "not enough memory");
+        flags |= SQLITE_OPEN_URI;
+    }
+    int rc = sqlite3_open_v2(uri != NULL ? uri : real_path, &s->db, flags, NULL);
+    sqlite3_free(uri);
+    if (rc != SQLITE_OK)
+        return store_fail_sqlite(e, s->db, rc);
+    sqlite3_busy_timeout(s->db, BUSY_MS);
+    sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(s->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    sqlite3_db_config(s->db, SQLITE_DBCONFIG_ENABLE_FKEY, 0, NULL);
+    /* As long as the file may still be refused. */
+    sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    return run(s,
+               s->writable ? "PRAGMA temp_store=MEMORY"
+                           : "PRAGMA temp_store=MEMORY; PRAGMA query_only=ON",
+               e);
+}
+
+static int count_pages(void *ud, sqlite3 *db, const char *name, int pages)
+{
+    Store *s = ud;
+    (void)db;
+    (void)name;
+    s->wal_pages = pages;
+    return SQLITE_OK;
+}
+
+static StoreStatus begin_wal(Store *s, const StoreOptions *o, StoreError *e)
+{
+    char answer[32];
+    StoreStatus status = ask(s, "PRAGMA journal_mode=WAL", answer, sizeof answer, e);
+    if (status != STORE_OK)
+        return status;
+    if (strcmp(answer, "wal") != 0)
+        return store_fail(e, STORE_IO, "its file system has no shared memory, which SQLite needs");
+    sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
+    sqlite3_wal_hook(s->db, count_pages, s); /* in the place of SQLite's own checkpoints */
+    char *sql = sqlite3_mprintf("PRAGMA synchronous=%s; PRAGMA journal_size_limit=%d",
+                                o->full_sync ? "FULL" : "NORMAL", WAL_BYTES);
+    if (sql == NULL)
+        return store_fail(e, STORE_MEMORY, "not enough memory");
+    status = run(s, sql, e);
+    sqlite3_free(sql);
+    return status;
+}
+
+/* All at once, so that no reader, and no run after a crash, sees a file without its tables. */
+static StoreStatus lay_out(Store *s, const StoreOptions *o, StoreError *e)
+{
+    char *sql = sqlite3_mprintf("BEGIN; PRAGMA application_id=%lld; PRAGMA user_version=%lld;\n%s\n"
+                                "; COMMIT",
+                                o->application_id >= 0 ? o->application_id : (int64_t)0,
+                                o->version >= 0 ? o->version : (int64_t)0,
+                                o->schema != NULL ? o->schema : "");
+    if (sql == NULL)
+        return store_fail(e, STORE_MEMORY, "not enough memory");
+    StoreStatus status = run(s, sql, e);
+    sqlite3_free(sql);
+    return status;
+}
+
+/* ---- opening ---- */
+
+static StoreStatus open_claimed(Store *s, const char *real_path, const StoreOptions *o,
+                                StoreError *e)
+{
+    FileHeader header = {0};
+    StoreStatus status = STORE_OK;
+    if (o->mode != STORE_CREATE) {
+        status = header_read(s->claim->fd, real_path, o->kind, &header, e);
+        if (status == STORE_OK)
+            status = check_version(o, header.application_id, header.version, e);
+        if (status == STORE_OK && s->writable)
+            status = check_permission(real_path, e);
+    }
+    if (status == STORE_OK && s->writable && o->lock) {
+        status = claim_lock(s->claim, e);
+        s->locked = status == STORE_OK;
+    }
+    if (status == STORE_OK)
+        status = connect(s, real_path, o, &header, e);
+    if (status == STORE_OK)
+        status = o->mode == STORE_CREATE ? lay_out(s, o, e) : check_content(s, o, e);
+    if (status == STORE_OK && s->writable)
+        status = begin_wal(s, o, e);
+    return status;
+}
+
+/* mkdir -p of what stands before the last slash. */
+static StoreStatus make_folders(const char *path, StoreError *e)
+{
+    char *copy = sqlite3_mprintf("%s", path);
+    if (copy == NULL)
+        return store_fail(e, STORE_MEMORY, "not enough memory");
+    int error = 0;
+    for (char *at = strchr(copy + 1, '/'); error == 0 && at != NULL; at = strchr(at + 1, '/')) {
+        *at = '\0';
+        if (mkdir(copy, 0700) != 0 && errno != EEXIST)
+            error = errno;
+        *at = '/';
+    }
+    sqlite3_free(copy);
+    return error == 0 ? STORE_OK : store_fail_errno(e, "its folder cannot be made", error);
+}
+
+static void disconnect(Store *s)
+{
+    sqlite3_stmt *statement;
+    while ((statement = sqlite3_next_stmt(s->db, NULL)) != NULL)
+        sqlite3_finalize(statement);
+    sqlite3_close(s->db);
+    s->db = NULL;
+}
+
+/* What a creation that failed has left. */
+static void remove_files(const char *real_path)
+{
+    static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
+    for (int i = 0; i < 4; i++) {
+        char *path = sqlite3_mprintf("%s%s", real_path, suffixes[i]);
+        if (path != NULL)
+            unlink(path);
+        sqlite3_free(path);
+    }
+}
+
+StoreStatus store_open(Store *s, const char *path, const StoreOptions *o, StoreError *e)
+{
+    bool create = o->mode == STORE_CREATE;
+    *s = (Store){
+        .process = getpid(), .writable = o->mode != STORE_READ, .checkpoint_at = STORE_WAL_PAGES};
+    if (sqlite3_initialize() != SQLITE_OK)
+        return store_fail(e, STORE_MEMORY, "not enough memory");
+    if (create && o->make_folders && make_folders(path, e) != STORE_OK)
+        return e->status;
+    StoreStatus status = claim_take(path, create, &s->claim, e);
+    if (status != STORE_OK)
+        return status;
+    char *real_path = realpath(path, NULL);
+    status = real_path == NULL ? store_fail_errno(e, "cannot be opened", errno)
+                               : open_claimed(s, real_path, o, e);
+    if (status != STORE_OK) {
+        disconnect(s);
+        if (create)
+            remove_files(real_path != NULL ? real_path : path);
+        claim_drop(s->claim, s->locked);
+    }
+    free(real_path);
+    return status;
+}
+
+/* ---- closing ---- */
+
+/*
+ * Makes one file of it. Rollback mode wants the file for itself for a moment: if readers look on,
+ * or others may write, it stays in WAL mode, and the last to leave removes what is beside it.
+ */
+static StoreStatus fold(Store *s, StoreError *e)
+{
+    char answer[32];
+    if (s->locked && ask(s, "PRAGMA journal_mode=DELETE", answer, sizeof answer, e) == STORE_OK)
+        return STORE_OK;
+    int rc = sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    return rc == SQLITE_OK || rc == SQLITE_BUSY ? STORE_OK : store_fail_sqlite(e, s->db, rc);
+}
+
+bool store_is_ours(const Store *s)
+{
+    return s->process == getpid();
+}
+
+StoreStatus store_close(Store *s, StoreError *e)
+{
+    StoreStatus status = STORE_OK;
+    if (s->db == NULL)
+        return STORE_OK;
+    if (!store_is_ours(s)) { /* the parent's: closing would take its files away */
+        s->db = NULL;
+        return STORE_OK;
+    }
+    sqlite3_stmt *statement;
+    while ((statement = sqlite3_next_stmt(s->db, NULL)) != NULL)
+        sqlite3_finalize(statement);
+    if (!sqlite3_get_autocommit(s->db))
+        run(s, "ROLLBACK", NULL);
+    if (s->writable)
+        status = fold(s, e);
+    disconnect(s);
+    claim_drop(s->claim, s->locked);
+    return status;
+}
