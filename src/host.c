@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "api/l_task.h"
@@ -190,11 +191,53 @@ static int host_is_terminal(lua_State *L)
     return 1;
 }
 
+/* host.time() -> seconds since 1970, with fractions. */
+static int host_time(lua_State *L)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    lua_pushnumber(L, (lua_Number)now.tv_sec + (lua_Number)now.tv_nsec / 1e9);
+    return 1;
+}
+
+/* host.set_environment(name, value|nil): for this process and those that it starts. */
+static int host_set_environment(lua_State *L)
+{
+    const char *name = luaL_checkstring(L, 1), *value = luaL_optstring(L, 2, NULL);
+    int failed = value != NULL ? setenv(name, value, 1) : unsetenv(name);
+    return failed != 0 ? luaL_fileresult(L, 0, name) : (lua_pushboolean(L, 1), 1);
+}
+
+/* host.directory([path]) -> the working directory, after a change to path; or nil, message. */
+static int host_directory(lua_State *L)
+{
+    const char *path = luaL_optstring(L, 1, NULL);
+    if (path != NULL && chdir(path) != 0)
+        return luaL_fileresult(L, 0, path);
+    char *now = getcwd(NULL, 0);
+    if (now == NULL)
+        return luaL_fileresult(L, 0, ".");
+    lua_pushstring(L, now);
+    free(now);
+    return 1;
+}
+
+/* host.process() -> this process's number, this machine's name. */
+static int host_process(lua_State *L)
+{
+    char name[256] = "";
+    gethostname(name, sizeof name - 1);
+    lua_pushinteger(L, getpid());
+    lua_pushstring(L, name);
+    return 2;
+}
+
 static int open_host_module(lua_State *L)
 {
     static const luaL_Reg functions[] = {
         {"absolute", host_absolute},
         {"catch_interrupts", host_catch_interrupts_again},
+        {"directory", host_directory},
         {"embedded", host_embedded},
         {"embedded_names", host_embedded_names},
         {"has_module", host_has_module},
@@ -202,7 +245,10 @@ static int open_host_module(lua_State *L)
         {"limit_memory", host_limit_memory},
         {"make_folder", host_make_folder},
         {"memory", host_memory},
+        {"process", host_process},
+        {"set_environment", host_set_environment},
         {"set_script_folder", host_set_script_folder},
+        {"time", host_time},
         {NULL, NULL},
     };
     luaL_newlib(L, functions);

@@ -46,4 +46,18 @@ function builtin.prompts(name)
     return loaded[name]
 end
 
+---The text of the file that holds them.
+---@param name string
+---@return string
+function builtin.text(name)
+    local path = checkout and ("%sprompts/%s.lua"):format(checkout, name)
+    local opened = path and io.open(path, "rb")
+    if not opened then
+        return require("ponder.core.host").embedded(("prompts/%s.lua"):format(name))
+    end
+    local text = opened:read("a")
+    opened:close()
+    return text
+end
+
 return builtin

@@ -164,6 +164,11 @@ end
 ---@param message string
 ---@return integer status 1, or 130 if it came of Ctrl-C
 function cli.report_error(message)
+    local log_run = package.loaded["ponder.log.run"]
+    local run = log_run and log_run.current()
+    if run then
+        run.error = message
+    end
     if task.interrupted() then
         local where = match(message, "\n(search%.run[^\n]*)")
         stderr:write("ponder: interrupted\n", where and where .. "\n" or "")
@@ -181,6 +186,17 @@ local function report_unjoined(message, id)
     end
 end
 
+-- Ends the log of a run, where there is one.
+local function end_run(status)
+    local log_run = package.loaded["ponder.log.run"]
+    local problem = log_run and log_run.finish(status)
+    if problem then
+        stderr:write("ponder: ", problem, "\n")
+        return status == 0 and 1 or status
+    end
+    return status
+end
+
 local function run_command(name, list)
     local command = require("ponder.cli." .. name)
     if list[1] == "--help" or list[1] == "-h" then
@@ -193,7 +209,15 @@ local function run_command(name, list)
     else
         ok, status = xpcall(task.run, cli.with_traceback, command.run, list)
     end
-    return ok and status or cli.report_error(status)
+    return end_run(ok and status or cli.report_error(status))
+end
+
+---Runs a command within one that runs.
+---@param name string
+---@param list string[] its arguments
+---@return integer status
+function cli.execute(name, list)
+    return require("ponder.cli." .. name).run(list)
 end
 
 ---Runs a command line.

@@ -15,6 +15,7 @@
 --- stands beside it, such as a text for ponder.template.
 
 local builtin = require "ponder.builtin"
+local files = require "ponder.log.files"
 local options = require "ponder.options"
 
 local prompt = {}
@@ -57,16 +58,14 @@ function prompt.find(name)
     end
     for _, folder in ipairs(prompt.folders()) do
         local path = ("%s/%s.lua"):format(folder, name)
-        local file = io.open(path, "rb")
-        if file then
-            file:close()
+        if files.exists(path) then
             return path
         end
     end
 end
 
 local function run(name, path)
-    local chunk, problem = loadfile(path, "t")
+    local chunk, problem = files.load(path, "prompts")
     if not chunk then
         return nil, problem
     end
@@ -101,6 +100,7 @@ function prompt.load(name)
     if not ok then
         return nil, prompts, "NO_PROMPT"
     end
+    files.note_built_in(name)
     return prompts
 end
 

@@ -2,8 +2,11 @@
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
+local files = require "ponder.log.files"
+local flags = require "ponder.log.flags"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
+local log_run = require "ponder.log.run"
 
 local RULES = {
     e = { value = "CODE", help = "run CODE in place of a file" },
@@ -14,6 +17,7 @@ local RULES = {
 }
 
 local ORDER = { "e", "json", "max_memory_mb", "verbose" }
+flags.add(RULES, ORDER)
 
 local run = { rules = RULES, order = ORDER, files = true }
 
@@ -33,19 +37,11 @@ local stdout, xpcall = io.stdout, xpcall -- a script may replace them
 
 -- The text of a script, read once (it may be a pipe); or nil and why there is none.
 local function read_script(path)
-    local file, message = io.stdin, nil
-    if path ~= "-" then
-        file, message = io.open(path, "rb")
-    end
-    if not file then
+    local text, message, problem = files.read(path, "script")
+    if problem then
+        return nil, ("%s: expected a script (got: %s)"):format(path, problem)
+    elseif not text then
         return nil, message
-    end
-    local text, err = file:read("a")
-    if path ~= "-" then
-        file:close()
-    end
-    if not text then
-        return nil, ("%s: expected a script (got: %s)"):format(path, err)
     end
     -- As Lua does: without a byte order mark and a first line that begins with #.
     return (text:gsub("^\xEF\xBB\xBF", ""):gsub("^#[^\n]*", ""))
@@ -146,6 +142,11 @@ function run.run(list)
         host.limit_memory(opts.max_memory_mb)
     end
     local path = operands[1]
+    local begun, problem = flags.begin(opts, { command = "run", arguments = list,
+        script = opts.e and "-e" or path })
+    if not begun then
+        return cli.usage_error("ponder run: " .. problem)
+    end
     local chunk, message, status = load_script(opts, path)
     if not chunk then
         if status == 2 then
@@ -162,7 +163,10 @@ function run.run(list)
         table.unpack(operands, opts.e and 1 or 2))
     if not ok then
         return cli.report_error(result)
-    elseif not opts.json then
+    elseif log_run.current() then
+        log_run.current().answer = result
+    end
+    if not opts.json then
         return 0
     end
     local printed, why = print_json(result)

@@ -22,8 +22,6 @@ local MAX_RETRIES = 2
 ---@field latency_ms number of the attempt that was answered, from leaving the queue
 ---@field time_to_first_ms number? until its first event, or its first byte
 ---@field truncated boolean? a stream that ended before its end
----@field cost number? USD; nil: unknown
----@field origin "cache"|"log"|nil where it came from, if not from the model now
 ---@field raw any the decoded reply; of a stream, its events that were more than text
 
 ---------------------------------------------------------------------------------------------------
@@ -232,6 +230,16 @@ local function call_provider(client, request)
     return nil, ("%s: %s"):format(request.target.label, problem.message), problem.code
 end
 
+-- For the log, if there is one.
+local function note_failure(request, attempt, result, problem, wait_ms)
+    local failures = request.failures
+    if failures then
+        failures[#failures + 1] = { attempt = attempt, status = problem.status,
+            code = problem.code, message = problem.message, queue_ms = result.queue_ms,
+            total_ms = result.total_ms, retry_in_ms = wait_ms }
+    end
+end
+
 --- Makes a request until it is answered or given up.
 ---@param client ponder.model.Client
 ---@param request ponder.model.Request
@@ -250,6 +258,7 @@ function call.run(client, request)
         if client.observers[1] then
             event.notify(client, "failure", attempt, request, result, problem, wait_ms)
         end
+        note_failure(request, attempt, result, problem, wait_ms)
         if not wait_ms then
             if problem.cut and has_content(partial) then return partial end
             return nil, call.explain(request.target, problem, attempt, why), problem.code, partial

@@ -3,11 +3,11 @@
 
 local options = require "ponder.options"
 local task = require "ponder.task"
-local budget = require "ponder.model.budget"
 local call = require "ponder.model.call"
 local params = require "ponder.model.params"
 local read = require "ponder.model.read"
 local request = require "ponder.model.request"
+local scheduler = require "ponder.task.scheduler"
 local schema = require "ponder.model.schema"
 
 local chat = {}
@@ -138,16 +138,23 @@ local function new_request(model, plan, n, offset)
     }, all.extra)
 end
 
--- Through the middleware, outermost first, to the budgets and the server.
+-- Through the middleware, outermost first, to the server.
 local function perform(client, one, depth)
     local middleware = client.middleware[depth]
-    if not middleware then return budget.run(client, one, call.run) end
+    if not middleware then return call.run(client, one) end
     return middleware(one, function(other) return perform(client, other or one, depth + 1) end)
+end
+
+-- As the tape of a logged run has it (ponder.log.tape), else through the middleware.
+local function answer(client, one)
+    local tape = scheduler.tape()
+    if not tape then return perform(client, one, 1) end
+    return tape:call(one, function(other) return perform(client, other, 1) end)
 end
 
 local function ask(model, plan, n, offset)
     local one = new_request(model, plan, n, offset)
-    local draft, message, code, partial = perform(model.client, one, 1)
+    local draft, message, code, partial = answer(model.client, one)
     if not draft then
         return nil, message or model.target.label .. ": no reply and no reason", code or "SERVER",
             partial
@@ -169,9 +176,6 @@ local function add_usage(a, b)
     return sum
 end
 
--- Unknown as soon as one of them is.
-local function add_cost(a, b) return a and b and a + b end
-
 local function latest(a, b) return a and b and math.max(a, b) or a or b end
 
 -- One draft from two: the samples of both, in order.
@@ -181,13 +185,12 @@ local function join(a, b)
     table.move(b.samples, 1, #b.samples, #samples + 1, samples)
     local raw = a.joined and a.raw or { a.raw }
     raw[#raw + 1] = b.raw
-    return { samples = samples, model = a.model, id = a.id,
-        usage = add_usage(a.usage, b.usage), cost = add_cost(a.cost, b.cost),
+    return { samples = samples, usage = add_usage(a.usage, b.usage), model = a.model, id = a.id,
         attempts = read.sum(a.attempts, b.attempts),
         latency_ms = latest(a.latency_ms, b.latency_ms),
         time_to_first_ms = latest(a.time_to_first_ms, b.time_to_first_ms),
         truncated = a.truncated or b.truncated, scripted = a.scripted or b.scripted, raw = raw,
-        origin = a.origin == b.origin and a.origin or nil, joined = true }
+        joined = true }
 end
 
 -- Calls for single samples, all at the same time; all are needed.
@@ -244,8 +247,7 @@ local function assemble(plan, draft)
     reply.tool_calls, reply.reasoning = first.tool_calls, first.reasoning
     reply.refusal, reply.logprobs = first.refusal, first.logprobs
     reply.truncated, reply.dropped = draft.truncated, plan.dropped
-    reply.scripted, reply.cost = draft.scripted, draft.cost
-    reply.cached = draft.origin == "cache" or nil
+    reply.scripted = draft.scripted
     return reply
 end
 
@@ -286,7 +288,6 @@ local function json_of(model, plan, draft, i)
     if not mended then return nil, problem end
     draft.samples[i] = mended.samples[1] or {}
     draft.usage = add_usage(draft.usage, mended.usage)
-    draft.cost = add_cost(draft.cost, mended.cost)
     draft.attempts = read.sum(draft.attempts, mended.attempts)
     return schema.parse(draft.samples[i].text, plan.format)
 end

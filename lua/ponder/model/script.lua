@@ -14,6 +14,7 @@
 ---
 --- `scripted = true` stands on each reply, so that nobody takes it for a real model's.
 
+local files = require "ponder.log.files"
 local json = require "ponder.json"
 local options = require "ponder.options"
 local provider = require "ponder.model.provider"
@@ -34,7 +35,7 @@ local script = { name = "script" }
 local loaded = setmetatable({}, { __mode = "k" })
 
 local function load_function(path)
-    local chunk, problem = loadfile(path, "t")
+    local chunk, problem = files.load(path, "model")
     if not chunk then
         return nil, problem
     end

@@ -11,6 +11,7 @@
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
+local files = require "ponder.log.files"
 local flags = require "ponder.report.flags"
 local json = require "ponder.json"
 local lines = require "ponder.report.lines"
@@ -71,7 +72,7 @@ local function question_of(operands)
 end
 
 local function read_tools(path)
-    local chunk, message = loadfile(path, "t")
+    local chunk, message = files.load(path, "tools")
     local ok, tools = pcall(chunk or error, message, 0)
     if not ok then
         return nil, tools

@@ -15,6 +15,7 @@
 --- is tried again, `tool_max_retries` times; wrong arguments are not.
 
 local json = require "ponder.json"
+local log = require "ponder.log"
 local options = require "ponder.options"
 local quote = require "ponder.quote"
 local schema = require "ponder.model.schema"
@@ -132,7 +133,25 @@ local function attempt(tool, arguments, seconds)
     return text, problem, "TOOL_FAILED"
 end
 
----Runs one tool.
+-- Tries a tool until it gives a result, or has failed often enough.
+local function run(tool, arguments, limits)
+    local seconds, message, code = limits.tool_timeout_ms / 1000, nil, nil
+    for try = 0, limits.tool_max_retries do
+        if try > 0 then
+            task.sleep(limits.tool_retry_backoff_ms / 1000)
+        end
+        local text
+        text, message, code = task.timeout(seconds, attempt, tool, arguments, seconds)
+        if text then
+            return text, true
+        elseif code == "TIMEOUT" then
+            message = ("no result within %d ms"):format(limits.tool_timeout_ms)
+        end
+    end
+    return failure(code, message)
+end
+
+---Runs one tool; a run that is logged keeps its result.
 ---@param list ponder.strategy.Tool[]
 ---@param call {name: string, arguments: table?}
 ---@param limits table the options tool_timeout_ms, tool_max_retries, tool_retry_backoff_ms
@@ -147,20 +166,7 @@ function tools.run(list, call, limits)
     if wrong then
         return failure("BAD_ARGUMENTS", wrong)
     end
-    local seconds, message, code = limits.tool_timeout_ms / 1000, nil, nil
-    for try = 0, limits.tool_max_retries do
-        if try > 0 then
-            task.sleep(limits.tool_retry_backoff_ms / 1000)
-        end
-        local text
-        text, message, code = task.timeout(seconds, attempt, tool, call.arguments, seconds)
-        if text then
-            return text, true
-        elseif code == "TIMEOUT" then
-            message = ("no result within %d ms"):format(limits.tool_timeout_ms)
-        end
-    end
-    return failure(code, message)
+    return log.tool(call.name, call.arguments, run, tool, call.arguments, limits)
 end
 
 return tools

@@ -39,6 +39,13 @@ local draining = false -- put_off is being worked off
 local stopping = false -- the main task has failed: the others end
 local stopped_by -- what ended the run after the main task had returned
 local clock, wait = core.now, core.wait
+local tape -- what notes or plays what comes from outside: see scheduler.set_tape
+local rounds = 0 -- in which tasks ran that the tape follows
+
+-- Whether the tape does not follow a task: its context says that it does something asked outside.
+local function is_outside(t)
+    return t.context and t.context.outside ~= nil
+end
 
 -- What can run out of memory comes first, here and in spawn: an error then leaves all as it was.
 local function make_ready(t)
@@ -389,12 +396,14 @@ end
 
 local function run_round()
     local round, n = ready, ready_count
+    local followed = false
     ready, ready_count = spare, 0
     spare = round
     for i = 1, n do
         local t = round[i]
         round[i] = nil
         if t.state == "ready" then
+            followed = followed or not is_outside(t)
             step(t)
             if core_interrupted() then
                 handle_interrupt(t)
@@ -404,20 +413,31 @@ local function run_round()
             end
         end
     end
+    if followed then
+        rounds = rounds + 1
+    end
 end
 
-local function fire_timers()
-    local t = timers.first()
+--- Makes ready whose time is up.
+---@param now? number default: what the clock says
+function scheduler.fire_timers(now)
+    local t, followed = timers.first(), false
     if t then
-        local now = clock()
+        now = now or clock()
         while t and t.deadline <= now do
+            followed = followed or not is_outside(t)
             make_ready(t)
             t = timers.first()
+        end
+        if followed and tape then
+            tape:note_timers(rounds, now)
         end
     end
 end
 
-local function is_idle()
+---Whether no task is ready.
+---@return boolean
+function scheduler.is_idle()
     return ready_count == 0
 end
 
@@ -429,7 +449,7 @@ local function wait_for_event()
     elseif first then
         seconds = math.max(0, first.deadline - clock())
     end
-    if sources.poll(seconds, is_idle) then
+    if sources.poll(seconds, scheduler.is_idle) then
         return
     elseif not seconds then
         return deadlock()
@@ -443,8 +463,10 @@ local function loop()
         run_round()
         failures.report_collected()
         if live > 0 then
-            wait_for_event()
-            fire_timers()
+            if not (tape and tape:turn(rounds)) then
+                wait_for_event()
+                scheduler.fire_timers()
+            end
             if core_interrupted() then
                 handle_interrupt()
             end
@@ -461,6 +483,7 @@ local function reset()
     ready, ready_count, spare = {}, 0, {}
     closes, put_off, put_off_count, draining = 0, {}, 0, false
     stopping, stopped_by = false, nil
+    tape, rounds = nil, 0
     failures.forget()
 end
 
@@ -527,10 +550,59 @@ function scheduler.current()
     return current
 end
 
----Seconds on the scheduler's clock.
+---Seconds on the scheduler's clock, as the task that runs is to see it.
 ---@return number
 function scheduler.now()
+    if tape and current and not is_outside(current) then
+        return tape:now()
+    end
     return clock()
+end
+
+---Seconds on the scheduler's clock.
+---@return number
+function scheduler.clock()
+    return clock()
+end
+
+---Sets the clock; it goes on from there.
+---@param seconds number
+function scheduler.set_clock(seconds)
+    local before, from = clock, clock()
+    clock = function()
+        return before() - from + seconds
+    end
+end
+
+---@class ponder.task.Tape what notes, or plays, what a run takes in from outside
+---@field now fun(self): number what a followed task reads from the clock
+---@field turn fun(self, rounds: integer): boolean after each round of tasks; true: it plays, and
+---  nothing outside is waited for
+---@field note_timers fun(self, rounds: integer, now: number) time was up for followed tasks
+---@field perform fun(self, what: table, f: function, ...): ... see ponder.log.tape
+---@field call fun(self, request: table, ask: fun(request: table)): ... asks a model
+
+---Follows the tasks of this run, but for those with `outside` in their context.
+---@param new? ponder.task.Tape nil: no more
+function scheduler.set_tape(new)
+    tape = new
+end
+
+---@return ponder.task.Tape?
+function scheduler.tape()
+    return tape
+end
+
+---Raises an error in the main task, where it waits, and ends all others.
+---@param message string
+function scheduler.break_off(message)
+    local newest = last_id
+    if ENDED[main.state] then
+        stopped_by = message
+    else
+        throw(message)
+    end
+    cancel_up_to(newest)
 end
 
 return scheduler

@@ -1,0 +1,36 @@
+--- `ponder replay [FILE]`: runs a logged run again, offline.
+
+local again = require "ponder.log.again"
+local args = require "ponder.args"
+local cli = require "ponder.cli"
+
+local replay = { files = true }
+
+replay.summary = "run a logged run again, from its log alone"
+
+replay.usage = [[
+ponder replay [FILE]
+
+Runs the script of a log again, with the script, prompts, replies and times that the log holds, and
+nothing else: no file, no model, no tool, no waiting. A call that the log does not have is an error
+that says where the script departed. FILE may also be the name or number of a run of `ponder log`;
+without it, the newest.]]
+
+---@param arguments string[]
+---@return integer status that of the run; 1 where it cannot be replayed
+function replay.run(arguments)
+    local opts, operands = args.parse("ponder replay", arguments, {})
+    if not opts then
+        return cli.usage_error(operands)
+    elseif operands[2] then
+        return cli.usage_error("ponder replay: expected one log (got " .. operands[2] .. ")")
+    end
+    local past, message = again.open(operands[1], "read")
+    if not past then
+        io.stderr:write("ponder replay: ", message, "\n")
+        return 1
+    end
+    return past:replay(cli.execute)
+end
+
+return replay

@@ -1,0 +1,51 @@
+--- `ponder resume [FILE]`: runs on a run that was killed, interrupted or failed.
+
+local again = require "ponder.log.again"
+local args = require "ponder.args"
+local cli = require "ponder.cli"
+
+local RULES = {
+    fork = { help = "if the script, the prompts or the options have changed, fork the run" },
+    sync = require("ponder.log.flags").RULES.sync,
+}
+local ORDER = { "fork", "sync" }
+
+local resume = { rules = RULES, order = ORDER, files = true }
+
+resume.summary = "go on with a run that was killed or has failed"
+
+resume.usage = [[
+ponder resume [OPTION...] [FILE]
+
+Runs the script of a log again, from its start. What the log holds is answered from it at once; no
+call that was answered is made twice. Then the run goes on, and is logged in the same file. FILE
+may also be the name or number of a run of `ponder log`; without it, the newest. A call that had
+failed when the run ended is tried again.
+
+]] .. args.help(RULES, ORDER)
+
+---@param arguments string[]
+---@return integer status that of the run; 1 where it cannot be resumed
+function resume.run(arguments)
+    local opts, operands = args.parse("ponder resume", arguments, RULES)
+    if not opts then
+        return cli.usage_error(operands)
+    elseif operands[2] then
+        return cli.usage_error("ponder resume: expected one log (got " .. operands[2] .. ")")
+    end
+    local past, message = again.open(operands[1], "write", opts.sync)
+    local changes = past and past:changes()
+    if changes and not opts.fork then
+        message = ("%s: %s; --fork runs it as it is now"):format(past.path, changes)
+    end
+    if message then
+        io.stderr:write("ponder resume: ", message, "\n")
+        return 1
+    end
+    if changes then
+        return past:fork(cli.execute, past.run.arguments)
+    end
+    return past:resume(cli.execute)
+end
+
+return resume

@@ -1,0 +1,94 @@
+--- The run log: what a run asked, what came of it, and in which order, so that it can be looked at,
+--- resumed after a crash, replayed offline and forked. ponder.log.schema says what it holds, and
+--- ponder.log.tape how a run is played again.
+---
+--- `ponder run` and the commands that call models begin one (ponder.log.run). A script has two
+--- functions:
+---
+---     local log = require "ponder.log"
+---     local text = log.record("page", { url = url }, fetch, url)   -- not fetched again on resume
+---     log.event("chapter", { number = 3 })                         -- for ponder show --events
+---
+--- Without a log both do no more than they must.
+
+local effect = require "ponder.log.effect"
+local options = require "ponder.options"
+local scheduler = require "ponder.task.scheduler"
+
+local log = {}
+
+local recorder -- of the run that goes on
+
+local function check_name(where, name)
+    if type(name) ~= "string" or name == "" then
+        error(("%s: name must be a string that is not empty (got %s)"):format(where,
+            options.show(name)), 3)
+    end
+end
+
+local function perform(kind, name, key, f, ...)
+    local what = effect.new(kind, name, key)
+    local tape = scheduler.tape()
+    local results = table.pack(tape:perform(what, pcall, f, ...))
+    if not results[1] then
+        error(results[2], 0)
+    end
+    return table.unpack(results, 2, results.n)
+end
+
+local function is_followed()
+    return scheduler.tape() ~= nil and scheduler.current() ~= nil
+end
+
+---Takes something in from outside that is neither a model's reply nor the time: calls f(...). The
+---log keeps what it returns (values that JSON has, else it raises), and a resumed or replayed run
+---gets that in place of calling f. It may wait. Without a log it just calls f.
+---@param name string what is asked
+---@param key any of which: a value that JSON has; equal ones are told apart by their order
+---@param f function
+---@param ... any
+---@return any ... what f returned; raises what f raised
+function log.record(name, key, f, ...)
+    check_name("log.record", name)
+    if not is_followed() then
+        return f(...)
+    end
+    return perform("outside", name, key, f, ...)
+end
+
+---Runs a tool: as log.record.
+---@param name string
+---@param arguments any
+---@param f function
+---@param ... any
+---@return any ...
+function log.tool(name, arguments, f, ...)
+    if not is_followed() then
+        return f(...)
+    end
+    return perform("tool", name, arguments, f, ...)
+end
+
+---Notes an event.
+---@param name string
+---@param data? table of values that JSON has
+function log.event(name, data)
+    check_name("log.event", name)
+    if recorder then
+        recorder:event(name, data)
+    end
+end
+
+---The recorder of the run that goes on, for those who write to the log.
+---@return ponder.log.Recorder?
+function log.recorder()
+    return recorder
+end
+
+---Sets it; for ponder.log.run.
+---@param new ponder.log.Recorder?
+function log.set_recorder(new)
+    recorder = new
+end
+
+return log

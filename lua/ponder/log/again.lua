@@ -1,0 +1,141 @@
+--- Opens a log to run it again: ponder resume, replay and fork.
+
+local files = require "ponder.log.files"
+local host = require "ponder.core.host"
+local json = require "ponder.json"
+local kept = require "ponder.log.kept"
+local past = require "ponder.log.past"
+local recorder = require "ponder.log.recorder"
+local run = require "ponder.log.run"
+local schema = require "ponder.log.schema"
+local session = require "ponder.log.session"
+local store = require "ponder.core.store"
+
+local again = {}
+
+---@class ponder.log.Again a log that is to be run again
+---@field path string
+---@field db ponder.store.Store
+---@field run table its row of `run`, arguments and options decoded
+---@field files table<string, {kind: string, hash: string, text: string}> by path
+local Again = {}
+Again.__index = Again
+
+local function read_files(db)
+    local list = {}
+    for path, kind, hash, text in db:rows("SELECT path, kind, hash, text FROM files") do
+        list[path] = { kind = kind, hash = hash, text = text }
+    end
+    return list
+end
+
+---@param what? string a path, or a run that is kept; nothing: the newest
+---@param mode "read"|"write"
+---@param sync? "normal"|"full"
+---@return ponder.log.Again?
+---@return string? message one line
+function again.open(what, mode, sync)
+    local path, message = kept.find(what)
+    if not path then
+        return nil, message
+    end
+    path = host.absolute(path) or path
+    local db, problem = store.open(path, { mode = mode, sync = sync, lock = mode == "write",
+        application_id = schema.APPLICATION_ID, version = schema.VERSION })
+    if not db then
+        return nil, problem
+    end
+    local row = db:columns("SELECT * FROM run")()
+    if not row then
+        db:close()
+        return nil, path .. ": holds no run"
+    end
+    row.arguments, row.options = json.decode(row.arguments), json.decode(row.options)
+    return setmetatable({ path = path, db = db, run = row, files = read_files(db) }, Again)
+end
+
+---What is no longer as it was: scripts, prompts, the environment.
+---@return string? changes "game24.lua has changed, PONDER_MODEL is ... now"
+function Again:changes()
+    local list = {}
+    for path, file in pairs(self.files) do
+        list[#list + 1] = files.change(path, file.hash)
+    end
+    for _, name in ipairs(session.ENVIRONMENT) do
+        local before, now = self.run.options[name], os.getenv(name)
+        now = now ~= "" and now or nil
+        if now and now:gsub("//[^/@]*@", "//") ~= before then
+            list[#list + 1] = ("%s is %s (it was %s)"):format(name, now, before or "not set")
+        end
+    end
+    table.sort(list)
+    return list[1] and table.concat(list, "; ") or nil
+end
+
+-- What is not set now is as it was then.
+local function restore_environment(self, all)
+    for _, name in ipairs(session.ENVIRONMENT) do
+        if all or (os.getenv(name) or "") == "" then
+            host.set_environment(name, self.run.options[name])
+        end
+    end
+end
+
+local function texts_of(self)
+    local texts = {}
+    for path, file in pairs(self.files) do
+        texts[path] = file.text
+    end
+    return texts
+end
+
+-- Runs the recorded command once more.
+local function start(self, execute, play, arguments)
+    play.seed = self.run.seed
+    run.prepare(play)
+    return execute(self.run.command, arguments or self.run.arguments)
+end
+
+---Runs on from where the log ends.
+---@param execute fun(command: string, arguments: string[]): integer runs a command
+---@return integer status
+function Again:resume(execute)
+    restore_environment(self, false)
+    if self.run.directory then
+        host.directory(self.run.directory)
+    end
+    files.play(texts_of(self), false)
+    return start(self, execute, { kind = "resume", past = past.new(self.db, { ordered = true }),
+        recorder = recorder.continue(self.db, self.path, host.time) })
+end
+
+-- A model that is never called needs no key, but a provider asks for one.
+local STAND_IN = "not-needed"
+local KEYS = { "OPENAI_API_KEY", "ANTHROPIC_API_KEY" }
+
+---Runs it from the log alone.
+---@param execute fun(command: string, arguments: string[]): integer runs a command
+---@return integer status
+function Again:replay(execute)
+    restore_environment(self, true)
+    for _, name in ipairs(KEYS) do
+        if (os.getenv(name) or "") == "" then
+            host.set_environment(name, STAND_IN)
+        end
+    end
+    files.play(texts_of(self), true)
+    return start(self, execute, { kind = "replay", past = past.new(self.db, { ordered = true,
+        offline = true }) })
+end
+
+---Runs it, perhaps changed, into a new log.
+---@param execute fun(command: string, arguments: string[]): integer runs a command
+---@param arguments string[]
+---@return integer status
+function Again:fork(execute, arguments)
+    restore_environment(self, false)
+    return start(self, execute, { kind = "fork", past = past.new(self.db, { ordered = false }),
+        source = self.path }, arguments)
+end
+
+return again

@@ -1,0 +1,182 @@
+--- A model call as the log has it: a row of `calls`.
+
+local json = require "ponder.json"
+local _, price = pcall(require, "ponder.model.price")
+local store = require "ponder.core.store"
+local task = require "ponder.task"
+
+local call = {}
+
+---@class ponder.log.Call: ponder.log.Operation
+---@field request ponder.model.Request
+local Call = { kind = "call" }
+Call.__index = Call
+
+local LABEL_BYTES = 60
+
+-- "call to openai:gpt-4o-mini (Use 4 4 6 8 to make...)"
+local function label_of(model, messages)
+    local last = messages[#messages]
+    local text = type(last.content) == "string" and last.content or json.encode(last.content or "")
+    text = text:gsub("%s+", " ")
+    if #text > LABEL_BYTES then
+        text = text:sub(1, utf8.offset(text, 0, LABEL_BYTES - 2) - 1) .. "..."
+    end
+    return ("the call to %s (%s)"):format(model, text)
+end
+
+---@param request ponder.model.Request
+---@return ponder.log.Call
+function call.new(request)
+    request.failures = {}
+    return setmetatable({ request = request, identity = store.sha256(request:identity()) }, Call)
+end
+
+--- The operation in a few words, for people.
+---@return string
+function Call:describe()
+    return label_of(self.request.target.label, self.request.messages)
+end
+
+---------------------------------------------------------------------------------------------------
+-- Replies as JSON
+
+-- JSON has no infinity and no NaN; the raw reply of a careless server may.
+local function encode(draft)
+    local ok, text = pcall(json.encode, draft)
+    if ok then
+        return text
+    end
+    local copy = {}
+    for field, value in pairs(draft) do
+        copy[field] = value
+    end
+    copy.raw = nil
+    return json.encode(copy)
+end
+
+local function is_text(samples)
+    for _, sample in ipairs(samples) do
+        if sample.text and not utf8.len(sample.text)
+            or sample.reasoning and not utf8.len(sample.reasoning) then
+            return false
+        end
+    end
+    return true
+end
+
+---------------------------------------------------------------------------------------------------
+-- Rows
+
+---@param log ponder.log.Recorder
+function Call:insert(log)
+    local request, asker = self.request, task.context("asker") or {}
+    local redactor = request.target.redactor
+    log:write([[INSERT INTO calls (id, session, identity, occurrence, provider, model, sample,
+        samples, request, metadata, within, search, node, purpose, asked_at)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]],
+        self.id, log.session, self.identity, self.occurrence, request.provider, request.model,
+        request.sample, request.n, redactor:reply(request:body_json()),
+        request.metadata and json.encode(request.metadata), self.within_id, asker.search,
+        asker.node, asker.purpose, log.clock())
+end
+
+---@param log ponder.log.Recorder
+function Call:ask_again(log)
+    log:write([[INSERT INTO attempts (call, attempt, at, code, message)
+        SELECT id, coalesce(attempts, 1), answered_at, code, message FROM calls
+        WHERE id = ? AND status = 'error']], self.id)
+    log:write("UPDATE calls SET session = ?, asked_at = ?, status = NULL WHERE id = ?",
+        log.session, log.clock(), self.id)
+end
+
+local ANSWER = [[UPDATE calls SET status = ?, origin = ?, answered_at = ?, reply = ?, code = ?,
+    message = ?, latency_ms = ?, time_to_first_ms = ?, attempts = ?, input_tokens = ?,
+    output_tokens = ?, total_tokens = ?, cache_read_tokens = ?, cache_write_tokens = ?,
+    reasoning_tokens = ?, cost = ? WHERE id = ?]]
+
+local function total_of(usage)
+    return usage.total_tokens
+        or usage.input_tokens and usage.output_tokens and usage.input_tokens + usage.output_tokens
+end
+
+local function write_answer(self, log, status, draft, reply, message, code, cost)
+    local usage = draft and draft.usage or {}
+    draft = draft or {}
+    log:write(ANSWER, status, draft.origin or "live", log.clock(), reply, code, message,
+        draft.latency_ms, draft.time_to_first_ms, draft.attempts or #self.request.failures,
+        usage.input_tokens, usage.output_tokens, total_of(usage), usage.cache_read_tokens,
+        usage.cache_write_tokens, usage.reasoning_tokens, cost, self.id)
+end
+
+local function write_failures(self, log)
+    for _, failed in ipairs(self.request.failures) do
+        log:write([[INSERT INTO attempts (call, attempt, at, status, code, message, queue_ms,
+            total_ms, retry_in_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)]], self.id, failed.attempt,
+            log.clock(), failed.status, failed.code,
+            self.request.target.redactor:text(failed.message), failed.queue_ms, failed.total_ms,
+            failed.retry_in_ms)
+    end
+end
+
+-- What a reply cost; nil where the price is not known.
+local function cost_of(request, draft)
+    if draft.origin then
+        return 0.0
+    end
+    local rates = price and price.of and draft.usage
+        and price.of(request.provider, request.model, request.target.base_url)
+    return rates and price.cost(rates, draft.usage)
+end
+
+---@param log ponder.log.Recorder
+---@param results table draft; or nil, message, code, partial
+---@return table results for the script: what the log has, where that is not the same
+function Call:answer(log, results)
+    local draft, message, code, partial = table.unpack(results, 1, 4)
+    write_failures(self, log)
+    if not draft then
+        write_answer(self, log, "error", partial, partial and encode(partial), message, code,
+            partial and cost_of(self.request, partial))
+        return results
+    end
+    local reply = encode(draft)
+    write_answer(self, log, "ok", draft, reply, nil, nil, cost_of(self.request, draft))
+    return is_text(draft.samples) and results or { json.decode(reply), n = 1 }
+end
+
+---@param log ponder.log.Recorder
+function Call:cancel(log)
+    write_failures(self, log)
+    log:write("UPDATE calls SET status = 'cancelled', answered_at = ? WHERE id = ?", log.clock(),
+        self.id)
+end
+
+--- What the script gets of a row.
+---@param db userdata
+---@param id integer
+---@return table results
+function call.results(db, id)
+    local status, reply, message, code = db:row(
+        "SELECT status, reply, message, code FROM calls WHERE id = ?", id)
+    local draft = reply and json.decode(reply)
+    if status == "ok" then
+        return { draft, n = 1 }
+    end
+    return { nil, message, code, draft, n = 4 }
+end
+
+--- Takes over an answer from another log.
+---@param log ponder.log.Recorder
+---@param results table
+function Call:copy(log, results)
+    local draft, message, code, partial = table.unpack(results, 1, 4)
+    local said = draft or partial
+    if said then
+        said.origin = "log"
+    end
+    write_answer(self, log, draft and "ok" or "error", said, said and encode(said), message, code,
+        0.0)
+end
+
+return call

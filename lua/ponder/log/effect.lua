@@ -1,0 +1,100 @@
+--- Something else that a run asks of the world outside, as the log has it: a row of `effects`.
+
+local json = require "ponder.json"
+local task = require "ponder.task"
+
+local effect = {}
+
+---@class ponder.log.Effect: ponder.log.Operation
+local Effect = { kind = "effect" }
+Effect.__index = Effect
+
+---@param kind "tool"|"outside"
+---@param name string
+---@param key any what is asked, of values that JSON has
+---@return ponder.log.Effect
+function effect.new(kind, name, key)
+    local encoded = json.encode(key)
+    return setmetatable({ what = kind, name = name, key = encoded,
+        identity = ("%s\n%s\n%s"):format(kind, name, encoded) }, Effect)
+end
+
+---@return string
+function Effect:describe()
+    return ("%s %s"):format(self.what == "tool" and "the tool" or "outside", self.name)
+end
+
+---@param log ponder.log.Recorder
+function Effect:insert(log)
+    local asker = task.context("asker") or {}
+    log:write([[INSERT INTO effects (id, session, kind, name, key, occurrence, within, search,
+        asked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)]], self.id, log.session, self.what, self.name,
+        self.key, self.occurrence, self.within_id, asker.search, log.clock())
+end
+
+---@param log ponder.log.Recorder
+function Effect:ask_again(log)
+    log:write("UPDATE effects SET session = ?, asked_at = ?, status = NULL WHERE id = ?",
+        log.session, log.clock(), self.id)
+end
+
+-- Results as they come back from the log: a list of values, nil as JSON's null.
+local function write_answer(self, log, status, value, message)
+    log:write("UPDATE effects SET status = ?, answered_at = ?, value = ?, message = ? WHERE id = ?",
+        status, log.clock(), value, message, self.id)
+end
+
+local function encode(results)
+    local list = {}
+    for i = 1, results.n do
+        list[i] = results[i] == nil and json.null or results[i]
+    end
+    return json.encode(json.array(list))
+end
+
+local function decode(text)
+    local list = json.decode(text)
+    local results = { n = #list }
+    for i = 1, #list do
+        results[i] = list[i] ~= json.null and list[i] or nil
+        if list[i] == false then
+            results[i] = false
+        end
+    end
+    return results
+end
+
+---@param log ponder.log.Recorder
+---@param results table true, values; or false, what was raised
+---@return table results
+function Effect:answer(log, results)
+    if not results[1] then
+        write_answer(self, log, "error", nil, tostring(results[2]))
+        return { false, tostring(results[2]), n = 2 }
+    end
+    local values = encode(results)
+    write_answer(self, log, "ok", values)
+    return decode(values)
+end
+
+---@param log ponder.log.Recorder
+function Effect:cancel(log)
+    write_answer(self, log, "cancelled")
+end
+
+---@param db userdata
+---@param id integer
+---@return table results
+function effect.results(db, id)
+    local status, value, message = db:row("SELECT status, value, message FROM effects WHERE id = ?",
+        id)
+    return status == "ok" and decode(value) or { false, message, n = 2 }
+end
+
+---@param log ponder.log.Recorder
+---@param results table
+function Effect:copy(log, results)
+    self:answer(log, results)
+end
+
+return effect

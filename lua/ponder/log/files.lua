@@ -1,0 +1,164 @@
+--- The files that make a run what it is: its script and modules, prompts, scripted models, tools.
+--- They are read through here, so that a log can keep their texts, and a replay can do without the
+--- files.
+
+local builtin = require "ponder.builtin"
+
+local files = {}
+
+---@class ponder.log.File
+---@field path string as it was opened
+---@field kind "script"|"module"|"prompts"|"model"|"tools"
+---@field text string
+
+local BUILT_IN = "built in: "
+
+local read_by_path = {} -- of this run, in order and by path
+local recorded = {} -- texts of the run that is played, by path
+local alone = false -- no other file is read
+local hear
+
+local function note(path, kind, text)
+    if not read_by_path[path] then
+        local file = { path = path, kind = kind, text = text }
+        read_by_path[path] = file
+        table.insert(read_by_path, file)
+        if hear then
+            hear(file)
+        end
+    end
+    return text
+end
+
+---The text of a file of the run.
+---@param path string "-" is standard input
+---@param kind string
+---@return string? text
+---@return string? message
+---@return string? problem why what is there cannot be read
+function files.read(path, kind)
+    if recorded[path] then
+        return note(path, kind, recorded[path])
+    elseif alone then
+        return nil, path .. ": not in the log"
+    end
+    local file, message = io.stdin, nil
+    if path ~= "-" then
+        file, message = io.open(path, "rb")
+    end
+    if not file then
+        return nil, message
+    end
+    local text, problem = file:read("a")
+    if path ~= "-" then
+        file:close()
+    end
+    if not text then
+        return nil, ("%s: %s"):format(path, problem), problem
+    end
+    return note(path, kind, text)
+end
+
+---Whether the run has, or had, such a file.
+---@param path string
+---@return boolean
+function files.exists(path)
+    if recorded[path] or alone then
+        return recorded[path] ~= nil
+    end
+    local file = io.open(path, "rb")
+    return file ~= nil and file:close()
+end
+
+---Says that the built-in prompts of a name are used.
+---@param name string
+function files.note_built_in(name)
+    local text = builtin.text(name)
+    note(BUILT_IN .. "prompts/" .. name .. ".lua", "prompts", text)
+end
+
+---A chunk of a file, as loadfile gives it.
+---@param path string
+---@param kind string
+---@return function? chunk
+---@return string? message
+function files.load(path, kind)
+    local text, message = files.read(path, kind)
+    if not text then
+        return nil, "cannot open " .. message
+    end
+    return load(text:gsub("^\xEF\xBB\xBF", ""):gsub("^#[^\n]*", ""), "@" .. path, "t")
+end
+
+---Has every file that is read told to a function, also those of before.
+---@param listener fun(file: ponder.log.File)
+function files.listen(listener)
+    hear = listener
+    for _, file in ipairs(read_by_path) do
+        listener(file)
+    end
+end
+
+---Answers from these texts from now on.
+---@param texts table<string, string> by path
+---@param only boolean and from no other file
+function files.play(texts, only)
+    recorded, alone = texts, only
+end
+
+---What has become of a file since it was recorded.
+---@param path string
+---@param hash string SHA-256
+---@return string? problem nil: it is the same
+function files.change(path, hash)
+    local text
+    local built_in = path:match("^" .. BUILT_IN .. "prompts/(.*)%.lua$")
+    if built_in then
+        text = builtin.text(built_in)
+    elseif path == "-" then
+        return nil
+    else
+        local file = io.open(path, "rb")
+        if not file then
+            return path .. " is gone"
+        end
+        text = file:read("a")
+        file:close()
+    end
+    return require("ponder.core.store").sha256(text or "") ~= hash and path .. " has changed" or nil
+end
+
+-- Modules beside the script are found by the host; a log keeps their texts.
+local function note_modules()
+    local beside = package.searchers[3]
+    package.searchers[3] = function(name)
+        local loader, path = beside(name)
+        if type(loader) == "function" then
+            return assert(files.load(path, "module")), path
+        end
+        return loader
+    end
+end
+
+-- Modules of a run that is played: by the end of their recorded path.
+local function find_recorded(name)
+    local tail = "/" .. name:gsub("%.", "/")
+    for _, ending in ipairs { tail .. ".lua", tail .. "/init.lua" } do
+        for path in pairs(recorded) do
+            if path:sub(-#ending) == ending then
+                return assert(files.load(path, "module")), path
+            end
+        end
+    end
+    return "no such module in the log"
+end
+
+---Looks after the modules that the script requires.
+function files.follow_modules()
+    note_modules()
+    if next(recorded) then
+        table.insert(package.searchers, 3, find_recorded)
+    end
+end
+
+return files

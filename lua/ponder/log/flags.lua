@@ -1,0 +1,48 @@
+--- The options of commands whose runs are logged.
+
+local run = require "ponder.log.run"
+
+local flags = {}
+
+--- For ponder.args.
+---@type table<string, ArgumentRule>
+flags.RULES = {
+    log = { value = "FILE", files = true, help = "log the run in FILE, a new one (default: in "
+        .. "$XDG_STATE_HOME/ponder/, once it calls a model)" },
+    no_log = { help = "log nothing" },
+    keep = { value = "N", type = "integer", min = 1, max = 1000000,
+        help = "keep so many runs there (default: 100)" },
+    sync = { value = "HOW", enum = { "normal", "full" },
+        help = "normal: survives a crash (default); full: also a loss of power" },
+}
+
+--- In the order in which --help lists them.
+flags.ORDER = { "log", "no_log", "keep", "sync" }
+
+---Adds the options to those of a command.
+---@param rules table<string, ArgumentRule>
+---@param order? string[]
+function flags.add(rules, order)
+    for name, rule in pairs(flags.RULES) do
+        rules[name] = rule
+    end
+    if order then
+        table.move(flags.ORDER, 1, #flags.ORDER, #order + 1, order)
+    end
+end
+
+---Begins the run of a command, unless it is not to be logged.
+---@param given table<string, any> the options as read
+---@param about ponder.log.About
+---@return boolean ok
+---@return string? message why the log cannot be written
+function flags.begin(given, about)
+    if given.no_log then
+        return not given.log, "--log or --no-log, not both"
+    end
+    local begun, message = run.begin(about, { path = given.log, sync = given.sync,
+        keep = given.keep })
+    return begun ~= nil, message
+end
+
+return flags

@@ -1,0 +1,183 @@
+--- What a log holds of a run, for the tape of the next one.
+
+local call = require "ponder.log.call"
+local effect = require "ponder.log.effect"
+
+local past = {}
+
+local LOAD = { call = call.results, effect = effect.results }
+
+---@class ponder.log.Answered what was asked, and perhaps answered
+---@field kind "call"|"effect"
+---@field id integer
+---@field answered boolean
+---@field failed boolean a call that ended in an error
+
+---@class ponder.log.Entry
+---@field seq integer
+---@field round integer
+---@field kind "call"|"effect"|"timers"
+---@field what any
+---@field answered ponder.log.Answered? of calls and effects
+
+---@class ponder.log.Past
+---@field ordered boolean it is the same run: played in order, in its own rows
+---@field entries ponder.log.Entry[]
+---@field readings table<string, number[]>
+---@field first_now number?
+---@field last_now number?
+local Past = {}
+Past.__index = Past
+
+-- "" or "effect3", then what; see ponder.log.tape.
+local function key_of(self, kind, within, identity)
+    local place = within and self.ordered and "effect" .. within or ""
+    return ("%s %s %s"):format(place, kind, identity)
+end
+
+local function add(self, kind, id, within, identity, status, answered)
+    local known = { kind = kind, id = id, answered = answered, failed = status == "error" }
+    local key = key_of(self, kind, within, identity)
+    local list = self.index[key]
+    if not list then
+        self.index[key] = { known }
+    else
+        list[#list + 1] = known
+    end
+    self.by_id[kind][id] = known
+end
+
+local function load_asked(self)
+    local db = self.db
+    for id, within, identity, status, code in db:rows(
+        "SELECT id, within, identity, status, code FROM calls ORDER BY id") do
+        local answered = status == "ok" or status == "error"
+        if code == "BUDGET" and not self.offline then
+            answered = false -- what another budget may allow
+        end
+        add(self, "call", id, within, identity, status, answered)
+    end
+    for id, within, kind, name, key, status in db:rows(
+        "SELECT id, within, kind, name, key, status FROM effects ORDER BY id") do
+        add(self, "effect", id, within, ("%s\n%s\n%s"):format(kind, name, key),
+            nil, status == "ok" or status == "error")
+    end
+end
+
+local function load_entries(self)
+    for seq, round, kind, what in self.db:rows(
+        "SELECT seq, round, kind, what FROM tape ORDER BY seq") do
+        local of = self.by_id[kind]
+        local answered = of and of[what]
+        if not of or answered.answered then
+            self.entries[#self.entries + 1] = { seq = seq, round = round, kind = kind, what = what,
+                answered = answered }
+        end
+    end
+end
+
+local function load_readings(self)
+    for clock, bytes in self.db:rows("SELECT clock, readings FROM readings ORDER BY seq") do
+        local list = self.readings[clock] or {}
+        local form = clock == "seed" and "<i8" or "<d"
+        for at = 1, #bytes, 8 do
+            list[#list + 1] = string.unpack(form, bytes, at)
+        end
+        self.readings[clock] = list
+    end
+end
+
+-- Where the failures at the end of the tape begin; nil: it ends well.
+local function first_failure(entries)
+    local first
+    for i = #entries, 1, -1 do
+        local answered = entries[i].answered
+        if answered and answered.failed then
+            first = i
+        elseif answered then
+            break
+        end
+    end
+    return first
+end
+
+-- What ended a run is tried again: the failures at the end of the tape are cut off, with all that
+-- came after the first of them.
+local function cut_failures(self)
+    local db, entries = self.db, self.entries
+    local first = first_failure(entries)
+    if first then
+        local seq = entries[first].seq
+        db:execute("DELETE FROM tape WHERE seq >= ?", seq)
+        db:execute("DELETE FROM readings WHERE seq > ?", seq)
+        for i = #entries, first, -1 do
+            if entries[i].answered then
+                entries[i].answered.answered = false
+            end
+            entries[i] = nil
+        end
+    end
+    db:execute("DELETE FROM tape WHERE kind = 'call' AND what IN "
+        .. "(SELECT id FROM calls WHERE status = 'error' AND code = 'BUDGET')")
+end
+
+-- What the scheduler's clock said first and last.
+local function set_times(self)
+    local now = self.readings.now or {}
+    self.first_now, self.last_now = now[1], now[#now]
+    for i = #self.entries, 1, -1 do
+        local entry = self.entries[i]
+        if entry.kind == "timers" then
+            self.last_now = math.max(self.last_now or entry.what, entry.what)
+            break
+        end
+    end
+end
+
+---@param db userdata an open log; of a run that is resumed, open to be written
+---@param how {ordered: boolean, offline: boolean?}
+---@return ponder.log.Past
+function past.new(db, how)
+    local self = setmetatable({ db = db, ordered = how.ordered, offline = how.offline or false,
+        index = {}, by_id = { call = {}, effect = {} }, entries = {}, readings = {} }, Past)
+    load_asked(self)
+    if not how.ordered then
+        return self
+    end
+    load_entries(self)
+    if not how.offline then
+        cut_failures(self)
+    end
+    load_readings(self)
+    set_times(self)
+    return self
+end
+
+local NAME = {
+    call = "SELECT 'call ' || id || ' to ' || provider || ':' || model FROM calls WHERE id = ?",
+    effect = "SELECT kind || ' ' || name FROM effects WHERE id = ?",
+}
+
+--- What was asked, in a few words.
+---@param answered ponder.log.Answered
+---@return string
+function Past:label(answered)
+    return (self.db:row(NAME[answered.kind], answered.id))
+end
+
+--- What was asked under a key for the n-th time.
+---@param key string
+---@param n integer
+---@return ponder.log.Answered?
+function Past:find(key, n)
+    local list = self.index[key]
+    return list and list[n]
+end
+
+---@param answered ponder.log.Answered
+---@return table results
+function Past:results(answered)
+    return LOAD[answered.kind](self.db, answered.id)
+end
+
+return past

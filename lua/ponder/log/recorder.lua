@@ -1,0 +1,213 @@
+--- Writes a run log: rows of ponder.log.schema, in transactions that end when the tape commits.
+---
+--- The file may come late: a run that calls no model needs none. What is written before it is
+--- opened waits in a queue.
+
+local schema = require "ponder.log.schema"
+local store = require "ponder.core.store"
+
+local recorder = {}
+
+local SPARE_BYTES = 1 << 20 -- of the disk, that a run leaves for what is still to come
+local BYTES_A_CALL = 64 << 10 -- and for each call in flight
+local COMMITS = 200 -- that are worth a checkpoint when there is nothing else to do
+
+---@class ponder.log.Recorder: ponder.log.Sink
+---@field path string? of the file, when it is known
+---@field db ponder.store.Store? the open file
+---@field session integer
+---@field seq integer last row of the tape
+local Recorder = {}
+Recorder.__index = Recorder
+
+---@param clock fun(): number seconds since 1970
+---@return ponder.log.Recorder
+function recorder.new(clock)
+    return setmetatable({ clock = clock, queue = {}, session = 1, seq = 0, calls = 0, effects = 0,
+        searches = 0, in_flight = 0, commits = 0 }, Recorder)
+end
+
+---------------------------------------------------------------------------------------------------
+-- The file
+
+-- Numbers go on where the log ends.
+local function count_rows(self)
+    local db = self.db
+    self.session = (db:row("SELECT max(id) FROM sessions") or 0) + 1
+    self.seq = math.max(db:row("SELECT max(seq) FROM tape") or 0,
+        db:row("SELECT max(seq) FROM readings") or 0)
+    self.calls = db:row("SELECT max(id) FROM calls") or 0
+    self.effects = db:row("SELECT max(id) FROM effects") or 0
+    self.searches = db:row("SELECT max(id) FROM searches") or 0
+end
+
+local function write_queue(self)
+    local queue = self.queue
+    self.queue = {}
+    for _, row in ipairs(queue) do
+        self:write(table.unpack(row, 1, row.n))
+    end
+end
+
+--- Makes the file, and writes what has waited for it.
+---@param path string
+---@param sync? "normal"|"full"
+---@return boolean? ok
+---@return string? message
+function Recorder:create(path, sync)
+    local db, message = store.open(path, { mode = "create", sync = sync, lock = true,
+        application_id = schema.APPLICATION_ID, version = schema.VERSION, schema = schema.SQL })
+    if not db then
+        return nil, message
+    end
+    self.db, self.path = db, path
+    write_queue(self)
+    return true
+end
+
+--- Goes on with a log.
+---@param db userdata open to be written
+---@param path string
+---@param clock fun(): number seconds since 1970
+---@return ponder.log.Recorder
+function recorder.continue(db, path, clock)
+    local self = recorder.new(clock)
+    self.db, self.path = db, path
+    count_rows(self)
+    return self
+end
+
+--- Adds a statement to the transaction.
+---@param sql string
+---@param ... any
+function Recorder:write(sql, ...)
+    local db = self.db
+    if not db then
+        self.queue[#self.queue + 1] = table.pack(sql, ...)
+        return
+    elseif self.failed then
+        return
+    end
+    local ok, message = true, nil
+    if not self.writing then
+        ok, message = db:begin()
+        self.writing = ok
+    end
+    if ok then
+        ok, message = db:execute(sql, ...)
+    end
+    if not ok then
+        self.failed = message
+    end
+end
+
+local function write_readings(self, readings)
+    for clock, list in pairs(readings) do
+        local form = clock == "seed" and "<i8" or "<d"
+        self:write("INSERT INTO readings (seq, clock, readings) VALUES (?, ?, ?)",
+            self:next_seq(), clock, string.pack(form:rep(#list), table.unpack(list)))
+    end
+end
+
+function Recorder:next_seq()
+    self.seq = self.seq + 1
+    return self.seq
+end
+
+local MOST_IN_A_ROW = 200 -- readings: as many as table.unpack and string.pack take with ease
+
+local function cut(list, first)
+    return table.move(list, first, math.min(first + MOST_IN_A_ROW - 1, #list), 1, {})
+end
+
+--- See ponder.log.Sink.
+function Recorder:commit(entries, readings)
+    if not self.db then
+        return false
+    end
+    for clock, list in pairs(readings) do
+        for first = 1, #list, MOST_IN_A_ROW do
+            write_readings(self, { [clock] = cut(list, first) })
+        end
+    end
+    for _, entry in ipairs(entries) do
+        self:write("INSERT INTO tape (seq, round, kind, what) VALUES (?, ?, ?, ?)",
+            self:next_seq(), entry[1], entry[2], entry[3])
+    end
+    if self.writing and not self.failed then
+        local ok, message = self.db:commit()
+        self.failed = not ok and message or nil
+    end
+    if self.failed then
+        self.db:rollback()
+        return nil, ("%s; the run stops here, and can be resumed (ponder resume %s)"):format(
+            self.failed, self.path)
+    end
+    self.writing, self.commits = false, self.commits + 1
+    return true
+end
+
+--- Moves what is committed to its place, when there is nothing else to do.
+function Recorder:rest()
+    if self.commits >= COMMITS and not self.writing then
+        self.commits = 0
+        self.db:checkpoint()
+    end
+end
+
+--- Why no further call should be begun, or nil: the disk is nearly full.
+---@return string?
+function Recorder:shortage()
+    local free = self.db and store.free_bytes(self.path)
+    if free and free < SPARE_BYTES + self.in_flight * BYTES_A_CALL then
+        return ("%s: the disk is nearly full (%d KiB are free); the run stops before its next call "
+            .. "and can be resumed (ponder resume %s)"):format(self.path, free // 1024, self.path)
+    end
+end
+
+---------------------------------------------------------------------------------------------------
+-- Calls and effects
+
+local COUNTER = { call = "calls", effect = "effects" }
+
+-- Gives an operation its row.
+local function number(self, what)
+    local counter, within = COUNTER[what.kind], what.within
+    self[counter] = self[counter] + 1
+    what.id = self[counter]
+    what.within_id = within and within.kind == "effect" and within.id or nil
+end
+
+--- See ponder.log.Sink.
+function Recorder:ask(what)
+    self.in_flight = self.in_flight + 1
+    if what.id then -- asked before, and not answered
+        what:ask_again(self)
+    else
+        number(self, what)
+        what:insert(self)
+    end
+end
+
+--- See ponder.log.Sink.
+function Recorder:answer(what, results)
+    self.in_flight = self.in_flight - 1
+    return what:answer(self, results)
+end
+
+--- See ponder.log.Sink.
+function Recorder:cancel(what)
+    self.in_flight = self.in_flight - 1
+    what:cancel(self)
+end
+
+--- See ponder.log.Sink.
+function Recorder:copy(what, answered, results)
+    if not what.id then -- of another log
+        number(self, what)
+        what:insert(self)
+        what:copy(self, answered, results)
+    end
+end
+
+return recorder

@@ -1,0 +1,122 @@
+--- The run of this process, as far as it is logged:
+---
+---     run       a first run: noted from the start; the file comes with its first call, or is named
+---     resume    the log's own tape is played, then it goes on there
+---     replay    the log's tape is played, and nothing else is asked; nothing is written
+---     fork      a new log; equal requests are answered from the old one
+---
+--- What only a run with a file needs is loaded when there is one: ponder.log.session.
+
+local clocks = require "ponder.log.clocks"
+local early = require "ponder.log.early"
+local files = require "ponder.log.files"
+local host = require "ponder.core.host"
+local scheduler = require "ponder.task.scheduler"
+
+local run = {}
+
+---@class ponder.log.About what is run
+---@field command string "run", "tot"...
+---@field arguments string[] as typed
+---@field script string?
+---@field input string? what was read from standard input
+
+---@class ponder.log.Options
+---@field path string? of the log; nil: among the kept runs, from the first call on
+---@field sync "normal"|"full"|nil
+---@field keep integer? how many runs are kept
+
+---@class ponder.log.Play what a run is to play
+---@field kind "resume"|"replay"|"fork"
+---@field past ponder.log.Past
+---@field seed integer
+---@field source string? path of the log that is forked
+---@field recorder ponder.log.Recorder? of the log that is resumed
+
+---@class ponder.log.Run
+---@field kind "run"|"resume"|"replay"|"fork"
+---@field id integer
+---@field seed integer of math.random
+---@field started_at number seconds since 1970
+---@field about ponder.log.About
+---@field opts ponder.log.Options
+---@field play ponder.log.Play?
+---@field session ponder.log.Session? once more than the time has come from outside
+---@field answer any what the run came to, of values that JSON has
+---@field error string?
+
+local current -- the run of this process
+local next_play -- what the next run is to play
+
+local exit = os.exit
+
+-- A script that exits ends its run.
+local function exit_at_last(code, close)
+    local status = code == nil and 0 or code == true and 0 or code or 1
+    local problem = run.finish(status)
+    if problem then
+        io.stderr:write("ponder: ", problem, "\n")
+        code = status == 0 and 1 or code
+    end
+    exit(code, close)
+end
+
+local function grow(self, tape)
+    self.session = require("ponder.log.session").start(self, tape)
+    scheduler.set_tape(self.session.tape)
+    return self.session.tape
+end
+
+---Begins the run of a command.
+---@param about ponder.log.About
+---@param opts ponder.log.Options
+---@return ponder.log.Run?
+---@return string? message why its log cannot be written
+function run.begin(about, opts)
+    local play = next_play
+    next_play = nil
+    local self = { kind = play and play.kind or "run", id = math.random(0), about = about,
+        seed = play and play.seed or math.random(0), started_at = host.time(), opts = opts,
+        play = play }
+    current = self
+    math.randomseed(self.seed)
+    clocks.install()
+    os.exit = exit_at_last -- luacheck: ignore 122
+    files.follow_modules()
+    if not play and not opts.path then
+        scheduler.set_tape(early.new(function(tape)
+            return grow(self, tape)
+        end))
+        return self
+    end
+    grow(self)
+    local ok, message = self.session:open()
+    if not ok then
+        return nil, message
+    end
+    return self
+end
+
+---Says what the next run is to play.
+---@param play ponder.log.Play
+function run.prepare(play)
+    next_play = play
+end
+
+---@return ponder.log.Run?
+function run.current()
+    return current
+end
+
+---Ends the run of this process, if there is one.
+---@param status integer what the process ends with
+---@return string? problem what could not be written
+function run.finish(status)
+    local self = current
+    current = nil
+    if self and self.session then
+        return self.session:finish(status)
+    end
+end
+
+return run

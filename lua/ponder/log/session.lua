@@ -1,0 +1,242 @@
+--- A run with its tape, and with its file if it writes one.
+
+local call = require "ponder.log.call"
+local files = require "ponder.log.files"
+local host = require "ponder.core.host"
+local json = require "ponder.json"
+local kept = require "ponder.log.kept"
+local log = require "ponder.log"
+local recorder = require "ponder.log.recorder"
+local redact = require "ponder.model.redact"
+local scheduler = require "ponder.task.scheduler"
+local store = require "ponder.core.store"
+local tape = require "ponder.log.tape"
+
+local session = {}
+
+--- What of the environment makes a run what it is.
+session.ENVIRONMENT = { "PONDER_MODEL", "PONDER_PROVIDER", "PONDER_PROMPTS", "OPENAI_BASE_URL",
+    "ANTHROPIC_BASE_URL", "OLLAMA_HOST" }
+
+local KEYS = { "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN" }
+local KEEP = 100
+
+---@class ponder.log.Session
+---@field run ponder.log.Run
+---@field tape ponder.log.Tape
+---@field recorder ponder.log.Recorder? nil: nothing is written
+---@field wanted boolean the file is to be made at the first call
+---@field private redactors table<any, ponder.model.Redactor>
+---@field private files ponder.log.File[]
+local Session = {}
+Session.__index = Session
+
+---------------------------------------------------------------------------------------------------
+-- Secrets: keys of the environment, and of the models that are called, never reach the file
+
+local function keys_of_environment()
+    local keys = {}
+    for _, name in ipairs(KEYS) do
+        keys[#keys + 1] = os.getenv(name)
+    end
+    return redact.new(keys)
+end
+
+local function hide(self, text)
+    for _, redactor in pairs(self.redactors) do
+        text = redactor:reply(text)
+    end
+    return text
+end
+
+local function write_file(self, file)
+    self.recorder:write([[INSERT OR REPLACE INTO files (path, absolute, kind, hash, text)
+        VALUES (?, ?, ?, ?, ?)]], file.path, (host.absolute(file.path)), file.kind,
+        store.sha256(file.text), hide(self, file.text))
+end
+
+-- A model is called for the first time: its key may stand in a script.
+local function meet(self, target)
+    if self.redactors[target] then
+        return
+    end
+    self.redactors[target] = target.redactor
+    for _, file in ipairs(self.files) do
+        if target.redactor:reply(file.text) ~= file.text then
+            write_file(self, file)
+        end
+    end
+end
+
+---------------------------------------------------------------------------------------------------
+-- The file
+
+local function environment()
+    local values = {}
+    for _, name in ipairs(session.ENVIRONMENT) do
+        local value = os.getenv(name)
+        values[name] = value and value:gsub("//[^/@]*@", "//") or nil
+    end
+    return values
+end
+
+local function write_run(self)
+    local run, about, arguments = self.run, self.run.about, {}
+    for i, argument in ipairs(about.arguments) do
+        arguments[i] = hide(self, argument)
+    end
+    local versions = { ponder = host.version, lua = _VERSION, sqlite = store.sqlite_version,
+        curl = require("ponder.core.net").version }
+    self.recorder:write([[INSERT INTO run (id, command, arguments, script, directory, input, seed,
+        options, versions, started_at, source) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]],
+        ("%016x"):format(run.id), about.command, json.encode(json.array(arguments)), about.script,
+        (host.directory()), about.input and hide(self, about.input), run.seed,
+        json.encode(environment()), json.encode(versions), run.started_at,
+        run.play and run.play.source)
+end
+
+local function write_session(self)
+    local pid, name = host.process()
+    self.recorder:write("INSERT INTO sessions (id, kind, pid, host, started_at) "
+        .. "VALUES (?, ?, ?, ?, ?)", self.recorder.session, self.run.kind, pid, name, host.time())
+end
+
+-- A name that sorts by time: 20261122-021033-game24-4f2a.
+local function name_of(run)
+    local script = run.about.script or ""
+    local what = script:match("([%w_-]+)%.%w+$") or script:match("^([%w_]+)$") or run.about.command
+    return ("%s-%s-%04x"):format(os.date("!%Y%m%d-%H%M%S", run.started_at // 1 | 0), what,
+        run.id & 0xffff)
+end
+
+local function prune(folder, keep)
+    for i, old in ipairs(kept.list(folder)) do
+        if i >= keep and not kept.in_use(old.path) then
+            os.remove(old.path)
+        end
+    end
+end
+
+-- The path of a new log among the kept runs.
+local function new_path(run)
+    local folder = kept.folder()
+    if not folder or not host.make_folder(folder) then
+        return nil, (folder or "$HOME") .. ": no run can be kept there"
+    end
+    prune(folder, run.opts.keep or KEEP)
+    return ("%s/%s.db"):format(folder, name_of(run))
+end
+
+---Makes the file of a run that is to be written, unless it is there.
+---@return boolean? ok
+---@return string? message
+function Session:open()
+    if not self.wanted then
+        return true
+    end
+    self.wanted = false
+    local run = self.run
+    local path, message = run.opts.path, nil
+    if not path then
+        path, message = new_path(run)
+    end
+    if not path then
+        return nil, message
+    end
+    local ok, problem = self.recorder:create(path, run.opts.sync)
+    if not ok then
+        return nil, problem
+    end
+    return self.tape:commit()
+end
+
+---------------------------------------------------------------------------------------------------
+-- Calls
+
+-- A file that nobody asked for may fail to open: the run goes on without one.
+local function open_late(self)
+    local ok, message = self:open()
+    if not ok then
+        io.stderr:write(("ponder: %s; this run is not logged\n"):format(message))
+        scheduler.set_tape(nil)
+        log.set_recorder(nil)
+        self.recorder = nil
+    end
+end
+
+-- Asks a model: see ponder.task.Tape.
+local function follow(self, request, ask)
+    if self.recorder then
+        meet(self, request.target)
+        open_late(self)
+    end
+    if scheduler.tape() ~= self.tape then
+        return ask(request)
+    end
+    return self.tape:perform(call.new(request), ask, request)
+end
+
+---------------------------------------------------------------------------------------------------
+
+-- Where the rows go: to a new file, to the one that is resumed, nowhere.
+local function open_recorder(self)
+    local play = self.run.play
+    if play and play.kind == "replay" then
+        return nil
+    elseif play and play.kind == "resume" then
+        return play.recorder
+    end
+    self.wanted = true
+    return recorder.new(host.time)
+end
+
+---Gives a run its tape.
+---@param run ponder.log.Run
+---@param before? ponder.log.EarlyTape what has been noted until now
+---@return ponder.log.Session
+function session.start(run, before)
+    local self = setmetatable({ run = run, wanted = false, files = {},
+        redactors = { environment = keys_of_environment() } }, Session)
+    self.recorder = open_recorder(self)
+    local play = run.play
+    self.tape = tape.new(self.recorder or recorder.new(host.time), play and play.past,
+        run.kind == "replay", before)
+    function self.tape.call(_, request, ask)
+        return follow(self, request, ask)
+    end
+    if self.recorder then
+        if run.kind ~= "resume" then
+            write_run(self)
+        end
+        write_session(self)
+        log.set_recorder(self.recorder)
+        files.listen(function(file)
+            table.insert(self.files, file)
+            write_file(self, file)
+        end)
+    end
+    return self
+end
+
+local STATUS = { [0] = "completed", [130] = "interrupted" }
+
+---Ends the run.
+---@param status integer what the process ends with
+---@return string? problem what could not be written
+function Session:finish(status)
+    local run, rows = self.run, self.recorder
+    log.set_recorder(nil)
+    if not rows or not rows.db then
+        return nil
+    end
+    local readable, answer = pcall(json.encode, run.answer)
+    rows:write("UPDATE run SET ended_at = ?, status = ?, exit_status = ?, answer = ?, error = ?",
+        host.time(), STATUS[status] or "failed", status,
+        run.answer ~= nil and readable and answer or nil, run.error and hide(self, run.error))
+    rows:write("UPDATE sessions SET ended_at = ? WHERE id = ?", host.time(), rows.session)
+    local _, problem = self.tape:commit()
+    rows.db:close()
+    return problem
+end
+
+return session

@@ -1,0 +1,364 @@
+--- The tape of a run: what it takes in from outside, in order. It is noted while a script runs, and
+--- played when the script runs again.
+---
+--- A script is a function of what reaches it: replies of models, results of tools, what clocks say,
+--- and the order in which its tasks are woken. Two things suffice for the same order (see
+--- ponder.task: tasks run in rounds, and between two rounds others become ready):
+---
+---   entries    each reply, each result and each time at which timers were due, with the number of
+---              the rounds that came before it
+---   readings   of each clock, in the order in which tasks read it
+---
+--- What runs inside a call or a tool is not followed: it is not run again either. Its tasks have
+--- `outside` in their context, and what it comes to is one entry.
+---
+---                    asked for            it came                committed
+---     noting:  task -----------> outside --------> arrived, waits ---------> goes on
+---
+---     playing: task -----------> waits --- its entry is next, and its round has come ---> goes on
+---                                  |
+---                                  `------ the tape has ended ---> asked for as above
+---
+--- All that has arrived between two rounds is committed at once, before any of it wakes a task. So
+--- a process that is killed has shown its script nothing that the log does not hold.
+---
+--- A script that does not do again what it did (it iterates with `pairs`, it has been changed)
+--- still gets what equal requests were answered the first time: an entry that nobody asks for is
+--- passed over as soon as no task can go on. `departed` then says where.
+
+local scheduler = require "ponder.task.scheduler"
+local task = require "ponder.task"
+
+local tape = {}
+
+local pack, unpack = table.pack, table.unpack
+
+local MOST_WITHOUT_FILE = 1 << 20 -- entries and readings kept before there is a file to hold them
+
+---@class ponder.log.Operation something that is asked of the world outside
+---@field kind "call"|"effect"
+---@field identity string what is asked; equal ones may be answered alike
+---@field describe fun(self): string in a few words, for people
+---@field id integer? its row in the log
+---@field within ponder.log.Operation? the one inside which it was asked
+---@field occurrence integer? its number among equal ones there
+
+---@class ponder.log.Sink where a tape is kept (ponder.log.recorder)
+---@field ask fun(self, what: ponder.log.Operation) gives it a row, unless it has one; may raise
+---@field answer fun(self, what: ponder.log.Operation, results: table): table the results
+---@field copy fun(self, what: ponder.log.Operation, results: table) takes over what another log has
+---@field cancel fun(self, what: ponder.log.Operation)
+---@field shortage fun(self): string? why nothing more should be asked, while there is still room
+---@field rest fun(self) there is nothing else to do
+---@field commit fun(self, entries: table[], readings: table<string, number[]>): boolean?, string?
+---  true: it is on disk; false: there is no file yet; nil, message: it failed
+
+---@class ponder.log.Tape: ponder.task.Tape
+---@field sink ponder.log.Sink
+---@field past ponder.log.Past what is played, or looked up
+---@field playing boolean
+---@field offline boolean nothing may be asked that the past does not answer
+---@field departed string? where the script did not do what it did before
+---@field stopping string? why nothing more is asked; what is in flight is waited for
+---@field broken string? why the run is broken off
+---@field incomplete boolean? too much came in before there was a file: it cannot be resumed
+local Tape = {}
+Tape.__index = Tape
+
+-- What a first run has to play.
+local NOTHING = { ordered = false, entries = {}, readings = {}, find = function() end }
+
+---@param sink ponder.log.Sink
+---@param past? ponder.log.Past
+---@param offline? boolean
+---@param before? ponder.log.EarlyTape what has been noted until now
+---@return ponder.log.Tape
+function tape.new(sink, past, offline, before)
+    past = past or NOTHING
+    local self = setmetatable({
+        sink = sink, past = past, playing = past.ordered, offline = offline or false,
+        next = 1, read = {}, asked = {}, waiting = {}, held = {}, arrived = {}, open = 0,
+        entries = before and before.entries or {}, readings = before and before.readings or {},
+        kept = before and before.kept or 0, incomplete = before and before.incomplete,
+    }, Tape)
+    if self.playing and past.first_now then
+        scheduler.set_clock(past.first_now)
+    end
+    return self
+end
+
+---------------------------------------------------------------------------------------------------
+-- Noting
+
+-- A run without a file keeps so much and no more.
+local function count(self)
+    self.kept = self.kept + 1
+    if self.kept > MOST_WITHOUT_FILE and self:commit() == false then
+        self.entries, self.readings, self.kept, self.incomplete = {}, {}, 0, true
+    end
+end
+
+local function note(self, round, kind, what)
+    self.entries[#self.entries + 1] = { round, kind, what }
+    count(self)
+end
+
+function Tape:note_timers(round, now)
+    if not self.playing then
+        note(self, round, "timers", now)
+    end
+end
+
+--- What a clock says: what it said the first time, then live.
+---@param clock string "now", "time", "cpu", "seed"
+---@param live fun(): number
+---@return number
+function Tape:reading(clock, live)
+    local past = self.past.ordered and self.past.readings[clock]
+    local at = (self.read[clock] or 0) + 1
+    if past and past[at] then
+        self.read[clock] = at
+        return past[at]
+    end
+    local value, list = live(), self.readings[clock]
+    if clock == "cpu" then -- of this process: it goes on from what the last one had used
+        self.cpu_before = self.cpu_before or past and past[#past] or 0
+        value = value + self.cpu_before
+    end
+    if not list then
+        list = {}
+        self.readings[clock] = list
+    end
+    list[#list + 1] = value
+    count(self)
+    return value
+end
+
+function Tape:now()
+    return self:reading("now", scheduler.clock)
+end
+
+--- Hands to the log what has gathered.
+---@return boolean? committed false: there is no file yet; nil: it failed, the run cannot go on
+---@return string? message
+function Tape:commit()
+    if self.broken then
+        return nil, self.broken
+    end
+    local committed, message = self.sink:commit(self.entries, self.readings)
+    if committed then
+        self.entries, self.readings, self.kept = {}, {}, 0
+    elseif committed == nil then
+        self.broken = message
+    end
+    return committed, message
+end
+
+-- Commits all that has arrived, then wakes the tasks that asked.
+local function hand_over(self, round)
+    local arrived = self.arrived
+    self.arrived = {}
+    for _, one in ipairs(arrived) do
+        if not one.what.within then
+            note(self, round, one.what.kind, one.what.id)
+        end
+    end
+    local committed, message = self:commit()
+    if committed == nil then
+        return scheduler.break_off(message)
+    end
+    for _, one in ipairs(arrived) do
+        task.wake(one.task)
+    end
+end
+
+-- Waits until the log holds what has come.
+local function arrive(self, what)
+    local one = { task = task.current(), what = what }
+    self.arrived[#self.arrived + 1] = one
+    task.park(function()
+        for i, other in ipairs(self.arrived) do
+            if other == one then
+                return table.remove(self.arrived, i)
+            end
+        end
+    end)
+end
+
+local Asking = {}
+
+function Asking:__close()
+    self.tape.open = self.tape.open - 1
+    if not self.answered then
+        self.tape.sink:cancel(self.what)
+    end
+end
+
+local function ask(self, what, f, ...)
+    self.stopping = self.stopping or self.sink:shortage()
+    if self.stopping and not what.within then
+        task.park() -- until the calls in flight have been answered: see turn
+    end
+    if self.broken or self.stopping then
+        error(self.broken or self.stopping, 0)
+    end
+    self.sink:ask(what)
+    self.open = self.open + 1
+    local asking <close> = setmetatable({ tape = self, what = what }, Asking)
+    local results = pack(task.with_context("outside", what, f, ...))
+    asking.answered = true
+    results = self.sink:answer(what, results)
+    arrive(self, what)
+    return results
+end
+
+---------------------------------------------------------------------------------------------------
+-- Playing
+
+-- The script does not do what it did before.
+local function depart(self, where)
+    self.departed = self.departed or where
+    if self.offline then
+        error("ponder replay: " .. where, 0)
+    end
+end
+
+-- Plays the next entry; false: not yet.
+local function play_entry(self, entry)
+    if entry.kind == "timers" then
+        scheduler.fire_timers(entry.what)
+        return true
+    end
+    local waits = self.waiting[entry.answered]
+    if waits then
+        self.waiting[entry.answered] = nil
+        task.wake(waits, true)
+        return true
+    elseif scheduler.is_idle() then
+        self.departed = self.departed or ("it did not ask again for %s"):format(
+            self.past:label(entry.answered))
+        return true
+    end
+    return false
+end
+
+-- The tape has ended. Who waits has an answer that was never handed over, or asks outside.
+local function go_live(self)
+    self.playing = false
+    if self.past.last_now then
+        scheduler.set_clock(math.max(self.past.last_now, scheduler.clock()))
+    end
+    local tasks = self.held
+    for _, waits in pairs(self.waiting) do
+        tasks[#tasks + 1] = waits
+    end
+    table.sort(tasks, function(a, b) return a.id < b.id end)
+    for _, waits in ipairs(tasks) do
+        task.wake(waits, false)
+    end
+    self.waiting, self.held = {}, {}
+end
+
+local function play(self, rounds)
+    local entries = self.past.entries
+    while entries[self.next] do
+        local entry = entries[self.next]
+        if entry.round > rounds and not scheduler.is_idle() or not play_entry(self, entry) then
+            return true
+        end
+        self.next = self.next + 1
+    end
+    if scheduler.is_idle() then
+        go_live(self)
+    end
+    return self.playing
+end
+
+--- See ponder.task.Tape.
+function Tape:turn(rounds)
+    if self.playing then
+        return play(self, rounds)
+    end
+    if self.arrived[1] then
+        hand_over(self, rounds)
+    end
+    if self.stopping and self.open == 0 and not self.broken then
+        self.broken = self.stopping
+        scheduler.break_off(self.stopping)
+    elseif scheduler.is_idle() then
+        self.sink:rest()
+    end
+    return false
+end
+
+-- Waits for its turn on the tape. True: it may have the past's answer; false: the tape has ended.
+local function wait_for_turn(self, answered)
+    local t = task.current()
+    if answered then
+        self.waiting[answered] = t
+        return task.park(function() self.waiting[answered] = nil end)
+    end
+    self.held[#self.held + 1] = t
+    return task.park(function()
+        for i, other in ipairs(self.held) do
+            if other == t then
+                return table.remove(self.held, i)
+            end
+        end
+    end)
+end
+
+-- What the past has on an operation; nil: nothing, it is new.
+local function look_up(self, what)
+    local within = what.within
+    local place = within and self.past.ordered and within.kind .. within.id or ""
+    local key = ("%s %s %s"):format(place, what.kind, what.identity)
+    what.occurrence = (self.asked[key] or 0) + 1
+    self.asked[key] = what.occurrence
+    return self.past:find(key, what.occurrence)
+end
+
+-- Offline: the past must have the answer.
+local function refuse(self, what, known)
+    if known then
+        depart(self, ("the log ends here: %s was asked and not answered"):format(what:describe()))
+    end
+    depart(self, ("%s is not in the log: here the script departs from it"):format(what:describe()))
+end
+
+--- Asks for something outside: plays what it came to the first time, else calls f(...), which does
+--- it, and keeps what comes of it. Waits, so call it within a task.
+---@param what ponder.log.Operation
+---@param f function
+---@param ... any
+---@return any ... what f returned
+function Tape:perform(what, f, ...)
+    what.within = task.context("outside")
+    local known = look_up(self, what)
+    local answer = known and known.answered and known
+    if self.playing and not what.within then
+        if not known and self.past.entries[self.next] then
+            refuse(self, what)
+        end
+        if wait_for_turn(self, answer) then
+            what.id = known.id
+            local results = self.past:results(answer)
+            return unpack(results, 1, results.n)
+        end
+    end
+    if self.past.ordered and known then
+        what.id = known.id
+    end
+    if answer then
+        local results = self.past:results(answer)
+        self.sink:copy(what, results)
+        arrive(self, what)
+        return unpack(results, 1, results.n)
+    elseif self.offline then
+        refuse(self, what, known)
+    end
+    local results = ask(self, what, f, ...)
+    return unpack(results, 1, results.n)
+end
+
+return tape
