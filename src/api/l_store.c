@@ -13,6 +13,7 @@
 
 #include "api/api.h"
 #include "core/json.h"
+#include "store/claim.h"
 #include "store/store.h"
 
 #define STORE "ponder.store.Store"
@@ -509,6 +510,27 @@ static int l_open(lua_State *L)
 
 /* ---- what else a log needs ---- */
 
+/* path -> whether somebody has it open as its writer | nil, message, code */
+static int l_in_use(lua_State *L)
+{
+    const char *path = check_text(L, 1, "in_use", "path", NULL);
+    StoreError e;
+    Claim *claim;
+    StoreStatus status = claim_take(path, false, &claim, &e);
+    if (status == STORE_OK) {
+        status = claim_lock(claim, &e);
+        claim_drop(claim, status == STORE_OK);
+    }
+    if (status != STORE_OK && status != STORE_LOCKED) {
+        luaL_pushfail(L);
+        lua_pushfstring(L, "%s: %s", path, e.detail);
+        lua_pushstring(L, store_code(status));
+        return 3;
+    }
+    lua_pushboolean(L, status == STORE_LOCKED);
+    return 1;
+}
+
 /* text -> 64 hex digits */
 static int l_sha256(lua_State *L)
 {
@@ -563,10 +585,8 @@ static const luaL_Reg store_methods[] = {
 };
 
 static const luaL_Reg functions[] = {
-    {"open", l_open},
-    {"sha256", l_sha256},
-    {"free_bytes", l_free_bytes},
-    {NULL, NULL},
+    {"open", l_open},     {"sha256", l_sha256}, {"free_bytes", l_free_bytes},
+    {"in_use", l_in_use}, {NULL, NULL},
 };
 
 static void new_class(lua_State *L, const char *name, const luaL_Reg *methods, lua_CFunction finish)

@@ -228,6 +228,8 @@ static StoreStatus make_folders(const char *path, StoreError *e)
 
 static void disconnect(Store *s)
 {
+    if (s->db == NULL)
+        return;
     sqlite3_stmt *statement;
     while ((statement = sqlite3_next_stmt(s->db, NULL)) != NULL)
         sqlite3_finalize(statement);

@@ -101,16 +101,4 @@ function kept.find(what)
     return nil, ("%s: neither a file nor a run in %s"):format(what, at or "$HOME")
 end
 
----Whether a process writes the log now.
----@param path string
----@return boolean
-function kept.in_use(path)
-    local db, _, code = store.open(path, { mode = "read", lock = true,
-        application_id = schema.APPLICATION_ID, version = schema.VERSION })
-    if db then
-        db:close()
-    end
-    return code == "LOCKED"
-end
-
 return kept

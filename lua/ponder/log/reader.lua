@@ -90,7 +90,7 @@ end
 ---@return "completed"|"failed"|"interrupted"|"running"|"killed"
 function Reader:state()
     local status = self.db:row("SELECT status FROM run")
-    return status or (kept.in_use(self.path) and "running" or "killed")
+    return status or (store.in_use(self.path) and "running" or "killed")
 end
 
 ---The processes that ran it.

@@ -65,6 +65,14 @@ function store.sha256(text) end
 ---@return string? code
 function store.free_bytes(path) end
 
+--- Whether a file has a writer now, in this process or another. To find out, the caller is its
+--- writer for a moment.
+---@param path string
+---@return boolean? in_use
+---@return string? message
+---@return string? code
+function store.in_use(path) end
+
 ---@class ponder.store.Store can be used as a to-be-closed variable
 local Store = {}
 

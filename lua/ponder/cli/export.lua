@@ -1,0 +1,79 @@
+--- `ponder export`: a run in the format of another program.
+
+local args = require "ponder.args"
+local cli = require "ponder.cli"
+local opened = require "ponder.report.opened"
+
+-- Each is a module ponder.report.export.NAME with
+--     write(log, out, opts) -> true, or nil and a message
+-- `log` is a ponder.log.Reader, `out` has a method write as files have, and `opts` are the flags.
+local FORMATS = { "html", "json" }
+
+local RULES = {
+    format = { value = "NAME", enum = FORMATS, help = "dot, html, json, mermaid or otlp" },
+    output = { value = "FILE", help = "write there (default: standard output)" },
+    search = { value = "N", type = "integer", min = 1,
+        help = "dot, mermaid: that search alone, by its number" },
+    content = { help = "otlp: with prompts and replies" },
+    otlp = { value = "URL", help = "send to an OpenTelemetry collector: "
+        .. "http://localhost:4318" },
+}
+
+local ORDER = { "format", "output", "search", "content", "otlp" }
+
+local export = { rules = RULES, order = ORDER, files = true }
+
+export.summary = "write a run as dot, Mermaid, JSON, OpenTelemetry traces or a page"
+
+export.usage = [[
+ponder export [OPTION...] [FILE|NAME|N]
+
+Writes the newest run, or one by the path of its log or its name or number in ponder log.
+
+  dot      search trees and thought graphs for Graphviz: ... --format dot | dot -Tsvg
+  mermaid  the same as a flow chart for Markdown
+  html     one page with the trees, calls and totals, to open in a browser
+  json     all that the log holds, as one object
+  otlp     traces by OpenTelemetry's conventions for generative AI, as OTLP/JSON; prompts and
+           replies only with --content; $OTEL_EXPORTER_OTLP_HEADERS is sent along
+
+]] .. args.help(RULES, ORDER)
+
+-- Writes to the file of --output, or to standard output, of which the host says what fails.
+local function write_to(path, write)
+    if not path then
+        return write(io.stdout) and 0 or 1
+    end
+    local out, message = io.open(path, "wb")
+    if not out then
+        return nil, message
+    end
+    local ok, problem = write(out)
+    local closed, why = out:close()
+    if ok and closed then
+        return 0
+    end
+    return nil, ("%s: %s"):format(path, problem or why)
+end
+
+---@param arguments string[]
+---@return integer status 0; 1 when the log cannot be read or the result not written; 2 for a usage
+---  error
+function export.run(arguments)
+    local opts, operands = args.parse("ponder export", arguments, RULES)
+    if not opts then
+        return cli.usage_error(operands)
+    end
+    opts.format = opts.format or opts.otlp and "otlp"
+    if not opts.format then
+        return cli.usage_error("ponder export: expected --format " .. table.concat(FORMATS, "|"))
+    elseif operands[2] then
+        return cli.usage_error("ponder export: one run at a time")
+    end
+    local format = require("ponder.report.export." .. opts.format)
+    return opened.run("ponder export", { operands[1], n = 1 }, function(log)
+        return write_to(opts.output, function(out) return format.write(log, out, opts) end)
+    end)
+end
+
+return export

@@ -1,0 +1,179 @@
+--- `ponder show`: what a run did.
+
+local amount = require "ponder.report.amount"
+local args = require "ponder.args"
+local calls = require "ponder.report.show.calls"
+local cli = require "ponder.cli"
+local json = require "ponder.json"
+local opened = require "ponder.report.opened"
+local style = require "ponder.report.style"
+local summary = require "ponder.report.show.summary"
+local text = require "ponder.report.text"
+local trees = require "ponder.report.show.trees"
+
+local RULES = {
+    calls = { help = "a line for each model call" },
+    tree = { help = "the search trees and thought graphs; * is the way to the best" },
+    events = { help = "the events of searches and machines, in order" },
+    call = { value = "N", type = "integer", min = 1,
+        help = "one call: the whole request and reply" },
+    node = { value = "ID", help = "one node: its text, its score, its calls" },
+    search = { value = "N", type = "integer", min = 1, help = "--tree, --node: that search alone" },
+    json = { help = "print it as JSON; of many things, a line for each" },
+}
+
+local ORDER = { "calls", "tree", "events", "call", "node", "search", "json" }
+
+local show = { rules = RULES, order = ORDER, files = true }
+
+show.summary = "say what a run did: its calls, its trees, its events"
+
+show.usage = [[
+ponder show [OPTION...] [FILE|NAME|N]
+
+Shows the newest run, or one by the path of its log, or by its name or number in ponder log: what
+was run, how it ended, the answer, what it took by model.
+
+]] .. args.help(RULES, ORDER)
+
+local VIEWS = { "calls", "tree", "events", "call", "node" }
+
+local function write(line)
+    io.stdout:write(line, "\n")
+end
+
+local function write_json(value)
+    write(json.encode(value))
+end
+
+local function write_lines(lines)
+    for _, line in ipairs(lines) do
+        write(line)
+    end
+end
+
+local views = {}
+
+function views.summary(log, opts, out)
+    if opts.json then
+        write_json(summary.map(log))
+    else
+        write_lines(summary.lines(log, out))
+    end
+    return 0
+end
+
+function views.calls(log, opts, out)
+    if not opts.json then
+        calls.list(log, out, write)
+        return 0
+    end
+    for call in log:calls() do
+        write_json(call)
+    end
+    return 0
+end
+
+function views.call(log, opts, out)
+    local call = log:call(opts.call)
+    if not call then
+        return nil, ("%s: there is no call %d; there are %d"):format(log.path, opts.call,
+            log:totals().calls)
+    elseif opts.json then
+        call.failures = json.array(call.failures)
+        write_json(call)
+    else
+        write_lines(calls.lines(log, call, out))
+    end
+    return 0
+end
+
+function views.tree(log, opts, out)
+    if not opts.json then
+        local drawn = trees.draw(log, out, opts.search, write)
+        return drawn > 0 and 0 or nil, log.path .. ": there is no "
+            .. (opts.search and "search " .. opts.search or "search")
+    end
+    for search in log:searches() do
+        if not opts.search or search.id == opts.search then
+            search.nodes, search.edges = json.array {}, json.array {}
+            for node in log:nodes(search.id) do
+                table.insert(search.nodes, node)
+            end
+            for edge in log:edges(search.id) do
+                table.insert(search.edges, edge)
+            end
+            write_json(search)
+        end
+    end
+    return 0
+end
+
+function views.node(log, opts, out)
+    local found = trees.find(log, opts.node, opts.search)
+    if not found[1] then
+        return nil, ("%s: there is no node %s"):format(log.path, text.line(opts.node))
+    end
+    for i, node in ipairs(found) do
+        if opts.json then
+            write_json(node)
+        else
+            write_lines(i > 1 and { "" } or {})
+            write_lines(trees.node_lines(log, node, out))
+        end
+    end
+    return 0
+end
+
+function views.events(log, opts, out)
+    local start = log:run().started_at
+    local columns = out.is_terminal and out:size() - 1 or math.maxinteger
+    for event in log:events() do
+        if opts.json then
+            write_json(event)
+        else
+            local line = ("%8s  %s%s  %s"):format(amount.after(event.at, start),
+                event.search and ("[%d] "):format(event.search) or "", text.line(event.name),
+                event.data ~= nil and text.line(json.encode(event.data)) or "")
+            write(text.cut(line, columns, out:mark()))
+        end
+    end
+    return 0
+end
+
+-- The view that the flags ask for; or nil and what is wrong.
+local function view_of(opts)
+    local chosen
+    for _, name in ipairs(VIEWS) do
+        if opts[name] then
+            if chosen then
+                return nil, ("%s or %s, not both"):format(args.flag(chosen), args.flag(name))
+            end
+            chosen = name
+        end
+    end
+    if opts.search and chosen ~= "tree" and chosen ~= "node" then
+        return nil, "--search is for --tree and --node"
+    end
+    return chosen or "summary"
+end
+
+---@param arguments string[]
+---@return integer status 0; 1 when there is no such log, call or node; 2 for a usage error
+function show.run(arguments)
+    local opts, operands = args.parse("ponder show", arguments, RULES)
+    if not opts then
+        return cli.usage_error(operands)
+    end
+    local view, problem = view_of(opts)
+    if not view then
+        return cli.usage_error("ponder show: " .. problem)
+    elseif operands[2] then
+        return cli.usage_error("ponder show: one run at a time; ponder diff compares two")
+    end
+    return opened.run("ponder show", { operands[1], n = 1 }, function(log)
+        return views[view](log, opts, style.of(1))
+    end)
+end
+
+return show

@@ -1,0 +1,99 @@
+--- What a run took, in words: money, times, how a command was typed.
+
+local progress = require "ponder.report.progress"
+
+local amount = {}
+
+amount.seconds, amount.count = progress.seconds, progress.count
+
+---Money: $12.30, $0.042, $0.00031; "-" where it is not known.
+---@param usd number?
+---@return string
+function amount.money(usd)
+    if not usd then
+        return "-"
+    elseif usd == 0 or usd >= 1 then
+        return ("$%.2f"):format(usd)
+    end
+    local digits = 1 - math.floor(math.log(usd, 10)) -- two that count
+    return ("$%." .. math.min(math.max(digits, 2), 12) .. "f"):format(usd)
+end
+
+---What calls cost, with what is not known said.
+---@param totals {cost: number?, unpriced: integer, calls: integer}
+---@return string
+function amount.cost(totals)
+    local unknown = totals.unpriced
+    if unknown == 0 then
+        return totals.cost and amount.money(totals.cost) or "nothing"
+    elseif not totals.cost then
+        return "unknown"
+    end
+    return ("%s, and %d call%s of unknown price"):format(amount.money(totals.cost), unknown,
+        unknown == 1 and "" or "s")
+end
+
+---The same for a narrow column: "$0.042", "$0.042+?", "?".
+---@param totals {cost: number?, unpriced: integer}
+---@return string
+function amount.short_cost(totals)
+    if totals.unpriced == 0 then
+        return amount.money(totals.cost)
+    end
+    return totals.cost and amount.money(totals.cost) .. "+?" or "?"
+end
+
+---A number of things: "1 call", "3.4k calls".
+---@param n integer
+---@param one string
+---@param many? string default one .. "s"
+---@return string
+function amount.of(n, one, many)
+    return ("%s %s"):format(progress.count(n), n == 1 and one or many or one .. "s")
+end
+
+---A point in time, as the clock on the wall shows it.
+---@param at number seconds since 1970
+---@param format? string of os.date, default "%Y-%m-%d %H:%M:%S"
+---@return string
+function amount.when(at, format)
+    local ok, text = pcall(os.date, format or "%Y-%m-%d %H:%M:%S", math.floor(at))
+    return ok and text or "?"
+end
+
+---How long after the start something was: "+12.503".
+---@param at number?
+---@param start number
+---@return string
+function amount.after(at, start)
+    return at and ("%+.3f"):format(at - start) or "-"
+end
+
+local function quoted(word)
+    if word ~= "" and not word:find("[^%w%%+,./:=@_-]") then
+        return word
+    end
+    return "'" .. word:gsub("'", "'\\''") .. "'"
+end
+
+---A command line that a shell would take.
+---@param run {command: string, arguments: any}
+---@return string
+function amount.command(run)
+    local words = { "ponder", run.command }
+    for _, word in ipairs(type(run.arguments) == "table" and run.arguments or {}) do
+        words[#words + 1] = quoted(tostring(word))
+    end
+    return table.concat(words, " ")
+end
+
+---How long a run took, or runs by now.
+---@param run {started_at: number, ended_at: number?}
+---@param last_at? number when something was last heard of it
+---@return number? seconds nil: nobody knows
+function amount.duration(run, last_at)
+    local ended = run.ended_at or last_at
+    return ended and math.max(ended - run.started_at, 0)
+end
+
+return amount

@@ -1,0 +1,241 @@
+--- The model calls of a run: a line each, or one with all that was sent and answered.
+
+local amount = require "ponder.report.amount"
+local grid = require "ponder.report.grid"
+local json = require "ponder.json"
+local text = require "ponder.report.text"
+
+local calls = {}
+
+local COLORS = { error = "red", cancelled = "yellow" }
+
+local function status_of(call)
+    if call.status == "error" then
+        return call.code or "error"
+    end
+    return call.status or "no answer"
+end
+
+---Who asked: "expand 7", "generate n3", "tool 2".
+---@param call table
+---@return string
+function calls.purpose(call)
+    local words = { call.purpose }
+    if call.node ~= nil then
+        words[#words + 1] = tostring(call.node)
+    end
+    if call.within then
+        words[#words + 1] = ("in tool %d"):format(call.within)
+    end
+    return table.concat(words, " ")
+end
+
+local function seconds(ms)
+    return ms and ("%.2f"):format(ms / 1000) or "-"
+end
+
+-- Widths are given: a log may hold more calls than are to be kept in memory.
+local function columns_of(totals, style)
+    local narrow = style.is_terminal and style:size() < 60
+    return { { "#", right = true, width = #("%d"):format(totals.calls) },
+        { "ASKED", right = true, width = 8, drop = 3 }, { "TOOK", right = true, width = 6 },
+        { "STATUS", width = 12, least = narrow and 9 or nil }, { "IN", right = true, width = 5,
+        drop = 5 }, { "OUT", right = true, width = 5, drop = 4 },
+        { "COST", right = true, width = 9, drop = 2 }, { "ORIGIN", width = 6, drop = 6 },
+        { "FOR", width = 14, least = narrow and 8 or 14 },
+        { "MODEL", width = 26, least = 16, drop = 1 } }
+end
+
+---Writes a line for each call.
+---@param log ponder.log.Reader
+---@param style ponder.report.Style
+---@param write fun(line: string)
+function calls.list(log, style, write)
+    local start = log:run().started_at
+    local g = grid.new(columns_of(log:totals(), style), {}, style)
+    write(g:head())
+    for call in log:calls() do
+        write(g:line { ("%d"):format(call.id), amount.after(call.asked_at, start),
+            seconds(call.latency_ms), { text.line(status_of(call)), COLORS[call.status] },
+            call.input_tokens and amount.count(call.input_tokens) or "-",
+            call.output_tokens and amount.count(call.output_tokens) or "-",
+            call.status == "ok" and (call.cost and amount.money(call.cost) or "?") or "-",
+            call.origin or "-", text.line(calls.purpose(call)),
+            text.line(call.provider .. ":" .. call.model) })
+    end
+end
+
+-------------------------------------------------------------------------------
+-- One call
+
+local function facts_of(call, start)
+    local facts = { ("%s:%s"):format(call.provider, call.model), status_of(call) }
+    if call.latency_ms then
+        facts[#facts + 1] = ("%.2f s"):format(call.latency_ms / 1000)
+    end
+    if call.time_to_first_ms then
+        facts[#facts + 1] = ("first after %.2f s"):format(call.time_to_first_ms / 1000)
+    end
+    facts[#facts + 1] = "asked at " .. amount.after(call.asked_at, start) .. " s"
+    if call.input_tokens or call.output_tokens then
+        facts[#facts + 1] = ("%d tokens in, %d out"):format(call.input_tokens or 0,
+            call.output_tokens or 0)
+    end
+    if call.status == "ok" then
+        facts[#facts + 1] = call.cost and amount.money(call.cost) or "price unknown"
+    end
+    facts[#facts + 1] = call.origin and call.origin ~= "live" and "from " .. call.origin or nil
+    facts[#facts + 1] = call.occurrence > 1 and ("the same request for the %d. time"):format(
+        call.occurrence) or nil
+    return facts
+end
+
+local function place_of(call)
+    local words = { calls.purpose(call) }
+    if call.search then
+        words[#words + 1] = ("search %d"):format(call.search)
+    end
+    if words[1] == "" then
+        table.remove(words, 1)
+    end
+    return table.concat(words, ", ")
+end
+
+-- A message's content: text as it is, parts one after the other, anything else as JSON.
+local function content_of(content)
+    if type(content) == "string" then
+        return content
+    elseif type(content) ~= "table" or #content == 0 then
+        return content ~= nil and json.encode(content) or ""
+    end
+    local parts = {}
+    for i, part in ipairs(content) do
+        parts[i] = type(part) == "table" and part.type == "text" and type(part.text) == "string"
+            and part.text or json.encode(part)
+    end
+    return table.concat(parts, "\n")
+end
+
+local APART = { messages = true, system = true }
+
+local function add_message(add, role, message)
+    add("[" .. text.line(tostring(role)) .. "]", "bold")
+    local content = content_of(message.content)
+    if content ~= "" then
+        add(content)
+    end
+    if type(message.tool_calls) == "table" then
+        add("tool calls: " .. json.encode(message.tool_calls))
+    end
+end
+
+local function add_request(add, request)
+    add("")
+    add("REQUEST", "dim")
+    if type(request) ~= "table" then
+        add(request == nil and "damaged" or json.encode(request))
+        return
+    end
+    local names = {}
+    for name in pairs(request) do
+        if not APART[name] or type(request[name]) ~= "table" and name ~= "system" then
+            names[#names + 1] = name
+        end
+    end
+    table.sort(names)
+    for _, name in ipairs(names) do
+        local value = request[name]
+        add(("%s: %s"):format(name, type(value) == "string" and value or json.encode(value)))
+    end
+    if request.system ~= nil then
+        add_message(add, "system", { content = request.system })
+    end
+    for _, message in ipairs(type(request.messages) == "table" and request.messages or {}) do
+        if type(message) == "table" then
+            add_message(add, message.role, message)
+        end
+    end
+end
+
+local function add_sample(add, sample, i, count)
+    if count > 1 then
+        add(("[sample %d]"):format(i), "bold")
+    end
+    for _, part in ipairs { "reasoning", "refusal" } do
+        if sample[part] then
+            add("[" .. part .. "]", "bold")
+            add(tostring(sample[part]))
+        end
+    end
+    if sample.reasoning or sample.refusal then
+        add("[text]", "bold")
+    end
+    add(tostring(sample.text or ""))
+    if sample.tool_calls then
+        add("tool calls: " .. json.encode(sample.tool_calls))
+    end
+    if sample.finish_reason and sample.finish_reason ~= "stop" then
+        add("ended: " .. tostring(sample.finish_reason), "dim")
+    end
+end
+
+local function add_reply(add, call)
+    local reply = call.reply
+    add("")
+    if type(reply) ~= "table" then
+        add("NO REPLY", "dim")
+        if call.message then
+            add(call.message, "red")
+        end
+        return
+    end
+    local about = {}
+    for _, name in ipairs { "model", "id" } do
+        about[#about + 1] = type(reply[name]) == "string" and reply[name] or nil
+    end
+    add("REPLY  " .. table.concat(about, ", "), "dim")
+    local samples = type(reply.samples) == "table" and reply.samples or {}
+    for i, sample in ipairs(samples) do
+        add_sample(add, sample, i, #samples)
+    end
+    if call.message then
+        add(call.message, "red")
+    end
+end
+
+---The lines of one call with all that was sent and answered.
+---@param log ponder.log.Reader
+---@param call table as log:call gives it
+---@param style ponder.report.Style
+---@return string[]
+function calls.lines(log, call, style)
+    local lines = {}
+    local function add(s, color)
+        for line in (text.safe(s) .. "\n"):gmatch("(.-)\n") do
+            lines[#lines + 1] = style:paint(line, color)
+        end
+    end
+    local columns = style.is_terminal and style:size() - 1 or math.maxinteger
+    local facts = facts_of(call, log:run().started_at)
+    for i, fact in ipairs(facts) do
+        facts[i] = text.line(fact)
+    end
+    facts[1] = ("call %d: %s"):format(call.id, facts[1])
+    for _, line in ipairs(text.flow(facts, columns, "  ", style:mark())) do
+        add(line)
+    end
+    local place = place_of(call)
+    if place ~= "" then
+        add("  for " .. text.line(place))
+    end
+    for _, failed in ipairs(call.failures) do
+        add(("  attempt %d failed: %s %s%s"):format(failed.attempt, failed.code or "?",
+            text.line(failed.message or ""), failed.retry_in_ms
+            and (", tried again after %.1f s"):format(failed.retry_in_ms / 1000) or ""), "yellow")
+    end
+    add_request(add, call.request)
+    add_reply(add, call)
+    return lines
+end
+
+return calls

@@ -1,0 +1,207 @@
+--- What `ponder show` says of a run: what was run, how it ended, what it took.
+
+local amount = require "ponder.report.amount"
+local grid = require "ponder.report.grid"
+local json = require "ponder.json"
+local text = require "ponder.report.text"
+
+local summary = {}
+
+local LABEL = 10 -- columns
+local MOST_LINES = 24 -- of an answer on a terminal; --json has the whole
+local COLORS = { completed = "green", failed = "red", killed = "red", interrupted = "yellow" }
+
+---The answer of a run as people would read it.
+---@param answer any decoded
+---@return string?
+function summary.answer(answer)
+    if answer == nil or answer == json.null then
+        return nil
+    elseif type(answer) == "table" and type(answer.answer) == "string" then
+        return answer.answer
+    end
+    return type(answer) == "string" and answer or json.encode(answer)
+end
+
+-- Lines of a label and a text, wrapped on a terminal. More than `most` of them are counted.
+local function labelled(style, label, value, color, most)
+    if not value then
+        return {}
+    end
+    value = text.safe(value)
+    local columns = style.is_terminal and style:size() - 1 - LABEL or math.maxinteger
+    local lines = {}
+    for i, line in ipairs(text.wrap(value, columns)) do
+        if most and i > most then
+            break
+        end
+        lines[i] = (i == 1 and style:paint(("%-" .. LABEL .. "s"):format(label), "dim")
+            or (" "):rep(LABEL)) .. style:paint(line, color)
+    end
+    local left = most and #text.wrap(value, columns) - most or 0
+    if left > 0 then
+        lines[#lines + 1] = (" "):rep(LABEL) .. style:paint(("... %d more lines"):format(left),
+            "dim")
+    end
+    return lines
+end
+
+local function status_of(log, run, totals)
+    local state = log:state()
+    local took = amount.duration(run, totals.last_at)
+    local words = { state }
+    if run.exit_status and run.exit_status ~= 0 then
+        words[1] = ("%s (exit status %d)"):format(state, run.exit_status)
+    end
+    if took then
+        words[#words + 1] = (run.ended_at and "in " or "after ") .. amount.seconds(took)
+    end
+    return table.concat(words, " ") .. ", " .. amount.when(run.started_at), COLORS[state]
+end
+
+local function calls_of(totals)
+    if totals.calls == 0 then
+        return "none"
+    end
+    local kinds = {}
+    for _, kind in ipairs { { "ok", "answered" }, { "errors", "failed" },
+        { "cancelled", "cancelled" }, { "pending", "without an answer" } } do
+        if totals[kind[1]] > 0 then
+            kinds[#kinds + 1] = ("%d %s"):format(totals[kind[1]], kind[2])
+        end
+    end
+    local line = ("%d: %s"):format(totals.calls, table.concat(kinds, ", "))
+    if totals.retries > 0 then
+        line = line .. "; " .. amount.of(totals.retries, "retry", "retries")
+    end
+    if totals.reused > 0 then
+        line = line .. ("; %d not sent (log or cache)"):format(totals.reused)
+    end
+    return line
+end
+
+local function tokens_of(totals)
+    if not totals.input_tokens and not totals.output_tokens then
+        return nil
+    end
+    local line = ("%s in, %s out"):format(amount.count(totals.input_tokens or 0),
+        amount.count(totals.output_tokens or 0))
+    if (totals.cache_read_tokens or 0) > 0 then
+        line = ("%s; %s from the provider's cache"):format(line,
+            amount.count(totals.cache_read_tokens))
+    end
+    return line
+end
+
+local function saved_of(run, totals)
+    local calls, cost = run.saved_calls or 0, run.saved_cost or totals.saved_cost
+    if calls == 0 and totals.reused == 0 then
+        return nil
+    end
+    return ("%s, %s%s"):format(amount.of(math.max(calls, totals.reused), "call"),
+        cost and amount.money(cost) or "price unknown",
+        run.source and "; forked from " .. run.source or "")
+end
+
+local function settings_of(run)
+    local parts = { ("seed %d"):format(run.seed) }
+    for _, field in ipairs { "options", "versions" } do
+        local names = {}
+        for name in pairs(type(run[field]) == "table" and run[field] or {}) do
+            names[#names + 1] = name
+        end
+        table.sort(names)
+        for _, name in ipairs(names) do
+            parts[#parts + 1] = ("%s%s%s"):format(name, field == "options" and "=" or " ",
+                tostring(run[field][name]))
+        end
+    end
+    return table.concat(parts, ", ")
+end
+
+local function models_table(totals, style)
+    local rows = {}
+    for i, model in ipairs(totals.models) do
+        rows[i] = { text.line(model.provider .. ":" .. model.model), amount.count(model.calls),
+            model.input_tokens and amount.count(model.input_tokens) or "-",
+            model.output_tokens and amount.count(model.output_tokens) or "-",
+            amount.short_cost(model) }
+    end
+    return grid.new({ { "MODEL", least = 12 }, { "CALLS", right = true },
+        { "IN", right = true, drop = 2 }, { "OUT", right = true, drop = 3 },
+        { "COST", right = true } }, rows, style):lines(rows)
+end
+
+local function searches_table(log, style)
+    local rows = {}
+    for search in log:searches() do
+        rows[#rows + 1] = { ("%d"):format(search.id), search.kind,
+            amount.count(log:node_count(search.id)),
+            search.score and ("%.2f"):format(search.score) or "-",
+            text.line((search.reason or search.status or "-"):gsub("_", " ")),
+            text.line(search.question or "") }
+    end
+    return #rows > 0 and grid.new({ { "SEARCH", right = true }, { "KIND" },
+        { "NODES", right = true }, { "BEST", right = true, drop = 2 },
+        { "ENDED", least = 6, drop = 1 }, { "QUESTION", least = 8, drop = 3 } }, rows,
+        style):lines(rows)
+end
+
+---The lines of the summary.
+---@param log ponder.log.Reader
+---@param style ponder.report.Style
+---@return string[]
+function summary.lines(log, style)
+    local run, totals = log:run(), log:totals()
+    local lines = {}
+    local function add(...)
+        local more = labelled(style, ...)
+        table.move(more, 1, #more, #lines + 1, lines)
+    end
+    local function add_table(more)
+        if more then
+            lines[#lines + 1] = ""
+            table.move(more, 1, #more, #lines + 1, lines)
+        end
+    end
+    add("run", amount.command(run))
+    add("folder", run.directory)
+    add("status", status_of(log, run, totals))
+    add("error", run.error, "red", MOST_LINES)
+    add("answer", summary.answer(run.answer), "bold", style.is_terminal and MOST_LINES or nil)
+    add("calls", calls_of(totals))
+    add("tokens", tokens_of(totals))
+    add("cost", totals.calls > 0 and amount.cost(totals) or nil)
+    add("tools", totals.tools > 0 and amount.of(totals.tools, "call") .. (totals.tool_errors > 0
+        and (", %d raised an error"):format(totals.tool_errors) or "") or nil)
+    add("saved", saved_of(run, totals))
+    add("with", settings_of(run))
+    add("log", log.path)
+    add_table(totals.calls > 0 and models_table(totals, style))
+    add_table(searches_table(log, style))
+    return lines
+end
+
+---The same as a table for JSON.
+---@param log ponder.log.Reader
+---@return table
+function summary.map(log)
+    local searches, files, sessions = json.array {}, json.array {}, json.array {}
+    for search in log:searches() do
+        search.nodes = log:node_count(search.id)
+        table.insert(searches, search)
+    end
+    for file in log:files() do
+        file.text = nil
+        table.insert(files, file)
+    end
+    for session in log:sessions() do
+        table.insert(sessions, session)
+    end
+    local totals = log:totals()
+    totals.models = json.array(totals.models)
+    return { path = log.path, state = log:state(), run = log:run(), totals = totals,
+        searches = searches, files = files, sessions = sessions }
+end
+
+return summary

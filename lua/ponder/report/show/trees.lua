@@ -1,0 +1,157 @@
+--- Search trees and thought graphs of a log: drawn, or one node with its calls.
+
+local amount = require "ponder.report.amount"
+local calls = require "ponder.report.show.calls"
+local text = require "ponder.report.text"
+local tree = require "ponder.report.tree"
+
+local trees = {}
+
+local MOST_TEXT = 2000 -- bytes of a node's text that are kept for the drawing
+local NOTED = { pruned = true, error = true, failed = true }
+
+-- What else led to a node, by its id: "merged from n3, n4".
+local function sources_of(log, search)
+    local sources = {}
+    for edge in log:edges(search.id) do
+        if edge.kind ~= "connects" then
+            sources[edge.target] = sources[edge.target] or {}
+            table.insert(sources[edge.target], tostring(edge.source))
+        end
+    end
+    return sources
+end
+
+local function note_of(node, sources)
+    local notes = {}
+    if sources[node.id] then
+        table.insert(sources[node.id], 1, node.parent and tostring(node.parent))
+        notes[1] = "merged from " .. table.concat(sources[node.id], ", ")
+    end
+    if NOTED[node.status] then
+        notes[#notes + 1] = node.status
+    end
+    return notes[1] and table.concat(notes, "; ")
+end
+
+---The tree of a search, as ponder.report.tree draws it.
+---@param log ponder.log.Reader
+---@param search table its row
+---@return ponder.report.Twig? root nil: it has no nodes
+---@return integer count of nodes
+function trees.of(log, search)
+    local twigs, parent, order = {}, {}, {}
+    local sources = sources_of(log, search)
+    for node in log:nodes(search.id) do
+        twigs[node.id] = { score = node.score, best = node.best == 1 or nil, children = {},
+            note = note_of(node, sources), id = node.id,
+            text = ("#%s %s"):format(node.id, (node.text or ""):sub(1, MOST_TEXT)) }
+        parent[node.id], order[#order + 1] = node.parent, node.id
+    end
+    local roots = {}
+    for _, id in ipairs(order) do
+        local above = twigs[parent[id]]
+        table.insert(above and above.children or roots, twigs[id])
+    end
+    if #roots > 1 then
+        return { text = search.question or "", children = roots, best = true }, #order
+    end
+    return roots[1], #order
+end
+
+local function title_of(search, count)
+    local facts = { ("search %d: %s"):format(search.id, search.kind),
+        amount.of(count, "node") }
+    if search.score then
+        facts[#facts + 1] = ("best %.2f"):format(search.score)
+    end
+    facts[#facts + 1] = search.reason and text.line(search.reason:gsub("_", " "))
+    if search.ended_at then
+        facts[#facts + 1] = amount.seconds(math.max(search.ended_at - search.started_at, 0))
+    end
+    return table.concat(facts, ", ")
+end
+
+---Draws the searches of a log.
+---@param log ponder.log.Reader
+---@param style ponder.report.Style
+---@param only? integer that search alone
+---@param write fun(line: string)
+---@return integer count how many were drawn
+function trees.draw(log, style, only, write)
+    local drawn = 0
+    for search in log:searches() do
+        if not only or search.id == only then
+            local root, count = trees.of(log, search)
+            local columns = style:size() - 1
+            if drawn > 0 then
+                write("")
+            end
+            write(style:paint(text.cut(title_of(search, count), columns, style:mark()), "dim"))
+            for _, line in ipairs(root and tree.lines(root, style) or {}) do
+                write(line)
+            end
+            if search.answer then
+                write(text.cut("> " .. text.line(search.answer), columns, style:mark()))
+            end
+            drawn = drawn + 1
+        end
+    end
+    return drawn
+end
+
+-------------------------------------------------------------------------------
+-- One node
+
+local function way_to(log, node)
+    local ids, seen = {}, {}
+    while node and not seen[node.id] do
+        seen[node.id] = true
+        table.insert(ids, 1, tostring(node.id))
+        node = node.parent ~= nil and log:node(node.search, node.parent) or nil
+    end
+    return table.concat(ids, " > ")
+end
+
+---The nodes that have an id, in all searches or one.
+---@param log ponder.log.Reader
+---@param id string
+---@param only? integer
+---@return table[] nodes
+function trees.find(log, id, only)
+    local found = {}
+    for search in log:searches() do
+        if not only or search.id == only then
+            found[#found + 1] = log:node(search.id, id)
+        end
+    end
+    return found
+end
+
+---The lines of one node: where it stands, its text, the calls that were made for it.
+---@param log ponder.log.Reader
+---@param node table
+---@param style ponder.report.Style
+---@return string[]
+function trees.node_lines(log, node, style)
+    local facts = { ("node %s of search %d"):format(text.line(tostring(node.id)), node.search) }
+    facts[#facts + 1] = node.score and ("score %.4g"):format(node.score)
+    facts[#facts + 1] = node.depth and ("depth %d"):format(node.depth)
+    facts[#facts + 1] = node.terminal == 1 and "terminal" or nil
+    facts[#facts + 1] = node.status and text.line(node.status)
+    facts[#facts + 1] = node.best == 1 and "on the best path" or nil
+    local columns = style.is_terminal and style:size() - 1 or math.maxinteger
+    local lines = text.flow(facts, columns, "  ", style:mark())
+    lines[#lines + 1] = "  way: " .. text.line(way_to(log, node))
+    for call in log:calls_of(node.search, node.id) do
+        lines[#lines + 1] = ("  call %d: %s, %s"):format(call.id, text.line(calls.purpose(call)),
+            text.line(call.provider .. ":" .. call.model))
+    end
+    lines[#lines + 1] = ""
+    for line in (text.safe(node.text or "") .. "\n"):gmatch("(.-)\n") do
+        lines[#lines + 1] = line
+    end
+    return lines
+end
+
+return trees

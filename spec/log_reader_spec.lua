@@ -1,0 +1,275 @@
+-- Reading a run log, and finding the ones that are kept.
+
+local kept = require "ponder.log.kept"
+local reader = require "ponder.log.reader"
+local sample_log = require "sample_log"
+local schema = require "ponder.log.schema"
+local shell = require "shell"
+local store = require "ponder.core.store"
+
+local function all(rows)
+    local list = {}
+    for row in rows do
+        list[#list + 1] = row
+    end
+    return list
+end
+
+describe("a log that is read", function()
+    local folder, log
+
+    setup(function()
+        folder = shell.folder()
+        sample_log.write(folder.path .. "/run.db")
+        log = assert(reader.open(folder.path .. "/run.db"))
+    end)
+    teardown(function()
+        log:close()
+        folder:__close()
+    end)
+
+    it("says what was run", function()
+        local run = log:run()
+        assert.same({ "policy.lua", "4 4 6 8" }, run.arguments)
+        assert.same({ PONDER_MODEL = "openai:gpt-4o-mini" }, run.options)
+        assert.equal(1.0, run.answer.score)
+        assert.equal(42, run.seed)
+        assert.equal("completed", log:state())
+        assert.same({ "policy.lua", "prompts/tot.lua" }, { all(log:files())[1].path,
+            all(log:files())[2].path })
+        assert.equal("run", all(log:sessions())[1].kind)
+    end)
+
+    it("gives calls in order, without what they hold", function()
+        local calls = all(log:calls())
+        assert.equal(40, #calls)
+        for i, call in ipairs(calls) do
+            assert.equal(i, call.id)
+            assert.is_nil(call.request)
+            assert.is_nil(call.reply)
+        end
+    end)
+
+    it("gives one call with all that it holds", function()
+        local call = log:call(1)
+        assert.equal("Expand node 1", call.request.messages[2].content)
+        assert.equal("Answer 1", call.reply.samples[1].text)
+        assert.same({}, call.failures)
+        local again
+        for c in log:calls() do
+            again = c.attempts == 3 and c.id or again
+        end
+        assert.same({ 429, 429 }, { log:call(again).failures[1].status,
+            log:call(again).failures[2].status })
+        assert.is_nil(log:call(0))
+        assert.is_nil(log:call(41))
+    end)
+
+    it("gives the searches with their nodes in order", function()
+        local searches = all(log:searches())
+        assert.same({ "beam", "tot", "got" }, { searches[1].kind, searches[2].kind,
+            searches[3].kind })
+        assert.equal(30, log:node_count(1))
+        for i, node in ipairs(all(log:nodes(1))) do
+            assert.equal(i, node.id)
+        end
+        assert.equal("n6", all(log:nodes(2))[6].id)
+        assert.equal("8 + 4 = 12 (left: 2 12)", log:node(2, "n6").text)
+        assert.equal(17, log:node(1, "17").id)
+        assert.is_nil(log:node(2, "n7"))
+        assert.equal(3, #all(log:edges(3)))
+        assert.same({ "expand", "evaluate" }, { all(log:calls_of(1, 7))[1].purpose,
+            all(log:calls_of(1, 7))[2].purpose })
+    end)
+
+    it("orders the ids of machines by their number", function()
+        local path = folder.path .. "/many.db"
+        sample_log.write(path, function(_, w)
+            for i = 7, 12 do
+                w:node(2, "n" .. i, "n1", 1, 0.5, "more")
+            end
+        end)
+        local many <close> = reader.open(path)
+        local ids = {}
+        for node in many:nodes(2) do
+            ids[#ids + 1] = node.id
+        end
+        assert.equal("n1 n2 n3 n4 n5 n6 n7 n8 n9 n10 n11 n12", table.concat(ids, " "))
+    end)
+
+    it("adds up what the calls came to, and what is not known", function()
+        local totals = log:totals()
+        assert.same({ 40, 37, 1, 1, 1 }, { totals.calls, totals.ok, totals.errors,
+            totals.cancelled, totals.pending })
+        assert.same({ 1, 2, 1, 2, 1 }, { totals.reused, totals.retries, totals.unpriced,
+            totals.tools, totals.tool_errors })
+        local input, output, cost = 0, 0, 0
+        for call in log:calls() do
+            if call.origin == "live" then
+                input, output = input + (call.input_tokens or 0), output + (call.output_tokens or 0)
+                cost = cost + (call.cost or 0)
+            end
+        end
+        assert.same({ input, output }, { totals.input_tokens, totals.output_tokens })
+        assert.near(cost, totals.cost, 1e-12)
+        assert.is_true(totals.saved_cost > 0)
+        local models = {}
+        for i, model in ipairs(totals.models) do
+            models[i] = ("%s:%s %d"):format(model.provider, model.model, model.calls)
+        end
+        assert.same({ "openai:gpt-4o-mini 21", "anthropic:claude-haiku-4-5 10",
+            "ollama:qwen3:8b 8", "openai:mystery-1 1" }, models)
+        assert.is_nil(totals.models[4].cost)
+        assert.equal(0, totals.models[3].cost)
+    end)
+
+    it("decodes what tools and events hold", function()
+        assert.same({ word = "heat" }, all(log:effects())[1].key)
+        assert.same({ "high temperature" }, all(log:effects())[1].value)
+        local events = all(log:events())
+        assert.equal("expanded", events[1].name)
+        assert.equal(1, events[1].data.node_id)
+    end)
+
+    it("takes damaged JSON for none", function()
+        local path = folder.path .. "/torn.db"
+        sample_log.write(path, function(db)
+            db:execute "UPDATE run SET answer = '{\"a\":', arguments = 'x'"
+            db:execute "UPDATE calls SET reply = '{', request = 'no' WHERE id = 1"
+        end)
+        local torn <close> = reader.open(path)
+        assert.is_nil(torn:run().answer)
+        assert.is_nil(torn:run().arguments)
+        assert.is_nil(torn:call(1).reply)
+        assert.equal(40, torn:totals().calls)
+    end)
+
+    it("is known to run, or to have been killed, by its lock", function()
+        local path = folder.path .. "/open.db"
+        sample_log.write(path, function(db)
+            db:execute "UPDATE run SET status = NULL, ended_at = NULL, exit_status = NULL"
+        end)
+        local open <close> = reader.open(path)
+        assert.equal("killed", open:state())
+        local writer = assert(store.open(path, { mode = "write", lock = true,
+            application_id = schema.APPLICATION_ID, version = schema.VERSION }))
+        assert.equal("running", open:state())
+        writer:close()
+        assert.equal("killed", open:state())
+    end)
+end)
+
+describe("a file that is no log", function()
+    local folder
+    setup(function() folder = shell.folder() end)
+    teardown(function() folder:__close() end)
+
+    local function refused(path)
+        local log, message, code = reader.open(path)
+        assert.is_nil(log)
+        assert.equal(path, message:sub(1, #path))
+        assert.is_nil(message:find("\n"))
+        return code
+    end
+
+    it("is refused with one line", function()
+        folder:write("text.db", ("not a database\n"):rep(200))
+        folder:write("empty.db", "")
+        assert.equal("NOT_A_LOG", refused(folder.path .. "/text.db"))
+        assert.equal("NOT_A_LOG", refused(folder.path .. "/empty.db"))
+        assert.equal("NOT_FOUND", refused(folder.path .. "/none.db"))
+        assert.equal(("not a database\n"):rep(200), folder:read("text.db"))
+        local path = folder.path .. "/newer.db"
+        local db = store.open(path, { mode = "create", application_id = schema.APPLICATION_ID,
+            version = schema.VERSION + 1 })
+        db:script(schema.SQL)
+        db:close()
+        assert.equal("NEWER", refused(path))
+    end)
+
+    it("is refused when it holds no run", function()
+        local path = folder.path .. "/none-yet.db"
+        local db = store.open(path, { mode = "create", application_id = schema.APPLICATION_ID,
+            version = schema.VERSION })
+        db:script(schema.SQL)
+        db:close()
+        assert.equal("NOT_A_LOG", refused(path))
+    end)
+
+    it("is refused when it was cut off", function()
+        local path = folder.path .. "/cut.db"
+        sample_log.write(path)
+        local whole = folder:read("cut.db")
+        os.remove(path .. "-wal")
+        os.remove(path .. "-shm")
+        for _, part in ipairs { 0.02, 0.2, 0.5, 0.9 } do
+            folder:write("cut.db", whole:sub(1, #whole * part // 1))
+            local log = reader.open(path)
+            if log then -- what is left of it may be read, or fail; nothing hangs or crashes
+                pcall(log.totals, log)
+                log:close()
+            end
+        end
+    end)
+end)
+
+describe("the runs that are kept", function()
+    local folder
+    local function write(name, started_at)
+        sample_log.write(("%s/%s.db"):format(folder.path, name), function(db)
+            db:execute("UPDATE run SET started_at = ?", started_at)
+        end)
+    end
+    setup(function()
+        folder = shell.folder { history = "print(1)\n", ["other.db"] = "no log" }
+        write("a", 1000.0)
+        write("c", 3000.0)
+        write("b", 2000.0)
+    end)
+    teardown(function() folder:__close() end)
+
+    it("are those of the state folder", function()
+        local function env(values)
+            return function(name) return values[name] end
+        end
+        assert.equal("/s/ponder", kept.folder(env { XDG_STATE_HOME = "/s", HOME = "/h" }))
+        assert.equal("/h/.local/state/ponder", kept.folder(env { HOME = "/h" }))
+        assert.equal("/h/.local/state/ponder", kept.folder(env { XDG_STATE_HOME = "s",
+            HOME = "/h" }))
+        assert.is_nil(kept.folder(env {}))
+    end)
+
+    it("are listed newest first, and nothing else is", function()
+        local names = {}
+        for i, run in ipairs(kept.list(folder.path)) do
+            names[i] = run.name
+            assert.is_true(run.bytes > 0)
+        end
+        assert.same({ "c", "b", "a" }, names)
+        assert.same({ {} }, { kept.list(folder.path .. "/none") })
+    end)
+
+    it("are found by path, number and name", function()
+        assert.equal(folder.path .. "/b.db", kept.find(folder.path .. "/b.db"))
+        assert.equal("/none/x.db", kept.find("/none/x.db"))
+        local r = shell.ponder({ "-e", [[
+            local kept = require "ponder.log.kept"
+            for _, what in ipairs { 1, "2", "3", "b", "b.db", "4", "0", "x", "../ponder/b" } do
+                print(kept.find(what))
+            end
+            print(kept.find())]] }, { env = { XDG_STATE_HOME = folder.path .. "/x" } })
+        assert.equal(0, r.status, r.err)
+        assert.truthy(r.out:find("^nil\t1: neither a file nor a run in "))
+        folder:write("s/ponder/history", "")
+        os.execute(("cp %s/[abc].db* %s/s/ponder"):format(folder.path, folder.path))
+        r = shell.ponder({ "-e", [[
+            local kept = require "ponder.log.kept"
+            local home = kept.folder():gsub("%p", "%%%0")
+            for _, what in ipairs { 1, "2", "3", "b", "b.db", "4", "0", "x" } do
+                print((tostring(kept.find(what)):gsub(home, "")))
+            end
+            print((kept.find():gsub(home, "")))]] }, { env = { XDG_STATE_HOME = folder.path
+            .. "/s" } })
+        assert.equal("/c.db\n/b.db\n/a.db\n/b.db\n/b.db\nnil\nnil\nnil\n/c.db\n", r.out, r.err)
+    end)
+end)

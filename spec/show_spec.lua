@@ -1,0 +1,249 @@
+-- `ponder log` and `ponder show`: what they print, and what they say of logs that cannot be read.
+
+local json = require "ponder.json"
+local sample_log = require "sample_log"
+local screen = require "screen"
+local shell = require "shell"
+local terminal = require "ponder.core.terminal"
+
+local folder, path
+local ENV
+
+local function ponder(arguments, opts)
+    opts = opts or {}
+    opts.env = ENV
+    return shell.ponder(arguments, opts)
+end
+
+local function show(...)
+    local r = ponder { "show", ... }
+    assert.same({ 0, "" }, { r.status, r.err })
+    return r.out
+end
+
+local function lines_of(text)
+    local lines = {}
+    for line in text:gmatch("[^\n]+") do
+        lines[#lines + 1] = line
+    end
+    return lines
+end
+
+local function has(text, part)
+    assert.is_truthy(text:find(part, 1, true), part .. " is not in\n" .. text)
+end
+
+setup(function()
+    folder = shell.folder { ["state/ponder/history"] = "print(1)\n" }
+    path = folder.path .. "/state/ponder/done.db"
+    ENV = { XDG_STATE_HOME = folder.path .. "/state", TZ = "UTC", LC_ALL = "C.UTF-8" }
+    sample_log.write(path)
+    sample_log.write(folder.path .. "/state/ponder/dead.db", function(db)
+        db:execute "UPDATE run SET status = NULL, ended_at = NULL, exit_status = NULL"
+        db:execute "UPDATE run SET started_at = started_at - 60, command = 'tot', script = NULL"
+        db:execute("UPDATE run SET arguments = ?", json.encode { "it's \27[31mred" })
+    end)
+end)
+teardown(function() folder:__close() end)
+
+describe("ponder log", function()
+    it("lists the kept runs, the newest first", function()
+        local lines = lines_of(ponder({ "log" }).out)
+        assert.equal(3, #lines)
+        assert.matches("^# +WHEN +STATUS +CALLS +TOKENS +COST +TIME +COMMAND +LOG$", lines[1])
+        assert.matches("^1 +2025%-10%-09 08:53 +completed +40 +4.7k +%$0.0027%+%? +12 s +"
+            .. "run policy.lua '4 4 6 8' +" .. path:gsub("%p", "%%%0") .. "$", lines[2])
+        assert.matches("^2 +2025%-10%-09 08:52 +killed +40 .* tot 'it'\\''s %?%[31mred' ", lines[3])
+    end)
+
+    it("gives lines of JSON", function()
+        local lines = lines_of(ponder({ "log", "--json", "--limit", "1" }).out)
+        assert.equal(1, #lines)
+        local run = json.decode(lines[1])
+        assert.same({ "completed", 40, 1, path, 12.5 }, { run.status, run.calls,
+            run.unpriced_calls, run.path, run.duration_s })
+    end)
+
+    it("says when there are none", function()
+        local r = shell.ponder({ "log" }, { env = { XDG_STATE_HOME = folder.path .. "/none" } })
+        assert.same({ 0, "", "ponder log: no run is kept in " .. folder.path
+            .. "/none/ponder yet\n" }, { r.status, r.out, r.err })
+    end)
+
+    it("knows its options", function()
+        assert.equal(2, ponder({ "log", "--limit", "0" }).status)
+        assert.equal(2, ponder({ "log", "x" }).status)
+    end)
+
+    it("fits terminals, wide and narrow", function()
+        for _, columns in ipairs { 80, 40 } do
+            local s <close> = screen.open({ "log" }, { columns = columns, env = ENV })
+            local status, lines = s:finish()
+            assert.equal(0, status)
+            assert.equal(3, #lines, table.concat(lines, "\n")) -- no line was broken
+            assert.matches("^1 .*completed.* run pol", lines[2])
+        end
+    end)
+end)
+
+describe("ponder show", function()
+    it("sums a run up", function()
+        local out = show(path)
+        for _, part in ipairs { "run       ponder run policy.lua '4 4 6 8'\n",
+            "status    completed in 12 s, 2025-10-09 08:53:20\n",
+            "answer    (6 - 4) * (8 + 4) = 24\n",
+            "calls     40: 37 answered, 1 failed, 1 cancelled, 1 without an answer; 2 retries; "
+                .. "1 not sent (log or cache)\n",
+            "cost      $0.0027, and 1 call of unknown price\n", "tools     2 calls, 1 raised",
+            "seed 42, PONDER_MODEL=openai:gpt-4o-mini", "log       " .. path,
+            "SEARCH  KIND  NODES  BEST  ENDED      QUESTION\n" } do
+            has(out, part)
+        end
+        assert.matches("\nopenai:mystery%-1 +1 +124 +26 +%?\n", out)
+        assert.matches("\nollama:qwen3:8b +8 +948 +185 +%$0.00\n", out)
+    end)
+
+    it("takes a name, a number, or the newest", function()
+        assert.equal(show(path), show())
+        assert.equal(show(path), show("1"))
+        assert.equal(show(path), show("done"))
+        has(show("2"), "status    killed after ")
+    end)
+
+    it("gives it as JSON", function()
+        local map = json.decode(show("--json", path))
+        assert.same({ "completed", 40, 30, "policy.lua" }, { map.state, map.totals.calls,
+            map.searches[1].nodes, map.files[1].path })
+    end)
+
+    it("gives a line for each call", function()
+        local lines = lines_of(show("--calls", path))
+        assert.equal(41, #lines)
+        assert.matches("^ 1 +%+0.040 +0.34 +ok +91 +21 +%$0.000026 +live +expand 1 +"
+            .. "openai:gpt%-4o%-mini$", lines[2])
+        assert.matches("^36 .* RATE_LIMITED ", lines[37])
+        assert.matches("^38 .* no answer ", lines[39])
+        assert.matches(" %? +live +in tool 1 +openai:mystery%-1$", lines[35])
+        lines = lines_of(show("--calls", "--json", path))
+        assert.equal(40, #lines)
+        assert.equal("cancelled", json.decode(lines[37]).status)
+        assert.is_nil(json.decode(lines[1]).request)
+    end)
+
+    it("gives all of one call", function()
+        local out = show("--call", "33", path)
+        for _, part in ipairs { "call 33: openai:gpt-4o-mini, ok, 0.52 s", "\n[user]\nLook it up\n",
+            "\ntemperature: 0.7\n", '\ntool calls: [{"arguments":{"word":"heat"}',
+            "\nended: tool_calls\n", "REPLY  gpt-4o-mini-2025, reply-33\n" } do
+            has(out, part)
+        end
+        out = show("--call", "35", path)
+        has(out, "  attempt 1 failed: RATE_LIMITED slow down, tried again after 0.5 s\n")
+        has(show("--call", "2", path), "\n[system]\nYou are terse.\n[user]\nScore the children")
+        has(show("--call", "37", path), "\nNO REPLY\n")
+        local call = json.decode(show("--call", "1", "--json", path))
+        assert.equal("Answer 1", call.reply.samples[1].text)
+    end)
+
+    it("draws the trees", function()
+        local out = show("--tree", path)
+        for _, part in ipairs { "search 1: beam, 30 nodes, best 1.00, stop, 2.9 s\n",
+            "\n0.10* #1 4 4 6 8\n├─ 0.47* #2 step 2", "[merged from n2, n3, n4]\n",
+            "│  └─ 1.00* #n6 8 + 4 = 12 (left: 2 12)\n", "\n> Trees, light roofs" } do
+            has(out, part)
+        end
+        assert.equal(out:match("search 2.-\n\n"), show("--tree", "--search", "2", path) .. "\n")
+        local search = json.decode(lines_of(show("--tree", "--json", path))[3])
+        assert.same({ 6, 3 }, { #search.nodes, #search.edges })
+    end)
+
+    it("gives a node with its calls", function()
+        local out = show("--node", "7", path)
+        for _, part in ipairs { "node 7 of search 1, score 0.6333, depth 2",
+            "on the best path", "  way: 1 > 2 > 7\n", "  call 11: expand 7, openai:gpt-4o-mini\n",
+            "\n\nstep 7 of 2" } do
+            has(out, part)
+        end
+        assert.equal(2, select(2, show("--node", "n3", path):gsub("node n3 of search", "")))
+        assert.equal(1, select(2, show("--node", "n3", "--search", "3", path):gsub("node n3", "")))
+    end)
+
+    it("gives the events", function()
+        local lines = lines_of(show("--events", path))
+        assert.equal(16, #lines)
+        assert.matches('^  %+0.080  %[1%] expanded  {"created":3,"node_id":1}$', lines[1])
+        assert.equal("expanded", json.decode(lines_of(show("--events", "--json", path))[1]).name)
+    end)
+
+    it("lets no text steer the terminal", function()
+        for _, view in ipairs { {}, { "--calls" }, { "--tree" }, { "--events" }, { "--call", "40" },
+            { "--call", "36" }, { "--node", "5" } } do
+            local out = show(path, table.unpack(view))
+            assert.is_nil(out:find("[%z\1-\8\11-\31\127]"), view[1])
+            assert.is_nil(out:find("\u{202E}", 1, true), view[1])
+        end
+        has(show("--call", "40", path), "red ?[31mtext?[0m \"quoted\" <b>bold</b> </script>")
+    end)
+
+    it("fits terminals, wide and narrow", function()
+        for _, columns in ipairs { 80, 40 } do
+            for view, count in pairs { ["--calls"] = 41, ["--tree"] = 50, ["--events"] = 16 } do
+                local s <close> = screen.open({ "show", view, path }, { columns = columns,
+                    rows = 60, env = ENV })
+                local status, lines = s:finish()
+                assert.equal(0, status)
+                assert.equal(count, #lines, view .. "\n" .. table.concat(lines, "\n"))
+                for _, line in ipairs(lines) do
+                    assert.is_true(terminal.width(line) < columns)
+                end
+            end
+        end
+    end)
+
+    it("ends quietly when nobody reads on", function()
+        local r = shell.run(("%s show --calls %s 2>$ERR | head -n 1 >$OUT"):format(
+            shell.quote(shell.executable), shell.quote(path)))
+        assert.same({ 0, "" }, { r.status, r.err })
+        assert.equal(1, #lines_of(r.out))
+    end)
+
+    it("says in one line what is wrong", function()
+        folder:write("text.db", "no log")
+        for message, words in pairs {
+            [folder.path .. "/text.db: not a run log"] = { folder.path .. "/text.db" },
+            ["nope: neither a file nor a run in " .. folder.path .. "/state/ponder"] = { "nope" },
+            [path .. ": there is no call 99; there are 40"] = { "--call", "99", path },
+            [path .. ": there is no node x"] = { "--node", "x", path },
+            [path .. ": there is no search 9"] = { "--tree", "--search", "9", path } } do
+            local r = ponder { "show", table.unpack(words) }
+            assert.same({ 1, "", "ponder show: " .. message .. "\n" }, { r.status, r.out, r.err })
+        end
+        for _, words in ipairs { { "--calls", "--tree" }, { "--search", "1" }, { "a", "b" },
+            { "--call", "0" }, { "--cals" } } do
+            local r = ponder { "show", table.unpack(words) }
+            assert.same({ 2, "" }, { r.status, r.out })
+            assert.matches("^ponder show: [^\n]+\n$", r.err)
+        end
+    end)
+
+    it("says so in one line when a log is damaged further on", function()
+        local file = folder.path .. "/torn.db"
+        sample_log.fill(file, 2000)
+        local whole = folder:read("torn.db")
+        local from = #whole // 3
+        folder:write("torn.db", whole:sub(1, from) .. ("\255"):rep(#whole - from))
+        local r = ponder { "show", "--calls", file }
+        assert.equal(1, r.status)
+        assert.equal(("ponder show: %s: "):format(file), r.err:sub(1, #file + 15), r.err)
+        assert.equal(1, select(2, r.err:gsub("\n", "")), r.err)
+    end)
+
+    it("draws a tree of many nodes without drawing them all", function()
+        local file = folder.path .. "/many.db"
+        sample_log.fill(file, 5000)
+        local lines = lines_of(show("--tree", file))
+        assert.is_true(#lines > 20 and #lines < 200, #lines)
+        assert.equal("search 1: best_first, 5.0k nodes, best 1.00, max nodes, 3 min 20 s", lines[1])
+        assert.equal(5001, #lines_of(show("--calls", file)))
+    end)
+end)
