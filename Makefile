@@ -102,7 +102,7 @@ $B/curl_multi: scripts/bench/curl_multi.c
 
 # C modules of the specs, built when a spec asks for them; never unloaded, since Lua closes libraries
 # before it has freed all memory through an allocator of theirs.
-$B/failing_memory.so $B/gc_stress.so: $B/%.so: spec/support/%.c
+$B/failing_memory.so $B/failing_disk.so $B/gc_stress.so: $B/%.so: spec/support/%.c
 	@mkdir -p $(@D)
 	@$(CC) $(CSTD) $(WARN) $(CFLAGS) -fPIC -shared -Wl,-z,nodelete $(LUA_CFLAGS) -o $@ $<
 

@@ -55,9 +55,29 @@ StoreStatus store_fail_errno(StoreError *e, const char *what, int error)
     }
 }
 
+static int errno_of(sqlite3_file *file)
+{
+    int error = 0;
+    if (file != NULL && file->pMethods != NULL)
+        file->pMethods->xFileControl(file, SQLITE_FCNTL_LAST_ERRNO, &error);
+    return error;
+}
+
+/* A commit that fails leaves its errno with the file only. */
+static int find_errno(sqlite3 *db)
+{
+    sqlite3_file *file = NULL;
+    int error = sqlite3_system_errno(db);
+    if (error == 0 && sqlite3_file_control(db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &file) == 0)
+        error = errno_of(file);
+    if (error == 0 && sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file) == 0)
+        error = errno_of(file);
+    return error;
+}
+
 static StoreStatus fail_io(StoreError *e, sqlite3 *db, int rc)
 {
-    int error = sqlite3_system_errno(db);
+    int error = find_errno(db);
     if (rc == SQLITE_IOERR_NOMEM)
         return store_fail(e, STORE_MEMORY, "not enough memory");
     if (rc == SQLITE_CANTOPEN && (error == EACCES || error == EROFS || error == ENOENT))

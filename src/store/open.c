@@ -167,10 +167,12 @@ static StoreStatus begin_wal(Store *s, const StoreOptions *o, StoreError *e)
     return status;
 }
 
-/* All at once, so that no reader, and no run after a crash, sees a file without its tables. */
+/* All at once, so that no reader, and no run after a crash, sees a file without its tables. There
+ * is nothing that a journal on disk could bring back. */
 static StoreStatus lay_out(Store *s, const StoreOptions *o, StoreError *e)
 {
-    char *sql = sqlite3_mprintf("BEGIN; PRAGMA application_id=%lld; PRAGMA user_version=%lld;\n%s\n"
+    char *sql = sqlite3_mprintf("PRAGMA journal_mode=MEMORY; BEGIN; PRAGMA application_id=%lld; "
+                                "PRAGMA user_version=%lld;\n%s\n"
                                 "; COMMIT",
                                 o->application_id >= 0 ? o->application_id : (int64_t)0,
                                 o->version >= 0 ? o->version : (int64_t)0,
@@ -277,13 +279,14 @@ StoreStatus store_open(Store *s, const char *path, const StoreOptions *o, StoreE
 /* ---- closing ---- */
 
 /*
- * Makes one file of it. Rollback mode wants the file for itself for a moment: if readers look on,
+ * Makes one file of it. The change of mode is one of the first sector alone, which needs no journal
+ * on disk. Rollback mode wants the file for itself for a moment: if readers look on,
  * or others may write, it stays in WAL mode, and the last to leave removes what is beside it.
  */
 static StoreStatus fold(Store *s, StoreError *e)
 {
     char answer[32];
-    if (s->locked && ask(s, "PRAGMA journal_mode=DELETE", answer, sizeof answer, e) == STORE_OK)
+    if (s->locked && ask(s, "PRAGMA journal_mode=MEMORY", answer, sizeof answer, e) == STORE_OK)
         return STORE_OK;
     int rc = sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     return rc == SQLITE_OK || rc == SQLITE_BUSY ? STORE_OK : store_fail_sqlite(e, s->db, rc);

@@ -1,0 +1,113 @@
+-- A store on a disk that is full, breaks, or is left behind by a process that was killed.
+
+local disk = require "failing_disk"
+local shell = require "shell"
+local store = require "ponder.core.store"
+
+-- Writes rows one after the other, and tries what failed once more at the end. Prints what failed,
+-- and what it knows to be committed.
+local WRITER = [[
+    local store = require "ponder.core.store"
+    local db, message, code = store.open("a.db", { mode = "create", schema = [=[
+        CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)]=] })
+    if not db then
+        print(("open: %s %s"):format(code, message))
+        os.exit(1)
+    end
+    io.stdout:setvbuf("no")
+    local function put(id)
+        local ok, message, code = db:begin()
+        if ok then
+            ok, message, code = db:execute("INSERT INTO t VALUES (?, ?)", id, ("v"):rep(3000))
+            local ok2, message2, code2 = db:commit()
+            if ok and not ok2 then ok, message, code = ok2, message2, code2 end
+        end
+        if ok then
+            print("committed " .. id)
+        else
+            print(("put: %s %s"):format(code, message))
+        end
+    end
+    for id = 1, 3 do put(id) end
+    local left, message, code = db:checkpoint()
+    if not left then print(("checkpoint: %s %s"):format(code, message)) end
+    for id = 4, 5 do put(id) end
+    local ok, message, code = db:close()
+    if not ok then print(("close: %s %s"):format(code, message)) end
+]]
+
+local function write(folder, failing)
+    return disk.ponder({ "-e", WRITER }, failing, { cwd = folder.path })
+end
+
+--- Checks that the store, opened again, has all rows said to be committed and no half of one.
+local function check(folder, printed)
+    local db <close> = assert(store.open(folder.path .. "/a.db", { mode = "write" }))
+    for id in printed:gmatch "committed (%d+)" do
+        assert.equal(("v"):rep(3000), (db:row("SELECT v FROM t WHERE id = ?", tonumber(id))))
+    end
+    assert.equal(0, (db:row "SELECT count(*) FROM t WHERE length(v) <> 3000"))
+end
+
+describe("a disk that fails", function()
+    local writes
+    do
+        local folder <close> = shell.folder()
+        writes = write(folder, {}).writes
+    end
+
+    for _, case in ipairs {
+        { error = "ENOSPC", code = "FULL", message = "a.db: the disk is full" },
+        { error = "EDQUOT", code = "FULL", message = "a.db: the disk is full (quota)", step = 9 },
+        { error = "EIO", code = "IO",
+            message = "a.db: cannot be read or written: Input/output error", step = 2 },
+    } do
+        it("is told of, and loses nothing that was committed: " .. case.error, function()
+            assert.is_true(writes > 20)
+            for at = 1, writes, case.step or 1 do
+                local folder <close> = shell.folder()
+                local r = write(folder, { at = at, error = case.error })
+                assert.equal("", r.err)
+                assert.is_true(r.failures > 0)
+                local told = 0
+                for what, code, message in r.out:gmatch "(%l+): ([%u_]+) ([^\n]+)" do
+                    assert.same({ case.code, case.message }, { code, message }, what)
+                    told = told + 1
+                end
+                -- Only the very last step, which says that the file needs no -wal, may be left out.
+                assert.is_true(told > 0 or at > writes - 5 and r.out:find "committed 5" ~= nil,
+                    ("write %d: no word in %s"):format(at, r.out))
+                if r.out:find "open:" then
+                    assert.equal("", shell.run("ls " .. folder.path .. " >$OUT").out)
+                else
+                    check(folder, r.out)
+                end
+            end
+        end)
+
+        it("can be used again when it works again: " .. case.error, function()
+            for at = 1, writes, case.step or 1 do
+                local folder <close> = shell.folder()
+                local r = write(folder, { at = at, times = 1, error = case.error })
+                assert.equal("", r.err)
+                assert.is_true(r.failures == 1, at)
+                if not r.out:find "open:" then
+                    check(folder, r.out)
+                    local _, committed = r.out:gsub("committed", "")
+                    assert.is_true(committed >= 4, r.out)
+                end
+            end
+        end)
+    end
+
+    it("keeps what was committed when the process is killed in the middle of a write", function()
+        for at = 1, writes do
+            local folder <close> = shell.folder()
+            local r = write(folder, { at = at, error = "KILL" })
+            assert.equal(137, r.status)
+            if r.out:find "committed" then
+                check(folder, r.out)
+            end
+        end
+    end)
+end)

@@ -1,0 +1,75 @@
+--- A disk that is full, breaks, or whose process is killed while it writes, for one run of the
+--- executable: from some call on, writing to files named *.db (with their -wal, -shm and -journal)
+--- fails.
+---
+---     local disk = require "failing_disk"
+---     local r = disk.ponder({ "run", "a.lua", "--log", "a.db" }, { at = 20 })
+---     r.status, r.out, r.err       -- as shell.ponder gives them
+---     r.writes, r.failures         -- how many calls wrote to a database, and how many failed
+
+local shell = require "shell"
+
+local disk = {}
+
+local build = os.getenv("PONDER_BUILD") or "build"
+local library
+
+--- The library's absolute path, built when it is first needed.
+local function built()
+    if not library then
+        local command = ("env -u LD_PRELOAD -u MAKEFLAGS -u MAKELEVEL make -s B=%s %s/%s.so")
+            :format(build, build, "failing_disk")
+        assert(os.execute(command), command)
+        library = shell.executable:gsub("[^/]*$", "failing_disk.so")
+    end
+    return library
+end
+
+local function count(text, pattern)
+    return select(2, ("\n" .. text):gsub("\n" .. pattern, "%0"))
+end
+
+---The environment of a run whose disk fails. The sanitizers' libraries, where they are needed, come
+---first.
+---@param failing {at: integer?, times: integer?, error: string?} the first call that writes to fail
+---  (none without it); how many in a row, default all; "ENOSPC" (default), "EIO", "EDQUOT", or
+---  "KILL", which writes half of it and kills the process
+---@param log? string a file for a line about each call
+---@return table<string, string>
+function disk.environment(failing, log)
+    return {
+        LD_PRELOAD = (os.getenv("LD_PRELOAD") or "") .. " " .. built(),
+        PONDER_FAIL_AT = tostring(failing.at or 0),
+        PONDER_FAIL_TIMES = tostring(failing.times or -1),
+        PONDER_FAIL_ERROR = failing.error or "ENOSPC",
+        PONDER_FAIL_LOG = log,
+    }
+end
+
+---Runs `ponder ARGUMENTS...` on such a disk.
+---@param arguments string[]
+---@param failing {at: integer?, times: integer?, error: string?} see disk.environment
+---@param opts? {input: string?, cwd: string?, env: table<string, string>?}
+---@return {status: integer, out: string, err: string, writes: integer, failures: integer}
+function disk.ponder(arguments, failing, opts)
+    opts = opts or {}
+    local folder <close> = shell.folder { calls = "" }
+    local parts = { "env" }
+    for _, list in ipairs { disk.environment(failing, folder.path .. "/calls"), opts.env or {} } do
+        for name, value in pairs(list) do
+            parts[#parts + 1] = name .. "=" .. shell.quote(value)
+        end
+    end
+    for i = 0, #arguments do
+        parts[#parts + 1] = shell.quote(arguments[i] or shell.executable)
+    end
+    -- The shell that says "Killed" says it to no one.
+    local result = shell.run(("exec 2>/dev/null; cd %s; %s <$IN >$OUT 2>$ERR; exit $?"):format(
+        shell.quote(opts.cwd or shell.root), table.concat(parts, " ")), opts.input)
+    local calls = folder:read "calls"
+    result.failures = count(calls, "failed ")
+    result.writes = count(calls, "%l")
+    return result
+end
+
+return disk
