@@ -11,7 +11,8 @@
 --- What can go wrong on the way (network, provider, a reply that does not fit) is returned as
 --- `nil, message, code`; a mistake in a call raises. Codes: `TIMEOUT`, `CONNECT`, `TLS`,
 --- `RATE_LIMITED`, `AUTH`, `BAD_REQUEST`, `NOT_FOUND`, `SERVER`, `BAD_REPLY`, `TOO_LARGE`, `QUOTA`,
---- `CONTENT_FILTER`; a task that is cancelled closes its transfer at once and returns nothing.
+--- `CONTENT_FILTER`; within task.with_budget also `BUDGET` and `NO_PRICE`. A task that is cancelled
+--- closes its transfer at once and returns nothing.
 ---
 --- ponder.model.provider says what a provider is, .retry which failure is tried again, .limit how
 --- fast calls leave, .params what each model refuses, .schema how JSON replies are checked.
@@ -117,6 +118,9 @@ local model = {}
 ---@field time_to_first_ms number? until its first event or byte
 ---@field attempts integer requests that were made
 ---@field truncated boolean? a stream ended before the reply did
+---@field cost number? USD, of all samples, repairs included; nil: the price is unknown, see
+---ponder.model.price. 0 when it came from a cache
+---@field cached true? it came from a cache: ponder.model.cache
 ---@field scripted true? a `script:` model's
 ---@field dropped table<string, string>? options that the model refuses, and why
 ---@field raw any the decoded reply; of a stream, the events that were more than text

@@ -54,6 +54,7 @@ for name, replacement in pairs(core.coroutine) do
 end
 
 local options = require "ponder.options"
+local budgets = require "ponder.task.budget"
 local failures = require "ponder.task.failures"
 local new_semaphore = require "ponder.task.semaphore"
 local scheduler = require "ponder.task.scheduler"
@@ -284,6 +285,49 @@ function task.with_context(name, value, f, ...)
         error("task.with_context: call it within task.run", 2)
     end
     return scheduler.with_context(name, value, f, ...)
+end
+
+local LIMITS = {
+    max_calls = { type = "integer", min = 0 },
+    max_tokens = { type = "integer", min = 0 },
+    max_cost = { type = "number", min = 0, finite = true },
+    timeout = { type = "number", min = 0, finite = true },
+    in_flight = { type = "string", enum = { "await", "cancel" }, default = "await" },
+}
+
+--- Calls `f(...)` with limits on what it and the tasks that begin within it may spend on models.
+--- Budgets nest: each counts what is called within, and the tightest one binds.
+---
+--- A call is reserved before it is sent: one call, the tokens of its prompt (reckoned on the safe
+--- side, one for each three bytes of the request) and of its reply (`max_tokens` for each sample;
+--- where nobody capped it, 1,024), and their price. When it is over, what it used takes the place
+--- of that; where the provider does not say, the estimate stays. So calls in flight cannot
+--- overshoot together. One that fits but for the reservations of others waits for them. A call that
+--- does not fit returns `nil, message, "BUDGET"`, and from then on no other begins; those in flight
+--- are awaited, or with `in_flight = "cancel"` end at once with the same code. When time is up, `f`
+--- and its calls are cancelled.
+---
+--- What a cache answers costs nothing. `max_cost` needs the price of each model, see
+--- ponder.model.price: a call to one without returns the code "NO_PRICE".
+---@param limits ponder.task.Limits max_calls, max_tokens, max_cost (USD), timeout (seconds);
+---in_flight "await"
+---@param f function
+---@param ... any
+---@return any ... what `f` returned; or, when time was up, nil
+---@return string message
+---@return "BUDGET" code
+function task.with_budget(limits, f, ...)
+    limits = options.check("task.with_budget", limits, LIMITS)
+    expect(is_callable(f), "task.with_budget", "f must be a function", f)
+    scheduler.check("task.with_budget")
+    return budgets.within(budgets.new(limits), f, ...)
+end
+
+--- What has been spent within the innermost `task.with_budget` here.
+---@return ponder.task.Spent? spent nil where there is none
+function task.spent()
+    local current = budgets.current()
+    return current and current:account()
 end
 
 --- Seconds on a clock that only goes forward, from an arbitrary start; for differences.

@@ -22,6 +22,8 @@ local MAX_RETRIES = 2
 ---@field latency_ms number of the attempt that was answered, from leaving the queue
 ---@field time_to_first_ms number? until its first event, or its first byte
 ---@field truncated boolean? a stream that ended before its end
+---@field cost number? USD; nil: unknown
+---@field origin "cache"|"log"|nil where it came from, if not from the model now
 ---@field raw any the decoded reply; of a stream, its events that were more than text
 
 ---------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 
 local options = require "ponder.options"
 local task = require "ponder.task"
+local budget = require "ponder.model.budget"
 local call = require "ponder.model.call"
 local params = require "ponder.model.params"
 local read = require "ponder.model.read"
@@ -138,10 +139,10 @@ local function new_request(model, plan, n, offset)
     }, all.extra)
 end
 
--- Through the middleware, outermost first, to the server.
+-- Through the middleware, outermost first, to the budgets and the server.
 local function perform(client, one, depth)
     local middleware = client.middleware[depth]
-    if not middleware then return call.run(client, one) end
+    if not middleware then return budget.run(client, one, call.run) end
     return middleware(one, function(other) return perform(client, other or one, depth + 1) end)
 end
 
@@ -176,6 +177,9 @@ local function add_usage(a, b)
     return sum
 end
 
+-- Unknown as soon as one of them is.
+local function add_cost(a, b) return a and b and a + b end
+
 local function latest(a, b) return a and b and math.max(a, b) or a or b end
 
 -- One draft from two: the samples of both, in order.
@@ -185,12 +189,13 @@ local function join(a, b)
     table.move(b.samples, 1, #b.samples, #samples + 1, samples)
     local raw = a.joined and a.raw or { a.raw }
     raw[#raw + 1] = b.raw
-    return { samples = samples, usage = add_usage(a.usage, b.usage), model = a.model, id = a.id,
+    return { samples = samples, model = a.model, id = a.id,
+        usage = add_usage(a.usage, b.usage), cost = add_cost(a.cost, b.cost),
         attempts = read.sum(a.attempts, b.attempts),
         latency_ms = latest(a.latency_ms, b.latency_ms),
         time_to_first_ms = latest(a.time_to_first_ms, b.time_to_first_ms),
         truncated = a.truncated or b.truncated, scripted = a.scripted or b.scripted, raw = raw,
-        joined = true }
+        origin = a.origin == b.origin and a.origin or nil, joined = true }
 end
 
 -- Calls for single samples, all at the same time; all are needed.
@@ -247,7 +252,8 @@ local function assemble(plan, draft)
     reply.tool_calls, reply.reasoning = first.tool_calls, first.reasoning
     reply.refusal, reply.logprobs = first.refusal, first.logprobs
     reply.truncated, reply.dropped = draft.truncated, plan.dropped
-    reply.scripted = draft.scripted
+    reply.scripted, reply.cost = draft.scripted, draft.cost
+    reply.cached = draft.origin == "cache" or nil
     return reply
 end
 
@@ -288,6 +294,7 @@ local function json_of(model, plan, draft, i)
     if not mended then return nil, problem end
     draft.samples[i] = mended.samples[1] or {}
     draft.usage = add_usage(draft.usage, mended.usage)
+    draft.cost = add_cost(draft.cost, mended.cost)
     draft.attempts = read.sum(draft.attempts, mended.attempts)
     return schema.parse(draft.samples[i].text, plan.format)
 end

@@ -5,6 +5,7 @@
 local task = require "ponder.task"
 local limit = require "ponder.model.limit"
 local name = require "ponder.model.name"
+local price = require "ponder.model.price"
 local redact = require "ponder.model.redact"
 
 local client = {}
@@ -21,6 +22,8 @@ local IN_FLIGHT = 64
 ---@field redactor ponder.model.Redactor
 ---@field host table
 ---@field gate ponder.model.Gate
+---@field price_name string by which its price is looked up
+---@field rates ponder.model.Rates? nil: its price is unknown
 
 ---@class ponder.model.Client
 local Client = {}
@@ -44,7 +47,8 @@ local function generator(seed)
 end
 
 --- A client of its own.
----@param parts? {transport?, env?, sleep?, now_ms?, now_s?, random?, config?: ponder.model.Config}
+---@param parts? {transport?, env?, sleep?, now_ms?, now_s?, random?, config?: ponder.model.Config,
+---prices?: table<string, ponder.model.Rates>}
 ---@return ponder.model.Client
 function client.new(parts)
     parts = parts or {}
@@ -53,8 +57,8 @@ function client.new(parts)
         env = function(variable)
             return name.key(env(variable)) -- no value here begins or ends with a space
         end,
-        config = parts.config, providers = {}, observers = {}, middleware = {},
-        hosts = {}, gates = {}, requests = 0,
+        config = parts.config, prices = parts.prices, providers = {}, observers = {},
+        middleware = {}, hosts = {}, gates = {}, requests = 0,
     }
     for part in pairs(DEFAULTS) do self[part] = self[part] or parts[part] or DEFAULTS[part] end
     self.random = parts.random or generator(os.time())
@@ -75,6 +79,13 @@ end
 function Client:settings()
     self.config = self.config or name.load_config(self.env)
     return self.config
+end
+
+--- The prices that hold with this client's environment and config file, read once.
+---@return table<string, ponder.model.Rates>
+function Client:price_list()
+    self.prices = self.prices or price.load(self.env, self:settings())
+    return self.prices
 end
 
 local function over(...)
@@ -172,6 +183,8 @@ function Client:target(text, opts, check)
     local target = { provider = provider, label = known .. ":" .. model, name = known,
         model = model, base_url = endpoint.base_url, headers = headers, ca_file = mine.ca_file,
         proxy = mine.proxy, redactor = redact.new(endpoint.secrets, headers) }
+    target.price_name = price.name(known, model, target.base_url)
+    target.rates = price.of(known, model, target.base_url, self:price_list())
     if endpoint.base_url then self:connect(target, mine) end
     if provider.open then
         local opened, why = provider.open(target)

@@ -97,9 +97,10 @@ end
 ---@field aliases table<string, string|table> name to name, or to {model = name, option = value...}
 ---@field providers table<string, table> options of model.open for each provider
 ---@field defaults table options of model.open for all
+---@field prices table<string, ponder.model.Rates> see ponder.model.price
 
 local SECTIONS = { default_model = "string", default_provider = "string", aliases = "table",
-    providers = "table", defaults = "table" }
+    providers = "table", defaults = "table", prices = "table" }
 
 local function check_config(path, config)
     if type(config) ~= "table" then error(path .. ": must return a table", 0) end
@@ -120,14 +121,21 @@ local function check_config(path, config)
     return config
 end
 
+local function path_of(env, file)
+    local folder = env("XDG_CONFIG_HOME")
+    if not folder and env("HOME") then folder = env("HOME") .. "/.config" end
+    return folder and folder .. "/ponder/" .. file
+end
+
 --- Where the config file is looked for.
 ---@param env fun(name: string): string?
 ---@return string?
-function name.config_path(env)
-    local folder = env("XDG_CONFIG_HOME")
-    if not folder and env("HOME") then folder = env("HOME") .. "/.config" end
-    return folder and folder .. "/ponder/config.lua"
-end
+function name.config_path(env) return path_of(env, "config.lua") end
+
+--- Where a file of prices is looked for.
+---@param env fun(name: string): string?
+---@return string?
+function name.prices_path(env) return path_of(env, "prices.lua") end
 
 -- What the config file may use: nothing that reads, writes, runs or loads anything.
 local function sandbox(env)
@@ -135,19 +143,31 @@ local function sandbox(env)
         string = string, table = table, tonumber = tonumber, tostring = tostring, type = type }
 end
 
---- Reads the config file: Lua that can read the environment and nothing else. A missing file is an
---- empty one; a broken one is an error with its place.
+--- Runs a file of settings: Lua that can read the environment and nothing else. A broken one is an
+--- error with its place.
+---@param path string
 ---@param env fun(name: string): string?
----@return ponder.model.Config
-function name.load_config(env)
-    local path = name.config_path(env)
-    local file = path and io.open(path, "rb")
-    if not file then return {} end
+---@return any value that it returns; nil when there is no such file
+function name.load_file(path, env)
+    local file = io.open(path, "rb")
+    if not file then return nil end
     local text = file:read("a")
     file:close()
     local chunk, message = load(text or "", "@" .. path, "t", sandbox(env))
     if not chunk then error(message, 0) end
-    return check_config(path, chunk())
+    local value = chunk()
+    if value == nil then return false end
+    return value
+end
+
+--- Reads the config file; a missing one is empty.
+---@param env fun(name: string): string?
+---@return ponder.model.Config
+function name.load_config(env)
+    local path = name.config_path(env)
+    local config = path and name.load_file(path, env)
+    if config == nil then return {} end
+    return check_config(path, config)
 end
 
 ---------------------------------------------------------------------------------------------------

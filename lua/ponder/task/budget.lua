@@ -1,0 +1,333 @@
+--- What may be spent: the arithmetic of `task.with_budget`. It knows calls, tokens and dollars, and
+--- nothing of models: ponder.model.budget says what a call may need and what it came to.
+---
+--- Each call is reserved before it is sent, in every budget around it, so that calls in flight
+--- cannot overshoot together, and settled when it is over. A call for which there is no room is
+--- refused; where only the reservations of others stand in its way, it waits until they have ended,
+--- since most use less than they might. After the first call that a budget refuses it is spent: it
+--- lets no other begin.
+
+local scheduler = require "ponder.task.scheduler"
+local scopes = require "ponder.task.scope"
+local tally = require "ponder.tally"
+
+local budget = {}
+
+local FIELD = "budget" -- of a task's context: the innermost budget
+local IN_CALL = "budget.call" -- likewise: true within a call that holds a reservation
+local WAIT = "a budget's room"
+
+---@class ponder.task.Limits
+---@field max_calls integer?
+---@field max_tokens integer? of prompts and replies together
+---@field max_cost number? USD
+---@field timeout number? seconds
+---@field in_flight "await"|"cancel"|nil what becomes of calls under way when the budget is spent
+
+---@class ponder.task.Budget
+---@field limits ponder.task.Limits
+---@field outer ponder.task.Budget? the one around it
+---@field calls integer sent, failed ones included
+---@field failed integer
+---@field tokens integer used; where a reply did not say, the estimate
+---@field cost number USD, of the calls whose price is known
+---@field unpriced integer calls whose price is not
+---@field usage table<string, number> sums of what replies said
+---@field spent string? what it refused a call with
+---@field private reserved {tokens: integer, cost: number}
+---@field private holds table<integer, ponder.task.Hold> calls in flight, by number
+---@field private in_flight integer how many
+---@field private waiting (ponder.task.Handle|false)[] tasks that wait for room, in order
+local Budget = {}
+Budget.__index = Budget
+Budget.__name = "ponder.task.Budget"
+
+---@param limits ponder.task.Limits
+---@return ponder.task.Budget
+function budget.new(limits)
+    return setmetatable({ limits = limits, calls = 0, failed = 0, tokens = 0, cost = 0,
+        unpriced = 0, usage = {}, reserved = { tokens = 0, cost = 0 }, holds = {}, in_flight = 0,
+        waiting = {} }, Budget)
+end
+
+---The innermost budget in force here.
+---@return ponder.task.Budget?
+function budget.current()
+    return scheduler.context(FIELD)
+end
+
+---Whether a call here needs a price: one of the budgets in force limits the cost.
+---@return boolean
+function budget.needs_price()
+    local one = budget.current()
+    while one do
+        if one.limits.max_cost then
+            return true
+        end
+        one = one.outer
+    end
+    return false
+end
+
+-------------------------------------------------------------------------------
+-- Room
+
+---@class ponder.task.Need what a call may come to
+---@field tokens integer
+---@field cost number? USD; nil: its price is unknown
+
+local function dollars(amount)
+    return ("$%.6f"):format(amount):gsub("(%.%d%d%d-)0+$", "%1")
+end
+
+-- Why the budget has no room for a call, or nil; and whether that stays so when those in flight
+-- turn out to use nothing.
+local function refusal(self, need)
+    local limits = self.limits
+    local calls, tokens, cost = limits.max_calls, limits.max_tokens, limits.max_cost
+    if self.spent then
+        return self.spent, true
+    elseif calls and self.calls >= calls then
+        return ("the budget of %d calls is spent"):format(calls), true
+    elseif tokens and self.tokens + self.reserved.tokens + need.tokens > tokens then
+        return ("the budget of %d tokens is spent: %d used, and the next call may need %d"):format(
+            tokens, self.tokens, need.tokens), self.tokens + need.tokens > tokens
+    elseif cost and need.cost and self.cost + self.reserved.cost + need.cost > cost then
+        return ("the budget of %s is spent: %s used, and the next call may cost %s"):format(
+            dollars(cost), dollars(self.cost), dollars(need.cost)), self.cost + need.cost > cost
+    end
+end
+
+-- The budget, of `self` and those around it, that stands in the way of a call.
+local function obstacle(self, need)
+    local waits_for
+    while self do
+        local message, final = refusal(self, need)
+        if final then
+            return self, message
+        end
+        waits_for = waits_for or message and self
+        self = self.outer
+    end
+    return waits_for, nil
+end
+
+local function wake_all(self)
+    local waiting = self.waiting
+    self.waiting = {}
+    for _, t in ipairs(waiting) do
+        if t then
+            scheduler.wake(t, WAIT)
+        end
+    end
+end
+
+local function wait_for_room(self)
+    local t, waiting = scheduler.check "task.with_budget", self.waiting
+    local place = #waiting + 1
+    waiting[place] = t
+    scheduler.park(t, WAIT, function()
+        waiting[place] = false
+    end)
+end
+
+-- The first refusal: nothing begins any more, and who waited is told. What is in flight is
+-- cancelled if that is wanted, the oldest first.
+local function end_budget(self, message)
+    if self.spent then
+        return
+    end
+    self.spent = message
+    wake_all(self)
+    if self.limits.in_flight == "cancel" then
+        local numbers = {}
+        for number in pairs(self.holds) do
+            numbers[#numbers + 1] = number
+        end
+        table.sort(numbers)
+        for _, number in ipairs(numbers) do
+            local hold = self.holds[number]
+            if hold then
+                hold:cancel(message)
+            end
+        end
+    end
+end
+
+-------------------------------------------------------------------------------
+-- One call
+
+---@class ponder.task.Hold the reservation of one call; closed without being settled (its task was
+---cancelled), the estimate counts
+---@field private innermost ponder.task.Budget
+---@field private need ponder.task.Need
+---@field private number integer
+---@field private open boolean
+local Hold = {}
+Hold.__index = Hold
+
+local last_number = 0
+
+local function open_hold(innermost, need)
+    last_number = last_number + 1
+    local hold = setmetatable({ innermost = innermost, need = need, number = last_number,
+        open = true, cancellable = false }, Hold)
+    local one = innermost
+    while one do
+        one.calls = one.calls + 1
+        one.in_flight = one.in_flight + 1
+        one.reserved.tokens = one.reserved.tokens + need.tokens
+        one.reserved.cost = one.reserved.cost + (need.cost or 0)
+        one.holds[hold.number] = hold
+        hold.cancellable = hold.cancellable or one.limits.in_flight == "cancel"
+        one = one.outer
+    end
+    return hold
+end
+
+---Sets aside what a call may need, in this budget and those around it. Where only calls in flight
+---stand in the way, waits for them; but not within one of them (a scripted model that asks
+---another), which could go on for ever.
+---@param need ponder.task.Need
+---@return ponder.task.Hold? hold nil: it may not be sent
+---@return string? message
+---@return "BUDGET"? code
+function Budget:hold(need)
+    while true do
+        local full, message = obstacle(self, need)
+        if not full then
+            return open_hold(self, need)
+        elseif not message and scheduler.context(IN_CALL) then
+            message = refusal(full, need)
+        end
+        if message then
+            end_budget(full, message)
+            return nil, message, "BUDGET"
+        end
+        wait_for_room(full)
+    end
+end
+
+local function add(one, usage, tokens, cost)
+    tally.add(one.usage, usage)
+    one.tokens = one.tokens + tokens
+    one.cost = one.cost + (cost or 0)
+    one.unpriced = one.unpriced + (cost and 0 or 1)
+end
+
+---Says what the call came to.
+---@param usage ponder.model.Usage? nil: nobody knows, and the estimate counts
+---@param cost number? USD; nil: likewise
+---@param failed boolean?
+function Hold:settle(usage, cost, failed)
+    if not self.open then
+        return
+    end
+    self.open = false
+    local need, one = self.need, self.innermost
+    while one do
+        one.in_flight = one.in_flight - 1
+        one.holds[self.number] = nil
+        local reserved = one.reserved
+        reserved.tokens = reserved.tokens - need.tokens
+        -- Sums of fractions leave dust, which nobody would ever take away.
+        reserved.cost = one.in_flight > 0 and reserved.cost - (need.cost or 0) or 0
+        one.failed = one.failed + (failed and 1 or 0)
+        add(one, usage, tally.tokens(usage) or need.tokens, cost or need.cost)
+        wake_all(one)
+        one = one.outer
+    end
+end
+
+Hold.__close = function(self)
+    self:settle(nil, nil)
+end
+
+---Makes the call: `f(...)`, in a task of its own where a budget may have to cancel it.
+---@param f function
+---@param ... any
+---@return any ... what `f` returned; nil, message, "BUDGET" when a budget cancelled it
+function Hold:run(f, ...)
+    if not self.cancellable then
+        return scheduler.with_context(IN_CALL, true, f, ...)
+    end
+    local results = table.pack(scopes.timeout(math.huge, function(...)
+        if self.stopped then
+            return nil
+        end
+        self.task = scheduler.current()
+        return scheduler.with_context(IN_CALL, true, f, ...)
+    end, ...))
+    if self.stopped and results[1] == nil then
+        return nil, self.stopped, "BUDGET"
+    end
+    return table.unpack(results, 1, results.n)
+end
+
+---@param message string what the call returns
+function Hold:cancel(message)
+    self.stopped = message
+    if self.task then
+        scheduler.cancel(self.task)
+    end
+end
+
+---Counts a call that was answered without being sent, in all budgets in force: what a run log
+---answers was paid for when the run began.
+---@param usage ponder.model.Usage?
+---@param cost number? USD; nil: unknown
+function budget.charge(usage, cost)
+    local one = budget.current()
+    while one do
+        one.calls = one.calls + 1
+        add(one, usage, tally.tokens(usage) or 0, cost)
+        one = one.outer
+    end
+end
+
+-------------------------------------------------------------------------------
+-- A stretch of a run
+
+---Calls `f(...)` with this budget in force, inside those that are.
+---@param self ponder.task.Budget a new one
+---@param f function
+---@param ... any
+---@return any ... what `f` returned; nil, message, "BUDGET" when its time was up
+function budget.within(self, f, ...)
+    self.outer = budget.current()
+    local seconds, ended = self.limits.timeout, false
+    if not seconds then
+        return scheduler.with_context(FIELD, self, f, ...)
+    end
+    local function work(...)
+        local results = table.pack(f(...))
+        ended = true
+        return table.unpack(results, 1, results.n)
+    end
+    local results = table.pack(scheduler.with_context(FIELD, self, scopes.timeout, seconds, work,
+        ...))
+    if not ended and results[3] == "TIMEOUT" then
+        self.spent = ("the time budget of %g s is spent"):format(seconds)
+        return nil, self.spent, "BUDGET"
+    end
+    return table.unpack(results, 1, results.n)
+end
+
+---@class ponder.task.Spent
+---@field calls integer sent so far, failed ones included
+---@field failed integer
+---@field in_flight integer of these
+---@field tokens integer used; where a reply did not say, the estimate
+---@field usage ponder.model.Usage sums of what replies said
+---@field cost number? USD; nil: the price of a call is unknown
+---@field spent string? the message of the first refusal
+
+---What the budget has come to, as a plain table.
+---@return ponder.task.Spent
+function Budget:account()
+    return { calls = self.calls, failed = self.failed, in_flight = self.in_flight,
+        tokens = self.tokens, usage = tally.add({}, self.usage),
+        cost = self.unpriced == 0 and self.cost or nil, spent = self.spent }
+end
+
+return budget

@@ -1,0 +1,495 @@
+-- task.with_budget: what is reserved, what is settled, and what happens when a budget is spent.
+
+local fake = require "model_fake"
+local help = require "task_help"
+local model = require "ponder.model"
+local model_budget = require "ponder.model.budget"
+local task = require "ponder.task"
+
+local RATES = { ["play:*"] = { input = 1000, output = 2000 } } -- a dollar for 1,000 tokens
+
+-- A client with a provider that the spec plays; `player(request)` returns what a model would say.
+local function open(player, opts)
+    local client = model.client { env = function() return nil end, config = {}, prices = RATES,
+        transport = {} }
+    client.register("play", { call = player })
+    return client.open("play:model", opts), client
+end
+
+local function ask(m, opts)
+    local all = { messages = { { role = "user", content = "?" } } }
+    for name, value in pairs(opts or {}) do all[name] = value end
+    return m:chat(all)
+end
+
+local function slow(seconds, usage)
+    return function()
+        task.sleep(seconds)
+        local used = usage or { input_tokens = 10, output_tokens = 10 }
+        return { text = "yes", usage = { input_tokens = used.input_tokens,
+            output_tokens = used.output_tokens } }
+    end
+end
+
+-- Asks n times at once; returns how many were answered, and the errors.
+local function ask_many(m, n, opts)
+    local numbers = {}
+    for i = 1, n do numbers[i] = i end
+    local replies, errors = task.map(numbers, function(i)
+        local call = { sample = i }
+        for name, value in pairs(opts or {}) do call[name] = value end
+        return ask(m, call)
+    end)
+    local answered = 0
+    for i = 1, n do answered = answered + (replies[i] and 1 or 0) end
+    return answered, errors
+end
+
+describe("a budget of calls", function()
+    it("lets so many begin, and no other", function()
+        help.run(function()
+            local sent = 0
+            local m = open(function() sent = sent + 1; task.sleep(1); return "yes" end)
+            for most = 0, 5 do
+                sent = 0
+                local answered, errors = task.with_budget({ max_calls = most }, ask_many, m, 5)
+                assert.same({ most, most }, { sent, answered })
+                if most < 5 then
+                    assert.same({ ("the budget of %d calls is spent"):format(most), "BUDGET" },
+                        { errors[5].message, errors[5].code })
+                end
+            end
+        end)
+    end)
+
+    it("counts calls that failed", function()
+        help.run(function()
+            local m = open(function() return nil, "broken", "SERVER" end)
+            task.with_budget({ max_calls = 2 }, function()
+                local codes = {}
+                for i = 1, 3 do codes[i] = select(3, ask(m)) end
+                assert.same({ "SERVER", "SERVER", "BUDGET" }, codes)
+                local spent = task.spent()
+                assert.same({ 2, 2, 0, 0 }, { spent.calls, spent.failed, spent.in_flight,
+                    spent.cost })
+            end)
+        end)
+    end)
+
+    it("counts each request of a call with several samples", function()
+        help.run(function()
+            local m = open(function() return "one" end)
+            task.with_budget({ max_calls = 2 }, function()
+                local reply, message, code, partial = ask(m, { n = 3 })
+                assert.same({ nil, "the budget of 2 calls is spent", "BUDGET" },
+                    { reply, message, code })
+                assert.equal(2, #partial.texts)
+            end)
+        end)
+    end)
+
+    it("is given back with the function's results, and over with it", function()
+        help.run(function()
+            local m = open(slow(0))
+            assert.same({ 1, nil, 3, n = 3 }, table.pack(task.with_budget({ max_calls = 0 },
+                function(...) return ... end, 1, nil, 3)))
+            assert.is_nil(task.spent())
+            assert.truthy(ask(m))
+            assert.is_false(pcall(task.with_budget, { max_calls = 0 }, error, "no"))
+            assert.is_nil(task.spent())
+        end)
+    end)
+end)
+
+describe("a budget of tokens", function()
+    it("is settled by what replies say", function()
+        help.run(function()
+            local m = open(slow(0, { input_tokens = 3, output_tokens = 4 }))
+            task.with_budget({ max_tokens = 10000 }, function()
+                ask(m)
+                ask(m)
+                local spent = task.spent()
+                assert.same({ 14, { input_tokens = 6, output_tokens = 8 }, 0.022 },
+                    { spent.tokens, spent.usage, spent.cost })
+            end)
+        end)
+    end)
+
+    it("keeps the estimate where nobody says", function()
+        help.run(function()
+            local m = open(function() return "yes" end)
+            task.with_budget({ max_tokens = 5000 }, function()
+                ask(m, { max_tokens = 100, n = 1 })
+                local with_cap = task.spent().tokens
+                assert.is_true(with_cap > 100 and with_cap < 200)
+                ask(m)
+                assert.is_true(task.spent().tokens > with_cap + 1024)
+                assert.same({}, task.spent().usage)
+            end)
+        end)
+    end)
+
+    it("keeps the estimate of a call that is cancelled under way", function()
+        help.run(function()
+            local m = open(slow(100))
+            task.with_budget({ max_tokens = 5000 }, function()
+                local handle = task.spawn(ask, m, { max_tokens = 1000 })
+                task.sleep(1)
+                assert.equal(1, task.spent().in_flight)
+                handle:cancel()
+                assert.equal(0, task.spent().in_flight)
+                assert.is_true(task.spent().tokens > 1000)
+            end)
+        end)
+    end)
+
+    it("refuses what can never fit, and then everything", function()
+        help.run(function()
+            local m = open(slow(0))
+            task.with_budget({ max_tokens = 500 }, function()
+                assert.truthy(ask(m, { max_tokens = 10 }))
+                local _, message, code = ask(m, { max_tokens = 1000 })
+                assert.equal("BUDGET", code)
+                assert.truthy(message:find("^the budget of 500 tokens is spent: 20 used, and the "
+                    .. "next call may need 1%d%d%d$"), message)
+                assert.same({ nil, message, "BUDGET" }, { ask(m, { max_tokens = 10 }) })
+                assert.equal(message, task.spent().spent)
+            end)
+        end)
+    end)
+
+    it("lets a call wait for others that may need less than is set aside", function()
+        help.run(function()
+            local m = open(slow(1, { input_tokens = 50, output_tokens = 50 }))
+            local answered = task.with_budget({ max_tokens = 3500 }, ask_many, m, 12,
+                { max_tokens = 1000 })
+            assert.equal(12, answered)
+            assert.is_true(task.now() >= 4) -- three at a time at most
+        end)
+    end)
+
+    it("takes one that was cancelled while it waited out of the line", function()
+        help.run(function()
+            local m = open(slow(1))
+            task.with_budget({ max_tokens = 1500 }, function()
+                local first = task.spawn(ask, m, { max_tokens = 1000 })
+                local second = task.spawn(ask, m, { max_tokens = 1000 })
+                local third = task.spawn(ask, m, { max_tokens = 1000 })
+                task.sleep(0.5)
+                second:cancel()
+                assert.truthy(first:join())
+                assert.truthy(third:join())
+                assert.equal(2, task.spent().calls)
+            end)
+        end)
+    end)
+
+    it("does not let a call wait for the one that it is part of", function()
+        help.run(function()
+            local m
+            m = open(function(request)
+                if request.sample == 1 then
+                    local _, _, code = ask(m, { sample = 2, max_tokens = 1000 })
+                    return "the inner one: " .. tostring(code)
+                end
+                return "yes"
+            end)
+            local reply = task.with_budget({ max_tokens = 1500 }, ask, m, { max_tokens = 1000 })
+            assert.equal("the inner one: BUDGET", reply.text)
+        end)
+    end)
+end)
+
+describe("a budget of money", function()
+    it("is in dollars, by the price of the model", function()
+        help.run(function()
+            local m = open(slow(0, { input_tokens = 100, output_tokens = 200 }))
+            task.with_budget({ max_cost = 3 }, function()
+                assert.equal(0.5, ask(m, { max_tokens = 200 }).cost)
+                assert.equal(0.5, task.spent().cost)
+                local _, message, code = ask(m, { max_tokens = 1300 })
+                assert.equal("BUDGET", code)
+                assert.truthy(message:find("^the budget of %$3.00 is spent: %$0.50 used, and the "
+                    .. "next call may cost %$2.%d+$"), message)
+            end)
+        end)
+    end)
+
+    it("refuses a model whose price is unknown, and says how to add it", function()
+        help.run(function()
+            local client = fake.client({ fake.reply("yes") }, { env = function(variable)
+                return ({ HOME = "/home/me", OPENAI_API_KEY = "sk-1234567890" })[variable]
+            end })
+            local m = client.open("openai:new", { base_url = "http://localhost:1/v1" })
+            local _, message, code = task.with_budget({ max_cost = 3 }, ask, m)
+            assert.equal("NO_PRICE", code)
+            assert.equal("max_cost needs the price of http://localhost:1/v1/new, which is unknown: "
+                .. "give it in /home/me/.config/ponder/prices.lua, as "
+                .. '{ ["http://localhost:1/v1/new"] = { input = USD, output = USD } } '
+                .. "per million tokens", message)
+            task.with_budget({ max_calls = 3 }, function()
+                assert.truthy(ask(m))
+                assert.is_nil(task.spent().cost)
+            end)
+        end)
+    end)
+
+    it("of nothing suffices for models that are free", function()
+        help.run(function()
+            local client = model.client { env = function() return nil end, config = {},
+                prices = { ["play:*"] = { input = 0, output = 0 } }, transport = {} }
+            client.register("play", { call = slow(0) })
+            local m = client.open("play:free")
+            assert.truthy(task.with_budget({ max_cost = 0 }, ask, m))
+        end)
+    end)
+end)
+
+describe("a budget of time", function()
+    it("ends the function and its calls", function()
+        help.run(function()
+            local ended = false
+            local m = open(function()
+                local _ <close> = help.closing({}, 1)
+                task.sleep(100)
+                ended = true
+            end)
+            assert.same({ nil, "the time budget of 2.5 s is spent", "BUDGET" },
+                { task.with_budget({ timeout = 2.5 }, ask, m) })
+            assert.same({ 2.5, false }, { task.now(), ended })
+        end)
+    end)
+
+    it("hands on what the function returns in time, be it a timeout of its own", function()
+        help.run(function()
+            assert.same({ nil, "mine", "TIMEOUT" }, { task.with_budget({ timeout = 5 }, function()
+                return nil, "mine", "TIMEOUT"
+            end) })
+            assert.has_error(function()
+                task.with_budget({ timeout = 5 }, error, { "as it is" })
+            end, { "as it is" })
+        end)
+    end)
+end)
+
+describe("budgets within budgets", function()
+    it("all count, and the tightest binds", function()
+        help.run(function()
+            local m = open(slow(0))
+            task.with_budget({ max_calls = 5 }, function()
+                task.with_budget({ max_calls = 2 }, function()
+                    assert.equal(2, (ask_many(m, 3)))
+                    assert.equal("the budget of 2 calls is spent", task.spent().spent)
+                end)
+                assert.equal(2, task.spent().calls)
+                task.with_budget({ max_calls = 10 }, function()
+                    local answered, errors = ask_many(m, 4)
+                    assert.equal(3, answered)
+                    assert.equal("the budget of 5 calls is spent", errors[4].message)
+                    assert.is_nil(task.spent().spent)
+                end)
+                assert.same({ 5, 100 }, { task.spent().calls, task.spent().tokens })
+            end)
+        end)
+    end)
+
+    it("reach tasks that outlive the call", function()
+        help.run(function()
+            local m = open(slow(0))
+            local handle
+            task.with_budget({ max_calls = 0 }, function()
+                handle = task.spawn(function() task.sleep(1); return select(3, ask(m)) end)
+            end)
+            assert.equal("BUDGET", handle:join())
+        end)
+    end)
+end)
+
+describe("calls in flight when a budget is spent", function()
+    it("are awaited", function()
+        help.run(function()
+            local m = open(slow(5))
+            local answered = task.with_budget({ max_calls = 2 }, ask_many, m, 3)
+            assert.same({ 2, 5 }, { answered, task.now() })
+        end)
+    end)
+
+    it("are cancelled if wanted, with the same code", function()
+        help.run(function()
+            local closed = {}
+            local m = open(function(request)
+                local _ <close> = help.closing(closed, request.sample)
+                task.sleep(5)
+                return "yes"
+            end)
+            local replies, errors = task.with_budget({ max_calls = 2, in_flight = "cancel" },
+                task.map, { 1, 2, 3 }, function(i)
+                    task.sleep(i)
+                    return ask(m, { sample = i })
+                end)
+            assert.same({ n = 3 }, replies)
+            assert.same({ 3, { 1, 2 } }, { task.now(), closed })
+            for i = 1, 3 do
+                assert.same({ "the budget of 2 calls is spent", "BUDGET" },
+                    { errors[i].message, errors[i].code })
+            end
+        end)
+    end)
+
+    it("are cancelled in the budget that is spent, not in one around it", function()
+        help.run(function()
+            local m = open(slow(5))
+            task.with_budget({ max_calls = 9, in_flight = "cancel" }, function()
+                local outside = task.spawn(ask, m)
+                task.sleep(1)
+                task.with_budget({ max_calls = 0 }, ask, m)
+                assert.truthy(outside:join())
+            end)
+        end)
+    end)
+
+    it("hand on what they raise", function()
+        help.run(function()
+            local m = open(slow(0))
+            task.with_budget({ in_flight = "cancel" }, function()
+                help.raises("on purpose", ask, m, { on_delta = function()
+                    error "on purpose"
+                end })
+            end)
+        end)
+    end)
+end)
+
+describe("what did not come from the network", function()
+    it("costs nothing", function()
+        help.run(function()
+            local m, client = open(slow(0))
+            client.use(function(request, next)
+                if request.sample == 1 then
+                    return { samples = { { text = "kept" } }, origin = "cache", attempts = 0 }
+                end
+                return next(request)
+            end)
+            task.with_budget({ max_calls = 1 }, function()
+                for _ = 1, 3 do
+                    local reply = ask(m)
+                    assert.same({ "kept", true }, { reply.text, reply.cached })
+                end
+                assert.equal(0, task.spent().calls)
+                assert.is_nil(ask(m, { sample = 2 }).cached)
+                assert.equal("BUDGET", select(3, ask(m, { sample = 3 })))
+            end)
+        end)
+    end)
+
+    it("is charged where a log says what it had cost", function()
+        help.run(function()
+            model_budget.charge({ total_tokens = 5 }, 1) -- no budget: nothing to charge
+            task.with_budget({ max_calls = 2, max_cost = 5 }, function()
+                task.with_budget({}, function()
+                    model_budget.charge({ input_tokens = 3, output_tokens = 2 }, 1.5)
+                    model_budget.charge({ input_tokens = 3, output_tokens = 2 }, 2)
+                    assert.same({ 2, 10, 3.5 }, { task.spent().calls, task.spent().tokens,
+                        task.spent().cost })
+                end)
+                local _, message = ask((open(slow(0))))
+                assert.equal("the budget of 2 calls is spent", message)
+            end)
+        end)
+    end)
+end)
+
+describe("with_budget", function()
+    it("raises for a wrong call", function()
+        help.raises("task.with_budget: call it within task.run", task.with_budget, {}, print)
+        help.run(function()
+            for expected, limits in pairs {
+                ["max_calls must be an integer >= 0 %(got %-1%)"] = { max_calls = -1 },
+                ["max_cost must be"] = { max_cost = math.huge },
+                ['unknown option "max_call" %(did you mean "max_calls"%?%)'] = { max_call = 1 },
+                ["in_flight must be"] = { in_flight = "kill" },
+            } do
+                help.raises(expected, task.with_budget, limits, print)
+            end
+            help.raises("task.with_budget: f must be a function %(got nil%)", task.with_budget, {})
+        end)
+    end)
+end)
+
+-- Random calls at random times, within random budgets, with replies that use no more than was set
+-- aside: whatever happens, nothing is overshot, nobody hangs, and all is accounted for.
+describe("no budget is overshot", function()
+    local function draw(random, most) return random() % most + 1 end
+
+    local function generator(seed)
+        local state = seed
+        return function()
+            state = (state * 1103515245 + 12345) & 0x7FFFFFFF
+            return state >> 8
+        end
+    end
+
+    local function scenario(seed)
+        local random = generator(seed)
+        local limits = {
+            max_calls = random() % 3 == 0 and draw(random, 40) or nil,
+            max_tokens = random() % 3 > 0 and draw(random, 20000) or nil,
+            max_cost = random() % 3 > 0 and draw(random, 30) or nil,
+            in_flight = random() % 4 == 0 and "cancel" or nil,
+        }
+        local inner = { max_calls = random() % 2 == 0 and draw(random, 10) or nil,
+            max_tokens = random() % 2 == 0 and draw(random, 8000) or nil }
+        local used = { calls = 0, tokens = 0, cost = 0 }
+        local m = open(function(request)
+            used.calls = used.calls + 1
+            local most = request:cost()
+            task.sleep(draw(random, 100) / 10)
+            if random() % 10 == 0 then return nil, "no", "AUTH" end
+            local usage = { input_tokens = draw(random, most.input_tokens),
+                output_tokens = draw(random, most.output_tokens) }
+            used.tokens = used.tokens + usage.input_tokens + usage.output_tokens
+            used.cost = used.cost + usage.input_tokens / 1000 + usage.output_tokens / 500
+            return { text = "yes", usage = usage }
+        end)
+        help.run(function()
+            task.with_budget(limits, function()
+                local numbers = {}
+                for i = 1, 40 do numbers[i] = i end
+                local handles = {}
+                task.map(numbers, function(i)
+                    task.sleep(draw(random, 50) / 10)
+                    local function call()
+                        return ask(m, { sample = i, max_tokens = draw(random, 900) })
+                    end
+                    if i % 3 == 0 then return task.with_budget(inner, call) end
+                    if i % 7 == 0 then
+                        handles[i] = task.spawn(call)
+                        task.sleep(draw(random, 50) / 10)
+                        handles[i]:cancel()
+                        return
+                    end
+                    return call()
+                end, { concurrency = 16 })
+                local spent = task.spent()
+                assert.equal(0, spent.in_flight)
+                if limits.in_flight == "cancel" then -- perhaps before it had left
+                    assert.is_true(used.calls <= spent.calls)
+                else
+                    assert.equal(used.calls, spent.calls)
+                end
+                assert.is_true(spent.tokens >= used.tokens)
+                assert.is_true(spent.cost >= used.cost - 1e-9)
+                assert.is_true(spent.calls <= (limits.max_calls or math.huge))
+                assert.is_true(spent.tokens <= (limits.max_tokens or math.huge))
+                assert.is_true(spent.cost <= (limits.max_cost or math.huge) + 1e-9)
+            end)
+        end)
+    end
+
+    it("by calls in flight together", function()
+        for seed = 1, 300 do
+            local ok, message = pcall(scenario, seed)
+            assert.is_true(ok, ("seed %d: %s"):format(seed, tostring(message)))
+        end
+    end)
+end)

@@ -1,0 +1,167 @@
+-- What a call costs, and where prices come from.
+
+local fake = require "model_fake"
+local price = require "ponder.model.price"
+local shell = require "shell"
+
+local NONE = function() return nil end
+local BUILT_IN = price.load(NONE, {})
+
+local function input_of(provider, model, base_url, prices)
+    local rates = price.of(provider, model, base_url, prices or BUILT_IN)
+    return rates and rates.input
+end
+
+-- A folder with ponder/prices.lua in it, as an environment.
+local function env_with(text)
+    local folder = shell.folder { ["ponder/prices.lua"] = text }
+    return function(variable) return variable == "XDG_CONFIG_HOME" and folder.path or nil end
+end
+
+describe("the price of a model", function()
+    it("is that of its name, and of its dated snapshots", function()
+        for _, case in ipairs {
+            { "openai", "gpt-4o", 2.5 },
+            { "openai", "gpt-4o-mini", 0.15 },
+            { "openai", "gpt-4o-2024-08-06", 2.5 },
+            { "openai", "gpt-4o-mini-2024-07-18", 0.15 },
+            { "openai", "o3-2025-04-16", 2 },
+            { "anthropic", "claude-haiku-4-5", 1 },
+            { "anthropic", "claude-haiku-4-5-20251001", 1 },
+            { "anthropic", "claude-opus-4-20250514", 15 },
+            { "anthropic", "claude-opus-4-5-20251101", 5 },
+            { "anthropic", "claude-3-5-haiku-latest", 0.8 },
+            { "ollama", "qwen3:8b", 0 },
+            { "script", "models/arithmetic.lua", 0 },
+        } do
+            assert.equal(case[3], input_of(case[1], case[2]), case[2])
+        end
+    end)
+
+    it("is unknown for others, though they begin alike", function()
+        for _, case in ipairs {
+            { "openai", "gpt-4o-audio-preview" }, { "openai", "gpt-5.9" }, { "openai", "gpt-4" },
+            { "openai", "ft:gpt-4o-mini:me" }, { "anthropic", "claude-opus-4-9" },
+            { "anthropic", "claude-sonnet-4-7" }, { "openai", "" }, { "play", "1" },
+        } do
+            assert.is_nil(price.of(case[1], case[2], nil, BUILT_IN), case[2])
+        end
+    end)
+
+    it("holds at the maker's own address alone", function()
+        assert.equal(2.5, input_of("openai", "gpt-4o", "https://api.openai.com/v1"))
+        assert.equal(1, input_of("anthropic", "claude-haiku-4-5", "https://api.anthropic.com"))
+        for _, base_url in ipairs { "http://localhost:8080/v1",
+            "https://api.openai.com.evil.org/v1", "https://openrouter.ai/api/v1",
+            "https://me.openai.azure.com/v1?api-version=1" } do
+            assert.is_nil(price.of("openai", "gpt-4o", base_url, BUILT_IN), base_url)
+        end
+        assert.equal(0, input_of("ollama", "qwen3:8b", "http://elsewhere:11434"))
+        assert.equal("https://me.openai.azure.com/v1/gpt-4o",
+            price.name("openai", "gpt-4o", "https://me.openai.azure.com/v1?api-version=1"))
+    end)
+
+    it("is looked up exactly first, then by the longest name", function()
+        local prices = { ["openai:*"] = { input = 1 }, ["openai:gpt-4*"] = { input = 2 },
+            ["openai:gpt-4o"] = { input = 3 }, ["openai:gpt-4o-mini-2024-07-18"] = { input = 4 },
+            ["http://localhost:8080/v1/*"] = { input = 5 } }
+        for model, input in pairs { ["o9"] = 1, ["gpt-4o-mini"] = 2, ["gpt-4o"] = 3,
+            ["gpt-4o-2024-08-06"] = 3, ["gpt-4-0613"] = 2, ["gpt-4o-mini-2024-07-18"] = 4 } do
+            assert.equal(input, input_of("openai", model, nil, prices), model)
+        end
+        assert.equal(5, input_of("openai", "m", "http://localhost:8080/v1", prices))
+        assert.is_nil(input_of("openai", "m", "http://localhost:8081/v1", prices))
+    end)
+end)
+
+describe("the cost of a call", function()
+    local rates = { input = 2, output = 8, cache_read = 0.5, cache_write = 2.5,
+        long = { above = 1000000, input = 4, output = 12 } }
+
+    local function close(expected, got)
+        assert.is_true(math.abs(expected - got) < 1e-12, ("%s, not %s"):format(got, expected))
+    end
+
+    it("counts each kind of token once", function()
+        close(10, price.cost(rates, { input_tokens = 1000000, output_tokens = 1000000 }))
+        close((125 * 2 + 500 * 0.5 + 375 * 2.5 + 8) / 1e6, price.cost(rates, {
+            input_tokens = 1000, cache_read_tokens = 500, cache_write_tokens = 375,
+            output_tokens = 1, reasoning_tokens = 1 }))
+        close(1e-6, price.cost({ input = 1, output = 1 }, { input_tokens = 1,
+            cache_read_tokens = 1, output_tokens = 0 }))
+    end)
+
+    it("is another for a long prompt, all of it", function()
+        close(4 * 2 + 12, price.cost(rates, { input_tokens = 2000000, output_tokens = 1000000 }))
+    end)
+
+    it("is unknown without a price or without usage, and 0 where models are free", function()
+        assert.is_nil(price.cost(nil, { input_tokens = 1, output_tokens = 1 }))
+        assert.is_nil(price.cost(rates, nil))
+        assert.is_nil(price.cost(rates, { total_tokens = 9 }))
+        assert.equal(0, price.cost(price.of("ollama", "m", nil, BUILT_IN),
+            { input_tokens = 9, output_tokens = 9 }))
+    end)
+
+    it("stands on the reply, and sums samples", function()
+        local client = fake.client({ fake.reply("a"), fake.reply("b") })
+        fake.run(function()
+            local m = client.open("openai:gpt-4o-mini")
+            local reply = m:chat { messages = { { role = "user", content = "?" } }, n = 2 }
+            close(2 * (10 * 0.15 + 5 * 0.6) / 1e6, reply.cost)
+            assert.is_nil(client.open("openai:nobody-knows"):chat {
+                messages = { { role = "user", content = "?" } } }.cost)
+        end)
+    end)
+end)
+
+describe("a file of prices", function()
+    it("comes before the built-in ones, after the config file's", function()
+        local env = env_with [[return {
+            ["openai:gpt-4o"] = { input = 1, output = 1 },
+            ["openai:mine"] = { input = 7, output = 7 },
+        }]]
+        local prices = price.load(env, { prices = { ["openai:mine"] = { input = 8, output = 8 } } })
+        assert.equal(1, input_of("openai", "gpt-4o", nil, prices))
+        assert.equal(8, input_of("openai", "mine", nil, prices))
+        assert.equal(0.15, input_of("openai", "gpt-4o-mini", nil, prices))
+    end)
+
+    it("can take their place", function()
+        local env = env_with 'return { only = true, ["openai:a"] = { input = 1, output = 1 } }'
+        local prices = price.load(env, {})
+        assert.equal(1, input_of("openai", "a", nil, prices))
+        assert.is_nil(input_of("openai", "gpt-4o", nil, prices))
+    end)
+
+    it("is refused with its place when something in it is wrong", function()
+        for text, expected in pairs {
+            ["return 5"] = "prices.lua: must be a table of prices (got 5)",
+            ["return"] = "prices.lua: must be a table of prices (got false)",
+            ["return {"] = "prices.lua:1:",
+            ["return { ['a:b'] = 3 }"] = 'the price of "a:b" must be a table (got 3)',
+            ["return { ['a:b'] = { input = 1 } }"] = 'the price of "a:b": ',
+            ["return { ['a:b'] = { input = -1, output = 1 } }"] = "input must be",
+            ["return { ['a:b'] = { input = 1, output = 0/0 } }"] = "output must be",
+            ["return { ['a:b'] = { input = 1, output = 1, cached = 1 } }"] = "cached",
+            ["return { ['a:b'] = { input = 1, output = 1, long = { input = 1, output = 1 } } }"] =
+                "above",
+            ["return { io.open('/etc/passwd') }"] = "prices.lua:1:",
+        } do
+            local ok, message = pcall(price.load, env_with(text), {})
+            assert.is_false(ok, text)
+            assert.truthy(message:find(expected, 1, true), message)
+            assert.is_nil(message:find "\n", message)
+        end
+    end)
+
+    it("is read when a model is opened", function()
+        local env = env_with "return 5"
+        local client = fake.client({}, { env = function(variable)
+            return variable == "OPENAI_API_KEY" and "sk-1234567890" or env(variable)
+        end })
+        local ok, message = pcall(client.open, "openai:gpt-4o")
+        assert.is_false(ok)
+        assert.truthy(message:find("prices.lua: must be a table of prices", 1, true), message)
+    end)
+end)
