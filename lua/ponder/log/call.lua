@@ -1,7 +1,7 @@
 --- A model call as the log has it: a row of `calls`.
 
 local json = require "ponder.json"
-local _, price = pcall(require, "ponder.model.price")
+local price = require "ponder.model.price"
 local store = require "ponder.core.store"
 local task = require "ponder.task"
 
@@ -124,7 +124,7 @@ local function cost_of(request, draft)
     if draft.origin then
         return 0.0
     end
-    local rates = price and price.of and draft.usage
+    local rates = draft.usage
         and price.of(request.provider, request.model, request.target.base_url)
     return rates and price.cost(rates, draft.usage)
 end
