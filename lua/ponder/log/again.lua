@@ -91,7 +91,7 @@ end
 
 -- Runs the recorded command once more.
 local function start(self, execute, play, arguments)
-    play.seed = self.run.seed
+    play.seed, play.input = self.run.seed, self.run.input
     run.prepare(play)
     return execute(self.run.command, arguments or self.run.arguments)
 end

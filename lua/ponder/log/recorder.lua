@@ -202,12 +202,10 @@ function Recorder:cancel(what)
 end
 
 --- See ponder.log.Sink.
-function Recorder:copy(what, answered, results)
-    if not what.id then -- of another log
-        number(self, what)
-        what:insert(self)
-        what:copy(self, answered, results)
-    end
+function Recorder:copy(what, results)
+    number(self, what)
+    what:insert(self)
+    what:copy(self, results)
 end
 
 return recorder

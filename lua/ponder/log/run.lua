@@ -30,6 +30,7 @@ local run = {}
 ---@field kind "resume"|"replay"|"fork"
 ---@field past ponder.log.Past
 ---@field seed integer
+---@field input string? what it had read from standard input
 ---@field source string? path of the log that is forked
 ---@field recorder ponder.log.Recorder? of the log that is resumed
 
@@ -101,6 +102,26 @@ end
 ---@param play ponder.log.Play
 function run.prepare(play)
     next_play = play
+end
+
+---What a command reads from standard input: what the run that is played had read, else all.
+---@return string
+function run.read_input()
+    return next_play and next_play.input or io.read("a") or ""
+end
+
+---Whether there is such input without anybody typing it.
+---@return boolean
+function run.has_input()
+    return next_play ~= nil and next_play.input ~= nil or not host.is_terminal(0)
+end
+
+---Says what the run came to.
+---@param answer any of values that JSON has
+function run.answer(answer)
+    if current then
+        current.answer = answer
+    end
 end
 
 ---@return ponder.log.Run?
