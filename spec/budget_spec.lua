@@ -109,7 +109,7 @@ describe("a budget of tokens", function()
                 ask(m)
                 ask(m)
                 local spent = task.spent()
-                assert.same({ 14, { input_tokens = 6, output_tokens = 8 }, 0.022 },
+                assert.same({ 14, { input_tokens = 6, output_tokens = 8, total_tokens = 14 }, 0.022 },
                     { spent.tokens, spent.usage, spent.cost })
             end)
         end)
