@@ -180,6 +180,7 @@ end
 function Call:copy(log, results)
     local draft, message, code, partial = table.unpack(results, 1, 4)
     local said = draft or partial
+    log:save(said and said.cost)
     if said then
         said.origin = "log"
     end

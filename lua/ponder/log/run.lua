@@ -32,6 +32,7 @@ local run = {}
 ---@field seed integer
 ---@field input string? what it had read from standard input
 ---@field source string? path of the log that is forked
+---@field path string? of the new log
 ---@field recorder ponder.log.Recorder? of the log that is resumed
 
 ---@class ponder.log.Run
@@ -79,6 +80,9 @@ function run.begin(about, opts)
     local self = { kind = play and play.kind or "run", id = math.random(0), about = about,
         seed = play and play.seed or math.random(0), started_at = host.time(), opts = opts,
         play = play }
+    if self.kind == "fork" then
+        opts.path = play.path
+    end
     current = self
     math.randomseed(self.seed)
     clocks.install()
@@ -132,6 +136,7 @@ end
 ---Ends the run of this process, if there is one.
 ---@param status integer what the process ends with
 ---@return string? problem what could not be written
+---@return string? remark on how it went along with the log it played
 function run.finish(status)
     local self = current
     current = nil

@@ -292,6 +292,16 @@ function Tape:turn(rounds)
     return false
 end
 
+--- How many answers of the past nobody has asked for.
+---@return integer
+function Tape:left()
+    local left = 0
+    for i = self.next, #self.past.entries do
+        left = left + (self.past.entries[i].answered and 1 or 0)
+    end
+    return left
+end
+
 -- Waits for its turn on the tape. True: it may have the past's answer; false: the tape has ended.
 local function wait_for_turn(self, answered)
     local t = task.current()
