@@ -21,7 +21,8 @@ VERSION := 0.1.0
 
 RUN_PACKAGES  := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev lua-cjson-dev libcurl4-openssl-dev \
                  libsqlite3-dev libmd-dev
-TEST_PACKAGES := lua-cjson lua-busted lua-check clang-format libmicrohttpd-dev openssl tmux
+TEST_PACKAGES := lua-cjson lua-busted lua-check clang-format libmicrohttpd-dev openssl tmux \
+                 chromium chromium-driver
 FUZZ_PACKAGES := clang libclang-rt-14-dev
 
 # pkg-config runs when a recipe needs it, not when make starts: `make run` may first have to install it.
@@ -40,7 +41,8 @@ MODULE_SRC := $(wildcard src/core/*.c src/net/*.c src/store/*.c src/api/*.c)
 HOST_SRC   := $(wildcard src/*.c)
 MODULE_OBJ := $(MODULE_SRC:%.c=$B/%.o)
 HOST_OBJ   := $(HOST_SRC:%.c=$B/%.o)
-EMBEDDED   := $(sort $(shell find lua prompts -name '*.lua' -not -path 'lua/ponder/meta/*'))
+EMBEDDED   := $(sort $(shell find lua prompts -name '*.lua' -not -path 'lua/ponder/meta/*') \
+                $(wildcard lua/ponder/report/page/*))
 
 .PHONY: all run test bench asan fuzz lint install clean run-packages test-packages fuzz-packages FORCE
 all: $B/ponder $B/ponder.so
@@ -59,16 +61,17 @@ $B/%.o: %.c
 	@echo "  compile $<"
 	@$(COMPILE) -c -o $@ $<
 
-# lua/ is built in compiled, which starts three times as fast; prompts/ as text, which people read.
+# Modules are built in compiled, which starts three times as fast; prompts/, which people read, and
+# the parts of the page as text.
 $B/compiled/%.lua: %.lua
 	@mkdir -p $(@D)
 	@cd lua && luac5.4 -o $(abspath $@) $(<:lua/%=%)
 
 # The files and a table of their names (struct EmbeddedFile in src/host.h).
-$B/embedded.S: $(patsubst lua/%,$B/compiled/lua/%,$(EMBEDDED)) Makefile $B/embedded.list
+$B/embedded.S: $(patsubst lua/%.lua,$B/compiled/lua/%.lua,$(EMBEDDED)) Makefile $B/embedded.list
 	@mkdir -p $(@D)
 	@awk 'BEGIN { print ".section .rodata" } \
-	    { file = $$0; sub(/^lua/, "$B/compiled/lua", file); \
+	    { file = $$0; if (file ~ /[.]lua$$/) sub(/^lua/, "$B/compiled/lua", file); \
 	      printf "t%d: .incbin \"%s\"\ne%d: .byte 0\nn%d: .asciz \"%s\"\n", NR, file, NR, NR, $$0 } \
 	    END { print ".section .data.rel.ro,\"aw\"\n.balign 8\n.globl embedded_files\nembedded_files:"; \
 	          for (i = 1; i <= NR; i++) printf ".quad n%d, t%d, e%d-t%d\n", i, i, i, i; \

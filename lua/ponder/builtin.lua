@@ -1,7 +1,7 @@
---- Finds the prompt tables that come with ponder, and no others.
+--- Finds the prompt tables that come with ponder, and no others; and its files that are no modules.
 ---
---- In a checkout they stand in prompts/, beside lua/; in the executable, or where ponder's Lua
---- files are installed, they are the modules `prompts.NAME`. What a user puts in their place
+--- In a checkout the prompts stand in prompts/, beside lua/; in the executable, or where ponder's
+--- Lua files are installed, they are the modules `prompts.NAME`. What a user puts in their place
 --- is found by `ponder.prompt`.
 
 local builtin = {}
@@ -10,8 +10,10 @@ local module, file = ...
 
 -- The checkout's folder. Only a path by which `require` really found this very file counts: the
 -- working directory is not searched.
-local checkout = type(file) == "string" and package.searchpath(module, package.path) == file
-    and file:match("^(.*)lua[/\\]ponder[/\\]builtin%.lua$")
+local found = type(file) == "string" and package.searchpath(module, package.path) == file
+local checkout = found and file:match("^(.*)lua[/\\]ponder[/\\]builtin%.lua$")
+-- Where ponder's Lua files are, in a checkout or not.
+local modules = found and file:match("^(.*)ponder[/\\]builtin%.lua$")
 
 local loaded = {}
 
@@ -58,6 +60,19 @@ function builtin.text(name)
     local text = opened:read("a")
     opened:close()
     return text
+end
+
+---The text of a file that stands among ponder's Lua files and is no module.
+---@param name string such as `"ponder/report/page/page.css"`
+---@return string
+function builtin.file(name)
+    local opened <close> = modules and io.open(modules .. name, "rb") or nil
+    local text = opened and opened:read("a")
+    if not text then
+        local ok, host = pcall(require, "ponder.core.host")
+        text = ok and host.embedded("lua/" .. name)
+    end
+    return text or error(("no built-in file named %q"):format(name), 2)
 end
 
 return builtin

@@ -13,7 +13,6 @@
 --- then counts, tools or not.
 
 local options = require "ponder.options"
-local tally = require "ponder.tally"
 
 local calls = {}
 
@@ -109,6 +108,14 @@ function Calls:find(id)
     return call and call.waiting == 0 and call or nil
 end
 
+local function add_usage(total, usage)
+    for name, count in pairs(type(usage) == "table" and usage or {}) do
+        if type(name) == "string" and type(count) == "number" then
+            total[name] = (total[name] or 0) + count
+        end
+    end
+end
+
 -- The assistant's turn, as it must stand before its tools' results.
 local function turn_of(data)
     local message = data.message
@@ -146,7 +153,7 @@ local function ask_for_tools(call, data)
         turn[field] = value
     end
     turn.tool_calls = asked
-    tally.add(call.usage, data.usage)
+    add_usage(call.usage, data.usage)
     call.messages = next_messages(call, turn)
     call.waiting, call.results, call.asked = #asked, {}, asked
     local directives = {}
@@ -172,7 +179,7 @@ function Calls:reply(call, data)
         return ask_for_tools(call, data), call.usage
     end
     self.by_id[call.id] = nil
-    tally.add(call.usage, data.usage)
+    add_usage(call.usage, data.usage)
     return nil, call.usage
 end
 

@@ -1,0 +1,373 @@
+/* What is chosen, in full: a node, a call, or the run itself. Returns elements; page.js puts them
+ * in their place. `go` has node(node) and call(call), which choose another. */
+
+function facts(pairs) {
+  const list = element('dl', { class: 'facts' });
+  for (const [name, value] of pairs) {
+    if (value === null || value === undefined || value === '') continue;
+    list.append(element('dt', null, name), element('dd', null, value));
+  }
+  return list;
+}
+
+/* A long text: scrolls, can be reached by the keyboard, says if its end was left out. */
+function longText(text, label, most) {
+  const parts = [element('pre', { tabindex: '0', 'aria-label': label }, visible(text))];
+  if (most > 0)
+    parts.push(
+      element('p', { class: 'cut' }, `${inGroups.format(most)} more bytes are not in this page.`),
+    );
+  return parts;
+}
+
+/* A text of the run by its place: -1 where it was left out. */
+function textAt(run, place, label) {
+  if (place === undefined) return [];
+  if (place < 0)
+    return [
+      element('p', { class: 'cut' }, 'This text is not in this page: see the note at its top.'),
+    ];
+  return longText(run.texts[place], label, run.cut?.[place] ?? 0);
+}
+
+function titled(title, ...parts) {
+  const kept = parts.flat().filter((part) => part !== null && part !== undefined);
+  return kept.length > 0 ? [element('h3', null, title), ...kept] : [];
+}
+
+function foldedText(title, text) {
+  if (!text || text === '{}' || text === '[]') return null;
+  return element(
+    'details',
+    { class: 'fold' },
+    element('summary', null, title),
+    ...longText(indentJson(text), title),
+  );
+}
+
+/* ---- links to nodes ---- */
+
+function nodeLink(node, go, note) {
+  return element(
+    'button',
+    { type: 'button', class: 'link', onclick: () => go.node(node) },
+    element('span', { class: 'score' }, showScore(node.score) || '–'),
+    element('span', { class: 'words' }, firstLine(node.text) || `#${node.id}`),
+    note ? element('span', { class: 'muted' }, note) : null,
+  );
+}
+
+const MOST_LINKS = 40;
+
+function linkList(nodes, go, noteOf = () => null) {
+  if (nodes.length === 0) return null;
+  const list = element(
+    'div',
+    { class: 'trail' },
+    ...nodes.slice(0, MOST_LINKS).map((node) => nodeLink(node, go, noteOf(node))),
+  );
+  if (nodes.length > MOST_LINKS)
+    list.append(
+      element('p', { class: 'cut' }, `and ${inGroups.format(nodes.length - MOST_LINKS)} more`),
+    );
+  return list;
+}
+
+function wayTo(node) {
+  const way = [];
+  for (let above = node.parent; above && way.length < 12; above = above.parent) way.unshift(above);
+  return way;
+}
+
+/* ---- a node ---- */
+
+function nodeTitle(node) {
+  return `${node.parent ? 'Node' : 'Root'} ${node.id}`;
+}
+
+function nodeFacts(node) {
+  const sum = sumCalls(node.calls);
+  return facts([
+    ['Score', node.score === undefined ? 'none' : String(node.score)],
+    [
+      'Status',
+      [node.status, node.terminal ? 'terminal' : '', node.best ? 'on the best path' : '']
+        .filter(Boolean)
+        .join(', '),
+    ],
+    ['Depth', node.depth ?? node.level],
+    [
+      'Below it',
+      node.below > 0
+        ? `${count(node.children.length, 'child', 'children')}, ${count(node.below, 'node')} in all`
+        : 'nothing',
+    ],
+    ['Calls', node.calls.length > 0 ? inGroups.format(sum.calls) : null],
+    [
+      'Tokens',
+      node.calls.length > 0
+        ? `${inGroups.format(sum.input)} in, ${inGroups.format(sum.output)} out`
+        : null,
+    ],
+    ['Cost', node.calls.length > 0 ? showCost(sum.cost, sum.unpriced) : null],
+    ['Time in calls', node.calls.length > 0 ? showSeconds(sum.seconds) : null],
+  ]);
+}
+
+function linksOf(node, search, go) {
+  const out = search.links.filter((link) => link.from === node),
+    back = search.links.filter((link) => link.to === node);
+  const kind = (links, end) => (other) => links.find((link) => link[end] === other).kind ?? '';
+  return [
+    ...titled(
+      'Linked from',
+      linkList(
+        back.map((link) => link.from),
+        go,
+        kind(back, 'from'),
+      ),
+    ),
+    ...titled(
+      'Links to',
+      linkList(
+        out.map((link) => link.to),
+        go,
+        kind(out, 'to'),
+      ),
+    ),
+  ];
+}
+
+function nodeDetails(run, search, node, go) {
+  const own = node.calls,
+    above = node.parent?.calls ?? [];
+  return [
+    ...longText(indentJson(node.text) || '(no text)', 'Text of the node', node.more ?? 0),
+    element('h3', null, 'Figures'),
+    nodeFacts(node),
+    ...titled('Calls for this node', ...own.map((call, i) => callBox(run, call, i === 0))),
+    ...titled(
+      'Calls for its parent',
+      above.length > 0
+        ? element('p', { class: 'cut' }, 'Where it was proposed, and perhaps scored.')
+        : null,
+      ...above.map((call, i) => callBox(run, call, own.length === 0 && i === 0)),
+    ),
+    own.length + above.length === 0
+      ? element('p', { class: 'cut' }, 'No call of a model belongs to this node.')
+      : null,
+    ...titled('Way from the root', linkList(wayTo(node), go)),
+    ...titled('Children', linkList(node.children, go)),
+    ...linksOf(node, search, go),
+  ];
+}
+
+/* ---- a call ---- */
+
+/* A call that folds; what is inside is made when it is opened first. */
+function callBox(run, call, open) {
+  const side = [
+    callOutcome(call),
+    showSeconds(callTime(call)),
+    call.cost === undefined ? '' : showMoney(call.cost),
+    call.attempts > 1 ? count(call.attempts, 'try', 'tries') : '',
+  ]
+    .filter(Boolean)
+    .join(' · ');
+  const inside = element('div', { class: 'inside' });
+  const fill = () => {
+    if (inside.childElementCount === 0) inside.append(...callParts(run, call));
+  };
+  if (open) fill();
+  return element(
+    'details',
+    { class: 'call', open, ontoggle: fill, 'data-call': call.id },
+    element('summary', null, callName(call), element('span', { class: 'muted' }, side)),
+    inside,
+  );
+}
+
+function callFacts(run, call) {
+  const from = { log: 'from the log of the run it was forked from', cache: 'from the cache' };
+  return facts([
+    ['Model', [call.provider, call.model].filter(Boolean).join(':')],
+    ['Status', [call.status ?? 'no answer was kept', from[call.origin]].filter(Boolean).join(', ')],
+    ['Asked', `${showSeconds(call.asked - run.run.started_at) || '0'} after the start`],
+    [
+      'Time',
+      showSeconds(callTime(call)) +
+        (call.first === undefined ? '' : `, first words after ${showSeconds(call.first / 1000)}`),
+    ],
+    [
+      'Tokens',
+      call.input === undefined && call.output === undefined
+        ? 'unknown'
+        : `${inGroups.format(call.input ?? 0)} in, ${inGroups.format(call.output ?? 0)} out`,
+    ],
+    ['Cached', call.cache_read ? `${inGroups.format(call.cache_read)} tokens read` : null],
+    ['Reasoning', call.reasoning ? count(call.reasoning, 'token') : null],
+    ['Cost', showMoney(call.cost)],
+    [
+      'Sample',
+      call.sample > 1 || call.samples > 1
+        ? `${call.sample}${call.samples > 1 ? ` to ${call.sample + call.samples - 1}` : ''}`
+        : null,
+    ],
+  ]);
+}
+
+function failedAttempts(call) {
+  return (call.failed ?? []).map(({ attempt, status, code, message, retry_in: pause }) => {
+    const what = [status && `HTTP ${status}`, code, message].filter(Boolean).join(', ');
+    const then = pause === undefined ? '' : `; again after ${showSeconds(pause / 1000)}`;
+    return element('p', { class: 'error' }, `Try ${attempt}: ${what}${then}`);
+  });
+}
+
+function promptOf(run, call) {
+  return call.prompt.map(({ role, text }) =>
+    element(
+      'div',
+      { class: 'message' },
+      element('span', { class: 'role' }, role),
+      ...textAt(run, text, `Prompt, ${role}`),
+    ),
+  );
+}
+
+function replyOf(run, call) {
+  return (call.reply ?? []).map((sample, i) =>
+    element(
+      'div',
+      { class: 'message' },
+      element(
+        'span',
+        { class: 'role' },
+        [call.reply.length > 1 ? `sample ${call.sample + i}` : '', sample.finish ?? '']
+          .filter(Boolean)
+          .join(', ') || 'assistant',
+      ),
+      ...(sample.reasoning === undefined
+        ? []
+        : [
+            element(
+              'details',
+              { class: 'fold' },
+              element('summary', null, 'Reasoning'),
+              ...textAt(run, sample.reasoning, 'Reasoning'),
+            ),
+          ]),
+      ...textAt(run, sample.text, 'Reply'),
+      sample.tools ? foldedText('Tool calls', sample.tools) : null,
+    ),
+  );
+}
+
+function callParts(run, call) {
+  return [
+    callFacts(run, call),
+    ...titled('Failed tries', ...failedAttempts(call)),
+    call.status === 'error'
+      ? element('p', { class: 'error' }, [call.code, call.message].filter(Boolean).join(': '))
+      : null,
+    ...titled('Prompt', ...promptOf(run, call)),
+    ...titled('Reply', ...replyOf(run, call)),
+    foldedText('Parameters', call.parameters),
+    foldedText('Metadata', call.metadata),
+  ].filter(Boolean);
+}
+
+function callDetails(run, call, go) {
+  return [...(call.node ? titled('For', nodeLink(call.node, go)) : []), ...callParts(run, call)];
+}
+
+/* ---- the run ---- */
+
+function modelTable(totals) {
+  if (totals.models.length === 0) return null;
+  const head = ['Model', 'Calls', 'In', 'Out', 'Cost'].map((name) =>
+    element('th', { scope: 'col' }, name),
+  );
+  const rows = totals.models.map((m) =>
+    element(
+      'tr',
+      null,
+      ...[
+        m.model,
+        inGroups.format(m.calls),
+        inGroups.format(m.input),
+        inGroups.format(m.output),
+        showCost(m.cost, m.unpriced),
+      ].map((cell) => element('td', null, cell)),
+    ),
+  );
+  return element(
+    'table',
+    { class: 'table' },
+    element('thead', null, element('tr', null, ...head)),
+    element('tbody', null, ...rows),
+  );
+}
+
+function searchFacts(search) {
+  return facts([
+    ['Kind', search.kind],
+    ['Model', search.model],
+    ['Status', search.status],
+    ['Ended because', search.reason],
+    ['Best score', search.score === undefined ? null : String(search.score)],
+    [
+      'Nodes',
+      inGroups.format(search.nodes.length) +
+        (search.left_out ? ` of ${inGroups.format(search.nodes.length + search.left_out)}` : ''),
+    ],
+    [
+      'Time',
+      search.ended_at === undefined ? null : showSeconds(search.ended_at - search.started_at),
+    ],
+  ]);
+}
+
+function runFacts({ run, sessions, totals }) {
+  return facts([
+    ['Run', run.id],
+    ['Command', commandLine(run)],
+    ['Folder', run.directory],
+    ['Started', showDate(run.started_at)],
+    ['Sessions', sessions.length > 1 ? sessions.map((session) => session.kind).join(', ') : null],
+    ['Failed calls', totals.failed > 0 ? inGroups.format(totals.failed) : null],
+    ['From caches', totals.cached > 0 ? count(totals.cached, 'call') : null],
+    ['Forked from', run.source],
+    [
+      'Saved',
+      run.saved_calls ? `${count(run.saved_calls, 'call')}, ${showMoney(run.saved_cost)}` : null,
+    ],
+    ['Seed', run.seed],
+    ['ponder', run.versions?.ponder],
+  ]);
+}
+
+function commandLine(run) {
+  return ['ponder', run.command, ...run.arguments]
+    .map((word) => (/\s/.test(word) ? JSON.stringify(word) : word))
+    .join(' ');
+}
+
+function lead(text, kind) {
+  return text ? element('p', { class: `lead ${kind}` }, text) : null;
+}
+
+function runDetails(run, search) {
+  const answer = search?.answer ?? run.run.answer;
+  const parts = [
+    ...titled('Question', lead(search?.question, '')),
+    ...titled('Answer', lead(answer === undefined ? '' : indentJson(answer), 'answer')),
+    run.run.error ? element('p', { class: 'error' }, run.run.error) : null,
+    ...(search ? titled('Search', searchFacts(search)) : []),
+    ...titled('Models', modelTable(run.totals)),
+    ...titled('Run', runFacts(run)),
+    search ? foldedText('Options', search.options) : null,
+    search ? foldedText('Statistics', search.stats) : null,
+  ];
+  return parts.filter(Boolean);
+}

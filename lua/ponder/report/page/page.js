@@ -1,0 +1,379 @@
+/* The state of the page, what follows from each change of it, and the parts that stay. */
+
+const run = readRun(byElementId('data').textContent);
+
+const NOTHING = { nodes: [], calls: [], isMatch: new Set(), above: new Set() };
+
+let state = {
+  search: null,
+  folded: new Set(),
+  selected: null,
+  query: '',
+  matches: NOTHING,
+  list: run.searches.length > 0 ? 'outline' : 'calls',
+  view: 'drawing',
+  colourBy: 'purpose',
+  theme: 'auto',
+};
+
+const see = () => state;
+const tree = makeTreeView(byElementId('tree'), see);
+const time = makeTimeView(byElementId('time'), see, run);
+let listColours = new Map();
+
+const outline = makeRows(byElementId('outline'), 'node', (node) => fillNode(state, tree, node));
+const calls = makeRows(byElementId('calls'), 'call', (call) =>
+  fillCall(state, run, listColours, calls.items, call),
+);
+
+const go = {
+  node: (node) => change({ selected: node, folded: unfoldedTo(node) }),
+  call: (call) => change({ selected: call }),
+};
+
+/* ---- one change, and what follows from it ---- */
+
+function change(news) {
+  const before = state;
+  state = { ...state, ...news };
+  const changed = (...names) => names.some((name) => state[name] !== before[name]);
+  if (changed('search', 'query')) state.matches = findMatches(state);
+  if (changed('theme')) applyTheme();
+  if (changed('view')) applyView();
+  if (changed('search', 'folded')) placeNodes(changed('search'));
+  if (changed('colourBy', 'theme')) applyColours();
+  if (changed('search', 'folded', 'query', 'theme')) setRows(outline, outlineOf(state), -1);
+  if (changed('search', 'query', 'theme', 'colourBy')) setRows(calls, callsOf(state, run), -1);
+  if (changed('search', 'query')) showMatches();
+  if (changed('search', 'selected')) showDetails();
+  if (changed('list')) applyList();
+  if (changed('search')) showSearch();
+  markRows(changed('selected', 'list', 'search'));
+  if (changed('selected') && state.selected) reveal(state.selected);
+  tree.redraw();
+  time.redraw();
+}
+
+function placeNodes(isNew) {
+  if (!state.search) return;
+  const chosen = state.selected?.kind === 'node' ? state.selected : null;
+  const before = chosen?.shown ? { column: chosen.column, y: chosen.y } : null;
+  const wasWhole = !tree.touched;
+  tree.layout = layOut(state.search, (node) => state.folded.has(node));
+  if (isNew || wasWhole) fitTree(tree);
+  else if (before && chosen.shown) tree.y += (chosen.y - before.y) * ROW; // it stays where it was
+  clampCamera(tree);
+}
+
+function markRows(anew) {
+  const { selected } = state;
+  for (const [rows, kind] of [
+    [outline, 'node'],
+    [calls, 'call'],
+  ]) {
+    const active = selected?.kind === kind ? rows.items.indexOf(selected) : -1;
+    if (active === rows.active && !anew) continue;
+    rows.active = active;
+    drawRows(rows, true);
+    if (anew) revealRow(rows);
+  }
+}
+
+function reveal(selected) {
+  if (selected.kind === 'node') revealNode(tree, selected);
+  else revealCall(time, selected);
+}
+
+function applyTheme() {
+  const dark = window.matchMedia('(prefers-color-scheme: dark)').matches;
+  document.documentElement.dataset.theme = state.theme;
+  const shown = state.theme === 'auto' ? (dark ? 'dark' : 'light') : state.theme;
+  const button = byElementId('theme');
+  button.textContent = shown === 'dark' ? '☾' : '☀';
+  button.setAttribute('aria-label', `Colours: ${shown}. Switch.`);
+  button.title = `Colours: ${state.theme === 'auto' ? `${shown}, as the system` : shown} (t)`;
+}
+
+function switchTheme() {
+  const dark = window.matchMedia('(prefers-color-scheme: dark)').matches;
+  const shown = state.theme === 'auto' ? (dark ? 'dark' : 'light') : state.theme;
+  const next = shown === 'dark' ? 'light' : 'dark';
+  change({ theme: next === (dark ? 'dark' : 'light') ? 'auto' : next });
+}
+
+function applyColours() {
+  tree.colours = readColours();
+  time.colours = tree.colours;
+  listColours = new Map(keysOf(time, state.colourBy).map((key) => [key.name, key.colour]));
+  showKeys(time, byElementId('keys'), state.colourBy);
+}
+
+function applyView() {
+  byElementId('main').dataset.view = state.view;
+  for (const button of byElementId('tabs').children) {
+    button.setAttribute('aria-pressed', String(button.dataset.view === state.view));
+  }
+}
+
+function applyList() {
+  for (const name of ['outline', 'calls']) {
+    byElementId(name).hidden = state.list !== name;
+    byElementId(`tab-${name}`).setAttribute('aria-selected', String(state.list === name));
+  }
+  drawRows(state.list === 'outline' ? outline : calls, true);
+}
+
+function showSearch() {
+  const { search } = state;
+  byElementId('search-select').value = String(run.searches.indexOf(search));
+  const empty = byElementId('tree-empty');
+  empty.hidden = search !== null && search.nodes.length > 0;
+  empty.textContent = search ? 'This search has no nodes yet.' : '';
+  showLegend(search);
+}
+
+function showLegend(search) {
+  const parts = [];
+  if (search?.range) {
+    const { low, high } = search.range;
+    parts.push(
+      element(
+        'span',
+        null,
+        `score ${showScore(low)}`,
+        element('i', { class: 'ramp' }),
+        showScore(high),
+      ),
+    );
+  }
+  if (search?.bestPath.length > 0)
+    parts.push(element('span', null, element('i', { class: 'path' }), 'best path'));
+  if (search?.links.length > 0)
+    parts.push(element('span', null, element('i', { class: 'link' }), 'other links'));
+  if (search?.nodes.some((node) => node.terminal)) {
+    parts.push(element('span', null, '◆ terminal'));
+  }
+  byElementId('legend').replaceChildren(...parts);
+}
+
+function showDetails() {
+  const { selected, search } = state;
+  const title = !selected
+    ? 'This run'
+    : selected.kind === 'node'
+      ? nodeTitle(selected)
+      : `Call ${selected.id} ${selected.purpose ?? ''}`;
+  byElementId('details-title').textContent = title;
+  byElementId('close').hidden = selected === null;
+  const parts = !selected
+    ? runDetails(run, search)
+    : selected.kind === 'node'
+      ? nodeDetails(run, search, selected, go)
+      : callDetails(run, selected, go);
+  const box = byElementId('details');
+  box.replaceChildren(...parts.filter(Boolean));
+  box.scrollTop = 0;
+  if (selected)
+    announce(`${title}. ${selected.kind === 'node' ? firstLine(selected.text, 100) : ''}`);
+}
+
+function announce(words) {
+  byElementId('live').textContent = words;
+}
+
+/* ---- what the pointer and the controls do ---- */
+
+function applyQuery() {
+  const query = byElementId('query').value.trim().toLowerCase();
+  if (query !== state.query) change({ query });
+}
+
+function nodeTip(node) {
+  const score = showScore(node.score) || 'no score';
+  const figures = [score, node.id, node.status].filter(Boolean).join(' · ');
+  return `${figures}\n${firstLine(node.text, 200)}`;
+}
+
+function callTip(call) {
+  return [
+    `${callName(call)} · ${call.model}`,
+    [
+      callOutcome(call),
+      showSeconds(callTime(call)),
+      showMoney(call.cost) === 'unknown' ? 'cost unknown' : showMoney(call.cost),
+      call.attempts > 1 ? count(call.attempts, 'try', 'tries') : '',
+    ]
+      .filter(Boolean)
+      .join(' · '),
+    callWords(call, run.texts),
+  ].join('\n');
+}
+
+/* Says what is under the pointer. */
+function hover(view, found, tip, x, y) {
+  if (found !== view.hovered) {
+    view.hovered = found;
+    view.redraw();
+  }
+  view.canvas.classList.toggle('pointing', found !== null);
+  const box = view.canvas.getBoundingClientRect();
+  showTip(found ? tip(found) : '', box.left + (x ?? 0), box.top + (y ?? 0));
+}
+
+function watchDrawings() {
+  watchGestures(tree.canvas, {
+    pan: (dx, dy) => panTree(tree, dx, dy),
+    zoom: (factor, x, y) => zoomTree(tree, factor, x, y),
+    hover: (x, y) =>
+      hover(tree, x === undefined ? null : (nodeAt(tree, x, y)?.node ?? null), nodeTip, x, y),
+    click: (x, y) => {
+      const found = nodeAt(tree, x, y);
+      if (!found) change({ selected: null });
+      else if (found.handle) setFolded(found.node, !state.folded.has(found.node));
+      else go.node(found.node);
+    },
+  });
+  watchGestures(time.canvas, {
+    pan: (dx) => panTime(time, dx),
+    zoom: (factor, x) => zoomTime(time, factor, x),
+    hover: (x, y) => hover(time, x === undefined ? null : callAt(time, x, y), callTip, x, y),
+    click: (x, y) => change({ selected: callAt(time, x, y) }),
+  });
+}
+
+function watchLists() {
+  outline.box.addEventListener('click', (event) => {
+    const node = rowOf(outline, event);
+    if (!node) return;
+    if (event.target.closest('.twist') && node.children.length > 0)
+      setFolded(node, !state.folded.has(node));
+    else go.node(node);
+  });
+  calls.box.addEventListener('click', (event) => {
+    const call = rowOf(calls, event);
+    if (call) go.call(call);
+  });
+  for (const rows of [outline, calls]) {
+    rows.box.addEventListener('dblclick', openSelected);
+    new ResizeObserver(() => drawRows(rows, true)).observe(rows.box);
+  }
+  for (const name of ['outline', 'calls']) {
+    byElementId(`tab-${name}`).addEventListener('click', () => change({ list: name }));
+  }
+}
+
+function watchControls() {
+  const on = (id, event, act) => byElementId(id).addEventListener(event, act);
+  let waiting = 0;
+  on('query', 'input', () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(applyQuery, 80);
+  });
+  on('search-select', 'change', (event) =>
+    change({ search: run.searches[Number(event.target.value)], selected: null, folded: new Set() }),
+  );
+  on('colour-by', 'change', (event) => change({ colourBy: event.target.value }));
+  on('theme', 'click', switchTheme);
+  on('help-button', 'click', KEYS['?']);
+  on('close', 'click', () => change({ selected: null }));
+  on('zoom-in', 'click', () => zoomTree(tree, 1.25));
+  on('zoom-out', 'click', () => zoomTree(tree, 0.8));
+  on('zoom-fit', 'click', () => fitTree(tree));
+  on('go-best', 'click', stepBest);
+  on('fold-all', 'click', foldAll);
+  on('tabs', 'click', (event) => {
+    if (event.target.dataset.view) change({ view: event.target.dataset.view });
+  });
+  document.addEventListener('keydown', keyDown);
+  window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
+    applyTheme();
+    applyColours();
+    change({ folded: new Set(state.folded) });
+  });
+  new ResizeObserver(() => tree.redraw()).observe(tree.canvas);
+  new ResizeObserver(() => time.redraw()).observe(time.canvas);
+}
+
+/* ---- the parts that stay ---- */
+
+function showTop() {
+  const {
+    run: { command, script, status, started_at: started },
+    searches,
+    totals,
+  } = run;
+  const question = searches.find((search) => search.question)?.question;
+  const name = script && !['-', '-e'].includes(script) ? `${command} ${script}` : command;
+  const title = question && searches.length === 1 ? firstLine(question, 120) : `ponder ${name}`;
+  document.title = `${title} – ponder`;
+  byElementId('title').replaceChildren(title);
+  byElementId('title').title = question ?? name;
+  const chip = byElementId('status');
+  chip.textContent = status;
+  chip.className = `chip ${status}`;
+  byElementId('when').textContent = showDate(started);
+  const pairs = [
+    ['calls', inGroups.format(totals.calls)],
+    ['tokens', inGroups.format(totals.input + totals.output)],
+    ['cost', showCost(totals.cost, totals.unpriced)],
+    ['time', showSeconds(time.line.length)],
+    [
+      totals.models.length === 1 ? 'model' : 'models',
+      totals.models.length === 1 ? totals.models[0].model : String(totals.models.length),
+    ],
+  ];
+  byElementId('totals').replaceChildren(
+    ...pairs.map(([label, value]) =>
+      element('div', null, element('dt', null, label), element('dd', null, value)),
+    ),
+  );
+}
+
+function showFixed() {
+  const choice = byElementId('search-select');
+  choice.replaceChildren(
+    ...run.searches.map((search, i) =>
+      element(
+        'option',
+        { value: String(i) },
+        `${i + 1}. ${search.kind} ${firstLine(search.question ?? '', 40)}`.trim(),
+      ),
+    ),
+  );
+  byElementId('search-choice').hidden = run.searches.length < 2;
+  byElementId('notice').hidden = !run.notice;
+  byElementId('notice').textContent = run.notice ?? '';
+  byElementId('time-empty').hidden = run.calls.length > 0;
+  byElementId('time-empty').textContent = 'This run called no model.';
+  byElementId('help-keys').replaceChildren(
+    ...HELP.flatMap(([keys, words]) => [element('dt', null, keys), element('dd', null, words)]),
+  );
+  if (run.searches.length === 0) {
+    byElementId('main').classList.add('no-search');
+    document.body.classList.add('no-search');
+    byElementId('tab-outline').hidden = true;
+  }
+}
+
+function start() {
+  showFixed();
+  showTop();
+  watchDrawings();
+  watchLists();
+  watchControls();
+  applyTheme();
+  applyColours();
+  applyList();
+  showMatches();
+  showDetails();
+  setRows(calls, run.calls, -1);
+  change({
+    search: run.searches.find((search) => search.nodes.length > 0) ?? run.searches[0] ?? null,
+    view: run.searches.length > 0 ? 'drawing' : 'lists',
+  });
+  drawTree(tree);
+  drawTime(time);
+  performance.mark('drawn');
+}
+
+start();

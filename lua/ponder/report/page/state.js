@@ -1,0 +1,173 @@
+/*
+ * How the page works.
+ *
+ * The data, one JSON text in #data, is read once (readRun) into plain objects: a run with searches,
+ * whose nodes know their parent, children and calls. It never changes after that.
+ *
+ * What a reader can change is in one object, `state` (page.js): which search, what is folded, what
+ * is chosen, what is searched for, colours. Every key and click makes a change of it through
+ * `change({...})`; what follows from it flows one way:
+ *
+ *     state -> layout (layout.js) -> drawings (tree.js, time.js), lists (lists.js), details
+ *
+ * Drawings are canvases: what is out of sight is left out, and what is too small to read becomes a
+ * bar. The lists beside them hold the same for the keyboard and for screen readers; only rows in
+ * sight exist. Texts of the run are only ever set as text, never as markup.
+ *
+ *     state.js     reads the data           lists.js     tree and calls as rows
+ *     text.js      words and elements       details.js   one node, one call, or the run
+ *     layout.js    places of nodes          search.js    finding text
+ *     canvas.js    sizes, colours, drags    moves.js     folding, where arrows lead
+ *     tree.js      draws a search           keys.js      keys
+ *     time.js      draws the time line      page.js      the state
+ */
+
+/* Text ids with numbers in them in the order of the numbers: n2 before n10. */
+const idOrder = new Intl.Collator('en', { numeric: true });
+
+function compareIds(a, b) {
+  return typeof a === 'number' && typeof b === 'number'
+    ? a - b
+    : idOrder.compare(String(a), String(b));
+}
+
+function readNode(raw, index) {
+  return {
+    ...raw,
+    index,
+    kind: 'node',
+    text: raw.text ?? '',
+    parent: null,
+    children: [],
+    calls: [],
+    column: 0,
+    y: 0,
+    below: 0,
+    shown: true,
+    label: ['', ''],
+    labelKey: '',
+  };
+}
+
+/* Parents before their children, depth first, without recursion: a tree may be thousands deep. */
+function depthFirst(roots, visit, isFolded = () => false) {
+  const stack = roots.slice().reverse();
+  while (stack.length > 0) {
+    const node = stack.pop();
+    visit(node);
+    if (!isFolded(node)) {
+      for (let i = node.children.length - 1; i >= 0; i--) stack.push(node.children[i]);
+    }
+  }
+}
+
+/* Hangs nodes below their parents; one whose parent is missing, or is below itself, is a root. */
+function hangNodes(nodes, byId) {
+  const roots = [];
+  for (const node of nodes) {
+    const parent = node.up === undefined ? undefined : byId.get(node.up);
+    if (parent && parent !== node) {
+      node.parent = parent;
+      parent.children.push(node);
+    } else {
+      roots.push(node);
+    }
+  }
+  const reached = new Set();
+  depthFirst(roots, (node) => reached.add(node));
+  for (const node of nodes) {
+    if (reached.has(node)) continue;
+    const siblings = node.parent.children;
+    siblings.splice(siblings.indexOf(node), 1);
+    node.parent = null;
+    roots.push(node);
+    depthFirst([node], (below) => reached.add(below));
+  }
+  return roots;
+}
+
+function countBelow(roots) {
+  const order = [];
+  depthFirst(roots, (node) => {
+    node.level = node.parent ? node.parent.level + 1 : 0;
+    order.push(node);
+  });
+  for (let i = order.length - 1; i >= 0; i--) {
+    const { parent, below } = order[i];
+    if (parent) parent.below += below + 1;
+  }
+}
+
+function scoreRange(nodes) {
+  let low = Infinity,
+    high = -Infinity;
+  for (const { score } of nodes) {
+    if (!Number.isFinite(score)) continue;
+    low = Math.min(low, score);
+    high = Math.max(high, score);
+  }
+  if (low > high) return null;
+  return low >= 0 && high <= 1 ? { low: 0, high: 1 } : { low, high };
+}
+
+function readLinks(raw, byId) {
+  const links = [];
+  for (const { source, target, kind } of raw.edges ?? []) {
+    const from = byId.get(source),
+      to = byId.get(target);
+    if (from && to && to.parent !== from) links.push({ from, to, kind });
+  }
+  return links;
+}
+
+function readSearch(raw) {
+  const nodes = raw.nodes
+    .slice()
+    .sort((a, b) => compareIds(a.id, b.id))
+    .map(readNode);
+  const byId = new Map(nodes.map((node) => [node.id, node]));
+  const roots = hangNodes(nodes, byId);
+  countBelow(roots);
+  return {
+    ...raw,
+    nodes,
+    byId,
+    roots,
+    links: readLinks(raw, byId),
+    range: scoreRange(nodes),
+    bestPath: nodes.filter((node) => node.best).sort((a, b) => a.level - b.level),
+    byScore: nodes.slice().sort((a, b) => (b.score ?? -Infinity) - (a.score ?? -Infinity)),
+  };
+}
+
+/* Calls that never ended are drawn up to the end of the run. */
+function readCall(raw, index, searches, end) {
+  const search = searches.get(raw.search);
+  const node = search?.byId.get(raw.node) ?? null;
+  const call = {
+    ...raw,
+    index,
+    kind: 'call',
+    node,
+    searchObject: search ?? null,
+    lane: 0,
+    until: raw.answered ?? end,
+  };
+  node?.calls.push(call);
+  return call;
+}
+
+function lastMoment(raw) {
+  let end = raw.run.ended_at ?? raw.run.started_at;
+  for (const call of raw.calls) end = Math.max(end, call.answered ?? call.asked);
+  return end;
+}
+
+function readRun(text) {
+  const raw = JSON.parse(text);
+  const searches = raw.searches.map(readSearch);
+  const byId = new Map(searches.map((search) => [search.id, search]));
+  const end = lastMoment(raw);
+  const calls = raw.calls.map((call, index) => readCall(call, index, byId, end));
+  return { ...raw, searches, calls, end };
+}

@@ -1,0 +1,148 @@
+/* Words for figures, and elements. Everything that comes from the run is set as text. */
+
+/* element('p', { class: 'x', onclick: f, 'aria-label': 'y' }, 'text', child, null) */
+function element(tag, properties, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith('on')) made.addEventListener(name.slice(2), value);
+    else made.setAttribute(name, value === true ? '' : value);
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+}
+
+const byElementId = (id) => document.getElementById(id);
+
+const inGroups = new Intl.NumberFormat('en');
+
+function count(n, one, many = `${one}s`) {
+  return `${inGroups.format(n)} ${n === 1 ? one : many}`;
+}
+
+function showScore(score) {
+  if (!Number.isFinite(score)) return '';
+  if (Number.isInteger(score) && Math.abs(score) >= 10) return String(score);
+  return Math.abs(score) >= 1000 ? score.toPrecision(4) : score.toFixed(2);
+}
+
+function showSeconds(s) {
+  if (!Number.isFinite(s)) return '';
+  if (s < 0.9995) return `${Math.round(s * 1000)} ms`;
+  if (s < 59.95) return `${s.toFixed(s < 9.95 ? 2 : 1)} s`;
+  const whole = Math.round(s);
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
+}
+
+function showMoney(usd) {
+  if (!Number.isFinite(usd)) return 'unknown';
+  if (usd === 0) return '$0';
+  return usd >= 1
+    ? `$${usd.toFixed(2)}`
+    : `$${Number(usd.toPrecision(3)).toFixed(Math.min(8, 2 - Math.floor(Math.log10(usd))))}`;
+}
+
+/* Money of several calls, some of which have no known price. */
+function showCost(cost, unpriced) {
+  if (!unpriced) return showMoney(cost ?? 0);
+  return cost === undefined
+    ? 'unknown'
+    : `${showMoney(cost)} + ${count(unpriced, 'unknown', 'unknown')}`;
+}
+
+function showDate(seconds) {
+  return new Date(seconds * 1000).toLocaleString([], {
+    year: 'numeric',
+    month: 'short',
+    day: 'numeric',
+    hour: '2-digit',
+    minute: '2-digit',
+  });
+}
+
+/* Characters that mean something to a terminal become pictures of themselves. */
+function visible(text) {
+  return text.replace(/[\x00-\x08\x0b-\x1f\x7f]/g, (c) =>
+    String.fromCharCode(c === '\x7f' ? 0x2421 : 0x2400 + c.charCodeAt(0)),
+  );
+}
+
+function firstLine(text, most = 240) {
+  const start = text.search(/\S/);
+  return start < 0
+    ? ''
+    : visible(
+        text
+          .slice(start, start + most)
+          .replace(/\s+/g, ' ')
+          .trimEnd(),
+      );
+}
+
+/* JSON on several lines where the text is JSON, else the text. */
+function indentJson(text) {
+  if (!/^\s*[[{]/.test(text)) return text;
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
+
+/* A call in a few words: "evaluate #12". */
+function callName(call) {
+  return `${call.purpose ?? 'call'} #${call.id}`;
+}
+
+function callTime(call) {
+  return call.latency !== undefined ? call.latency / 1000 : call.until - call.asked;
+}
+
+function callOutcome(call) {
+  if (call.status === 'error') return call.code ?? 'error';
+  if (call.status === undefined) return 'no answer';
+  return call.status === 'ok' ? '' : call.status;
+}
+
+/* The beginning of a call's reply, for its row. */
+function callWords(call, texts) {
+  const sample = call.reply?.[0];
+  const text = sample?.text >= 0 ? texts[sample.text] : '';
+  return (
+    firstLine(text, 120) || call.message || (call.status === undefined ? 'no answer was kept' : '')
+  );
+}
+
+/* Calls together: tokens, cost, time. Only an answered call can have an unknown price. */
+function sumCalls(calls) {
+  const sum = {
+    calls: calls.length,
+    input: 0,
+    output: 0,
+    cost: undefined,
+    unpriced: 0,
+    seconds: 0,
+  };
+  for (const call of calls) {
+    sum.input += call.input ?? 0;
+    sum.output += call.output ?? 0;
+    sum.seconds += callTime(call);
+    if (call.cost !== undefined) sum.cost = (sum.cost ?? 0) + call.cost;
+    else if (call.status === 'ok' && (call.origin ?? 'live') === 'live') sum.unpriced += 1;
+  }
+  return sum;
+}
+
+/* Text with what is searched for marked, as a list of nodes. */
+function markText(text, query) {
+  if (!query) return [text];
+  const at = text.toLowerCase().indexOf(query);
+  if (at < 0) return [text];
+  const from = at > 60 ? at - 40 : 0;
+  return [
+    from > 0 ? `…${text.slice(from, at)}` : text.slice(0, at),
+    element('mark', null, text.slice(at, at + query.length)),
+    text.slice(at + query.length),
+  ];
+}

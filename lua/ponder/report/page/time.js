@@ -1,0 +1,342 @@
+/*
+ * Draws when calls were in flight: each a bar in the first lane that was free when it was asked
+ * for, so that as many lanes are taken as calls were in flight at the same time. Hours in which
+ * nobody ran, before a run was resumed, are cut out of the line and marked.
+ */
+
+const AXIS = 22; // pixels of the scale at the top
+const LEAST_LANE = 1,
+  MOST_LANE = 20;
+const LONG_GAP = 5; // seconds between two sessions that are worth cutting out
+
+function makeTimeView(canvas, see, run) {
+  const line = makeLine(run);
+  const view = {
+    canvas,
+    see,
+    run,
+    line,
+    lanes: assignLanes(run.calls),
+    from: 0,
+    to: line.length,
+    hovered: null,
+    colours: null,
+    retries: run.calls.filter((call) => call.failed?.length),
+  };
+  view.redraw = oncePerFrame(() => drawTime(view));
+  return view;
+}
+
+/* ---- the line: seconds since the start, without the hours between sessions ---- */
+
+function makeLine({ run, calls, sessions, end }) {
+  const starts = sessions.map((session) => session.started_at).sort((a, b) => a - b);
+  const order = calls.slice().sort((a, b) => a.asked - b.asked);
+  const begin = Math.min(run.started_at, order[0]?.asked ?? Infinity);
+  const breaks = [];
+  let busyUntil = begin,
+    cut = 0;
+  for (const call of order) {
+    const gap = call.asked - busyUntil;
+    const resumed = starts.find((start) => start > busyUntil && start <= call.asked);
+    if (gap > LONG_GAP && resumed !== undefined) {
+      const kept = 1;
+      breaks.push({
+        from: busyUntil,
+        to: call.asked,
+        seconds: gap,
+        at: busyUntil - begin - cut + kept / 2,
+      });
+      cut += gap - kept;
+    }
+    busyUntil = Math.max(busyUntil, call.answered ?? call.asked);
+  }
+  const toLine = (t) => {
+    let off = 0;
+    for (const gap of breaks) {
+      if (t >= gap.to) off += gap.seconds - 1;
+      else if (t > gap.from) off += (t - gap.from) * (1 - 1 / gap.seconds);
+    }
+    return t - begin - off;
+  };
+  const length = Math.max(0.001, toLine(Math.max(end, begin)));
+  for (const call of calls) {
+    call.start = toLine(call.asked);
+    call.stop = Math.max(call.start, toLine(call.until));
+  }
+  return { length, breaks, toLine };
+}
+
+function assignLanes(calls) {
+  const free = []; // when each lane is free again
+  for (const call of calls.slice().sort((a, b) => a.start - b.start || a.index - b.index)) {
+    let lane = free.findIndex((until) => until <= call.start);
+    if (lane < 0) lane = free.length;
+    free[lane] = Math.max(call.stop, call.start + 1e-6);
+    call.lane = lane;
+  }
+  return free.length;
+}
+
+/* ---- camera ---- */
+
+function clampTime(view) {
+  const { length } = view.line;
+  const span = Math.min(length, Math.max(view.to - view.from, length / 5000, 0.0005));
+  view.from = Math.min(Math.max(view.from, 0), length - span);
+  view.to = view.from + span;
+}
+
+const plotWidth = (view) => Math.max(1, view.canvas.clientWidth - 20);
+
+function panTime(view, dx) {
+  const by = (-dx / plotWidth(view)) * (view.to - view.from);
+  view.from += by;
+  view.to += by;
+  clampTime(view);
+  view.redraw();
+}
+
+function zoomTime(view, factor, x = view.canvas.clientWidth / 2) {
+  const span = view.to - view.from;
+  const part = (x - 10) / plotWidth(view);
+  const at = view.from + part * span;
+  const wanted = Math.min(view.line.length, span / factor);
+  view.from = at - part * wanted;
+  view.to = view.from + wanted;
+  clampTime(view);
+  view.redraw();
+}
+
+function fitTime(view) {
+  view.from = 0;
+  view.to = view.line.length;
+  view.redraw();
+}
+
+function revealCall(view, call) {
+  const span = view.to - view.from;
+  if (call.stop < view.from || call.start > view.to) {
+    view.from = (call.start + call.stop) / 2 - span / 2;
+    view.to = view.from + span;
+    clampTime(view);
+  }
+  view.redraw();
+}
+
+/* ---- colours ---- */
+
+const STATUS_COLOUR = { ok: 'good', error: 'bad', cancelled: 'muted' };
+
+/* What calls are told apart by: [{ name, colour }], the most frequent first. */
+function keysOf(view, by) {
+  const counts = new Map();
+  for (const call of view.run.calls) {
+    const name = valueOf(call, by);
+    counts.set(name, (counts.get(name) ?? 0) + 1);
+  }
+  const names = [...counts.keys()].sort(
+    (a, b) => counts.get(b) - counts.get(a) || (a < b ? -1 : 1),
+  );
+  return names.map((name, i) => ({
+    name,
+    count: counts.get(name),
+    colour:
+      by === 'status'
+        ? view.colours[STATUS_COLOUR[name] ?? 'wait']
+        : view.colours.hue[Math.min(i, 7)],
+  }));
+}
+
+function valueOf(call, by) {
+  return call[by] ?? (by === 'status' ? 'no answer' : 'no purpose');
+}
+
+/* ---- places ---- */
+
+function timeProjection(view, width, height) {
+  const lane = Math.max(
+    LEAST_LANE,
+    Math.min(MOST_LANE, (height - AXIS - 6) / Math.max(1, view.lanes)),
+  );
+  const scale = (width - 20) / (view.to - view.from);
+  return {
+    width,
+    height,
+    lane,
+    scale,
+    x: (t) => 10 + (t - view.from) * scale,
+    top: (call) => AXIS + 4 + call.lane * lane,
+  };
+}
+
+function callAt(view, x, y) {
+  const p = timeProjection(view, view.canvas.clientWidth, view.canvas.clientHeight);
+  let found = null,
+    nearest = 4;
+  for (const call of view.run.calls) {
+    const above = y - p.top(call);
+    if (above < 0 || above > p.lane) continue;
+    const from = p.x(call.start),
+      to = p.x(call.stop);
+    const away = x < from ? from - x : x > to ? x - to : 0;
+    if (away < nearest) {
+      nearest = away;
+      found = call;
+    }
+  }
+  return found;
+}
+
+/* ---- drawing ---- */
+
+function drawTime(view) {
+  if (view.canvas.clientWidth === 0) return;
+  fitCanvas(view.canvas);
+  view.colours ??= readColours();
+  const { context, width, height } = beginDrawing(view.canvas);
+  if (view.run.calls.length === 0) return;
+  const p = timeProjection(view, width, height);
+  const state = view.see();
+  drawScale(view, context, p);
+  drawBreaks(view, context, p);
+  drawSpans(view, context, p, state);
+  drawRetries(view, context, p);
+  drawChosen(view, context, p, state);
+}
+
+/* A step of 1, 2 or 5 times a power of ten, or of minutes, that leaves room for the words. */
+function scaleStep(least) {
+  const steps = [
+    1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400,
+  ];
+  if (least > 1) return steps.find((step) => step >= least) ?? Math.ceil(least / 86400) * 86400;
+  const power = 10 ** Math.floor(Math.log10(least));
+  return [1, 2, 5, 10].map((n) => n * power).find((step) => step >= least * 0.999);
+}
+
+function drawScale(view, context, p) {
+  const step = scaleStep(84 / p.scale);
+  context.font = `11px ${view.colours.sans}`;
+  context.textBaseline = 'middle';
+  context.textAlign = 'left';
+  context.fillStyle = view.colours.muted;
+  context.strokeStyle = view.colours.line;
+  context.lineWidth = 1;
+  context.beginPath();
+  for (let t = Math.ceil(view.from / step - 1e-9) * step; t <= view.to; t += step) {
+    const x = Math.round(p.x(t)) + 0.5;
+    context.moveTo(x, 4);
+    context.lineTo(x, p.height);
+    const words =
+      t === 0
+        ? '0'
+        : step < 1
+          ? showFine(t, step)
+          : showSeconds(t)
+              .replace(/\.0+ s$/, ' s')
+              .replace(/ 0 s$/, '');
+    if (x + 40 < p.width) context.fillText(words, x + 4, 11);
+  }
+  context.stroke();
+}
+
+function showFine(t, step) {
+  const digits = Math.max(0, -Math.floor(Math.log10(step)));
+  return `${t.toFixed(digits)} s`;
+}
+
+function drawBreaks(view, context, p) {
+  context.font = `11px ${view.colours.sans}`;
+  for (const { at, seconds } of view.line.breaks) {
+    const x = p.x(at);
+    if (x < 0 || x > p.width) continue;
+    context.strokeStyle = view.colours.line_strong;
+    context.setLineDash([3, 3]);
+    context.beginPath();
+    context.moveTo(x, AXIS);
+    context.lineTo(x, p.height);
+    context.stroke();
+    context.setLineDash([]);
+    context.textAlign = 'center';
+    context.fillStyle = view.colours.muted;
+    context.fillText(`${showSeconds(seconds)} later`, x, p.height - 9);
+  }
+}
+
+/* Bars of one colour are one path; those narrower than a pixel share it. */
+function drawSpans(view, context, p, state) {
+  const keys = new Map(keysOf(view, state.colourBy).map((key) => [key.name, key.colour]));
+  const groups = new Map();
+  const reached = new Map(); // lane and group -> last pixel drawn
+  const high = Math.max(1, p.lane - (p.lane > 4 ? 2 : 0.5));
+  for (const call of view.run.calls) {
+    if (call.stop < view.from || call.start > view.to) continue;
+    const faded = state.query !== '' && !state.matches.isMatch.has(call);
+    const group = `${faded ? 1 : 0}${valueOf(call, state.colourBy)}`;
+    const from = p.x(call.start),
+      to = Math.max(p.x(call.stop), from + 1.5);
+    const lane = `${call.lane} ${group}`;
+    if (to - from < 2 && Math.floor(from) === reached.get(lane)) continue;
+    reached.set(lane, Math.floor(from));
+    if (!groups.has(group)) groups.set(group, []);
+    groups.get(group).push(from, p.top(call), to - from, high);
+  }
+  for (const [group, boxes] of groups) {
+    context.beginPath();
+    for (let i = 0; i < boxes.length; i += 4) {
+      if (boxes[i + 2] > 6 && high > 6)
+        context.roundRect(boxes[i], boxes[i + 1], boxes[i + 2], high, 3);
+      else context.rect(boxes[i], boxes[i + 1], boxes[i + 2], high);
+    }
+    context.fillStyle = keys.get(group.slice(1));
+    context.globalAlpha = group[0] === '1' ? 0.18 : 0.85;
+    context.fill();
+  }
+  context.globalAlpha = 1;
+}
+
+/* A cut across the bar where an attempt failed. */
+function drawRetries(view, context, p) {
+  const high = Math.max(3, p.lane - 1);
+  for (const call of view.retries) {
+    for (const { at } of call.failed) {
+      if (at === undefined) continue;
+      const x = p.x(view.line.toLine(at));
+      context.fillStyle = view.colours.surface;
+      context.fillRect(x - 2, p.top(call) - 1, 4, high + 1);
+      context.fillStyle = view.colours.bad;
+      context.fillRect(x - 1, p.top(call) - 1, 2, high + 1);
+    }
+  }
+}
+
+function drawChosen(view, context, p, { selected }) {
+  const chosen = selected?.kind === 'call' ? [selected] : (selected?.calls ?? []);
+  for (const call of [...chosen, view.hovered]) {
+    if (!call) continue;
+    const from = p.x(call.start),
+      to = Math.max(p.x(call.stop), from + 2);
+    context.strokeStyle = call === view.hovered ? view.colours.text : view.colours.choose;
+    context.lineWidth = 2;
+    context.strokeRect(from - 1, p.top(call) - 1, to - from + 2, Math.max(4, p.lane));
+  }
+}
+
+/* The colours' names, above the line. */
+function showKeys(view, list, by) {
+  view.colours ??= readColours();
+  const keys = keysOf(view, by);
+  const items = keys.slice(0, 8).map(({ name, count: n, colour }) => {
+    const swatch = element('i');
+    swatch.style.background = colour;
+    return element('li', null, swatch, `${name} ${inGroups.format(n)}`);
+  });
+  if (view.retries.length > 0) {
+    const swatch = element('i');
+    swatch.style.background = view.colours.bad;
+    swatch.style.width = '2px';
+    items.push(element('li', null, swatch, `retried ${inGroups.format(view.retries.length)}`));
+  }
+  list.replaceChildren(...items);
+}

@@ -1,0 +1,465 @@
+/*
+ * Draws a search. The camera has one zoom for both directions, but neither direction shrinks
+ * further than it must to fit: zoomed out, a tree of thousands of leaves keeps the width of its
+ * columns, and its nodes become bars coloured by score, of which the best is drawn where several
+ * share a pixel.
+ */
+
+const COLUMN = 236,
+  CARD_WIDTH = 200,
+  ROW = 52,
+  CARD_HEIGHT = 42; // pixels at zoom 1
+const MARGIN = 26;
+const LEAST_CARD = 12; // pixels: a node that is less high is a bar
+const TWO_LINES = 34; // pixels: a card of this height has room for two lines
+const MOST_ZOOM = 2.5;
+
+function makeTreeView(canvas, see) {
+  const view = {
+    canvas,
+    see,
+    layout: { nodes: [], columns: [], width: 0, height: 0 },
+    x: 0,
+    y: 0,
+    zoom: 1,
+    hovered: null,
+    colours: null,
+    touched: false,
+  };
+  view.redraw = oncePerFrame(() => drawTree(view));
+  return view;
+}
+
+/* ---- camera ---- */
+
+const worldWidth = (view) => Math.max(1, view.layout.width * COLUMN - (COLUMN - CARD_WIDTH));
+const worldHeight = (view) => Math.max(1, view.layout.height * ROW - (ROW - CARD_HEIGHT));
+
+/* How much each direction shrinks, at most, to show everything. */
+function fitScales(view) {
+  return {
+    x: Math.min(1, (view.canvas.clientWidth - 2 * MARGIN) / worldWidth(view)),
+    y: Math.min(1, (view.canvas.clientHeight - 2 * MARGIN) / worldHeight(view)),
+  };
+}
+
+function scalesOf(view) {
+  const fit = fitScales(view);
+  return { x: Math.max(view.zoom, fit.x), y: Math.max(view.zoom, fit.y) };
+}
+
+function clampCamera(view) {
+  const fit = fitScales(view);
+  view.zoom = Math.min(MOST_ZOOM, Math.max(view.zoom, Math.min(fit.x, fit.y)));
+  view.x = Math.min(Math.max(view.x, 0), worldWidth(view));
+  view.y = Math.min(Math.max(view.y, 0), worldHeight(view));
+}
+
+function fitTree(view) {
+  const fit = fitScales(view);
+  view.zoom = Math.min(fit.x, fit.y);
+  view.x = worldWidth(view) / 2;
+  view.y = worldHeight(view) / 2;
+  view.touched = false;
+  view.redraw();
+}
+
+function panTree(view, dx, dy) {
+  const scale = scalesOf(view);
+  view.x -= dx / scale.x;
+  view.y -= dy / scale.y;
+  view.touched = true;
+  clampCamera(view);
+  view.redraw();
+}
+
+/* Zooms and keeps what is at (x, y) there; the middle without a place. */
+function zoomTree(view, factor, x = view.canvas.clientWidth / 2, y = view.canvas.clientHeight / 2) {
+  const before = scalesOf(view);
+  view.zoom *= factor;
+  clampCamera(view);
+  const after = scalesOf(view);
+  const dx = x - view.canvas.clientWidth / 2,
+    dy = y - view.canvas.clientHeight / 2;
+  view.x += dx / before.x - dx / after.x;
+  view.y += dy / before.y - dy / after.y;
+  view.touched = true;
+  clampCamera(view);
+  view.redraw();
+}
+
+/* Brings a node into sight, without moving what need not move. */
+function revealNode(view, node) {
+  if (!node.shown) return;
+  const { clientWidth: width, clientHeight: height } = view.canvas;
+  const place = placeOf(view, node, projectionOf(view, width, height));
+  const edge = 10;
+  if (place.x < edge) panTree(view, edge - place.x, 0);
+  else if (place.x + place.width > width - edge)
+    panTree(view, width - edge - place.x - place.width, 0);
+  const half = CARD_HEIGHT / 2;
+  if (place.y - half < edge) panTree(view, 0, edge - place.y + half);
+  else if (place.y + half > height - edge) panTree(view, 0, height - edge - place.y - half);
+  view.redraw();
+}
+
+/* ---- where things are on the screen ---- */
+
+function projectionOf(view, width, height) {
+  const scale = scalesOf(view);
+  const high = Math.min(CARD_HEIGHT * scale.y, CARD_HEIGHT * Math.max(1, view.zoom));
+  return {
+    scale,
+    width,
+    height,
+    high,
+    cards: high >= LEAST_CARD,
+    left: width / 2 - view.x * scale.x,
+    top: height / 2 - view.y * scale.y,
+    wide: Math.max(2, CARD_WIDTH * scale.x),
+  };
+}
+
+/* The left edge and the middle of a node. */
+function placeOf(view, node, p) {
+  return {
+    x: p.left + node.column * COLUMN * p.scale.x,
+    y: p.top + (node.y * ROW + CARD_HEIGHT / 2) * p.scale.y,
+    width: p.wide,
+  };
+}
+
+/* The node at a point, and whether that is on its handle; the nearest bar within a few pixels. */
+function nodeAt(view, x, y) {
+  const p = projectionOf(view, view.canvas.clientWidth, view.canvas.clientHeight);
+  for (const node of drawnLarge(view, p)) {
+    const place = placeOf(view, node, p);
+    if (
+      x >= place.x &&
+      x <= place.x + Math.max(p.wide, 40) &&
+      Math.abs(y - place.y) <= CARD_HEIGHT / 2
+    )
+      return { node };
+  }
+  const column = view.layout.columns[Math.floor((x - p.left) / (COLUMN * p.scale.x))];
+  if (!column) return null;
+  const worldY = ((y - p.top) / p.scale.y - CARD_HEIGHT / 2) / ROW;
+  const node = nearestInColumn(column, worldY);
+  const place = placeOf(view, node, p);
+  if (Math.abs(y - place.y) > Math.max(p.high / 2, 4)) return null;
+  const past = x - place.x - place.width;
+  if (past > (p.cards ? 26 : 4)) return null;
+  return { node, handle: p.cards && past > -2 && node.children.length > 0 };
+}
+
+/* By halves: the node of a column that is nearest to a height. */
+function nearestInColumn(column, y) {
+  let low = 0,
+    high = column.length - 1;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (column[middle].y < y) low = middle + 1;
+    else high = middle;
+  }
+  const before = column[low - 1];
+  return before && y - before.y < column[low].y - y ? before : column[low];
+}
+
+/* ---- drawing ---- */
+
+function drawTree(view) {
+  if (view.canvas.clientWidth === 0) return;
+  if (fitCanvas(view.canvas) && !view.touched) fitTree(view);
+  view.colours ??= readColours();
+  const { context, width, height } = beginDrawing(view.canvas);
+  const state = view.see();
+  if (!state.search) return;
+  const p = projectionOf(view, width, height);
+  const inSight = p.cards ? nodesInSight(view, p) : barsInSight(view, p, state);
+  drawEdges(view, context, p, p.cards ? view.layout.nodes : inSight);
+  drawLinks(view, context, p, state);
+  drawBestPath(view, context, p, state);
+  if (p.cards) {
+    drawCards(view, context, p, state, inSight);
+  } else {
+    drawBars(view, context, p, state, inSight);
+    drawCards(view, context, p, state, drawnLarge(view, p));
+  }
+}
+
+function nodesInSight(view, p) {
+  const list = [];
+  for (let c = 0; c < view.layout.columns.length; c++) {
+    const x = p.left + c * COLUMN * p.scale.x;
+    if (x > p.width || x + p.wide + 40 < 0) continue;
+    const top = (-p.top / p.scale.y - CARD_HEIGHT) / ROW,
+      bottom = (p.height - p.top) / p.scale.y / ROW;
+    for (const node of view.layout.columns[c]) {
+      if (node.y >= top && node.y <= bottom) list.push(node);
+    }
+  }
+  return list;
+}
+
+/* One node for each pixel that shows any: the one with the best score, or a match. */
+function barsInSight(view, p, state) {
+  const rows = Math.ceil(p.height) + 1;
+  const columnsShown = Math.ceil(p.width) + 1;
+  const taken = new Map();
+  const list = [];
+  const consider = (node) => {
+    if (!node.shown) return;
+    const x = Math.round(p.left + node.column * COLUMN * p.scale.x);
+    const y = Math.round(p.top + (node.y * ROW + CARD_HEIGHT / 2) * p.scale.y);
+    if (y < 0 || y >= rows || x > columnsShown || x + p.wide < 0) return;
+    let column = taken.get(x);
+    if (!column) taken.set(x, (column = new Uint8Array(rows)));
+    if (column[y] === 1) return;
+    column[y] = 1;
+    list.push(node);
+  };
+  state.matches.nodes.forEach(consider);
+  state.search.byScore.forEach(consider);
+  return list;
+}
+
+/* What keeps its words when all else is a bar. */
+function drawnLarge(view, p) {
+  if (p.cards) return [];
+  const { search, selected } = view.see();
+  const list = COLUMN * p.scale.x >= 60 ? search.bestPath.filter((node) => node.shown) : [];
+  for (const node of [selected, view.hovered]) {
+    if (
+      node?.kind === 'node' &&
+      node.shown &&
+      search.byId.get(node.id) === node &&
+      !list.includes(node)
+    )
+      list.push(node);
+  }
+  return list.reverse();
+}
+
+/* From the right of a parent to the left of its child. */
+function traceEdge(context, p, from, to, curved) {
+  const x1 = p.left + from.column * COLUMN * p.scale.x + p.wide;
+  const y1 = p.top + (from.y * ROW + CARD_HEIGHT / 2) * p.scale.y;
+  const x2 = p.left + to.column * COLUMN * p.scale.x;
+  const y2 = p.top + (to.y * ROW + CARD_HEIGHT / 2) * p.scale.y;
+  if (x1 > p.width || x2 < 0 || Math.max(y1, y2) < 0 || Math.min(y1, y2) > p.height) return;
+  context.moveTo(x1, y1);
+  if (!curved) {
+    context.lineTo(x2, y2);
+    return;
+  }
+  const bend = Math.max(8, (x2 - x1) / 2);
+  context.bezierCurveTo(x1 + bend, y1, x2 - bend, y2, x2, y2);
+}
+
+function drawEdges(view, context, p, nodes) {
+  context.beginPath();
+  for (const node of nodes) {
+    if (node.parent) traceEdge(context, p, node.parent, node, p.cards);
+  }
+  context.strokeStyle = view.colours.edge;
+  context.lineWidth = p.cards ? 1.2 : 0.7;
+  context.globalAlpha = p.cards ? 1 : 0.55;
+  context.stroke();
+  context.globalAlpha = 1;
+}
+
+function drawLinks(view, context, p, { search }) {
+  if (search.links.length === 0) return;
+  context.beginPath();
+  for (const { from, to } of search.links) {
+    if (from.shown && to.shown) traceLink(context, p, from, to);
+  }
+  context.strokeStyle = view.colours.extra;
+  context.lineWidth = 1.3;
+  context.setLineDash([5, 4]);
+  context.stroke();
+  context.setLineDash([]);
+}
+
+/* Between columns as an edge; within one, a bow past its right side. */
+function traceLink(context, p, from, to) {
+  if (to.column > from.column) {
+    traceEdge(context, p, from, to, true);
+    return;
+  }
+  const x = p.left + p.wide,
+    step = COLUMN * p.scale.x;
+  const y = (node) => p.top + (node.y * ROW + CARD_HEIGHT / 2) * p.scale.y;
+  const out = Math.max(from.column, to.column) * step + x + 34 * p.scale.x;
+  context.moveTo(from.column * step + x, y(from));
+  context.bezierCurveTo(out, y(from), out, y(to), to.column * step + x, y(to));
+}
+
+function drawBestPath(view, context, p, { search }) {
+  context.beginPath();
+  for (const node of search.bestPath) {
+    if (node.shown && node.parent?.best) traceEdge(context, p, node.parent, node, true);
+  }
+  for (const { from, to } of search.links) {
+    if (from.best && to.best && from.shown && to.shown && !to.parent?.best)
+      traceEdge(context, p, from, to, true);
+  }
+  context.strokeStyle = view.colours.best;
+  context.lineWidth = 2.4;
+  context.stroke();
+}
+
+function scoreColour(view, step) {
+  return step < 0 ? view.colours.unscored : view.colours.ramp[step];
+}
+
+/* Bars of one colour are one path. */
+function drawBars(view, context, p, state, nodes) {
+  const groups = new Map();
+  const high = Math.max(1, p.high - 0.5);
+  for (const node of nodes) {
+    const faded = state.query !== '' && !state.matches.isMatch.has(node);
+    const key = rampStep(node.score, state.search.range) * 2 + (faded ? 1 : 0);
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push(node);
+  }
+  for (const [key, members] of groups) {
+    context.beginPath();
+    for (const node of members) {
+      const { x, y } = placeOf(view, node, p);
+      context.rect(x, y - high / 2, p.wide, high);
+    }
+    context.fillStyle = scoreColour(view, key >> 1);
+    context.globalAlpha = key & 1 ? 0.15 : 1;
+    context.fill();
+  }
+  context.globalAlpha = 1;
+}
+
+function drawCards(view, context, p, state, nodes) {
+  const high = p.cards ? p.high : CARD_HEIGHT;
+  const lines = high >= TWO_LINES ? 2 : 1;
+  const most = 13 * Math.max(1, p.cards ? view.zoom : 1);
+  const size = Math.max(9, Math.min(most, lines === 2 ? (high - 6) / 2.6 : high * 0.62));
+  const style = {
+    high,
+    size,
+    lines,
+    words: `${size}px ${view.colours.sans}`,
+    figures: `${size * 0.92}px ${view.colours.mono}`,
+  };
+  for (const node of nodes) drawCard(view, context, p, state, node, style);
+  context.globalAlpha = 1;
+}
+
+function cardFill(view, state, node) {
+  if (node === state.selected) return view.colours.choose_soft;
+  if (state.query !== '' && state.matches.isMatch.has(node)) return view.colours.match;
+  return node.best ? view.colours.best_soft : view.colours.surface;
+}
+
+function drawCard(view, context, p, state, node, style) {
+  const { colours } = view;
+  const { x, y } = placeOf(view, node, p);
+  const wide = Math.max(p.wide, 40),
+    top = y - style.high / 2;
+  const chosen = node === state.selected;
+  const faded = state.query !== '' && !state.matches.isMatch.has(node) && !chosen;
+  context.globalAlpha = faded ? 0.35 : 1;
+  context.beginPath();
+  context.roundRect(x, top, wide, style.high, Math.min(6, style.high / 4));
+  context.fillStyle = cardFill(view, state, node);
+  context.fill();
+  context.lineWidth = chosen ? 2.5 : node.best ? 1.8 : 1;
+  context.strokeStyle = chosen
+    ? colours.choose
+    : node.best
+      ? colours.best
+      : node === view.hovered
+        ? colours.line_strong
+        : colours.line;
+  context.stroke();
+  context.beginPath();
+  context.roundRect(x + 4, top + 4, 4, style.high - 8, 2);
+  context.fillStyle = scoreColour(view, rampStep(node.score, state.search.range));
+  context.fill();
+  drawWords(view, context, node, style, x, y, wide, state);
+  if (node.children.length > 0 && p.cards) drawHandle(view, context, p, state, node, x + wide, y);
+}
+
+/* The score and the beginning of the text, on one line or two. */
+function drawWords(view, context, node, style, x, y, wide, state) {
+  const { colours } = view;
+  const lit = state.query !== '' && state.matches.isMatch.has(node) && node !== state.selected;
+  const left = x + 14,
+    right = x + wide - 8;
+  const score = showScore(node.score);
+  context.textBaseline = 'middle';
+  context.textAlign = 'left';
+  context.font = style.figures;
+  const indent = score === '' ? 0 : context.measureText(score).width + style.size * 0.55;
+  context.font = style.words;
+  const mark = node.terminal ? style.size : 0;
+  const room = right - left,
+    key = `${Math.round((room / style.size) * 8)} ${style.lines}`;
+  if (node.labelKey !== key) {
+    node.label = wrapLabel(
+      context,
+      firstLine(node.text) || `#${node.id}`,
+      style.lines,
+      room - indent - mark,
+      room,
+    );
+    node.labelKey = key;
+  }
+  const first = node.label[1] ? y - style.size * 0.64 : y + 0.5;
+  context.fillStyle = lit ? colours.match_text : isAside(node) ? colours.muted : colours.text;
+  context.fillText(node.label[0], left + indent, first);
+  if (node.label[1]) context.fillText(node.label[1], left, y + style.size * 0.66);
+  if (node.terminal) {
+    context.fillStyle = node.best ? colours.best : colours.muted;
+    context.textAlign = 'right';
+    context.fillText('◆', right + 2, first);
+  }
+  if (score === '') return;
+  context.font = style.figures;
+  context.fillStyle = lit ? colours.match_text : colours.muted;
+  context.textAlign = 'left';
+  context.fillText(score, left, first);
+}
+
+/* Text on a line, or on two of which the first breaks between words. */
+function wrapLabel(context, text, lines, firstRoom, room) {
+  const whole = shorten(context, text, firstRoom);
+  if (lines === 1 || whole === text) return [whole, ''];
+  const fits = Math.max(0, whole.length - 1);
+  const at = text.lastIndexOf(' ', fits);
+  const end = at > fits / 3 ? at : fits;
+  return [text.slice(0, end).trimEnd(), shorten(context, text.slice(end).trimStart(), room)];
+}
+
+/* Nodes that the search gave up. */
+function isAside(node) {
+  return /prun|fail|error|dead|reject|discard/i.test(node.status ?? '');
+}
+
+/* What folds a node's subtree; folded, it says how many are in it. */
+function drawHandle(view, context, p, state, node, x, y) {
+  const { colours } = view;
+  const folded = state.folded.has(node);
+  if (!folded && node !== view.hovered && node !== state.selected) return;
+  const size = Math.max(9, Math.min(11, p.high * 0.5));
+  context.font = `${size}px ${colours.sans}`;
+  const words = folded ? `+${node.below}` : '−';
+  const wide = folded ? context.measureText(words).width + 10 : size + 3;
+  context.beginPath();
+  context.roundRect(x - (folded ? -2 : wide / 2), y - size / 2 - 2, wide, size + 4, (size + 4) / 2);
+  context.fillStyle = folded ? colours.muted : colours.surface;
+  context.fill();
+  context.lineWidth = 1;
+  context.strokeStyle = folded ? colours.muted : colours.line;
+  context.stroke();
+  context.fillStyle = folded ? colours.surface : colours.muted;
+  context.textAlign = 'center';
+  context.fillText(words, folded ? x + 2 + wide / 2 : x, y + 0.5);
+}

@@ -1,0 +1,510 @@
+-- The page of a run (`ponder export --format html`) in a real browser, one for all tests here.
+
+local browser = require "browser"
+local builtin = require "ponder.builtin"
+local html = require "ponder.report.export.html"
+local reader = require "ponder.log.reader"
+local sample_log = require "sample_log"
+local shell = require "shell"
+
+local folder = shell.folder()
+local b
+
+-- Writes a log and its page; gives the page's path.
+local function page(name, write, opts)
+    local path = ("%s/%s"):format(folder.path, name)
+    write(path .. ".db")
+    local log <close> = assert(reader.open(path .. ".db"))
+    local file <close> = assert(io.open(path .. ".html", "wb"))
+    assert.is_true(html.write(log, file, opts))
+    return path .. ".html"
+end
+
+local made = {}
+
+-- The page of one of the logs below, made once.
+local function page_of(name)
+    local writers = {
+        sample = sample_log.write,
+        many = function(path) sample_log.fill(path, 5000) end,
+        searchless = function(path)
+            sample_log.write(path, function(db)
+                for _, name_of in ipairs { "searches", "nodes", "edges" } do
+                    assert(db:execute("DELETE FROM " .. name_of))
+                end
+                assert(db:execute "UPDATE calls SET search = NULL, node = NULL")
+            end)
+        end,
+        empty = function(path)
+            sample_log.write(path, function(db)
+                for _, name_of in ipairs { "searches", "nodes", "edges", "calls", "attempts",
+                    "effects", "events" } do
+                    assert(db:execute("DELETE FROM " .. name_of))
+                end
+            end)
+        end,
+    }
+    made[name] = made[name] or page(name, writers[name])
+    return made[name]
+end
+
+-- The rows that are in sight, as a list of their texts.
+local function rows(list)
+    return b:run([[return [...document.querySelectorAll(`#${arguments[0]} .row .words`)]
+        .map((words) => words.textContent)]], list)
+end
+
+local function title()
+    return b:text "#details-title"
+end
+
+local function focus(selector)
+    b:run("document.querySelector(arguments[0]).focus()", selector)
+end
+
+-- How many pixels of a canvas have a colour that the style sheet names.
+local function pixels(canvas, name)
+    return b:run_async([[
+        const [id, name, done] = arguments;
+        requestAnimationFrame(() => requestAnimationFrame(() => {
+            const probe = document.body.appendChild(document.createElement('i'));
+            probe.style.color = `var(--${name})`;
+            const wanted = getComputedStyle(probe).color.match(/\d+/g).map(Number);
+            probe.remove();
+            const canvas = document.getElementById(id);
+            const copy = new OffscreenCanvas(canvas.width, canvas.height)
+                .getContext('2d', { willReadFrequently: true });
+            copy.drawImage(canvas, 0, 0);
+            const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);
+            let found = 0;
+            for (let i = 0; i < data.length; i += 4) {
+                if (wanted.every((c, k) => data[i + k] === c) && data[i + 3] === 255) found += 1;
+            }
+            done(found);
+        }));]], canvas, name)
+end
+
+describe("the page of a run", function()
+    setup(function()
+        b = browser.start { width = 1280, height = 800 }
+    end)
+    teardown(function()
+        b:close()
+        getmetatable(folder).__close(folder)
+    end)
+    before_each(function()
+        b:resize(1280, 800)
+        b:prefer "light"
+    end)
+
+    it("loads without a complaint, whatever the run holds", function()
+        for _, name in ipairs { "sample", "many", "searchless", "empty" } do
+            b:open(page_of(name))
+            assert.equal(1, b:run "return performance.getEntriesByName('drawn').length", name)
+            assert.same({}, b:errors(), name)
+        end
+        assert.equal("This run called no model.", b:text "#time-empty")
+    end)
+
+    it("counts nodes and calls, and what they cost", function()
+        b:open(page_of "sample")
+        assert.equal("Tree30", b:text "#tab-outline")
+        assert.equal("Calls40", b:text "#tab-calls")
+        local totals = b:text "#totals"
+        for _, words in ipairs { "calls40", "tokens4,740", "$0.00268 + 1 unknown", "12.5 s",
+            "models4" } do
+            assert.is_truthy(totals:find(words, 1, true), words .. " in " .. totals)
+        end
+        assert.equal("completed", b:text "#status")
+    end)
+
+    it("has a tree for those who do not see the drawing", function()
+        b:open(page_of "sample")
+        assert.equal(30, b:run "return document.querySelectorAll('[role=treeitem]').length")
+        assert.same({ "4 4 6 8", "1", "1", "true" }, b:run [[
+            const item = document.querySelector('[role=tree] [role=treeitem]');
+            return [item.querySelector('.words').textContent,
+                ...['level', 'setsize', 'expanded'].map((n) => item.getAttribute(`aria-${n}`))]; ]])
+        assert.equal("Drawing of the search tree. The same tree is in the list beside it.",
+            b:run "return document.getElementById('tree').getAttribute('aria-label')")
+    end)
+
+    it("draws the best path, and the calls in flight", function()
+        b:open(page_of "sample")
+        assert.is_true(pixels("tree", "best") > 500)
+        assert.is_true(pixels("tree", "score-2") > 20)
+        assert.is_true(pixels("time", "bad") > 20) -- where attempts failed
+    end)
+
+    it("opens a node: its text, score, cost, and the calls with prompt and reply", function()
+        b:open(page_of "sample")
+        b:click "#node-14"
+        assert.equal("step 17 of 7 (left: 17 3)", rows("outline")[15])
+        assert.equal("Node 17", title())
+        local details = b:text "#details"
+        for _, words in ipairs { "Score0.9666", "Cost$0.000", "Expand node 17", "You are terse.",
+            "Answer 19", "Time in calls711 ms", "on the best path" } do
+            assert.is_truthy(details:find(words, 1, true), words .. " in " .. details)
+        end
+        b:click ".call:not([open]) > summary"
+        b:wait "return document.getElementById('details').textContent.includes('Answer 20')"
+    end)
+
+    it("opens what is clicked in the drawing, and in the time line", function()
+        b:open(page_of "sample")
+        b:press("]", "]")
+        local at = b:run [[
+            const box = document.getElementById('tree').getBoundingClientRect();
+            return [Math.round(box.left + 70), Math.round(box.top + box.height / 2)]; ]]
+        b:click_at(at[1], at[2])
+        assert.equal("Root n1", title())
+        at = b:run [[
+            const box = document.getElementById('time').getBoundingClientRect();
+            return [Math.round(box.left + 18), Math.round(box.top + 32)]; ]]
+        b:click_at(at[1], at[2])
+        assert.equal("Call 1 expand", title())
+        b:click "#close"
+        assert.equal("This run", title())
+    end)
+
+    it("filters by text, and steps through what it found", function()
+        b:open(page_of "sample")
+        b:press "/"
+        b:type "OF 17 ("
+        b:wait "return document.getElementById('matches').textContent.startsWith('2 ')"
+        assert.same({ "4 4 6 8", "step 2 of 1 (left: 2 1)", "step 7 of 2 (left: 7 2)",
+            "step 17 of 7 (left: 17 3)", "step 29 of 17 (left: 29 4)",
+            "step 30 of 17 (left: 30 4)" }, rows "outline")
+        assert.equal("of 17 (", b:text "#outline mark")
+        b:press "Enter"
+        assert.equal("Node 29", title())
+        focus "#outline"
+        b:press "n"
+        assert.equal("Node 30", title())
+        b:press "n"
+        assert.equal("Node 29", title())
+        b:press "N"
+        assert.equal("Node 30", title())
+        b:press "Escape"
+        assert.equal(30, #rows "outline")
+    end)
+
+    it("finds calls by what was asked and answered", function()
+        b:open(page_of "sample")
+        b:press "/"
+        b:type "answer 12"
+        b:wait "return document.getElementById('matches').textContent === '0 · 1 call'"
+        b:click "#tab-calls"
+        assert.equal(1, #rows "calls")
+        focus "#calls"
+        b:press "n"
+        assert.equal("Call 12 evaluate", title())
+    end)
+
+    it("is worked by keys alone", function()
+        b:open(page_of "sample")
+        focus "#outline"
+        b:press "ArrowDown"
+        assert.equal("Root 1", title())
+        b:press("ArrowDown", "ArrowDown", "ArrowUp")
+        assert.equal("Node 2", title())
+        assert.equal("node-1", b:run
+            "return document.getElementById('outline').getAttribute('aria-activedescendant')")
+        b:press "Space"
+        assert.equal("false", b:run
+            "return document.getElementById('node-1').getAttribute('aria-expanded')")
+        assert.is_true(#rows "outline" < 15)
+        b:press("ArrowRight", "ArrowRight")
+        assert.equal("Node 5", title())
+        focus "#tree"
+        b:press("ArrowLeft", "ArrowLeft")
+        assert.equal("Root 1", title())
+        b:press("ArrowRight", "ArrowDown")
+        assert.equal("Node 3", title())
+        b:press "Enter"
+        assert.equal("details-title", b:run "return document.activeElement.id")
+        b:press "b"
+        assert.equal("Node 29", title())
+        b:press "?"
+        assert.is_true(b:run "return document.getElementById('help').open")
+        b:press "Escape"
+        assert.is_nil(b:run "return document.getElementById('help').open || null")
+        b:press "Escape"
+        assert.equal("This run", title())
+        b:press "f"
+        assert.is_true(#rows "outline" < 20)
+        b:press("f", "]")
+        assert.equal("Tree6", b:text "#tab-outline")
+        assert.same({}, b:errors())
+    end)
+
+    it("moves and zooms its drawings", function()
+        b:open(page_of "sample")
+        local before = pixels("tree", "best")
+        focus "#tree"
+        b:press("+", "+", "+", "+", "+")
+        local after = pixels("tree", "best")
+        assert.are_not.equal(before, after)
+        b:press "0"
+        assert.equal(before, pixels("tree", "best"))
+    end)
+
+    it("shows each search of a run, and the links of graphs", function()
+        b:open(page_of "sample")
+        assert.equal(0, pixels("tree", "extra"))
+        b:press("]", "]")
+        assert.same({ "How do cities reduce heat?", "Plant trees",
+            "Trees along streams, light roofs", "Trees, light roofs and water together",
+            "Paint roofs white", "Open up streams" }, rows "outline")
+        assert.is_true(pixels("tree", "extra") > 20)
+        b:click "#node-4"
+        local details = b:text "#details"
+        assert.is_truthy(details:find("Links to0.80Trees along streams, light roofsaggregates", 1,
+            true), details)
+    end)
+
+    it("is useful without a search", function()
+        b:open(page_of "searchless")
+        assert.equal("Calls40", b:text "#tab-calls")
+        assert.is_true(#rows "calls" > 5)
+        assert.is_true(pixels("time", "bad") > 20)
+        b:click "#call-1"
+        assert.equal("Call 2 evaluate", title())
+    end)
+
+    it("tells of every end that a call may have", function()
+        b:open(page_of "sample")
+        local ends = b:run [[
+            document.getElementById('tab-calls').click();
+            document.getElementById('calls').scrollTop = 1e6;
+            return new Promise((done) => setTimeout(() => done([...document.querySelectorAll(
+                '#calls .bad .side')].map((side) => side.textContent)), 100)); ]]
+        assert.same({ "RATE_LIMITED", "cancelled", "no answer" }, ends)
+        b:press "/"
+        b:type "again?"
+        b:wait "return document.getElementById('matches').textContent.endsWith(' 1 call')"
+        b:press "Enter"
+        local details = b:text "#details"
+        for _, words in ipairs { "Try 1: HTTP 429, RATE_LIMITED, slow down", "Try 2:" } do
+            assert.is_truthy(details:find(words, 1, true), details)
+        end
+    end)
+
+    it("makes no markup and no code of what models say", function()
+        b:open(page_of "sample")
+        b:press "/"
+        b:type "bold"
+        b:wait "return document.getElementById('matches').textContent.startsWith('1 ')"
+        b:press "Enter"
+        assert.equal("Node 5", title())
+        local shown = b:text "#details pre"
+        assert.equal((sample_log.HOSTILE:gsub("\27", "\u{241B}")), shown)
+        assert.same({ 0, 2 }, b:run [[return [document.querySelectorAll('b').length,
+            document.scripts.length]; ]])
+        assert.same({}, b:errors())
+    end)
+
+    it("reaches for nothing outside", function()
+        b:open(page_of "sample")
+        assert.equal("img-src", b:run_async [[
+            const done = arguments[0];
+            document.addEventListener('securitypolicyviolation',
+                (event) => done(event.effectiveDirective), { once: true });
+            const image = Object.assign(new Image(), { src: 'http://127.0.0.1:9/x.png' });
+            document.body.append(image); ]])
+        assert.equal("script-src-elem", b:run_async [[
+            const done = arguments[0];
+            document.addEventListener('securitypolicyviolation',
+                (event) => done(event.effectiveDirective), { once: true });
+            document.body.append(Object.assign(document.createElement('script'),
+                { textContent: 'window.broken = true' })); ]])
+        assert.is_nil(b:run "return window.broken")
+        b:errors()
+        local text = assert(io.open(page_of "sample", "rb")):read "a"
+        assert.is_nil(text:gsub("http://127", ""):find "https?://")
+    end)
+
+    -- Contrast by WCAG 2 of texts against what is behind them.
+    local CONTRAST = [[
+        const light = (colour) => {
+            const [r, g, b] = colour.match(/[\d.]+/g).map((c) => {
+                c /= 255;
+                return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+            });
+            return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+        };
+        const behind = (element) => {
+            for (let e = element; e; e = e.parentElement) {
+                const colour = getComputedStyle(e).backgroundColor;
+                if (!/, 0\)$/.test(colour)) return colour;
+            }
+            return 'rgb(255, 255, 255)';
+        };
+        const poor = [];
+        for (const element of document.querySelectorAll('body *')) {
+            const own = [...element.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+            if (!own || !element.checkVisibility()) continue;
+            if (element.matches('script, style, .unseen')) continue;
+            const [a, b] = [light(getComputedStyle(element).color), light(behind(element))];
+            const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+            const name = element.className || element.tagName;
+            if (ratio < 4.5) poor.push(`${name} ${ratio.toFixed(2)}`);
+        }
+        return poor; ]]
+
+    it("is readable in light and in dark, as the system is or as one likes", function()
+        local ground = {}
+        for _, scheme in ipairs { "light", "dark" } do
+            b:prefer(scheme)
+            b:open(page_of "sample")
+            ground[scheme] = b:run "return getComputedStyle(document.body).backgroundColor"
+            assert.same({}, b:run(CONTRAST), scheme)
+            b:press "b"
+            assert.same({}, b:run(CONTRAST), scheme)
+        end
+        assert.are_not.equal(ground.light, ground.dark)
+        local cards = pixels("tree", "surface")
+        b:press "t"
+        assert.equal(ground.light, b:run "return getComputedStyle(document.body).backgroundColor")
+        assert.is_true(pixels("tree", "surface") > cards / 2) -- drawn anew in the other colours
+        b:press "t"
+        assert.equal(ground.dark, b:run "return getComputedStyle(document.body).backgroundColor")
+    end)
+
+    it("fits a window of 400 pixels", function()
+        b:resize(400, 700)
+        for _, name in ipairs { "sample", "searchless" } do
+            b:open(page_of(name))
+            for _, view in ipairs { "lists", "time", "details" } do
+                b:click(("#tabs [data-view=%s]"):format(view))
+                assert.same({ 400, "visible" }, b:run([[
+                    const pane = document.querySelector(`.pane.${arguments[0]}`);
+                    return [document.documentElement.scrollWidth,
+                        getComputedStyle(pane).visibility]; ]], view))
+            end
+        end
+        b:click "#tabs [data-view=lists]"
+        b:click "#call-2"
+        focus "#calls"
+        b:press "Enter"
+        assert.equal("details", b:run "return document.getElementById('main').dataset.view")
+        assert.same({}, b:errors())
+    end)
+
+    it("has 5,000 nodes, of which rows exist where they are seen", function()
+        b:open(page_of "many")
+        assert.equal("Tree5,000", b:text "#tab-outline")
+        local count = #rows "outline"
+        assert.is_true(count > 10 and count < 100)
+        focus "#outline"
+        b:press "End"
+        assert.equal("Node 3280", title()) -- the last of the last branch
+        b:press "/"
+        b:type "thought 4999"
+        b:wait "return document.getElementById('matches').textContent.startsWith('1 ')"
+        b:press "Enter"
+        assert.equal("Node 4999", title())
+        assert.same({}, b:errors())
+    end)
+
+    it("draws a chain of 3,000 nodes, one below the other", function()
+        b:open(page("chain", function(path)
+            sample_log.write(path, function(_, w)
+                w:insert("searches", { id = 9, kind = "dfs", started_at = w.at })
+                for i = 1, 3000 do
+                    w:node(9, i, i > 1 and i - 1 or nil, i - 1, 0.5, "step " .. i)
+                end
+            end)
+        end))
+        b:press("]", "]", "]")
+        assert.equal("Tree3,000", b:text "#tab-outline")
+        focus "#tree"
+        b:press("ArrowRight", "ArrowRight", "ArrowRight")
+        assert.equal("Node 3", title())
+        assert.same({}, b:errors())
+    end)
+
+    it("takes nodes that hang below themselves, or below nothing", function()
+        b:open(page("odd", function(path)
+            sample_log.write(path, function(_, w)
+                w:insert("searches", { id = 9, kind = "tot", started_at = w.at })
+                w:node(9, "n1", "n2", 0, 0.5, "a circle")
+                w:node(9, "n2", "n1", 1, 0.5, "of two")
+                w:node(9, "n3", "n3", 1, 0.5, "itself")
+                w:node(9, "n10", "n99", 1, nil, "an orphan")
+            end)
+        end))
+        b:press("]", "]", "]")
+        assert.equal("Tree4", b:text "#tab-outline")
+        assert.equal(4, #rows "outline")
+        assert.same({}, b:errors())
+    end)
+
+    it("leaves out the hours between the sessions of a run", function()
+        b:open(page("resumed", function(path)
+            sample_log.write(path, function(db, w)
+                w:insert("sessions", { id = 2, kind = "resume", started_at = w.at + 7200 })
+                w.at = w.at + 7200
+                w:call { session = 2, question = "And now?" }
+                assert(db:execute("UPDATE run SET ended_at = ?", w.at + 2))
+                assert(db:execute "DELETE FROM calls WHERE status IS NULL")
+            end)
+        end))
+        local seconds = tonumber(b:text("#totals"):match "time([%d.]+) s")
+        assert.is_true(seconds ~= nil and seconds < 15, b:text "#totals")
+    end)
+
+    it("leaves out what is too large, says so, and takes it in if asked to", function()
+        local function write(path)
+            sample_log.write(path, function(_, w)
+                w:call { question = ("long "):rep(30000) .. "\u{e9}nd", text = "short" }
+            end)
+        end
+        b:open(page("long", write))
+        assert.equal("Left out to keep this page small: 1 end of a long text. ponder export "
+            .. "--format html --full puts everything in.", b:text "#notice")
+        os.remove(folder.path .. "/long.db")
+        b:open(page("long", write, { full = true }))
+        assert.is_true(b:run "return document.getElementById('notice').hidden")
+        b:press "/"
+        b:type "\u{e9}nd"
+        b:wait "return document.getElementById('matches').textContent === '0 · 1 call'"
+    end)
+
+    it("places nodes in order, one apart, parents amid their children", function()
+        assert.equal("", b:run(builtin.file "ponder/report/page/state.js"
+            .. builtin.file "ponder/report/page/layout.js" .. [[
+            let seed = 7;
+            const random = (n) => (seed = (seed * 48271) % 2147483647) % n;
+            const near = (a, b) => Math.abs(a - b) < 1e-6;
+            const check = ({ nodes, columns, height }) => {
+                for (const column of columns) {
+                    for (let i = 1; i < column.length; i++) {
+                        if (column[i].y - column[i - 1].y < 1 - 1e-6) return 'too near';
+                        if (column[i].place < column[i - 1].place) return 'out of order';
+                    }
+                }
+                for (const node of nodes) {
+                    if (!node.open) continue;
+                    const middle = (node.children[0].y + node.children.at(-1).y) / 2;
+                    if (!near(node.y, middle)) return 'not amid';
+                }
+                const inside = ({ y }) => y >= 0 && y <= height - 1 + 1e-6;
+                return nodes.every(inside) ? '' : 'outside';
+            };
+            for (let round = 0; round < 300; round++) {
+                const raw = { nodes: [], id: 1 };
+                const size = 1 + random(120), reach = 1 + random(30);
+                for (let i = 0; i < size; i++) {
+                    const up = i === 0 ? undefined : Math.max(0, i - 1 - random(reach));
+                    raw.nodes.push({ id: i, up });
+                }
+                const search = readSearch(raw);
+                const some = search.nodes.filter(() => round % 3 === 0 && random(9) === 0);
+                const folded = new Set(some);
+                const problem = check(layOut(search, (node) => folded.has(node)));
+                if (problem) return `${problem} in round ${round}`;
+            }
+            return '';]]))
+    end)
+end)
