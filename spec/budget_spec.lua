@@ -109,8 +109,8 @@ describe("a budget of tokens", function()
                 ask(m)
                 ask(m)
                 local spent = task.spent()
-                assert.same({ 14, { input_tokens = 6, output_tokens = 8 }, 0.022 },
-                    { spent.tokens, spent.usage, spent.cost })
+                local usage = { input_tokens = 6, output_tokens = 8, total_tokens = 14 }
+                assert.same({ 14, usage, 0.022 }, { spent.tokens, spent.usage, spent.cost })
             end)
         end)
     end)

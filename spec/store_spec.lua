@@ -1,5 +1,6 @@
 -- ponder.core.store: values, statements, transactions, what is refused.
 
+local memory = require "memory"
 local shell = require "shell"
 local store = require "ponder.core.store"
 
@@ -97,6 +98,320 @@ describe("a store", function()
             assert.equal("a.db\n", names_in(folder))
             assert.equal(before, folder:read "a.db")
         end)
+    end)
+end)
+
+describe("rows", function()
+    it("need not be read to the end", function()
+        with_new("CREATE TABLE t (v); INSERT INTO t VALUES (1), (2), (3)", function(db)
+            for i = 1, 200 do -- more than the statements that are kept
+                for v in db:rows(("SELECT v FROM t ORDER BY v LIMIT %d"):format(1 + i)) do
+                    assert.equal(1, v)
+                    if i > 0 then
+                        break
+                    end
+                end
+            end
+            assert.equal(1, db:execute "DELETE FROM t WHERE v = 2")
+            assert.equal(0, db:checkpoint()) -- nothing is being read any more
+        end)
+    end)
+
+    it("of one statement can be read side by side", function()
+        with_new("CREATE TABLE t (v); INSERT INTO t VALUES (1), (2), (3)", function(db)
+            local seen = {}
+            for a in db:rows "SELECT v FROM t ORDER BY v" do
+                for b in db:rows "SELECT v FROM t ORDER BY v" do
+                    seen[#seen + 1] = a * 10 + b
+                end
+            end
+            assert.same({ 11, 12, 13, 21, 22, 23, 31, 32, 33 }, seen)
+        end)
+    end)
+
+    it("end with an error when the store is closed", function()
+        for _, method in ipairs { "rows", "columns" } do
+            with_new("CREATE TABLE t (v); INSERT INTO t VALUES (1), (2)", function(db)
+                local next_row = db[method](db, "SELECT v FROM t")
+                assert.is_truthy(next_row())
+                db:close()
+                assert.has_error(next_row, "store.rows: the store was closed between two rows")
+            end)
+        end
+    end)
+
+    it("survive a finalizer that closes the store while one is handed over", function()
+        for _ = 1, 20 do
+            with_new("CREATE TABLE t (v)", function(db)
+                for i = 1, 50 do
+                    db:execute("INSERT INTO t VALUES (?)", ("%d"):format(i):rep(200))
+                end
+                local closed = false
+                local function trap()
+                    setmetatable({}, { __gc = function()
+                        closed = true
+                        db:close()
+                    end })
+                end
+                local ok, message = pcall(function()
+                    for i, row in db:rows "SELECT rowid, v, v || 'x', v || 'y', v || 'z' FROM t" do
+                        if i == 2 then
+                            trap()
+                        end
+                        collectgarbage("step", 1)
+                        assert.is_string(row)
+                    end
+                end)
+                assert.is_true(closed and not ok)
+                assert.matches("the store was closed between two rows", message)
+            end)
+        end
+    end)
+
+    it("can be left to the garbage collector, as can the store", function()
+        local folder <close> = shell.folder()
+        for i = 1, 20 do
+            local db = assert(store.open(folder.path .. "/" .. i, { mode = "create",
+                schema = "CREATE TABLE t (v); INSERT INTO t VALUES (1), (2)" }))
+            local next_row = db:rows "SELECT v FROM t"
+            next_row()
+        end
+        collectgarbage()
+        collectgarbage()
+        assert.is_nil(names_in(folder):find "wal")
+    end)
+end)
+
+describe("a transaction", function()
+    it("whose commit failed can be done again", function()
+        with_new("CREATE TABLE t (v); CREATE TABLE u (v UNIQUE)", function(db)
+            assert(db:begin())
+            db:execute "INSERT INTO t VALUES (1)"
+            db:execute "INSERT INTO u VALUES (1)"
+            local ok, message, code = db:execute "INSERT OR ROLLBACK INTO u VALUES (1)"
+            assert.same({ nil, "CONSTRAINT" }, { ok, code })
+            assert.matches("a.db: UNIQUE constraint failed: u.v", message, 1, true)
+            -- SQLite has ended it: what follows must not be committed by itself.
+            assert.same({ nil, message, "CONSTRAINT" }, { db:execute "INSERT INTO t VALUES (2)" })
+            assert.same({ nil, message, "CONSTRAINT" }, { db:commit() })
+            assert.equal(0, (db:row "SELECT count(*) FROM t"))
+            assert(db:begin())
+            db:execute "INSERT INTO t VALUES (1)"
+            assert.is_true(db:commit())
+            assert.equal(1, (db:row "SELECT count(*) FROM t"))
+        end)
+    end)
+
+    it("is rolled back when the store is closed", function()
+        with_new("CREATE TABLE t (v)", function(db, _, path)
+            db:begin()
+            db:execute "INSERT INTO t VALUES (1)"
+            db:close()
+            local again <close> = assert(store.open(path))
+            assert.equal(0, (again:row "SELECT count(*) FROM t"))
+        end)
+    end)
+
+    it("is not begun in a file that is no longer there", function()
+        with_new("CREATE TABLE t (v)", function(db, folder, path)
+            os.rename(path, folder.path .. "/b.db")
+            assert.same({ nil, path .. ": was removed or renamed while it was open", "IO" },
+                { db:begin() })
+        end)
+    end)
+end)
+
+describe("the WAL", function()
+    it("does not grow without end", function()
+        with_new("CREATE TABLE t (v)", function(db, folder)
+            for _ = 1, 60 do -- 60 MB
+                db:begin()
+                for _ = 1, 10 do
+                    db:execute("INSERT INTO t VALUES (?)", ("x"):rep(100000))
+                end
+                assert(db:commit())
+            end
+            local bytes = #folder:read "a.db-wal"
+            assert.is_true(bytes > 1e6 and bytes < 20e6, bytes)
+            assert.equal(0, db:checkpoint())
+        end)
+    end)
+
+    it("keeps what a reader still needs, and goes on", function()
+        with_new("CREATE TABLE t (v); INSERT INTO t VALUES (1), (2)", function(db, folder, path)
+            db:execute "INSERT INTO t VALUES (3)"
+            local reader <close> = assert(store.open(path))
+            local next_row = reader:rows "SELECT v FROM t"
+            assert.equal(1, next_row())
+            db:execute "INSERT INTO t VALUES (4)"
+            assert.is_true(db:checkpoint() > 0)
+            assert.same({ 2, 3 }, { next_row(), next_row() })
+            assert.is_nil(next_row())
+            assert.equal(0, db:checkpoint())
+            assert.equal(4, (reader:row "SELECT count(*) FROM t"))
+            db:close()
+            assert.equal(4, (reader:row "SELECT count(*) FROM t"))
+            reader:close()
+            assert.equal("a.db\n", names_in(folder))
+        end)
+    end)
+end)
+
+describe("a mistake in a call", function()
+    it("names the argument", function()
+        with_new("CREATE TABLE t (v)", function(db, _, path)
+            for message, f in pairs {
+                ["store.open: path must be a string (got nil)"] = function() store.open(nil) end,
+                ["store.open: path must not be empty, nor have a NUL in it"] = function()
+                    store.open("a\0b")
+                end,
+                ["store.open: opts must be a table (got number)"] = function()
+                    store.open("a", 1)
+                end,
+                ["store.open: opts.mode has no value \"append\""] = function()
+                    store.open("a", { mode = "append" })
+                end,
+                ["store.open: opts.mode must be a string without NUL (got number)"] = function()
+                    store.open("a", { mode = 1 })
+                end,
+                ["store.open: opts.lock must be a boolean (got string)"] = function()
+                    store.open("a", { lock = "no" })
+                end,
+                ["store.open: opts.version must be an integer from 0 to 2147483647 (got 1.5)"] =
+                    function() store.open("a", { version = 1.5 }) end,
+                ["store.open: unknown option locked"] = function()
+                    store.open("a", { locked = true })
+                end,
+                ["store.sha256: text must be a string (got number)"] = function()
+                    store.sha256(1)
+                end,
+                ["store.free_bytes: path must be a string (got no value)"] = store.free_bytes,
+                ["store.execute: self must be a store (got string)"] = function()
+                    db.execute("x", "SELECT 1")
+                end,
+                ["store.row: sql must be a string (got no value)"] = function() db:row() end,
+                ["store.execute: value 2 must be nil, a boolean, a number or a string (got table)"]
+                    = function() db:execute("INSERT INTO t VALUES (?)", 1, {}) end,
+                ["store.execute: value 1 is not a number, which SQLite cannot hold"] = function()
+                    db:execute("INSERT INTO t VALUES (?)", 0 / 0)
+                end,
+                ["store.execute: the statement takes 1 values (got 2): INSERT INTO t VALUES (?)"] =
+                    function() db:execute("INSERT INTO t VALUES (?)", 1, nil) end,
+                ["store.rows: the statement takes 1 values (got 0): SELECT ?"] = function()
+                    db:rows("SELECT ?")
+                end,
+                ["store.execute: sql has no statement"] = function() db:execute " -- none" end,
+                ["store.execute: there is more than one statement in: SELECT 1; SELECT 2"] =
+                    function() db:execute "SELECT 1; SELECT 2" end,
+                ["store.execute: near \"SELEC\": syntax error in: SELEC 1"] = function()
+                    db:execute "SELEC 1"
+                end,
+                ["store.columns: no such table: u in: SELECT * FROM u"] = function()
+                    db:columns "SELECT * FROM u"
+                end,
+                ["store.script: sql must not have a NUL in it"] = function()
+                    db:script "SELECT 1\0"
+                end,
+                ["store.commit: no transaction is open"] = function() db:commit() end,
+            } do
+                local ok, got = pcall(f)
+                assert.is_false(ok, message)
+                assert.is_truthy(tostring(got):find(message, 1, true), got)
+            end
+            assert.equal(1, db:execute "INSERT INTO t VALUES (1); -- a comment after it")
+            db:begin()
+            assert.has_error(function() db:begin() end)
+            assert.is_true(db:rollback())
+            assert.is_true(db:rollback())
+            db:close()
+            for _, name in ipairs { "execute", "script", "rows", "columns", "row", "begin",
+                "commit", "rollback", "checkpoint" } do
+                assert.has_error(function() db[name](db, "SELECT 1") end,
+                    "store." .. name .. ": the store is closed")
+            end
+            assert.is_truthy(path)
+        end)
+    end)
+
+    it("does not spoil the statement", function()
+        with_new("CREATE TABLE t (v)", function(db)
+            for _ = 1, 100 do
+                pcall(db.execute, db, "INSERT INTO t VALUES (?)", {})
+                pcall(db.execute, db, "INSERT INTO t VALUES (?)")
+                assert.equal(1, db:execute("INSERT INTO t VALUES (?)", 1))
+            end
+        end)
+    end)
+end)
+
+describe("a value beyond SQLite's limits", function()
+    it("is refused", function()
+        with_new("CREATE TABLE t (a, b)", function(db)
+            local big = ("x"):rep(600000000)
+            local ok, message, code = db:execute("INSERT INTO t VALUES (?, ?)", big, big)
+            assert.same({ nil, "TOO_LARGE" }, { ok, code })
+            assert.matches("a.db: a value or a row is too large$", message)
+            big = big .. big
+            assert.has_error(function() db:execute("INSERT INTO t VALUES (?, 1)", big) end,
+                "store.execute: value 1 has more than 1000000000 bytes, SQLite's limit")
+        end)
+    end)
+end)
+
+describe("memory", function()
+    it("may run out at every single allocation", function()
+        local folder <close> = shell.folder()
+        local allocations = memory.sweep(([[
+            local store = require "ponder.core.store"
+            local n = 0
+            return function()
+                n = n + 1
+                local path = %q .. n
+                os.remove(path)
+                local db <close> = assert(store.open(path, { mode = "create", version = 1,
+                    schema = "CREATE TABLE t (a, b)" }))
+                assert(db:begin())
+                assert(db:execute("INSERT INTO t VALUES (?, ?)", 1, ("x"):rep(100)))
+                assert(db:execute("INSERT INTO t VALUES (?, ?)", 2.5, nil))
+                assert(db:commit())
+                for a, b in db:rows "SELECT a, b FROM t" do assert(a, b) end
+                for row in db:columns "SELECT a, b FROM t" do assert(row.a) end
+                assert(db:row "SELECT count(*) FROM t" == 2)
+                assert(not store.open(path, { mode = "write" }))
+                assert(#store.sha256("abc") == 64 and store.free_bytes("/") > 0)
+                assert(db:close())
+            end
+        ]]):format(folder.path .. "/"))
+        assert.is_true(allocations > 20)
+    end)
+
+    it("of SQLite's may run out too", function()
+        -- The limit is for the process and cannot be raised again.
+        local folder <close> = shell.folder()
+        local r = shell.ponder({ "-e", [[
+            local store = require "ponder.core.store"
+            local db = assert(store.open("a.db", { mode = "create",
+                schema = "CREATE TABLE t (v); INSERT INTO t VALUES (1)" }))
+            db:execute "PRAGMA hard_heap_limit = 2000000"
+            print(db:execute("INSERT INTO t VALUES (?)", ("x"):rep(3000000)))
+            print(pcall(db.row, db, "SELECT ? || 'x'", ("x"):rep(3000000)))
+            print(db:execute("INSERT INTO t VALUES (2)"), (db:row "SELECT count(*) FROM t"))
+            db:execute "PRAGMA hard_heap_limit = 1000"
+            print(db:execute "INSERT INTO t SELECT zeroblob(10000) FROM t")
+            print(store.open("b.db", { mode = "create" }))
+            print(store.open("a.db"))
+            db:close()
+        ]] }, { cwd = folder.path })
+        assert.equal("", r.err)
+        assert.equal("nil\ta.db: not enough memory\tMEMORY\n"
+            .. "false\ta.db: not enough memory\n1\t2\n"
+            .. "nil\ta.db: not enough memory\tMEMORY\n"
+            .. "nil\tb.db: not enough memory\tMEMORY\n"
+            .. "nil\ta.db: not enough memory\tMEMORY\n", r.out)
+        -- Nor could the WAL be taken into the file; but nothing is lost.
+        assert.equal("a.db\na.db-shm\na.db-wal\n", names_in(folder))
+        local db <close> = assert(store.open(folder.path .. "/a.db", { mode = "write" }))
+        assert.equal(2, (db:row "SELECT count(*) FROM t"))
     end)
 end)
 

@@ -183,6 +183,11 @@ function model.open(text, opts)
     return opened
 end
 
+--- Whether a value is a model that `open` gave.
+---@param value any
+---@return boolean
+function model.is_open(value) return getmetatable(value) == Model end
+
 --- The model that is meant when none is named: $PONDER_MODEL, else the config file's.
 ---@return string? name
 function model.default_name()

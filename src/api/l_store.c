@@ -1,68 +1,40 @@
 /*
  * l_store.c -- ponder.core.store: stores, one SQLite file each. Described in
  * lua/ponder/meta/store.lua.
- *
- * Making a Lua value may run finalizers, and these may close the store whose row is being handed
- * over: after every value that is made, what SQLite owns is asked for anew.
  */
 #include <errno.h>
-#include <math.h>
 #include <sha256.h>
 #include <string.h>
 #include <sys/statvfs.h>
 
-#include "api/api.h"
-#include "core/json.h"
-#include "store/claim.h"
-#include "store/store.h"
-
-#define STORE "ponder.store.Store"
-#define ROWS  "ponder.store.Rows"
-
-enum { PATH = 1 }; /* user value of a store */
-
-/* Rows to come: the iterator of rows() and columns(). Its user value is the store. */
-typedef struct Rows {
-    Store *store;
-    sqlite3_stmt *statement; /* NULL: all were read */
-    bool by_name;
-} Rows;
+#include "api/l_store.h"
 
 /* ---- failures ---- */
 
-/* "FILE: what is wrong"; `store` is the index of the store's userdata. */
-static void push_message(lua_State *L, int store, const StoreError *e)
+void store_push_message(lua_State *L, int store, const StoreError *e)
 {
-    lua_getiuservalue(L, store, PATH);
+    lua_getiuservalue(L, store, STORE_PATH);
     lua_pushfstring(L, "%s: %s", lua_tostring(L, -1), e->detail);
     lua_remove(L, -2);
 }
 
-/* -> nil, message, code */
-static int fail(lua_State *L, int store, const StoreError *e)
+int store_push_failure(lua_State *L, int store, const StoreError *e)
 {
     luaL_pushfail(L);
-    push_message(L, store < 0 ? store - 1 : store, e);
+    store_push_message(L, store < 0 ? store - 1 : store, e);
     lua_pushstring(L, store_code(e->status));
     return 3;
-}
-
-/* Where nil would be taken for the end of the rows. */
-static int raise(lua_State *L, int store, const StoreError *e)
-{
-    push_message(L, store, e);
-    return lua_error(L);
 }
 
 static int no_values(lua_State *L, int store, StoreStatus status, const StoreError *e)
 {
     if (status != STORE_OK)
-        return fail(L, store, e);
+        return store_push_failure(L, store, e);
     lua_pushboolean(L, 1);
     return 1;
 }
 
-static Store *to_store(lua_State *L, const char *where)
+Store *store_self(lua_State *L, const char *where)
 {
     Store *s = luaL_testudata(L, 1, STORE);
     if (s == NULL)
@@ -74,8 +46,7 @@ static Store *to_store(lua_State *L, const char *where)
     return s;
 }
 
-static const char *check_text(lua_State *L, int index, const char *where, const char *name,
-                              size_t *size)
+const char *store_text(lua_State *L, int index, const char *where, const char *name, size_t *size)
 {
     if (lua_type(L, index) != LUA_TSTRING)
         luaL_error(L, "store.%s: %s must be a string (got %s)", where, name,
@@ -83,272 +54,23 @@ static const char *check_text(lua_State *L, int index, const char *where, const 
     return lua_tolstring(L, index, size);
 }
 
-/* ---- values ---- */
-
-/* Raises for what SQLite cannot hold. The values are on the stack from `first` on. */
-static void check_values(lua_State *L, const Store *s, const char *where, int first)
-{
-    int limit = sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, -1);
-    for (int i = first; i <= lua_gettop(L); i++) {
-        int n = i - first + 1;
-        switch (lua_type(L, i)) {
-        case LUA_TNIL:
-        case LUA_TBOOLEAN: break;
-        case LUA_TNUMBER:
-            if (isnan(lua_tonumber(L, i)))
-                luaL_error(L, "store.%s: value %d is not a number, which SQLite cannot hold", where,
-                           n);
-            break;
-        case LUA_TSTRING:
-            if (lua_rawlen(L, i) > (lua_Unsigned)limit)
-                luaL_error(L, "store.%s: value %d has more than %d bytes, SQLite's limit", where, n,
-                           limit);
-            break;
-        default:
-            luaL_error(L,
-                       "store.%s: value %d must be nil, a boolean, a number or a string (got %s)",
-                       where, n, luaL_typename(L, i));
-        }
-    }
-}
-
-static int bind_string(lua_State *L, int index, sqlite3_stmt *statement, int at,
-                       sqlite3_destructor_type keep)
-{
-    size_t size;
-    const char *text = lua_tolstring(L, index, &size);
-    if (json_is_utf8(text, size))
-        return sqlite3_bind_text(statement, at, text, (int)size, keep);
-    return sqlite3_bind_blob(statement, at, text, (int)size, keep);
-}
-
-/* `keep`: whether SQLite copies strings, or these stay where they are until it has done. */
-static int bind_values(lua_State *L, int first, sqlite3_stmt *statement,
-                       sqlite3_destructor_type keep)
-{
-    int rc = SQLITE_OK, last = lua_gettop(L);
-    for (int index = first; rc == SQLITE_OK && index <= last; index++) {
-        int at = index - first + 1;
-        switch (lua_type(L, index)) {
-        case LUA_TBOOLEAN: rc = sqlite3_bind_int(statement, at, lua_toboolean(L, index)); break;
-        case LUA_TSTRING: rc = bind_string(L, index, statement, at, keep); break;
-        case LUA_TNUMBER:
-            rc = lua_isinteger(L, index)
-                     ? sqlite3_bind_int64(statement, at, lua_tointeger(L, index))
-                     : sqlite3_bind_double(statement, at, lua_tonumber(L, index));
-            break;
-        default: rc = sqlite3_bind_null(statement, at);
-        }
-    }
-    return rc;
-}
-
-/* The statement whose text stands before its values, bound; or NULL with the error. Mistakes in
- * the call raise. */
-static sqlite3_stmt *take(lua_State *L, Store *s, const char *where, int first,
-                          sqlite3_destructor_type keep, StoreError *e)
-{
-    size_t size;
-    const char *sql = check_text(L, first - 1, where, "sql", &size);
-    sqlite3_stmt *statement;
-    check_values(L, s, where, first);
-    StoreStatus status = store_take(s, sql, size, &statement, e);
-    if (status == STORE_SQL)
-        luaL_error(L, "store.%s: %s in: %s", where, e->detail, sql);
-    if (status != STORE_OK)
-        return NULL;
-    if (statement == NULL)
-        luaL_error(L, "store.%s: sql has no statement", where);
-    int wanted = sqlite3_bind_parameter_count(statement), got = lua_gettop(L) - first + 1;
-    if (wanted != got) {
-        store_give_back(s, statement);
-        luaL_error(L, "store.%s: the statement takes %d values (got %d): %s", where, wanted, got,
-                   sql);
-    }
-    int rc = bind_values(L, first, statement, keep);
-    if (rc == SQLITE_OK)
-        return statement;
-    store_fail_sqlite(e, s->db, rc);
-    store_give_back(s, statement);
-    return NULL;
-}
-
-static void push_column(lua_State *L, sqlite3_stmt *statement, int column)
-{
-    switch (sqlite3_column_type(statement, column)) {
-    case SQLITE_INTEGER: lua_pushinteger(L, sqlite3_column_int64(statement, column)); break;
-    case SQLITE_FLOAT: lua_pushnumber(L, sqlite3_column_double(statement, column)); break;
-    case SQLITE_NULL: lua_pushnil(L); break;
-    default: {
-        const char *bytes = sqlite3_column_blob(statement, column);
-        lua_pushlstring(L, bytes != NULL ? bytes : "",
-                        (size_t)sqlite3_column_bytes(statement, column));
-    }
-    }
-}
-
-/* ---- statements ---- */
-
-/* self, sql, values... -> changes | nil, message, code */
-static int store_l_execute(lua_State *L)
-{
-    Store *s = to_store(L, "execute");
-    StoreError e;
-    sqlite3_stmt *statement = take(L, s, "execute", 3, SQLITE_STATIC, &e);
-    if (statement == NULL)
-        return fail(L, 1, &e);
-    sqlite3_int64 before = sqlite3_total_changes64(s->db);
-    bool row = true;
-    StoreStatus status = STORE_OK;
-    while (row && status == STORE_OK)
-        status = store_step(s, statement, &row, &e);
-    store_give_back(s, statement);
-    if (status != STORE_OK)
-        return fail(L, 1, &e);
-    store_bound_wal(s);
-    lua_pushinteger(L, sqlite3_total_changes64(s->db) - before);
-    return 1;
-}
+/* ---- scripts and transactions ---- */
 
 /* self, sql -> true | nil, message, code */
 static int store_l_script(lua_State *L)
 {
-    Store *s = to_store(L, "script");
+    Store *s = store_self(L, "script");
     StoreError e;
     size_t size;
-    const char *sql = check_text(L, 2, "script", "sql", &size);
+    const char *sql = store_text(L, 2, "script", "sql", &size);
     if (strlen(sql) != size)
         return luaL_error(L, "store.script: sql must not have a NUL in it");
     return no_values(L, 1, store_script(s, sql, &e), &e);
 }
 
-/* ---- rows ---- */
-
-/* self, sql, values... -> Rows below them, which owns the statement */
-static Rows *rows_new(lua_State *L, const char *where, bool by_name)
-{
-    Store *s = to_store(L, where);
-    StoreError e;
-    Rows *r = lua_newuserdatauv(L, sizeof *r, 1);
-    *r = (Rows){s, NULL, by_name};
-    luaL_setmetatable(L, ROWS);
-    lua_pushvalue(L, 1);
-    lua_setiuservalue(L, -2, 1);
-    lua_insert(L, 1);
-    r->statement = take(L, s, where, 4, SQLITE_TRANSIENT, &e);
-    if (r->statement == NULL)
-        raise(L, 2, &e);
-    return r;
-}
-
-static bool is_open(const Rows *r)
-{
-    return r->statement != NULL && r->store->db != NULL && store_is_ours(r->store);
-}
-
-static void check_open(lua_State *L, const Rows *r)
-{
-    if (!is_open(r))
-        luaL_error(L, "store.rows: the store was closed between two rows");
-}
-
-static int rows_l_close(lua_State *L)
-{
-    Rows *r = luaL_checkudata(L, 1, ROWS);
-    if (is_open(r))
-        store_give_back(r->store, r->statement);
-    r->statement = NULL;
-    return 0;
-}
-
-/* Goes to the next row. `index` is that of the Rows. */
-static bool next_row(lua_State *L, Rows *r, int index)
-{
-    StoreError e;
-    bool row;
-    check_open(L, r);
-    StoreStatus status = store_step(r->store, r->statement, &row, &e);
-    if (!row) {
-        store_give_back(r->store, r->statement);
-        r->statement = NULL;
-    }
-    if (status != STORE_OK) {
-        lua_getiuservalue(L, index, 1);
-        raise(L, lua_gettop(L), &e);
-    }
-    return row;
-}
-
-/* -> the row's values, or a table of them */
-static int push_row(lua_State *L, const Rows *r)
-{
-    int count = sqlite3_column_count(r->statement);
-    luaL_checkstack(L, count + LUA_MINSTACK, "too many columns");
-    if (r->by_name)
-        lua_createtable(L, 0, count);
-    for (int i = 0; i < count; i++) {
-        check_open(L, r);
-        if (r->by_name) {
-            lua_pushstring(L, sqlite3_column_name(r->statement, i));
-            check_open(L, r);
-        }
-        push_column(L, r->statement, i);
-        if (r->by_name)
-            lua_rawset(L, -3);
-    }
-    return r->by_name ? 1 : count;
-}
-
-static int rows_l_next(lua_State *L)
-{
-    int index = lua_upvalueindex(1);
-    Rows *r = lua_touserdata(L, index);
-    if (r->statement == NULL)
-        return 0;
-    return next_row(L, r, index) ? push_row(L, r) : 0;
-}
-
-/* -> iterator, nil, nil, Rows: the last is closed at the end of the loop, however it ends */
-static int push_iterator(lua_State *L)
-{
-    lua_pushvalue(L, 1);
-    lua_pushcclosure(L, rows_l_next, 1);
-    lua_pushnil(L);
-    lua_pushnil(L);
-    lua_pushvalue(L, 1);
-    return 4;
-}
-
-static int store_l_rows(lua_State *L)
-{
-    rows_new(L, "rows", false);
-    return push_iterator(L);
-}
-
-static int store_l_columns(lua_State *L)
-{
-    rows_new(L, "columns", true);
-    return push_iterator(L);
-}
-
-/* self, sql, values... -> values of the first row */
-static int store_l_row(lua_State *L)
-{
-    Rows *r = rows_new(L, "row", false);
-    if (!next_row(L, r, 1))
-        return 0;
-    int count = push_row(L, r);
-    if (is_open(r))
-        store_give_back(r->store, r->statement);
-    r->statement = NULL;
-    return count;
-}
-
-/* ---- transactions ---- */
-
 static int store_l_begin(lua_State *L)
 {
-    Store *s = to_store(L, "begin");
+    Store *s = store_self(L, "begin");
     StoreError e;
     if (s->in_transaction)
         return luaL_error(L, "store.begin: a transaction is open already");
@@ -357,7 +79,7 @@ static int store_l_begin(lua_State *L)
 
 static int store_l_commit(lua_State *L)
 {
-    Store *s = to_store(L, "commit");
+    Store *s = store_self(L, "commit");
     StoreError e;
     if (!s->in_transaction)
         return luaL_error(L, "store.commit: no transaction is open");
@@ -367,7 +89,7 @@ static int store_l_commit(lua_State *L)
 /* Without a transaction there is nothing to do: a commit that failed has rolled back. */
 static int store_l_rollback(lua_State *L)
 {
-    Store *s = to_store(L, "rollback");
+    Store *s = store_self(L, "rollback");
     StoreError e;
     return no_values(L, 1, store_rollback(s, &e), &e);
 }
@@ -375,11 +97,11 @@ static int store_l_rollback(lua_State *L)
 /* self -> pages left in the WAL | nil, message, code */
 static int store_l_checkpoint(lua_State *L)
 {
-    Store *s = to_store(L, "checkpoint");
+    Store *s = store_self(L, "checkpoint");
     StoreError e;
     int left;
     if (store_checkpoint(s, &left, &e) != STORE_OK)
-        return fail(L, 1, &e);
+        return store_push_failure(L, 1, &e);
     lua_pushinteger(L, left);
     return 1;
 }
@@ -487,7 +209,7 @@ static int l_open(lua_State *L)
     size_t size;
     StoreOptions o;
     StoreError e;
-    const char *path = check_text(L, 1, "open", "path", &size);
+    const char *path = store_text(L, 1, "open", "path", &size);
     if (size == 0 || strlen(path) != size)
         return luaL_error(L, "store.open: path must not be empty, nor have a NUL in it");
     lua_settop(L, 2);
@@ -502,9 +224,9 @@ static int l_open(lua_State *L)
     s->db = NULL;
     luaL_setmetatable(L, STORE);
     lua_pushvalue(L, 1);
-    lua_setiuservalue(L, -2, PATH);
+    lua_setiuservalue(L, -2, STORE_PATH);
     if (store_open(s, path, &o, &e) != STORE_OK)
-        return fail(L, -1, &e);
+        return store_push_failure(L, -1, &e);
     return 1;
 }
 
@@ -513,7 +235,7 @@ static int l_open(lua_State *L)
 /* path -> whether somebody has it open as its writer | nil, message, code */
 static int l_in_use(lua_State *L)
 {
-    const char *path = check_text(L, 1, "in_use", "path", NULL);
+    const char *path = store_text(L, 1, "in_use", "path", NULL);
     StoreError e;
     Claim *claim;
     StoreStatus status = claim_take(path, false, &claim, &e);
@@ -536,7 +258,7 @@ static int l_sha256(lua_State *L)
 {
     static const char digits[] = "0123456789abcdef";
     size_t size;
-    const char *text = check_text(L, 1, "sha256", "text", &size);
+    const char *text = store_text(L, 1, "sha256", "text", &size);
     uint8_t hash[SHA256_DIGEST_LENGTH];
     char hex[2 * SHA256_DIGEST_LENGTH];
     SHA2_CTX context;
@@ -554,7 +276,7 @@ static int l_sha256(lua_State *L)
 /* path -> bytes | nil, message, code */
 static int l_free_bytes(lua_State *L)
 {
-    const char *path = check_text(L, 1, "free_bytes", "path", NULL);
+    const char *path = store_text(L, 1, "free_bytes", "path", NULL);
     struct statvfs disk;
     if (statvfs(path, &disk) != 0) {
         StoreError e;
@@ -608,7 +330,7 @@ int luaopen_ponder_core_store(lua_State *L)
 {
     static const luaL_Reg no_methods[] = {{NULL, NULL}};
     new_class(L, STORE, store_methods, store_l_finish);
-    new_class(L, ROWS, no_methods, rows_l_close);
+    new_class(L, STORE_ROWS, no_methods, store_rows_close);
     luaL_newlib(L, functions);
     lua_pushstring(L, sqlite3_libversion());
     lua_setfield(L, -2, "sqlite_version");

@@ -4,6 +4,7 @@
 #include "store/header.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -27,10 +28,9 @@ static uint32_t word(const unsigned char *at)
 bool header_beside(const char *real_path, const char *suffix, int64_t least)
 {
     struct stat file;
-    char *path = sqlite3_mprintf("%s%s", real_path, suffix);
-    bool found = path != NULL && stat(path, &file) == 0 && file.st_size > least;
-    sqlite3_free(path);
-    return found;
+    char path[HEADER_PATH_SIZE];
+    snprintf(path, sizeof path, "%s%s", real_path, suffix);
+    return stat(path, &file) == 0 && file.st_size > least;
 }
 
 /* Bytes that the file must have; 0 if the header does not say. */

@@ -5,9 +5,12 @@
 #ifndef PONDER_STORE_HEADER_H
 #define PONDER_STORE_HEADER_H
 
+#include <limits.h>
 #include <stdint.h>
 
 #include "store/failure.h"
+
+enum { HEADER_PATH_SIZE = PATH_MAX + 16 }; /* of a real path and a suffix */
 
 typedef struct FileHeader {
     uint32_t application_id;

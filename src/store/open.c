@@ -244,10 +244,9 @@ static void remove_files(const char *real_path)
 {
     static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
     for (int i = 0; i < 4; i++) {
-        char *path = sqlite3_mprintf("%s%s", real_path, suffixes[i]);
-        if (path != NULL)
-            unlink(path);
-        sqlite3_free(path);
+        char path[HEADER_PATH_SIZE];
+        snprintf(path, sizeof path, "%s%s", real_path, suffixes[i]);
+        unlink(path);
     }
 }
 
@@ -292,6 +291,21 @@ static StoreStatus fold(Store *s, StoreError *e)
     return rc == SQLITE_OK || rc == SQLITE_BUSY ? STORE_OK : store_fail_sqlite(e, s->db, rc);
 }
 
+/*
+ * A reader of a file in WAL mode, all of whose content is in place, may have made an empty -wal, or
+ * outlived the writer: it cannot remove them, but one who may write and is the last can. The file
+ * is not changed by that.
+ */
+static void tidy(const char *real_path)
+{
+    sqlite3 *db = NULL;
+    if (!header_beside(real_path, "-wal", -1) || header_beside(real_path, "-wal", 0))
+        return;
+    if (sqlite3_open_v2(real_path, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK)
+        sqlite3_exec(db, "SELECT count(*) FROM sqlite_schema", NULL, NULL, NULL);
+    sqlite3_close(db);
+}
+
 bool store_is_ours(const Store *s)
 {
     return s->process == getpid();
@@ -313,7 +327,11 @@ StoreStatus store_close(Store *s, StoreError *e)
         run(s, "ROLLBACK", NULL);
     if (s->writable)
         status = fold(s, e);
+    char *real_path = sqlite3_mprintf("%s", sqlite3_db_filename(s->db, "main"));
     disconnect(s);
+    if (!s->writable && real_path != NULL)
+        tidy(real_path);
+    sqlite3_free(real_path);
     claim_drop(s->claim, s->locked);
     return status;
 }

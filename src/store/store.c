@@ -54,8 +54,18 @@ static StoreStatus prepare(Store *s, const char *sql, size_t size, sqlite3_stmt 
     return status;
 }
 
+/* Else what follows in a transaction that is no more would be committed alone. */
+static StoreStatus check_transaction(const Store *s, StoreError *e)
+{
+    if (!s->in_transaction || s->lost.status == STORE_OK)
+        return STORE_OK;
+    return store_fail(e, s->lost.status, "%s", s->lost.detail);
+}
+
 StoreStatus store_take(Store *s, const char *sql, size_t size, sqlite3_stmt **out, StoreError *e)
 {
+    if (check_transaction(s, e) != STORE_OK)
+        return s->lost.status;
     for (CachedStatement *c = s->cache; c < s->cache + STORE_CACHED; c++) {
         if (is_text(c, sql, size)) {
             c->taken = true;
@@ -108,6 +118,8 @@ StoreStatus store_step(Store *s, sqlite3_stmt *statement, bool *row, StoreError 
 
 StoreStatus store_script(Store *s, const char *sql, StoreError *e)
 {
+    if (check_transaction(s, e) != STORE_OK)
+        return s->lost.status;
     int rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
     if (rc != SQLITE_OK)
         return note(s, store_fail_sqlite(e, s->db, rc), e);
@@ -131,6 +143,10 @@ static StoreStatus run(Store *s, const char *sql, StoreError *e)
 
 StoreStatus store_begin(Store *s, StoreError *e)
 {
+    int moved = 0;
+    if (s->writable && sqlite3_file_control(s->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == 0 &&
+        moved) /* what is written now would be lost without a word */
+        return store_fail(e, STORE_IO, "was removed or renamed while it was open");
     StoreStatus status = run(s, s->writable ? "BEGIN IMMEDIATE" : "BEGIN", e);
     s->in_transaction = status == STORE_OK;
     s->lost.status = STORE_OK;
@@ -145,11 +161,9 @@ StoreStatus store_rollback(Store *s, StoreError *e)
 
 StoreStatus store_commit(Store *s, StoreError *e)
 {
-    StoreStatus status = s->lost.status;
+    StoreStatus status = check_transaction(s, e);
     s->in_transaction = false;
-    if (status != STORE_OK)
-        *e = s->lost;
-    else
+    if (status == STORE_OK)
         status = run(s, "COMMIT", e);
     if (status != STORE_OK)
         store_rollback(s, NULL);

@@ -3,6 +3,8 @@
 local args = require "ponder.args"
 local cli = require "ponder.cli"
 local json = require "ponder.json"
+local log_flags = require "ponder.log.flags"
+local log_run = require "ponder.log.run"
 local model = require "ponder.model"
 local redact = require "ponder.model.redact"
 local verbose = require "ponder.model.verbose"
@@ -21,6 +23,7 @@ local RULES = {
 }
 local ORDER = { "model", "system", "temperature", "max_tokens", "seed", "reasoning_effort",
     "base_url", "timeout_ms", "json", "verbose" }
+log_flags.add(RULES, ORDER)
 local CALL = { "system", "temperature", "max_tokens", "seed", "reasoning_effort", "timeout_ms" }
 
 local chat = { rules = RULES, order = ORDER }
@@ -36,8 +39,12 @@ terminal the model's reasoning, where it shows any, goes to standard error.
 
 ]] .. args.help(RULES, ORDER)
 
+-- The prompt, and what was read from standard input for it.
 local function prompt_of(operands)
-    if operands[1] == "-" and not operands[2] then return io.read("a") end
+    if operands[1] == "-" and not operands[2] then
+        local input = log_run.read_input()
+        return input, input
+    end
     return table.concat(operands, " ")
 end
 
@@ -74,18 +81,25 @@ function chat.run(arguments)
     if #operands == 0 then
         return cli.usage_error("ponder chat: expected a prompt: ponder chat PROMPT...")
     end
+    local question, input = prompt_of(operands)
+    local begun, problem = log_flags.begin(opts, { command = "chat", arguments = arguments,
+        input = input })
+    if not begun then return cli.usage_error("ponder chat: " .. problem) end
     local ok, m = pcall(model.open, opts.model, { base_url = opts.base_url })
     if not ok then
         io.stderr:write("ponder chat: ", m:match("model%.open: (.*)") or m, "\n")
         return 1
     end
-    local call = { messages = { { role = "user", content = prompt_of(operands) } },
+    local call = { messages = { { role = "user", content = question } },
         on_delta = printer(opts.json) }
     for _, option in ipairs(CALL) do call[option] = opts[option] end
     local stop = opts.verbose and verbose.start()
     local reply, message, code = m:chat(call)
     if stop then stop() end
-    if reply then return finish(opts, reply) end
+    if reply then
+        log_run.answer(reply)
+        return finish(opts, reply)
+    end
     io.stderr:write(("ponder chat: %s [%s]\n"):format(message, code))
     return 1
 end

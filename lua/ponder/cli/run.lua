@@ -163,9 +163,8 @@ function run.run(list)
         table.unpack(operands, opts.e and 1 or 2))
     if not ok then
         return cli.report_error(result)
-    elseif log_run.current() then
-        log_run.current().answer = result
     end
+    log_run.answer(result)
     if not opts.json then
         return 0
     end

@@ -5,11 +5,9 @@ local options = require "ponder.options"
 local task = require "ponder.task"
 local chat = require "ponder.model.chat"
 local model = require "ponder.model"
+local tally = require "ponder.tally"
 
 local account = {}
-
-local USAGE = { "input_tokens", "output_tokens", "total_tokens", "cache_read_tokens",
-    "cache_write_tokens", "reasoning_tokens" }
 
 -- Options of a call that an ensemble sets itself.
 local OWN = { n = true, sample = true, tools = true, tool_choice = true }
@@ -122,12 +120,7 @@ end
 function Account:chat(m, call)
     self.calls = self.calls + 1
     local reply, message, code = m:chat(call)
-    local usage = reply and reply.usage or {}
-    for _, field in ipairs(USAGE) do
-        if usage[field] then
-            self.usage[field] = (self.usage[field] or 0) + usage[field]
-        end
-    end
+    tally.add(self.usage, reply and reply.usage)
     return reply, message, code
 end
 

@@ -72,7 +72,7 @@ function Again:changes()
     return list[1] and table.concat(list, "; ") or nil
 end
 
--- What is not set now is as it was then.
+-- What is not set now is as it was then. `all`: what is set is too.
 local function restore_environment(self, all)
     for _, name in ipairs(session.ENVIRONMENT) do
         if all or (os.getenv(name) or "") == "" then
@@ -91,7 +91,7 @@ end
 
 -- Runs the recorded command once more.
 local function start(self, execute, play, arguments)
-    play.seed = self.run.seed
+    play.seed, play.input = self.run.seed, self.run.input
     run.prepare(play)
     return execute(self.run.command, arguments or self.run.arguments)
 end
@@ -131,11 +131,12 @@ end
 ---Runs it, perhaps changed, into a new log.
 ---@param execute fun(command: string, arguments: string[]): integer runs a command
 ---@param arguments string[]
+---@param path? string of the new log
 ---@return integer status
-function Again:fork(execute, arguments)
+function Again:fork(execute, arguments, path)
     restore_environment(self, false)
     return start(self, execute, { kind = "fork", past = past.new(self.db, { ordered = false }),
-        source = self.path }, arguments)
+        source = self.path, path = path }, arguments)
 end
 
 return again

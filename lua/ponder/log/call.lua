@@ -4,6 +4,7 @@ local json = require "ponder.json"
 local price = require "ponder.model.price"
 local store = require "ponder.core.store"
 local task = require "ponder.task"
+local task_budget = require "ponder.task.budget"
 
 local call = {}
 
@@ -124,9 +125,7 @@ local function cost_of(request, draft)
     if draft.origin then
         return 0.0
     end
-    local rates = draft.usage
-        and price.of(request.provider, request.model, request.target.base_url)
-    return rates and price.cost(rates, draft.usage)
+    return price.cost(request.target.rates, draft.usage)
 end
 
 ---@param log ponder.log.Recorder
@@ -166,12 +165,22 @@ function call.results(db, id)
     return { nil, message, code, draft, n = 4 }
 end
 
+--- What the log of this very run answers was paid for when it began.
+---@param results table
+function Call:played(results)
+    local said = results[1] or results[4]
+    if said and not said.origin then
+        task_budget.charge(said.usage, price.cost(self.request.target.rates, said.usage))
+    end
+end
+
 --- Takes over an answer from another log.
 ---@param log ponder.log.Recorder
 ---@param results table
 function Call:copy(log, results)
     local draft, message, code, partial = table.unpack(results, 1, 4)
     local said = draft or partial
+    log:save(said and said.cost)
     if said then
         said.origin = "log"
     end

@@ -91,6 +91,9 @@ function effect.results(db, id)
     return status == "ok" and decode(value) or { false, message, n = 2 }
 end
 
+---@param results table
+function Effect:played(results) end -- luacheck: ignore 212
+
 ---@param log ponder.log.Recorder
 ---@param results table
 function Effect:copy(log, results)

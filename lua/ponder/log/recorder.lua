@@ -17,6 +17,7 @@ local COMMITS = 200 -- that are worth a checkpoint when there is nothing else to
 ---@field db ponder.store.Store? the open file
 ---@field session integer
 ---@field seq integer last row of the tape
+---@field saved {calls: integer, cost: number, unpriced: integer} answers that were not paid for
 local Recorder = {}
 Recorder.__index = Recorder
 
@@ -24,7 +25,8 @@ Recorder.__index = Recorder
 ---@return ponder.log.Recorder
 function recorder.new(clock)
     return setmetatable({ clock = clock, queue = {}, session = 1, seq = 0, calls = 0, effects = 0,
-        searches = 0, in_flight = 0, commits = 0 }, Recorder)
+        searches = 0, in_flight = 0, commits = 0,
+        saved = { calls = 0, cost = 0.0, unpriced = 0 } }, Recorder)
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -201,13 +203,20 @@ function Recorder:cancel(what)
     what:cancel(self)
 end
 
+--- Notes that an answer was not paid for.
+---@param cost number? USD that it had cost; nil: unknown
+function Recorder:save(cost)
+    local saved = self.saved
+    saved.calls = saved.calls + 1
+    saved.cost = saved.cost + (cost or 0)
+    saved.unpriced = saved.unpriced + (cost and 0 or 1)
+end
+
 --- See ponder.log.Sink.
-function Recorder:copy(what, answered, results)
-    if not what.id then -- of another log
-        number(self, what)
-        what:insert(self)
-        what:copy(self, answered, results)
-    end
+function Recorder:copy(what, results)
+    number(self, what)
+    what:insert(self)
+    what:copy(self, results)
 end
 
 return recorder

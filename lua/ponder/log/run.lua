@@ -30,7 +30,9 @@ local run = {}
 ---@field kind "resume"|"replay"|"fork"
 ---@field past ponder.log.Past
 ---@field seed integer
+---@field input string? what it had read from standard input
 ---@field source string? path of the log that is forked
+---@field path string? of the new log
 ---@field recorder ponder.log.Recorder? of the log that is resumed
 
 ---@class ponder.log.Run
@@ -78,6 +80,9 @@ function run.begin(about, opts)
     local self = { kind = play and play.kind or "run", id = math.random(0), about = about,
         seed = play and play.seed or math.random(0), started_at = host.time(), opts = opts,
         play = play }
+    if self.kind == "fork" then
+        opts.path = play.path
+    end
     current = self
     math.randomseed(self.seed)
     clocks.install()
@@ -103,6 +108,26 @@ function run.prepare(play)
     next_play = play
 end
 
+---What a command reads from standard input: what the run that is played had read, else all.
+---@return string
+function run.read_input()
+    return next_play and next_play.input or io.read("a") or ""
+end
+
+---Whether there is such input without anybody typing it.
+---@return boolean
+function run.has_input()
+    return next_play ~= nil and next_play.input ~= nil or not host.is_terminal(0)
+end
+
+---Says what the run came to.
+---@param answer any of values that JSON has
+function run.answer(answer)
+    if current then
+        current.answer = answer
+    end
+end
+
 ---@return ponder.log.Run?
 function run.current()
     return current
@@ -111,6 +136,7 @@ end
 ---Ends the run of this process, if there is one.
 ---@param status integer what the process ends with
 ---@return string? problem what could not be written
+---@return string? remark on how it went along with the log it played
 function run.finish(status)
     local self = current
     current = nil

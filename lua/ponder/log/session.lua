@@ -218,25 +218,56 @@ function session.start(run, before)
     return self
 end
 
+local REMARK = {}
+
+function REMARK.fork(self)
+    local saved, rows = self.recorder.saved, self.recorder
+    local unpriced = saved.unpriced > 0
+        and (" and %d of unknown price"):format(saved.unpriced) or ""
+    return ("%d of %d calls were answered from %s, which saved $%.4f%s; the log is %s"):format(
+        saved.calls, rows.calls, self.run.play.source, saved.cost, unpriced, rows.path)
+end
+
+function REMARK.resume(self)
+    local departed = self.tape.departed
+    return departed and ("the script did not do what it did before: %s"):format(departed)
+end
+
+function REMARK.replay(self)
+    local left = self.tape:left()
+    return left > 0 and ("the script ended before its log did: %d %s not asked for"):format(left,
+        left == 1 and "answer was" or "answers were") or nil
+end
+
+-- How a run went along with the log that it played.
+local function remark(self)
+    local of_kind = REMARK[self.run.kind]
+    return of_kind and of_kind(self)
+end
+
 local STATUS = { [0] = "completed", [130] = "interrupted" }
 
 ---Ends the run.
 ---@param status integer what the process ends with
 ---@return string? problem what could not be written
+---@return string? remark
 function Session:finish(status)
     local run, rows = self.run, self.recorder
     log.set_recorder(nil)
     if not rows or not rows.db then
-        return nil
+        return nil, remark(self)
     end
     local readable, answer = pcall(json.encode, run.answer)
-    rows:write("UPDATE run SET ended_at = ?, status = ?, exit_status = ?, answer = ?, error = ?",
+    local saved = rows.saved
+    rows:write([[UPDATE run SET ended_at = ?, status = ?, exit_status = ?, answer = ?, error = ?,
+        saved_calls = ?, saved_cost = ?]],
         host.time(), STATUS[status] or "failed", status,
-        run.answer ~= nil and readable and answer or nil, run.error and hide(self, run.error))
+        run.answer ~= nil and readable and answer or nil, run.error and hide(self, run.error),
+        saved.calls, saved.unpriced == 0 and saved.cost or nil)
     rows:write("UPDATE sessions SET ended_at = ? WHERE id = ?", host.time(), rows.session)
     local _, problem = self.tape:commit()
     rows.db:close()
-    return problem
+    return problem, remark(self)
 end
 
 return session

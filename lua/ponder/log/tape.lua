@@ -39,6 +39,7 @@ local MOST_WITHOUT_FILE = 1 << 20 -- entries and readings kept before there is a
 ---@field kind "call"|"effect"
 ---@field identity string what is asked; equal ones may be answered alike
 ---@field describe fun(self): string in a few words, for people
+---@field played fun(self, results: table) the past has answered it
 ---@field id integer? its row in the log
 ---@field within ponder.log.Operation? the one inside which it was asked
 ---@field occurrence integer? its number among equal ones there
@@ -291,6 +292,16 @@ function Tape:turn(rounds)
     return false
 end
 
+--- How many answers of the past nobody has asked for.
+---@return integer
+function Tape:left()
+    local left = 0
+    for i = self.next, #self.past.entries do
+        left = left + (self.past.entries[i].answered and 1 or 0)
+    end
+    return left
+end
+
 -- Waits for its turn on the tape. True: it may have the past's answer; false: the tape has ended.
 local function wait_for_turn(self, answered)
     local t = task.current()
@@ -343,6 +354,7 @@ function Tape:perform(what, f, ...)
         if wait_for_turn(self, answer) then
             what.id = known.id
             local results = self.past:results(answer)
+            what:played(results)
             return unpack(results, 1, results.n)
         end
     end
@@ -351,7 +363,11 @@ function Tape:perform(what, f, ...)
     end
     if answer then
         local results = self.past:results(answer)
-        self.sink:copy(what, results)
+        if what.id then
+            what:played(results)
+        else
+            self.sink:copy(what, results)
+        end
         arrive(self, what)
         return unpack(results, 1, results.n)
     elseif self.offline then

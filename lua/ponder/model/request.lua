@@ -29,6 +29,16 @@ Request.__name = "ponder.model.Request"
 local BYTES_PER_TOKEN = 3 -- on the safe side: English has about 4, code and other scripts fewer
 local UNKNOWN_OUTPUT_TOKENS = 1024
 
+--- What a prompt and its replies are likely to need at most.
+---@param bytes integer of the prompt
+---@param most integer? tokens of all replies; nil: nobody capped them
+---@param n integer samples
+---@return integer input_tokens
+---@return integer output_tokens
+function request.reckon(bytes, most, n)
+    return bytes // BYTES_PER_TOKEN + 1, most or UNKNOWN_OUTPUT_TOKENS * n
+end
+
 local function merge(into, from)
     for field, value in pairs(from) do
         if type(value) == "table" and type(into[field]) == "table" and #value == 0 then
@@ -95,17 +105,15 @@ function Request:estimate()
     local body = self.body or {}
     local most = body.max_tokens or body.max_completion_tokens
         or (type(body.options) == "table" and body.options.num_predict) or self.options.max_tokens
-    return { input_tokens = #self:body_json() // BYTES_PER_TOKEN + 1,
+    return { input_tokens = (request.reckon(#self:body_json(), nil, self.n)),
         output_tokens = math.type(most) == "integer" and most >= 0 and most * self.n or nil }
 end
 
 --- What it costs at a gate (ponder.model.limit).
 ---@return ponder.model.Cost
 function Request:cost()
-    local estimate = self:estimate()
-    local output = estimate.output_tokens or UNKNOWN_OUTPUT_TOKENS * self.n
-    return { requests = 1, tokens = estimate.input_tokens + output,
-        input_tokens = estimate.input_tokens, output_tokens = output }
+    local input, output = request.reckon(#self:body_json(), self:estimate().output_tokens, self.n)
+    return { requests = 1, tokens = input + output, input_tokens = input, output_tokens = output }
 end
 
 --- Hands a piece of text to the script's on_delta.

@@ -15,13 +15,15 @@ local files = require "ponder.log.files"
 local flags = require "ponder.report.flags"
 local json = require "ponder.json"
 local lines = require "ponder.report.lines"
+local log_flags = require "ponder.log.flags"
+local log_run = require "ponder.log.run"
 local model = require "ponder.model"
 local progress = require "ponder.report.progress"
 local prompt = require "ponder.prompt"
 local shape = require "ponder.report.shape"
 local style = require "ponder.report.style"
+local scheduler = require "ponder.task.scheduler"
 local task = require "ponder.task"
-local terminal = require "ponder.core.terminal"
 local text = require "ponder.report.text"
 local tree = require "ponder.report.tree"
 local verbose = require "ponder.model.verbose"
@@ -62,13 +64,15 @@ local function usage_of(self)
     return table.concat(parts, "\n\n")
 end
 
+-- The question, and what was read from standard input for it.
 local function question_of(operands)
     if operands[1] and not (operands[1] == "-" and not operands[2]) then
         return table.concat(operands, " ")
-    elseif not operands[1] and terminal.is_terminal(0) then
+    elseif not operands[1] and not log_run.has_input() then
         return nil
     end
-    return (io.read("a") or ""):match("^%s*(.-)%s*$")
+    local input = log_run.read_input()
+    return input:match("^%s*(.-)%s*$"), input
 end
 
 local function read_tools(path)
@@ -128,7 +132,7 @@ Session.__index = Session
 
 local function new_session(name, given, s)
     local self = setmetatable({ name = name, given = given, s = s, answers = {},
-        style = style.of(2), progress = progress.new(name, task.now) }, Session)
+        style = style.of(2), progress = progress.new(name, scheduler.clock) }, Session)
     local silent = given.quiet or given.jsonl
     if self.style.live and not silent and not given.verbose then
         self.view = view.new(io.stderr, self.style, self.progress)
@@ -158,9 +162,9 @@ function Session:on_event(event, running)
     end
 end
 
--- Redraws the view until its task is cancelled.
+-- Redraws the view until its task is cancelled. What it does is no part of the run.
 function Session:keep_drawing()
-    return self.view and task.spawn(function()
+    return self.view and task.with_context("outside", true, task.spawn, function()
         while true do
             task.sleep(REDRAW_S)
             for _ = 1, ROUNDS do
@@ -255,20 +259,19 @@ local function print_answer(outcome)
     end
 end
 
-function Session:print_object(outcome, message, code)
+local function object_of(outcome, message, code)
     local object = { status = "error" }
     for field, value in pairs(outcome or {}) do
         object[field] = value
     end
     object.error = code and { code = code, message = message } or nil
-    if self.given.jsonl then
-        object.type = "result"
-    end
-    print_json(object)
+    return object
 end
 
 function Session:show(outcome, message, code, partial)
     local last, given = outcome or partial, self.given
+    local object = object_of(last, message, code)
+    log_run.answer(object)
     local talks = not given.quiet and not given.jsonl
     if talks and last and last.answer then
         if self.style.live and not given.json then
@@ -282,7 +285,8 @@ function Session:show(outcome, message, code, partial)
         self:explain(message, code)
     end
     if given.json or given.jsonl then
-        self:print_object(last, message, code)
+        object.type = given.jsonl and "result" or nil
+        print_json(object)
     else
         print_answer(last)
     end
@@ -296,11 +300,16 @@ local function run(self, arguments)
     elseif given.json and given.jsonl then
         return cli.usage_error(("ponder %s: --json or --jsonl, not both"):format(self.name))
     end
+    local question, input = question_of(operands)
+    local begun, problem = log_flags.begin(given, { command = self.name, arguments = arguments,
+        input = input })
+    if not begun then
+        return cli.usage_error(("ponder %s: %s"):format(self.name, problem))
+    end
     local s, message = make(self, given)
     if not s then
         return cli.usage_error(message)
     end
-    local question = question_of(operands)
     if not question or question == "" then
         return cli.usage_error(('ponder %s: expected a question: ponder %s "QUESTION"'):format(
             self.name, self.name))
@@ -322,6 +331,7 @@ function command.new(name, summary, about)
     for option, rule in pairs(OWN) do
         self.rules[option] = rule
     end
+    log_flags.add(self.rules)
     for _, section in ipairs(self.sections) do
         if section.title == "Prompts" then
             table.insert(section.names, 1, "prompts")
@@ -330,6 +340,7 @@ function command.new(name, summary, about)
         end
     end
     table.insert(self.sections, 1, { title = "Output", names = OUTPUT })
+    table.insert(self.sections, { title = "Run log", names = log_flags.ORDER })
     self.about_text = USAGE:format(name, name, about)
     self.usage = usage_of(self)
     self.run = function(arguments)

@@ -15,7 +15,7 @@ local progress = {}
 ---@class ponder.report.Progress
 ---@field name string "tot"
 ---@field phase string the machine's status
----@field calls integer begun
+---@field calls integer begun; not those that a budget refused
 ---@field failed integer
 ---@field tokens integer of prompts and replies that are in
 ---@field thoughts integer? nodes besides the question; rounds of trm; none of cot
@@ -58,6 +58,10 @@ end
 on["call.complete"] = leave
 on["call.error"] = function(self, event)
     self.failed = self.failed + 1
+    leave(self, event)
+end
+on["call.refused"] = function(self, event)
+    self.calls = self.calls - 1
     leave(self, event)
 end
 on["tool.start"] = function(self) self.tools = self.tools + 1 end

@@ -13,6 +13,7 @@
 --- then counts, tools or not.
 
 local options = require "ponder.options"
+local tally = require "ponder.tally"
 
 local calls = {}
 
@@ -108,14 +109,6 @@ function Calls:find(id)
     return call and call.waiting == 0 and call or nil
 end
 
-local function add_usage(total, usage)
-    for name, count in pairs(type(usage) == "table" and usage or {}) do
-        if type(name) == "string" and type(count) == "number" then
-            total[name] = (total[name] or 0) + count
-        end
-    end
-end
-
 -- The assistant's turn, as it must stand before its tools' results.
 local function turn_of(data)
     local message = data.message
@@ -153,7 +146,7 @@ local function ask_for_tools(call, data)
         turn[field] = value
     end
     turn.tool_calls = asked
-    add_usage(call.usage, data.usage)
+    tally.add(call.usage, data.usage)
     call.messages = next_messages(call, turn)
     call.waiting, call.results, call.asked = #asked, {}, asked
     local directives = {}
@@ -179,7 +172,7 @@ function Calls:reply(call, data)
         return ask_for_tools(call, data), call.usage
     end
     self.by_id[call.id] = nil
-    add_usage(call.usage, data.usage)
+    tally.add(call.usage, data.usage)
     return nil, call.usage
 end
 

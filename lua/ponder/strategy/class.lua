@@ -215,11 +215,11 @@ end
 ---@param question string
 ---@param how? {on_event: fun(event: MachineEvent, s: ponder.strategy.Strategy)?, on_delta:
 ---fun(text: string, kind: "text"|"reasoning", call: table)?} `on_event` hears of the machine's
----events and of `call.start`, `call.complete`, `call.error`, `tool.start`, `tool.complete`;
----`on_delta` makes the calls streams
+---events and of `call.start`, then `call.complete`, `call.error` or `call.refused` (by a budget),
+---`tool.start`, `tool.complete`; `on_delta` makes the calls streams
 ---@return ponder.strategy.Outcome? outcome
 ---@return string? message
----@return string? code as of ponder.model; `BUDGET`; `NO_MODEL`; `BAD_PROMPT`
+---@return string? code as of ponder.model; `BUDGET`; `NO_MODEL`; `NO_PRICE`; `BAD_PROMPT`
 ---@return ponder.strategy.Outcome? partial what there was by then
 function Strategy:run(question, how)
     return runner.run(self, question, how)

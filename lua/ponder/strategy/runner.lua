@@ -2,11 +2,14 @@
 --- gives what comes of them back as signals, one at a time and in the order in which they come.
 ---
 --- The run is over when nothing is under way. A call that fails ends it: the machine is told, and
---- what else is in flight is cancelled, since it can no longer count. After a call that the budget
---- refuses none is begun; those in flight are waited for, then the run ends the same way. So the
---- machine always ends in a final state, and its result holds the best so far.
+--- what else is in flight is cancelled, since it can no longer count. After a call that a budget
+--- refuses (the run's own, or one around it) none is begun; those in flight are waited for, then
+--- the run ends the same way. So the machine always ends in a final state, and its result holds the
+--- best so far.
 
-local Budget = require "ponder.strategy.budget"
+local budgets = require "ponder.task.budget"
+local model = require "ponder.model"
+local model_budget = require "ponder.model.budget"
 local options = require "ponder.options"
 local task = require "ponder.task"
 
@@ -18,8 +21,9 @@ local runner = {}
 ---@field termination_reason string the machine's; `budget` where that ended the run;
 ---`interrupted` where it was broken off from outside
 ---@field result any the machine's: a table of tot, text of the others
----@field usage ponder.model.Usage of all calls, tools' round trips included
+---@field usage ponder.model.Usage of all calls, tools' round trips included, but for cached ones
 ---@field calls integer model calls sent
+---@field cost number? USD; nil: the price of one of them is unknown
 ---@field duration_ms number
 ---@field model string name of the model, of the first role where there are several
 ---@field scripted true? where a `script:` model was called
@@ -30,11 +34,11 @@ local HOW = { on_event = { type = "function" }, on_delta = { type = "function" }
 
 ---@class ponder.strategy.Run
 ---@field s ponder.strategy.Strategy its own, just begun
----@field budget table
+---@field budget ponder.task.Budget its own
 ---@field inbox table<integer, table> what tasks have brought, from `first` to `last`
 ---@field tasks table<ponder.task.Handle, true> under way
 ---@field open integer how many
----@field refused {id: string, message: string}? the first call that the budget refused
+---@field refused string? what the first call was told that a budget refused
 ---@field failure {message: string, code: string}?
 local Run = {}
 Run.__index = Run
@@ -102,14 +106,29 @@ end
 
 local perform = {}
 
-function perform.call_model(run, directive, reserved)
+-- A model of the script's own does not get to the budgets by itself.
+local function ask(m, opts)
+    if model.is_open(m) then
+        return m:chat(opts)
+    end
+    return model_budget.ask(m, opts)
+end
+
+-- Nothing for the machine yet: what is in flight may still bring it an answer.
+local function refuse(run, directive, message)
+    run.refused = run.refused or message
+    run:emit("call.refused", {}, described(directive, { error = message }))
+end
+
+function perform.call_model(run, directive)
     local started, opts = task.now(), call_options(run, directive)
     opts.on_delta = stream_to(run, directive)
     run:emit("call.start", {}, described(directive))
-    local reply, message, code, partial = run.models[directive.role]:chat(opts)
+    local reply, message, code, partial = ask(run.models[directive.role], opts)
     local usage = reply and reply.usage or partial and partial.usage
-    run.budget:settle(reserved, usage)
-    if not reply then
+    if not reply and code == "BUDGET" then
+        return refuse(run, directive, message)
+    elseif not reply then
         run:emit("call.error", measured(started, usage), described(directive, {
             code = code, error = message }))
         run.failure = run.failure or { message = message, code = code }
@@ -119,7 +138,8 @@ function perform.call_model(run, directive, reserved)
     run.scripted = reply.scripted or run.scripted
     run:emit("call.complete", measured(started, usage), described(directive, {
         finish_reason = reply.finish_reason, attempts = reply.attempts,
-        truncated = reply.truncated, dropped = reply.dropped, scripted = reply.scripted }))
+        truncated = reply.truncated, dropped = reply.dropped, scripted = reply.scripted,
+        cached = reply.cached, cost = reply.cost }))
     return "ai.llm.response", reply_data(directive, reply)
 end
 
@@ -148,25 +168,16 @@ function Run:post(message)
     end
 end
 
--- Starts what a directive asks for. A call that cannot be paid for is only noted.
+-- Starts what a directive asks for. (emit_request_error does not: this run asks one question.)
 function Run:start(directive)
-    local work, reserved, problem = perform[directive.type], nil, nil
-    if directive.type == "call_model" then
-        if not self.refused then
-            reserved, problem = self.budget:reserve(directive.messages,
-                self.s.opts.max_reply_tokens)
-        end
-        if not reserved then
-            self.refused = self.refused or { id = directive.id, message = problem }
-            return
-        end
-    elseif not work then
-        return -- emit_request_error: this run asks one question
+    local work = perform[directive.type]
+    if not work or self.refused and directive.type == "call_model" then
+        return
     end
     self.open = self.open + 1
     local handle
     handle = task.spawn(function()
-        local ok, signal, data = xpcall(work, with_traceback, self, directive, reserved)
+        local ok, signal, data = xpcall(work, with_traceback, self, directive)
         self.tasks[handle] = nil
         self:post(ok and { signal = signal, data = data, ends = true } or { raised = signal })
     end)
@@ -225,7 +236,9 @@ local function drive(run, question)
     local _ <close> = run -- whatever ends this ends the tasks too
     run:take(run.s.kind.query, { prompt = question, call_id = QUESTION_ID })
     for message in run.next, run do
-        run:take(message.signal, message.data)
+        if message.signal then
+            run:take(message.signal, message.data)
+        end
         if is_over(run) then
             return
         end
@@ -235,27 +248,20 @@ end
 -------------------------------------------------------------------------------
 -- The end
 
-local function copy(map)
-    local other = {}
-    for key, value in pairs(map) do
-        other[key] = value
-    end
-    return other
-end
-
 ---What a run has come to so far.
 ---@param run ponder.strategy.Run
 ---@return ponder.strategy.Outcome
 function runner.outcome(run)
     local machine = run.s.machine
-    local completed = machine.status == "completed"
+    local completed, spent = machine.status == "completed", run.budget:account()
     return {
         answer = run.s:answer(),
         status = completed and "completed" or "error",
         termination_reason = run.stopped or machine.termination_reason or "interrupted",
         result = machine.result,
-        usage = copy(run.budget.usage),
-        calls = run.budget.calls,
+        usage = spent.usage,
+        calls = spent.calls,
+        cost = spent.cost,
         duration_ms = milliseconds_since(run.started),
         model = run.s:model_name(run.s.kind.first_role),
         scripted = run.scripted,
@@ -293,7 +299,7 @@ local function new_run(s, how)
     local own = s:fresh()
     s.machine, s.calls = own.machine, own.calls -- so that s:snapshot() shows what goes on
     local run = setmetatable({
-        s = own, budget = Budget.new(s.opts), inbox = {}, first = 1, last = 0,
+        s = own, budget = budgets.new(s.opts), inbox = {}, first = 1, last = 0,
         tasks = {}, open = 0,
         on_event = how.on_event, on_delta = how.on_delta, started = task.now(),
     }, Run)
@@ -312,13 +318,27 @@ local function check(s, question, how)
     return options.check(where, how, HOW, 3)
 end
 
+-- The models by role, each with a price if a budget is of money.
+local function open_models(s)
+    local models, message, code = s:open_models()
+    if models and (s.opts.max_cost or budgets.needs_price()) then
+        for _, m in pairs(models) do
+            message = model_budget.missing_price(m)
+            if message then
+                return nil, message, "NO_PRICE"
+            end
+        end
+    end
+    return models, message, code
+end
+
 ---See ponder.strategy.Strategy.run.
 ---@param s ponder.strategy.Strategy
 ---@param question string
 ---@param how table?
 function runner.run(s, question, how)
     how = check(s, question, how)
-    local models, message, code = s:open_models()
+    local models, message, code = open_models(s)
     if not models then
         return nil, message, code
     end
@@ -328,20 +348,9 @@ function runner.run(s, question, how)
     if not env then
         return nil, problem, bad
     end
-    local seconds = s.opts.timeout
-    if seconds then
-        local _, _, late = task.timeout(seconds, function()
-            drive(run, question)
-            return true
-        end)
-        if late == "TIMEOUT" then
-            stop(run, ("the time budget of %g s is spent"):format(seconds))
-        end
-    else
-        drive(run, question)
-    end
-    if run.refused and not is_over(run) then
-        stop(run, run.refused.message)
+    local _, late = budgets.within(run.budget, drive, run, question)
+    if late or run.refused and not is_over(run) then
+        stop(run, late or run.refused)
     end
     return finish(run)
 end

@@ -210,6 +210,9 @@ end
 
 local function add(one, usage, tokens, cost)
     tally.add(one.usage, usage)
+    if usage and not usage.total_tokens and usage.input_tokens and usage.output_tokens then
+        one.usage.total_tokens = (one.usage.total_tokens or 0) + tokens
+    end
     one.tokens = one.tokens + tokens
     one.cost = one.cost + (cost or 0)
     one.unpriced = one.unpriced + (cost and 0 or 1)
@@ -311,6 +314,14 @@ function budget.within(self, f, ...)
         return nil, self.spent, "BUDGET"
     end
     return table.unpack(results, 1, results.n)
+end
+
+---Calls `f(...)` with no budget in force: what it calls is counted by who calls this.
+---@param f function
+---@param ... any
+---@return any ... what `f` returned
+function budget.without(f, ...)
+    return scheduler.with_context(FIELD, nil, f, ...)
 end
 
 ---@class ponder.task.Spent

@@ -1,0 +1,354 @@
+-- ponder.model.cache: what is answered from it, what is kept, and what becomes of its file.
+
+local cache = require "ponder.model.cache"
+local help = require "task_help"
+local model = require "ponder.model"
+local shell = require "shell"
+local store = require "ponder.core.store"
+local task = require "ponder.task"
+
+local HELLO = { { role = "user", content = "Hello" } }
+
+-- A client whose models answer as `player` says; each request is counted in `sent`.
+local function open_client(player)
+    local sent = {}
+    local client = model.client { env = function() return nil end, config = {}, transport = {},
+        prices = { ["play:*"] = { input = 10, output = 10 } } }
+    client.register("play", { call = function(request)
+        sent[#sent + 1] = request.sample
+        return player(request)
+    end })
+    return client, sent
+end
+
+local function yes(request)
+    task.sleep(1)
+    return { text = "yes " .. request.sample, usage = { input_tokens = 3, output_tokens = 4 } }
+end
+
+local function ask(m, opts)
+    local all = { messages = HELLO }
+    for name, value in pairs(opts or {}) do all[name] = value end
+    return m:chat(all)
+end
+
+-- Runs f(m, sent, path) with a cache of its own around model "play:m".
+local function with_cache(player, f)
+    local folder <close> = shell.folder()
+    local path = folder.path .. "/replies.db"
+    help.run(function()
+        local client, sent = open_client(player or yes)
+        local warnings = {}
+        local replies <close> = assert(cache.open(path, function(line)
+            warnings[#warnings + 1] = line
+        end))
+        replies:use(client.use)
+        f(client.open("play:m"), sent, path, client, replies, warnings)
+    end)
+end
+
+describe("a reply that was asked for before", function()
+    it("comes from the cache", function()
+        with_cache(nil, function(m, sent)
+            local first, second = ask(m), ask(m)
+            assert.same({ 1, 1 }, { #sent, task.now() })
+            assert.same({ "yes 1", "yes 1" }, { first.text, second.text })
+            assert.same({ nil, true }, { first.cached, second.cached })
+            assert.same({ 70 / 1e6, 0, 0, 0 },
+                { first.cost, second.cost, second.attempts, second.latency_ms })
+            assert.same(first.usage, second.usage)
+        end)
+    end)
+
+    it("is the caller's own", function()
+        with_cache(function() return { text = "a", tool_calls = { { name = "f",
+            arguments = { x = 1 } } } } end, function(m)
+            local replies = { ask(m), ask(m), ask(m) }
+            replies[2].samples[1].tool_calls[1].arguments.x = 2
+            replies[2].texts[1] = "b"
+            assert.equal(1, replies[3].tool_calls[1].arguments.x)
+            assert.equal(1, ask(m).tool_calls[1].arguments.x)
+        end)
+    end)
+
+    it("comes in later runs", function()
+        local folder <close> = shell.folder()
+        for run = 1, 3 do
+            help.run(function()
+                local client, sent = open_client(yes)
+                local replies <close> = assert(cache.open(folder.path .. "/replies.db"))
+                replies:use(client.use)
+                assert.equal("yes 1", ask(client.open("play:m")).text)
+                assert.equal(run == 1 and 1 or 0, #sent)
+            end)
+        end
+    end)
+
+    it("is another for another sample, model or option", function()
+        with_cache(nil, function(m, sent, _, client)
+            ask(m)
+            assert.equal("yes 2", ask(m, { sample = 2 }).text)
+            ask(m, { temperature = 0.5 })
+            ask(client.open("play:other"))
+            ask(m, { messages = { { role = "user", content = "Hello!" } } })
+            assert.equal(5, #sent)
+            ask(m, { sample = 2 })
+            ask(m, { temperature = 0.5, metadata = { any = 1 } })
+            assert.equal(5, #sent)
+        end)
+    end)
+
+    it("is streamed to who wants a stream", function()
+        with_cache(nil, function(m, sent)
+            ask(m)
+            local heard = {}
+            ask(m, { on_delta = function(text) heard[#heard + 1] = text end })
+            assert.same({ "yes 1" }, heard)
+            assert.equal(1, #sent)
+        end)
+    end)
+
+    it("is asked for anew with cache = false, which keeps nothing", function()
+        with_cache(nil, function(m, sent)
+            ask(m, { cache = false })
+            ask(m)
+            ask(m, { cache = false })
+            ask(m)
+            assert.equal(3, #sent)
+        end)
+    end)
+
+    it("keeps what JSON has besides text, as the server sent it", function()
+        local folder <close> = shell.folder()
+        local draft = { samples = { { text = "a" } }, usage = { input_tokens = 1 }, id = "x",
+            raw = { n = 1e300, list = {}, missing = require("ponder.json").null } }
+        help.run(function()
+            local replies <close> = assert(cache.open(folder.path .. "/c.db"))
+            local request = setmetatable({ sample = 1, provider = "p", model = "m", cache = true,
+                body = {} }, { __index = getmetatable(require("ponder.model.request").new {
+                    target = { provider = {} } }) })
+            local first = replies:answer(request, function() return draft end)
+            assert.equal(draft, first)
+            local second = replies:answer(request, error)
+            assert.same({ draft.samples, draft.usage, "x", draft.raw, "cache" },
+                { second.samples, second.usage, second.id, second.raw, second.origin })
+            draft.raw.n = math.huge
+            request.sample = 2
+            replies:answer(request, function() return draft end)
+            second = replies:answer(request, error)
+            assert.same({ draft.samples, nil }, { second.samples, second.raw })
+        end)
+    end)
+end)
+
+describe("what is no reply to keep", function()
+    it("is asked for again", function()
+        local cases = {
+            { nil, "no", "SERVER" },
+            { { samples = { { text = "cut" } }, truncated = true } },
+            { { samples = { { finish_reason = "content_filter" } } } },
+            { { samples = { { refusal = "I will not" } } } },
+            { { samples = { { text = "a" }, { refusal = "I will not" } } } },
+            { { samples = {} } },
+        }
+        for _, case in ipairs(cases) do
+            local folder <close> = shell.folder()
+            help.run(function()
+                local client = open_client(yes)
+                local replies <close> = assert(cache.open(folder.path .. "/c.db"))
+                replies:use(client.use)
+                local asked = 0
+                client.use(function()
+                    asked = asked + 1
+                    return table.unpack(case, 1, 3)
+                end)
+                ask(client.open("play:m"))
+                local once = asked
+                ask(client.open("play:m"))
+                assert.equal(2 * once, asked)
+            end)
+        end
+    end)
+end)
+
+describe("equal requests in flight", function()
+    it("make one call", function()
+        with_cache(nil, function(m, sent)
+            local replies = task.map({ 1, 2, 3, 4 }, function() return ask(m) end)
+            assert.same({ 1, 1 }, { #sent, task.now() })
+            for i = 1, 4 do
+                assert.same({ "yes 1", i > 1 or nil }, { replies[i].text, replies[i].cached })
+            end
+        end)
+    end)
+
+    it("make another when the first fails, one after the other", function()
+        local tries = 0
+        with_cache(function(request)
+            tries = tries + 1
+            task.sleep(1)
+            if tries < 3 then return nil, "broken", "SERVER" end
+            return "yes " .. request.sample
+        end, function(m)
+            local replies, errors = task.map({ 1, 2, 3, 4, 5 }, function() return ask(m) end)
+            assert.same({ 3, 3 }, { tries, task.now() })
+            assert.same({ "SERVER", "SERVER" }, { errors[1].code, errors[2].code })
+            for i = 3, 5 do
+                assert.equal("yes 1", replies[i].text)
+            end
+        end)
+    end)
+
+    it("make another when the first is cancelled, or raises", function()
+        with_cache(nil, function(m, sent, _, client)
+            client.use(function(request, next)
+                if request.metadata then error "on purpose" end
+                return next(request)
+            end)
+            local first = task.spawn(ask, m)
+            local second = task.spawn(ask, m, { metadata = { raise = true } })
+            local third = task.spawn(ask, m)
+            task.sleep(0.5)
+            assert.equal(1, #sent)
+            first:cancel()
+            local _, message = second:join()
+            assert.truthy(message:find "on purpose")
+            assert.equal("yes 1", third:join().text)
+            assert.equal(2, #sent)
+        end)
+    end)
+
+    it("go on when one that waits is cancelled", function()
+        with_cache(nil, function(m, sent)
+            local handles = {}
+            for i = 1, 4 do handles[i] = task.spawn(ask, m) end
+            task.sleep(0.5)
+            handles[2]:cancel()
+            handles[3]:cancel()
+            assert.equal("yes 1", handles[1]:join().text)
+            assert.equal("yes 1", handles[4]:join().text)
+            assert.equal(1, #sent)
+        end)
+    end)
+
+    it("go on whatever is cancelled when", function()
+        for seed = 1, 200 do
+            local state = seed
+            local function draw(most)
+                state = (state * 1103515245 + 12345) & 0x7FFFFFFF
+                return (state >> 8) % most
+            end
+            with_cache(function(request)
+                task.sleep(draw(5))
+                if draw(3) == 0 then return nil, "broken", "SERVER" end
+                return "yes " .. request.sample
+            end, function(m)
+                local handles = {}
+                for i = 1, 12 do
+                    local sample = draw(2) + 1
+                    handles[i] = task.spawn(function()
+                        task.sleep(draw(4))
+                        return sample, ask(m, { sample = sample })
+                    end)
+                end
+                for _ = 1, 4 do
+                    task.sleep(draw(3))
+                    handles[draw(12) + 1]:cancel()
+                end
+                for i = 1, 12 do
+                    local sample, reply, _, code = handles[i]:join()
+                    if sample then
+                        assert.equal(reply and "yes " .. sample, reply and reply.text)
+                        assert.equal(not reply and "SERVER" or nil, code)
+                    end
+                end
+            end)
+        end
+    end)
+
+    it("cost one call in a budget", function()
+        with_cache(nil, function(m)
+            task.with_budget({ max_calls = 1 }, function()
+                local replies = task.map({ 1, 2, 3 }, function() return ask(m) end)
+                assert.equal("yes 1", replies[3].text)
+                assert.same({ 1, 7, 70 / 1e6 }, { task.spent().calls, task.spent().tokens,
+                    task.spent().cost })
+            end)
+        end)
+    end)
+end)
+
+describe("the file", function()
+    it("says in plain columns what it holds", function()
+        with_cache(nil, function(m, _, path)
+            ask(m, { sample = 3 })
+            local db <close> = assert(store.open(path, { mode = "read" }))
+            local identity, provider, name, sample, request, input, output, cost, at = db:row(
+                "SELECT identity, provider, model, sample, request, input_tokens, output_tokens,"
+                .. " cost, created_at FROM replies")
+            assert.truthy(identity:find "^%x+$")
+            assert.same({ 64, "play", "m", 3, 3, 4, 70 / 1e6 },
+                { #identity, provider, name, sample, input, output, cost })
+            assert.truthy(request:find("Hello", 1, true))
+            assert.is_true(math.abs(at - os.time()) < 100)
+        end)
+    end)
+
+    it("is refused when it is something else, and stays as it is", function()
+        local folder <close> = shell.folder { ["notes.txt"] = "these are notes, and no database" }
+        assert(store.open(folder.path .. "/log.db", { mode = "create",
+            application_id = 7 })):close()
+        assert(store.open(folder.path .. "/new.db", { mode = "create",
+            application_id = 0x706e6463, version = 99 })):close()
+        for name, code in pairs { ["notes.txt"] = "NOT_A_LOG", ["log.db"] = "NOT_A_LOG",
+            ["new.db"] = "NEWER", ["no/such/folder.db"] = "NOT_FOUND" } do
+            local path = folder.path .. "/" .. name
+            local none, message, why = cache.open(path)
+            assert.same({ nil, code }, { none, why }, message)
+            assert.equal(path, message:sub(1, #path))
+        end
+        assert.equal("these are notes, and no database", folder:read("notes.txt"))
+    end)
+
+    it("that cannot be written is read, and says so once", function()
+        with_cache(nil, function(m, sent, path, _, _, warnings)
+            local blocker = assert(store.open(path, { mode = "write", lock = false }))
+            ask(m)
+            blocker:begin()
+            assert.equal("yes 2", ask(m, { sample = 2 }).text)
+            assert.equal("yes 3", ask(m, { sample = 3 }).text)
+            assert.equal(1, #warnings)
+            assert.truthy(warnings[1]:find("^/[^\n]*/replies.db: [^\n]*; "
+                .. "replies are no longer kept in the cache$"), warnings[1])
+            assert.is_true(ask(m).cached)
+            assert.equal(3, #sent)
+            blocker:rollback()
+            blocker:close()
+        end)
+    end)
+
+    it("that is damaged while it is read does not end a run", function()
+        with_cache(nil, function(m, _, _, _, replies, warnings)
+            ask(m)
+            replies.db:script("DROP TABLE replies")
+            assert.equal("yes 1", ask(m).text)
+            assert.equal("yes 1", ask(m).text)
+            assert.equal(1, #warnings)
+        end)
+    end)
+
+    it("may be closed while calls go on", function()
+        with_cache(nil, function(m, sent, _, _, replies)
+            local handle = task.spawn(ask, m)
+            task.sleep(0.5)
+            replies:close()
+            assert.equal("yes 1", handle:join().text)
+            ask(m)
+            assert.equal(2, #sent)
+        end)
+    end)
+end)
+
+it("cache.open wants a path", function()
+    help.raises("cache.open: path must be a string %(got nil%)", cache.open)
+end)

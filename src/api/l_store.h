@@ -1,0 +1,34 @@
+/*
+ * l_store.h -- what the files of ponder.core.store share.
+ */
+#ifndef PONDER_API_L_STORE_H
+#define PONDER_API_L_STORE_H
+
+#include "api/api.h"
+#include "store/store.h"
+
+#define STORE      "ponder.store.Store"
+#define STORE_ROWS "ponder.store.Rows"
+
+enum { STORE_PATH = 1 }; /* user value of a store */
+
+/* Argument 1, an open store of this process; else raises. */
+Store *store_self(lua_State *L, const char *where);
+
+/* Argument `index`, which must be a string. */
+const char *store_text(lua_State *L, int index, const char *where, const char *name, size_t *size);
+
+/* "FILE: what is wrong"; `store` is the index of the store's userdata. */
+void store_push_message(lua_State *L, int store, const StoreError *e);
+
+/* -> nil, message, code */
+int store_push_failure(lua_State *L, int store, const StoreError *e);
+
+/* Methods, in l_store_rows.c; and the finalizer of the rows. */
+int store_l_execute(lua_State *L);
+int store_l_rows(lua_State *L);
+int store_l_columns(lua_State *L);
+int store_l_row(lua_State *L);
+int store_rows_close(lua_State *L);
+
+#endif

@@ -1,0 +1,273 @@
+/*
+ * l_store_rows.c -- statements, what they are given, and the rows that they return.
+ *
+ * Making a Lua value may run finalizers, and these may close the store whose row is being handed
+ * over: after every value that is made, what SQLite owns is asked for anew.
+ */
+#include <math.h>
+
+#include "api/l_store.h"
+#include "core/json.h"
+
+/* Rows to come: the iterator of rows() and columns(). Its user value is the store. */
+typedef struct Rows {
+    Store *store;
+    sqlite3_stmt *statement; /* NULL: all were read */
+    bool by_name;
+} Rows;
+
+/* Where nil would be taken for the end of the rows. */
+static int raise(lua_State *L, int store, const StoreError *e)
+{
+    store_push_message(L, store, e);
+    return lua_error(L);
+}
+
+/* ---- values ---- */
+
+/* Raises for what SQLite cannot hold. The values are on the stack from `first` on. */
+static void check_values(lua_State *L, const Store *s, const char *where, int first)
+{
+    int limit = sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, -1);
+    for (int i = first; i <= lua_gettop(L); i++) {
+        int n = i - first + 1;
+        switch (lua_type(L, i)) {
+        case LUA_TNIL:
+        case LUA_TBOOLEAN: break;
+        case LUA_TNUMBER:
+            if (isnan(lua_tonumber(L, i)))
+                luaL_error(L, "store.%s: value %d is not a number, which SQLite cannot hold", where,
+                           n);
+            break;
+        case LUA_TSTRING:
+            if (lua_rawlen(L, i) > (lua_Unsigned)limit)
+                luaL_error(L, "store.%s: value %d has more than %d bytes, SQLite's limit", where, n,
+                           limit);
+            break;
+        default:
+            luaL_error(L,
+                       "store.%s: value %d must be nil, a boolean, a number or a string (got %s)",
+                       where, n, luaL_typename(L, i));
+        }
+    }
+}
+
+static int bind_string(lua_State *L, int index, sqlite3_stmt *statement, int at,
+                       sqlite3_destructor_type keep)
+{
+    size_t size;
+    const char *text = lua_tolstring(L, index, &size);
+    if (json_is_utf8(text, size))
+        return sqlite3_bind_text(statement, at, text, (int)size, keep);
+    return sqlite3_bind_blob(statement, at, text, (int)size, keep);
+}
+
+/* `keep`: whether SQLite copies strings, or these stay where they are until it has done. */
+static int bind_values(lua_State *L, int first, sqlite3_stmt *statement,
+                       sqlite3_destructor_type keep)
+{
+    int rc = SQLITE_OK, last = lua_gettop(L);
+    for (int index = first; rc == SQLITE_OK && index <= last; index++) {
+        int at = index - first + 1;
+        switch (lua_type(L, index)) {
+        case LUA_TBOOLEAN: rc = sqlite3_bind_int(statement, at, lua_toboolean(L, index)); break;
+        case LUA_TSTRING: rc = bind_string(L, index, statement, at, keep); break;
+        case LUA_TNUMBER:
+            rc = lua_isinteger(L, index)
+                     ? sqlite3_bind_int64(statement, at, lua_tointeger(L, index))
+                     : sqlite3_bind_double(statement, at, lua_tonumber(L, index));
+            break;
+        default: rc = sqlite3_bind_null(statement, at);
+        }
+    }
+    return rc;
+}
+
+/* The statement whose text stands before its values, bound; or NULL with the error. Mistakes in
+ * the call raise. */
+static sqlite3_stmt *take(lua_State *L, Store *s, const char *where, int first,
+                          sqlite3_destructor_type keep, StoreError *e)
+{
+    size_t size;
+    const char *sql = store_text(L, first - 1, where, "sql", &size);
+    sqlite3_stmt *statement;
+    check_values(L, s, where, first);
+    StoreStatus status = store_take(s, sql, size, &statement, e);
+    if (status == STORE_SQL)
+        luaL_error(L, "store.%s: %s in: %s", where, e->detail, sql);
+    if (status != STORE_OK)
+        return NULL;
+    if (statement == NULL)
+        luaL_error(L, "store.%s: sql has no statement", where);
+    int wanted = sqlite3_bind_parameter_count(statement), got = lua_gettop(L) - first + 1;
+    if (wanted != got) {
+        store_give_back(s, statement);
+        luaL_error(L, "store.%s: the statement takes %d values (got %d): %s", where, wanted, got,
+                   sql);
+    }
+    int rc = bind_values(L, first, statement, keep);
+    if (rc == SQLITE_OK)
+        return statement;
+    store_fail_sqlite(e, s->db, rc);
+    store_give_back(s, statement);
+    return NULL;
+}
+
+static void push_column(lua_State *L, sqlite3_stmt *statement, int column)
+{
+    switch (sqlite3_column_type(statement, column)) {
+    case SQLITE_INTEGER: lua_pushinteger(L, sqlite3_column_int64(statement, column)); break;
+    case SQLITE_FLOAT: lua_pushnumber(L, sqlite3_column_double(statement, column)); break;
+    case SQLITE_NULL: lua_pushnil(L); break;
+    default: {
+        const char *bytes = sqlite3_column_blob(statement, column);
+        lua_pushlstring(L, bytes != NULL ? bytes : "",
+                        (size_t)sqlite3_column_bytes(statement, column));
+    }
+    }
+}
+
+/* ---- statements ---- */
+
+/* self, sql, values... -> changes | nil, message, code */
+int store_l_execute(lua_State *L)
+{
+    Store *s = store_self(L, "execute");
+    StoreError e;
+    sqlite3_stmt *statement = take(L, s, "execute", 3, SQLITE_STATIC, &e);
+    if (statement == NULL)
+        return store_push_failure(L, 1, &e);
+    sqlite3_int64 before = sqlite3_total_changes64(s->db);
+    bool row = true;
+    StoreStatus status = STORE_OK;
+    while (row && status == STORE_OK)
+        status = store_step(s, statement, &row, &e);
+    store_give_back(s, statement);
+    if (status != STORE_OK)
+        return store_push_failure(L, 1, &e);
+    store_bound_wal(s);
+    lua_pushinteger(L, sqlite3_total_changes64(s->db) - before);
+    return 1;
+}
+
+/* ---- rows ---- */
+
+/* self, sql, values... -> Rows below them, which owns the statement */
+static Rows *rows_new(lua_State *L, const char *where, bool by_name)
+{
+    Store *s = store_self(L, where);
+    StoreError e;
+    Rows *r = lua_newuserdatauv(L, sizeof *r, 1);
+    *r = (Rows){s, NULL, by_name};
+    luaL_setmetatable(L, STORE_ROWS);
+    lua_pushvalue(L, 1);
+    lua_setiuservalue(L, -2, 1);
+    lua_insert(L, 1);
+    r->statement = take(L, s, where, 4, SQLITE_TRANSIENT, &e);
+    if (r->statement == NULL)
+        raise(L, 2, &e);
+    return r;
+}
+
+static bool is_open(const Rows *r)
+{
+    return r->statement != NULL && r->store->db != NULL && store_is_ours(r->store);
+}
+
+static void check_open(lua_State *L, const Rows *r)
+{
+    if (!is_open(r))
+        luaL_error(L, "store.rows: the store was closed between two rows");
+}
+
+int store_rows_close(lua_State *L)
+{
+    Rows *r = luaL_checkudata(L, 1, STORE_ROWS);
+    if (is_open(r))
+        store_give_back(r->store, r->statement);
+    r->statement = NULL;
+    return 0;
+}
+
+/* Goes to the next row. `index` is that of the Rows. */
+static bool next_row(lua_State *L, Rows *r, int index)
+{
+    StoreError e;
+    bool row;
+    check_open(L, r);
+    StoreStatus status = store_step(r->store, r->statement, &row, &e);
+    if (!row) {
+        store_give_back(r->store, r->statement);
+        r->statement = NULL;
+    }
+    if (status != STORE_OK) {
+        lua_getiuservalue(L, index, 1);
+        raise(L, lua_gettop(L), &e);
+    }
+    return row;
+}
+
+/* -> the row's values, or a table of them */
+static int push_row(lua_State *L, const Rows *r)
+{
+    int count = sqlite3_column_count(r->statement);
+    luaL_checkstack(L, count + LUA_MINSTACK, "too many columns");
+    if (r->by_name)
+        lua_createtable(L, 0, count);
+    for (int i = 0; i < count; i++) {
+        check_open(L, r);
+        if (r->by_name) {
+            lua_pushstring(L, sqlite3_column_name(r->statement, i));
+            check_open(L, r);
+        }
+        push_column(L, r->statement, i);
+        if (r->by_name)
+            lua_rawset(L, -3);
+    }
+    return r->by_name ? 1 : count;
+}
+
+static int rows_l_next(lua_State *L)
+{
+    int index = lua_upvalueindex(1);
+    Rows *r = lua_touserdata(L, index);
+    if (r->statement == NULL)
+        return 0;
+    return next_row(L, r, index) ? push_row(L, r) : 0;
+}
+
+/* -> iterator, nil, nil, Rows: the last is closed at the end of the loop, however it ends */
+static int push_iterator(lua_State *L)
+{
+    lua_pushvalue(L, 1);
+    lua_pushcclosure(L, rows_l_next, 1);
+    lua_pushnil(L);
+    lua_pushnil(L);
+    lua_pushvalue(L, 1);
+    return 4;
+}
+
+int store_l_rows(lua_State *L)
+{
+    rows_new(L, "rows", false);
+    return push_iterator(L);
+}
+
+int store_l_columns(lua_State *L)
+{
+    rows_new(L, "columns", true);
+    return push_iterator(L);
+}
+
+/* self, sql, values... -> values of the first row */
+int store_l_row(lua_State *L)
+{
+    Rows *r = rows_new(L, "row", false);
+    if (!next_row(L, r, 1))
+        return 0;
+    int count = push_row(L, r);
+    if (is_open(r))
+        store_give_back(r->store, r->statement);
+    r->statement = NULL;
+    return count;
+}
