@@ -47,7 +47,7 @@ typedef struct Core {
     bool expand_wants_node, evaluate_wants_node, is_terminal_wants_node;
     bool interrupted_before;                        /* by a Ctrl-C that the script has caught */
     bool has_stop, has_key, has_events, scores_all; /* which callbacks there are */
-    uint32_t chunk; /* which table of states is in the stack slot CHUNK */
+    uint32_t chunk, parent_chunk; /* which tables of states are in CHUNK and PARENT */
 } Core;
 
 /* Where a chunk keeps the state of a node. */

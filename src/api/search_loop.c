@@ -35,11 +35,12 @@ enum {
     KEY_FN,
     ON_EVENT_FN,
     NOW_FN,
-    CHUNK, /* the table of states that is in use, see load_chunk */
-    KEYS,  /* set of the keys in the tree */
-    LIST,  /* what expand returned; at the end the message of a failure */
-    STATE, /* the state whose key is asked for; at the end the code of a failure */
-    TOP = STATE
+    CHUNK,  /* the table with the state of the child in hand, see load_chunk */
+    PARENT, /* the same for the node that is expanded */
+    KEYS,   /* set of the keys in the tree */
+    STATE,  /* the state whose key is asked for; at the end the code of a failure */
+    LIST,   /* what expand returned: its call begins here; at the end the message of a failure */
+    TOP = LIST
 };
 
 /* Where the first of a callback's three results is. */
@@ -78,21 +79,21 @@ static Phase fail(lua_State *L, Core *core)
     return end(core, "failed");
 }
 
-/* Puts the table with the state of `id` in CHUNK. */
-static inline void load_chunk(lua_State *L, Core *core, uint32_t id)
+/* Puts the table with the state of `id` in a stack slot; `loaded` says which table is there. */
+static inline void load_chunk(lua_State *L, int slot, uint32_t *loaded, uint32_t id)
 {
-    if (id >> SEARCH_CHUNK_BITS == core->chunk)
+    if (id >> SEARCH_CHUNK_BITS == *loaded)
         return;
     core_push_chunk(L, STATES, id);
-    lua_replace(L, CHUNK);
-    core->chunk = id >> SEARCH_CHUNK_BITS;
+    lua_replace(L, slot);
+    *loaded = id >> SEARCH_CHUNK_BITS;
 }
 
 /* Calls `callback(state, node)` for the node `child`; the node is only made if it is wanted. */
 static inline Phase call_for_child(lua_State *L, Core *core, int callback, const char *name,
                                    bool wants, Phase next)
 {
-    load_chunk(L, core, core->child);
+    load_chunk(L, CHUNK, &core->chunk, core->child);
     lua_pushvalue(L, callback);
     lua_rawgeti(L, CHUNK, core_slot(core->child));
     if (wants)
@@ -106,7 +107,7 @@ static inline void make_child(lua_State *L, Core *core)
     uint32_t id = core->search.count;
     SearchStatus status = search_add(&core->search, core->node);
     if (status == SEARCH_OK) {
-        load_chunk(L, core, id);
+        load_chunk(L, CHUNK, &core->chunk, id);
         lua_rawseti(L, CHUNK, core_slot(id));
         return;
     }
@@ -157,12 +158,13 @@ static void check_interruption(lua_State *L, const Core *core)
 static Phase expand(lua_State *L, Core *core)
 {
     check_interruption(L, core);
-    lua_settop(L, TOP);
     core->child = core->search.count;
     if (!search_expandable(&core->search, core->node))
         return SCORE;
+    lua_settop(L, LIST - 1);
+    load_chunk(L, PARENT, &core->parent_chunk, core->node);
     lua_pushvalue(L, EXPAND_FN);
-    core_push_state(L, STATES, core->node);
+    lua_rawgeti(L, PARENT, core_slot(core->node));
     lua_pushinteger(L, core->k);
     if (core->expand_wants_node)
         core_push_node(L, core, STATES, NODE_META, core->node);
@@ -207,7 +209,6 @@ static Phase expanded(lua_State *L, Core *core)
 {
     if (is_failure(L))
         return fail(L, core);
-    lua_copy(L, RESULT, LIST);
     lua_Integer length = core_check_list(L, core, "a list of states", LIST, core->k);
     core->expansions++;
     core->next = 1;
@@ -447,7 +448,7 @@ int core_run(lua_State *L)
     core->has_key = !lua_isnil(L, KEY_FN);
     core->has_events = !lua_isnil(L, ON_EVENT_FN);
     core->scores_all = !lua_isnil(L, EVALUATE_ALL_FN);
-    core->chunk = UINT32_MAX;
+    core->chunk = core->parent_chunk = UINT32_MAX;
     lua_settop(L, TOP);
     core->interrupted_before = task_interrupted();
     core->phase = SCORE; /* the root */

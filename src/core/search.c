@@ -43,6 +43,7 @@ void search_init(Search *s, Alloc alloc, const SearchOptions *options)
     s->alloc = alloc;
     s->options = *options;
     s->best = SEARCH_NO_NODE;
+    s->bar = -INFINITY;
     s->worst.worst_first = true;
 }
 
@@ -79,6 +80,24 @@ bool search_add_chunk(Search *s, uint32_t id)
     return s->chunks[index] != NULL;
 }
 
+/* Whether node `a` is the better answer: terminal, else with the higher score, else older. */
+static bool better(const Search *s, uint32_t a, uint32_t b)
+{
+    const SearchNode *x = search_node(s, a), *y = search_node(s, b);
+    if (x->terminal != y->terminal)
+        return x->terminal;
+    return x->score > y->score || (x->score == y->score && a < b);
+}
+
+void search_judge(Search *s, uint32_t id)
+{
+    if (s->best != SEARCH_NO_NODE && !better(s, id, s->best))
+        return;
+    const SearchNode *node = search_node(s, id);
+    s->best = id;
+    s->bar = node->terminal ? INFINITY : node->score;
+}
+
 bool search_expandable(const Search *s, uint32_t id)
 {
     const SearchNode *node = search_node(s, id);
@@ -94,6 +113,8 @@ void search_truncate(Search *s, uint32_t count)
 
 void search_settle(Search *s)
 {
+    while (s->settled < s->count && search_node(s, s->settled)->tested)
+        s->settled++;
     search_truncate(s, s->settled);
 }
 
@@ -103,7 +124,7 @@ uint32_t search_best(const Search *s)
         return s->best;
     uint32_t best = SEARCH_NO_NODE; /* the best was forgotten */
     for (uint32_t id = 0; id < s->count; id++)
-        if (search_node(s, id)->tested && (best == SEARCH_NO_NODE || search_better(s, id, best)))
+        if (search_node(s, id)->tested && (best == SEARCH_NO_NODE || better(s, id, best)))
             best = id;
     return best;
 }

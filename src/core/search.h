@@ -76,8 +76,9 @@ typedef struct Search {
     SearchNode **chunks; /* never moved: a search that grows copies no node */
     size_t chunk_capacity;
     uint32_t count;
-    uint32_t settled;        /* all nodes below it are tested */
+    uint32_t settled;        /* all nodes below it are tested, maybe more */
     uint32_t best;           /* SEARCH_NO_NODE if none is judged */
+    double bar;              /* below it only a terminal node can be the best */
     uint32_t round_children; /* the first id that the current round made */
     uint32_t bfs_cursor;
     IdList round; /* the nodes of this round, and how many of them were taken up */
@@ -158,14 +159,8 @@ static inline SearchStatus search_add(Search *s, uint32_t parent)
     return SEARCH_OK;
 }
 
-/* Whether node `a` is the better answer: terminal, else with the higher score, else older. */
-static inline bool search_better(const Search *s, uint32_t a, uint32_t b)
-{
-    const SearchNode *x = search_node(s, a), *y = search_node(s, b);
-    if (x->terminal != y->terminal)
-        return x->terminal;
-    return x->score > y->score || (x->score == y->score && a < b);
-}
+/* Makes `id` the best node if it is better than the best so far. */
+void search_judge(Search *s, uint32_t id);
 
 static inline void search_set_score(Search *s, uint32_t id, double score)
 {
@@ -177,10 +172,9 @@ static inline void search_set_terminal(Search *s, uint32_t id, bool terminal)
     SearchNode *node = search_node(s, id);
     node->terminal = terminal;
     node->tested = true;
-    while (s->settled < s->count && search_node(s, s->settled)->tested)
-        s->settled++;
-    if (s->best == SEARCH_NO_NODE || search_better(s, id, s->best))
-        s->best = id;
+    s->settled += id == s->settled;
+    if (terminal || node->score >= s->bar)
+        search_judge(s, id);
 }
 
 #endif
