@@ -384,16 +384,26 @@ describe("what did not come from the network", function()
 
     it("is charged where a log says what it had cost", function()
         help.run(function()
-            model_budget.charge({ total_tokens = 5 }, 1) -- no budget: nothing to charge
-            task.with_budget({ max_calls = 2, max_cost = 5 }, function()
+            local request, m, client = nil, open(slow(0))
+            client.use(function(one, next) request = one; return next(one) end)
+            local draft = { samples = {}, usage = { input_tokens = 300, output_tokens = 200 } }
+            ask(m)
+            model_budget.charge(request, draft) -- no budget: nothing to charge
+            task.with_budget({ max_calls = 3, max_cost = 5 }, function()
                 task.with_budget({}, function()
-                    model_budget.charge({ input_tokens = 3, output_tokens = 2 }, 1.5)
-                    model_budget.charge({ input_tokens = 3, output_tokens = 2 }, 2)
-                    assert.same({ 2, 10, 3.5 }, { task.spent().calls, task.spent().tokens,
-                        task.spent().cost })
+                    model_budget.charge(request, draft)
+                    model_budget.charge(request, nil, "AUTH")
+                    assert.same({ 2, 1, 500, 0.7 }, { task.spent().calls, task.spent().failed,
+                        task.spent().tokens, task.spent().cost })
+                    model_budget.charge(request, nil, "BUDGET")
+                    draft.origin = "cache"
+                    model_budget.charge(request, draft)
+                    assert.equal(2, task.spent().calls)
+                    model_budget.charge(request, nil, "TIMEOUT")
+                    assert.is_true(task.spent().tokens > 1500)
                 end)
-                local _, message = ask((open(slow(0))))
-                assert.equal("the budget of 2 calls is spent", message)
+                local _, message = ask(m)
+                assert.equal("the budget of 3 calls is spent", message)
             end)
         end)
     end)

@@ -3,10 +3,12 @@
 local args = require "ponder.args"
 local cli = require "ponder.cli"
 local json = require "ponder.json"
+local limits = require "ponder.report.limits"
 local log_flags = require "ponder.log.flags"
 local log_run = require "ponder.log.run"
 local model = require "ponder.model"
 local redact = require "ponder.model.redact"
+local task = require "ponder.task"
 local verbose = require "ponder.model.verbose"
 
 local RULES = {
@@ -18,11 +20,14 @@ local RULES = {
     reasoning_effort = { value = "LEVEL", help = "none, minimal, low, medium, high" },
     base_url = { value = "URL", help = "where the provider's API is" },
     timeout_ms = { value = "N", type = "integer", min = 1, help = "of each attempt" },
+    max_cost = limits.RULES.max_cost,
+    timeout = limits.RULES.timeout,
+    cache = limits.RULES.cache,
     json = { help = "print the whole reply as one JSON object" },
     verbose = { help = "show requests and replies on standard error, redacted" },
 }
 local ORDER = { "model", "system", "temperature", "max_tokens", "seed", "reasoning_effort",
-    "base_url", "timeout_ms", "json", "verbose" }
+    "base_url", "timeout_ms", "max_cost", "timeout", "cache", "json", "verbose" }
 log_flags.add(RULES, ORDER)
 local CALL = { "system", "temperature", "max_tokens", "seed", "reasoning_effort", "timeout_ms" }
 
@@ -93,8 +98,11 @@ function chat.run(arguments)
     local call = { messages = { { role = "user", content = question } },
         on_delta = printer(opts.json) }
     for _, option in ipairs(CALL) do call[option] = opts[option] end
+    local _ <close>, refused = limits.cache(opts.cache)
+    if refused then return cli.usage_error("ponder chat: --cache: " .. refused) end
     local stop = opts.verbose and verbose.start()
-    local reply, message, code = m:chat(call)
+    local reply, message, code = task.with_budget({ max_cost = opts.max_cost,
+        timeout = opts.timeout }, m.chat, m, call)
     if stop then stop() end
     if reply then
         log_run.answer(reply)

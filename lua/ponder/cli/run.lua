@@ -6,6 +6,7 @@ local files = require "ponder.log.files"
 local flags = require "ponder.log.flags"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
+local limits = require "ponder.report.limits"
 local log_run = require "ponder.log.run"
 
 local RULES = {
@@ -16,7 +17,12 @@ local RULES = {
     verbose = { help = "show requests and replies on standard error, redacted" },
 }
 
-local ORDER = { "e", "json", "max_memory_mb", "verbose" }
+for name, rule in pairs(limits.RULES) do
+    RULES[name] = rule
+end
+
+local ORDER = { "e", "json", "max_calls", "max_tokens", "max_cost", "timeout", "cache",
+    "max_memory_mb", "verbose" }
 flags.add(RULES, ORDER)
 
 local run = { rules = RULES, order = ORDER, files = true }
@@ -33,7 +39,7 @@ Runs a Lua 5.4 script. It has Lua's standard library, cjson, ponder's modules (r
 
 ]] .. args.help(RULES, ORDER)
 
-local stdout, xpcall = io.stdout, xpcall -- a script may replace them
+local stdout = io.stdout -- a script may replace it
 
 -- The text of a script, read once (it may be a pipe); or nil and why there is none.
 local function read_script(path)
@@ -158,10 +164,17 @@ function run.run(list)
     if opts.verbose then
         require("ponder.model.verbose").start()
     end
+    local _ <close>, refused = limits.cache(opts.cache)
+    if refused then
+        return cli.usage_error("ponder run: --cache: " .. refused)
+    end
     set_arg(list, opts.e and (first or #list + 1) - 1 or first)
-    local ok, result = xpcall(chunk, cli.with_traceback,
+    local ok, result, refusal = limits.call(opts, cli.with_traceback, chunk,
         table.unpack(operands, opts.e and 1 or 2))
-    if not ok then
+    if refusal then
+        io.stderr:write("ponder: ", refusal, "\n")
+        return 1
+    elseif not ok then
         return cli.report_error(result)
     end
     log_run.answer(result)

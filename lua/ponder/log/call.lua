@@ -1,10 +1,10 @@
 --- A model call as the log has it: a row of `calls`.
 
 local json = require "ponder.json"
+local model_budget = require "ponder.model.budget"
 local price = require "ponder.model.price"
 local store = require "ponder.core.store"
 local task = require "ponder.task"
-local task_budget = require "ponder.task.budget"
 
 local call = {}
 
@@ -168,10 +168,7 @@ end
 --- What the log of this very run answers was paid for when it began.
 ---@param results table
 function Call:played(results)
-    local said = results[1] or results[4]
-    if said and not said.origin then
-        task_budget.charge(said.usage, price.cost(self.request.target.rates, said.usage))
-    end
+    model_budget.charge(self.request, results[1], results[3], results[4])
 end
 
 --- Takes over an answer from another log.

@@ -60,7 +60,9 @@ function budget.run(client, one, send)
         return draft, message, code, partial
     end
     if not rates and task_budget.needs_price() then
-        return nil, price.missing(one.target.price_name, client.env), "NO_PRICE"
+        local missing = price.missing(one.target.price_name, client.env)
+        task_budget.needs_price(missing)
+        return nil, missing, "NO_PRICE"
     end
     local draft, message, code, partial = send_within(innermost, rates, need_of(one, rates),
         send, client, one)
@@ -79,9 +81,8 @@ end
 function budget.ask(m, opts)
     local innermost = task_budget.current()
     if not innermost then return m:chat(opts) end
-    if not m.rates and task_budget.needs_price() then
-        return nil, budget.missing_price(m), "NO_PRICE"
-    end
+    local missing = budget.missing_price(m)
+    if missing and task_budget.needs_price(missing) then return nil, missing, "NO_PRICE" end
     local n = opts.n or 1
     local input, output = request.reckon(#json.encode(opts.messages),
         opts.max_tokens and opts.max_tokens * n, n)
@@ -101,11 +102,19 @@ function budget.missing_price(m)
     end
 end
 
---- Counts what a run log answers in all budgets in force here: it was paid for before.
----@param usage ponder.model.Usage?
----@param cost number? USD; nil: unknown
-function budget.charge(usage, cost)
-    task_budget.charge(usage, cost)
+-- What was not sent, or not to a model.
+local UNSENT = { BUDGET = true, NO_PRICE = true }
+
+--- Counts what the log of this run answers in all budgets in force here, as when it was sent.
+---@param one ponder.model.Request
+---@param draft ponder.model.Draft?
+---@param code string?
+---@param partial ponder.model.Draft?
+function budget.charge(one, draft, code, partial)
+    if not task_budget.current() or UNSENT[code] or draft and draft.origin then return end
+    local rates = one.target.rates
+    local usage, cost = used(rates, draft, code, partial)
+    task_budget.charge(need_of(one, rates), usage, cost, not draft)
 end
 
 return budget

@@ -116,7 +116,12 @@ function cache.open(path, warn)
     if type(path) ~= "string" then
         error("cache.open: path must be a string (got " .. options.show(path) .. ")", 2)
     end
-    local db, message, code = open_store(path)
+    local db, message, code
+    if task.current() then
+        db, message, code = task.with_context("outside", true, open_store, path)
+    else
+        db, message, code = open_store(path)
+    end
     if not db and not PASSING[code] then
         return nil, message, code
     end

@@ -14,6 +14,7 @@ local cli = require "ponder.cli"
 local files = require "ponder.log.files"
 local flags = require "ponder.report.flags"
 local json = require "ponder.json"
+local limits = require "ponder.report.limits"
 local lines = require "ponder.report.lines"
 local log_flags = require "ponder.log.flags"
 local log_run = require "ponder.log.run"
@@ -36,6 +37,7 @@ local ROUNDS = 3 -- of the scheduler, from a reply to the calls that follow from
 
 local OWN = {
     prompts = { value = "DIR", files = true, help = "look for prompt files there first" },
+    cache = limits.RULES.cache,
     tools = { value = "FILE", files = true, help = "Lua file that returns a list of tools" },
     json = { help = "print one JSON object" },
     jsonl = { help = "print each event as a line of JSON, and the object of --json last" },
@@ -314,6 +316,10 @@ local function run(self, arguments)
         return cli.usage_error(('ponder %s: expected a question: ponder %s "QUESTION"'):format(
             self.name, self.name))
     end
+    local _ <close>, refused = limits.cache(given.cache)
+    if refused then
+        return cli.usage_error(("ponder %s: --cache: %s"):format(self.name, refused))
+    end
     local session = new_session(self.name, given, s)
     return session:show(session:ask(question))
 end
@@ -337,6 +343,8 @@ function command.new(name, summary, about)
             table.insert(section.names, 1, "prompts")
         elseif section.title == "Tools" then
             table.insert(section.names, 1, "tools")
+        elseif section.title == "Each call" then
+            table.insert(section.names, "cache")
         end
     end
     table.insert(self.sections, 1, { title = "Output", names = OUTPUT })

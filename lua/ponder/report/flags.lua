@@ -31,7 +31,8 @@ local function has_type(option, wanted)
 end
 
 local VALUES = { integer = "N", number = "X", string = "TEXT" }
-local NAMED = { model = "NAME", base_url = "URL", reasoning_effort = "LEVEL" }
+local NAMED = { model = "NAME", base_url = "URL", reasoning_effort = "LEVEL", max_cost = "USD",
+    timeout = "S" }
 
 local function help_of(option)
     local help = option.help or ""
@@ -67,8 +68,9 @@ local function flag_of(option)
         return option.name, { value = "JSON", help = help_of(option), option = option,
             is_json = true }
     elseif VALUES[option.type] then
-        return option.name, { value = VALUES[option.type], type = option.type, min = option.min,
-            max = option.max, help = help_of(option), option = option }
+        return option.name, { value = NAMED[option.name] or VALUES[option.type],
+            type = option.type, min = option.min, max = option.max, help = help_of(option),
+            option = option }
     end
 end
 

@@ -98,7 +98,7 @@ local COMMON = {
     { "max_calls", "budget", "model calls of the whole run", type = "integer", min = 0 },
     { "max_tokens", "budget", "tokens of the whole run, prompts and replies",
         type = "integer", min = 0 },
-    { "max_cost", "budget", "USD of the whole run, by the prices of ponder.model.price",
+    { "max_cost", "budget", "dollars of the whole run",
         type = "number", min = 0, finite = true },
     { "in_flight", "budget", "calls under way when one of these is reached", type = "string",
         enum = { "await", "cancel" }, default = "await" },

@@ -34,6 +34,8 @@ local WAIT = "a budget's room"
 ---@field unpriced integer calls whose price is not
 ---@field usage table<string, number> sums of what replies said
 ---@field spent string? what it refused a call with
+---@field late boolean? its time was up
+---@field unpriced_call string? what a call was told whose price is unknown
 ---@field private reserved {tokens: integer, cost: number}
 ---@field private holds table<integer, ponder.task.Hold> calls in flight, by number
 ---@field private in_flight integer how many
@@ -57,16 +59,18 @@ function budget.current()
 end
 
 ---Whether a call here needs a price: one of the budgets in force limits the cost.
+---@param message? string what the call is told that has none; these budgets note it
 ---@return boolean
-function budget.needs_price()
-    local one = budget.current()
+function budget.needs_price(message)
+    local one, needed = budget.current(), false
     while one do
         if one.limits.max_cost then
-            return true
+            needed = true
+            one.unpriced_call = message or one.unpriced_call
         end
         one = one.outer
     end
-    return false
+    return needed
 end
 
 -------------------------------------------------------------------------------
@@ -277,14 +281,14 @@ end
 
 ---Counts a call that was answered without being sent, in all budgets in force: what a run log
 ---answers was paid for when the run began.
----@param usage ponder.model.Usage?
----@param cost number? USD; nil: unknown
-function budget.charge(usage, cost)
-    local one = budget.current()
-    while one do
-        one.calls = one.calls + 1
-        add(one, usage, tally.tokens(usage) or 0, cost)
-        one = one.outer
+---@param need ponder.task.Need as for `hold`
+---@param usage ponder.model.Usage? as for `settle`
+---@param cost number?
+---@param failed boolean?
+function budget.charge(need, usage, cost, failed)
+    local innermost = budget.current()
+    if innermost then
+        open_hold(innermost, need):settle(usage, cost, failed)
     end
 end
 
@@ -310,7 +314,7 @@ function budget.within(self, f, ...)
     local results = table.pack(scheduler.with_context(FIELD, self, scopes.timeout, seconds, work,
         ...))
     if not ended and results[3] == "TIMEOUT" then
-        self.spent = ("the time budget of %g s is spent"):format(seconds)
+        self.late, self.spent = true, ("the time budget of %g s is spent"):format(seconds)
         return nil, self.spent, "BUDGET"
     end
     return table.unpack(results, 1, results.n)

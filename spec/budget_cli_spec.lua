@@ -1,0 +1,263 @@
+-- Budgets and the cache of replies, as flags of the commands.
+
+local json = require "ponder.json"
+local shell = require "shell"
+local store = require "ponder.core.store"
+
+local STEPS = "script:" .. shell.root .. "/spec/fixtures/models/steps.lua"
+
+local BARE = { HOME = "/nonexistent", XDG_CONFIG_HOME = "/nonexistent", OPENAI_API_KEY = "",
+    ANTHROPIC_API_KEY = "", PONDER_MODEL = "", PONDER_PROVIDER = "", PONDER_PROMPTS = "",
+    OPENAI_BASE_URL = "http://127.0.0.1:1/v1", LC_ALL = "C.UTF-8" }
+
+local function ponder(arguments, env)
+    local all = {}
+    for name, value in pairs(BARE) do all[name] = value end
+    for name, value in pairs(env or {}) do all[name] = value end
+    arguments[#arguments + 1] = "--no-log"
+    return shell.ponder(arguments, { env = all })
+end
+
+local function last_line(text) return text:match("([^\n]*)\n$") end
+
+-- The line that says how to give a price.
+local MISSING = "max_cost needs the price of http://127.0.0.1:1/v1/nobody-knows, which is unknown: "
+    .. 'give it in /nonexistent/ponder/prices.lua, as { ["http://127.0.0.1:1/v1/nobody-knows"] = '
+    .. "{ input = USD, output = USD } } per million tokens [NO_PRICE]"
+
+-- A model that notes each call in a line of a file.
+local COUNTING = [[
+local n = 0
+return function(request)
+    n = n + 1
+    local file = assert(io.open(os.getenv "CALLS", "a"))
+    file:write(n, "\n")
+    file:close()
+    require("ponder.task").sleep(0.02)
+    return { text = "answer " .. request.sample, usage = { input_tokens = 5, output_tokens = 5 } }
+end]]
+
+-- Asks 40 things, 8 at a time, and prints the answers.
+local ASKING = [[
+local m = require("ponder.model").open((...))
+local numbers = {}
+for i = 1, 40 do numbers[i] = i end
+local answers = require("ponder.task").map(numbers, function(i)
+    return assert(m:complete("question " .. i))
+end, { concurrency = 8 })
+print(#answers, answers[40])]]
+
+local function calls_of(folder)
+    local ok, text = pcall(folder.read, folder, "calls")
+    return ok and select(2, text:gsub("\n", "\n")) or 0
+end
+
+describe("a strategy's command", function()
+    for _, name in ipairs { "tot", "got", "trm", "cot" } do
+        it(name .. " keeps to its budgets", function()
+            for flags, message in pairs {
+                [{ "--max-calls", "0" }] = "the budget of 0 calls is spent",
+                [{ "--max-tokens", "7" }] = "the budget of 7 tokens is spent: 0 used, and",
+                [{ "--timeout", "0.05" }] = "the time budget of 0.05 s is spent",
+            } do
+                local r = ponder({ name, "--model", STEPS, flags[1], flags[2], "Why?" },
+                    { WAIT = "30" })
+                assert.equal(1, r.status)
+                assert.truthy(last_line(r.err):find(("ponder %s: %s"):format(name, message), 1,
+                    true), r.err)
+                assert.truthy(r.err:find("%[BUDGET%]\n$"), r.err)
+            end
+        end)
+
+        it(name .. " does not start when dollars are limited and a price is unknown", function()
+            local r = ponder { name, "--model", "openai:nobody-knows", "--max-cost", "1", "Why?" }
+            assert.same({ 1, "", ("ponder %s: %s\n"):format(name, MISSING) },
+                { r.status, r.out, r.err })
+        end)
+    end
+
+    it("ends by its dollars, with prices of the user's own", function()
+        local folder <close> = shell.folder { ["ponder/prices.lua"] =
+            'return { ["script:*"] = { input = 1000, output = 1000 } }' }
+        local arguments = { "tot", "--model", STEPS, "--max-cost", "1.9", "--json", "Why?" }
+        local r = ponder(arguments, { XDG_CONFIG_HOME = folder.path })
+        local outcome = json.decode(r.out)
+        assert.same({ 1, "BUDGET", "budget" }, { r.status, outcome.error.code,
+            outcome.termination_reason })
+        assert.is_true(outcome.calls >= 2 and outcome.cost <= 1.9)
+        assert.equal(outcome.usage.total_tokens / 1000, outcome.cost)
+    end)
+
+    it("costs nothing where models are free", function()
+        local r = ponder { "cot", "--model", STEPS, "--max-cost", "0", "--json", "Why?" }
+        assert.same({ 0, 0.0 }, { r.status, json.decode(r.out).cost }, r.err)
+    end)
+
+    it("ends calls in flight if wanted", function()
+        local r = ponder({ "tot", "--model", STEPS, "--max-calls", "1", "--in-flight", "cancel",
+            "Why?" }, { LATER = "30" })
+        assert.equal(1, r.status)
+        assert.truthy(r.err:find("the budget of 1 calls is spent [BUDGET]", 1, true), r.err)
+    end)
+end)
+
+describe("ponder run", function()
+    local ASK = ([[local m = require("ponder.model").open(%q)
+        for i = 1, 3 do
+            local reply, message, code = m:complete("x", { sample = i })
+            print(i, code)
+            if TELL then assert(reply, message) end
+        end]]):format(STEPS)
+
+    it("ends with one line where a budget ends the script", function()
+        for flags, line in pairs {
+            [{ "--max-calls", "1" }] = "the budget of 1 calls is spent [BUDGET]",
+            [{ "--max-tokens", "1100" }] = "^ponder: the budget of 1100 tokens is spent: %d+ used, "
+                .. "and the next call may need %d+ %[BUDGET%]\n$",
+        } do
+            local r = ponder { "-e", "TELL = true; " .. ASK, flags[1], flags[2] }
+            assert.equal("1\tnil\n2\tBUDGET\n", r.out)
+            assert.equal(1, r.status)
+            assert.truthy(r.err == "ponder: " .. line .. "\n" or r.err:find(line), r.err)
+        end
+    end)
+
+    it("lets a script go on that sees the code", function()
+        local r = ponder { "-e", ASK, "--max-calls", "1" }
+        assert.same({ 0, "1\tnil\n2\tBUDGET\n3\tBUDGET\n", "" }, { r.status, r.out, r.err })
+    end)
+
+    it("ends when time is up", function()
+        local r = ponder { "--timeout", "0.1", "-e",
+            [[print "begun"; require("ponder.task").sleep(30)]] }
+        assert.same({ 1, "begun\n", "ponder: the time budget of 0.1 s is spent [BUDGET]\n" },
+            { r.status, r.out, r.err })
+    end)
+
+    it("tells other errors as ever", function()
+        local r = ponder { "--timeout", "30", "--max-calls", "1", "-e", "local x = nil + 1" }
+        assert.equal(1, r.status)
+        assert.truthy(r.err:find("arithmetic on a nil value", 1, true), r.err)
+        assert.truthy(r.err:find("stack traceback", 1, true), r.err)
+        r = ponder { "--timeout", "30", "--json", "-e", "return { a = ... }", "b" }
+        assert.same({ 0, "b" }, { r.status, json.decode(r.out).a })
+        r = ponder { "--timeout", "30", "-e", "os.exit(5)" }
+        assert.equal(5, r.status)
+    end)
+
+    it("refuses a call whose price is unknown when dollars are limited", function()
+        local r = ponder { "--max-cost", "1", "-e", [[
+            local m = require("ponder.model").open "openai:nobody-knows"
+            print "opened"
+            assert(m:complete "x")]] }
+        assert.same({ 1, "opened\n", "ponder: " .. MISSING .. "\n" }, { r.status, r.out, r.err })
+    end)
+
+    it("refuses limits that are none", function()
+        for flag, value in pairs { ["--max-calls"] = "-1", ["--max-cost"] = "much",
+            ["--timeout"] = "-1" } do
+            local r = ponder { flag, value, "-e", "" }
+            assert.same({ 2, "" }, { r.status, r.out })
+            assert.equal(1, select(2, r.err:gsub("\n", "")), r.err)
+        end
+    end)
+end)
+
+describe("ponder chat", function()
+    it("keeps to dollars and seconds", function()
+        local r = ponder { "chat", "--model", "openai:nobody-knows", "--max-cost", "1", "Hi" }
+        assert.same({ 1, "ponder chat: " .. MISSING .. "\n" }, { r.status, r.err })
+        r = ponder({ "chat", "--model", STEPS, "--timeout", "0.1", "Hi" }, { WAIT = "30" })
+        assert.same({ 1, "ponder chat: the time budget of 0.1 s is spent [BUDGET]\n" },
+            { r.status, r.err })
+    end)
+end)
+
+describe("--cache", function()
+    it("answers what was asked before, in every command", function()
+        local folder <close> = shell.folder { ["m.lua"] = COUNTING, ["ask.lua"] = ASKING }
+        local env = { CALLS = folder.path .. "/calls" }
+        local file, name = folder.path .. "/replies.db", "script:" .. folder.path .. "/m.lua"
+        for run = 1, 2 do
+            local r = ponder({ "chat", "--cache", file, "--json", "--model", name, "Hi" }, env)
+            assert.equal(0, r.status, r.err)
+            assert.equal(run == 2 or nil, json.decode(r.out).cached)
+        end
+        assert.equal(1, calls_of(folder))
+        for _ = 1, 2 do
+            local r = ponder({ "cot", "--cache", file, "--quiet", "--model", name, "Why?" }, env)
+            assert.same({ 0, "answer 1\n", "" }, { r.status, r.out, r.err })
+        end
+        assert.equal(2, calls_of(folder))
+        for _ = 1, 2 do
+            local r = shell.ponder({ "--no-log", "--cache", file, folder.path .. "/ask.lua", name },
+                { env = env })
+            assert.same({ 0, "40\tanswer 1\n", "" }, { r.status, r.out, r.err })
+        end
+        assert.equal(42, calls_of(folder))
+        ponder({ "cot", "--cache", file, "--no-cache", "--quiet", "--model", name, "Why?" }, env)
+        assert.equal(43, calls_of(folder))
+    end)
+
+    it("knows a scripted model by its text", function()
+        local folder <close> = shell.folder { ["m.lua"] = "return function() return 'one' end" }
+        local arguments = { "chat", "--cache", folder.path .. "/c.db", "--model",
+            "script:" .. folder.path .. "/m.lua", "Hi" }
+        assert.equal("one\n", ponder(arguments).out)
+        folder:write("m.lua", "return function() return 'two' end")
+        arguments[#arguments] = nil
+        assert.equal("two\n", ponder(arguments).out)
+    end)
+
+    it("serves two processes at once", function()
+        local folder <close> = shell.folder { ["m.lua"] = COUNTING, ["ask.lua"] = ASKING }
+        for _, name in ipairs { "a", "b", "c" } do
+            local r = shell.run(([[
+                cd %s; export CALLS=$PWD/calls
+                for i in 1 2 3; do
+                    %s --no-log --cache %s.db ask.lua script:m.lua >out$i 2>err$i & eval pid$i=$!
+                done
+                status=0
+                for i in 1 2 3; do eval wait \$pid$i || status=$?; done
+                cat out1 out2 out3 >$OUT; cat err1 err2 err3 >$ERR; exit $status]]):format(
+                shell.quote(folder.path), shell.quote(shell.executable), name))
+            assert.same({ 0, ("40\tanswer 1\n"):rep(3), "" }, { r.status, r.out, r.err })
+            local db <close> = assert(store.open(folder.path .. "/" .. name .. ".db",
+                { mode = "read" }))
+            assert.equal(40, (db:row "SELECT count(*) FROM replies"))
+            assert.equal("ok", (db:row "PRAGMA integrity_check"))
+        end
+    end)
+
+    it("does not fail a run when the disk is full", function()
+        local folder <close> = shell.folder { ["m.lua"] = COUNTING, ["ask.lua"] = ASKING }
+        local r = shell.run(([[
+            cd %s; export CALLS=$PWD/calls; : >calls
+            trap '' XFSZ; ulimit -f 100
+            %s --no-log --cache c.db ask.lua script:m.lua >$OUT 2>$ERR]]):format(
+            shell.quote(folder.path), shell.quote(shell.executable)))
+        assert.same({ 0, "40\tanswer 1\n" }, { r.status, r.out }, r.err)
+        assert.truthy(r.err:find("^ponder: c.db: [^\n]*; replies are no longer kept in the "
+            .. "cache\n$"), r.err)
+        assert.equal(40, calls_of(folder))
+    end)
+
+    it("refuses a file that is none", function()
+        local folder <close> = shell.folder { ["notes.txt"] = "some notes, which are no database" }
+        local file = folder.path .. "/notes.txt"
+        for _, command in ipairs { { "chat", "Hi" }, { "cot", "Why?" }, { "-e", "print(1)" } } do
+            local name = command[1] == "-e" and "run" or command[1]
+            table.insert(command, "--cache")
+            table.insert(command, file)
+            if name ~= "run" then
+                table.insert(command, "--model")
+                table.insert(command, STEPS)
+            end
+            local r = ponder(command)
+            assert.same({ 2, "" }, { r.status, r.out })
+            assert.truthy(r.err:find(("^ponder %s: %%-%%-cache: [^\n]*notes.txt: not a response "
+                .. "cache[^\n]*\n$"):format(name)), r.err)
+        end
+        assert.equal("some notes, which are no database", folder:read "notes.txt")
+    end)
+end)
