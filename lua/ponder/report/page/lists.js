@@ -129,7 +129,7 @@ function fillNode(state, view, node) {
       ? null
       : element('span', { class: 'side' }, `+${inGroups.format(node.below)}`),
   );
-  row.style.paddingLeft = `${6 + Math.min(node.level, 14) * 14}px`;
+  row.style.paddingLeft = `${6 + Math.min(node.level, 12) * 10}px`;
   return row;
 }
 

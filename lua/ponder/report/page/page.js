@@ -26,10 +26,22 @@ const calls = makeRows(byElementId('calls'), 'call', (call) =>
   fillCall(state, run, listColours, calls.items, call),
 );
 
+/* Choosing a node, which may be another search's, or a call. */
 const go = {
-  node: (node) => change({ selected: node, folded: unfoldedTo(node) }),
+  node: (node) => {
+    const search = run.searches.find(({ byId }) => byId.get(node.id) === node);
+    const folded = search === state.search ? unfoldedTo(node) : new Set();
+    change({ search, folded, selected: node });
+  },
   call: (call) => change({ selected: call }),
 };
+
+/* What is clicked is chosen; clicked again it opens, where details have no room beside it. */
+function pick(found) {
+  if (found && found === state.selected) change({ view: 'details' });
+  else if (found?.kind === 'node') go.node(found);
+  else change({ selected: found });
+}
 
 /* ---- one change, and what follows from it ---- */
 
@@ -230,14 +242,14 @@ function watchDrawings() {
       const found = nodeAt(tree, x, y);
       if (!found) change({ selected: null });
       else if (found.handle) setFolded(found.node, !state.folded.has(found.node));
-      else go.node(found.node);
+      else pick(found.node);
     },
   });
   watchGestures(time.canvas, {
     pan: (dx) => panTime(time, dx),
     zoom: (factor, x) => zoomTime(time, factor, x),
     hover: (x, y) => hover(time, x === undefined ? null : callAt(time, x, y), callTip, x, y),
-    click: (x, y) => change({ selected: callAt(time, x, y) }),
+    click: (x, y) => pick(callAt(time, x, y)),
   });
 }
 
@@ -247,11 +259,11 @@ function watchLists() {
     if (!node) return;
     if (event.target.closest('.twist') && node.children.length > 0)
       setFolded(node, !state.folded.has(node));
-    else go.node(node);
+    else pick(node);
   });
   calls.box.addEventListener('click', (event) => {
     const call = rowOf(calls, event);
-    if (call) go.call(call);
+    if (call) pick(call);
   });
   for (const rows of [outline, calls]) {
     rows.box.addEventListener('dblclick', openSelected);
@@ -276,8 +288,8 @@ function watchControls() {
   on('theme', 'click', switchTheme);
   on('help-button', 'click', KEYS['?']);
   on('close', 'click', () => change({ selected: null }));
-  on('zoom-in', 'click', () => zoomTree(tree, 1.25));
-  on('zoom-out', 'click', () => zoomTree(tree, 0.8));
+  on('zoom-in', 'click', () => zoomTree(tree, 1.4));
+  on('zoom-out', 'click', () => zoomTree(tree, 1 / 1.4));
   on('zoom-fit', 'click', () => fitTree(tree));
   on('go-best', 'click', stepBest);
   on('fold-all', 'click', foldAll);

@@ -44,18 +44,15 @@ function showMatches() {
     ? `${inGroups.format(matches.nodes.length)} · ${count(matches.calls.length, 'call')}`
     : count(matches.calls.length, 'call');
   byElementId('matches').textContent = query === '' ? '' : found;
-  const counts = { outline: search ? search.nodes.length : 0, calls: run.calls.length };
-  const found_counts = { outline: matches.nodes.length, calls: matches.calls.length };
-  for (const name of ['outline', 'calls']) {
-    const words =
-      query === ''
-        ? inGroups.format(counts[name])
-        : `${inGroups.format(found_counts[name])} of ${inGroups.format(counts[name])}`;
-    byElementId(`tab-${name}`).replaceChildren(
-      name === 'outline' ? 'Tree' : 'Calls',
-      element('span', { class: 'count' }, words),
-    );
-  }
+  const nodes = query === '' ? (search?.nodes ?? []) : matches.nodes;
+  const listed = query === '' ? run.calls : matches.calls;
+  nameTab('outline', 'Tree', nodes.length);
+  nameTab('calls', 'Calls', listed.length);
+}
+
+function nameTab(name, words, n) {
+  const figure = element('span', { class: 'count' }, inGroups.format(n));
+  byElementId(`tab-${name}`).replaceChildren(words, figure);
 }
 
 /* The next match after what is chosen, or the one before, in the list that is shown. */

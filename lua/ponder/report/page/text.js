@@ -139,7 +139,7 @@ function markText(text, query) {
   if (!query) return [text];
   const at = text.toLowerCase().indexOf(query);
   if (at < 0) return [text];
-  const from = at > 60 ? at - 40 : 0;
+  const from = at > 24 ? at - 12 : 0; // what is found stays in sight
   return [
     from > 0 ? `…${text.slice(from, at)}` : text.slice(0, at),
     element('mark', null, text.slice(at, at + query.length)),

@@ -6,7 +6,7 @@
 
 const AXIS = 22; // pixels of the scale at the top
 const LEAST_LANE = 1,
-  MOST_LANE = 20;
+  MOST_LANE = 24;
 const LONG_GAP = 5; // seconds between two sessions that are worth cutting out
 
 function makeTimeView(canvas, see, run) {

@@ -365,11 +365,12 @@ function drawCard(view, context, p, state, node, style) {
     top = y - style.high / 2;
   const chosen = node === state.selected;
   const faded = state.query !== '' && !state.matches.isMatch.has(node) && !chosen;
-  context.globalAlpha = faded ? 0.35 : 1;
   context.beginPath();
   context.roundRect(x, top, wide, style.high, Math.min(6, style.high / 4));
+  context.globalAlpha = 1;
   context.fillStyle = cardFill(view, state, node);
   context.fill();
+  context.globalAlpha = faded ? 0.35 : 1;
   context.lineWidth = chosen ? 2.5 : node.best ? 1.8 : 1;
   context.strokeStyle = chosen
     ? colours.choose
