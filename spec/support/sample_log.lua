@@ -22,7 +22,7 @@ sample_log.STARTED_AT = 1760000000.0
 
 --- A text that means something to everything that shows it.
 sample_log.HOSTILE = 'red \27[31mtext\27[0m "quoted" <b>bold</b> </script> --> `#35;` [x]{y}|z|\n'
-    .. "second line; \u{202E}turned\u{202C} 中文 \\n end"
+    .. "second line; \u{202E}turned\u{202C} 中文 \\n &amp; $$ end"
 
 local SCRIPT = [[
 local search = require "ponder.search"

@@ -7,7 +7,7 @@ local opened = require "ponder.report.opened"
 -- Each is a module ponder.report.export.NAME with
 --     write(log, out, opts) -> true, or nil and a message
 -- `log` is a ponder.log.Reader, `out` has a method write as files have, and `opts` are the flags.
-local FORMATS = { "html", "json" }
+local FORMATS = { "dot", "html", "json", "mermaid", "otlp" }
 
 local RULES = {
     format = { value = "NAME", enum = FORMATS, help = "dot, html, json, mermaid or otlp" },
@@ -56,6 +56,17 @@ local function write_to(path, write)
     return nil, ("%s: %s"):format(path, problem or why)
 end
 
+-- What is wrong with flags that do not go together.
+local function check(opts)
+    if opts.search and opts.format ~= "dot" and opts.format ~= "mermaid" then
+        return "--search is for dot and mermaid"
+    elseif opts.content and opts.format ~= "otlp" then
+        return "--content is for otlp"
+    elseif opts.otlp and (opts.format ~= "otlp" or opts.output) then
+        return "--otlp sends traces; it goes with neither --output nor another format"
+    end
+end
+
 ---@param arguments string[]
 ---@return integer status 0; 1 when the log cannot be read or the result not written; 2 for a usage
 ---  error
@@ -65,10 +76,10 @@ function export.run(arguments)
         return cli.usage_error(operands)
     end
     opts.format = opts.format or opts.otlp and "otlp"
-    if not opts.format then
-        return cli.usage_error("ponder export: expected --format " .. table.concat(FORMATS, "|"))
-    elseif operands[2] then
-        return cli.usage_error("ponder export: one run at a time")
+    local problem = not opts.format and "expected --format " .. table.concat(FORMATS, "|")
+        or operands[2] and "one run at a time" or check(opts)
+    if problem then
+        return cli.usage_error("ponder export: " .. problem)
     end
     local format = require("ponder.report.export." .. opts.format)
     return opened.run("ponder export", { operands[1], n = 1 }, function(log)

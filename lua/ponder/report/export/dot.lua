@@ -1,0 +1,86 @@
+--- Search trees and thought graphs in the language of Graphviz.
+---
+--- Nodes are coloured from red, the lowest score, to green; the path to the best is drawn thick,
+--- what was pruned dashed, an end twice; pointing at a node of an SVG shows its whole text.
+
+local graph = require "ponder.report.graph"
+local quote = require "ponder.quote"
+
+local export = {}
+
+local MOST_TEXT = 2000 -- bytes of a node's text to be pointed at
+
+local HEAD = [[
+digraph run {
+  graph [rankdir=TB, fontname="sans-serif"];
+  node [shape=box, style="rounded,filled", fillcolor=white, fontname="sans-serif", fontsize=10];
+  edge [fontname="sans-serif", fontsize=9];
+]]
+
+-- In a label a backslash begins an escape, and & an entity.
+local function escape(s)
+    return (s:gsub("&", "&amp;"):gsub('[\\"]', "\\%0"):gsub("\n", "\\n"):gsub("\t", "    "))
+end
+
+local function name_of(g, i)
+    return ("s%d_%d"):format(g.id, i)
+end
+
+local function node_line(g, i, node)
+    local label = {}
+    for k, line in ipairs(node.label) do
+        label[k] = escape(line) .. "\\l"
+    end
+    local parts = { ('label="%s"'):format(table.concat(label)),
+        ('tooltip="%s"'):format(escape(quote.cut(node.text, MOST_TEXT))) }
+    if node.heat then
+        parts[#parts + 1] = ('fillcolor="%.3f 0.25 1.0"'):format(node.heat / 3)
+    end
+    if node.pruned then
+        parts[#parts + 1] = 'style="rounded,filled,dashed"'
+    end
+    if node.best then
+        parts[#parts + 1] = "penwidth=2.5"
+    end
+    if node.terminal then
+        parts[#parts + 1] = "peripheries=2"
+    end
+    return ("    %s [%s];\n"):format(name_of(g, i), table.concat(parts, ", "))
+end
+
+local function edge_line(g, edge)
+    local parts = {}
+    if edge.kind then
+        parts[1] = ('label="%s", style=dashed'):format(escape(edge.kind))
+        -- A connection between thoughts says nothing about which came first.
+        parts[2] = edge.kind == "connects" and "dir=none, constraint=false" or nil
+    elseif edge.best then
+        parts[1] = "penwidth=2.5"
+    end
+    local attributes = #parts > 0 and (" [%s]"):format(table.concat(parts, ", ")) or ""
+    return ("    %s -> %s%s;\n"):format(name_of(g, edge.from), name_of(g, edge.to), attributes)
+end
+
+local function cluster(g)
+    local parts = { ('  subgraph cluster_%d {\n    label="%s";\n'):format(g.id, escape(g.title)) }
+    for i, node in ipairs(g.nodes) do
+        parts[#parts + 1] = node_line(g, i, node)
+    end
+    for _, edge in ipairs(g.edges) do
+        parts[#parts + 1] = edge_line(g, edge)
+    end
+    parts[#parts + 1] = "  }\n"
+    return table.concat(parts)
+end
+
+---Writes the searches of a log. Raises if there is no such search.
+---@param log ponder.log.Reader
+---@param out file*
+---@param opts {search: integer?}
+---@return any ok nil: it could not be written
+---@return string? message
+function export.write(log, out, opts)
+    return graph.write(log, out, opts.search, { head = HEAD, of = cluster, tail = "}\n" })
+end
+
+return export

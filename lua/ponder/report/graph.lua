@@ -1,0 +1,135 @@
+--- The searches of a log as graphs, for what draws graphs: nodes numbered from 1, edges by number.
+
+local text = require "ponder.report.text"
+
+local graph = {}
+
+local COLUMNS, MOST_LINES = 34, 6 -- of a node's text
+
+---@class ponder.report.GraphNode
+---@field id string as in the log
+---@field label string[] lines: id and score, then the text, cut
+---@field text string the whole text, harmless
+---@field heat number? its score from 0, the lowest of the graph, to 1
+---@field best boolean on the path to the best node
+---@field pruned boolean
+---@field terminal boolean
+
+---@class ponder.report.GraphEdge
+---@field from integer
+---@field to integer
+---@field kind string? nil: of a node's parent
+---@field best boolean
+
+---@class ponder.report.Graph
+---@field id integer searches.id
+---@field title string one line
+---@field nodes ponder.report.GraphNode[]
+---@field edges ponder.report.GraphEdge[]
+
+local function label_of(node, whole)
+    local head = "#" .. text.line(tostring(node.id))
+    if node.score then
+        head = ("%s  %.2f"):format(head, node.score)
+    end
+    local lines = text.wrap(text.line(whole), COLUMNS)
+    local label = table.move(lines, 1, math.min(#lines, MOST_LINES), 2, { head })
+    if #lines > MOST_LINES then
+        label[#label] = text.cut(label[#label] .. "...", COLUMNS)
+    end
+    return label
+end
+
+local function heats(nodes, scores)
+    local least, most = math.huge, -math.huge
+    for _, score in pairs(scores) do
+        if score > -math.huge and score < math.huge then
+            least, most = math.min(least, score), math.max(most, score)
+        end
+    end
+    for i, node in ipairs(nodes) do
+        local score = scores[i]
+        if score and score == score then
+            node.heat = most > least and math.max(0, math.min(1, (score - least)
+                / (most - least))) or 1
+        end
+    end
+end
+
+local function title_of(search)
+    local title = ("search %d: %s"):format(search.id, search.kind)
+    local question = text.line(search.question or "")
+    return question == "" and title or title .. ", " .. text.cut(question, 2 * COLUMNS)
+end
+
+local function add_edge(self, from, to, kind)
+    if from and to then
+        table.insert(self.edges, { from = from, to = to, kind = kind,
+            best = not kind and self.nodes[from].best and self.nodes[to].best })
+    end
+end
+
+---The graph of a search.
+---@param log ponder.log.Reader
+---@param search table its row
+---@return ponder.report.Graph
+function graph.of(log, search)
+    local self = { id = search.id, title = title_of(search), nodes = {}, edges = {} }
+    local number, parents, scores = {}, {}, {}
+    for node in log:nodes(search.id) do
+        local i, whole = #self.nodes + 1, text.safe(node.text or "")
+        self.nodes[i] = { id = tostring(node.id), label = label_of(node, whole), text = whole,
+            best = node.best == 1, pruned = node.status == "pruned", terminal = node.terminal == 1 }
+        number[node.id], parents[i], scores[i] = i, node.parent, node.score
+    end
+    heats(self.nodes, scores)
+    for i = 1, #self.nodes do
+        add_edge(self, number[parents[i]], i)
+    end
+    for edge in log:edges(search.id) do
+        add_edge(self, number[edge.source], number[edge.target], edge.kind or "edge")
+    end
+    return self
+end
+
+---The graphs of a log, one after the other.
+---@param log ponder.log.Reader
+---@param only? integer that search alone
+---@return fun(): ponder.report.Graph?
+function graph.all(log, only)
+    local rows = log:searches()
+    return function()
+        local search
+        repeat
+            search = rows()
+        until not search or not only or search.id == only
+        return search and graph.of(log, search)
+    end
+end
+
+---Writes a graph after another as one text. Raises if there is no such search.
+---@param log ponder.log.Reader
+---@param out file*
+---@param only? integer
+---@param parts {head: string, of: (fun(g: ponder.report.Graph): string), tail: string}
+---@return any ok nil: it could not be written
+---@return string? message
+function graph.write(log, out, only, parts)
+    local ok, message = out:write(parts.head)
+    local count = 0
+    for g in graph.all(log, only) do
+        if not ok then
+            return nil, message
+        end
+        count = count + 1
+        ok, message = out:write(parts.of(g))
+    end
+    if only and count == 0 then
+        error(("%s: there is no search %d"):format(log.path, only), 0)
+    elseif not ok then
+        return nil, message
+    end
+    return out:write(parts.tail)
+end
+
+return graph
