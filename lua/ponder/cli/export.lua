@@ -35,7 +35,8 @@ Writes the newest run, or one by the path of its log or its name or number in po
   html     one page with the trees, calls and totals, to open in a browser
   json     all that the log holds, as one object
   otlp     traces by OpenTelemetry's conventions for generative AI, as OTLP/JSON; prompts and
-           replies only with --content; $OTEL_EXPORTER_OTLP_HEADERS is sent along
+           replies only with --content; --otlp sends them with the headers of
+           $OTEL_EXPORTER_OTLP_HEADERS and prints the id of the trace
 
 ]] .. args.help(RULES, ORDER)
 
@@ -83,6 +84,11 @@ function export.run(arguments)
     end
     local format = require("ponder.report.export." .. opts.format)
     return opened.run("ponder export", { operands[1], n = 1 }, function(log)
+        if opts.otlp then
+            local trace, message = format.post(log, opts)
+            io.stdout:write(trace and trace .. "\n" or "")
+            return trace and 0, message
+        end
         return write_to(opts.output, function(out) return format.write(log, out, opts) end)
     end)
 end

@@ -1,0 +1,175 @@
+--- A run as OpenTelemetry traces: OTLP/JSON, to a file or to a collector.
+
+local json = require "ponder.json"
+local names = require "ponder.report.conventions"
+local redact = require "ponder.model.redact"
+local retry = require "ponder.model.retry"
+local spans = require "ponder.report.spans"
+local task = require "ponder.task"
+local transport = require "ponder.model.transport"
+
+local export = {}
+
+local MOST_BYTES = 1 << 20 -- of the spans of one request
+local MOST_SPANS = 1000
+local MAX_RETRIES = 4
+local TIMEOUT_MS = 30000
+local PATH = "/v1/traces"
+local AGAIN = { [429] = true, [502] = true, [503] = true, [504] = true }
+
+-- What stands before the spans, and what after them.
+local function envelope(all)
+    local resource, scope = all:around()
+    return ('{"resourceSpans":[{"resource":%s,"scopeSpans":[{"schemaUrl":%s,"scope":%s,"spans":[\n')
+        :format(json.encode(resource), json.encode(names.SCHEMA_URL), json.encode(scope)),
+        "\n]}]}]}\n"
+end
+
+-------------------------------------------------------------------------------
+-- To a collector
+
+local function decode_percent(s)
+    return (s:gsub("%%(%x%x)", function(hex) return string.char(tonumber(hex, 16)) end))
+end
+
+---The headers that the environment names for traces: "key=value,key=value", percent-encoded.
+---@param env fun(name: string): string?
+---@return table<string, string>? headers
+---@return string? message
+function export.headers(env)
+    local headers = { ["content-type"] = "application/json" }
+    for _, variable in ipairs { "OTEL_EXPORTER_OTLP_HEADERS",
+        "OTEL_EXPORTER_OTLP_TRACES_HEADERS" } do
+        for pair in (env(variable) or ""):gmatch("[^,]+") do
+            local name, value = pair:match("^%s*([^=%s]+)%s*=%s*(.-)%s*$")
+            if not name and pair:find("%S") then
+                return nil, variable .. ": expected name=value, with commas between"
+            elseif name then
+                value = decode_percent(value)
+                if name:find("[^%w!#$&'*+.^_`|~-]") or value:find("[%c]") then
+                    return nil, variable .. ": holds what cannot be a header"
+                end
+                headers[name:lower()] = value
+            end
+        end
+    end
+    return headers
+end
+
+---Where traces go: the URL as it is, or with the path of OTLP where it has none.
+---@param url string
+---@return string
+function export.endpoint(url)
+    local base, path, rest = url:match("^(%a[%w+.-]*://[^/?#]*)(/?[^?#]*)(.*)$")
+    if base and (path == "" or path == "/") then
+        return base .. PATH .. rest
+    end
+    return url
+end
+
+-- Why a reply is no success; nil if it is one.
+local function problem_of(result)
+    if result.code then
+        -- Not tried again: whoever typed the command sees at once that no collector is there.
+        return { code = result.code, message = result.error, headers = {}, final = true }
+    elseif result.status < 200 or result.status > 299 then
+        local said = (result.body or ""):gsub("%c+", " "):sub(1, 200)
+        return { code = retry.code_of_status(result.status), status = result.status,
+            headers = result.headers, final = not AGAIN[result.status],
+            message = ("status %d%s"):format(result.status, said ~= "" and ": " .. said or "") }
+    end
+    local reply = json.decode(result.body or "")
+    local partial = type(reply) == "table" and reply.partialSuccess
+    local rejected = type(partial) == "table" and tonumber(partial.rejectedSpans) or 0
+    if rejected > 0 then
+        return { code = "REJECTED", headers = {}, final = true,
+            message = ("%d spans were rejected: %s"):format(rejected,
+                tostring(partial.errorMessage)) }
+    end
+end
+
+-- Sends a body until it is taken or given up.
+local function send(to, body)
+    local attempt = 0
+    while true do
+        attempt = attempt + 1
+        local result = to.transport:send { url = to.url, method = "POST", headers = to.headers,
+            body = body, timeout_ms = TIMEOUT_MS }
+        local problem = problem_of(result)
+        if not problem then
+            return true
+        end
+        local wait_ms, why = retry.wait_ms(problem, attempt, MAX_RETRIES, to.time(), to.random())
+        if not wait_ms then
+            local message = ("%s: %s (%d attempt%s%s)"):format(to.url, problem.message, attempt,
+                attempt == 1 and "" or "s", why and "; " .. why or "")
+            return nil, (redact.printable(to.redactor:text(message)):gsub("%c+", " "))
+        end
+        to.sleep(wait_ms / 1000)
+    end
+end
+
+---Sends the spans of a log in requests of bounded size.
+---@param log ponder.log.Reader
+---@param opts {otlp: string, content: boolean?}
+---@param parts? {env: function?, sleep: function?, time: function?, random: function?} for specs
+---@return string? trace its id, 32 hex digits
+---@return string? message
+function export.post(log, opts, parts)
+    parts = parts or {}
+    local headers, message = export.headers(parts.env or os.getenv)
+    if not headers then
+        return nil, message
+    end
+    local to = { url = export.endpoint(opts.otlp), headers = headers,
+        transport = transport.shared(), redactor = redact.new({}, headers),
+        sleep = parts.sleep or task.sleep,
+        time = parts.time or os.time, random = parts.random or math.random }
+    local all = spans.of(log, opts.content)
+    local head, tail = envelope(all)
+    local batch, bytes, problem = {}, 0, nil
+    local function flush()
+        if #batch > 0 and not problem then
+            local ok, why = send(to, head .. table.concat(batch, ",\n") .. tail)
+            problem = not ok and why or nil
+        end
+        batch, bytes = {}, 0
+    end
+    all:each(function(span)
+        batch[#batch + 1] = json.encode(span)
+        bytes = bytes + #batch[#batch]
+        if #batch >= MOST_SPANS or bytes >= MOST_BYTES then
+            flush()
+        end
+    end)
+    flush()
+    return not problem and all.trace_id or nil, problem
+end
+
+-------------------------------------------------------------------------------
+-- To a file
+
+---Writes the spans of a log.
+---@param log ponder.log.Reader
+---@param out file*
+---@param opts {content: boolean?}
+---@return any ok nil: it could not be written
+---@return string? message
+function export.write(log, out, opts)
+    local all = spans.of(log, opts.content)
+    local head, tail = envelope(all)
+    local ok, message = out:write(head)
+    local before = ""
+    all:each(function(span)
+        if ok then
+            ok, message = out:write(before, json.encode(span))
+            before = ",\n"
+        end
+    end)
+    if not ok then
+        return nil, message
+    end
+    return out:write(tail)
+end
+
+return export

@@ -1,0 +1,122 @@
+--- What was sent and answered, in the form of OpenTelemetry's gen_ai.input.messages and its like:
+--- messages of a role and parts. Requests come as OpenAI, Anthropic and Ollama take them.
+
+local json = require "ponder.json"
+
+local messages = {}
+
+local function text_part(s)
+    return { type = "text", content = s }
+end
+
+local function is_list(value)
+    return type(value) == "table" and (#value > 0 or next(value) == nil)
+end
+
+-- What a tool answered: its text, or its parts as they are.
+local function response_of(content)
+    return content == nil and "" or content
+end
+
+-- Parts of a kind that the conventions do not know keep their form, under their own type.
+local function foreign(part)
+    local copy = { type = "unknown" }
+    for name, value in pairs(part) do
+        copy[name] = value
+    end
+    copy.type = type(copy.type) == "string" and copy.type or "unknown"
+    return copy
+end
+
+local PARTS = {
+    text = function(part) return text_part(tostring(part.text)) end,
+    thinking = function(part) return { type = "reasoning", content = tostring(part.thinking) } end,
+    tool_use = function(part)
+        return { type = "tool_call", id = part.id, name = tostring(part.name),
+            arguments = part.input }
+    end,
+    tool_result = function(part)
+        return { type = "tool_call_response", id = part.tool_use_id,
+            response = response_of(part.content) }
+    end,
+}
+
+local function add_content(parts, content)
+    if type(content) == "string" then
+        parts[#parts + 1] = content ~= "" and text_part(content) or nil
+    elseif is_list(content) then
+        for _, part in ipairs(content) do
+            local known = type(part) == "table" and PARTS[part.type]
+            parts[#parts + 1] = known and known(part) or type(part) == "table" and foreign(part)
+                or text_part(tostring(part))
+        end
+    end
+end
+
+-- Calls of tools: {id, function = {name, arguments}} or {id, name, arguments}; arguments may be
+-- JSON in a string.
+local function add_tool_calls(parts, calls)
+    for _, call in ipairs(is_list(calls) and calls or {}) do
+        if type(call) == "table" then
+            local f = type(call["function"]) == "table" and call["function"] or call
+            local arguments = f.arguments
+            if type(arguments) == "string" then
+                local decoded = json.decode(arguments)
+                arguments = decoded ~= nil and decoded or arguments
+            end
+            parts[#parts + 1] = { type = "tool_call", id = type(call.id) == "string" and call.id
+                or nil, name = tostring(f.name), arguments = arguments }
+        end
+    end
+end
+
+local function parts_of(message)
+    local parts = json.array {}
+    if message.role == "tool" then
+        parts[1] = { type = "tool_call_response", id = message.tool_call_id,
+            response = response_of(message.content) }
+        return parts
+    end
+    add_content(parts, message.content)
+    add_tool_calls(parts, message.tool_calls)
+    return parts
+end
+
+---The messages of a request.
+---@param request any decoded body
+---@return table[]? input nil: there are none
+---@return table[]? system instructions that stand apart from the messages
+function messages.input(request)
+    if type(request) ~= "table" then
+        return nil
+    end
+    local input, system = json.array {}, json.array {}
+    for i, message in ipairs(is_list(request.messages) and request.messages or {}) do
+        if type(message) == "table" then
+            input[i] = { role = tostring(message.role), parts = parts_of(message) }
+        end
+    end
+    add_content(system, request.system)
+    return #input > 0 and input or nil, #system > 0 and system or nil
+end
+
+---The samples of a reply.
+---@param reply any decoded
+---@return table[]? output
+function messages.output(reply)
+    local samples = type(reply) == "table" and is_list(reply.samples) and reply.samples or {}
+    local output = json.array {}
+    for i, sample in ipairs(samples) do
+        local parts = json.array {}
+        if type(sample.reasoning) == "string" then
+            parts[1] = { type = "reasoning", content = sample.reasoning }
+        end
+        add_content(parts, sample.text)
+        add_tool_calls(parts, sample.tool_calls)
+        output[i] = { role = "assistant", parts = parts,
+            finish_reason = tostring(sample.finish_reason or "error") }
+    end
+    return #output > 0 and output or nil
+end
+
+return messages

@@ -1,0 +1,341 @@
+--- A run as spans of OpenTelemetry, in the form that OTLP/JSON wants them:
+---
+---     invoke_workflow policy.lua            the run
+---       search beam                         a search, or a machine
+---         expand                            a node, while models were asked about it
+---           chat gpt-4o-mini                a call
+---         execute_tool lookup               a tool, with the calls that it made
+---
+--- Ids are made from the run's, so that the same log gives the same spans. What was sent and
+--- replied is in them only if asked for; so are messages of errors, which may quote it.
+
+local json = require "ponder.json"
+local messages = require "ponder.report.messages"
+local names = require "ponder.report.conventions"
+local store = require "ponder.core.store"
+
+local spans = {}
+
+local INTERNAL, CLIENT = 1, 3 -- kinds of spans
+local OK, ERROR = 1, 2 -- codes of a status
+local NANOSECONDS = 1e6
+
+---@class ponder.report.Spans
+---@field log ponder.log.Reader
+---@field run table
+---@field content boolean
+---@field last_at number when the run ended, or was last heard of
+local Spans = {}
+Spans.__index = Spans
+
+-------------------------------------------------------------------------------
+-- The form of OTLP/JSON
+
+-- Seconds since 1970 as nanoseconds, exact to a microsecond: more than a float can hold.
+local function nanoseconds(at)
+    local s = math.floor(at)
+    local us = math.floor((at - s) * NANOSECONDS + 0.5)
+    if us >= NANOSECONDS then
+        s, us = s + 1, 0
+    end
+    return ("%d%09d"):format(s, us * 1000)
+end
+
+-- 64-bit integers are strings in JSON, and so are the floats that it does not have.
+local function any_value(value)
+    local kind = math.type(value) or type(value)
+    if kind == "integer" then
+        return { intValue = ("%d"):format(value) }
+    elseif kind == "float" then
+        local text = value ~= value and "NaN" or value == math.huge and "Infinity"
+            or value == -math.huge and "-Infinity"
+        return { doubleValue = text or value }
+    elseif kind == "boolean" then
+        return { boolValue = value }
+    elseif kind == "table" then
+        local values = json.array {}
+        for i, item in ipairs(value) do
+            values[i] = any_value(item)
+        end
+        return { arrayValue = { values = values } }
+    end
+    return { stringValue = tostring(value) }
+end
+
+-- From pairs name, value; what is nil is left out.
+local function attributes_of(given, count)
+    local list = json.array {}
+    for i = 1, count, 2 do
+        if given[i + 1] ~= nil and given[i + 1] ~= json.null then
+            list[#list + 1] = { key = given[i], value = any_value(given[i + 1]) }
+        end
+    end
+    return list
+end
+
+local function attributes(...)
+    return attributes_of({ ... }, select("#", ...))
+end
+
+function Spans:id(...)
+    return store.sha256(table.concat({ "span", self.run.id, ... }, "\n")):sub(1, 16)
+end
+
+function Spans:root_id()
+    return self:id("run")
+end
+
+-- A span; `failed` is the type of its error.
+function Spans:make(given)
+    local started = given.started_at
+    local ended = math.max(given.ended_at or self.last_at, started)
+    local span = { traceId = self.trace_id, spanId = given.id, parentSpanId = given.parent,
+        name = given.name, kind = given.kind or INTERNAL,
+        startTimeUnixNano = nanoseconds(started), endTimeUnixNano = nanoseconds(ended),
+        attributes = given.attributes, events = given.events,
+        status = given.completed and { code = OK } or nil }
+    if given.failed then
+        table.insert(span.attributes, { key = names.ERROR_TYPE,
+            value = any_value(given.failed) })
+        span.status = { code = ERROR, message = self.content and given.message or nil }
+    end
+    return span
+end
+
+-------------------------------------------------------------------------------
+-- Spans, from the outermost to the calls
+
+-- What the workflow is called: a script by its file's name, whatever its folder and arguments.
+local function workflow_of(run)
+    local script = run.script
+    if not script or script == "-" or script == "-e" then
+        return run.command
+    end
+    return script:match("([^/]+)/*$") or run.command
+end
+
+function Spans:root()
+    local run, state = self.run, self.log:state()
+    local workflow = workflow_of(run)
+    local failed = state ~= "completed" and state ~= "running" and state or nil
+    return self:make { id = self:root_id(), name = names.OPERATION_WORKFLOW .. " " .. workflow,
+        started_at = run.started_at, ended_at = self.last_at, failed = failed,
+        message = run.error, completed = state == "completed",
+        attributes = attributes(names.OPERATION, names.OPERATION_WORKFLOW, names.WORKFLOW,
+            workflow, names.OWN_RUN, run.id, names.OWN_STATUS, state) }
+end
+
+function Spans:of_search(search)
+    return self:make { id = self:id("search", search.id), parent = self:root_id(),
+        name = "search " .. search.kind, started_at = search.started_at,
+        ended_at = search.ended_at,
+        failed = search.status == "error" and (search.reason or names.ERROR_OTHER) or nil,
+        attributes = attributes(names.OWN_SEARCH, search.id, names.OWN_SEARCH_KIND, search.kind,
+            names.OWN_SEARCH_REASON, search.reason, names.OWN_SCORE, search.score) }
+end
+
+function Spans:of_node(node)
+    return self:make { id = self:id("node", node.search, node.id),
+        parent = self:parent_of { search = node.search }, name = "expand",
+        started_at = node.first_at, ended_at = node.last_at,
+        attributes = attributes(names.OWN_SEARCH, node.search, names.OWN_NODE, tostring(node.id),
+            names.OWN_DEPTH, node.depth, names.OWN_SCORE, node.score) }
+end
+
+function Spans:of_tool(effect)
+    local failed = effect.status == "error" and names.ERROR_OTHER
+        or effect.status ~= "ok" and (effect.status or "no_answer") or nil
+    local content = self.content
+    return self:make { id = self:id("effect", effect.id), parent = self:parent_of(effect),
+        name = names.OPERATION_TOOL .. " " .. effect.name, started_at = effect.asked_at,
+        ended_at = effect.answered_at, failed = failed, message = effect.message,
+        attributes = attributes(names.OPERATION, names.OPERATION_TOOL, names.TOOL_NAME,
+            effect.name, names.TOOL_TYPE, names.TOOL_TYPE_FUNCTION, names.TOOL_ARGUMENTS,
+            content and effect.key ~= nil and json.encode(effect.key) or nil, names.TOOL_RESULT,
+            content and effect.value ~= nil and json.encode(effect.value) or nil) }
+end
+
+-- Whose a call or a tool is: of a tool, a node, a search, or the run. Each has a span by then.
+function Spans:parent_of(row)
+    local search = row.search and self:id("search", row.search)
+    local candidates = { row.within and self:id("effect", row.within) or false,
+        search and row.node ~= nil and self:id("node", row.search, row.node), search }
+    for i = 1, 3 do
+        if self.known[candidates[i]] then
+            return candidates[i]
+        end
+    end
+    return self:root_id()
+end
+
+-------------------------------------------------------------------------------
+-- Calls
+
+local function number(value)
+    return type(value) == "number" and value or nil
+end
+
+local function float(value)
+    return number(value) and value + 0.0
+end
+
+local function stops(value)
+    if type(value) == "string" then
+        return { value }
+    end
+    return type(value) == "table" and #value > 0 and value or nil
+end
+
+-- What the request asked for, whichever provider's form it has.
+local function parameters_of(call)
+    local body = type(call.request) == "table" and call.request or {}
+    local more = type(body.options) == "table" and body.options or {}
+    local format = body.format or type(body.response_format) == "table"
+        and body.response_format.type ~= "text" and body.response_format
+    return names.REQUEST_MODEL, call.model,
+        names.REQUEST_CHOICES, call.samples ~= 1 and call.samples or nil,
+        names.REQUEST_MAX_TOKENS, number(body.max_completion_tokens or body.max_tokens
+            or more.num_predict or more.max_tokens),
+        names.REQUEST_TEMPERATURE, float(body.temperature or more.temperature),
+        names.REQUEST_TOP_P, float(body.top_p or more.top_p),
+        names.REQUEST_TOP_K, number(body.top_k or more.top_k),
+        names.REQUEST_FREQUENCY_PENALTY, float(body.frequency_penalty or more.frequency_penalty),
+        names.REQUEST_PRESENCE_PENALTY, float(body.presence_penalty or more.presence_penalty),
+        names.REQUEST_SEED, number(body.seed or more.seed),
+        names.REQUEST_STOP, stops(body.stop or body.stop_sequences or more.stop),
+        names.REQUEST_REASONING, type(body.reasoning_effort) == "string" and body.reasoning_effort
+            or nil,
+        names.OUTPUT_TYPE, format and "json" or nil
+end
+
+local function finish_reasons(reply)
+    local reasons = {}
+    for i, sample in ipairs(type(reply.samples) == "table" and reply.samples or {}) do
+        reasons[i] = tostring(sample.finish_reason or "error")
+    end
+    return #reasons > 0 and reasons or nil
+end
+
+local function encoded(value)
+    return value and json.encode(value)
+end
+
+function Spans:call_attributes(call)
+    local reply = type(call.reply) == "table" and call.reply or {}
+    local list = attributes(names.OPERATION, names.OPERATION_CHAT, names.PROVIDER, call.provider,
+        names.RESPONSE_ID, type(reply.id) == "string" and reply.id or nil,
+        names.RESPONSE_MODEL, type(reply.model) == "string" and reply.model or nil,
+        names.RESPONSE_FINISH_REASONS, finish_reasons(reply),
+        names.USAGE_INPUT, call.input_tokens, names.USAGE_OUTPUT, call.output_tokens,
+        names.USAGE_CACHE_READ, call.cache_read_tokens,
+        names.USAGE_CACHE_WRITE, call.cache_write_tokens,
+        names.USAGE_REASONING, call.reasoning_tokens, names.OWN_CALL, call.id,
+        names.OWN_ORIGIN, call.origin, names.OWN_PURPOSE, call.purpose,
+        names.OWN_ATTEMPTS, call.attempts, names.OWN_COST, call.cost)
+    local function add(...)
+        local more = attributes(...)
+        table.move(more, 1, #more, #list + 1, list)
+    end
+    add(parameters_of(call))
+    if self.content then
+        local input, system = messages.input(call.request)
+        add(names.INPUT, encoded(input), names.SYSTEM, encoded(system), names.OUTPUT,
+            encoded(messages.output(call.reply)))
+    end
+    return list
+end
+
+-- Attempts that failed, as events of their call.
+local function events_of(failures)
+    local events = json.array {}
+    for i, failed in ipairs(failures or {}) do
+        events[i] = { timeUnixNano = nanoseconds(failed.at), name = "ponder.attempt_failed",
+            attributes = attributes(names.OWN_ATTEMPT, failed.attempt, names.ERROR_TYPE,
+                failed.code, names.HTTP_STATUS, failed.status) }
+    end
+    return #events > 0 and events or nil
+end
+
+function Spans:of_call(call, failures)
+    local failed = call.status ~= "ok" and (call.code or call.status or "no_answer") or nil
+    local sent = (call.origin or "live") == "live"
+    return self:make { id = self:id("call", call.id), parent = self:parent_of(call),
+        name = names.OPERATION_CHAT .. " " .. call.model, kind = sent and CLIENT or INTERNAL,
+        started_at = call.asked_at, ended_at = call.answered_at, failed = failed,
+        message = call.message, attributes = self:call_attributes(call),
+        events = events_of(failures) }
+end
+
+-------------------------------------------------------------------------------
+-- All of them
+
+local EXPANDED = [[
+SELECT c.search AS search, c.node AS id, min(c.asked_at) AS first_at,
+  max(coalesce(c.answered_at, c.asked_at)) AS last_at, n.depth AS depth, n.score AS score
+FROM calls AS c LEFT JOIN nodes AS n ON n.search = c.search AND n.id = c.node
+WHERE c.search IS NOT NULL AND c.node IS NOT NULL
+GROUP BY c.search, c.node ORDER BY min(c.id)]]
+
+-- Failed attempts by call: few, whatever the number of calls.
+local function failures_by_call(log)
+    local by_call = {}
+    for attempt in log:attempts() do
+        by_call[attempt.call] = by_call[attempt.call] or {}
+        table.insert(by_call[attempt.call], attempt)
+    end
+    return by_call
+end
+
+---Hands over one span after the other, each after the one that it is within.
+---@param take fun(span: table)
+function Spans:each(take)
+    local log = self.log
+    self.known = {}
+    local function take_parent(span)
+        self.known[span.spanId] = true
+        take(span)
+    end
+    take(self:root())
+    for search in log:searches() do
+        take_parent(self:of_search(search))
+    end
+    for node in log:database():columns(EXPANDED) do
+        take_parent(self:of_node(node))
+    end
+    for effect in log:effects() do
+        if effect.kind == "tool" then
+            take_parent(self:of_tool(effect))
+        end
+    end
+    local failures = failures_by_call(log)
+    for call in log:contents() do
+        take(self:of_call(call, failures[call.id]))
+    end
+end
+
+---What stands around the spans.
+---@return table resource
+---@return table scope
+function Spans:around()
+    local version = type(self.run.versions) == "table" and self.run.versions.ponder
+    return { attributes = attributes(names.SERVICE_NAME, "ponder", names.SERVICE_VERSION, version
+        or nil) }, { name = "ponder", version = version or nil }
+end
+
+---The spans of a log.
+---@param log ponder.log.Reader
+---@param content? boolean with prompts and replies
+---@return ponder.report.Spans
+function spans.of(log, content)
+    local run = log:run()
+    local last_at = run.ended_at
+    if not last_at then
+        local asked, answered = log:database():row(
+            "SELECT coalesce(max(asked_at), 0), coalesce(max(answered_at), 0) FROM calls")
+        last_at = math.max(asked or 0, answered or 0, run.started_at)
+    end
+    return setmetatable({ log = log, run = run, content = content or false, last_at = last_at,
+        trace_id = store.sha256("trace\n" .. run.id):sub(1, 32) }, Spans)
+end
+
+return spans
