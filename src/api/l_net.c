@@ -246,9 +246,9 @@ static void set_flag(lua_State *L, const char *name, bool value)
 }
 
 /* name NUL value NUL... -> table; a repeated name's values are joined by ", " */
-static void push_headers(lua_State *L, const Buffer *headers)
+static void push_headers(lua_State *L, const Buffer *headers, int count)
 {
-    lua_newtable(L);
+    lua_createtable(L, 0, count);
     const char *end = headers->data + headers->size;
     for (const char *at = headers->data; at < end;) {
         const char *value = at + strlen(at) + 1;
@@ -269,7 +269,7 @@ static void push_headers(lua_State *L, const Buffer *headers)
 static void push_result(lua_State *L, const Result *r)
 {
     lua_createtable(L, 0, 16);
-    push_headers(L, &r->headers);
+    push_headers(L, &r->headers, r->header_count);
     lua_setfield(L, -2, "headers");
     if (r->status != 0)
         set_integer(L, "status", r->status);

@@ -56,10 +56,13 @@ struct Host {
     Call *first, *last;
 };
 
-enum { ORIGIN_SIZE = 320 };
+enum { ORIGIN_SIZE = 320, REMEMBERED_URL_SIZE = 256 };
 
 /* Writes the origin of an http or https URL. */
 bool origin_of(const char *url, char out[ORIGIN_SIZE]);
+
+/* The same, remembered until the next other URL; NULL when it is none. */
+const char *host_origin(Pump *p, const char *url);
 
 Host *host_get(Pump *p, const char *origin);
 void host_drop_if_idle(Pump *p, Host *h);
@@ -84,9 +87,9 @@ struct Transfer {
     bool in_headers;
     bool paused;
     bool in_multi;
+    bool usual; /* the easy handle has the options of a call that is_usual */
     bool stream_type, json_type, html_type; /* what content-type says */
     bool has_location;
-    int header_count;
     int64_t header_bytes;
     int64_t received;
     char origin[ORIGIN_SIZE]; /* of the URL that is being fetched */
@@ -128,6 +131,29 @@ size_t reply_on_body(char *bytes, size_t unit, size_t count, void *arg);
 /* The body of a streamed reply came to its end. */
 bool reply_finish_stream(Transfer *t);
 
+/* --- sockets.c ---------------------------------------------------------------------------- */
+
+typedef struct Sockets {
+    struct pollfd *list;
+    size_t count, capacity;
+    int ready;  /* how many were, at the last wait */
+    double due; /* when libcurl's timer runs out; INFINITY: it has none */
+} Sockets;
+
+/* For a pump's new multi handle. False when memory is short, here and below. */
+bool sockets_open(Pump *p);
+void sockets_free(Pump *p);
+
+/* Makes room for what so many transfers may have to wait for. */
+bool sockets_reserve(Pump *p, int64_t transfers);
+
+/* Waits until a socket is ready, the timer runs out, or the time is over, and lets libcurl do what
+ * there is to do. Sets `interrupted` when the wait ended because the caller should look round. */
+CURLMcode sockets_wait(Pump *p, double wait_ms, bool *interrupted);
+
+/* What the timer asks for, if it ran out; a transfer just begun sets it to now. */
+CURLMcode sockets_serve_timer(Pump *p);
+
 /* --- pump.c ------------------------------------------------------------------------------- */
 
 struct Pump {
@@ -135,9 +161,11 @@ struct Pump {
     PumpOptions options;
     char *user_agent, *ca_file, *proxy; /* NULL where not given */
     CURLM *multi;
+    Sockets sockets;
     pid_t owner;
     Host **hosts;
     size_t host_count, host_capacity, host_turn;
+    char last_url[REMEMBERED_URL_SIZE], last_origin[ORIGIN_SIZE]; /* see host_origin */
     Call **buckets;
     size_t bucket_count;
     Transfer *active, *ended, *ended_last, *spare;

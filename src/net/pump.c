@@ -13,6 +13,7 @@
 enum {
     FIRST_BUCKETS = 64,
     LONGEST_WAIT_MS = 1000000,
+    GATHER_MS = 1,
 };
 
 const CallLimits net_default_limits = {
@@ -88,7 +89,7 @@ PumpStatus pump_open(const Alloc *alloc, const PumpOptions *options, Pump **out)
     if (p == NULL)
         return PUMP_NO_MEMORY;
     *p = (Pump){.alloc = *alloc, .owner = getpid(), .multi = curl_multi_init()};
-    if (p->multi == NULL || !copy_options(p, options) || !make_buckets(p)) {
+    if (p->multi == NULL || !copy_options(p, options) || !make_buckets(p) || !sockets_open(p)) {
         pump_close(p);
         return PUMP_NO_MEMORY;
     }
@@ -125,6 +126,7 @@ void pump_close(Pump *p)
         free_transfers(p, p->spare);
         curl_multi_cleanup(p->multi);
     }
+    sockets_free(p);
     hosts_free(p);
     event_list_free(&p->events, &p->alloc);
     alloc_free(&p->alloc, p->buckets, p->bucket_count * sizeof *p->buckets);
@@ -139,10 +141,10 @@ void pump_close(Pump *p)
 
 PumpStatus pump_submit(Pump *p, const Request *request, int64_t *id)
 {
-    char origin[ORIGIN_SIZE];
     if (p->stats.queued >= p->options.max_queued)
         return PUMP_QUEUE_FULL;
-    if (!origin_of(request->url, origin))
+    const char *origin = host_origin(p, request->url);
+    if (origin == NULL)
         return PUMP_BAD_URL;
     Request r = *request;
     r.ca_file = r.ca_file != NULL ? r.ca_file : p->ca_file;
@@ -165,8 +167,8 @@ PumpStatus pump_submit(Pump *p, const Request *request, int64_t *id)
 
 PumpStatus pump_limit(Pump *p, const char *url, int64_t max_in_flight)
 {
-    char origin[ORIGIN_SIZE];
-    if (!origin_of(url, origin))
+    const char *origin = host_origin(p, url);
+    if (origin == NULL)
         return PUMP_BAD_URL;
     Host *h = host_get(p, origin);
     if (h == NULL)
@@ -244,7 +246,7 @@ static bool add_to_multi(Pump *p, Transfer *t)
 /* The first call of a host's queue goes out. False when there is no memory for a transfer. */
 static bool start_call(Pump *p, Host *h, double now)
 {
-    Transfer *t = take_spare(p);
+    Transfer *t = sockets_reserve(p, p->stats.in_flight + 1) ? take_spare(p) : NULL;
     if (t == NULL)
         return false;
     Call *c = h->first;
@@ -360,18 +362,6 @@ static void resume_paused(Pump *p)
     }
 }
 
-/* Moves every byte that can move now. */
-static bool move(Pump *p)
-{
-    int running;
-    if (!start_calls(p))
-        return false;
-    CURLMcode code = curl_multi_perform(p->multi, &running);
-    take_ended(p);
-    check_times(p);
-    return code != CURLM_OUT_OF_MEMORY;
-}
-
 static bool has_news(const Pump *p)
 {
     return p->events.count > 0 || p->ended != NULL;
@@ -395,45 +385,42 @@ static double wait_time(const Pump *p, double until)
     return fmax(0, fmin(wait, LONGEST_WAIT_MS));
 }
 
-/* Waits for sockets and timers. False when the caller should have a look round: an interruption is
- * pending, or a signal ended the wait (libcurl does not say so; its own timers look the same). */
-static bool wait_for_news(Pump *p, int wait, CURLMcode *code)
+/* Lets everything move that can, after waiting for it if need be. False when memory is short. */
+static bool move(Pump *p, double wait_ms, bool *interrupted)
 {
-    int fd = p->options.interrupt_fd != NULL ? p->options.interrupt_fd() : -1;
-    struct curl_waitfd interrupt = {fd, CURL_WAIT_POLLIN, 0};
-    int ready = 0;
-    double before = net_now();
-    *code = curl_multi_poll(p->multi, fd >= 0 ? &interrupt : NULL, fd >= 0, wait, &ready);
-    return interrupt.revents == 0 && (ready > 0 || net_now() - before > wait - 1);
+    if (!start_calls(p))
+        return false;
+    CURLMcode code = sockets_wait(p, wait_ms, interrupted);
+    take_ended(p);
+    check_times(p);
+    return code != CURLM_OUT_OF_MEMORY;
 }
 
-/* Calls that take a place which has just become free go out before the caller reads the results. */
-static PumpStatus give_turn(Pump *p)
+/* Replies come in bursts. What comes while others are being read belongs to the same batch, and
+ * calls that take a place which has become free go out before the caller reads the results. */
+static PumpStatus gather(Pump *p)
 {
-    int running;
-    if (can_start(p) && start_calls(p))
-        curl_multi_perform(p->multi, &running);
+    double until = net_now() + GATHER_MS;
+    bool interrupted = false;
+    while (move(p, 0, &interrupted) && p->sockets.ready > 0 && net_now() < until)
+        ;
     return PUMP_OK;
 }
 
 PumpStatus pump_poll(Pump *p, double timeout_ms)
 {
-    double until = timeout_ms < 0 ? INFINITY : net_now() + timeout_ms;
+    double until = timeout_ms < 0 ? INFINITY : net_now() + timeout_ms, wait_ms = 0;
+    bool interrupted = false;
     event_list_reset(&p->events, &p->alloc);
     resume_paused(p);
     for (;;) {
-        if (!move(p))
+        if (!move(p, wait_ms, &interrupted))
             return PUMP_NO_MEMORY;
         if (has_news(p))
-            return give_turn(p);
-        if ((pump_pending(p) == 0 && timeout_ms < 0) || net_now() >= until)
+            return gather(p);
+        if (interrupted || (pump_pending(p) == 0 && timeout_ms < 0) || net_now() >= until)
             return PUMP_OK;
-        CURLMcode code = CURLM_OK;
-        int wait = can_start(p) ? 0 : (int)ceil(wait_time(p, until));
-        if (wait > 0 && !wait_for_news(p, wait, &code))
-            return PUMP_OK;
-        if (code == CURLM_OUT_OF_MEMORY)
-            return PUMP_NO_MEMORY;
+        wait_ms = can_start(p) ? 0 : wait_time(p, until);
     }
 }
 

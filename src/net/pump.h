@@ -74,6 +74,7 @@ typedef struct Result {
     bool streamed;  /* read as a stream: no body */
     bool done;      /* [DONE] was read */
     Buffer headers; /* name NUL value NUL..., names in lower case */
+    int header_count;
     Buffer body;
     uint64_t events;
     double queue_ms, connect_ms, first_byte_ms, first_event_ms, total_ms;

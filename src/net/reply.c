@@ -75,7 +75,7 @@ static bool read_header(Transfer *t, const char *line, size_t n)
     } else if (name_size == 8 && strncasecmp(line, "location", 8) == 0) {
         t->has_location = true;
     }
-    if (++t->header_count > MAX_HEADERS) {
+    if (++t->result.header_count > MAX_HEADERS) {
         transfer_fail(t, "TOO_LARGE", "the reply has more than %d headers", MAX_HEADERS);
         return false;
     }
@@ -89,7 +89,7 @@ static bool read_header(Transfer *t, const char *line, size_t n)
 static void start_headers(Transfer *t)
 {
     t->in_headers = true;
-    t->header_count = 0;
+    t->result.header_count = 0;
     t->header_bytes = 0;
     t->stream_type = t->json_type = t->html_type = t->has_location = false;
     t->result.headers.size = 0;

@@ -51,6 +51,12 @@ static bool set_pointer(CURL *e, CURLoption option, const void *value)
     return curl_easy_setopt(e, option, value) == CURLE_OK;
 }
 
+/* Most calls: an option once set needs no other value for the next of them. */
+static bool is_usual(const Call *c)
+{
+    return c->body != NULL && strcmp(c->method, "POST") == 0 && c->ca_file == NULL;
+}
+
 static bool set_method(CURL *e, const Call *c)
 {
     if (strcmp(c->method, "HEAD") == 0)
@@ -71,7 +77,7 @@ static const char *accepted_encoding(const Call *c)
     return c->stream == STREAM_NONE ? "gzip" : "identity";
 }
 
-static bool set_protocol(CURL *e, const Call *c)
+static bool set_protocol(CURL *e)
 {
 #if LIBCURL_VERSION_NUM >= 0x075500
     bool ok = set_pointer(e, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -81,13 +87,9 @@ static bool set_protocol(CURL *e, const Call *c)
 #if LIBCURL_VERSION_NUM >= 0x075700
     ok = ok && set_long(e, CURLOPT_QUICK_EXIT, 1); /* dropping a call waits for no name lookup */
 #endif
-    /* CURLOPT_CAINFO takes the place of the system's bundle; its folder of authorities stays. */
     return ok && set_long(e, CURLOPT_SSL_VERIFYPEER, 1) && set_long(e, CURLOPT_SSL_VERIFYHOST, 2) &&
            set_long(e, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS) &&
-           set_long(e, CURLOPT_FOLLOWLOCATION, 0) &&
-           set_pointer(e, CURLOPT_ACCEPT_ENCODING, accepted_encoding(c)) &&
-           (c->ca_file == NULL || set_pointer(e, CURLOPT_CAINFO, c->ca_file)) &&
-           (c->proxy == NULL || set_pointer(e, CURLOPT_PROXY, c->proxy));
+           set_long(e, CURLOPT_FOLLOWLOCATION, 0);
 }
 
 /* A connection that dies before its reply makes libcurl send the request again by itself, up to
@@ -122,25 +124,47 @@ static bool set_callbacks(Transfer *t)
            set_pointer(e, CURLOPT_ERRORBUFFER, t->curl_error);
 }
 
-/* NOSIGNAL: the resolver runs in threads and needs none, and libcurl writes with MSG_NOSIGNAL. */
+/* What is the same for every call. NOSIGNAL: the resolver runs in threads and needs none, and
+ * libcurl writes with MSG_NOSIGNAL. */
+static bool set_constants(Transfer *t)
+{
+    CURL *e = t->easy;
+    curl_easy_reset(e);
+    return set_long(e, CURLOPT_NOSIGNAL, 1) && set_long(e, CURLOPT_TCP_KEEPALIVE, 1) &&
+           set_long(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1) &&
+           set_pointer(e, CURLOPT_USERAGENT, t->pump->user_agent) && set_protocol(e) &&
+           set_callbacks(t);
+}
+
+static bool set_limits(Transfer *t, double now)
+{
+    CURL *e = t->easy;
+    const CallLimits *l = &t->call->limits;
+    double left = fmax(1, (double)l->timeout_ms - (now - t->started));
+    return set_long(e, CURLOPT_TIMEOUT_MS, (long)left) &&
+           set_long(e, CURLOPT_CONNECTTIMEOUT_MS, (long)l->connect_timeout_ms) &&
+           curl_easy_setopt(e, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)l->max_body_bytes) ==
+               CURLE_OK;
+}
+
+/* Setting every option anew costs about as much as sending the request: between usual calls those
+ * that are constant stay. CURLOPT_CAINFO takes the place of the system's bundle; its folder of
+ * authorities stays. */
 static bool set_options(Transfer *t, const char *url, double now)
 {
     CURL *e = t->easy;
     const Call *c = t->call;
-    const CallLimits *l = &c->limits;
-    double left = fmax(1, (double)l->timeout_ms - (now - t->started));
-    bool tls = strncmp(t->origin, "https:", 6) == 0;
-    curl_easy_reset(e);
-    return set_pointer(e, CURLOPT_URL, url) && set_long(e, CURLOPT_NOSIGNAL, 1) &&
-           set_long(e, CURLOPT_TIMEOUT_MS, (long)left) &&
-           set_long(e, CURLOPT_CONNECTTIMEOUT_MS, (long)l->connect_timeout_ms) &&
-           set_long(e, CURLOPT_TCP_KEEPALIVE, 1) && set_long(e, CURLOPT_PIPEWAIT, tls) &&
-           set_long(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1) &&
-           curl_easy_setopt(e, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)l->max_body_bytes) ==
-               CURLE_OK &&
-           set_pointer(e, CURLOPT_USERAGENT, t->pump->user_agent) &&
-           set_pointer(e, CURLOPT_HTTPHEADER, c->headers) && set_method(e, c) &&
-           set_protocol(e, c) && set_callbacks(t);
+    bool tls = strncmp(t->origin, "https:", 6) == 0, usual = is_usual(c);
+    bool kept = t->usual && usual;
+    t->usual = false;
+    if (!kept && !set_constants(t))
+        return false;
+    t->usual = usual;
+    return set_pointer(e, CURLOPT_URL, url) && set_limits(t, now) &&
+           set_long(e, CURLOPT_PIPEWAIT, tls) && set_pointer(e, CURLOPT_HTTPHEADER, c->headers) &&
+           set_method(e, c) && set_pointer(e, CURLOPT_ACCEPT_ENCODING, accepted_encoding(c)) &&
+           (c->ca_file == NULL || set_pointer(e, CURLOPT_CAINFO, c->ca_file)) &&
+           set_pointer(e, CURLOPT_PROXY, c->proxy);
 }
 
 /* --- beginning ---------------------------------------------------------------------------- */
@@ -373,6 +397,7 @@ bool transfer_end(Transfer *t, CURLcode code, double now)
 {
     Result *r = &t->result;
     transfer_measure(t, now);
+    t->usual = t->usual && code == CURLE_OK; /* after a failure, a handle as new */
     if (t->mode == BODY_STREAM && code == CURLE_OK)
         reply_finish_stream(t);
     r->streamed = t->mode == BODY_STREAM;
