@@ -3,7 +3,8 @@
 -- given its floor here.
 
 -- Each knows the floors below it and its own, but not its neighbours on the same height.
-local C_FLOORS = { core = 1, net = 2, store = 2, api = 3, sandbox = 4, host = 5, main = 6 }
+local C_FLOORS = { core = 1, net = 2, store = 2, api = 3, blocks = 4, sandbox = 4, host = 5,
+    main = 6 }
 
 -- Modules by the first part of their name: ponder.model.retry is of `model`. On one floor they may
 -- know each other. C modules (ponder.core.*) lie below them all.
