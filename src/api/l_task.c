@@ -49,13 +49,39 @@ static int raise_at_script(lua_State *L, const char *who, const char *message)
     return lua_error(L);
 }
 
+enum { MOST_SPARE = 64 };
+
+/* Pushes a coroutine that was given back, or a new one. The list of spares is the upvalue. */
+static lua_State *get_coroutine(lua_State *L)
+{
+    lua_Integer n = (lua_Integer)lua_rawlen(L, lua_upvalueindex(1));
+    if (n == 0)
+        return lua_newthread(L);
+    lua_rawgeti(L, lua_upvalueindex(1), n);
+    lua_pushnil(L);
+    lua_rawseti(L, lua_upvalueindex(1), n);
+    return lua_tothread(L, -1);
+}
+
+/* give_back(co): it has returned; create may use it again. A coroutine costs as much memory as all
+ * else that a short task makes. */
+static int task_give_back(lua_State *L)
+{
+    coroutine_check(L);
+    lua_settop(L, 1);
+    lua_Integer n = (lua_Integer)lua_rawlen(L, lua_upvalueindex(1));
+    if (n < MOST_SPARE && coroutine_is_spent(L, 1))
+        lua_rawseti(L, lua_upvalueindex(1), n + 1);
+    return 0;
+}
+
 /* create(f, ...) -> a coroutine that will call f(...) */
 static int task_create(lua_State *L)
 {
     int n = lua_gettop(L);
     lua_State *co;
     luaL_checkany(L, 1);
-    co = lua_newthread(L);
+    co = get_coroutine(L);
     if (!lua_checkstack(co, n + 1))
         return luaL_error(L, "too many arguments");
     lua_insert(L, 1);
@@ -237,6 +263,7 @@ static int task_library(lua_State *L)
 }
 
 static const luaL_Reg functions[] = {{"create", task_create},
+                                     {"give_back", task_give_back},
                                      {"resume", task_resume},
                                      {"close", task_close},
                                      {"stack_is_short", task_stack_is_short},
@@ -261,7 +288,9 @@ PONDER_MODULE int luaopen_ponder_core_task(lua_State *L)
     int error = interrupt_open();
     if (error != 0)
         return luaL_error(L, "ponder.task: cannot make a pipe: %s", strerror(error));
-    luaL_newlib(L, functions);
+    luaL_newlibtable(L, functions);
+    lua_createtable(L, MOST_SPARE, 0); /* spare coroutines */
+    luaL_setfuncs(L, functions, 1);
     coroutine_push_library(L);
     lua_setfield(L, -2, "coroutine");
     lua_pushlightuserdata(L, (void *)&raise_key);

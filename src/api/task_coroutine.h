@@ -50,7 +50,12 @@ int coroutine_step(lua_State *L, lua_State *co, int nargs, FrameKind kind, int c
 /* Closes `co`, after what it waits for: [0, +(0|1)]. Returns 1, or 0 with the last error on `L`. */
 int coroutine_close(lua_State *L, lua_State *co);
 
-/* Pushes a table with what replaces Lua's resume, wrap, close, status, yield, isyieldable. */
+/* Whether the coroutine at `index` has returned and can serve as another: no script knows it (it
+ * would take the two for one) or has left a debug hook in it. */
+int coroutine_is_spent(lua_State *L, int index);
+
+/* Pushes a table with what replaces Lua's resume, wrap, close, status, yield, isyieldable, and
+ * running, which notes who has been seen. */
 void coroutine_push_library(lua_State *L);
 
 #endif

@@ -4,7 +4,8 @@ error("a description for editors, not a module")
 --- What ponder.task needs from C. Scripts use ponder.task; nothing here checks that it is called in
 --- the right order, though nothing can crash.
 ---@class ponder.core.task
----@field coroutine table resume, wrap, close, status, yield, isyieldable: what takes Lua's place
+---@field coroutine table resume, wrap, close, status, yield, isyieldable, running: what takes Lua's
+---place
 ---@field RAISE userdata as the first value handed to a parked coroutine: park raises the second
 local core = {}
 
@@ -13,6 +14,11 @@ local core = {}
 ---@param ... any
 ---@return thread
 function core.create(f, ...) end
+
+--- Gives back a coroutine that has returned, so that `create` may use it again. It does not if a
+--- script has got hold of it by coroutine.running.
+---@param co thread
+function core.give_back(co) end
 
 --- Goes on with the outermost coroutine of a task.
 ---@param co thread one that has not begun, or that waits

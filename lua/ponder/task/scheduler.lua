@@ -10,6 +10,7 @@ local scheduler = {}
 
 local unpack, pack, select = table.unpack, table.pack, select
 local core_create, core_resume, core_park = core.create, core.resume, core.park
+local give_back = core.give_back
 local core_interrupted = core.interrupted
 
 ---@class ponder.task.Handle
@@ -176,6 +177,7 @@ local function settle(t, ok, ...)
         if select("#", ...) > 0 then
             t.results = pack(...)
         end
+        give_back(t.co)
         end_task(t, "done")
     elseif ok == nil then
         local wake_at = t.wake_at

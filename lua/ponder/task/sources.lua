@@ -41,11 +41,16 @@ end
 ---@param is_idle fun(): boolean whether there is still a reason to wait
 ---@return boolean whether any is pending
 function sources.poll(seconds, is_idle)
-    if #list == 0 then
-        return false
+    local limit_ms = seconds and math.ceil(math.min(seconds, MAX_WAIT_S) * 1000) or -1
+    local only = #list == 1 and list[1]
+    if only then -- as it mostly is, and this is asked once a round
+        if not only.pending() then
+            return false
+        end
+        only.poll(is_idle() and limit_ms or 0)
+        return true
     end
     local pending = pending_sources()
-    local limit_ms = seconds and math.ceil(math.min(seconds, MAX_WAIT_S) * 1000) or -1
     if #pending > 1 and limit_ms ~= 0 then
         limit_ms = limit_ms < 0 and SLICE_MS or math.min(limit_ms, SLICE_MS)
         turn = turn % #pending + 1
