@@ -158,14 +158,15 @@ fuzz-packages:
 $B/empty: scripts/bench/empty.c
 	@$(CC) $(CFLAGS) -o $@ $< -Wl,--no-as-needed $(shell pkg-config --libs libcurl) -lm
 
-# The search's bench is run by the executable itself, the others by the stock interpreter.
+# Benches of what people run are run by the executable itself, the others by the stock interpreter.
+OWN_BENCHES := scripts/bench/search.lua scripts/bench/model.lua
 BENCHES := $(filter-out %/measure.lua,$(wildcard scripts/bench/*.lua))
 bench: run-packages test-packages
 	@$(MAKE) --no-print-directory all $B/empty $B/server $B/curl_multi
 	@for bench in $(BENCHES); do echo; echo "== $$bench"; \
-	    if [ $$bench = scripts/bench/search.lua ]; then $B/ponder run $$bench; \
-	    else PONDER_BUILD=$B LUA_PATH="./lua/?.lua;./scripts/bench/?.lua;./spec/support/?.lua" \
-	        LUA_CPATH="./$B/?.so" lua5.4 $$bench; fi || exit 1; done
+	    case " $(OWN_BENCHES) " in *" $$bench "*) PONDER_BUILD=$B $B/ponder run $$bench;; \
+	    *) PONDER_BUILD=$B LUA_PATH="./lua/?.lua;./scripts/bench/?.lua;./spec/support/?.lua" \
+	        LUA_CPATH="./$B/?.so" lua5.4 $$bench;; esac || exit 1; done
 
 # The manual page, from the texts and tables of --help.
 $B/ponder.1: $B/ponder

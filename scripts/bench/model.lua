@@ -1,15 +1,16 @@
 -- Measures the model client against a minimal C program on curl_multi and a server on this machine.
 --
---     lua5.4 scripts/bench/model.lua        (`make bench` sets the paths)
+--     build/ponder run scripts/bench/model.lua        (`make bench`)
 --
--- Each pair runs both, one after the other; figures are medians.
+-- Each pair runs both, one after the other, each as people run it: ours by the executable, which has
+-- an allocator of its own. Figures are medians.
 
 local json = require "ponder.json"
 local model = require "ponder.model"
 local search = require "ponder.search"
-local server = require "server"
 local task = require "ponder.task"
 local transport = require "ponder.model.transport"
+local server = dofile "spec/support/server.lua"
 
 local build = os.getenv("PONDER_BUILD") or "build"
 
@@ -34,7 +35,7 @@ end
 local function with_client(run)
     local wire = transport.new()
     local client = model.client { transport = wire, config = {}, env = function() return nil end }
-    local results = table.pack(task.run(run, client, wire))
+    local results = table.pack(run(client, wire))
     wire:close()
     return table.unpack(results, 1, results.n)
 end
@@ -171,16 +172,14 @@ local function measure_client()
     local result = { status = 200, headers = {}, body = body, total_ms = 1, queue_ms = 0 }
     local client = model.client { config = {}, env = function() return nil end,
         transport = { send = function() return result end, limit = function() end } }
-    task.run(function()
-        local m = client.open("openai:test-model", { api_key = "sk-0123456789abcdef" })
-        local cpus = {}
-        for i = 1, PAIRS do
-            local cpu = os.clock()
-            for _ = 1, 2000 do m:chat(hello()) end
-            cpus[i] = (os.clock() - cpu) * 1e6 / 2000
-        end
-        print(("client       %.1f us of CPU a call beside the transport"):format(median(cpus)))
-    end)
+    local m = client.open("openai:test-model", { api_key = "sk-0123456789abcdef" })
+    local cpus = {}
+    for i = 1, PAIRS do
+        local cpu = os.clock()
+        for _ = 1, 2000 do m:chat(hello()) end
+        cpus[i] = (os.clock() - cpu) * 1e6 / 2000
+    end
+    print(("client       %.1f us of CPU a call beside the transport"):format(median(cpus)))
 end
 
 local s <close> = server.start()

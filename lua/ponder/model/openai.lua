@@ -93,17 +93,21 @@ local function build_format(format)
         json_schema = { name = format.name, schema = format.schema, strict = strict } }
 end
 
+-- Options that mean the same here, under the same name.
+local SAME = { temperature = true, top_p = true, stop = true, max_tokens = true, seed = true,
+    max_completion_tokens = true, reasoning_effort = true }
+
 function openai.build(call)
     local options, body = call.options, { model = call.model, messages = build_messages(call) }
-    local logprobs = options.logprobs
-    body.temperature, body.top_p, body.stop = options.temperature, options.top_p, options.stop
-    body.max_tokens = options.max_tokens
-    body.max_completion_tokens = options.max_completion_tokens
-    body.seed, body.reasoning_effort = options.seed, options.reasoning_effort
-    body.n = call.n > 1 and call.n or nil
-    body.logprobs = logprobs and true or nil
-    body.top_logprobs = type(logprobs) == "number" and logprobs or nil
-    body.response_format = call.format and build_format(call.format)
+    for option, value in pairs(options) do
+        if SAME[option] then body[option] = value end
+    end
+    if call.n > 1 then body.n = call.n end
+    if call.format then body.response_format = build_format(call.format) end
+    if options.logprobs then
+        body.logprobs = true
+        body.top_logprobs = type(options.logprobs) == "number" and options.logprobs or nil
+    end
     body.tools = options.tools and build_tools(options.tools)
     body.tool_choice = options.tool_choice and build_tool_choice(options.tool_choice)
     return body
