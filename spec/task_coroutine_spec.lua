@@ -282,6 +282,49 @@ describe("coroutines in tasks", function()
     end)
 end)
 
+describe("the coroutine of a task that has returned", function()
+    local function threads_of(count, look)
+        local seen, kinds = {}, 0
+        task.run(function()
+            for _ = 1, count do
+                local thread = task.spawn(function() return look() end):join()
+                if not seen[thread] then seen[thread], kinds = true, kinds + 1 end
+            end
+        end)
+        return kinds, seen
+    end
+
+    it("is no other task's once a script has got hold of it", function()
+        local kinds, seen = threads_of(5, function() return (coroutine.running()) end)
+        assert.equal(5, kinds)
+        for thread in pairs(seen) do assert.equal("dead", coroutine.status(thread)) end
+    end)
+
+    it("is used again otherwise, and runs what it is given then", function()
+        local co = core.create(function(...) return ... end, 1, 2)
+        assert.same({ true, 1, 2 }, { core.resume(co) })
+        core.give_back(co)
+        local again = core.create(function(...) return select("#", ...), ... end, nil, "x", nil)
+        assert.equal(co, again)
+        assert.same({ n = 5, true, 3, nil, "x" }, table.pack(core.resume(again)))
+    end)
+
+    it("is not used again after an error, a wait or with a debug hook", function()
+        local failed = core.create(error, "no")
+        core.resume(failed)
+        local waits = core.create(core.park)
+        core.resume(waits)
+        local hooked = core.create(math.abs, 1)
+        debug.sethook(hooked, function() end, "", 1000)
+        core.resume(hooked)
+        for _, co in ipairs { failed, waits, hooked } do
+            core.give_back(co)
+            assert.are_not.equal(co, core.create(math.abs, 1))
+        end
+        core.close(waits)
+    end)
+end)
+
 describe("ponder.core.task", function()
     it("takes any arguments", function()
         local values = { 1, "x", {}, math.abs, coroutine.create(math.abs), 0 / 0, math.huge, -1 }

@@ -2,8 +2,8 @@
 --
 --     build/ponder run scripts/bench/model.lua        (`make bench`)
 --
--- Each pair runs both, one after the other, each as people run it: ours by the executable, which has
--- an allocator of its own. Figures are medians.
+-- Each pair runs both, one after the other, each as people run it: ours by the executable, which
+-- has memory lists and a pace of collecting garbage of its own. Figures are medians.
 
 local json = require "ponder.json"
 local model = require "ponder.model"
