@@ -125,7 +125,7 @@ test: run-packages test-packages
 asan: run-packages test-packages
 	@$(MAKE) --no-print-directory all $B/asan/server B=$B/asan \
 	    CFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"
-	PONDER_GC_STRESS=1 PONDER_BUILD=$B/asan LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
+	PONDER_GC_STRESS=1 PONDER_KILLS=$${PONDER_KILLS:-30} PONDER_BUILD=$B/asan LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
 	    busted --lua=/usr/bin/lua5.4 $(SPEC)
 
 # libFuzzer targets: spec/fuzz/NAME_fuzz.c with src/core. The inputs found stay in $B/fuzz/NAME.

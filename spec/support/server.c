@@ -13,10 +13,12 @@
  *      file=PATH       the body
  *      repeat=N        the body N times
  *      text=T          the text of a canned reply
+ *      mix=1           each # in it becomes a digit that the request's body decides
  *      deltas=N        how many times, in a canned stream
  *      echo=1          the body is the request, where it would be canned
  *      chunked=1       no content-length
  *      delay=MS        wait before the headers
+ *      jitter=MS       and up to so long more, as the request's body decides
  *      piece=N         send N bytes at one time
  *      pace=MS         wait between them
  *      ping=MS         after the body: a comment every MS, until the client leaves
@@ -27,8 +29,9 @@
  *      fault=P         for P of 100 bodies, by their bytes: 500, 503, 429, close or cut
  *
  * /v1/chat/completions, /v1/messages and /api/chat answer as OpenAI, Anthropic and Ollama do, in
- * any folder; other paths answer with an echo. GET /_counters, GET /_request (the last request as
- * an echo), POST /_next and POST /_reset are for the spec. server_raw.c serves torn replies.
+ * any folder; other paths answer with an echo. GET /_counters, GET /_bodies (how often each body
+ * came, by its hash), GET /_request (the last request as an echo), POST /_next and POST /_reset are
+ * for the spec. server_raw.c serves torn replies.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* ppoll */
@@ -78,6 +81,20 @@ static void note_body(const Exchange *x)
     seen[i].hash = h;
     if (++seen[i].count > most_repeated)
         most_repeated = seen[i].count;
+}
+
+/* {"HASH":count, ...}, the hashes hexadecimal. */
+static void write_bodies(Text *out)
+{
+    const char *between = "";
+    text_addf(out, "{");
+    for (size_t i = 0; i < sizeof seen / sizeof *seen; i++) {
+        if (seen[i].hash != 0) {
+            text_addf(out, "%s\"%016lx\":%ld", between, seen[i].hash, seen[i].count);
+            between = ",";
+        }
+    }
+    text_addf(out, "}");
 }
 
 /* --- steering ----------------------------------------------------------------------------- */
@@ -186,6 +203,8 @@ static enum MHD_Result answer_own(Exchange *x)
                   counters.requests, counters.connections, counters.in_flight,
                   counters.max_in_flight, counters.aborted, distinct, most_repeated,
                   raw_requests());
+    else if (strcmp(x->url, "/_bodies") == 0)
+        write_bodies(&x->reply);
     else if (strcmp(x->url, "/_request") == 0)
         text_add(&x->reply, last_request.data, last_request.size);
     else if (strcmp(x->url, "/_next") == 0)
@@ -224,7 +243,10 @@ static enum MHD_Result respond(Exchange *x)
     last_request.size = 0;
     reply_echo(x, &last_request);
     reply_add_fault(x);
-    long delay = steer_number(x->steer, "delay", 0);
+    long delay = steer_number(x->steer, "delay", 0), jitter = steer_number(x->steer, "jitter", 0);
+    if (jitter > 0)
+        delay +=
+            (long)((hash_bytes(x->body.data, x->body.size) >> 8) % (unsigned long)(jitter + 1));
     if (delay == 0)
         return reply_answer(x);
     exchange_sleep(x, (double)delay);

@@ -75,6 +75,17 @@ function server.encode(bytes)
     end))
 end
 
+---The name of a body in what `bodies` gives.
+---@param body string
+---@return string
+function server.hash(body)
+    local h = -3750763034362895579 -- FNV-1a, as in server_text.c
+    for i = 1, #body do
+        h = (h ~ body:byte(i)) * 1099511628211
+    end
+    return ("%016x"):format(h | 1)
+end
+
 ---One request to the server's own paths; waits for the answer.
 ---@param path string
 ---@param body? string
@@ -98,6 +109,12 @@ end
 ---aborted: integer, distinct_bodies: integer, most_repeated: integer, raw_requests: integer }
 function Server:counters()
     return json.decode(self:fetch("/_counters"))
+end
+
+---How often each body has come.
+---@return table<string, integer> by server.hash
+function Server:bodies()
+    return json.decode(self:fetch("/_bodies"))
 end
 
 ---The last request: its line, headers and body, as the server got them.

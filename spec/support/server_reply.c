@@ -85,10 +85,24 @@ static const Text *shared_stream(Shape shape, const char *text, long deltas)
     return &last.stream;
 }
 
+/* Digits for each # of a text: the same for equal requests. (xorshift64, Marsaglia 2003) */
+static void mix(const Exchange *x, char *text)
+{
+    unsigned long state = hash_bytes(x->body.data, x->body.size);
+    for (; (text = strchr(text, '#')) != NULL; text++) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        *text = (char)('0' + (state >> 32) % 10);
+    }
+}
+
 static void canned(Exchange *x, Shape shape, bool stream)
 {
     char *text = steer_get(x->steer, "text", 0, NULL);
     long deltas = steer_number(x->steer, "deltas", 3);
+    if (text != NULL && steer_number(x->steer, "mix", 0))
+        mix(x, text);
     if (!stream) {
         canned_reply(shape, text != NULL ? text : "ok", &x->reply);
     } else if (deltas >= 100) {

@@ -48,7 +48,7 @@ function again.open(what, mode, sync)
     local row = db:columns("SELECT * FROM run")()
     if not row then
         db:close()
-        return nil, path .. ": holds no run"
+        return nil, path .. ": holds no run; it was killed before it began"
     end
     row.arguments, row.options = json.decode(row.arguments), json.decode(row.options)
     return setmetatable({ path = path, db = db, run = row, files = read_files(db) }, Again)

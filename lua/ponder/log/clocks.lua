@@ -1,6 +1,7 @@
 --- While a run is logged, what Lua's own clocks tell its tasks goes through the tape: os.time,
---- os.date of now, os.clock, and the seeds that math.randomseed draws.
+--- os.date of now, os.clock, the seeds that math.randomseed draws, and the clock of the machines.
 
+local machine = require "ponder.core.machine"
 local scheduler = require "ponder.task.scheduler"
 
 local clocks = {}
@@ -44,6 +45,9 @@ function clocks.install()
     end
     os.clock = function() -- luacheck: ignore 122
         return read("cpu", clock)
+    end
+    machine.clock_ms = function()
+        return scheduler.now() * 1000
     end
     math.randomseed = function(...) -- luacheck: ignore 122
         if select("#", ...) > 0 then

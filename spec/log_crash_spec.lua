@@ -1,0 +1,199 @@
+-- Runs that are killed at random moments, with 8 calls in flight, and resumed until they are done:
+-- no call whose reply the log holds is made again, and what comes out is what an undisturbed run
+-- comes to.
+--
+--     PONDER_KILLS=200    how many (default)
+--     PONDER_SEED=N       which moments
+
+local server = require "server"
+local shell = require "shell"
+local store = require "ponder.core.store"
+
+local now = require("ponder.core.task").now
+
+local KILLS = tonumber(os.getenv "PONDER_KILLS" or "200")
+local SEED = math.tointeger(tonumber(os.getenv "PONDER_SEED" or "")) or os.time()
+
+local KILLED = 137
+local IN_FLIGHT = 8 -- as in crash_script.lua
+local SLOWEST_S = 20 -- a run that takes longer has come to a halt
+
+local DIGITS = "######"
+local REPLIES = {
+    bfs = DIGITS, dfs = DIGITS, beam = DIGITS, best_first = DIGITS,
+    tot = [[{"thoughts":["a######","b######","c######"],]]
+        .. [["scores":{"t1":0.##,"t2":0.##,"t3":0.##}}]],
+    got = "idea ######\nn2: 0.##\nn3: 0.##\nn4: 0.##\nn5: 0.##\nn6: 0.##\nVOTE: n3",
+    trm = "ISSUE: is ######\nSUGGESTION: do ######\nSCORE: 0.##\n<answer>\n######\n</answer>",
+}
+local KINDS = { "bfs", "dfs", "beam", "best_first", "tot", "got", "trm" }
+
+local s, folder, script
+
+-- Runs the executable for so long, then kills it. (The shell that says "Killed" says it to no one.)
+local function run_for(seconds, kind, ...)
+    local words = { ("timeout -s KILL %.4f"):format(seconds), shell.quote(shell.executable) }
+    for _, word in ipairs { ... } do
+        words[#words + 1] = shell.quote(word)
+    end
+    local url = ("%s/s/delay=3&jitter=4&mix=1&text=%s/v1"):format(s.url,
+        server.encode(REPLIES[kind]))
+    return shell.run(("export OPENAI_API_KEY=sk-0123456789abcdefghij PONDER_MODEL=openai:m "
+        .. "no_proxy=127.0.0.1 OPENAI_BASE_URL=%s; exec 2>/dev/null; %s >$OUT 2>$ERR; exit $?")
+        :format(shell.quote(url), table.concat(words, " ")))
+end
+
+local function copy_file(from, to)
+    local file = io.open(from, "rb")
+    if file then
+        local out <close> = assert(io.open(to, "wb"))
+        out:write(file:read "a")
+        file:close()
+    end
+    return file ~= nil
+end
+
+-- What a log that its process left behind holds: replies by call, and how many of each body. It is
+-- copied, so that looking at it leaves no trace.
+local function look_at(log)
+    local copy = folder.path .. "/copy.db"
+    os.remove(copy .. "-wal")
+    os.remove(copy .. "-shm")
+    if not copy_file(log, copy) then
+        return nil
+    end
+    copy_file(log .. "-wal", copy .. "-wal")
+    local db = store.open(copy, { mode = "write" })
+    if not db then
+        return nil
+    end
+    assert.equal("ok", (db:row "PRAGMA integrity_check"))
+    if not db:row "SELECT id FROM run" then
+        db:close()
+        return nil
+    end
+    local seen = { replies = {}, answered = {}, asked = {} }
+    for id, request, reply in db:rows "SELECT id, request, reply FROM calls" do
+        local body = server.hash(request)
+        seen.asked[body] = (seen.asked[body] or 0) + 1
+        if reply then
+            seen.replies[id] = request .. "\n" .. reply
+            seen.answered[body] = (seen.answered[body] or 0) + 1
+        end
+    end
+    seen.status = db:row "SELECT status FROM run"
+    db:close()
+    return seen
+end
+
+-- What the log held when its process was killed is still there.
+local function check_kept(before, after)
+    for id, reply in pairs(before.replies) do
+        assert.equal(reply, after.replies[id])
+    end
+end
+
+-- How often a body may have come after a kill: once for each call that the log did not hold then,
+-- and that again for each further kill before it held it.
+local function allowed_after(kills, i, body, calls)
+    local allowed = 0
+    for k = i, #kills do
+        allowed = allowed + calls - (kills[k].answered[body] or 0)
+    end
+    local late = calls - (kills[i].answered[body] or 0) -- sent before, but not seen by the server
+    return allowed + late
+end
+
+-- Whoever waits for a call has its slot until the log holds the reply: a kill loses no more.
+local function check_counts(kills, final, counts, total)
+    local calls_of_all = 0
+    for _, calls in pairs(final.asked) do
+        calls_of_all = calls_of_all + calls
+    end
+    assert.is_true(total <= calls_of_all + IN_FLIGHT * #kills,
+        ("%d requests, %d calls, %d kills"):format(total, calls_of_all, #kills))
+    for body, count in pairs(counts) do
+        local calls = final.asked[body] or 1 -- one made ahead, that was not needed in the end
+        assert.is_true(count <= calls * (1 + #kills))
+        for i, kill in ipairs(kills) do
+            local again = count - (kill.counts[body] or 0)
+            if again > allowed_after(kills, i, body, calls) then
+                error(("made again after the kill number %d: %d times, %d calls, %d answered")
+                    :format(i, again, calls, kill.answered[body] or 0))
+            end
+        end
+    end
+end
+
+-- Kills a run until it is done; returns how often, at most `limit` times.
+local function kill_and_resume(kind, reference, span, limit)
+    local log, kills, number = folder.path .. "/killed.db", {}, 0
+    for _, ending in ipairs { "", "-wal", "-shm" } do
+        os.remove(log .. ending)
+    end
+    s:reset()
+    local begun, result = false
+    while true do
+        local seconds = number < limit and math.random() * span or SLOWEST_S
+        if begun then
+            result = run_for(seconds, kind, "resume", log)
+        else
+            result = run_for(seconds, kind, "run", "--json", "--log", log, script, kind)
+        end
+        if result.status ~= KILLED then
+            break
+        end
+        number = number + 1
+        local seen = look_at(log)
+        if seen then
+            begun = true
+            if kills[#kills] then
+                check_kept(kills[#kills], seen)
+            end
+            seen.counts = s:bodies()
+            kills[#kills + 1] = seen
+        else
+            assert.equal(0, s:counters().requests, "no call is made before there is a log")
+            os.remove(log)
+        end
+    end
+    assert.same({ 0, "" }, { result.status, result.err })
+    assert.equal(reference, result.out)
+    local final = look_at(log)
+    assert.equal("completed", final.status)
+    if kills[#kills] then
+        check_kept(kills[#kills], final)
+    end
+    check_counts(kills, final, s:bodies(), s:counters().requests)
+    return number
+end
+
+describe("a run that is killed", function()
+    setup(function()
+        s = server.start()
+        folder = shell.folder()
+        script = shell.root .. "/spec/support/crash_script.lua"
+        math.randomseed(SEED)
+        print(("%d kills, PONDER_SEED=%d"):format(KILLS, SEED))
+    end)
+    teardown(function()
+        s:stop()
+        folder:__close()
+    end)
+
+    for i, kind in ipairs(KINDS) do
+        local kills = KILLS * i // #KINDS - KILLS * (i - 1) // #KINDS
+        it(("comes to the same: %s, %d times"):format(kind, kills), function()
+            local whole = run_for(SLOWEST_S, kind, "run", "--no-log", "--json", script, kind)
+            assert.same({ 0, "" }, { whole.status, whole.err })
+            local began = now()
+            local again = run_for(SLOWEST_S, kind, "run", "--no-log", "--json", script, kind)
+            local took = now() - began
+            assert.equal(whole.out, again.out)
+            local done = 0
+            while done < kills do
+                done = done + kill_and_resume(kind, whole.out, took, kills - done)
+            end
+        end)
+    end
+end)

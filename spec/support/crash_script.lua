@@ -1,0 +1,75 @@
+--- A script that the crash tests run: `crash_script.lua KIND` searches or thinks with a model that
+--- answers with digits, and returns what it came to, without times.
+
+local model = require "ponder.model"
+local search = require "ponder.search"
+local task = require "ponder.task"
+
+local IN_FLIGHT = 8
+
+local kind = ...
+local m = model.open()
+
+local function ask(text)
+    local reply = assert(m:chat { messages = { { role = "user", content = text } } })
+    return reply.text
+end
+
+local function run_search(order)
+    local result = search.run {
+        initial_state = "1",
+        expand = function(state)
+            local digits, children = ask("expand " .. state), {}
+            for i = 1, 3 do
+                children[i] = ("%s.%d%s"):format(state, i, digits:sub(2 * i - 1, 2 * i))
+            end
+            return children
+        end,
+        evaluate = function(state)
+            return tonumber("0." .. ask("evaluate " .. state))
+        end,
+        is_terminal = function(state) return state:find "7%.%d+$" ~= nil end,
+        search = order, k = 3, beam_width = 3, max_depth = 4, max_nodes = 50,
+        concurrency = IN_FLIGHT,
+    }
+    return { best = result.best_path, score = result.best_score, tree = result.tree:to_table(),
+        reason = result.stop_reason, ok = result.ok }
+end
+
+local OPTIONS = {
+    tot = { batch = IN_FLIGHT, branching_factor = 3, max_depth = 4, max_nodes = 30,
+        traversal_strategy = "bfs" },
+    got = { branching_factor = IN_FLIGHT, max_nodes = 30, aggregation_strategy = "voting",
+        votes = IN_FLIGHT },
+    trm = { max_supervision_steps = 4 },
+}
+
+-- What depends on when replies come.
+local OF_TIME = { "started_at", "finished_at", "duration_ms", "current_call", "current_node_id" }
+
+local function without_times(map)
+    for _, name in ipairs(OF_TIME) do
+        map[name] = nil
+    end
+    return map
+end
+
+local function run_strategy(name)
+    local strategy = require("ponder.strategy." .. name)
+    -- One after the other they would have one call in flight.
+    local questions = name == "trm" and {} or { "What is it?" }
+    for i = #questions + 1, name == "trm" and IN_FLIGHT or 0 do
+        questions[i] = "What is it, number " .. i .. "?"
+    end
+    local outcomes = task.map(questions, function(question)
+        local s = strategy.new(OPTIONS[name])
+        local outcome = assert(s:run(question))
+        return { answer = outcome.answer, reason = outcome.termination_reason,
+            calls = outcome.calls, usage = outcome.usage,
+            machine = without_times(s.machine:to_map()) }
+    end)
+    outcomes.n = nil
+    return outcomes
+end
+
+return OPTIONS[kind] and run_strategy(kind) or run_search(kind)
