@@ -25,10 +25,6 @@ local SHARED = {
 ---@field opts table
 ---@field operands string[]
 ---@field model ponder.model.Model
----@field calls integer requests that were made
----@field failed integer
----@field input_tokens integer
----@field output_tokens integer
 ---@field failure {message: string, status: integer}? what ended it
 local Run = {}
 Run.__index = Run
@@ -104,24 +100,13 @@ function Run:report(answer, score)
     local scripted = self.model.provider == "script" and " (scripted, no real model)" or ""
     print(answer)
     print(score)
+    local spent = task.spent()
     print(("model: %s%s"):format(self.model.name, scripted))
-    print(("calls: %d%s, tokens: %d in + %d out, time: %.1f s"):format(self.calls,
-        self.failed > 0 and (" (%d failed)"):format(self.failed) or "", self.input_tokens,
-        self.output_tokens, task.now() - self.started))
+    print(("calls: %d%s, tokens: %d in + %d out, time: %.1f s"):format(spent.calls,
+        spent.failed > 0 and (" (%d failed)"):format(spent.failed) or "",
+        spent.usage.input_tokens or 0, spent.usage.output_tokens or 0,
+        task.now() - self.started))
     return 0
-end
-
--- Counts what goes through the model client.
-local function count_calls(run)
-    return model.use(function(request, next)
-        run.calls = run.calls + 1
-        local draft, message, code, partial = next(request)
-        local usage = draft and draft.usage or {}
-        run.failed = run.failed + (draft and 0 or 1)
-        run.input_tokens = run.input_tokens + (usage.input_tokens or 0)
-        run.output_tokens = run.output_tokens + (usage.output_tokens or 0)
-        return draft, message, code, partial
-    end)
 end
 
 local function open_model(run)
@@ -150,16 +135,14 @@ function policy.main(name, list, rules, main)
         io.stderr:write(operands, "\n")
         os.exit(2)
     end
-    local run = setmetatable({ name = name, opts = opts, operands = operands, calls = 0,
-        failed = 0, input_tokens = 0, output_tokens = 0, started = task.now() }, Run)
-    local remove = count_calls(run)
-    local ok, result = xpcall(function()
+    local run = setmetatable({ name = name, opts = opts, operands = operands,
+        started = task.now() }, Run)
+    local ok, result = xpcall(task.with_budget, function(err)
+        return type(err) == "string" and debug.traceback(err, 2) or err
+    end, {}, function() -- no limits, but it counts
         run.model = open_model(run)
         return main(run)
-    end, function(err)
-        return type(err) == "string" and debug.traceback(err, 2) or err
     end)
-    remove()
     if not ok and not run.failure then
         error(result, 0)
     elseif not ok then -- a search raises an error of its own for one of a callback

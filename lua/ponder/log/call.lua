@@ -168,7 +168,7 @@ end
 --- What the log of this very run answers was paid for when it began.
 ---@param results table
 function Call:played(results)
-    model_budget.charge(self.request, results[1], results[3], results[4])
+    model_budget.charge(self.request, table.unpack(results, 1, 4))
 end
 
 --- Takes over an answer from another log.

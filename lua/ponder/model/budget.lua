@@ -102,19 +102,19 @@ function budget.missing_price(m)
     end
 end
 
--- What was not sent, or not to a model.
-local UNSENT = { BUDGET = true, NO_PRICE = true }
-
 --- Counts what the log of this run answers in all budgets in force here, as when it was sent.
 ---@param one ponder.model.Request
 ---@param draft ponder.model.Draft?
+---@param message string?
 ---@param code string?
 ---@param partial ponder.model.Draft?
-function budget.charge(one, draft, code, partial)
-    if not task_budget.current() or UNSENT[code] or draft and draft.origin then return end
+function budget.charge(one, draft, message, code, partial)
+    if not task_budget.current() or code == "NO_PRICE" or draft and draft.origin then return end
     local rates = one.target.rates
+    local need = need_of(one, rates)
+    if code == "BUDGET" then return task_budget.refuse_again(need, message) end
     local usage, cost = used(rates, draft, code, partial)
-    task_budget.charge(need_of(one, rates), usage, cost, not draft)
+    task_budget.charge(need, usage, cost, not draft)
 end
 
 return budget

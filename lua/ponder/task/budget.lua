@@ -292,6 +292,17 @@ function budget.charge(need, usage, cost, failed)
     end
 end
 
+---Takes note of a call that a log says was refused.
+---@param need ponder.task.Need as for `hold`
+---@param message string what it was told
+function budget.refuse_again(need, message)
+    local innermost = budget.current()
+    local full = innermost and obstacle(innermost, need)
+    if full then
+        end_budget(full, message)
+    end
+end
+
 -------------------------------------------------------------------------------
 -- A stretch of a run
 

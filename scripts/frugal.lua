@@ -1,0 +1,43 @@
+--- A list of questions, one a line, answered as far as a dollar and a minute go. Asked again, what
+--- was answered before comes from the cache and costs nothing.
+---
+---     ponder run scripts/frugal.lua openai:gpt-4o-mini questions.txt
+---
+--- The same from outside: ponder run --max-cost 1 --timeout 60 --cache replies.db SCRIPT
+
+local cache = require "ponder.model.cache"
+local model = require "ponder.model"
+local task = require "ponder.task"
+
+local name, path = ...
+if not path then
+    io.stderr:write("frugal: expected a model and a file of questions\n")
+    os.exit(2)
+end
+
+local questions = {}
+for line in io.lines(path) do
+    questions[#questions + 1] = line
+end
+
+local replies <close> = assert(cache.open(path .. ".replies.db"))
+replies:use()
+local m = model.open(name, { max_tokens = 500 })
+
+local answers, errors, spent
+local _, late = task.with_budget({ max_cost = 1, timeout = 60 }, function()
+    answers, errors = task.map(questions, function(question)
+        return m:complete(question)
+    end, { concurrency = 8 })
+    spent = task.spent()
+end)
+if late then
+    io.stderr:write("frugal: ", late, "; ask again for the rest\n")
+    os.exit(1)
+end
+
+for i, question in ipairs(questions) do
+    print(question, answers[i] or ("[%s]"):format(errors[i].code))
+end
+io.stderr:write(("%d calls, $%.4f%s\n"):format(spent.calls, spent.cost,
+    spent.spent and ": " .. spent.spent or ""))
