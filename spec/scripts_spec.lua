@@ -193,7 +193,7 @@ describe("every example script", function()
 
     it("that calls a model says what it needs", function()
         for _, name in ipairs { "chat", "questions", "game24_tot", "crosswords", "creative",
-            "sorting", "set_intersection" } do
+            "sorting", "set_intersection", "frugal" } do
             local r = shell.ponder({ "run", "scripts/" .. name .. ".lua" },
                 { env = { PONDER_MODEL = "" } })
             assert.matches("^" .. name .. ": expected a model[^\n]*\n$", r.err)
