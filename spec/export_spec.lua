@@ -43,6 +43,7 @@ describe("ponder export", function()
             ["expected --format dot|html|json|mermaid|otlp"] = { path },
             ["--search is for dot and mermaid"] = { "--format", "json", "--search", "1", path },
             ["--content is for otlp"] = { "--format", "dot", "--content", path },
+            ["--full is for html"] = { "--format", "json", "--full", path },
             ["one run at a time"] = { "--format", "dot", path, path },
             ["--otlp sends traces; it goes with neither --output nor another format"] = { "--otlp",
                 "http://x", "--output", "f", path },

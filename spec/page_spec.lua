@@ -106,6 +106,14 @@ describe("the page of a run", function()
         assert.equal("This run called no model.", b:text "#time-empty")
     end)
 
+    it("comes from the command too, which has its parts built in", function()
+        page_of "sample"
+        local r = shell.ponder { "export", folder.path .. "/sample.db", "--format", "html",
+            "--output", folder.path .. "/command.html" }
+        assert.same({ status = 0, out = "", err = "" }, r)
+        assert.equal(folder:read "sample.html", folder:read "command.html")
+    end)
+
     it("counts nodes and calls, and what they cost", function()
         b:open(page_of "sample")
         assert.equal("Tree30", b:text "#tab-outline")

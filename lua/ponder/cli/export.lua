@@ -14,12 +14,13 @@ local RULES = {
     output = { value = "FILE", help = "write there (default: standard output)" },
     search = { value = "N", type = "integer", min = 1,
         help = "dot, mermaid: that search alone, by its number" },
+    full = { help = "html: leave nothing out, however large the page becomes" },
     content = { help = "otlp: with prompts and replies" },
     otlp = { value = "URL", help = "send to an OpenTelemetry collector: "
         .. "http://localhost:4318" },
 }
 
-local ORDER = { "format", "output", "search", "content", "otlp" }
+local ORDER = { "format", "output", "search", "full", "content", "otlp" }
 
 local export = { rules = RULES, order = ORDER, files = true }
 
@@ -63,6 +64,8 @@ local function check(opts)
         return "--search is for dot and mermaid"
     elseif opts.content and opts.format ~= "otlp" then
         return "--content is for otlp"
+    elseif opts.full and opts.format ~= "html" then
+        return "--full is for html"
     elseif opts.otlp and (opts.format ~= "otlp" or opts.output) then
         return "--otlp sends traces; it goes with neither --output nor another format"
     end

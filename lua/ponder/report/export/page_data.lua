@@ -12,6 +12,7 @@
 --- texts beyond a size in all are left out, and so are nodes and calls beyond a number.
 
 local json = require "ponder.json"
+local messages = require "ponder.report.messages"
 
 local page_data = {}
 
@@ -81,49 +82,44 @@ end
 -------------------------------------------------------------------------------
 -- Requests and replies
 
--- The text of a message's content: providers send a string, or a list of parts.
-local function content_text(content)
-    if type(content) ~= "table" then
-        return as_text(content)
+-- The parts of a message as one text; what a tool was asked is its name and JSON.
+local function parts_text(parts)
+    local lines = {}
+    for i, part in ipairs(parts) do
+        if part.type == "text" or part.type == "reasoning" then
+            lines[i] = part.content
+        elseif part.type == "tool_call" then
+            lines[i] = ("%s %s"):format(part.name, as_text(part.arguments) or "")
+        elseif part.type == "tool_call_response" then
+            lines[i] = as_text(part.response) or ""
+        else
+            lines[i] = json.encode(part)
+        end
     end
-    local parts = {}
-    for i, part in ipairs(content) do
-        local text = type(part) == "table" and part.type == "text" and part.text
-        parts[i] = type(text) == "string" and text or as_text(part)
-    end
-    return #parts > 0 and table.concat(parts, "\n") or as_text(content)
+    return table.concat(lines, "\n")
 end
 
-local function add_message(messages, texts, role, content, calls)
-    local text = content_text(content)
-    if text and (text ~= "" or not calls) then
-        messages[#messages + 1] = { role = as_text(role) or "", text = texts:add(text) }
+local function prompt_of(request, texts)
+    local prompt = json.array()
+    local input, system = messages.input(request)
+    if system then
+        prompt[1] = { role = "system", text = texts:add(parts_text(system)) }
     end
-    if calls and calls ~= json.null then
-        messages[#messages + 1] = { role = (as_text(role) or "") .. ", tool calls",
-            text = texts:add(as_text(calls)) }
+    for _, message in ipairs(input or {}) do
+        prompt[#prompt + 1] = { role = message.role, text = texts:add(parts_text(message.parts)) }
     end
+    return prompt
 end
 
--- The messages of a request, whoever the provider, and the rest of it.
-local function split_request(request, texts)
-    local messages, rest = json.array(), {}
-    if type(request) ~= "table" then
-        return messages, nil
-    end
-    local listed = type(request.messages) == "table" and request.messages or {}
-    for key, value in pairs(request) do
+-- What a request says besides its messages, as JSON.
+local function parameters_of(request)
+    local rest = {}
+    for key, value in pairs(type(request) == "table" and request or {}) do
         if key ~= "messages" and key ~= "system" and key ~= "model" then
             rest[key] = value
         end
     end
-    add_message(messages, texts, "system", request.system)
-    for _, message in ipairs(listed) do
-        if type(message) == "table" then
-            add_message(messages, texts, message.role, message.content, message.tool_calls)
-        end
-    end
-    return messages, next(rest) ~= nil and json.encode(rest) or nil
+    return next(rest) ~= nil and json.encode(rest) or nil
 end
 
 local function reply_samples(reply, texts)
@@ -158,7 +154,8 @@ local function read_calls(log, texts, all)
             for name, column in pairs(CALL) do
                 call[name] = row[column]
             end
-            call.prompt, call.parameters = split_request(row.request, texts)
+            call.prompt = prompt_of(row.request, texts)
+            call.parameters = parameters_of(row.request)
             call.reply, call.failed = reply_samples(row.reply, texts), failed[row.id]
             call.metadata = as_text(row.metadata)
             calls[#calls + 1] = call
@@ -214,9 +211,9 @@ end
 -- The run
 
 local function sums(row)
-    return { model = row.model, calls = row.calls, input = row.input_tokens or 0,
-        output = row.output_tokens or 0, cost = row.cost, unpriced = row.unpriced,
-        failed = row.errors, cached = row.reused }
+    return { model = row.model and row.provider .. ":" .. row.model, calls = row.calls,
+        input = row.input_tokens or 0, output = row.output_tokens or 0, cost = row.cost,
+        unpriced = row.unpriced, failed = row.errors, cached = row.reused }
 end
 
 local function read_totals(log)
@@ -249,7 +246,8 @@ end
 local function read_run(log)
     local row = log:run()
     return { id = row.id, command = row.command, arguments = json.array(row.arguments or {}),
-        script = row.script, directory = row.directory, seed = row.seed, versions = row.versions,
+        script = row.script, directory = row.directory,
+        seed = tostring(row.seed), versions = row.versions, -- JavaScript has no such integers
         started_at = row.started_at, ended_at = row.ended_at, status = log:state(),
         answer = answer_text(row.answer), error = row.error, source = row.source,
         saved_calls = row.saved_calls, saved_cost = row.saved_cost }

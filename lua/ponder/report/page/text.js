@@ -28,6 +28,7 @@ function showScore(score) {
 
 function showSeconds(s) {
   if (!Number.isFinite(s)) return '';
+  if (s > 0 && s < 0.0009) return `${(s * 1000).toFixed(1)} ms`;
   if (s < 0.9995) return `${Math.round(s * 1000)} ms`;
   if (s < 59.95) return `${s.toFixed(s < 9.95 ? 2 : 1)} s`;
   const whole = Math.round(s);

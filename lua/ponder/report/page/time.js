@@ -242,6 +242,7 @@ function drawScale(view, context, p) {
 }
 
 function showFine(t, step) {
+  if (step < 0.01) return `${(t * 1000).toFixed(step < 0.001 ? 1 : 0)} ms`;
   const digits = Math.max(0, -Math.floor(Math.log10(step)));
   return `${t.toFixed(digits)} s`;
 }
