@@ -8,7 +8,8 @@
 --- | message                               | directive that follows                            |
 --- |---------------------------------------|---------------------------------------------------|
 --- | start{prompt, call_id}                | generate_thoughts{call_id, node_id, context, count} |
---- | thoughts_generated{call_id, thoughts} | evaluate_thoughts{call_id, thoughts, context}     |
+--- | thoughts_generated{call_id, thoughts} | evaluate_thoughts{call_id, node_id, thoughts,     |
+--- |                                       | context}                                          |
 --- | thoughts_evaluated{call_id, scores}   | generate_thoughts for each node of the next round |
 --- | llm_result{call_id, ok, text, usage}  | the same, by what the call was for                |
 --- | a reply that cannot be read           | call_llm_stream{call_id, context}: a repair       |
@@ -156,13 +157,14 @@ local function numbered(texts)
 end
 
 local function ask_for_scores(run, turn, call_id, slot)
-    local node = run.core:slot_node(slot)
+    local node, node_id = run.core:slot_node(slot)
     local context = situation(run, slot, node)
     local thoughts = numbered(run.slots[slot])
     context.thoughts = thoughts
     run:direct(turn, {
         type = "evaluate_thoughts",
         call_id = call_id,
+        node_id = node_id,
         thoughts = thoughts,
         context = run:render(turn, "evaluate", context, node_for(run, turn, node)),
     })
@@ -170,7 +172,7 @@ end
 
 local function ask_for_repair(run, turn, call_id, call, text)
     local slot = call.subject + 1
-    local node = run.core:slot_node(slot)
+    local node, node_id = run.core:slot_node(slot)
     local context = situation(run, slot, node)
     context.reply = text
     context.wanted = call.kind == "generate" and "thoughts" or "scores"
@@ -178,6 +180,7 @@ local function ask_for_repair(run, turn, call_id, call, text)
     run:direct(turn, {
         type = "call_llm_stream",
         call_id = call_id,
+        node_id = node_id,
         context = run:render(turn, "repair", context, node_for(run, turn, node)),
     })
 end

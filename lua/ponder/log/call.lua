@@ -71,15 +71,19 @@ end
 
 ---@param log ponder.log.Recorder
 function Call:insert(log)
-    local request, asker = self.request, task.context("asker") or {}
+    local request, asker = self.request, task.context("asker")
     local redactor = request.target.redactor
+    local search, node, purpose
+    if asker then
+        search, node, purpose = asker.tree:asks(log, asker)
+    end
     log:write([[INSERT INTO calls (id, session, identity, occurrence, provider, model, sample,
         samples, request, metadata, within, search, node, purpose, asked_at)
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]],
         self.id, log.session, self.identity, self.occurrence, request.provider, request.model,
         request.sample, request.n, redactor:reply(request:body_json()),
-        request.metadata and json.encode(request.metadata), self.within_id, asker.search,
-        asker.node, asker.purpose, log.clock())
+        request.metadata and json.encode(request.metadata), self.within_id, search, node,
+        purpose, log.clock())
 end
 
 ---@param log ponder.log.Recorder

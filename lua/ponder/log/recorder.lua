@@ -3,6 +3,7 @@
 --- The file may come late: a run that calls no model needs none. What is written before it is
 --- opened waits in a queue.
 
+local json = require "ponder.json"
 local schema = require "ponder.log.schema"
 local store = require "ponder.core.store"
 
@@ -195,6 +196,22 @@ end
 function Recorder:answer(what, results)
     self.in_flight = self.in_flight - 1
     return what:answer(self, results)
+end
+
+--- Notes an event.
+---@param name string
+---@param data table? of values that JSON has
+---@param search integer?
+function Recorder:event(name, data, search)
+    self:write("INSERT INTO events (at, search, name, data) VALUES (?, ?, ?, ?)", self.clock(),
+        search, name, data and json.encode(data))
+end
+
+--- The number of a new search.
+---@return integer
+function Recorder:next_search()
+    self.searches = self.searches + 1
+    return self.searches
 end
 
 --- See ponder.log.Sink.

@@ -74,7 +74,7 @@ end
 function Calls:ask(call, model)
     local directive = {
         type = "call_model", id = call.id, call_id = call.call_id, kind = call.kind,
-        role = call.role, model = model, messages = call.messages, sample = call.sample,
+        role = call.role, node_id = call.node_id, model = model, messages = call.messages, sample = call.sample,
         timeout_ms = self.limits.timeout_ms,
     }
     if #self.tools > 0 then
@@ -96,7 +96,7 @@ function Calls:open(directive, role, model, sample)
     local call = {
         id = directive.call_id, call_id = directive.call_id, kind = directive.type, role = role,
         messages = directive.context, sample = sample, round = 0, usage = {}, waiting = 0,
-        results = {}, model = model,
+        results = {}, model = model, node_id = directive.node_id,
     }
     self:keep(call)
     return self:ask(call, model)

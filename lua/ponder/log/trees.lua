@@ -1,0 +1,315 @@
+--- The searches and machines of a logged run: rows of `searches`, `nodes`, `edges` and `events`.
+---
+--- Nodes are written when a call is asked for, so that a run that is killed leaves the tree as it
+--- stood, and once more at the end. What does not change any more is written once: nodes come in
+--- order, and all but the last few have their scores.
+
+local json = require "ponder.json"
+local log = require "ponder.log"
+
+local trees = {}
+
+local MOST_NODES = 100000 -- of one search; the rest is in its stats
+
+---@class ponder.log.Tree one search, or one run of a machine
+---@field kind string "beam", "tot"...
+---@field id integer? its row, once it has one
+---@field about {question: string?, options: table?, model: string?}
+---@field count fun(): integer nodes so far
+---@field node fun(i: integer): table? {id, parent, depth, score, terminal, status, text}, from 1
+---@field place (fun(): any, string?)? the node that a call is for, and the purpose
+---@field final (fun(): table)? {status, reason, best, score, answer, stats, path, edges}
+local Tree = {}
+Tree.__index = Tree
+
+local function encode(value)
+    if value == nil then
+        return nil
+    end
+    local ok, text = pcall(json.encode, value)
+    return ok and text or nil
+end
+
+---The row of the tree; the first call makes it.
+---@param recorder ponder.log.Recorder
+---@return integer id
+function Tree:row(recorder)
+    if not self.id then
+        self.id = recorder:next_search()
+        local about = self.about
+        recorder:write("INSERT INTO searches (id, kind, question, options, model, started_at) "
+            .. "VALUES (?, ?, ?, ?, ?, ?)", self.id, self.kind, about.question,
+            encode(about.options), about.model, recorder.clock())
+    end
+    return self.id
+end
+
+local function write_node(self, recorder, node, is_best)
+    recorder:write([[INSERT OR REPLACE INTO nodes (search, id, parent, depth, score, terminal,
+        status, text, best) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)]], self.id, node.id, node.parent,
+        node.depth, node.score == node.score and node.score or nil, node.terminal, node.status,
+        node.text, is_best)
+end
+
+-- Writes the nodes that have changed since the last time. `all`: every one.
+local function write_nodes(self, recorder, best)
+    local count = math.min(self.count(), MOST_NODES)
+    for i = best and 1 or self.settled + 1, count do
+        local node = self.node(i)
+        write_node(self, recorder, node, best and best[node.id])
+        if i == self.settled + 1 and (node.score or node.depth == 0) then
+            self.settled = i
+        end
+    end
+end
+
+---Which row, node and purpose a call has that is asked for now.
+---@param recorder ponder.log.Recorder
+---@param asker {node: any, purpose: string?}
+---@return integer search
+---@return any node
+---@return string? purpose
+function Tree:asks(recorder, asker)
+    self:row(recorder)
+    write_nodes(self, recorder)
+    local node, purpose = asker.node, asker.purpose
+    if self.place and node == nil then
+        node, purpose = self.place()
+    end
+    return self.id, node, purpose
+end
+
+---Notes an event.
+---@param name string
+---@param data table?
+function Tree:event(name, data)
+    local recorder = log.recorder()
+    if recorder and recorder.db then
+        recorder:event(name, data, self:row(recorder))
+    end
+end
+
+local function write_edges(self, recorder, edges)
+    for _, edge in ipairs(edges or {}) do
+        recorder:write("INSERT INTO edges (search, source, target, kind, score) "
+            .. "VALUES (?, ?, ?, ?, ?)", self.id, edge.source, edge.target, edge.kind, edge.score)
+    end
+end
+
+---Writes the tree as it is at the end.
+function Tree:finish()
+    local recorder = log.recorder()
+    if self.finished or not recorder or not recorder.db then
+        return
+    end
+    self.finished = true
+    self:row(recorder)
+    local final, best = self.final(), {}
+    for _, id in ipairs(final.path or {}) do
+        best[id] = true
+    end
+    write_nodes(self, recorder, best)
+    write_edges(self, recorder, final.edges)
+    recorder:write([[UPDATE searches SET ended_at = ?, status = ?, reason = ?, best = ?, score = ?,
+        answer = ?, stats = ? WHERE id = ?]], recorder.clock(), final.status, final.reason,
+        final.best, final.score, final.answer, encode(final.stats), self.id)
+end
+
+Tree.__close = Tree.finish
+
+---@param fields table kind, about, count, node, place, final
+---@return ponder.log.Tree
+function trees.new(fields)
+    fields.settled = 0
+    return setmetatable(fields, Tree)
+end
+
+---------------------------------------------------------------------------------------------------
+-- Searches
+
+local OPTIONS = { "k", "beam_width", "max_depth", "max_nodes", "concurrency", "batch" }
+
+-- A state as text: itself, or as JSON.
+local function text_of(state)
+    if type(state) == "string" then
+        return state
+    end
+    return encode(state) or tostring(state)
+end
+
+local function node_of(core, i)
+    local node = core:node(i - 1)
+    return { id = node.id, parent = node.parent_id, depth = node.depth, score = node.score,
+        terminal = node.terminal, text = text_of(node.state) }
+end
+
+local function path_to(core, id)
+    local path = {}
+    while id do
+        path[#path + 1] = id
+        id = core:node(id).parent_id
+    end
+    return path
+end
+
+---The tree of a search.
+---@param core userdata of ponder.core.search
+---@param opts table of search.run
+---@return ponder.log.Tree tree; `tree.outcome` is to be set when it has ended
+function trees.of_search(core, opts)
+    local options = {}
+    for _, name in ipairs(OPTIONS) do
+        options[name] = opts[name]
+    end
+    local tree
+    tree = trees.new {
+        kind = opts.search, about = { options = options },
+        count = function() return core:count() end,
+        node = function(i) return node_of(core, i) end,
+        place = function()
+            local callback, id = core:calling()
+            return id, callback
+        end,
+        final = function()
+            local best, outcome = core:best(), tree.outcome
+            local expansions, duplicates, pruned = core:counts()
+            return { status = outcome and "completed" or "error", reason = outcome, best = best,
+                score = best and core:node(best).score, path = path_to(core, best),
+                answer = best and text_of(core:state(best)),
+                stats = { nodes = core:count(), expansions = expansions, duplicates = duplicates,
+                    pruned = pruned } }
+        end,
+    }
+    return tree
+end
+
+---------------------------------------------------------------------------------------------------
+-- Machines
+
+local function thought(node)
+    return { id = node.id, parent = node.parent_id, depth = node.depth, score = node.score,
+        status = node.status, text = node.content }
+end
+
+-- Each thought hangs below the last one that it came from; the other edges are written as such.
+local function parents_of(machine)
+    local parent, edges = {}, {}
+    for i = 1, #machine.edges do
+        local edge = machine.edges[i]
+        if edge.type ~= "connects" then
+            parent[edge.to] = edge.from
+        end
+    end
+    for i = 1, #machine.edges do
+        local edge = machine.edges[i]
+        if edge.type == "connects" or parent[edge.to] ~= edge.from then
+            edges[#edges + 1] = { source = edge.from, target = edge.to, kind = edge.type,
+                score = edge.weight }
+        end
+    end
+    return parent, edges
+end
+
+local LOOK = {}
+
+-- The ids from the root of a tree to a node.
+local function path_from_root(machine, id)
+    local parent, path = {}, {}
+    for i = 1, #machine.nodes do
+        local node = machine.nodes[i]
+        parent[node.id] = node.parent_id
+    end
+    while id do
+        table.insert(path, 1, id)
+        id = parent[id]
+    end
+    return path
+end
+
+function LOOK.tot(machine)
+    return { count = #machine.nodes, node = function(i) return thought(machine.nodes[i]) end,
+        path = function()
+            local path = machine.solution_path
+            local leaf = machine:find_best_leaf()
+            return path and path[1] and path or path_from_root(machine, leaf and leaf.id)
+        end }
+end
+
+function LOOK.got(machine)
+    local parent, edges = parents_of(machine)
+    return { count = #machine.nodes, edges = edges,
+        path = function()
+            local leaf = machine:find_best_leaf()
+            local best = machine.result_node_id or leaf and leaf.id
+            return best and machine:trace_path(best)
+        end,
+        node = function(i)
+            local node = thought(machine.nodes[i])
+            node.parent = parent[node.id]
+            return node
+        end }
+end
+
+-- The question, and the graded answers below it.
+function LOOK.trm(machine, answers)
+    return { count = #answers + 1,
+        path = function()
+            local best
+            for i, answer in ipairs(answers) do
+                best = (not best or answer.score > answers[best].score) and i or best
+            end
+            return { 0, best }
+        end,
+        node = function(i)
+            local answer = answers[i - 1]
+            if not answer then
+                return { id = 0, depth = 0, text = machine.question }
+            end
+            return { id = i - 1, parent = 0, depth = 1, score = answer.score, text = answer.text }
+        end }
+end
+
+function LOOK.cot()
+    return { count = 0, node = function() end }
+end
+
+-- Options that say how a strategy works, and are text, numbers or switches.
+local function plain(opts)
+    local options = {}
+    for name, value in pairs(opts) do
+        local kind = type(value)
+        if kind == "number" or kind == "boolean" or kind == "string" and name ~= "api_key" then
+            options[name] = value
+        end
+    end
+    return options
+end
+
+---The tree of a strategy's run.
+---@param s ponder.strategy.Strategy
+---@param question string
+---@param outcome fun(): ponder.strategy.Outcome
+---@return ponder.log.Tree
+function trees.of_strategy(s, question, outcome)
+    local name, answers = s.kind.name, {}
+    local function look()
+        return LOOK[name](s.machine, answers)
+    end
+    return trees.new {
+        kind = name, answers = answers,
+        about = { question = question, options = plain(s.opts),
+            model = s:model_name(s.kind.first_role) },
+        count = function() return look().count end,
+        node = function(i) return look().node(i) end,
+        final = function()
+            local now, said = look(), outcome()
+            local path = now.path and now.path() or {}
+            return { status = said.status, reason = said.termination_reason, best = path[#path],
+                path = path, edges = now.edges, answer = said.answer,
+                stats = { calls = said.calls, usage = said.usage,
+                    duration_ms = said.duration_ms } }
+        end,
+    }
+end
+
+return trees
