@@ -18,6 +18,7 @@
 local concurrent = require "ponder.search.concurrent"
 local core_search = require "ponder.core.search"
 local options = require "ponder.options"
+local scheduler = require "ponder.task.scheduler"
 local sequence = require "ponder.sequence"
 local task = require "ponder.task"
 
@@ -205,6 +206,25 @@ local function drive(core, opts)
     return outcome, message, code
 end
 
+local function drive_settled(core, opts)
+    local outcome, message, code = drive(core, opts)
+    core:settle()
+    return outcome, message, code
+end
+
+-- The same; the log, if there is one, gets the tree, and is told which node a call is for.
+local function drive_logged(core, opts)
+    if not scheduler.tape() or not task.current() then
+        return drive_settled(core, opts)
+    end
+    local tree <close> = require("ponder.log.trees").of_search(core, opts)
+    opts.tree = tree
+    local outcome, message, code = task.with_context("asker", { tree = tree }, drive_settled, core,
+        opts)
+    tree.outcome = outcome
+    return outcome, message, code
+end
+
 -- Whether a callback has a parameter for the node, so that one is made for it.
 local function has_parameter(f, position)
     local info = f and debug.getinfo(f, "u")
@@ -270,8 +290,7 @@ function search.run(opts)
         evaluate_all = has_parameter(opts.evaluate_all, 2),
         is_terminal = has_parameter(opts.is_terminal, 2),
     }
-    local outcome, message, code = drive(core, opts)
-    core:settle()
+    local outcome, message, code = drive_logged(core, opts)
     local result = make_result(core, opts, outcome, started)
     if opts.on_event then
         opts.on_event { type = "done", stop_reason = result.stop_reason, stats = result.stats }

@@ -84,18 +84,20 @@ end
 
 local scratch -- one folder for what is printed, for all runs of this process
 
+local function scratch_path()
+    scratch = scratch or shell.folder()
+    return scratch.path
+end
+
 ---Runs a shell script.
 ---@param script string for sh; $OUT and $ERR are files for what is printed, $IN is for input
 ---@param input? string
 ---@return {status: integer, out: string, err: string}
 function shell.run(script, input)
-    if not scratch then
-        scratch = shell.folder()
-    end
+    local at = scratch_path()
     for name, text in pairs { IN = input or "", OUT = "", ERR = "" } do
         scratch:write(name, text)
     end
-    local at = scratch.path
     local _, _, status = os.execute(
         ("%sIN=%s/IN OUT=%s/OUT ERR=%s/ERR timeout -s KILL %d sh -c %s"):format(
             CLEAN, at, at, at, LIMIT, shell.quote(script)))
@@ -110,8 +112,12 @@ local function words(arguments)
     return table.concat(quoted, " ")
 end
 
+-- Logs of runs go to the scratch folder, unless a spec says where.
 local function environment(opts)
     local parts = {}
+    if not (opts.env and opts.env.XDG_STATE_HOME) then
+        parts[1] = "XDG_STATE_HOME=" .. shell.quote(scratch_path() .. "/state")
+    end
     for name, value in pairs(opts.env or {}) do
         parts[#parts + 1] = name .. "=" .. shell.quote(value)
     end

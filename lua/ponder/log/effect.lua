@@ -27,7 +27,7 @@ end
 ---@param log ponder.log.Recorder
 function Effect:insert(log)
     local asker = task.context("asker")
-    local search = asker and asker.tree:asks(log, asker)
+    local search = asker and asker.tree and asker.tree:asks(log, asker)
     log:write([[INSERT INTO effects (id, session, kind, name, key, occurrence, within, search,
         asked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)]], self.id, log.session, self.what, self.name,
         self.key, self.occurrence, self.within_id, search, log.clock())

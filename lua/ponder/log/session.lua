@@ -2,6 +2,7 @@
 
 local call = require "ponder.log.call"
 local files = require "ponder.log.files"
+local folder = require "ponder.core.folder"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
 local kept = require "ponder.log.kept"
@@ -9,6 +10,7 @@ local log = require "ponder.log"
 local recorder = require "ponder.log.recorder"
 local redact = require "ponder.model.redact"
 local scheduler = require "ponder.task.scheduler"
+local schema = require "ponder.log.schema"
 local store = require "ponder.core.store"
 local tape = require "ponder.log.tape"
 
@@ -109,22 +111,32 @@ local function name_of(run)
         run.id & 0xffff)
 end
 
-local function prune(folder, keep)
-    for i, old in ipairs(kept.list(folder)) do
-        if i >= keep and not kept.in_use(old.path) then
-            os.remove(old.path)
+-- Makes room for one more: removes the oldest of our names, but for runs that go on.
+local function prune(at, keep)
+    local names = {}
+    for _, file in ipairs(folder.files(at) or {}) do
+        names[#names + 1] = file.name:match("^%d+%-%d+%-.+%-%x%x%x%x%.db$")
+    end
+    table.sort(names)
+    for i = 1, #names - keep + 1 do
+        local path = at .. "/" .. names[i]
+        local db = store.open(path, { mode = "write", application_id = schema.APPLICATION_ID,
+            version = schema.VERSION })
+        if db then
+            db:close()
+            os.remove(path)
         end
     end
 end
 
 -- The path of a new log among the kept runs.
 local function new_path(run)
-    local folder = kept.folder()
-    if not folder or not host.make_folder(folder) then
-        return nil, (folder or "$HOME") .. ": no run can be kept there"
+    local at = kept.folder()
+    if not at or not host.make_folder(at) then
+        return nil, (at or "$HOME") .. ": no run can be kept there"
     end
-    prune(folder, run.opts.keep or KEEP)
-    return ("%s/%s.db"):format(folder, name_of(run))
+    prune(at, run.opts.keep or KEEP)
+    return ("%s/%s.db"):format(at, name_of(run))
 end
 
 ---Makes the file of a run that is to be written, unless it is there.

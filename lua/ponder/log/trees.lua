@@ -18,6 +18,7 @@ local MOST_NODES = 100000 -- of one search; the rest is in its stats
 ---@field count fun(): integer nodes so far
 ---@field node fun(i: integer): table? {id, parent, depth, score, terminal, status, text}, from 1
 ---@field place (fun(): any, string?)? the node that a call is for, and the purpose
+---@field hear (fun(event: MachineEvent))?
 ---@field final (fun(): table)? {status, reason, best, score, answer, stats, path, edges}
 local Tree = {}
 Tree.__index = Tree
@@ -79,13 +80,16 @@ function Tree:asks(recorder, asker)
     return self.id, node, purpose
 end
 
----Notes an event.
----@param name string
----@param data table?
-function Tree:event(name, data)
+---Notes an event of a machine or its strategy.
+---@param event MachineEvent
+function Tree:event(event)
     local recorder = log.recorder()
+    if self.hear then
+        self.hear(event)
+    end
     if recorder and recorder.db then
-        recorder:event(name, data, self:row(recorder))
+        recorder:event(event.name, { measurements = event.measurements,
+            metadata = event.metadata }, self:row(recorder))
     end
 end
 
@@ -173,7 +177,9 @@ function trees.of_search(core, opts)
         final = function()
             local best, outcome = core:best(), tree.outcome
             local expansions, duplicates, pruned = core:counts()
-            return { status = outcome and "completed" or "error", reason = outcome, best = best,
+            local found = best and core:node(best).terminal
+            local reason = outcome ~= "over" and outcome or found and "terminal" or "exhausted"
+            return { status = outcome and "completed" or "error", reason = reason, best = best,
                 score = best and core:node(best).score, path = path_to(core, best),
                 answer = best and text_of(core:state(best)),
                 stats = { nodes = core:count(), expansions = expansions, duplicates = duplicates,
@@ -273,6 +279,15 @@ function LOOK.cot()
     return { count = 0, node = function() end }
 end
 
+local function score_of(now, id)
+    for i = 1, now.count do
+        local node = now.node(i)
+        if node.id == id then
+            return node.score
+        end
+    end
+end
+
 -- Options that say how a strategy works, and are text, numbers or switches.
 local function plain(opts)
     local options = {}
@@ -296,7 +311,13 @@ function trees.of_strategy(s, question, outcome)
         return LOOK[name](s.machine, answers)
     end
     return trees.new {
-        kind = name, answers = answers,
+        kind = name,
+        hear = name == "trm" and function(event)
+            if event.name == "trm.step" then
+                answers[#answers + 1] = { text = s.machine.current_answer,
+                    score = event.measurements.quality_score }
+            end
+        end or nil,
         about = { question = question, options = plain(s.opts),
             model = s:model_name(s.kind.first_role) },
         count = function() return look().count end,
@@ -304,8 +325,9 @@ function trees.of_strategy(s, question, outcome)
         final = function()
             local now, said = look(), outcome()
             local path = now.path and now.path() or {}
-            return { status = said.status, reason = said.termination_reason, best = path[#path],
-                path = path, edges = now.edges, answer = said.answer,
+            local best = path[#path]
+            return { status = said.status, reason = said.termination_reason, best = best,
+                score = score_of(now, best), path = path, edges = now.edges, answer = said.answer,
                 stats = { calls = said.calls, usage = said.usage,
                     duration_ms = said.duration_ms } }
         end,

@@ -70,9 +70,15 @@ end
 
 function Driver:call_in_slot(name, id, ...)
     local slot <close> = self.slots:acquire() -- luacheck: ignore 211
-    return xpcall(self.callbacks[name], function(err)
+    local function describe(err)
         return self.describe(err, name, id)
-    end, ...)
+    end
+    local tree = self.callbacks.tree
+    if not tree then
+        return xpcall(self.callbacks[name], describe, ...)
+    end
+    return task.with_context("asker", { tree = tree, node = id, purpose = name }, xpcall,
+        self.callbacks[name], describe, ...)
 end
 
 -- Calls a callback in a slot of its own. Returns its result, or raises `job` after noting in it

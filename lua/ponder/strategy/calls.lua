@@ -74,8 +74,8 @@ end
 function Calls:ask(call, model)
     local directive = {
         type = "call_model", id = call.id, call_id = call.call_id, kind = call.kind,
-        role = call.role, node_id = call.node_id, model = model, messages = call.messages, sample = call.sample,
-        timeout_ms = self.limits.timeout_ms,
+        node_id = call.node_id, role = call.role, model = model, messages = call.messages,
+        sample = call.sample, timeout_ms = self.limits.timeout_ms,
     }
     if #self.tools > 0 then
         directive.tools = described(self.tools)

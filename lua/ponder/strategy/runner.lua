@@ -11,7 +11,9 @@ local budgets = require "ponder.task.budget"
 local model = require "ponder.model"
 local model_budget = require "ponder.model.budget"
 local options = require "ponder.options"
+local scheduler = require "ponder.task.scheduler"
 local task = require "ponder.task"
+local trees = require "ponder.log.trees"
 
 local runner = {}
 
@@ -38,15 +40,24 @@ local HOW = { on_event = { type = "function" }, on_delta = { type = "function" }
 ---@field inbox table<integer, table> what tasks have brought, from `first` to `last`
 ---@field tasks table<ponder.task.Handle, true> under way
 ---@field open integer how many
+---@field tree ponder.log.Tree? for the log
 ---@field refused string? what the first call was told that a budget refused
 ---@field failure {message: string, code: string}?
 local Run = {}
 Run.__index = Run
 
-function Run:emit(name, measurements, metadata)
-    if self.on_event then
-        self.on_event({ name = name, measurements = measurements, metadata = metadata }, self.s)
+-- Tells the log, if there is one, and the user.
+function Run:tell(event)
+    if self.tree then
+        self.tree:event(event)
     end
+    if self.on_event then
+        self.on_event(event, self.s)
+    end
+end
+
+function Run:emit(name, measurements, metadata)
+    self:tell { name = name, measurements = measurements, metadata = metadata }
 end
 
 local function milliseconds_since(started)
@@ -114,6 +125,16 @@ local function ask(m, opts)
     return model_budget.ask(m, opts)
 end
 
+-- The log is told which node a call is for.
+local function ask_for(run, directive, opts)
+    local m = run.models[directive.role]
+    if not run.tree then
+        return ask(m, opts)
+    end
+    return task.with_context("asker", { tree = run.tree, node = directive.node_id,
+        purpose = directive.role }, ask, m, opts)
+end
+
 -- Nothing for the machine yet: what is in flight may still bring it an answer.
 local function refuse(run, directive, message)
     run.refused = run.refused or message
@@ -124,7 +145,7 @@ function perform.call_model(run, directive)
     local started, opts = task.now(), call_options(run, directive)
     opts.on_delta = stream_to(run, directive)
     run:emit("call.start", {}, described(directive))
-    local reply, message, code, partial = ask(run.models[directive.role], opts)
+    local reply, message, code, partial = ask_for(run, directive, opts)
     local usage = reply and reply.usage or partial and partial.usage
     if not reply and code == "BUDGET" then
         return refuse(run, directive, message)
@@ -147,7 +168,8 @@ function perform.call_tool(run, directive)
     local started = task.now()
     local metadata = { call_id = directive.call_id, id = directive.id, name = directive.name }
     run:emit("tool.start", {}, metadata)
-    local result, ok = run.s:run_tool(directive)
+    local result, ok = task.with_context("asker", { tree = run.tree }, run.s.run_tool, run.s,
+        directive)
     run:emit("tool.complete", measured(started), { call_id = directive.call_id,
         id = directive.id, name = directive.name, ok = ok })
     return "ai.tool.result", { id = directive.id, result = result }
@@ -197,9 +219,7 @@ Run.__close = Run.cancel_all
 function Run:take(signal, data)
     local directives, events = self.s:signal(signal, data)
     for _, event in ipairs(events) do
-        if self.on_event then
-            self.on_event(event, self.s)
-        end
+        self:tell(event)
     end
     for _, directive in ipairs(directives) do
         self:start(directive)
@@ -344,6 +364,10 @@ function runner.run(s, question, how)
     end
     local run = new_run(s, how)
     run.models = models
+    local tree <close> = scheduler.tape() and trees.of_strategy(run.s, question, function()
+        return runner.outcome(run)
+    end) or nil
+    run.tree = tree
     local env, problem, bad = run.s:env()
     if not env then
         return nil, problem, bad

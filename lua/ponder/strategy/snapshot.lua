@@ -54,6 +54,7 @@ end
 local CALL = {
     id = { type = "string", required = true }, call_id = { type = "string", required = true },
     kind = { type = "string", required = true }, role = { type = "string", required = true },
+    node_id = { type = "string" },
     model = { type = "string", required = true }, messages = { type = "table", required = true },
     sample = { type = "integer", required = true }, round = { type = "integer", required = true },
     usage = { type = "table", required = true }, waiting = { type = "integer", required = true },
