@@ -118,6 +118,9 @@ end
 
 local function wake_all(self)
     local waiting = self.waiting
+    if #waiting == 0 then
+        return
+    end
     self.waiting = {}
     for _, t in ipairs(waiting) do
         if t then
