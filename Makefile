@@ -21,8 +21,8 @@ VERSION := 0.1.0
 
 RUN_PACKAGES  := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev lua-cjson-dev libcurl4-openssl-dev \
                  libsqlite3-dev libmd-dev
-TEST_PACKAGES := lua-cjson lua-busted lua-check clang-format libmicrohttpd-dev openssl tmux \
-                 chromium chromium-driver graphviz
+TEST_PACKAGES := lua-cjson lua-busted lua-check clang-format libmicrohttpd-dev nghttp2-server \
+                 openssl tmux chromium chromium-driver graphviz
 FUZZ_PACKAGES := clang libclang-rt-14-dev
 
 # pkg-config runs when a recipe needs it, not when make starts: `make run` may first have to install it.

@@ -447,10 +447,6 @@ describe("ponder.core.net", function()
         end
 
         it("calls share one connection", function()
-            if not os.execute("command -v nghttpd >/dev/null 2>&1") then
-                pending("nghttpd (package nghttp2-server) is not installed")
-                return
-            end
             local folder = os.tmpname()
             os.remove(folder)
             os.execute("mkdir " .. folder)

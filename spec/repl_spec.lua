@@ -52,9 +52,21 @@ describe("ponder repl, piped,", function()
     end)
 end)
 
-describe("ponder repl in a terminal", function()
+-- The loader takes an empty file for a broken library and looks no further.
+local function hide(dir, libraries)
+    for _, name in ipairs(libraries) do dir:write(name, "") end
+    return dir.path
+end
+
+local LIBEDIT = { "libedit.so.2", "libedit.so" }
+local BOTH = { "libedit.so.2", "libedit.so", "libreadline.so.8", "libreadline.so" }
+
+local function in_terminal(hidden)
     local function typed(steps, env)
-        local r = shell.terminal({ "repl" }, steps, env or NOWHERE)
+        local dir <close> = shell.folder()
+        local all = { LD_LIBRARY_PATH = hide(dir, hidden) }
+        for name, value in pairs(env or NOWHERE) do all[name] = value end
+        local r = shell.terminal({ "repl" }, steps, all)
         return (r.out:gsub("\r", "")), r.status
     end
 
@@ -82,6 +94,8 @@ describe("ponder repl in a terminal", function()
         assert.matches('"new line"', out)
     end)
 
+    if hidden == BOTH then return end
+
     it("keeps the lines typed", function()
         local dir <close> = shell.folder()
         local env = { HOME = dir.path, XDG_STATE_HOME = "" }
@@ -94,4 +108,8 @@ describe("ponder repl in a terminal", function()
             { HOME = "/nonexistent", XDG_STATE_HOME = dir.path .. "/state" })
         assert.matches("third", dir:read("state/ponder/history"))
     end)
-end)
+end
+
+describe("ponder repl in a terminal", function() in_terminal {} end)
+describe("ponder repl in a terminal, with libreadline,", function() in_terminal(LIBEDIT) end)
+describe("ponder repl in a terminal, without editing,", function() in_terminal(BOTH) end)

@@ -6,6 +6,8 @@
  * read plainly.
  */
 #include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,13 +15,18 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "api/l_task.h"
 
 typedef struct Editor {
     char *(*readline)(const char *prompt);
     int (*add_history)(const char *line);
     int (*read_history)(const char *path);
     int (*write_history)(const char *path);
+    int (*getc)(FILE *in);       /* libreadline's own; NULL with libedit */
+    void (*check_signals)(void); /* the same */
 } Editor;
+
+static Editor loaded; /* all NULL: none */
 
 /* POSIX lets an object pointer from dlsym be a function; ISO C needs this way round. */
 static void *symbol(void *library, const char *name, void *function)
@@ -29,9 +36,34 @@ static void *symbol(void *library, const char *name, void *function)
     return address;
 }
 
+/* A signal that libreadline has caught is ours once it has mended the terminal. It would read on:
+ * after Ctrl-C the line ends instead (as at the end of input; who called us is interrupted). */
+static int get_character(FILE *in)
+{
+    struct pollfd fd = {.fd = fileno(in), .events = POLLIN};
+    while (poll(&fd, 1, -1) < 0 && errno == EINTR) {
+        loaded.check_signals();
+        if (task_interrupt_is_pending())
+            return EOF;
+    }
+    return loaded.getc(in);
+}
+
+/* libreadline reads through us, and prints no codes around what is pasted, as libedit does not. */
+static void take_over_reading(void *library)
+{
+    int (**getc_function)(FILE *) = dlsym(library, "rl_getc_function");
+    int (*set)(const char *name, const char *value) = NULL;
+    if (getc_function == NULL || symbol(library, "rl_getc", &loaded.getc) == NULL ||
+        symbol(library, "rl_check_signals", &loaded.check_signals) == NULL)
+        return;
+    *getc_function = get_character;
+    if (symbol(library, "rl_variable_bind", &set) != NULL)
+        set("enable-bracketed-paste", "off");
+}
+
 static Editor *editor(void)
 {
-    static Editor loaded;
     static bool tried;
     static const char *const names[] = {"libedit.so.2", "libreadline.so.8", "libedit.so",
                                         "libreadline.so"};
@@ -43,6 +75,7 @@ static Editor *editor(void)
             symbol(library, "add_history", &loaded.add_history) != NULL) {
             symbol(library, "read_history", &loaded.read_history);
             symbol(library, "write_history", &loaded.write_history);
+            take_over_reading(library);
             break;
         }
         dlclose(library);

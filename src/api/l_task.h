@@ -17,8 +17,11 @@ void task_interrupt(void);
  */
 int task_interrupted(void);
 
+/* Whether one has come that nothing has raised yet: what waits should end. */
+int task_interrupt_is_pending(void);
+
 /* A descriptor that polls as readable while an interruption is pending, for waits of other modules
- * (an extra descriptor of curl_multi_poll); -1 before ponder.core.task is loaded. Never read it. */
+ * (one more of poll); -1 before ponder.core.task is loaded. Never read it. */
 int task_interrupt_fd(void);
 
 /* Names the state that Lua code outside of any coroutine runs in, or NULL for none. Until this is

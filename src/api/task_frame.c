@@ -84,6 +84,11 @@ int task_interrupted(void)
     return seen;
 }
 
+int task_interrupt_is_pending(void)
+{
+    return pending;
+}
+
 int task_interrupt_fd(void)
 {
     return wake_pipe[0];
