@@ -130,6 +130,35 @@ local function print_json(value)
     return true
 end
 
+-- Runs a script that has been loaded.
+local function execute(chunk, opts, operands)
+    if opts.verbose then
+        require("ponder.model.verbose").start()
+    end
+    local _ <close>, refused = limits.cache(opts.cache)
+    if refused then
+        return cli.usage_error("ponder run: --cache: " .. refused)
+    end
+    local ok, result, refusal = limits.call(opts, cli.with_traceback, chunk,
+        table.unpack(operands, opts.e and 1 or 2))
+    if refusal then
+        io.stderr:write("ponder: ", refusal, "\n")
+        return 1
+    elseif not ok then
+        return cli.report_error(result)
+    end
+    log_run.answer(result)
+    if not opts.json then
+        return 0
+    end
+    local printed, why = print_json(result)
+    if not printed then
+        io.stderr:write("ponder: --json: ", why, "\n")
+        return 1
+    end
+    return 0
+end
+
 ---Runs the script that the arguments name.
 ---@param list string[] arguments; below 1 what stood before them
 ---@return integer status
@@ -154,39 +183,14 @@ function run.run(list)
         return cli.usage_error("ponder run: " .. problem)
     end
     local chunk, message, status = load_script(opts, path)
-    if not chunk then
-        if status == 2 then
-            return no_such_file(path, message)
-        end
-        io.stderr:write("ponder: ", message, "\n")
-        return status
+    if chunk then
+        set_arg(list, opts.e and (first or #list + 1) - 1 or first)
+        return execute(chunk, opts, operands)
+    elseif status == 2 then
+        return no_such_file(path, message)
     end
-    if opts.verbose then
-        require("ponder.model.verbose").start()
-    end
-    local _ <close>, refused = limits.cache(opts.cache)
-    if refused then
-        return cli.usage_error("ponder run: --cache: " .. refused)
-    end
-    set_arg(list, opts.e and (first or #list + 1) - 1 or first)
-    local ok, result, refusal = limits.call(opts, cli.with_traceback, chunk,
-        table.unpack(operands, opts.e and 1 or 2))
-    if refusal then
-        io.stderr:write("ponder: ", refusal, "\n")
-        return 1
-    elseif not ok then
-        return cli.report_error(result)
-    end
-    log_run.answer(result)
-    if not opts.json then
-        return 0
-    end
-    local printed, why = print_json(result)
-    if not printed then
-        io.stderr:write("ponder: --json: ", why, "\n")
-        return 1
-    end
-    return 0
+    io.stderr:write("ponder: ", message, "\n")
+    return status
 end
 
 return run

@@ -105,7 +105,8 @@ function Again:resume(execute)
         host.directory(self.run.directory)
     end
     files.play(texts_of(self), false)
-    return start(self, execute, { kind = "resume", past = past.new(self.db, { ordered = true }),
+    return start(self, execute, { kind = "resume", past = past.new(self.db, { ordered = true,
+        retries = self.run.status ~= "completed" }),
         recorder = recorder.continue(self.db, self.path, host.time) })
 end
 
@@ -124,8 +125,7 @@ function Again:replay(execute)
         end
     end
     files.play(texts_of(self), true)
-    return start(self, execute, { kind = "replay", past = past.new(self.db, { ordered = true,
-        offline = true }) })
+    return start(self, execute, { kind = "replay", past = past.new(self.db, { ordered = true }) })
 end
 
 ---Runs it, perhaps changed, into a new log.

@@ -143,6 +143,9 @@ function Call:answer(log, results)
             partial and cost_of(self.request, partial))
         return results
     end
+    if draft.origin then
+        log:save(price.cost(self.request.target.rates, draft.usage))
+    end
     local reply = encode(draft)
     write_answer(self, log, "ok", draft, reply, nil, nil, cost_of(self.request, draft))
     return is_text(draft.samples) and results or { json.decode(reply), n = 1 }

@@ -52,7 +52,7 @@ local function load_asked(self)
     for id, within, identity, status, code in db:rows(
         "SELECT id, within, identity, status, code FROM calls ORDER BY id") do
         local answered = status == "ok" or status == "error"
-        if code == "BUDGET" and not self.offline then
+        if code == "BUDGET" and self.retries then
             answered = false -- what another budget may allow
         end
         add(self, "call", id, within, identity, status, answered)
@@ -135,17 +135,18 @@ local function set_times(self)
 end
 
 ---@param db userdata an open log; of a run that is resumed, open to be written
----@param how {ordered: boolean, offline: boolean?}
+---@param how {ordered: boolean, retries: boolean?} ordered: it is the same run; retries: and what
+---  it failed with is tried again
 ---@return ponder.log.Past
 function past.new(db, how)
-    local self = setmetatable({ db = db, ordered = how.ordered, offline = how.offline or false,
+    local self = setmetatable({ db = db, ordered = how.ordered, retries = how.retries or false,
         index = {}, by_id = { call = {}, effect = {} }, entries = {}, readings = {} }, Past)
     load_asked(self)
     if not how.ordered then
         return self
     end
     load_entries(self)
-    if not how.offline then
+    if how.retries then
         cut_failures(self)
     end
     load_readings(self)
