@@ -115,13 +115,20 @@ void core_push_node(lua_State *L, const Core *core, int states, int meta, uint32
 /* The states from the root to a node, as a new list. */
 static void push_path(lua_State *L, const Core *core, int states, uint32_t id)
 {
-    uint32_t depth = search_node(&core->search, id)->depth;
+    uint32_t depth = search_node(&core->search, id)->depth, chunk = id >> SEARCH_CHUNK_BITS;
     lua_createtable(L, (int)depth + 1, 0);
+    core_push_chunk(L, states, id);
     for (lua_Integer i = (lua_Integer)depth + 1; i >= 1; i--) {
-        core_push_state(L, states, id);
-        lua_rawseti(L, -2, i);
+        if (id >> SEARCH_CHUNK_BITS != chunk) {
+            lua_pop(L, 1);
+            core_push_chunk(L, states, id);
+            chunk = id >> SEARCH_CHUNK_BITS;
+        }
+        lua_rawgeti(L, -1, core_slot(id)); /* path, chunk, state */
+        lua_rawseti(L, -3, i);
         id = search_node(&core->search, id)->parent;
     }
+    lua_pop(L, 1);
 }
 
 /* __index of a node table; upvalue 1 is the search. */

@@ -7,12 +7,16 @@
 #define ARITY  4
 #define FEW    1024 /* entries of a small heap: they stay in the nearest cache */
 #define SHARE  64   /* of all entries, one in so many becomes a heap */
+#define SMALL  12   /* so many entries are sorted without further parting */
 #define GROWTH 2    /* a heap may grow to so many times its size */
 
 static inline bool comes_first(const Frontier *f, FrontierEntry a, FrontierEntry b)
 {
-    /* No branch: which of two scores is higher cannot be predicted. */
-    bool better = (a.score > b.score) | ((a.score >= b.score) & (a.id < b.id));
+    /* Which of two scores is higher cannot be predicted, that they differ mostly can: one branch.
+     */
+    bool better = a.score > b.score;
+    if (__builtin_expect(a.score == b.score, 0))
+        better = a.id < b.id;
     return better != f->worst_first;
 }
 
@@ -67,14 +71,16 @@ static void order_ready(Frontier *f, size_t ready)
         sift_down(f, at, f->entries[at]);
 }
 
-/* Puts what comes before the entry at `pivot_at` in front of it, from `start` to before `end`;
- * returns where that entry is then. */
-static size_t partition(Frontier *f, size_t start, size_t end, size_t pivot_at)
+/* Puts what comes before some entry, the pivot, in front of it, from `start` to before `end`;
+ * returns where the pivot is then. Pivots are drawn from a fixed sequence, so that no order of
+ * scores is slow as such. */
+static size_t partition(Frontier *f, size_t start, size_t end, uint32_t *draw)
 {
-    FrontierEntry *entries = f->entries, pivot = entries[pivot_at];
-    size_t front = start;
-    entries[pivot_at] = entries[--end];
-    for (size_t i = start; i < end; i++) { /* no branch here either */
+    *draw = *draw * 1664525u + 1013904223u;
+    size_t front = start, at = start + (size_t)(*draw >> 8) % (end - start);
+    FrontierEntry *entries = f->entries, pivot = entries[at];
+    entries[at] = entries[--end];
+    for (size_t i = start; i < end; i++) {
         FrontierEntry entry = entries[i];
         entries[i] = entries[front];
         entries[front] = entry;
@@ -85,22 +91,18 @@ static size_t partition(Frontier *f, size_t start, size_t end, size_t pivot_at)
     return front;
 }
 
-/* Of the first `count` entries, moves the first `wanted` (>= 1) to the front and makes them the
- * heap; the last of them is the limit. Quickselect: pivots are drawn from a fixed sequence, so that
- * no order of scores is slow as such. */
+/* Of the first `count` entries, moves the first `wanted` (>= 1) to the front (quickselect) and
+ * makes them the heap; the last of them is the limit. */
 static void split(Frontier *f, size_t count, size_t wanted)
 {
     uint32_t draw = 1;
     size_t start = 0, end = count;
-    while (end - start > 1) {
-        draw = draw * 1664525u + 1013904223u;
-        size_t at = partition(f, start, end, start + (size_t)(draw >> 8) % (end - start));
+    while (start < wanted && end - start > 1) {
+        size_t at = partition(f, start, end, &draw);
         if (at >= wanted)
             end = at;
         else
             start = at + 1;
-        if (at + 1 == wanted)
-            break;
     }
     f->limit = f->entries[wanted - 1];
     order_ready(f, wanted);
@@ -168,6 +170,35 @@ FrontierEntry frontier_pop(Frontier *f)
     if (f->ready > 0)
         sift_down(f, 0, moving);
     return first;
+}
+
+/* Sorts the entries from `start` to before `end`, but not beyond the first `wanted` of all. */
+static void sort(Frontier *f, size_t start, size_t end, size_t wanted, uint32_t *draw)
+{
+    while (start < wanted && end - start > SMALL) {
+        size_t at = partition(f, start, end, draw);
+        if (at - start < end - at) { /* the shorter part first: the stack stays low */
+            sort(f, start, at, wanted, draw);
+            start = at + 1;
+        } else {
+            sort(f, at + 1, end, wanted, draw);
+            end = at;
+        }
+    }
+    for (size_t i = start + 1; start < wanted && i < end; i++) {
+        FrontierEntry moving = f->entries[i];
+        size_t at = i;
+        for (; at > start && comes_first(f, moving, f->entries[at - 1]); at--)
+            f->entries[at] = f->entries[at - 1];
+        f->entries[at] = moving;
+    }
+}
+
+void frontier_sort(Frontier *f, size_t wanted)
+{
+    uint32_t draw = 1;
+    sort(f, 0, f->count, wanted, &draw);
+    f->ready = 0;
 }
 
 void frontier_keep(Frontier *f, size_t count)

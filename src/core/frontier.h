@@ -45,6 +45,9 @@ void frontier_push(Frontier *f, double score, uint32_t id);
 FrontierEntry frontier_first(Frontier *f);
 FrontierEntry frontier_pop(Frontier *f);
 
+/* Puts the first `wanted` entries in front, in order; the others follow in no order. */
+void frontier_sort(Frontier *f, size_t wanted);
+
 /* Keeps the first `count` of the entries, which may have been moved. */
 void frontier_keep(Frontier *f, size_t count);
 

@@ -209,7 +209,7 @@ static uint32_t take_open(Search *s)
     return frontier_pop(&s->frontier).id;
 }
 
-/* beam: the level's candidates as a heap; what is left in it after the kept ones is pruned. */
+/* beam: the level's candidates, sorted as far as they are kept; the others are pruned. */
 static bool keep_best_children(Search *s)
 {
     size_t candidates = s->count - s->round_children, width = s->options.beam_width;
@@ -221,10 +221,9 @@ static bool keep_best_children(Search *s)
         return false;
     for (uint32_t id = s->round_children; id < s->count; id++)
         frontier_push(&s->frontier, search_node(s, id)->score, id);
-    while (s->round.count < kept)
-        list_push(&s->round, frontier_pop(&s->frontier).id);
-    for (size_t i = 0; i < s->frontier.count; i++)
-        list_push(&s->pruned, s->frontier.entries[i].id);
+    frontier_sort(&s->frontier, kept);
+    for (size_t i = 0; i < candidates; i++)
+        list_push(i < kept ? &s->round : &s->pruned, s->frontier.entries[i].id);
     s->pruned_total += s->pruned.count;
     return true;
 }
