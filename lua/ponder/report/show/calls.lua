@@ -30,8 +30,11 @@ function calls.purpose(call)
     return table.concat(words, " ")
 end
 
-local function seconds(ms)
-    return ms and ("%.2f"):format(ms / 1000) or "-"
+-- How long the server took, or whoever answered in its place.
+local function seconds(call)
+    local s = call.latency_ms and call.latency_ms / 1000
+        or call.answered_at and call.answered_at - call.asked_at
+    return s and ("%.2f"):format(s) or "-"
 end
 
 -- Widths are given: a log may hold more calls than are to be kept in memory.
@@ -56,7 +59,7 @@ function calls.list(log, style, write)
     write(g:head())
     for call in log:calls() do
         write(g:line { ("%d"):format(call.id), amount.after(call.asked_at, start),
-            seconds(call.latency_ms), { text.line(status_of(call)), COLORS[call.status] },
+            seconds(call), { text.line(status_of(call)), COLORS[call.status] },
             call.input_tokens and amount.count(call.input_tokens) or "-",
             call.output_tokens and amount.count(call.output_tokens) or "-",
             call.status == "ok" and (call.cost and amount.money(call.cost) or "?") or "-",
@@ -70,8 +73,8 @@ end
 
 local function facts_of(call, start)
     local facts = { ("%s:%s"):format(call.provider, call.model), status_of(call) }
-    if call.latency_ms then
-        facts[#facts + 1] = ("%.2f s"):format(call.latency_ms / 1000)
+    if call.answered_at then
+        facts[#facts + 1] = seconds(call) .. " s"
     end
     if call.time_to_first_ms then
         facts[#facts + 1] = ("first after %.2f s"):format(call.time_to_first_ms / 1000)

@@ -3,15 +3,17 @@
 local amount = require "ponder.report.amount"
 local grid = require "ponder.report.grid"
 local json = require "ponder.json"
+local quote = require "ponder.quote"
 local text = require "ponder.report.text"
 
 local summary = {}
 
 local LABEL = 10 -- columns
-local MOST_LINES = 24 -- of an answer on a terminal; --json has the whole
+local MOST_LINES = 24 -- of an answer on a terminal
+local MOST_JSON = 400 -- bytes of an answer that is no text; --json has the whole
 local COLORS = { completed = "green", failed = "red", killed = "red", interrupted = "yellow" }
 
----The answer of a run as people would read it.
+---The answer of a run as people would read it: a text whole, the beginning of anything else.
 ---@param answer any decoded
 ---@return string?
 function summary.answer(answer)
@@ -20,7 +22,7 @@ function summary.answer(answer)
     elseif type(answer) == "table" and type(answer.answer) == "string" then
         return answer.answer
     end
-    return type(answer) == "string" and answer or json.encode(answer)
+    return type(answer) == "string" and answer or quote.cut(json.encode(answer), MOST_JSON)
 end
 
 -- Lines of a label and a text, wrapped on a terminal. More than `most` of them are counted.

@@ -1,0 +1,231 @@
+--- `ponder diff`: two runs beside each other.
+
+local amount = require "ponder.report.amount"
+local args = require "ponder.args"
+local calls = require "ponder.report.show.calls"
+local changed = require "ponder.report.changed"
+local cli = require "ponder.cli"
+local compare = require "ponder.report.compare"
+local grid = require "ponder.report.grid"
+local json = require "ponder.json"
+local opened = require "ponder.report.opened"
+local style = require "ponder.report.style"
+local summary = require "ponder.report.show.summary"
+local text = require "ponder.report.text"
+
+local RULES = {
+    all = { help = "every line that differs, not only the first of each kind" },
+    json = { help = "print one JSON object" },
+}
+
+local ORDER = { "all", "json" }
+
+local diff = { rules = RULES, order = ORDER, files = true }
+
+diff.summary = "compare two runs"
+
+diff.usage = [[
+ponder diff [OPTION...] A B
+
+Compares two runs, each the path of a log, or a name or number in ponder log: what they were given,
+their calls, trees and answers, what they took. Nodes are the same if their texts and the texts
+above them are; calls, if their requests are.
+
+Exit status: 0 if they came to the same: answer, way of ending and trees; 1 if not, whatever they
+took and were given; 2 if one cannot be read.
+
+]] .. args.help(RULES, ORDER)
+
+local TROUBLE = 2
+local FEW = 12 -- lines of each kind, without --all
+local MOST = 200 -- columns of a value
+
+-- Writes what differs, with marks and colours as diff has them.
+local Writer = {}
+Writer.__index = Writer
+
+function Writer:line(s, color)
+    local columns = self.style.is_terminal and self.style:size() - 1 or math.maxinteger
+    io.stdout:write(self.style:paint(text.cut(s, columns, self.style:mark()), color), "\n")
+end
+
+function Writer:title(s)
+    io.stdout:write("\n")
+    self:line(s, "dim")
+end
+
+-- The first of many lines; each is {mark, text}.
+function Writer:marked(list)
+    for i, item in ipairs(list) do
+        if not self.all and i > FEW then
+            self:line(("... %d more (--all)"):format(#list - FEW), "dim")
+            break
+        end
+        self:line(item[1] .. " " .. item[2], item[1] == "-" and "red" or item[1] == "+" and "green"
+            or nil)
+    end
+end
+
+local function value_of(value)
+    if value == nil then
+        return "-"
+    end
+    return text.cut(text.line(type(value) == "string" and value or json.encode(value)), MOST)
+end
+
+local function money_of(side)
+    return side.calls > 0 and amount.short_cost(side) or "-"
+end
+
+local function write_table(w, found)
+    local a, b = found.a, found.b
+    local function tokens(side)
+        return side.input_tokens and ("%s in, %s out"):format(amount.count(side.input_tokens),
+            amount.count(side.output_tokens or 0)) or "-"
+    end
+    local function time(side)
+        return side.duration_s and amount.seconds(side.duration_s) or "-"
+    end
+    local rows = { { "log", text.line(a.path), text.line(b.path) }, { "status", a.state, b.state },
+        { "answer", value_of(summary.answer(a.answer)), value_of(summary.answer(b.answer)) },
+        { "calls", amount.count(a.calls), amount.count(b.calls) },
+        { "not sent", amount.count(a.reused), amount.count(b.reused) },
+        { "tokens", tokens(a), tokens(b) }, { "cost", money_of(a), money_of(b) },
+        { "time", time(a), time(b) } }
+    for _, row in ipairs(rows) do
+        if row[2] ~= row[3] and row[1] ~= "log" then
+            row[2], row[3] = { row[2], "red" }, { row[3], "green" }
+        end
+    end
+    local g = grid.new({ { "" }, { "A", least = 8 }, { "B", least = 8 } }, rows, w.style)
+    for _, line in ipairs(g:lines(rows)) do
+        io.stdout:write(line, "\n")
+    end
+end
+
+local function write_answers(w, found)
+    local a, b = summary.answer(found.a.answer), summary.answer(found.b.answer)
+    if found.answers_same or not a or not b then
+        return -- the table says it
+    end
+    w:title("answers")
+    local list = {}
+    for i, line in ipairs(changed.lines(text.safe(a), text.safe(b))) do
+        list[i] = { line.mark, line.text }
+    end
+    w:marked(list)
+end
+
+local function write_given(w, found)
+    if #found.given > 0 then
+        w:title("given")
+    end
+    for _, item in ipairs(found.given) do
+        w:line(("%s: %s | %s"):format(text.line(item.name), value_of(item.a), value_of(item.b)))
+    end
+    for _, file in ipairs(found.files) do
+        local name = ("%s %s"):format(file.kind, text.line(file.path))
+        if not file.a or not file.b then
+            w:title(name .. (file.a and ": only in A" or ": only in B"))
+        else
+            w:title(name)
+            local list = {}
+            for i, line in ipairs(changed.lines(text.safe(file.a_text), text.safe(file.b_text))) do
+                list[i] = { line.mark, ("%4d  %s"):format(line.line, line.text) }
+            end
+            w:marked(list)
+        end
+    end
+end
+
+local function write_calls(w, found)
+    local asked = found.calls
+    if #asked.only_a + #asked.only_b == 0 then
+        return
+    end
+    w:title(("calls: %d the same, %d only in A, %d only in B"):format(asked.same, #asked.only_a,
+        #asked.only_b))
+    for mark, list in pairs { ["-"] = asked.only_a, ["+"] = asked.only_b } do
+        local lines = {}
+        for i, call in ipairs(list) do
+            lines[i] = { mark, text.line(("%d  %s  %s:%s"):format(call.id, calls.purpose(call),
+                call.provider, call.model)) }
+        end
+        asked[mark] = lines
+    end
+    w:marked(asked["-"])
+    w:marked(asked["+"])
+end
+
+local function node_lines(list, nodes, mark)
+    for _, node in ipairs(nodes) do
+        list[#list + 1] = { mark, ("%s  %s%s  %s"):format(tostring(node.id), node.score
+            and ("%.2f"):format(node.score) or "-", node.best and "*" or " ",
+            text.line(node.text or "")) }
+    end
+end
+
+local function write_search(w, search)
+    local kind = search.kind or search.b_kind
+    if not search.only_a then
+        w:title(("search %d: %s | %s"):format(search.id, search.kind or "none",
+            search.b_kind or "none"))
+        return
+    end
+    w:title(("search %d, %s: %s | %s; %d only in A, %d only in B, %d with another score"):format(
+        search.id, kind, amount.of(search.a_nodes, "node"), amount.of(search.b_nodes, "node"),
+        #search.only_a, #search.only_b, #search.scored))
+    if search.a_reason ~= search.b_reason then
+        w:line(("ended: %s | %s"):format(value_of(search.a_reason), value_of(search.b_reason)))
+    end
+    w:line(search.best_path_same and "the best path is the same" or "the best path differs")
+    local list = {}
+    node_lines(list, search.only_a, "-")
+    w:marked(list)
+    list = {}
+    node_lines(list, search.only_b, "+")
+    w:marked(list)
+    list = {}
+    for i, node in ipairs(search.scored) do
+        list[i] = { "~", ("%s  %s | %s  %s"):format(tostring(node.a), value_of(node.a_score),
+            value_of(node.b_score), text.line(node.text or "")) }
+    end
+    w:marked(list)
+end
+
+local function write_all(w, found)
+    write_table(w, found)
+    write_answers(w, found)
+    write_given(w, found)
+    write_calls(w, found)
+    for _, search in ipairs(found.searches) do
+        if not search.same then
+            write_search(w, search)
+        end
+    end
+    io.stdout:write("\n")
+    w:line(found.same and "They came to the same." or "They came to different things.")
+end
+
+---@param arguments string[]
+---@return integer status 0 when they came to the same, 1 when not, 2 when one cannot be read, and
+---  for a usage error
+function diff.run(arguments)
+    local opts, operands = args.parse("ponder diff", arguments, RULES)
+    if not opts then
+        return cli.usage_error(operands)
+    elseif #operands ~= 2 then
+        return cli.usage_error("ponder diff: expected two runs: ponder diff A B")
+    end
+    return opened.run("ponder diff", { operands[1], operands[2], n = 2 }, function(a, b)
+        local found = compare.of(a, b)
+        if opts.json then
+            io.stdout:write(json.encode(found), "\n")
+        else
+            write_all(setmetatable({ style = style.of(1), all = opts.all }, Writer), found)
+        end
+        return found.same and 0 or 1
+    end, TROUBLE)
+end
+
+return diff

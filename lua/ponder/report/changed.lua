@@ -1,0 +1,69 @@
+--- The lines by which two texts differ.
+
+local changed = {}
+
+local MOST_CELLS = 1000000 -- of the table of common lines: 1,000 lines against 1,000
+
+local function lines_of(s)
+    local lines = {}
+    for line in (s:gsub("\n$", "") .. "\n"):gmatch("(.-)\n") do
+        lines[#lines + 1] = line
+    end
+    return lines
+end
+
+-- lengths[i][j]: how many lines a from i on and b from j on have in common, in order.
+local function common(a, b)
+    local lengths = { [#a + 1] = {} }
+    for i = #a, 1, -1 do
+        local row, below = {}, lengths[i + 1]
+        for j = #b, 1, -1 do
+            row[j] = a[i] == b[j] and (below[j + 1] or 0) + 1
+                or math.max(below[j] or 0, row[j + 1] or 0)
+        end
+        lengths[i] = row
+    end
+    return lengths
+end
+
+local function walk(a, b, first, put)
+    local lengths = #a * #b <= MOST_CELLS and common(a, b)
+    local i, j = 1, 1
+    while i <= #a or j <= #b do
+        if lengths and i <= #a and j <= #b and a[i] == b[j] then
+            i, j = i + 1, j + 1
+        elseif i <= #a and (j > #b or not lengths
+            or (lengths[i + 1][j] or 0) >= (lengths[i][j + 1] or 0)) then
+            put("-", first + i, a[i])
+            i = i + 1
+        else
+            put("+", first + j, b[j])
+            j = j + 1
+        end
+    end
+end
+
+---What was taken away and what was added, in order.
+---@param before string
+---@param after string
+---@return {mark: "-"|"+", line: integer, text: string}[] lines `line` counts those of the text that
+---  the line is in
+function changed.lines(before, after)
+    local a, b = lines_of(before), lines_of(after)
+    local first = 0
+    while first < #a and first < #b and a[first + 1] == b[first + 1] do
+        first = first + 1
+    end
+    local last_a, last_b = #a, #b
+    while last_a > first and last_b > first and a[last_a] == b[last_b] do
+        last_a, last_b = last_a - 1, last_b - 1
+    end
+    local found = {}
+    walk(table.move(a, first + 1, last_a, 1, {}), table.move(b, first + 1, last_b, 1, {}), first,
+        function(mark, line, text)
+            found[#found + 1] = { mark = mark, line = line, text = text }
+        end)
+    return found
+end
+
+return changed

@@ -1,0 +1,243 @@
+--- Two runs beside each other: what they were given, what they asked, what they built, what came of
+--- it, what it took.
+---
+--- Nodes are the same if their texts and those of all nodes above them are; of equal ones below the
+--- same node the first is paired with the first. Calls are the same if their requests are.
+
+local amount = require "ponder.report.amount"
+local json = require "ponder.json"
+
+local compare = {}
+
+-- As JSON, where order and kind of numbers do not matter.
+local function encoded(value)
+    return value ~= nil and json.encode(value) or nil
+end
+
+local function equal(a, b)
+    return encoded(a) == encoded(b)
+end
+
+local DEEPEST = 200
+
+-- An answer without what it took: {answer = ...} is that alone, and of others what is not a time.
+local function essence(value, depth)
+    if type(value) ~= "table" or depth > DEEPEST then
+        return value
+    elseif depth == 0 and value.answer ~= nil then
+        return value.answer
+    end
+    local copy = {}
+    for name, field in pairs(value) do
+        if type(name) ~= "string" or not name:find("_ms$") and not name:find("_at$") then
+            copy[name] = essence(field, depth + 1)
+        end
+    end
+    return #value > 0 and json.array(copy) or copy
+end
+
+-------------------------------------------------------------------------------
+-- What they were given
+
+local function keys_of(...)
+    local seen, keys = {}, {}
+    for _, map in ipairs { ... } do
+        for key in pairs(type(map) == "table" and map or {}) do
+            if not seen[key] then
+                seen[key] = true
+                keys[#keys + 1] = key
+            end
+        end
+    end
+    table.sort(keys)
+    return keys
+end
+
+local function add_given(list, name, a, b)
+    if not equal(a, b) then
+        table.insert(list, { name = name, a = a, b = b })
+    end
+end
+
+local function compare_given(a, b)
+    local list = json.array {}
+    add_given(list, "command", amount.command(a), amount.command(b))
+    add_given(list, "input", a.input, b.input)
+    add_given(list, "seed", a.seed, b.seed)
+    for _, field in ipairs { "options", "versions" } do
+        for _, key in ipairs(keys_of(a[field], b[field])) do
+            add_given(list, key, (a[field] or {})[key], (b[field] or {})[key])
+        end
+    end
+    return list
+end
+
+local function files_of(log)
+    local files = {}
+    for file in log:files() do
+        files[file.path] = file
+    end
+    return files
+end
+
+local function compare_files(log_a, log_b)
+    local a, b = files_of(log_a), files_of(log_b)
+    local list = json.array {}
+    for _, path in ipairs(keys_of(a, b)) do
+        local one, other = a[path], b[path]
+        if not one or not other or one.hash ~= other.hash then
+            table.insert(list, { path = path, kind = (one or other).kind, a = one and one.hash,
+                b = other and other.hash, a_text = one and one.text,
+                b_text = other and other.text })
+        end
+    end
+    return list
+end
+
+-------------------------------------------------------------------------------
+-- What they asked
+
+local function requests_of(log)
+    local counts = {}
+    for identity, count in log:database():rows(
+        "SELECT identity, count(*) FROM calls GROUP BY identity") do
+        counts[identity] = count
+    end
+    return counts
+end
+
+-- The calls of a log that are more than `others` has.
+local function only_here(log, others)
+    local list, seen = json.array {}, {}
+    for call in log:calls() do
+        seen[call.identity] = (seen[call.identity] or 0) + 1
+        if seen[call.identity] > (others[call.identity] or 0) then
+            table.insert(list, { id = call.id, provider = call.provider, model = call.model,
+                purpose = call.purpose, node = call.node, within = call.within })
+        end
+    end
+    return list
+end
+
+local function compare_calls(log_a, log_b)
+    local a, b = requests_of(log_a), requests_of(log_b)
+    local same = 0
+    for identity, count in pairs(a) do
+        same = same + math.min(count, b[identity] or 0)
+    end
+    return { same = same, only_a = only_here(log_a, b), only_b = only_here(log_b, a) }
+end
+
+-------------------------------------------------------------------------------
+-- What they built
+
+-- The nodes of a search by a name for their place, which `places` gives to equal ways of texts.
+local function places_of(log, search, places)
+    local place, nodes, order, repeated = {}, {}, {}, {}
+    for node in log:nodes(search.id) do
+        local above = place[node.parent] or 0
+        local key = ("%d\n%s"):format(above, node.text or "")
+        repeated[key] = (repeated[key] or 0) + 1
+        key = ("%d\n%s"):format(repeated[key], key)
+        if not places[key] then
+            places.count = places.count + 1
+            places[key] = places.count
+        end
+        place[node.id] = places[key]
+        nodes[places[key]] = { id = node.id, score = node.score, text = node.text,
+            best = node.best == 1 }
+        order[#order + 1] = places[key]
+    end
+    return nodes, order
+end
+
+local function missing(nodes, order, others)
+    local list = json.array {}
+    for _, place in ipairs(order) do
+        if not others[place] then
+            table.insert(list, nodes[place])
+        end
+    end
+    return list
+end
+
+local function compare_search(log_a, log_b, a, b)
+    local places = { count = 0 }
+    local nodes_a, order_a = places_of(log_a, a, places)
+    local nodes_b, order_b = places_of(log_b, b, places)
+    local scored, same_way = json.array {}, true
+    for _, place in ipairs(order_a) do
+        local one, other = nodes_a[place], nodes_b[place]
+        if other and one.score ~= other.score then
+            table.insert(scored, { a = one.id, b = other.id, text = one.text, a_score = one.score,
+                b_score = other.score })
+        end
+        same_way = same_way and one.best == (other and other.best or false)
+    end
+    local only_a, only_b = missing(nodes_a, order_a, nodes_b), missing(nodes_b, order_b, nodes_a)
+    for _, node in ipairs(only_b) do
+        same_way = same_way and not node.best
+    end
+    return { id = a.id, kind = a.kind, a_nodes = #order_a, b_nodes = #order_b, only_a = only_a,
+        only_b = only_b, scored = scored, best_path_same = same_way, a_score = a.score,
+        b_score = b.score, a_reason = a.reason, b_reason = b.reason,
+        same = #only_a + #only_b + #scored == 0 and same_way and a.reason == b.reason }
+end
+
+-- The first search of one is held against the first of the other, and so on.
+local function compare_searches(log_a, log_b)
+    local list, rows_b = json.array {}, log_b:searches()
+    for a in log_a:searches() do
+        local b = rows_b()
+        table.insert(list, b and a.kind == b.kind and compare_search(log_a, log_b, a, b)
+            or { id = a.id, kind = a.kind, b_kind = b and b.kind, same = false,
+                a_nodes = log_a:node_count(a.id), b_nodes = b and log_b:node_count(b.id) })
+    end
+    for b in rows_b do
+        table.insert(list, { id = b.id, b_kind = b.kind, same = false,
+            b_nodes = log_b:node_count(b.id) })
+    end
+    return list
+end
+
+-------------------------------------------------------------------------------
+
+local function side_of(log, run)
+    local totals = log:totals()
+    return { path = log.path, state = log:state(), exit_status = run.exit_status,
+        answer = run.answer, error = run.error, calls = totals.calls, reused = totals.reused,
+        errors = totals.errors, input_tokens = totals.input_tokens,
+        output_tokens = totals.output_tokens, cost = totals.cost, unpriced = totals.unpriced,
+        saved_cost = run.saved_cost or totals.saved_cost,
+        duration_s = amount.duration(run, totals.last_at) }
+end
+
+---@class ponder.report.Comparison
+---@field same boolean whether they came to the same: answer, way of ending, trees
+---@field a table one run: path, state, answer, calls, tokens, cost, duration_s
+---@field b table
+---@field answers_same boolean
+---@field given {name: string, a: any, b: any}[] what they were given that differs
+---@field files table[] those that differ, by their hash, with their texts
+---@field calls {same: integer, only_a: table[], only_b: table[]}
+---@field searches table[]
+
+---Compares two runs.
+---@param log_a ponder.log.Reader
+---@param log_b ponder.log.Reader
+---@return ponder.report.Comparison
+function compare.of(log_a, log_b)
+    local run_a, run_b = log_a:run(), log_b:run()
+    local result = { a = side_of(log_a, run_a), b = side_of(log_b, run_b),
+        answers_same = equal(essence(run_a.answer, 0), essence(run_b.answer, 0)),
+        given = compare_given(run_a, run_b),
+        files = compare_files(log_a, log_b), calls = compare_calls(log_a, log_b),
+        searches = compare_searches(log_a, log_b) }
+    result.same = result.answers_same and result.a.state == result.b.state
+    for _, search in ipairs(result.searches) do
+        result.same = result.same and search.same
+    end
+    return result
+end
+
+return compare

@@ -1,0 +1,214 @@
+-- `ponder diff`: what differs between two runs, and what counts.
+
+local changed = require "ponder.report.changed"
+local json = require "ponder.json"
+local sample_log = require "sample_log"
+local screen = require "screen"
+local shell = require "shell"
+
+local folder, count = nil, 0
+
+setup(function() folder = shell.folder() end)
+teardown(function() folder:__close() end)
+
+-- A log that is the sample but for a change.
+local function log(change)
+    count = count + 1
+    local path = ("%s/%d.db"):format(folder.path, count)
+    sample_log.write(path, change)
+    return path
+end
+
+local function diff(...)
+    return shell.ponder({ "diff", ... }, { env = { LC_ALL = "C.UTF-8", TZ = "UTC" } })
+end
+
+local function found(a, b)
+    local r = diff("--json", a, b)
+    assert.equal("", r.err)
+    return json.decode(r.out), r.status
+end
+
+local function has(text, part)
+    assert.is_truthy(text:find(part, 1, true), part .. " is not in\n" .. text)
+end
+
+describe("the lines of two texts", function()
+    local function lines(a, b)
+        local list = {}
+        for i, line in ipairs(changed.lines(a, b)) do
+            list[i] = line.mark .. line.line .. line.text
+        end
+        return table.concat(list, " ")
+    end
+
+    it("are those that changed", function()
+        assert.equal("", lines("a\nb\n", "a\nb\n"))
+        assert.equal("", lines("", ""))
+        assert.equal("-2b +2x", lines("a\nb\nc", "a\nx\nc"))
+        assert.equal("+2x", lines("a\nb", "a\nx\nb"))
+        assert.equal("-1a", lines("a\nb", "b"))
+        assert.equal("-2b +4y", lines("a\nb\nc\nd\ne", "a\nc\nd\ny\ne"))
+        assert.equal("-1a +1b", lines("a", "b"))
+        assert.equal("-1a +1b -3a", lines("a\nx\na", "b\nx"))
+    end)
+
+    it("rebuild one from the other", function()
+        math.randomseed(5)
+        for _ = 1, 300 do
+            local texts = {}
+            for k = 1, 2 do
+                local list = {}
+                for i = 1, math.random(0, 12) do
+                    list[i] = ("abc"):sub(math.random(3)):sub(1, 1)
+                end
+                texts[k] = list
+            end
+            local a, b = texts[1], texts[2]
+            local gone, new = {}, {}
+            for _, line in ipairs(changed.lines(table.concat(a, "\n"), table.concat(b, "\n"))) do
+                (line.mark == "-" and gone or new)[line.line] = line.text
+            end
+            local kept_a, kept_b = {}, {}
+            for i, line in ipairs(#a > 0 and a or { "" }) do
+                kept_a[#kept_a + 1] = not gone[i] and line or nil
+            end
+            for i, line in ipairs(#b > 0 and b or { "" }) do
+                kept_b[#kept_b + 1] = not new[i] and line or nil
+            end
+            assert.same(kept_a, kept_b)
+        end
+    end)
+
+    it("may be very many", function()
+        local a, b = {}, {}
+        for i = 1, 3000 do
+            a[i], b[i] = "a" .. i, "b" .. i
+        end
+        assert.equal(6000, #changed.lines(table.concat(a, "\n"), table.concat(b, "\n")))
+    end)
+end)
+
+describe("ponder diff", function()
+    it("finds that equal runs are the same, whatever they took", function()
+        local a = log()
+        local b = log(function(db)
+            db:execute "UPDATE run SET ended_at = ended_at + 5, started_at = started_at - 1"
+            db:execute "UPDATE run SET answer = json_set(answer, '$.duration_ms', 7)"
+            db:execute "UPDATE calls SET cost = cost * 2, latency_ms = 1"
+            db:execute("UPDATE run SET options = ?", json.encode { PONDER_MODEL = "x:y" })
+            db:execute "DELETE FROM calls WHERE id = 40"
+        end)
+        local r = diff(a, a)
+        assert.same({ 0, "" }, { r.status, r.err })
+        has(r.out, "They came to the same.\n")
+        assert.is_nil(r.out:find("search", 1, true))
+        r = diff(a, b)
+        assert.equal(0, r.status)
+        for _, part in ipairs { "\nPONDER_MODEL: openai:gpt-4o-mini | x:y\n",
+            "\ncalls: 39 the same, 1 only in A, 0 only in B\n- 40 openai",
+            "\ntime      12 s " } do
+            has(r.out, part)
+        end
+    end)
+
+    it("tells by the answer, the end and the trees", function()
+        local a = log()
+        for _, change in ipairs {
+            "UPDATE run SET answer = '{\"answer\":\"25\"}'", "UPDATE run SET status = 'failed'",
+            "UPDATE run SET answer = NULL", "UPDATE nodes SET score = 0.5 WHERE id = 'n6'",
+            "UPDATE nodes SET text = 'x' WHERE search = 1 AND id = 30",
+            "DELETE FROM nodes WHERE search = 1 AND id = 30",
+            "UPDATE nodes SET best = NULL WHERE search = 2 AND id = 'n6'",
+            "UPDATE searches SET reason = 'max_nodes' WHERE id = 2",
+            "DELETE FROM searches WHERE id = 3", "UPDATE searches SET kind = 'dfs' WHERE id = 1",
+        } do
+            local b = log(function(db) db:execute(change) end)
+            for _, pair in ipairs { { a, b }, { b, a } } do
+                local r = diff(pair[1], pair[2])
+                assert.same({ 1, "" }, { r.status, r.err }, change)
+                has(r.out, "They came to different things.\n")
+                assert.equal(1, select(2, found(pair[1], pair[2])))
+            end
+        end
+    end)
+
+    it("pairs nodes by their texts, not by their ids", function()
+        local a = log()
+        local b = log(function(db, w)
+            db:execute "UPDATE nodes SET id = id + 100, parent = parent + 100 WHERE search = 1"
+            w:node(2, "n0", "n1", 1, 0.1, "a thought before the others")
+            w:node(3, "n9", "n5", 2, 0.1, "twice")
+            w:node(3, "n99", "n5", 2, 0.1, "twice")
+        end)
+        local map = found(a, b)
+        assert.is_true(map.searches[1].same)
+        assert.same({ 0, 1, 0, true }, { #map.searches[2].only_a, #map.searches[2].only_b,
+            #map.searches[2].scored, map.searches[2].best_path_same })
+        assert.equal("n0", map.searches[2].only_b[1].id)
+        assert.equal(2, #map.searches[3].only_b)
+    end)
+
+    it("says what differs of everything", function()
+        local a = log()
+        local b = log(function(db, w)
+            db:execute("UPDATE run SET answer = ?, seed = 7", json.encode { answer =
+                "(8 - 4) * 6 = 24\nor \27[31mnothing" })
+            db:execute("UPDATE files SET hash = 'ff', text = ? WHERE path = 'policy.lua'",
+                "local search = require \"ponder.search\"\nreturn nil\n")
+            db:execute "DELETE FROM files WHERE path = 'prompts/tot.lua'"
+            db:execute "UPDATE nodes SET score = 0.99 WHERE search = 2 AND id = 'n5'"
+            w:node(2, "n7", "n3", 2, 0.5, "new\27[2J")
+            w:call { question = "brand new", purpose = "expand", search = 1, node = 4 }
+        end)
+        local r = diff(a, b)
+        assert.equal(1, r.status)
+        for _, part in ipairs { "\n- (6 - 4) * (8 + 4) = 24\n+ (8 - 4) * 6 = 24\n+ or ?[31mnothing",
+            "\nseed: 42 | 7\n", "\nscript policy.lua\n-    2  return search.run",
+            "\n+    2  return nil\n", "\nprompts prompts/tot.lua: only in A\n",
+            "\ncalls: 40 the same, 0 only in A, 1 only in B\n+ 41 expand 4 openai:gpt-4o-mini\n",
+            "\nsearch 2, tot: 6 nodes | 7 nodes; 0 only in A, 1 only in B, 1 with another score\n"
+                .. "the best path is the same\n+ n7  0.50   new?[2J\n"
+                .. "~ n5  0.3 | 0.99  8 - 4 = 4 (left: 2 4)\n" } do
+            has(r.out, part)
+        end
+        assert.is_nil(r.out:find("\27", 1, true))
+        local map = found(a, b)
+        assert.same({ false, false, 40, 41 }, { map.same, map.answers_same, map.calls.same,
+            map.calls.only_b[1].id })
+        assert.same({ "policy.lua", "prompts/tot.lua" }, { map.files[1].path, map.files[2].path })
+    end)
+
+    it("gives the first of many, or all", function()
+        local a = log()
+        local b = log(function(db) db:execute "DELETE FROM calls WHERE id <= 30" end)
+        has(diff(a, b).out, "\n... 18 more (--all)\n")
+        assert.is_nil(diff("--all", a, b).out:find("more (--all)", 1, true))
+        has(diff("--all", a, b).out, "\n- 30 aggregate n1 ollama:qwen3:8b\n")
+    end)
+
+    it("fits terminals, wide and narrow", function()
+        local a = log()
+        local b = log(function(db) db:execute "DELETE FROM nodes WHERE search = 1 AND id = 30" end)
+        for _, columns in ipairs { 80, 40 } do
+            local s <close> = screen.open({ "diff", a, b }, { columns = columns, rows = 40 })
+            local status, lines = s:finish()
+            assert.same({ 1, 15 }, { status, #lines }, table.concat(lines, "\n"))
+            assert.matches("^ +A +B$", lines[1])
+        end
+    end)
+
+    it("has a status of its own for trouble", function()
+        local a = log()
+        for message, words in pairs {
+            ["ponder diff: expected two runs: ponder diff A B"] = { a },
+            ["ponder diff: /none.db: there is no such file"] = { a, "/none.db" },
+            ["ponder diff: unknown option --al (did you mean --all?)"] = { "--al", a, a },
+        } do
+            local r = diff(table.unpack(words))
+            assert.same({ 2, "" }, { r.status, r.out })
+            assert.equal(message, r.err:sub(1, #message))
+            assert.equal(1, select(2, r.err:gsub("\n", "")))
+        end
+    end)
+end)
