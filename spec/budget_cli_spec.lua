@@ -173,6 +173,22 @@ describe("ponder chat", function()
     end)
 end)
 
+describe("ponder doctor", function()
+    it("tells what is wrong with the user's prices", function()
+        for text, expected in pairs {
+            ["return { ['a:b'] = 3 }"] = '!! prices%s+%S+prices.lua: the price of "a:b" must be a '
+                .. "table %(got 3%)\n",
+            ["return {}"] = "ok prices%s+%S+prices.lua\n",
+        } do
+            local folder <close> = shell.folder { ["ponder/prices.lua"] = text }
+            local r = shell.ponder({ "doctor", "--timeout-ms", "100" }, { env = {
+                XDG_CONFIG_HOME = folder.path, OPENAI_BASE_URL = "",
+                OLLAMA_HOST = "127.0.0.1:1" } })
+            assert.truthy(r.out:find(expected), r.out)
+        end
+    end)
+end)
+
 describe("--cache", function()
     it("answers what was asked before, in every command", function()
         local folder <close> = shell.folder { ["m.lua"] = COUNTING, ["ask.lua"] = ASKING }

@@ -10,6 +10,7 @@ local json = require "ponder.json"
 local model = require "ponder.model"
 local model_name = require "ponder.model.name"
 local options = require "ponder.options"
+local price = require "ponder.model.price"
 local prompt = require "ponder.prompt"
 local strategy = require "ponder.strategy.cot"
 local style = require "ponder.report.style"
@@ -30,8 +31,9 @@ doctor.summary = "say what is configured and which models can be reached"
 doctor.usage = [[
 ponder doctor [OPTION...]
 
-Looks at the environment, the config file, the prompts, and asks each server that is configured for
-its models. Says what to do about each problem. Status 0: the default model can be used.
+Looks at the environment, the config file, prices and prompts, and asks each server that is
+configured for its models. Says what to do about each problem. Status 0: the default model can be
+used.
 
 ]] .. args.help(RULES, ORDER)
 
@@ -60,6 +62,21 @@ local function look_at_config()
         return finding("config file", "problem", tostring(problem), "correct that line of " .. path)
     end
     return finding("config file", "ok", path)
+end
+
+local function look_at_prices()
+    local path = model_name.prices_path(os.getenv)
+    local ok, own = pcall(function()
+        price.load(os.getenv, model_name.load_config(os.getenv))
+        return path and model_name.load_file(path, os.getenv)
+    end)
+    if not ok then
+        return finding("prices", "problem", tostring(own), "correct that entry")
+    elseif own == nil then
+        return finding("prices", "unused",
+            path and path .. " is not there: the built-in ones hold" or "no $HOME")
+    end
+    return finding("prices", "ok", path)
 end
 
 local function look_at_environment()
@@ -257,6 +274,7 @@ function doctor.run(arguments)
     look_at_prompts(findings)
     local by_provider, providers = {}, {}
     if findings[2].state ~= "problem" then
+        findings[#findings + 1] = look_at_prices()
         providers = model.providers()
         by_provider = task.map(providers, function(provider)
             return ask(provider, given.timeout_ms) or false
