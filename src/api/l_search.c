@@ -7,15 +7,12 @@
  */
 #include "api/l_search.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
-#define CORE "ponder.core.search"
-
 static Core *check_core(lua_State *L)
 {
-    return luaL_checkudata(L, 1, CORE);
+    return luaL_checkudata(L, 1, CORE_TYPE);
 }
 
 /* For methods that change the tree. */
@@ -33,32 +30,6 @@ int core_raise(lua_State *L, const char *format, ...)
     lua_pushvfstring(L, format, arguments);
     va_end(arguments);
     return lua_error(L);
-}
-
-/* ---- states ---- */
-
-void core_push_table(lua_State *L, int index, int which)
-{
-    if (lua_getiuservalue(L, index, which) != LUA_TTABLE)
-        core_raise(L, "search.run: the search has lost its states (debug.setuservalue?)");
-}
-
-void core_push_chunk(lua_State *L, int states, uint32_t id)
-{
-    lua_Integer index = (lua_Integer)(id >> SEARCH_CHUNK_BITS) + 1;
-    if (lua_rawgeti(L, states, index) == LUA_TTABLE)
-        return;
-    lua_pop(L, 1);
-    lua_createtable(L, index == 1 ? 0 : SEARCH_CHUNK_SIZE, 0); /* most searches are small */
-    lua_pushvalue(L, -1);
-    lua_rawseti(L, states, index);
-}
-
-void core_push_state(lua_State *L, int states, uint32_t id)
-{
-    core_push_chunk(L, states, id);
-    lua_rawgeti(L, -1, core_slot(id));
-    lua_remove(L, -2);
 }
 
 int core_no_memory(lua_State *L, Core *core)
@@ -81,86 +52,6 @@ static bool add_state(lua_State *L, Core *core, int states, uint32_t parent)
     }
     lua_pop(L, 1);
     return status == SEARCH_OK;
-}
-
-/* ---- nodes as tables ---- */
-
-/* {id, parent_id, state, depth, score, terminal}; `path` is made when it is read. */
-void core_push_node(lua_State *L, const Core *core, int states, int meta, uint32_t id)
-{
-    const SearchNode *node = search_node(&core->search, id);
-    lua_createtable(L, 0, 6);
-    lua_pushinteger(L, id);
-    lua_setfield(L, -2, "id");
-    if (node->parent != SEARCH_NO_NODE) {
-        lua_pushinteger(L, node->parent);
-        lua_setfield(L, -2, "parent_id");
-    }
-    core_push_state(L, states, id);
-    lua_setfield(L, -2, "state");
-    lua_pushinteger(L, node->depth);
-    lua_setfield(L, -2, "depth");
-    if (!isnan(node->score)) {
-        lua_pushnumber(L, node->score);
-        lua_setfield(L, -2, "score");
-    }
-    if (node->tested) {
-        lua_pushboolean(L, node->terminal);
-        lua_setfield(L, -2, "terminal");
-    }
-    lua_pushvalue(L, meta);
-    lua_setmetatable(L, -2);
-}
-
-/* The states from the root to a node, as a new list. */
-static void push_path(lua_State *L, const Core *core, int states, uint32_t id)
-{
-    uint32_t depth = search_node(&core->search, id)->depth, chunk = id >> SEARCH_CHUNK_BITS;
-    lua_createtable(L, (int)depth + 1, 0);
-    core_push_chunk(L, states, id);
-    for (lua_Integer i = (lua_Integer)depth + 1; i >= 1; i--) {
-        if (id >> SEARCH_CHUNK_BITS != chunk) {
-            lua_pop(L, 1);
-            core_push_chunk(L, states, id);
-            chunk = id >> SEARCH_CHUNK_BITS;
-        }
-        lua_rawgeti(L, -1, core_slot(id)); /* path, chunk, state */
-        lua_rawseti(L, -3, i);
-        id = search_node(&core->search, id)->parent;
-    }
-    lua_pop(L, 1);
-}
-
-/* __index of a node table; upvalue 1 is the search. */
-static int node_index(lua_State *L)
-{
-    const Core *core = luaL_testudata(L, lua_upvalueindex(1), CORE);
-    lua_settop(L, 2);
-    if (core == NULL || !lua_istable(L, 1) || lua_type(L, 2) != LUA_TSTRING ||
-        strcmp(lua_tostring(L, 2), "path") != 0)
-        return 0;
-    lua_pushliteral(L, "id");
-    lua_rawget(L, 1);
-    lua_Integer id = lua_tointeger(L, -1);
-    if (!lua_isinteger(L, -1) || id < 0 || id >= core->search.count)
-        return 0;
-    core_push_table(L, lua_upvalueindex(1), CORE_STATES);
-    push_path(L, core, lua_gettop(L), (uint32_t)id);
-    lua_pushliteral(L, "path");
-    lua_pushvalue(L, -2);
-    lua_rawset(L, 1);
-    return 1;
-}
-
-void core_push_pruned(lua_State *L, Core *core)
-{
-    IdList *pruned = &core->search.pruned;
-    lua_createtable(L, (int)pruned->count, 0);
-    for (size_t i = 0; i < pruned->count; i++) {
-        lua_pushinteger(L, pruned->ids[i]);
-        lua_rawseti(L, -2, (lua_Integer)i + 1);
-    }
-    pruned->count = 0;
 }
 
 /* ---- methods ---- */
@@ -206,14 +97,14 @@ static int core_new(lua_State *L)
     Core *core = lua_newuserdatauv(L, sizeof *core, 2);
     memset(core, 0, sizeof *core);
     search_init(&core->search, api_alloc(L), &options);
-    luaL_setmetatable(L, CORE);
+    luaL_setmetatable(L, CORE_TYPE);
     lua_newtable(L);
     int states = lua_gettop(L);
     lua_pushvalue(L, states);
     lua_setiuservalue(L, -3, CORE_STATES);
     lua_createtable(L, 0, 2);
     lua_pushvalue(L, -3);
-    lua_pushcclosure(L, node_index, 1);
+    lua_pushcclosure(L, core_node_index, 1);
     lua_setfield(L, -2, "__index");
     lua_pushliteral(L, "ponder.search.node");
     lua_setfield(L, -2, "__name");
@@ -462,7 +353,7 @@ static int core_path(lua_State *L)
     const Core *core = check_core(L);
     uint32_t id = check_id(L, core, 2);
     core_push_table(L, 1, CORE_STATES);
-    push_path(L, core, lua_gettop(L), id);
+    core_push_path(L, core, lua_gettop(L), id);
     return 1;
 }
 
@@ -520,7 +411,7 @@ PONDER_MODULE int luaopen_ponder_core_search(lua_State *L)
         {"truncate", core_truncate},
         {NULL, NULL},
     };
-    luaL_newmetatable(L, CORE);
+    luaL_newmetatable(L, CORE_TYPE);
     lua_pushcfunction(L, core_gc);
     lua_setfield(L, -2, "__gc");
     luaL_newlib(L, methods);

@@ -1,5 +1,5 @@
 /*
- * l_search.h -- a search as Lua sees it: what l_search.c and search_loop.c share.
+ * l_search.h -- a search as Lua sees it: what l_search.c and search_*.c share.
  *
  * The userdata's user values are the states (a list of tables of SEARCH_CHUNK_SIZE states: a tree
  * that grows copies nothing) and the metatable of the node tables that callbacks get.
@@ -9,6 +9,8 @@
 
 #include "api/api.h"
 #include "core/search.h"
+
+#define CORE_TYPE "ponder.core.search"
 
 /* What the loop does next; see search_loop.c. */
 typedef enum Phase {
@@ -69,6 +71,12 @@ void core_push_chunk(lua_State *L, int states, uint32_t id);
 
 /* {id, parent_id, state, depth, score, terminal}; `path` is made when it is read. */
 void core_push_node(lua_State *L, const Core *core, int states, int meta, uint32_t id);
+
+/* The states from the root to a node, as a new list. */
+void core_push_path(lua_State *L, const Core *core, int states, uint32_t id);
+
+/* __index of a node table: makes `path`. Upvalue 1 is the search. */
+int core_node_index(lua_State *L);
 
 /* Checks of what the callback `calling` returned at a stack index; they raise. */
 double core_check_score(lua_State *L, Core *core, int index);

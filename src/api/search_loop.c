@@ -418,7 +418,7 @@ int core_run(lua_State *L)
 {
     static const char *const fields[] = {"expand", "evaluate", "evaluate_all", "is_terminal",
                                          "stop",   "key",      "on_event",     "now"};
-    Core *core = luaL_checkudata(L, SELF, "ponder.core.search");
+    Core *core = luaL_checkudata(L, SELF, CORE_TYPE);
     luaL_checktype(L, 2, LUA_TTABLE);
     luaL_argcheck(L, !core->running && core->phase == TAKE && core->search.count == 1, 1,
                   "runs once");
