@@ -111,7 +111,7 @@ describe("the page of a run", function()
         local r = shell.ponder { "export", folder.path .. "/sample.db", "--format", "html",
             "--output", folder.path .. "/command.html" }
         assert.same({ status = 0, out = "", err = "" }, r)
-        assert.equal(folder:read "sample.html", folder:read "command.html")
+        assert.is_true(folder:read "sample.html" == folder:read "command.html")
     end)
 
     it("counts nodes and calls, and what they cost", function()
@@ -259,13 +259,12 @@ describe("the page of a run", function()
 
     it("shows each search of a run, and the links of graphs", function()
         b:open(page_of "sample")
-        assert.equal(0, pixels("tree", "extra"))
-        b:press("]", "]")
+        b:press("b", "]", "]")
         assert.same({ "How do cities reduce heat?", "Plant trees",
             "Trees along streams, light roofs", "Trees, light roofs and water together",
             "Paint roofs white", "Open up streams" }, rows "outline")
-        assert.is_true(pixels("tree", "extra") > 20)
         b:click "#node-4"
+        assert.is_true(pixels("tree", "extra") > 5) -- those of what is chosen stand out
         local details = b:text "#details"
         assert.is_truthy(details:find("Links to0.80Trees along streams, light roofsaggregates", 1,
             true), details)

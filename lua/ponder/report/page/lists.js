@@ -141,9 +141,9 @@ function callsOf(state, run) {
     : run.calls.filter((call) => state.matches.isMatch.has(call));
 }
 
-function fillCall(state, run, colours, list, call) {
+function fillCall(state, view, list, call) {
   const outcome = callOutcome(call);
-  const words = callWords(call, run.texts);
+  const words = callWords(call, view.run.texts);
   return element(
     'div',
     {
@@ -153,7 +153,7 @@ function fillCall(state, run, colours, list, call) {
       'aria-posinset': list.indexOf(call) + 1,
       title: words || null,
     },
-    swatchOf(colours.get(valueOf(call, state.colourBy))),
+    swatchOf(view.keys[view.keyOf[call.index]].colour),
     element('span', { class: 'score' }, String(call.id)),
     element(
       'span',

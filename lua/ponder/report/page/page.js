@@ -19,11 +19,10 @@ let state = {
 const see = () => state;
 const tree = makeTreeView(byElementId('tree'), see);
 const time = makeTimeView(byElementId('time'), see, run);
-let listColours = new Map();
 
 const outline = makeRows(byElementId('outline'), 'node', (node) => fillNode(state, tree, node));
 const calls = makeRows(byElementId('calls'), 'call', (call) =>
-  fillCall(state, run, listColours, calls.items, call),
+  fillCall(state, time, calls.items, call),
 );
 
 /* Choosing a node, which may be another search's, or a call. */
@@ -116,8 +115,8 @@ function switchTheme() {
 function applyColours() {
   tree.colours = readColours();
   time.colours = tree.colours;
-  listColours = new Map(keysOf(time, state.colourBy).map((key) => [key.name, key.colour]));
-  showKeys(time, byElementId('keys'), state.colourBy);
+  tellApart(time, state.colourBy);
+  showKeys(time, byElementId('keys'));
 }
 
 function applyView() {

@@ -21,6 +21,8 @@ function makeTimeView(canvas, see, run) {
     to: line.length,
     hovered: null,
     colours: null,
+    keys: [],
+    keyOf: null,
     retries: run.calls.filter((call) => call.failed?.length),
   };
   view.redraw = oncePerFrame(() => drawTime(view));
@@ -128,8 +130,9 @@ function revealCall(view, call) {
 
 const STATUS_COLOUR = { ok: 'good', error: 'bad', cancelled: 'muted' };
 
-/* What calls are told apart by: [{ name, colour }], the most frequent first. */
-function keysOf(view, by) {
+/* Tells calls apart by their purpose, model or status: view.keys is [{ name, count, colour }], the
+ * most frequent first, and view.keyOf has the place in it of each call. */
+function tellApart(view, by) {
   const counts = new Map();
   for (const call of view.run.calls) {
     const name = valueOf(call, by);
@@ -138,14 +141,14 @@ function keysOf(view, by) {
   const names = [...counts.keys()].sort(
     (a, b) => counts.get(b) - counts.get(a) || (a < b ? -1 : 1),
   );
-  return names.map((name, i) => ({
+  const { colours } = view;
+  view.keys = names.map((name, i) => ({
     name,
     count: counts.get(name),
-    colour:
-      by === 'status'
-        ? view.colours[STATUS_COLOUR[name] ?? 'wait']
-        : view.colours.hue[Math.min(i, 7)],
+    colour: by === 'status' ? colours[STATUS_COLOUR[name] ?? 'wait'] : colours.hue[Math.min(i, 7)],
   }));
+  const places = new Map(names.map((name, i) => [name, i]));
+  view.keyOf = Uint32Array.from(view.run.calls, (call) => places.get(valueOf(call, by)));
 }
 
 function valueOf(call, by) {
@@ -193,7 +196,6 @@ function callAt(view, x, y) {
 function drawTime(view) {
   if (view.canvas.clientWidth === 0) return;
   fitCanvas(view.canvas);
-  view.colours ??= readColours();
   const { context, width, height } = beginDrawing(view.canvas);
   if (view.run.calls.length === 0) return;
   const p = timeProjection(view, width, height);
@@ -265,36 +267,45 @@ function drawBreaks(view, context, p) {
   }
 }
 
-/* Bars of one colour are one path; those narrower than a pixel share it. */
+/* Bars of one colour are one path; those too narrow to be told apart become one bar. */
 function drawSpans(view, context, p, state) {
-  const keys = new Map(keysOf(view, state.colourBy).map((key) => [key.name, key.colour]));
-  const groups = new Map();
-  const reached = new Map(); // lane and group -> last pixel drawn
-  const high = Math.max(1, p.lane - (p.lane > 4 ? 2 : 0.5));
+  const groups = view.keys.flatMap(() => [[], []]); // of each key: clear, faded
+  const reached = new Float64Array(groups.length * view.lanes).fill(-Infinity);
+  const last = new Uint32Array(reached.length); // where the bar that reached there is in its group
   for (const call of view.run.calls) {
     if (call.stop < view.from || call.start > view.to) continue;
     const faded = state.query !== '' && !state.matches.isMatch.has(call);
-    const group = `${faded ? 1 : 0}${valueOf(call, state.colourBy)}`;
-    const from = p.x(call.start),
-      to = Math.max(p.x(call.stop), from + 1.5);
-    const lane = `${call.lane} ${group}`;
-    if (to - from < 2 && Math.floor(from) === reached.get(lane)) continue;
-    reached.set(lane, Math.floor(from));
-    if (!groups.has(group)) groups.set(group, []);
-    groups.get(group).push(from, p.top(call), to - from, high);
-  }
-  for (const [group, boxes] of groups) {
-    context.beginPath();
-    for (let i = 0; i < boxes.length; i += 4) {
-      if (boxes[i + 2] > 6 && high > 6)
-        context.roundRect(boxes[i], boxes[i + 1], boxes[i + 2], high, 3);
-      else context.rect(boxes[i], boxes[i + 1], boxes[i + 2], high);
+    const group = view.keyOf[call.index] * 2 + (faded ? 1 : 0);
+    const slot = group * view.lanes + call.lane;
+    const boxes = groups[group];
+    const from = p.x(call.start);
+    const to = Math.max(p.x(call.stop), from + 1.5);
+    if (to - from < 3 && from - reached[slot] < 1) {
+      boxes[last[slot] + 2] = Math.max(to, reached[slot]) - boxes[last[slot]];
+    } else {
+      last[slot] = boxes.length;
+      boxes.push(from, p.top(call), to - from);
     }
-    context.fillStyle = keys.get(group.slice(1));
-    context.globalAlpha = group[0] === '1' ? 0.18 : 0.85;
-    context.fill();
+    reached[slot] = Math.max(to, reached[slot]);
   }
+  const high = Math.max(1, p.lane - (p.lane > 4 ? 2 : 0.5));
+  groups.forEach((boxes, group) => {
+    context.fillStyle = view.keys[group >> 1].colour;
+    context.globalAlpha = group & 1 ? 0.18 : 0.85;
+    fillBoxes(context, boxes, high);
+  });
   context.globalAlpha = 1;
+}
+
+/* Boxes as x, y and width, one after the other. */
+function fillBoxes(context, boxes, high) {
+  context.beginPath();
+  for (let i = 0; i < boxes.length; i += 3) {
+    const [x, y, wide] = [boxes[i], boxes[i + 1], boxes[i + 2]];
+    if (wide > 6 && high > 6) context.roundRect(x, y, wide, high, 3);
+    else context.rect(x, y, wide, high);
+  }
+  context.fill();
 }
 
 /* A cut across the bar where an attempt failed. */
@@ -325,10 +336,8 @@ function drawChosen(view, context, p, { selected }) {
 }
 
 /* The colours' names, above the line. */
-function showKeys(view, list, by) {
-  view.colours ??= readColours();
-  const keys = keysOf(view, by);
-  const items = keys.slice(0, 8).map(({ name, count: n, colour }) => {
+function showKeys(view, list) {
+  const items = view.keys.slice(0, 8).map(({ name, count: n, colour }) => {
     const swatch = element('i');
     swatch.style.background = colour;
     return element('li', null, swatch, `${name} ${inGroups.format(n)}`);

@@ -170,7 +170,6 @@ function nearestInColumn(column, y) {
 function drawTree(view) {
   if (view.canvas.clientWidth === 0) return;
   if (fitCanvas(view.canvas) && !view.touched) fitTree(view);
-  view.colours ??= readColours();
   const { context, width, height } = beginDrawing(view.canvas);
   const state = view.see();
   if (!state.search) return;
@@ -268,17 +267,32 @@ function drawEdges(view, context, p, nodes) {
   context.globalAlpha = 1;
 }
 
-function drawLinks(view, context, p, { search }) {
+/* Links beyond those to parents, dashed; those of the chosen node stand out. */
+function drawLinks(view, context, p, { search, selected }) {
   if (search.links.length === 0) return;
-  context.beginPath();
-  for (const { from, to } of search.links) {
-    if (from.shown && to.shown) traceLink(context, p, from, to);
-  }
+  const isNear = ({ from, to }) =>
+    [from, to].some((node) => node === selected || node === view.hovered);
+  const shown = search.links.filter(({ from, to }) => from.shown && to.shown);
   context.strokeStyle = view.colours.extra;
-  context.lineWidth = 1.3;
   context.setLineDash([5, 4]);
-  context.stroke();
+  strokeLinks(
+    context,
+    p,
+    shown.filter((link) => !isNear(link)),
+    1.1,
+    0.6,
+  );
+  strokeLinks(context, p, shown.filter(isNear), 2.2, 1);
   context.setLineDash([]);
+}
+
+function strokeLinks(context, p, links, width, alpha) {
+  context.beginPath();
+  for (const { from, to } of links) traceLink(context, p, from, to);
+  context.lineWidth = width;
+  context.globalAlpha = alpha;
+  context.stroke();
+  context.globalAlpha = 1;
 }
 
 /* Between columns as an edge; within one, a bow past its right side. */
@@ -429,14 +443,14 @@ function drawWords(view, context, node, style, x, y, wide, state) {
   context.fillText(score, left, first);
 }
 
-/* Text on a line, or on two of which the first breaks between words. */
+/* Text on a line, or on two that break between words; a first line without room stays empty. */
 function wrapLabel(context, text, lines, firstRoom, room) {
   const whole = shorten(context, text, firstRoom);
   if (lines === 1 || whole === text) return [whole, ''];
   const fits = Math.max(0, whole.length - 1);
-  const at = text.lastIndexOf(' ', fits);
-  const end = at > fits / 3 ? at : fits;
-  return [text.slice(0, end).trimEnd(), shorten(context, text.slice(end).trimStart(), room)];
+  const at = text[fits] === ' ' ? fits : text.lastIndexOf(' ', fits);
+  const end = at > 0 ? at : firstRoom < room * 0.8 ? 0 : fits;
+  return [text.slice(0, end), shorten(context, text.slice(end).trimStart(), room)];
 }
 
 /* Nodes that the search gave up. */
