@@ -223,6 +223,33 @@ describe("several samples", function()
         assert.same({ 10, 12, 13 }, { body(sent[1]).seed, body(sent[2]).seed, body(sent[3]).seed })
     end)
 
+    it("are asked for one by one of a server that refuses n, from then on", function()
+        local function answer(opts)
+            if body(opts).n then return { status = 400, body = '{"error":"n must be 1"}' } end
+            return fake.reply("seed " .. body(opts).seed)
+        end
+        local sent = with({ answer }, "openai:m", nil, function(m)
+            for _ = 1, 2 do
+                local reply = m:chat { messages = HELLO, n = 3, seed = 5 }
+                assert.same({ "seed 5", "seed 6", "seed 7" }, reply.texts)
+            end
+        end)
+        assert.equal(1 + 3 + 3, #sent)
+    end)
+
+    it("that are refused for another reason fail with that", function()
+        local bad = { status = 400, body = '{"error":"no such model"}' }
+        local sent = with({ bad }, "openai:m", nil, function(m)
+            for _ = 1, 2 do
+                local reply, message, code = m:chat { messages = HELLO, n = 3 }
+                assert.is_nil(reply)
+                assert.equal("BAD_REQUEST", code)
+                assert.truthy(message:find("no such model (status 400, 1 attempt)", 1, true))
+            end
+        end)
+        assert.equal(4, #sent)
+    end)
+
     it("are n calls at the same time where the provider takes no n, and differ", function()
         local identities = {}
         local client, transport = fake.client { function(opts)

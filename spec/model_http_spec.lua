@@ -104,6 +104,9 @@ describe("over HTTP", function()
             { "silence in a stream with ping events", "TIMEOUT", "pingevent=20&body=" .. encode
                 'data: {"choices":[{"delta":{"role":"assistant"}}]}\n\n', stream = true,
                 opts = { idle_timeout_ms = 200 } },
+            { "junk in place of a stream", "BAD_REPLY", "type=text%2Fevent-stream&body=" .. encode
+                "upstream connect error\n", stream = true,
+                says = "the reply is neither a stream of events nor JSON (status 200" },
             { "a stream that says nothing", "BAD_REPLY", "body=%0A", stream = true },
             { "plain JSON error in place of a stream", "SERVER", "type=application%2Fjson&body="
                 .. encode '{"error":{"message":"sorry"}}', stream = true },
@@ -114,6 +117,7 @@ describe("over HTTP", function()
                     row.stream and { on_delta = none } or nil)
                 assert.is_nil(reply)
                 assert.equal(row[2], code, message)
+                assert.truthy(message:find(row.says or "", 1, true), message)
                 assert.truthy(message:find("openai:m: ", 1, true), message)
                 assert.truthy(message:find("1 attempt)", 1, true), message)
                 assert.is_nil(message:find(KEY, 1, true))

@@ -249,6 +249,30 @@ describe("retries", function()
     end)
 end)
 
+describe("the list of models", function()
+    local LIST = { body = '{"data":[{"id":"b"},{"id":"a"}]}' }
+
+    local function list(answers, opts)
+        local client, transport = fake.client(answers)
+        local results
+        fake.run(function() results = table.pack(client.open("openai:m", opts):list()) end)
+        return results, #transport.sent
+    end
+
+    it("is asked for again as a call is", function()
+        local results, attempts = list { { status = 503 }, { code = "CONNECT", error = "x" }, LIST }
+        assert.same({ { id = "a" }, { id = "b" } }, results[1])
+        assert.equal(3, attempts)
+        results, attempts = list({ { status = 503, body = "down" }, LIST }, { max_retries = 0 })
+        assert.same({ n = 3, nil, "openai: down (status 503)", "SERVER" }, results)
+        assert.equal(1, attempts)
+        results, attempts = list({ { status = 503, body = "down" } }, { max_retries = 1 })
+        assert.equal("openai: down (status 503, 2 attempts)", results[2])
+        assert.equal(2, attempts)
+        assert.equal(1, select(2, list { { status = 401 }, LIST }))
+    end)
+end)
+
 describe("dates", function()
     it("are read as os.time would", function()
         assert.equal(784111777, retry.parse_date("Sun, 06 Nov 1994 08:49:37 GMT"))

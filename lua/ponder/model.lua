@@ -237,14 +237,14 @@ function Model:complete(prompt, opts)
     return reply.text
 end
 
---- The models that the server offers, sorted by id.
+--- The models that the server offers, sorted by id. The model's `timeout_ms` (here 30 s by default)
+--- and `max_retries` hold.
 ---@return {id: string, name: string?, created: integer?}[]?
 ---@return string? message
 ---@return string? code
 function Model:list()
     check_call(self, "model.list")
-    local models, message, code = model_list.run(self.client, self.target,
-        self.defaults.timeout_ms)
+    local models, message, code = model_list.run(self.client, self.target, self.defaults)
     return models, message, code
 end
 

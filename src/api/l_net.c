@@ -284,6 +284,7 @@ static void push_result(lua_State *L, const Result *r)
     }
     set_flag(L, "streamed", r->streamed);
     set_flag(L, "done", r->done);
+    set_flag(L, "junk", r->junk);
     set_integer(L, "events", (lua_Integer)r->events);
     set_integer(L, "new_connections", r->new_connections);
     set_integer(L, "redirects", r->redirects);

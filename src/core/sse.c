@@ -109,6 +109,8 @@ static void read_field(SseReader *r, const Alloc *a, const char *line, size_t n)
         r->name.size = 0;
         if (!buffer_append(&r->name, a, value, size))
             r->status = SSE_NO_MEMORY;
+    } else if (field > 0 && !equals(line, field, "id") && !equals(line, field, "retry")) {
+        r->strange++;
     }
 }
 

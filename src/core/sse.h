@@ -49,6 +49,7 @@ typedef struct SseReader {
     bool skip_lf;     /* the last line ended in CR: an LF that follows belongs to it */
     bool has_data;    /* the event so far has at least one data line */
     bool done;        /* [DONE] was read */
+    uint64_t strange; /* lines that are no field of the format: they are passed over */
     uint64_t beats;   /* data events so far, without those named `ping` */
     Buffer line;      /* the start of a line whose end has not come yet */
     Buffer name;

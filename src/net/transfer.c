@@ -402,6 +402,7 @@ bool transfer_end(Transfer *t, CURLcode code, double now)
         reply_finish_stream(t);
     r->streamed = t->mode == BODY_STREAM;
     r->done = t->reader.done;
+    r->junk = r->streamed && !r->done && r->events == 0 && t->reader.strange > 0;
     if (r->done) {
         r->code = NULL; /* whatever came after [DONE], all that was wanted is here */
         return false;

@@ -80,6 +80,7 @@ function net.open(opts) end
 ---@field timeout string? with `TIMEOUT`: "connect", "total" or "idle"
 ---@field streamed boolean? true when the reply was read as a stream of events
 ---@field done boolean? true when the stream said `[DONE]` (which is not handed over as an event)
+---@field junk boolean? true when it was read as a stream of events and held none, but other lines
 ---@field events integer events handed over
 ---@field queue_ms number from `submit` to leaving the queue
 ---@field connect_ms number until connected, TLS included; 0 on a reused connection

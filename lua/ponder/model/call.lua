@@ -9,8 +9,6 @@ local retry = require "ponder.model.retry"
 
 local call = {}
 
-local MAX_RETRIES = 2
-
 --- What a provider's reply says, in one form for all. Plain tables that JSON can hold, unless the
 --- server itself sent an Infinity or NaN.
 ---@class ponder.model.Draft
@@ -76,6 +74,10 @@ local function finish_stream(reading, result, redactor)
     end
     if result.code then
         return nil, failure.new(result.code, result.error, result.headers, result.status), draft
+    end
+    if result.junk then
+        return nil, failure.new("BAD_REPLY", "the reply is neither a stream of events nor JSON",
+            result.headers, result.status), draft
     end
     if (whole or result.done) and draft.samples[1] then return draft end
     local cut = failure.new("BAD_REPLY", "the stream ended before the reply did", result.headers,
@@ -204,7 +206,7 @@ end
 
 local function wait_before_next(client, request, problem, attempt)
     if request.heard then return nil end
-    local wait_ms, why = retry.wait_ms(problem, attempt, request.limits.max_retries or MAX_RETRIES,
+    local wait_ms, why = retry.wait_ms(problem, attempt, request.limits.max_retries or retry.MAX_RETRIES,
         client.now_s(), client.random())
     if wait_ms and problem.code == "RATE_LIMITED"
         and retry.server_wait_ms(problem.headers, client.now_s()) then

@@ -217,10 +217,26 @@ local function ask_each(model, plan, count, offset, draft)
     return draft
 end
 
--- Servers that speak OpenAI's format may ignore n: what is missing is asked for one by one.
+-- A request for n samples was refused. If one sample alone is not, it was for the n, and this model
+-- is not asked for several at once again.
+local function ask_alone(model, plan)
+    local draft = ask(model, plan, 1, 0)
+    if not draft then return nil end
+    model.target.one_by_one = true
+    return ask_each(model, plan, plan.n - 1, 1, draft)
+end
+
+-- Servers that speak OpenAI's format may refuse n, or ignore it: what is missing is asked for one by
+-- one.
 local function ask_all(model, plan)
-    if plan.n > 1 and plan.split then return ask_each(model, plan, plan.n, 0, nil) end
+    if plan.n > 1 and (plan.split or model.target.one_by_one) then
+        return ask_each(model, plan, plan.n, 0, nil)
+    end
     local draft, message, code, partial = ask(model, plan, plan.n, 0)
+    if code == "BAD_REQUEST" and plan.n > 1 and not partial then
+        local each, message_each, code_each, partial_each = ask_alone(model, plan)
+        if each or code_each then return each, message_each, code_each, partial_each end
+    end
     if not draft or draft.truncated or #draft.samples >= plan.n then
         return draft, message, code, partial
     end

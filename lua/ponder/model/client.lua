@@ -20,6 +20,7 @@ local IN_FLIGHT = 64
 ---@field url string?
 ---@field headers table<string, string> with keys: never shown
 ---@field redactor ponder.model.Redactor
+---@field one_by_one boolean? the server has refused to give several samples at once
 ---@field host table
 ---@field gate ponder.model.Gate
 ---@field price_name string by which its price is looked up

@@ -1,9 +1,10 @@
---- Asks a server which models it offers. One attempt: a person waits, and may ask again.
+--- Asks a server which models it offers.
 
 local json = require "ponder.json"
 local event = require "ponder.model.event"
 local failure = require "ponder.model.failure"
 local name = require "ponder.model.name"
+local retry = require "ponder.model.retry"
 
 local list = {}
 
@@ -22,35 +23,52 @@ local function read_reply(target, result)
         result.status)
 end
 
-local function send(client, target, timeout_ms)
-    local request = { number = client:next_number(), target = target, method = "GET",
-        url = name.join(target.base_url, target.provider.models_path) }
-    local heard = client.observers[1]
-    if heard then event.notify(client, "request", 1, request) end
+-- One attempt: the reply, or what is wrong and how long to wait before the next.
+local function send(client, request, limits, attempt)
+    local target, heard = request.target, client.observers[1]
+    if heard then event.notify(client, "request", attempt, request) end
     local result = client.transport:send { url = request.url, method = "GET",
-        headers = target.headers, timeout_ms = timeout_ms or TIMEOUT_MS,
+        headers = target.headers, timeout_ms = limits.timeout_ms or TIMEOUT_MS,
         ca_file = target.ca_file, proxy = target.proxy }
     local decoded, problem, body = read_reply(target, result)
-    if heard and problem then
-        event.notify(client, "failure", 1, request, result, problem)
-    elseif heard then
-        event.notify(client, "reply", 1, request, result, { samples = { { text = body } } })
+    if decoded then
+        if heard then
+            event.notify(client, "reply", attempt, request, result,
+                { samples = { { text = body } } })
+        end
+        return decoded
     end
-    return decoded, problem
+    local wait_ms = retry.wait_ms(problem, attempt, limits.max_retries or retry.MAX_RETRIES,
+        client.now_s(), client.random())
+    if heard then event.notify(client, "failure", attempt, request, result, problem, wait_ms) end
+    return nil, problem, wait_ms
+end
+
+local function ask(client, target, limits)
+    local request = { number = client:next_number(), target = target, method = "GET",
+        url = name.join(target.base_url, target.provider.models_path) }
+    local attempt = 0
+    while true do
+        attempt = attempt + 1
+        local decoded, problem, wait_ms = send(client, request, limits, attempt)
+        if not wait_ms then return decoded, problem, attempt end
+        client.sleep(wait_ms / 1000)
+    end
 end
 
 --- See ponder.model.Model.list.
 ---@param client ponder.model.Client
 ---@param target ponder.model.Target
----@param timeout_ms? integer
-function list.run(client, target, timeout_ms)
+---@param limits {timeout_ms: integer?, max_retries: integer?}
+function list.run(client, target, limits)
     if not target.base_url or not target.provider.models_path then
         return nil, target.name .. ": this provider has no list of models", "NOT_FOUND"
     end
-    local decoded, problem = send(client, target, timeout_ms)
+    local decoded, problem, attempts = ask(client, target, limits)
     if not decoded then
-        return nil, target.redactor:text(("%s: %s (%s)"):format(target.name, problem.message,
-            problem.status and "status " .. problem.status or "no reply")), problem.code
+        return nil, target.redactor:text(("%s: %s (%s%s)"):format(target.name, problem.message,
+            problem.status and "status " .. problem.status or "no reply",
+            attempts > 1 and (", %d attempts"):format(attempts) or "")), problem.code
     end
     local models = target.provider.parse_models(decoded)
     table.sort(models, function(a, b) return tostring(a.id) < tostring(b.id) end)

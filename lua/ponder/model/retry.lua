@@ -23,6 +23,9 @@
 
 local retry = {}
 
+--- Where a call does not say.
+retry.MAX_RETRIES = 2
+
 local MAX_SERVER_WAIT_MS = 60000
 local FIRST_WAIT_MS, MAX_WAIT_MS, JITTER = 500, 8000, 0.25
 
