@@ -83,6 +83,13 @@ describe("ponder doctor", function()
         assert.same({ "ok", "problem", "problem" }, { found.openai.state, found.ollama.state,
             found.anthropic.state })
         assert.equal("m1", found.openai.models[1].id)
+        r = ponder({ "doctor", "--verbose" }, env)
+        local sent = "> %d+ openai:%* GET " .. url:gsub("%p", "%%%0") .. "/models"
+        assert.truthy(r.err:find(sent), r.err)
+        assert.truthy(r.err:find("< %d+ 200 in %d+ ms"), r.err)
+        assert.truthy(r.err:find("! %d+ attempt 1: %- CONNECT"), r.err)
+        assert.is_false(has(r.out .. r.err, KEY))
+        assert.is_false(has(r.out .. r.err, "hidden"))
     end)
 
     it("looks for the default model among those of its server", function()

@@ -16,13 +16,15 @@ local strategy = require "ponder.strategy.cot"
 local style = require "ponder.report.style"
 local task = require "ponder.task"
 local text = require "ponder.report.text"
+local verbose = require "ponder.model.verbose"
 
 local RULES = {
     json = { help = "print one JSON list of what was found" },
     timeout_ms = { value = "N", type = "integer", min = 1, default = 5000,
         help = "how long to wait for each server (default: 5000)" },
+    verbose = { help = "show requests and replies on standard error, redacted" },
 }
-local ORDER = { "json", "timeout_ms" }
+local ORDER = { "json", "timeout_ms", "verbose" }
 
 local doctor = { rules = RULES, order = ORDER }
 
@@ -276,9 +278,11 @@ function doctor.run(arguments)
     if findings[2].state ~= "problem" then
         findings[#findings + 1] = look_at_prices()
         providers = model.providers()
+        local stop = given.verbose and verbose.start()
         by_provider = task.map(providers, function(provider)
             return ask(provider, given.timeout_ms) or false
         end)
+        if stop then stop() end
     end
     for i, provider in ipairs(providers) do
         findings[#findings + 1] = by_provider[i] or nil

@@ -206,8 +206,8 @@ end
 
 local function wait_before_next(client, request, problem, attempt)
     if request.heard then return nil end
-    local wait_ms, why = retry.wait_ms(problem, attempt, request.limits.max_retries or retry.MAX_RETRIES,
-        client.now_s(), client.random())
+    local wait_ms, why = retry.wait_ms(problem, attempt,
+        request.limits.max_retries or retry.MAX_RETRIES, client.now_s(), client.random())
     if wait_ms and problem.code == "RATE_LIMITED"
         and retry.server_wait_ms(problem.headers, client.now_s()) then
         request.target.gate:pause(wait_ms, client.now_ms())

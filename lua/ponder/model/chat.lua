@@ -226,8 +226,8 @@ local function ask_alone(model, plan)
     return ask_each(model, plan, plan.n - 1, 1, draft)
 end
 
--- Servers that speak OpenAI's format may refuse n, or ignore it: what is missing is asked for one by
--- one.
+-- Servers that speak OpenAI's format may refuse n, or ignore it: then what is missing is asked for
+-- one by one.
 local function ask_all(model, plan)
     if plan.n > 1 and (plan.split or model.target.one_by_one) then
         return ask_each(model, plan, plan.n, 0, nil)
