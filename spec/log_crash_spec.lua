@@ -5,6 +5,7 @@
 --     PONDER_KILLS=200    how many (default)
 --     PONDER_SEED=N       which moments
 
+local json = require "ponder.json"
 local server = require "server"
 local shell = require "shell"
 local store = require "ponder.core.store"
@@ -86,6 +87,23 @@ local function look_at(log)
     return seen
 end
 
+-- The searches of a finished log and their trees, without times and what depends on them.
+local function trees_in(log)
+    local db = assert(store.open(log, { mode = "read" }))
+    local lines = {}
+    for _, sql in ipairs {
+        "SELECT id, kind, status, reason, best, score, answer FROM searches ORDER BY id",
+        "SELECT search, id, parent, depth, score, terminal, text, best FROM nodes ORDER BY 1, 2",
+        "SELECT search, source, target, kind, score FROM edges ORDER BY 1, 2, 3",
+    } do
+        for row in db:columns(sql) do
+            lines[#lines + 1] = json.encode(row)
+        end
+    end
+    db:close()
+    return table.concat(lines, "\n")
+end
+
 -- What the log held when its process was killed is still there.
 local function check_kept(before, after)
     for id, reply in pairs(before.replies) do
@@ -158,9 +176,10 @@ local function kill_and_resume(kind, reference, span, limit)
         end
     end
     assert.same({ 0, "" }, { result.status, result.err })
-    assert.equal(reference, result.out)
+    assert.equal(reference.out, result.out)
     local final = look_at(log)
     assert.equal("completed", final.status)
+    assert.equal(reference.trees, trees_in(log))
     if kills[#kills] then
         check_kept(kills[#kills], final)
     end
@@ -187,12 +206,14 @@ describe("a run that is killed", function()
             local whole = run_for(SLOWEST_S, kind, "run", "--no-log", "--json", script, kind)
             assert.same({ 0, "" }, { whole.status, whole.err })
             local began = now()
-            local again = run_for(SLOWEST_S, kind, "run", "--no-log", "--json", script, kind)
+            local logged = ("%s/%s.db"):format(folder.path, kind)
+            local again = run_for(SLOWEST_S, kind, "run", "--json", "--log", logged, script, kind)
             local took = now() - began
-            assert.equal(whole.out, again.out)
+            assert.same({ whole.out, 0, "" }, { again.out, again.status, again.err })
+            local reference = { out = whole.out, trees = trees_in(logged) }
             local done = 0
             while done < kills do
-                done = done + kill_and_resume(kind, whole.out, took, kills - done)
+                done = done + kill_and_resume(kind, reference, took, kills - done)
             end
         end)
     end

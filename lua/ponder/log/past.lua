@@ -11,7 +11,9 @@ local LOAD = { call = call.results, effect = effect.results }
 ---@field kind "call"|"effect"
 ---@field id integer
 ---@field answered boolean
----@field failed boolean a call that ended in an error
+---@field failed boolean it ended in an error
+---@field within integer? the effect inside which it was asked
+---@field played boolean? it is on the tape
 
 ---@class ponder.log.Entry
 ---@field seq integer
@@ -35,8 +37,9 @@ local function key_of(self, kind, within, identity)
     return ("%s %s %s"):format(place, kind, identity)
 end
 
-local function add(self, kind, id, within, identity, status, answered)
-    local known = { kind = kind, id = id, answered = answered, failed = status == "error" }
+local function add(self, kind, id, within, identity, status)
+    local known = { kind = kind, id = id, answered = status == "ok" or status == "error",
+        failed = status == "error", within = within }
     local key = key_of(self, kind, within, identity)
     local list = self.index[key]
     if not list then
@@ -51,16 +54,14 @@ local function load_asked(self)
     local db = self.db
     for id, within, identity, status, code in db:rows(
         "SELECT id, within, identity, status, code FROM calls ORDER BY id") do
-        local answered = status == "ok" or status == "error"
-        if code == "BUDGET" and self.retries then
-            answered = false -- what another budget may allow
+        if code == "BUDGET" and not self.ordered then
+            status = nil -- what another budget may allow
         end
-        add(self, "call", id, within, identity, status, answered)
+        add(self, "call", id, within, identity, status)
     end
     for id, within, kind, name, key, status in db:rows(
         "SELECT id, within, kind, name, key, status FROM effects ORDER BY id") do
-        add(self, "effect", id, within, ("%s\n%s\n%s"):format(kind, name, key),
-            nil, status == "ok" or status == "error")
+        add(self, "effect", id, within, ("%s\n%s\n%s"):format(kind, name, key), status)
     end
 end
 
@@ -70,6 +71,9 @@ local function load_entries(self)
         local of = self.by_id[kind]
         local answered = of and of[what]
         if not of or answered.answered then
+            if answered then
+                answered.played = true
+            end
             self.entries[#self.entries + 1] = { seq = seq, round = round, kind = kind, what = what,
                 answered = answered }
         end
@@ -102,7 +106,7 @@ local function first_failure(entries)
 end
 
 -- What ended a run is tried again: the failures at the end of the tape are cut off, with all that
--- came after the first of them.
+-- came after the first of them. (Those that are not on the tape were cut off before.)
 local function cut_failures(self)
     local db, entries = self.db, self.entries
     local first = first_failure(entries)
@@ -112,13 +116,18 @@ local function cut_failures(self)
         db:execute("DELETE FROM readings WHERE seq > ?", seq)
         for i = #entries, first, -1 do
             if entries[i].answered then
-                entries[i].answered.answered = false
+                entries[i].answered.played = false
             end
             entries[i] = nil
         end
     end
-    db:execute("DELETE FROM tape WHERE kind = 'call' AND what IN "
-        .. "(SELECT id FROM calls WHERE status = 'error' AND code = 'BUDGET')")
+    for _, list in pairs(self.by_id) do
+        for _, known in pairs(list) do
+            if known.failed and not known.played and not known.within then
+                known.answered = false
+            end
+        end
+    end
 end
 
 -- What the scheduler's clock said first and last.

@@ -26,7 +26,8 @@ Recorder.__index = Recorder
 ---@return ponder.log.Recorder
 function recorder.new(clock)
     return setmetatable({ clock = clock, queue = {}, session = 1, seq = 0, calls = 0, effects = 0,
-        searches = 0, in_flight = 0, commits = 0,
+        searches = 0, events = 0, in_flight = 0, commits = 0,
+        before = { events = {}, searches = {} },
         saved = { calls = 0, cost = 0.0, unpriced = 0 } }, Recorder)
 end
 
@@ -41,7 +42,23 @@ local function count_rows(self)
         db:row("SELECT max(seq) FROM readings") or 0)
     self.calls = db:row("SELECT max(id) FROM calls") or 0
     self.effects = db:row("SELECT max(id) FROM effects") or 0
-    self.searches = db:row("SELECT max(id) FROM searches") or 0
+end
+
+-- What a run makes of what comes in it makes again when it is played: trees and events, but for
+-- their times.
+local function forget_made(self)
+    local events, searches = {}, {}
+    for name, at in self.db:rows("SELECT name, at FROM events ORDER BY id") do
+        events[#events + 1] = { name = name, at = at }
+    end
+    for id, began, ended, status in self.db:rows(
+        "SELECT id, started_at, ended_at, status FROM searches") do
+        searches[id] = { began = began, ended = status == "completed" and ended or nil }
+    end
+    self.before = { events = events, searches = searches }
+    for _, name in ipairs { "searches", "nodes", "edges", "events" } do
+        self:write("DELETE FROM " .. name)
+    end
 end
 
 local function write_queue(self)
@@ -77,6 +94,7 @@ function recorder.continue(db, path, clock)
     local self = recorder.new(clock)
     self.db, self.path = db, path
     count_rows(self)
+    forget_made(self)
     return self
 end
 
@@ -203,15 +221,21 @@ end
 ---@param data table? of values that JSON has
 ---@param search integer?
 function Recorder:event(name, data, search)
-    self:write("INSERT INTO events (at, search, name, data) VALUES (?, ?, ?, ?)", self.clock(),
-        search, name, data and json.encode(data))
+    self.events = self.events + 1
+    local before = self.before.events[self.events]
+    self:write("INSERT INTO events (at, search, name, data) VALUES (?, ?, ?, ?)",
+        before and before.name == name and before.at or self.clock(), search, name,
+        data and json.encode(data))
 end
 
 --- The number of a new search.
 ---@return integer
+---@return number began seconds since 1970
+---@return number? ended where it has come to its end before
 function Recorder:next_search()
     self.searches = self.searches + 1
-    return self.searches
+    local before = self.before.searches[self.searches] or {}
+    return self.searches, before.began or self.clock(), before.ended
 end
 
 --- See ponder.log.Sink.

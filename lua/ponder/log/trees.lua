@@ -14,6 +14,7 @@ local MOST_NODES = 100000 -- of one search; the rest is in its stats
 ---@class ponder.log.Tree one search, or one run of a machine
 ---@field kind string "beam", "tot"...
 ---@field id integer? its row, once it has one
+---@field ended number? when it ended, where that was before
 ---@field about {question: string?, options: table?, model: string?}
 ---@field count fun(): integer nodes so far
 ---@field node fun(i: integer): table? {id, parent, depth, score, terminal, status, text}, from 1
@@ -36,11 +37,12 @@ end
 ---@return integer id
 function Tree:row(recorder)
     if not self.id then
-        self.id = recorder:next_search()
         local about = self.about
+        local id, began, ended = recorder:next_search()
+        self.id, self.ended = id, ended
         recorder:write("INSERT INTO searches (id, kind, question, options, model, started_at) "
             .. "VALUES (?, ?, ?, ?, ?, ?)", self.id, self.kind, about.question,
-            encode(about.options), about.model, recorder.clock())
+            encode(about.options), about.model, began)
     end
     return self.id
 end
@@ -115,8 +117,8 @@ function Tree:finish()
     write_nodes(self, recorder, best)
     write_edges(self, recorder, final.edges)
     recorder:write([[UPDATE searches SET ended_at = ?, status = ?, reason = ?, best = ?, score = ?,
-        answer = ?, stats = ? WHERE id = ?]], recorder.clock(), final.status, final.reason,
-        final.best, final.score, final.answer, encode(final.stats), self.id)
+        answer = ?, stats = ? WHERE id = ?]], self.ended or recorder.clock(), final.status,
+        final.reason, final.best, final.score, final.answer, encode(final.stats), self.id)
 end
 
 Tree.__close = Tree.finish

@@ -1,0 +1,119 @@
+--- What the specs of the run log share: scripts that ask a local server, run by the executable.
+
+local server = require "server"
+local shell = require "shell"
+local store = require "ponder.core.store"
+
+local help = {}
+
+help.KEY = "sk-0123456789abcdefghij"
+
+--- What stands before each script: `call(text, opts)` gives the reply, `ask(text, opts)` its text;
+--- `say(...)` prints.
+help.PRELUDE = [[
+local log, task = require "ponder.log", require "ponder.task"
+local m = require("ponder.model").open()
+io.stdout:setvbuf "line"
+local function say(...) print(...) end
+local function call(text, opts)
+    opts = opts or {}
+    opts.messages = { { role = "user", content = text } }
+    return m:chat(opts)
+end
+local function ask(text, opts)
+    local reply, message, code = call(text, opts)
+    if reply then return reply.text end
+    return nil, message, code
+end
+]]
+
+---@class LogWorkshop a server, and a folder for scripts and logs
+local Workshop = {}
+Workshop.__index = Workshop
+
+---@param steer? string how the server answers: see server.c
+function help.open(steer)
+    local self = setmetatable({ server = server.start(), folder = shell.folder(),
+        steer = steer or "mix=1&text=" .. server.encode "######" }, Workshop)
+    self.log = self.folder.path .. "/run.db"
+    self.script = self.folder.path .. "/script.lua"
+    return self
+end
+
+function Workshop:close()
+    self.server:stop()
+    self.folder:__close()
+end
+
+---Removes the log, forgets the server's counters and writes the script.
+---@param code string what follows PRELUDE
+function Workshop:begin(code)
+    for _, ending in ipairs { "", "-wal", "-shm" } do
+        os.remove(self.log .. ending)
+    end
+    self.server:reset()
+    self.folder:write("script.lua", help.PRELUDE .. code)
+end
+
+---The environment in which the server is the model.
+---@param more? table<string, string>
+---@return table<string, string>
+function Workshop:environment(more)
+    local env = { OPENAI_API_KEY = help.KEY, PONDER_MODEL = "openai:m", no_proxy = "127.0.0.1",
+        OPENAI_BASE_URL = ("%s/s/%s/v1"):format(self.server.url, self.steer),
+        XDG_STATE_HOME = self.folder.path .. "/state" }
+    for name, value in pairs(more or {}) do
+        env[name] = value
+    end
+    return env
+end
+
+---Runs `ponder ARGUMENTS...`.
+---@param arguments string[]
+---@param opts? table as of shell.ponder
+function Workshop:ponder(arguments, opts)
+    opts = opts or {}
+    opts.env = self:environment(opts.env)
+    opts.cwd = opts.cwd or self.folder.path
+    return shell.ponder(arguments, opts)
+end
+
+---Runs the script, logged.
+---@param ... string its arguments
+function Workshop:run(...)
+    return self:ponder { "run", "--log", self.log, self.script, ... }
+end
+
+function Workshop:resume() return self:ponder { "resume", self.log } end
+function Workshop:replay() return self:ponder { "replay", self.log } end
+
+---The rows that a query of the log gives, each a list; nil is "NULL".
+---@param sql string
+---@param path? string of the log
+---@return any[][]
+function Workshop:rows(sql, path)
+    local db = assert(store.open(path or self.log, { mode = "read" }))
+    local rows = {}
+    local names, count
+    for row in db:columns(sql) do
+        rows[#rows + 1] = row
+        names, count = names or row, count
+    end
+    db:close()
+    return rows
+end
+
+---The number that a query of the log gives.
+function Workshop:number(sql)
+    local db = assert(store.open(self.log, { mode = "read" }))
+    local value = db:row(sql)
+    db:close()
+    return value
+end
+
+---@return integer how many requests have come to the server
+function Workshop:requests()
+    return self.server:counters().requests
+end
+
+return help
