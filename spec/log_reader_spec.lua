@@ -1,6 +1,8 @@
 -- Reading a run log, and finding the ones that are kept.
 
+local files_of = require "ponder.core.folder"
 local kept = require "ponder.log.kept"
+local memory = require "memory"
 local reader = require "ponder.log.reader"
 local sample_log = require "sample_log"
 local schema = require "ponder.log.schema"
@@ -210,6 +212,36 @@ describe("a file that is no log", function()
                 log:close()
             end
         end
+    end)
+end)
+
+describe("ponder.core.folder", function()
+    it("gives the files of a folder, and no folders", function()
+        local at <close> = shell.folder { a = "12345", ["b/c"] = "", ["d e"] = "" }
+        shell.run(("ln -s a %s/link; ln -s nowhere %s/dangling; mkfifo %s/pipe"):format(at.path,
+            at.path, at.path))
+        local files = files_of.files(at.path)
+        table.sort(files, function(x, y) return x.name < y.name end)
+        local names = {}
+        for i, file in ipairs(files) do
+            names[i] = file.name
+        end
+        assert.same({ "a", "d e", "link" }, names)
+        assert.equal(5, files[1].bytes)
+        assert.is_true(math.abs(files[1].modified_at - os.time()) < 3600)
+        assert.same({ nil, at.path .. "/none: No such file or directory", "NOT_FOUND" },
+            { files_of.files(at.path .. "/none") })
+        assert.equal("NOT_FOUND", select(3, files_of.files(at.path .. "/a")))
+    end)
+
+    it("can be short of memory", function()
+        memory.sweep [[
+            local folder = require "ponder.core.folder"
+            return function()
+                assert(#folder.files("spec/support") > 10)
+                assert(not folder.files("none"))
+            end
+        ]]
     end)
 end)
 

@@ -41,6 +41,7 @@ setup(function()
     sample_log.write(folder.path .. "/state/ponder/dead.db", function(db)
         db:execute "UPDATE run SET status = NULL, ended_at = NULL, exit_status = NULL"
         db:execute "UPDATE run SET started_at = started_at - 60, command = 'tot', script = NULL"
+        db:execute "INSERT INTO sessions VALUES (2, 'resume', 1, 'ada', 1760000000, NULL)"
         db:execute("UPDATE run SET arguments = ?", json.encode { "it's \27[31mred" })
     end)
 end)
@@ -108,6 +109,7 @@ describe("ponder show", function()
         assert.equal(show(path), show("1"))
         assert.equal(show(path), show("done"))
         has(show("2"), "status    killed after ")
+        has(show("2"), ", 2025-10-09 08:52:20, resumed 1 time\n")
     end)
 
     it("gives it as JSON", function()

@@ -58,7 +58,15 @@ local function status_of(log, run, totals)
     if took then
         words[#words + 1] = (run.ended_at and "in " or "after ") .. amount.seconds(took)
     end
-    return table.concat(words, " ") .. ", " .. amount.when(run.started_at), COLORS[state]
+    local line = table.concat(words, " ") .. ", " .. amount.when(run.started_at)
+    local sessions = 0
+    for _ in log:sessions() do
+        sessions = sessions + 1
+    end
+    if sessions > 1 then
+        line = ("%s, resumed %s"):format(line, amount.of(sessions - 1, "time"))
+    end
+    return line, COLORS[state]
 end
 
 local function calls_of(totals)
