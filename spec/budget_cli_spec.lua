@@ -134,6 +134,24 @@ describe("ponder run", function()
             { r.status, r.out, r.err })
     end)
 
+    it("counts the time of tasks that the script leaves behind", function()
+        local code = [[local task = require "ponder.task"
+            task.spawn(function() task.sleep(%s); print "late"; error "unheard" end)
+            print "begun"; return { 7 }]]
+        local r = ponder { "--timeout", "0.1", "-e", code:format "30" }
+        assert.same({ 1, "begun\n", "ponder: the time budget of 0.1 s is spent [BUDGET]\n" },
+            { r.status, r.out, r.err })
+        r = ponder { "--timeout", "30", "--json", "-e", code:format "0.01" }
+        assert.same({ 1, "begun\nlate\n[7]\n" }, { r.status, r.out })
+        assert.truthy(r.err:find("task 3 failed, and nobody joined it: ", 1, true), r.err)
+    end)
+
+    it("is interrupted as ever", function()
+        local r = shell.interrupt { "--no-log", "--timeout", "100", "-e",
+            [[print "ready"; io.stdout:flush(); require("ponder.task").sleep(100)]] }
+        assert.same({ 130, "ponder: interrupted\n" }, { r.status, r.err })
+    end)
+
     it("tells other errors as ever", function()
         local r = ponder { "--timeout", "30", "--max-calls", "1", "-e", "local x = nil + 1" }
         assert.equal(1, r.status)

@@ -2,6 +2,7 @@
 
 local budgets = require "ponder.task.budget"
 local log_run = require "ponder.log.run"
+local scheduler = require "ponder.task.scheduler"
 
 local xpcall = xpcall -- a script may replace it
 
@@ -38,7 +39,18 @@ function limits.cache(path)
     return replies, message
 end
 
----Calls `f(...)` within the limits that flags set.
+-- Calls `f(...)`, and waits for the tasks that it leaves behind.
+local function with_tasks(f, ...)
+    local results = table.pack(f(...))
+    local others = scheduler.others()
+    while others[1] do
+        scheduler.join(scheduler.check "task.run", others[1]) -- nobody hears of its errors here
+        others = scheduler.others()
+    end
+    return table.unpack(results, 1, results.n)
+end
+
+---Calls `f(...)` within the limits that flags set. Time counts until the last task has ended.
 ---@param given table the flags
 ---@param handler fun(err: any): any of xpcall
 ---@param f function
@@ -56,8 +68,16 @@ function limits.call(given, handler, f, ...)
         return xpcall(f, handler, ...)
     end
     local budget = budgets.new(wanted)
-    local ok, result, message = xpcall(budgets.within, handler, budget, f, ...)
+    local ok, result, message
+    if wanted.timeout then
+        ok, result, message = xpcall(budgets.within, handler, budget, with_tasks, f, ...)
+    else
+        ok, result, message = xpcall(budgets.within, handler, budget, f, ...)
+    end
     local out_of_time = ok and budget.late and message == budget.spent
+    for _, t in ipairs(out_of_time and scheduler.others() or {}) do
+        scheduler.cancel(t)
+    end
     local said = not ok and tostring(result) or out_of_time and message or ""
     for code, refusal in pairs { BUDGET = budget.spent, NO_PRICE = budget.unpriced_call } do
         if refusal and said:find(refusal, 1, true) then

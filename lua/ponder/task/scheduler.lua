@@ -346,6 +346,18 @@ local function all_alive()
     return tasks
 end
 
+---The tasks that have not ended, the oldest first, but for the main one and the one that runs.
+---@return ponder.task.Handle[]
+function scheduler.others()
+    local others = {}
+    for _, t in ipairs(all_alive()) do
+        if t ~= main and t ~= current then
+            others[#others + 1] = t
+        end
+    end
+    return others
+end
+
 -- Cancels all tasks up to `newest` but the main one, which ends by itself or has ended.
 local function cancel_up_to(newest)
     for _, t in ipairs(all_alive()) do
