@@ -4,6 +4,7 @@
 local json = require "ponder.json"
 local read = require "ponder.model.read"
 local name = require "ponder.model.name"
+local tool = require "ponder.model.tool"
 
 local get, find = json.get, string.find
 
@@ -91,15 +92,6 @@ local function build_think(effort, model)
     return (effort == "low" or effort == "medium") and effort or "high"
 end
 
-local function build_tools(tools)
-    local out = {}
-    for i, tool in ipairs(tools) do
-        out[i] = tool.type and tool or { type = "function", ["function"] = {
-            name = tool.name, description = tool.description, parameters = tool.parameters } }
-    end
-    return out
-end
-
 function ollama.build(call)
     local options, messages = call.options, {}
     if call.system then messages[1] = build_message { role = "system", content = call.system } end
@@ -117,7 +109,7 @@ function ollama.build(call)
         format = call.format and (call.format.schema or "json"),
         logprobs = logprobs and true or nil,
         top_logprobs = type(logprobs) == "number" and logprobs or nil,
-        tools = options.tools and build_tools(options.tools),
+        tools = options.tools and tool.functions(options.tools),
     }
 end
 
@@ -129,24 +121,6 @@ function ollama.build_stream(body) body.stream = true end
 local function usage_of(reply)
     local input, output = read.count(reply, "prompt_eval_count"), read.count(reply, "eval_count")
     return (input or output) and { input_tokens = input, output_tokens = output } or nil
-end
-
-local function take_calls(calls, message)
-    for _, call in ipairs(read.list(message, "tool_calls")) do
-        calls[#calls + 1] = read.tool_call(read.text(call, "id"),
-            read.text(call, "function", "name"), read.at(call, "function", "arguments"))
-    end
-end
-
-local function take_logprobs(list, reply)
-    for _, one in ipairs(read.list(reply, "logprobs")) do
-        local top = {}
-        for i, other in ipairs(read.list(one, "top_logprobs")) do
-            top[i] = { token = read.text(other, "token"), logprob = read.at(other, "logprob") }
-        end
-        list[#list + 1] = { token = read.text(one, "token"), logprob = read.at(one, "logprob"),
-            top = #top > 0 and top or nil }
-    end
 end
 
 local Reader = {}
@@ -190,8 +164,8 @@ function Reader:take(event)
     read.append(self.text, text)
     if reasoning then self.emit(reasoning, "reasoning", 1) end
     if text then self.emit(text, "text", 1) end
-    take_calls(self.calls, read.at(event, "message"))
-    take_logprobs(self.logprobs, event)
+    tool.take_calls(self.calls, read.at(event, "message"))
+    read.logprobs(self.logprobs, event, "logprobs")
     if read.at(event, "done") == true then
         self.done, self.usage = true, usage_of(event)
         self.done_reason = read.text(event, "done_reason") or "stop"

@@ -5,6 +5,7 @@ local json = require "ponder.json"
 local read = require "ponder.model.read"
 local name = require "ponder.model.name"
 local schema = require "ponder.model.schema"
+local tool = require "ponder.model.tool"
 
 local get, null, find = json.get, json.null, string.find
 
@@ -67,17 +68,6 @@ local function build_messages(call)
     return messages
 end
 
-local function build_tools(tools)
-    local out = {}
-    for i, tool in ipairs(tools) do
-        out[i] = tool.type and tool or { type = "function", ["function"] = {
-            name = tool.name, description = tool.description, strict = tool.strict,
-            parameters = tool.parameters or schema.NO_ARGUMENTS,
-        } }
-    end
-    return out
-end
-
 local function build_tool_choice(choice)
     if type(choice) == "table" and choice.name then
         return { type = "function", ["function"] = { name = choice.name } }
@@ -108,7 +98,7 @@ function openai.build(call)
         body.logprobs = true
         body.top_logprobs = type(options.logprobs) == "number" and options.logprobs or nil
     end
-    body.tools = options.tools and build_tools(options.tools)
+    body.tools = options.tools and tool.functions(options.tools)
     body.tool_choice = options.tool_choice and build_tool_choice(options.tool_choice)
     return body
 end
@@ -140,22 +130,6 @@ local function usage_of(usage)
     }
 end
 
-local function top_of(alternatives)
-    local top = {}
-    for i, one in ipairs(alternatives) do
-        top[i] = { token = read.text(one, "token"), logprob = read.at(one, "logprob") }
-    end
-    return #top > 0 and top or nil
-end
-
-local function append_logprobs(list, logprobs)
-    for _, one in ipairs(read.list(logprobs, "content")) do
-        list[#list + 1] = { token = read.text(one, "token"), logprob = read.at(one, "logprob"),
-            top = top_of(read.list(one, "top_logprobs")) }
-    end
-    return list
-end
-
 local function reasoning_of(message)
     return read.text(message, "reasoning_content") or read.text(message, "reasoning")
 end
@@ -170,16 +144,13 @@ local function content_of(message)
 end
 
 local function sample_of(choice)
-    local message, calls = read.list(choice, "message"), {}
-    for i, call in ipairs(read.list(message, "tool_calls")) do
-        calls[i] = read.tool_call(read.text(call, "id"), read.text(call, "function", "name"),
-            read.at(call, "function", "arguments"))
-    end
+    local message = read.list(choice, "message")
+    local calls = tool.take_calls({}, message)
     local finish, logprobs = read.text(choice, "finish_reason"), read.at(choice, "logprobs")
     local sample = { text = content_of(message), finish_reason = FINISH[finish] or finish }
     sample.reasoning, sample.refusal = reasoning_of(message), read.text(message, "refusal")
     sample.tool_calls = #calls > 0 and calls or nil
-    sample.logprobs = logprobs and append_logprobs({}, logprobs)
+    sample.logprobs = logprobs and read.logprobs({}, logprobs, "content")
     return sample
 end
 
@@ -212,37 +183,6 @@ local function state_at(self, index)
     return state
 end
 
--- The call that a piece belongs to. Most servers number calls, some from 1; some number none, or
--- all of them 0, and send each whole: there another id with a name starts another call.
-local function tool_call_of(calls, id, named, index)
-    local last = calls[#calls]
-    if not index then
-        index = last and last.index + (id and 1 or 0) or 0
-    end
-    for i = #calls, 1, -1 do
-        local call = calls[i]
-        if call.index == index and not (named and id and call.id and id ~= call.id) then
-            return call
-        end
-    end
-    local call, at = { index = index, pieces = {} }, #calls + 1
-    while at > 1 and calls[at - 1].index > index do at = at - 1 end
-    table.insert(calls, at, call)
-    return call
-end
-
--- A call's id and name come once, its arguments in pieces.
-local function merge_tool_call(calls, piece)
-    local id, named = read.text(piece, "id"), read.text(piece, "function", "name")
-    local call = tool_call_of(calls, id, named, read.count(piece, "index"))
-    call.id, call.name = call.id or id, call.name or named
-    local arguments = read.at(piece, "function", "arguments")
-    if type(arguments) == "table" then
-        arguments = read.tool_call(id, named, arguments).arguments_json
-    end
-    read.append(call.pieces, arguments)
-end
-
 local function take_choice(self, choice)
     local index = read.count(choice, "index") or 0
     if index >= self.n then return end
@@ -257,9 +197,9 @@ local function take_choice(self, choice)
         self.emit(text, "text", index + 1)
     end
     read.append(state.refusal, read.text(delta, "refusal"))
-    append_logprobs(state.logprobs, read.at(choice, "logprobs"))
+    read.logprobs(state.logprobs, choice, "logprobs", "content")
     for _, piece in ipairs(read.list(delta, "tool_calls")) do
-        merge_tool_call(state.calls, piece)
+        tool.merge(state.calls, piece)
     end
     local finish = read.text(choice, "finish_reason")
     state.finish = FINISH[finish] or finish or state.finish
@@ -298,14 +238,10 @@ function Reader:event(_, data)
 end
 
 local function sample_of_state(state)
-    local calls = {}
-    for i, call in ipairs(state.calls) do
-        calls[i] = read.tool_call(call.id, call.name, read.join(call.pieces))
-    end
     return {
         text = read.join(state.text), reasoning = read.join(state.reasoning),
         refusal = read.join(state.refusal), finish_reason = state.finish,
-        tool_calls = #calls > 0 and calls or nil,
+        tool_calls = tool.merged(state.calls),
         logprobs = #state.logprobs > 0 and state.logprobs or nil,
     }
 end

@@ -58,6 +58,25 @@ function read.count(value, a, b, c)
     return n and n >= 0 and n or nil
 end
 
+local function alternatives(one)
+    local top = {}
+    for i, other in ipairs(read.list(one, "top_logprobs")) do
+        top[i] = { token = read.text(other, "token"), logprob = read.at(other, "logprob") }
+    end
+    return #top > 0 and top or nil
+end
+
+--- Adds log probabilities of tokens, from where the keys lead, to a list.
+---@param list {token: string, logprob: number, top: table[]?}[]
+---@return table list
+function read.logprobs(list, value, a, b)
+    for _, one in ipairs(read.list(value, a, b)) do
+        list[#list + 1] = { token = read.text(one, "token"), logprob = read.at(one, "logprob"),
+            top = alternatives(one) }
+    end
+    return list
+end
+
 --- A sum in which an unknown part counts as nothing, and nothing known stays nil.
 ---@param a integer?
 ---@param b integer?
