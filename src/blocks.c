@@ -3,22 +3,38 @@
  */
 #include "blocks.h"
 
+#include <assert.h>
+#include <malloc.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { CHUNK_SIZE = 64 * 1024 };
 
-/* The address sanitizer sees the end of a block only if malloc made it. */
+/* The address sanitizer sees the end of a block only if malloc made it. It also knows the size of
+ * each: a wrong one would put a block into the list of another size. */
+#ifdef __SANITIZE_ADDRESS__
 static bool is_small(size_t size)
 {
-#ifdef __SANITIZE_ADDRESS__
     (void)size;
     return false;
-#else
-    return size <= BLOCKS_LARGEST;
-#endif
 }
+
+static void check_size(void *block, size_t size)
+{
+    assert(malloc_usable_size(block) == size);
+}
+#else
+static bool is_small(size_t size)
+{
+    return size <= BLOCKS_LARGEST;
+}
+
+static void check_size(void *block, size_t size)
+{
+    (void)block, (void)size;
+}
+#endif
 
 static void **list_for(Blocks *b, size_t size)
 {
@@ -69,6 +85,7 @@ static void give(Blocks *b, void *block, size_t size)
 
 void *blocks_resize(Blocks *b, void *block, size_t old_size, size_t new_size)
 {
+    check_size(block, block != NULL ? old_size : 0);
     if (new_size == 0) {
         give(b, block, old_size);
         return NULL;
