@@ -84,6 +84,14 @@ local function pixels(canvas, name)
         }));]], canvas, name)
 end
 
+-- What a canvas shows, as text.
+local function picture(canvas)
+    return b:run_async([[
+        const [id, done] = arguments;
+        requestAnimationFrame(() => requestAnimationFrame(
+            () => done(document.getElementById(id).toDataURL()))); ]], canvas)
+end
+
 describe("the page of a run", function()
     setup(function()
         b = browser.start { width = 1280, height = 800 }
@@ -255,6 +263,49 @@ describe("the page of a run", function()
         assert.are_not.equal(before, after)
         b:press "0"
         assert.equal(before, pixels("tree", "best"))
+    end)
+
+    -- Events of a pointer at places of a canvas: { type, x, y, more }.
+    local GESTURE = [[
+        const [id, events] = arguments, canvas = document.getElementById(id);
+        const box = canvas.getBoundingClientRect();
+        canvas.setPointerCapture = () => {}; // these pointers are not the browser's
+        for (const [type, x, y, more] of events) {
+            const make = type === 'wheel' ? WheelEvent : PointerEvent;
+            canvas.dispatchEvent(new make(type, { clientX: box.left + x, clientY: box.top + y,
+                bubbles: true, cancelable: true, pointerId: 1, button: 0, ...more }));
+        } ]]
+
+    it("is dragged, turned by the wheel and pinched", function()
+        b:open(page_of "sample")
+        for _, canvas in ipairs { "tree", "time" } do
+            focus("#" .. canvas)
+            local before = picture(canvas)
+            for _, gesture in ipairs {
+                { { "wheel", 150, 60, { deltaY = -900 } } },
+                { { "pointerdown", 150, 60 }, { "pointerdown", 160, 60, { pointerId = 2 } },
+                    { "pointermove", 400, 60, { pointerId = 2 } }, { "pointerup", 150, 60 },
+                    { "pointerup", 400, 60, { pointerId = 2 } } },
+            } do
+                b:run(GESTURE, canvas, gesture)
+                local zoomed = picture(canvas)
+                assert.is_true(before ~= zoomed)
+                b:run(GESTURE, canvas, { { "pointerdown", 300, 60 }, { "pointermove", 40, 90 },
+                    { "pointerup", 40, 90 } })
+                assert.is_true(zoomed ~= picture(canvas))
+                b:press "0"
+                assert.is_true(before == picture(canvas))
+            end
+        end
+        assert.equal("This run", title()) -- a drag is no click
+    end)
+
+    it("says what the pointer is on", function()
+        b:open(page_of "sample")
+        b:run(GESTURE, "time", { { "pointermove", 18, 32 } })
+        assert.is_truthy(b:text("#tip"):find("^expand #1 · gpt%-4o%-mini\n337 ms · %$0%.0000"))
+        b:run(GESTURE, "time", { { "pointerleave", 18, 32 } })
+        assert.is_true(b:run "return document.getElementById('tip').hidden")
     end)
 
     it("shows each search of a run, and the links of graphs", function()
@@ -431,7 +482,7 @@ describe("the page of a run", function()
         assert.same({}, b:errors())
     end)
 
-    it("takes nodes that hang below themselves, or below nothing", function()
+    it("takes nodes that hang below themselves or nothing, and endless scores", function()
         b:open(page("odd", function(path)
             sample_log.write(path, function(_, w)
                 w:insert("searches", { id = 9, kind = "tot", started_at = w.at })
@@ -439,11 +490,15 @@ describe("the page of a run", function()
                 w:node(9, "n2", "n1", 1, 0.5, "of two")
                 w:node(9, "n3", "n3", 1, 0.5, "itself")
                 w:node(9, "n10", "n99", 1, nil, "an orphan")
+                w:node(9, "n11", "n10", 2, math.huge, "beyond measure")
+                w:node(9, "n12", "n10", 2, -math.huge, "hopeless")
             end)
         end))
         b:press("]", "]", "]")
-        assert.equal("Tree4", b:text "#tab-outline")
-        assert.equal(4, #rows "outline")
+        assert.equal("Tree6", b:text "#tab-outline")
+        assert.equal(6, #rows "outline")
+        assert.same({ "0.50", "∞", "−∞", "0.50", "0.50" }, b:run [[
+            return [...document.querySelectorAll('#outline .score')].map((s) => s.textContent); ]])
         assert.same({}, b:errors())
     end)
 

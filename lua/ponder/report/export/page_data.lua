@@ -71,12 +71,19 @@ function Texts:add(text)
     return number
 end
 
--- Text as it is, anything else as JSON; nil for null.
+-- Text as it is, anything else as JSON; nil for null, and for what cannot be JSON.
 local function as_text(value)
-    if value == nil or value == json.null then
-        return nil
+    if value == nil or value == json.null or type(value) == "string" then
+        return value ~= json.null and value or nil
     end
-    return type(value) == "string" and value or json.encode(value)
+    local ok, text = pcall(json.encode, value)
+    return ok and text or nil
+end
+
+-- JSON has no infinities: their names, which the page knows.
+local function number(x)
+    local infinite = x == math.huge and "Infinity" or x == -math.huge and "-Infinity"
+    return infinite or x
 end
 
 -------------------------------------------------------------------------------
@@ -179,7 +186,7 @@ local function read_nodes(log, search, room)
             local kept = #text > MOST_TEXT and room < math.huge and beginning(text, MOST_TEXT)
                 or text
             nodes[#nodes + 1] = { id = row.id, up = row.parent, depth = row.depth,
-                score = row.score, terminal = row.terminal == 1 or nil, status = row.status,
+                score = number(row.score), terminal = row.terminal == 1 or nil, status = row.status,
                 text = kept, more = #kept < #text and #text - #kept or nil, best = best or nil }
         end
     end
@@ -200,6 +207,7 @@ local function read_searches(log, all)
         local nodes, left_out = read_nodes(log, row.id, room)
         room, lost = math.max(0, room - #nodes), lost + left_out
         row.options, row.stats = as_text(row.options), as_text(row.stats)
+        row.score = number(row.score)
         row.nodes, row.edges = nodes, read_edges(log, row.id)
         row.left_out = left_out > 0 and left_out or nil
         searches[#searches + 1] = row

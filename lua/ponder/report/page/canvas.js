@@ -61,7 +61,8 @@ function makeRamp(stops) {
 
 /* The step of a score on the ramp; -1 without a score. */
 function rampStep(score, range) {
-  if (!range || !Number.isFinite(score)) return -1;
+  if (score === undefined) return -1;
+  if (!range) return score > 0 ? RAMP_STEPS - 1 : 0;
   const part = range.high > range.low ? (score - range.low) / (range.high - range.low) : 1;
   return Math.round(Math.min(1, Math.max(0, part)) * (RAMP_STEPS - 1));
 }

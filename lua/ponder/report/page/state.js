@@ -31,9 +31,15 @@ function compareIds(a, b) {
     : idOrder.compare(String(a), String(b));
 }
 
+/* JSON has no infinities: they come by name. */
+function readScore(score) {
+  return score === undefined ? undefined : Number(score);
+}
+
 function readNode(raw, index) {
   return {
     ...raw,
+    score: readScore(raw.score),
     index,
     kind: 'node',
     text: raw.text ?? '',
@@ -120,6 +126,12 @@ function readLinks(raw, byId) {
   return links;
 }
 
+/* The best first, those without a score last. */
+function compareScores(a, b) {
+  const [x, y] = [a.score ?? -Infinity, b.score ?? -Infinity];
+  return x === y ? 0 : x > y ? -1 : 1;
+}
+
 function readSearch(raw) {
   const nodes = raw.nodes
     .slice()
@@ -130,13 +142,14 @@ function readSearch(raw) {
   countBelow(roots);
   return {
     ...raw,
+    score: readScore(raw.score),
     nodes,
     byId,
     roots,
     links: readLinks(raw, byId),
     range: scoreRange(nodes),
     bestPath: nodes.filter((node) => node.best).sort((a, b) => a.level - b.level),
-    byScore: nodes.slice().sort((a, b) => (b.score ?? -Infinity) - (a.score ?? -Infinity)),
+    byScore: nodes.slice().sort(compareScores),
   };
 }
 

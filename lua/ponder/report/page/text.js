@@ -21,7 +21,8 @@ function count(n, one, many = `${one}s`) {
 }
 
 function showScore(score) {
-  if (!Number.isFinite(score)) return '';
+  if (score === undefined) return '';
+  if (!Number.isFinite(score)) return score > 0 ? '∞' : '−∞';
   if (Number.isInteger(score) && Math.abs(score) >= 10) return String(score);
   return Math.abs(score) >= 1000 ? score.toPrecision(4) : score.toFixed(2);
 }
