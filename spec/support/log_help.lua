@@ -68,6 +68,43 @@ function Workshop:environment(more)
     return env
 end
 
+---The paths of the kept runs' logs.
+---@return string[]
+function Workshop:kept()
+    local files = {}
+    for name in self:sh("ls -d state/ponder/* 2>/dev/null").out:gmatch "[^\n]+" do
+        files[#files + 1] = self.folder.path .. "/" .. name
+    end
+    return files
+end
+
+---Runs a shell script in the folder and with the environment; $PONDER is the executable.
+---@param script string
+---@return {status: integer, out: string, err: string}
+function Workshop:sh(script)
+    local parts = { "cd " .. shell.quote(self.folder.path) }
+    for name, value in pairs(self:environment { PONDER = shell.executable }) do
+        parts[#parts + 1] = ("export %s=%s"):format(name, shell.quote(value))
+    end
+    parts[#parts + 1] = "exec 2>$ERR >$OUT\n" .. script
+    return shell.run(table.concat(parts, "; "))
+end
+
+---The bytes of the log and of what lies beside it.
+---@param path? string
+---@return string
+function Workshop:bytes(path)
+    local all = {}
+    for _, ending in ipairs { "", "-wal", "-shm", "-journal" } do
+        local file = io.open((path or self.log) .. ending, "rb")
+        if file then
+            all[#all + 1] = ending .. ":" .. file:read "a"
+            file:close()
+        end
+    end
+    return table.concat(all)
+end
+
 ---Runs `ponder ARGUMENTS...`.
 ---@param arguments string[]
 ---@param opts? table as of shell.ponder
@@ -87,28 +124,15 @@ end
 function Workshop:resume() return self:ponder { "resume", self.log } end
 function Workshop:replay() return self:ponder { "replay", self.log } end
 
----The rows that a query of the log gives, each a list; nil is "NULL".
+---The values of the first row that a query of the log gives.
 ---@param sql string
 ---@param path? string of the log
----@return any[][]
-function Workshop:rows(sql, path)
+---@return any ...
+function Workshop:row(sql, path)
     local db = assert(store.open(path or self.log, { mode = "read" }))
-    local rows = {}
-    local names, count
-    for row in db:columns(sql) do
-        rows[#rows + 1] = row
-        names, count = names or row, count
-    end
+    local row = table.pack(db:row(sql))
     db:close()
-    return rows
-end
-
----The number that a query of the log gives.
-function Workshop:number(sql)
-    local db = assert(store.open(self.log, { mode = "read" }))
-    local value = db:row(sql)
-    db:close()
-    return value
+    return table.unpack(row, 1, row.n)
 end
 
 ---@return integer how many requests have come to the server

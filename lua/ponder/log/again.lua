@@ -17,14 +17,16 @@ local again = {}
 ---@field path string
 ---@field db ponder.store.Store
 ---@field run table its row of `run`, arguments and options decoded
----@field files table<string, {kind: string, hash: string, text: string}> by path
+---@field files table<string, {absolute: string?, kind: string, hash: string, text: string}>
+---  by path
 local Again = {}
 Again.__index = Again
 
 local function read_files(db)
     local list = {}
-    for path, kind, hash, text in db:rows("SELECT path, kind, hash, text FROM files") do
-        list[path] = { kind = kind, hash = hash, text = text }
+    for path, absolute, kind, hash, text in db:rows(
+        "SELECT path, absolute, kind, hash, text FROM files") do
+        list[path] = { absolute = absolute, kind = kind, hash = hash, text = text }
     end
     return list
 end
@@ -59,7 +61,7 @@ end
 function Again:changes()
     local list = {}
     for path, file in pairs(self.files) do
-        list[#list + 1] = files.change(path, file.hash)
+        list[#list + 1] = files.change(path, file.hash, file.absolute)
     end
     for _, name in ipairs(session.ENVIRONMENT) do
         local before, now = self.run.options[name], os.getenv(name)
@@ -81,10 +83,11 @@ local function restore_environment(self, all)
     end
 end
 
-local function texts_of(self)
+-- `piped`: only of what is no file.
+local function texts_of(self, piped)
     local texts = {}
     for path, file in pairs(self.files) do
-        texts[path] = file.text
+        texts[path] = (not piped or not file.absolute) and file.text or nil
     end
     return texts
 end
@@ -104,7 +107,7 @@ function Again:resume(execute)
     if self.run.directory then
         host.directory(self.run.directory)
     end
-    files.play(texts_of(self), false)
+    files.play(texts_of(self, true), false) -- files are as they were, and hold their keys
     return start(self, execute, { kind = "resume", past = past.new(self.db, { ordered = true,
         retries = self.run.status ~= "completed" }),
         recorder = recorder.continue(self.db, self.path, host.time) })

@@ -10,6 +10,7 @@ local files = {}
 ---@field path string as it was opened
 ---@field kind "script"|"module"|"prompts"|"model"|"tools"
 ---@field text string
+---@field piped boolean it cannot be read again
 
 local BUILT_IN = "built in: "
 
@@ -18,9 +19,9 @@ local recorded = {} -- texts of the run that is played, by path
 local alone = false -- no other file is read
 local hear
 
-local function note(path, kind, text)
+local function note(path, kind, text, piped)
     if not read_by_path[path] then
-        local file = { path = path, kind = kind, text = text }
+        local file = { path = path, kind = kind, text = text, piped = piped or false }
         read_by_path[path] = file
         table.insert(read_by_path, file)
         if hear then
@@ -49,6 +50,7 @@ function files.read(path, kind)
     if not file then
         return nil, message
     end
+    local piped = path == "-" or file:seek() == nil
     local text, problem = file:read("a")
     if path ~= "-" then
         file:close()
@@ -56,7 +58,7 @@ function files.read(path, kind)
     if not text then
         return nil, ("%s: %s"):format(path, problem), problem
     end
-    return note(path, kind, text)
+    return note(path, kind, text, piped)
 end
 
 ---Whether the run has, or had, such a file.
@@ -109,16 +111,17 @@ end
 ---What has become of a file since it was recorded.
 ---@param path string
 ---@param hash string SHA-256
+---@param absolute? string where it was, if it was a file
 ---@return string? problem nil: it is the same
-function files.change(path, hash)
+function files.change(path, hash, absolute)
     local text
     local built_in = path:match("^" .. BUILT_IN .. "prompts/(.*)%.lua$")
     if built_in then
         text = builtin.text(built_in)
-    elseif path == "-" then
+    elseif not absolute then
         return nil
     else
-        local file = io.open(path, "rb")
+        local file = io.open(absolute, "rb")
         if not file then
             return path .. " is gone"
         end

@@ -53,7 +53,8 @@ end
 
 local function write_file(self, file)
     self.recorder:write([[INSERT OR REPLACE INTO files (path, absolute, kind, hash, text)
-        VALUES (?, ?, ?, ?, ?)]], file.path, (host.absolute(file.path)), file.kind,
+        VALUES (?, ?, ?, ?, ?)]], file.path,
+        not file.piped and host.absolute(file.path) or nil, file.kind,
         store.sha256(file.text), hide(self, file.text))
 end
 
@@ -230,6 +231,9 @@ function session.start(run, before)
     return self
 end
 
+local INTERRUPTED = 130
+local STATUS = { [0] = "completed", [INTERRUPTED] = "interrupted" }
+
 local REMARK = {}
 
 function REMARK.fork(self)
@@ -242,22 +246,21 @@ end
 
 function REMARK.resume(self)
     local departed = self.tape.departed
+    local left, first = self.tape:left()
+    if left > 0 and not departed then
+        departed = ("it did not ask again for %s%s"):format(first,
+            left > 1 and (" and %d more"):format(left - 1) or "")
+    end
     return departed and ("the script did not do what it did before: %s"):format(departed)
 end
 
-function REMARK.replay(self)
-    local left = self.tape:left()
-    return left > 0 and ("the script ended before its log did: %d %s not asked for"):format(left,
-        left == 1 and "answer was" or "answers were") or nil
-end
+REMARK.replay = REMARK.resume
 
 -- How a run went along with the log that it played.
-local function remark(self)
+local function remark(self, status)
     local of_kind = REMARK[self.run.kind]
-    return of_kind and of_kind(self)
+    return of_kind and status ~= INTERRUPTED and of_kind(self) or nil
 end
-
-local STATUS = { [0] = "completed", [130] = "interrupted" }
 
 ---Ends the run.
 ---@param status integer what the process ends with
@@ -267,7 +270,7 @@ function Session:finish(status)
     local run, rows = self.run, self.recorder
     log.set_recorder(nil)
     if not rows or not rows.db then
-        return nil, remark(self)
+        return nil, remark(self, status)
     end
     local readable, answer = pcall(json.encode, run.answer)
     local saved = rows.saved
@@ -278,8 +281,9 @@ function Session:finish(status)
         saved.calls, saved.unpriced == 0 and saved.cost or nil)
     rows:write("UPDATE sessions SET ended_at = ? WHERE id = ?", host.time(), rows.session)
     local _, problem = self.tape:commit()
+    local said = remark(self, status)
     rows.db:close()
-    return problem, remark(self)
+    return problem, said
 end
 
 return session

@@ -24,7 +24,7 @@
 ---
 --- A script that does not do again what it did (it iterates with `pairs`, it has been changed)
 --- still gets what equal requests were answered the first time: an entry that nobody asks for is
---- passed over as soon as no task can go on. `departed` then says where.
+--- passed over as soon as no task can go on. `left` counts those that it never asked for.
 
 local scheduler = require "ponder.task.scheduler"
 local task = require "ponder.task"
@@ -78,7 +78,8 @@ function tape.new(sink, past, offline, before)
     past = past or NOTHING
     local self = setmetatable({
         sink = sink, past = past, playing = past.ordered, offline = offline or false,
-        next = 1, read = {}, asked = {}, waiting = {}, held = {}, arrived = {}, open = 0,
+        next = 1, read = {}, asked = {}, found = {}, waiting = {}, held = {}, arrived = {},
+        open = 0,
         entries = before and before.entries or {}, readings = before and before.readings or {},
         kept = before and before.kept or 0, incomplete = before and before.incomplete,
     }, Tape)
@@ -235,12 +236,8 @@ local function play_entry(self, entry)
         self.waiting[entry.answered] = nil
         task.wake(waits, true)
         return true
-    elseif scheduler.is_idle() then
-        self.departed = self.departed or ("it did not ask again for %s"):format(
-            self.past:label(entry.answered))
-        return true
     end
-    return false
+    return scheduler.is_idle() -- pass it over
 end
 
 -- The tape has ended. Who waits has an answer that was never handed over, or asks outside.
@@ -292,14 +289,18 @@ function Tape:turn(rounds)
     return false
 end
 
---- How many answers of the past nobody has asked for.
----@return integer
+--- What nobody has asked for again.
+---@return integer left how many answers of the past
+---@return string? first in a few words
 function Tape:left()
-    local left = 0
-    for i = self.next, #self.past.entries do
-        left = left + (self.past.entries[i].answered and 1 or 0)
+    local left, first, counted = 0, nil, {}
+    for _, entry in ipairs(self.past.entries) do
+        local known = entry.answered
+        if known and not self.found[known] and not counted[known] then
+            left, first, counted[known] = left + 1, first or known, true
+        end
     end
-    return left
+    return left, first and self.past:label(first)
 end
 
 -- Waits for its turn on the tape. True: it may have the past's answer; false: the tape has ended.
@@ -326,7 +327,11 @@ local function look_up(self, what)
     local key = ("%s %s %s"):format(place, what.kind, what.identity)
     what.occurrence = (self.asked[key] or 0) + 1
     self.asked[key] = what.occurrence
-    return self.past:find(key, what.occurrence)
+    local known = self.past:find(key, what.occurrence)
+    if known then
+        self.found[known] = true
+    end
+    return known
 end
 
 -- Offline: the past must have the answer.

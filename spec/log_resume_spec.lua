@@ -1,0 +1,263 @@
+-- Resuming and replaying logged runs that failed, were interrupted, are finished, or do not do
+-- again what they did.
+
+local help = require "log_help"
+
+local BAD = "status=400&body={}"
+
+describe("a logged run", function()
+    local w
+
+    setup(function() w = help.open() end)
+    teardown(function() w:close() end)
+
+    -- The lines of a text, in any order.
+    local function sorted(text)
+        local lines = {}
+        for line in text:gmatch "[^\n]+" do
+            lines[#lines + 1] = line
+        end
+        table.sort(lines)
+        return lines
+    end
+
+    describe("with calls that fail", function()
+        local CODE = [[
+            say("a", ask "a")
+            say("b", select(3, ask "b"))
+            say("c", ask "c")
+            say("d", assert(ask "d"))
+        ]]
+
+        it("tries again those at its end, and plays those before", function()
+            w:begin(CODE)
+            w.server:next("", BAD, "", BAD)
+            local first = w:run()
+            assert.equal(1, first.status)
+            assert.equal("failed", w:row "SELECT status FROM run")
+            local replayed = w:replay()
+            assert.same({ first.out, 1 }, { replayed.out, replayed.status })
+            assert.equal(first.err, replayed.err)
+            assert.equal(4, w:requests())
+            local resumed = w:resume()
+            assert.same({ 0, "" }, { resumed.status, resumed.err })
+            assert.equal(5, w:requests())
+            assert.equal(first.out, resumed.out:sub(1, #first.out))
+            assert.matches("b\tBAD_REQUEST\n", resumed.out, 1, true)
+            assert.matches("\nd\t%d+\n$", resumed.out)
+            assert.same({ "completed", 0 }, { w:row "SELECT status, exit_status FROM run" })
+            assert.same({ 2, "ok" }, { w:row "SELECT session, status FROM calls WHERE id = 4" })
+            assert.equal("BAD_REQUEST", w:row "SELECT code FROM attempts WHERE call = 4")
+            local again = w:resume()
+            assert.same({ resumed.out, 0, "" }, { again.out, again.status, again.err })
+            assert.equal(5, w:requests())
+        end)
+
+        it("tries again at each resume", function()
+            w:begin(CODE)
+            w.server:next("", BAD, "", BAD, BAD, BAD)
+            w:run()
+            assert.equal(1, w:resume().status)
+            assert.equal(1, w:resume().status)
+            assert.equal(6, w:requests())
+            assert.equal(0, w:resume().status)
+            assert.equal(7, w:requests())
+        end)
+
+        it("leaves the failures of a finished run as they are", function()
+            w:begin [[say(ask "a"); say(select(3, ask "b"))]]
+            w.server:next("", BAD)
+            local first = w:run()
+            local resumed = w:resume()
+            assert.same({ first.out, 0, "" }, { resumed.out, resumed.status, resumed.err })
+            assert.equal(2, w:requests())
+        end)
+
+        it("tries again all that failed together", function()
+            w:begin [[
+                local results = task.map({ 1, 2, 3, 4 }, function(i) return ask("item " .. i) end)
+                assert(#results == 4 and results[1] and results[2], "not all came")
+                say(table.concat(results, " "))
+            ]]
+            w.server:next(BAD, BAD, BAD, BAD)
+            assert.equal(1, w:run().status)
+            local resumed = w:resume()
+            assert.same({ 0, "" }, { resumed.status, resumed.err })
+            assert.equal(8, w:requests())
+        end)
+    end)
+
+    describe("that does something else", function()
+        local function write(text)
+            w.folder:write("what.txt", text)
+        end
+
+        it("is told, offline, of the call that the log does not have", function()
+            w:begin [[
+                for word in io.lines(arg[1]) do say(word, ask(word)) end
+            ]]
+            write "one\ntwo\nthree\n"
+            local first = w:run(w.folder.path .. "/what.txt")
+            assert.equal(0, first.status)
+            write "one\nzwei\nthree\n"
+            local replayed = w:replay()
+            assert.equal(1, replayed.status)
+            assert.equal(first.out:match "^[^\n]*\n", replayed.out)
+            assert.matches("the call to openai:m (zwei) is not in the log", replayed.err, 1, true)
+            assert.matches("script.lua:%d+: in main chunk", replayed.err)
+            assert.equal(3, w:requests())
+        end)
+
+        it("is told where it asks less, and still has its answers", function()
+            w:begin [[
+                for word in io.lines(arg[1]) do say(word, ask(word)) end
+            ]]
+            write "one\ntwo\nthree\n"
+            local first = w:run(w.folder.path .. "/what.txt")
+            write "one\nthree\n"
+            local replayed = w:replay()
+            assert.equal(first.out:gsub("two[^\n]*\n", ""), replayed.out)
+            assert.equal("ponder replay: the script did not do what it did before: it did not ask "
+                .. "again for call 2 to openai:m\n", replayed.err)
+            write "one\n"
+            replayed = w:replay()
+            assert.equal(first.out:match "^[^\n]*\n", replayed.out)
+            assert.matches("it did not ask again for call 2 to openai:m and 1 more\n$",
+                replayed.err)
+            assert.equal(3, w:requests())
+        end)
+
+        it("asks what it did not ask before, when it is resumed", function()
+            w:begin [[
+                for word in io.lines(arg[1]) do say(word, ask(word)) end
+                error "stop"
+            ]]
+            write "one\ntwo\n"
+            local first = w:run(w.folder.path .. "/what.txt")
+            write "one\nzwei\ntwo\n"
+            local resumed = w:resume()
+            assert.equal(first.out, (resumed.out:gsub("zwei[^\n]*\n", "")))
+            assert.equal(3, w:requests())
+        end)
+
+        it("has its answers in whatever order it asks", function()
+            w:begin [[
+                local names = {}
+                for i = 1, 20 do names["name " .. i] = true end
+                for name in pairs(names) do say(name, ask(name)) end
+                task.map({ 1, 2, 3 }, function(i)
+                    for name in pairs(names) do ask(i .. name) end
+                end)
+            ]]
+            local first = w:run()
+            for _, again in ipairs { w:replay(), w:resume(), w:replay() } do
+                assert.same({ 0, "" }, { again.status, again.err })
+                assert.same(sorted(first.out), sorted(again.out))
+            end
+            assert.equal(80, w:requests())
+        end)
+    end)
+
+    describe("in two processes", function()
+        it("goes on in one of them only", function()
+            w:begin [[say(ask "one"); say(ask "two")]]
+            w.server:next("", "delay=400")
+            local both = w:sh([[
+                : >first; $PONDER run --log run.db script.lua >first & pid=$!
+                until grep -q . first; do sleep 0.01; done
+                $PONDER resume run.db; echo "resume: $?"
+                $PONDER run --log run.db script.lua; echo "run: $?"
+                wait $pid; echo "first: $?"
+            ]])
+            assert.equal("resume: 1\nrun: 2\nfirst: 0\n", both.out)
+            local resume, run = both.err:match "^([^\n]*)\n([^\n]*)\n$"
+            assert.equal(("ponder resume: %s: another run is writing it"):format(w.log),
+                resume)
+            assert.matches("^ponder run: run.db: ", run)
+            assert.equal(2, w:requests())
+            assert.equal(0, w:resume().status)
+            assert.equal(2, w:requests())
+        end)
+    end)
+
+    describe("that is interrupted", function()
+        it("goes on when it is resumed", function()
+            w:begin [[
+                say(ask "one")
+                local done <close> = setmetatable({}, { __close = function() say "closed" end })
+                say(ask "two")
+                return "whole"
+            ]]
+            w.server:next("", "delay=5000")
+            local first = w:sh [[
+                $PONDER run --log run.db script.lua & pid=$!
+                until grep -q . $OUT; do sleep 0.01; done
+                sleep 0.05; kill -INT $pid
+                wait $pid
+            ]]
+            assert.equal(130, first.status)
+            assert.same({ "interrupted", 130 }, { w:row "SELECT status, exit_status FROM run" })
+            assert.equal("cancelled", w:row "SELECT status FROM calls WHERE id = 2")
+            local resumed = w:resume()
+            assert.same({ 0, "" }, { resumed.status, resumed.err })
+            assert.equal(first.out:match "^[^\n]*\n", resumed.out:match "^[^\n]*\n")
+            assert.equal(3, w:requests())
+            assert.same({ "completed", 0, '"whole"' },
+                { w:row "SELECT status, exit_status, answer FROM run" })
+        end)
+    end)
+
+    it("that exits by itself is finished with its status", function()
+        w:begin [[say(ask "one"); os.exit(3)]]
+        local first = w:run()
+        assert.equal(3, first.status)
+        assert.same({ "failed", 3 }, { w:row "SELECT status, exit_status FROM run" })
+        for _, again in ipairs { w:replay(), w:resume() } do
+            assert.same({ first.out, 3, "" }, { again.out, again.status, again.err })
+        end
+        w:begin [[say(ask "one"); os.exit(true, true)]]
+        assert.equal(0, w:run().status)
+        assert.same({ "completed", 0 }, { w:row "SELECT status, exit_status FROM run" })
+        assert.equal(1, w:requests())
+    end)
+
+    it("is one of code, too, or of a script that was piped", function()
+        w:begin ""
+        local code = help.PRELUDE .. "say(..., ask(...), math.random())"
+        local first = w:ponder { "--log", w.log, "-e", code, "what" }
+        assert.same({ 0, "" }, { first.status, first.err })
+        for _, again in ipairs { w:replay(), w:resume() } do
+            assert.same({ first.out, 0, "" }, { again.out, again.status, again.err })
+        end
+        w:begin ""
+        first = w:ponder({ "run", "--log", w.log, "-", "what" }, { input = help.PRELUDE
+            .. "say(..., ask(...), math.random())" })
+        assert.same({ 0, "" }, { first.status, first.err })
+        for _, again in ipairs { w:replay(), w:resume() } do
+            assert.same({ first.out, 0, "" }, { again.out, again.status, again.err })
+        end
+        assert.equal(1, w:requests())
+        w:begin "say(..., ask(...), math.random())"
+        first = w:sh "mkfifo pipe; cat script.lua >pipe & $PONDER run --log run.db pipe what"
+        assert.same({ 0, "" }, { first.status, first.err })
+        for _, again in ipairs { w:replay(), w:resume() } do
+            assert.same({ first.out, 0, "" }, { again.out, again.status, again.err })
+        end
+    end)
+
+    it("keeps what a script needs: modules, its arguments, its folder", function()
+        w:begin [[say(require("words").hello, arg[0], arg[1], ask(arg[1]))]]
+        w.folder:write("words.lua", "return { hello = 'hello' }")
+        local first = w:ponder { "run", "--log", "run.db", "script.lua", "an argument" }
+        assert.same({ 0, "" }, { first.status, first.err })
+        local resumed = w:ponder({ "resume", w.log }, { cwd = "/" })
+        assert.same({ first.out, 0, "" }, { resumed.out, resumed.status, resumed.err })
+        os.remove(w.folder.path .. "/words.lua")
+        resumed = w:ponder({ "resume", w.log }, { cwd = "/" })
+        assert.same({ 1, ("ponder resume: %s: words.lua is gone; --fork runs it as it is now\n")
+            :format(w.log) }, { resumed.status, (resumed.err:gsub("[^ ]*/words", "words")) })
+        os.remove(w.script)
+        local replayed = w:ponder({ "replay", w.log }, { cwd = "/" })
+        assert.same({ first.out, 0, "" }, { replayed.out, replayed.status, replayed.err })
+    end)
+end)
