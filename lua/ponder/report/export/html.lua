@@ -13,7 +13,7 @@ local store = require "ponder.core.store"
 local html = {}
 
 -- In the order in which they are joined; page.js starts what the others define.
-local SCRIPTS = { "state", "text", "layout", "canvas", "tree", "time", "lists", "details",
+local SCRIPTS = { "state", "text", "layout", "canvas", "camera", "tree", "time", "lists", "details",
     "search", "moves", "keys", "page" }
 
 local POLICY = "default-src 'none'; script-src 'sha256-%s'; style-src 'sha256-%s'; "

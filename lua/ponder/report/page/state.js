@@ -18,8 +18,9 @@
  *     text.js      words and elements       details.js   one node, one call, or the run
  *     layout.js    places of nodes          search.js    finding text
  *     canvas.js    sizes, colours, drags    moves.js     folding, where arrows lead
- *     tree.js      draws a search           keys.js      keys
- *     time.js      draws the time line      page.js      the state
+ *     camera.js    zoom and places          keys.js      keys
+ *     tree.js      draws a search           page.js      the state
+ *     time.js      draws the time line
  */
 
 /* Text ids with numbers in them in the order of the numbers: n2 before n10. */

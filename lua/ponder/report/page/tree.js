@@ -1,18 +1,7 @@
 /*
- * Draws a search. The camera has one zoom for both directions, but neither direction shrinks
- * further than it must to fit: zoomed out, a tree of thousands of leaves keeps the width of its
- * columns, and its nodes become bars coloured by score, of which the best is drawn where several
- * share a pixel.
+ * Draws a search: nodes as cards with score and text or, where those would be too small to read, as
+ * bars coloured by score, of which the best is drawn where several share a pixel.
  */
-
-const COLUMN = 236,
-  CARD_WIDTH = 200,
-  ROW = 52,
-  CARD_HEIGHT = 42; // pixels at zoom 1
-const MARGIN = 26;
-const LEAST_CARD = 12; // pixels: a node that is less high is a bar
-const TWO_LINES = 34; // pixels: a card of this height has room for two lines
-const MOST_ZOOM = 2.5;
 
 function makeTreeView(canvas, see) {
   const view = {
@@ -29,143 +18,6 @@ function makeTreeView(canvas, see) {
   view.redraw = oncePerFrame(() => drawTree(view));
   return view;
 }
-
-/* ---- camera ---- */
-
-const worldWidth = (view) => Math.max(1, view.layout.width * COLUMN - (COLUMN - CARD_WIDTH));
-const worldHeight = (view) => Math.max(1, view.layout.height * ROW - (ROW - CARD_HEIGHT));
-
-/* How much each direction shrinks, at most, to show everything. */
-function fitScales(view) {
-  return {
-    x: Math.min(1, (view.canvas.clientWidth - 2 * MARGIN) / worldWidth(view)),
-    y: Math.min(1, (view.canvas.clientHeight - 2 * MARGIN) / worldHeight(view)),
-  };
-}
-
-function scalesOf(view) {
-  const fit = fitScales(view);
-  return { x: Math.max(view.zoom, fit.x), y: Math.max(view.zoom, fit.y) };
-}
-
-function clampCamera(view) {
-  const fit = fitScales(view);
-  view.zoom = Math.min(MOST_ZOOM, Math.max(view.zoom, Math.min(fit.x, fit.y)));
-  view.x = Math.min(Math.max(view.x, 0), worldWidth(view));
-  view.y = Math.min(Math.max(view.y, 0), worldHeight(view));
-}
-
-function fitTree(view) {
-  const fit = fitScales(view);
-  view.zoom = Math.min(fit.x, fit.y);
-  view.x = worldWidth(view) / 2;
-  view.y = worldHeight(view) / 2;
-  view.touched = false;
-  view.redraw();
-}
-
-function panTree(view, dx, dy) {
-  const scale = scalesOf(view);
-  view.x -= dx / scale.x;
-  view.y -= dy / scale.y;
-  view.touched = true;
-  clampCamera(view);
-  view.redraw();
-}
-
-/* Zooms and keeps what is at (x, y) there; the middle without a place. */
-function zoomTree(view, factor, x = view.canvas.clientWidth / 2, y = view.canvas.clientHeight / 2) {
-  const before = scalesOf(view);
-  view.zoom *= factor;
-  clampCamera(view);
-  const after = scalesOf(view);
-  const dx = x - view.canvas.clientWidth / 2,
-    dy = y - view.canvas.clientHeight / 2;
-  view.x += dx / before.x - dx / after.x;
-  view.y += dy / before.y - dy / after.y;
-  view.touched = true;
-  clampCamera(view);
-  view.redraw();
-}
-
-/* Brings a node into sight, without moving what need not move. */
-function revealNode(view, node) {
-  if (!node.shown) return;
-  const { clientWidth: width, clientHeight: height } = view.canvas;
-  const place = placeOf(view, node, projectionOf(view, width, height));
-  const edge = 10;
-  if (place.x < edge) panTree(view, edge - place.x, 0);
-  else if (place.x + place.width > width - edge)
-    panTree(view, width - edge - place.x - place.width, 0);
-  const half = CARD_HEIGHT / 2;
-  if (place.y - half < edge) panTree(view, 0, edge - place.y + half);
-  else if (place.y + half > height - edge) panTree(view, 0, height - edge - place.y - half);
-  view.redraw();
-}
-
-/* ---- where things are on the screen ---- */
-
-function projectionOf(view, width, height) {
-  const scale = scalesOf(view);
-  const high = Math.min(CARD_HEIGHT * scale.y, CARD_HEIGHT * Math.max(1, view.zoom));
-  return {
-    scale,
-    width,
-    height,
-    high,
-    cards: high >= LEAST_CARD,
-    left: width / 2 - view.x * scale.x,
-    top: height / 2 - view.y * scale.y,
-    wide: Math.max(2, CARD_WIDTH * scale.x),
-  };
-}
-
-/* The left edge and the middle of a node. */
-function placeOf(view, node, p) {
-  return {
-    x: p.left + node.column * COLUMN * p.scale.x,
-    y: p.top + (node.y * ROW + CARD_HEIGHT / 2) * p.scale.y,
-    width: p.wide,
-  };
-}
-
-/* The node at a point, and whether that is on its handle; the nearest bar within a few pixels. */
-function nodeAt(view, x, y) {
-  const p = projectionOf(view, view.canvas.clientWidth, view.canvas.clientHeight);
-  for (const node of drawnLarge(view, p)) {
-    const place = placeOf(view, node, p);
-    if (
-      x >= place.x &&
-      x <= place.x + Math.max(p.wide, 40) &&
-      Math.abs(y - place.y) <= CARD_HEIGHT / 2
-    )
-      return { node };
-  }
-  const column = view.layout.columns[Math.floor((x - p.left) / (COLUMN * p.scale.x))];
-  if (!column) return null;
-  const worldY = ((y - p.top) / p.scale.y - CARD_HEIGHT / 2) / ROW;
-  const node = nearestInColumn(column, worldY);
-  const place = placeOf(view, node, p);
-  if (Math.abs(y - place.y) > Math.max(p.high / 2, 4)) return null;
-  const past = x - place.x - place.width;
-  if (past > (p.cards ? 26 : 4)) return null;
-  return { node, handle: p.cards && past > -2 && node.children.length > 0 };
-}
-
-/* By halves: the node of a column that is nearest to a height. */
-function nearestInColumn(column, y) {
-  let low = 0,
-    high = column.length - 1;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (column[middle].y < y) low = middle + 1;
-    else high = middle;
-  }
-  const before = column[low - 1];
-  return before && y - before.y < column[low].y - y ? before : column[low];
-}
-
-/* ---- drawing ---- */
 
 function drawTree(view) {
   if (view.canvas.clientWidth === 0) return;
@@ -374,9 +226,8 @@ function cardFill(view, state, node) {
 
 function drawCard(view, context, p, state, node, style) {
   const { colours } = view;
-  const { x, y } = placeOf(view, node, p);
-  const wide = Math.max(p.wide, 40),
-    top = y - style.high / 2;
+  const { x, y, width: wide } = cardPlace(view, node, p);
+  const top = y - style.high / 2;
   const chosen = node === state.selected;
   const faded = state.query !== '' && !state.matches.isMatch.has(node) && !chosen;
   context.beginPath();
