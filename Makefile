@@ -164,7 +164,7 @@ BENCHES := $(filter-out %/measure.lua,$(wildcard scripts/bench/*.lua))
 bench: run-packages test-packages
 	@$(MAKE) --no-print-directory all $B/empty $B/server $B/curl_multi
 	@for bench in $(BENCHES); do echo; echo "== $$bench"; \
-	    case " $(OWN_BENCHES) " in *" $$bench "*) PONDER_BUILD=$B $B/ponder run $$bench;; \
+	    case " $(OWN_BENCHES) " in *" $$bench "*) PONDER_BUILD=$B $B/ponder run --no-log $$bench;; \
 	    *) PONDER_BUILD=$B LUA_PATH="./lua/?.lua;./scripts/bench/?.lua;./spec/support/?.lua" \
 	        LUA_CPATH="./$B/?.so" lua5.4 $$bench;; esac || exit 1; done
 

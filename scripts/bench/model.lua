@@ -1,9 +1,10 @@
 -- Measures the model client against a minimal C program on curl_multi and a server on this machine.
 --
---     build/ponder run scripts/bench/model.lua        (`make bench`)
+--     build/ponder run --no-log scripts/bench/model.lua        (`make bench`)
 --
--- Each pair runs both, one after the other, each as people run it: ours by the executable, which
--- has memory lists and a pace of collecting garbage of its own. Figures are medians.
+-- Each pair runs both, one after the other: ours by the executable, as people run it (it has memory
+-- lists and a pace of collecting garbage of its own), without the run log, whose cost is another
+-- matter. Figures are medians.
 
 local json = require "ponder.json"
 local model = require "ponder.model"

@@ -21,7 +21,11 @@ end
 ---@param c? string|integer
 ---@return any? value nil when a step is missing, or JSON null
 function read.at(value, a, b, c)
-    value = follow(value, a, b, c)
+    if a ~= nil then
+        if type(value) ~= "table" then return nil end
+        value = value[a]
+        if b ~= nil then value = follow(value, b, c) end
+    end
     if value == null then return nil end
     return value
 end
@@ -41,7 +45,11 @@ end
 --- Like `at`, but only a table counts; anything else reads as an empty one.
 ---@return table
 function read.list(value, a, b, c)
-    if a ~= nil then value = follow(value, a, b, c) end
+    if a ~= nil then
+        if type(value) ~= "table" then return {} end
+        value = value[a]
+        if b ~= nil then value = follow(value, b, c) end
+    end
     return type(value) == "table" and value or {}
 end
 
