@@ -148,8 +148,9 @@ describe("the spans of a run", function()
             json.decode(call.named["gen_ai.input.messages"]))
         assert.same({ { type = "text", content = "You are terse." } },
             json.decode(call.named["gen_ai.system_instructions"]))
-        assert.same({ { role = "assistant", finish_reason = "stop", parts = { { type = "text",
-            content = "Answer 2" } } } }, json.decode(call.named["gen_ai.output.messages"]))
+        assert.same({ { role = "assistant", parts = { { type = "text", content = "Answer 2" } } } },
+            json.decode(call.named["gen_ai.output.messages"]))
+        assert.same({ "tool_call" }, of_call(spans, 33).named["gen_ai.response.finish_reasons"])
         local tool = of_call(spans, 34).parent
         assert.same({ '{"word":"heat"}', '["high temperature"]' }, {
             tool.named["gen_ai.tool.call.arguments"], tool.named["gen_ai.tool.call.result"] })

@@ -36,6 +36,8 @@ return {
     REQUEST_TOP_P = "gen_ai.request.top_p",
 
     RESPONSE_FINISH_REASONS = "gen_ai.response.finish_reasons",
+    FINISH_ERROR = "error",
+    FINISH_TOOL_CALL = "tool_call",
     RESPONSE_ID = "gen_ai.response.id",
     RESPONSE_MODEL = "gen_ai.response.model",
 

@@ -113,8 +113,7 @@ function messages.output(reply)
         end
         add_content(parts, sample.text)
         add_tool_calls(parts, sample.tool_calls)
-        output[i] = { role = "assistant", parts = parts,
-            finish_reason = tostring(sample.finish_reason or "error") }
+        output[i] = { role = "assistant", parts = parts }
     end
     return #output > 0 and output or nil
 end

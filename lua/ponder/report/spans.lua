@@ -211,7 +211,8 @@ end
 local function finish_reasons(reply)
     local reasons = {}
     for i, sample in ipairs(type(reply.samples) == "table" and reply.samples or {}) do
-        reasons[i] = tostring(sample.finish_reason or "error")
+        local reason = tostring(sample.finish_reason or names.FINISH_ERROR)
+        reasons[i] = reason == "tool_calls" and names.FINISH_TOOL_CALL or reason
     end
     return #reasons > 0 and reasons or nil
 end
