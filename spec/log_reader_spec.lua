@@ -151,13 +151,20 @@ describe("a log that is read", function()
         sample_log.write(path, function(db)
             db:execute "UPDATE run SET status = NULL, ended_at = NULL, exit_status = NULL"
         end)
-        local open <close> = reader.open(path)
-        assert.equal("killed", open:state())
+        local before <close> = reader.open(path)
+        assert.equal("killed", before:state())
         local writer = assert(store.open(path, { mode = "write", lock = true,
             application_id = schema.APPLICATION_ID, version = schema.VERSION }))
+        assert.equal("running", before:state())
+        local open <close> = reader.open(path)
+        assert(writer:execute "DELETE FROM calls WHERE id > 10")
+        assert.equal(40, open:totals().calls) -- it is read as it stood
+        assert(writer:execute "UPDATE run SET status = 'failed'")
         assert.equal("running", open:state())
         writer:close()
-        assert.equal("killed", open:state())
+        assert.equal("failed", open:state())
+        local again <close> = reader.open(path)
+        assert.equal(10, again:totals().calls)
     end)
 end)
 
@@ -187,6 +194,15 @@ describe("a file that is no log", function()
         db:script(schema.SQL)
         db:close()
         assert.equal("NEWER", refused(path))
+    end)
+
+    it("is refused when its tables are others", function()
+        local path = folder.path .. "/tables.db"
+        local db = store.open(path, { mode = "create", application_id = schema.APPLICATION_ID,
+            version = schema.VERSION })
+        db:script "CREATE TABLE calls (id INTEGER PRIMARY KEY)"
+        db:close()
+        assert.equal("DAMAGED", refused(path))
     end)
 
     it("is refused when it holds no run", function()

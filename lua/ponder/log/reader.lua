@@ -53,7 +53,17 @@ local function first(rows)
     return row
 end
 
----Opens a log to read it; a run that is under way may be read too.
+local OPTIONS = { mode = "read", application_id = schema.APPLICATION_ID,
+    version = schema.VERSION }
+
+-- What was raised while the first row was read, as one line about the file.
+local function damaged(path, raised)
+    local line = tostring(raised):gsub("%c+", " ")
+    return line:sub(1, #path + 2) == path .. ": " and line or ("%s: damaged: %s"):format(path, line)
+end
+
+---Opens a log to read it. A run that is under way may be read too: as it stands now, whatever is
+---written meanwhile.
 ---@param what? string a path; the name of a run among those kept, or its number, 1 the newest;
 ---  nothing: the newest
 ---@return ponder.log.Reader?
@@ -64,16 +74,23 @@ function reader.open(what)
     if not path then
         return nil, missing, "NOT_FOUND"
     end
-    local db, message, code = store.open(path, { mode = "read",
-        application_id = schema.APPLICATION_ID, version = schema.VERSION })
+    local db, message, code = store.open(path, OPTIONS)
     if not db then
         return nil, message, code
     end
     local self = setmetatable({ path = path, db = db }, Reader)
+    local began = true
+    if store.in_use(path) then -- else nobody writes, and nobody who wants to has to wait
+        began, message, code = db:begin()
+    end
+    if not began then
+        self:close()
+        return nil, message, code
+    end
     local ok, run = pcall(self.run, self)
     if not ok or not run then
         self:close()
-        return nil, ok and path .. ": holds no run" or path .. ": damaged: " .. tostring(run),
+        return nil, ok and path .. ": holds no run" or damaged(path, run),
             ok and "NOT_A_LOG" or "DAMAGED"
     end
     return self
@@ -90,7 +107,12 @@ end
 ---@return "completed"|"failed"|"interrupted"|"running"|"killed"
 function Reader:state()
     local status = self.db:row("SELECT status FROM run")
-    return status or (store.in_use(self.path) and "running" or "killed")
+    if status or store.in_use(self.path) then
+        return status or "running"
+    end
+    -- It may have ended since this reader began to read.
+    local now <close> = store.open(self.path, OPTIONS)
+    return now and now:row("SELECT status FROM run") or "killed"
 end
 
 ---The processes that ran it.
