@@ -32,7 +32,8 @@ ponder export [OPTION...] [FILE|NAME|N]
 Writes the newest run, or one by the path of its log or its name or number in ponder log.
 
   dot      search trees and thought graphs for Graphviz: ... --format dot | dot -Tsvg
-  mermaid  the same as a flow chart for Markdown
+  mermaid  the same as a flow chart for Markdown; of more than 500 edges Mermaid draws none unless
+           its configuration says so
   html     one page with the trees, calls and totals, to open in a browser
   json     all that the log holds, as one object
   otlp     traces by OpenTelemetry's conventions for generative AI, as OTLP/JSON; prompts and

@@ -1,0 +1,74 @@
+-- What reports of runs are made of: amounts in words, and rows in columns.
+
+local amount = require "ponder.report.amount"
+local grid = require "ponder.report.grid"
+local style = require "ponder.report.style"
+local terminal = require "ponder.core.terminal"
+
+local function styled(columns)
+    local env = { LC_ALL = "C.UTF-8", NO_COLOR = "1" }
+    return style.of(1, { env = function(name) return env[name] end, is_terminal = columns ~= nil,
+        measure = function() return columns end })
+end
+
+describe("an amount", function()
+    it("of money has two digits that count", function()
+        for usd, shown in pairs { [0] = "$0.00", [12.345] = "$12.35", [1] = "$1.00",
+            [0.5] = "$0.50", [0.042] = "$0.042", [0.00031] = "$0.00031", [0.0000262] = "$0.000026",
+            [1e-30] = "$0.000000000000" } do
+            assert.equal(shown, amount.money(usd))
+        end
+        assert.equal("-", amount.money(nil))
+    end)
+
+    it("that is not known is said to be so", function()
+        for shown, totals in pairs { ["$0.50"] = { cost = 0.5, unpriced = 0 },
+            ["$0.50, and 1 call of unknown price"] = { cost = 0.5, unpriced = 1 },
+            ["$0.50, and 2 calls of unknown price"] = { cost = 0.5, unpriced = 2 },
+            ["unknown"] = { unpriced = 2 }, ["nothing"] = { unpriced = 0 } } do
+            assert.equal(shown, amount.cost(totals))
+        end
+        assert.same({ "$0.50+?", "?", "-" }, { amount.short_cost { cost = 0.5, unpriced = 1 },
+            amount.short_cost { unpriced = 1 }, amount.short_cost { unpriced = 0 } })
+    end)
+
+    it("of time is since the start", function()
+        assert.same({ "+1.500", "-0.250", "-" }, { amount.after(11.5, 10), amount.after(9.75, 10),
+            amount.after(nil, 10) })
+        assert.same({ 5, 3, nil }, { amount.duration { started_at = 1, ended_at = 6 },
+            amount.duration({ started_at = 1 }, 4), amount.duration { started_at = 1 } })
+        assert.equal("?", amount.when(1e300))
+    end)
+
+    it("of words is a command that a shell takes", function()
+        assert.equal("ponder run a.lua --k=3 'it'\\''s' '' 'a b' 5%",
+            amount.command { command = "run", arguments = { "a.lua", "--k=3", "it's", "", "a b",
+                "5%" } })
+        assert.equal("ponder tot", amount.command { command = "tot" })
+    end)
+end)
+
+describe("a grid", function()
+    local COLUMNS = { { "N", right = true }, { "NAME", least = 6 }, { "SIZE", right = true,
+        drop = 1 }, { "PLACE", least = 4, drop = 2 } }
+    local ROWS = { { "1", "a name that is long", "900", "somewhere" },
+        { "22", "中文中文中文", { "5", "red" }, "" } }
+
+    it("has room for all where there is no terminal", function()
+        assert.same({ " N  NAME                 SIZE  PLACE",
+            " 1  a name that is long   900  somewhere",
+            "22  中文中文中文            5" }, grid.new(COLUMNS, ROWS, styled()):lines(ROWS))
+    end)
+
+    it("cuts what may be cut, then leaves columns out", function()
+        assert.same({ " N  NAME       SIZE  PLACE", " 1  a name t…   900  somewhere",
+            "22  中文中文…     5" }, grid.new(COLUMNS, ROWS, styled(31)):lines(ROWS))
+        assert.same({ " N  NAME       SIZE", " 1  a name t…   900", "22  中文中文…     5" },
+            grid.new(COLUMNS, ROWS, styled(20)):lines(ROWS))
+        for columns = 20, 60 do
+            for _, line in ipairs(grid.new(COLUMNS, ROWS, styled(columns)):lines(ROWS)) do
+                assert.is_true(terminal.width(line) < columns, line)
+            end
+        end
+    end)
+end)
