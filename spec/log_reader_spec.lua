@@ -146,6 +146,16 @@ describe("a log that is read", function()
         assert.equal(40, torn:totals().calls)
     end)
 
+    it("knows what is wrong with it", function()
+        assert.is_nil(log:damage())
+        local path = folder.path .. "/zeros.db"
+        sample_log.fill(path, 500)
+        local whole = folder:read("zeros.db")
+        folder:write("zeros.db", whole:sub(1, #whole // 2) .. ("\0"):rep(#whole - #whole // 2))
+        local zeros <close> = reader.open(path)
+        assert.is_truthy(zeros:damage())
+    end)
+
     it("is known to run, or to have been killed, by its lock", function()
         local path = folder.path .. "/open.db"
         sample_log.write(path, function(db)

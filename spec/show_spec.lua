@@ -240,6 +240,14 @@ describe("ponder show", function()
         assert.equal(1, select(2, r.err:gsub("\n", "")), r.err)
     end)
 
+    it("says so in one line when a table of the log is another one", function()
+        local file = folder.path .. "/renamed.db"
+        sample_log.write(file, function(db) db:script "ALTER TABLE calls RENAME node TO nodf" end)
+        local r = ponder { "show", "--calls", file }
+        assert.same({ 1, ("ponder show: %s: damaged: no such column: node\n"):format(file) },
+            { r.status, r.err })
+    end)
+
     it("draws a tree of many nodes without drawing them all", function()
         local file = folder.path .. "/many.db"
         sample_log.fill(file, 5000)

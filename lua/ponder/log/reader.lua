@@ -275,6 +275,13 @@ function Reader:totals()
     return totals
 end
 
+---What is wrong with the file, as far as SQLite can tell. It reads all of it.
+---@return string? damage nil: nothing
+function Reader:damage()
+    local ok, found = pcall(self.db.row, self.db, "PRAGMA quick_check(1)")
+    return (not ok or found ~= "ok") and tostring(found) or nil
+end
+
 ---The database, for a report with a question of its own.
 ---@return table db see ponder.core.store
 function Reader:database()

@@ -2,16 +2,27 @@
 
 local cli = require "ponder.cli"
 local reader = require "ponder.log.reader"
+local task = require "ponder.task"
+local text = require "ponder.report.text"
 
 local opened = {}
 
--- What was raised while a log was read: one line about the log, or an error of ours.
+-- What was raised while logs were read: a line about the one that is damaged, or an error of ours.
 local function explain(err, logs)
-    for _, log in ipairs(logs) do
+    for _, log in ipairs(task.interrupted() and {} or logs) do
         local prefix = log.path .. ": "
         if type(err) == "string" and err:sub(1, #prefix) == prefix then
             return (err:gsub("\nstack traceback:.*", ""):gsub("%c+", " "))
         end
+        local damage = log:damage()
+        if damage then
+            return prefix .. "damaged: " .. text.line(damage)
+        end
+    end
+    -- Our statements fit a log that is whole.
+    local missing = type(err) == "string" and err:match("store%.%a+: (no such %a+: [%w_.]+)")
+    if missing then
+        return ("%s: damaged: %s"):format(logs[#logs].path, missing)
     end
     error(err, 0)
 end

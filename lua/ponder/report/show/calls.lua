@@ -88,7 +88,7 @@ local function facts_of(call, start)
         facts[#facts + 1] = call.cost and amount.money(call.cost) or "price unknown"
     end
     facts[#facts + 1] = call.origin and call.origin ~= "live" and "from " .. call.origin or nil
-    facts[#facts + 1] = call.occurrence > 1 and ("the same request for the %d. time"):format(
+    facts[#facts + 1] = (call.occurrence or 1) > 1 and ("the same request for the %d. time"):format(
         call.occurrence) or nil
     return facts
 end
