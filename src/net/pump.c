@@ -390,7 +390,10 @@ static bool move(Pump *p, double wait_ms, bool *interrupted)
 {
     if (!start_calls(p))
         return false;
-    CURLMcode code = sockets_wait(p, wait_ms, interrupted);
+    CURLMcode code = sockets_serve_timer(p); /* requests go out before replies are read */
+    take_ended(p);
+    if (code == CURLM_OK)
+        code = sockets_wait(p, has_news(p) ? 0 : wait_ms, interrupted);
     take_ended(p);
     check_times(p);
     return code != CURLM_OUT_OF_MEMORY;
