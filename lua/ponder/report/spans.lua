@@ -18,7 +18,8 @@ local spans = {}
 
 local INTERNAL, CLIENT = 1, 3 -- kinds of spans
 local OK, ERROR = 1, 2 -- codes of a status
-local NANOSECONDS = 1e6
+local MICROSECONDS = 1e6 -- of a second
+local LATEST = 9e9 -- seconds since 1970; what is later, or before, is a damaged log's
 
 ---@class ponder.report.Spans
 ---@field log ponder.log.Reader
@@ -33,9 +34,10 @@ Spans.__index = Spans
 
 -- Seconds since 1970 as nanoseconds, exact to a microsecond: more than a float can hold.
 local function nanoseconds(at)
+    at = at == at and math.max(0, math.min(at, LATEST)) or 0
     local s = math.floor(at)
-    local us = math.floor((at - s) * NANOSECONDS + 0.5)
-    if us >= NANOSECONDS then
+    local us = math.floor((at - s) * MICROSECONDS + 0.5)
+    if us >= MICROSECONDS then
         s, us = s + 1, 0
     end
     return ("%d%09d"):format(s, us * 1000)
