@@ -159,6 +159,20 @@ describe("ponder show", function()
         assert.same({ 6, 3 }, { #search.nodes, #search.edges })
     end)
 
+    it("draws thoughts that have no parent, or one that is not there", function()
+        local file = folder.path .. "/orphans.db"
+        sample_log.write(file, function(db)
+            db:execute "UPDATE nodes SET parent = NULL WHERE search = 3 AND id = 'n5'"
+            db:execute "UPDATE nodes SET parent = 'n99' WHERE search = 3 AND id = 'n6'"
+        end)
+        local out = show("--tree", "--search", "3", file)
+        for _, part in ipairs { "\nHow do cities reduce heat?\n", "├─ #n1 How do cities",
+            "├─ 0.80* #n5 Trees along streams, light roofs [merged from n3, n4]\n",
+            "└─ 0.90* #n6 " } do
+            has(out, part)
+        end
+    end)
+
     it("gives a node with its calls", function()
         local out = show("--node", "7", path)
         for _, part in ipairs { "node 7 of search 1, score 0.6333, depth 2",

@@ -24,9 +24,12 @@ end
 
 local function note_of(node, sources)
     local notes = {}
-    if sources[node.id] then
-        table.insert(sources[node.id], 1, node.parent and tostring(node.parent))
-        notes[1] = "merged from " .. table.concat(sources[node.id], ", ")
+    local from = sources[node.id]
+    if from then
+        if node.parent ~= nil then
+            table.insert(from, 1, tostring(node.parent))
+        end
+        notes[1] = "merged from " .. table.concat(from, ", ")
     end
     if NOTED[node.status] then
         notes[#notes + 1] = node.status
