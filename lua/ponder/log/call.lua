@@ -10,6 +10,8 @@ local call = {}
 
 ---@class ponder.log.Call: ponder.log.Operation
 ---@field request ponder.model.Request
+---@field unwritten boolean its row is held back
+---@field asked_at number seconds since 1970
 local Call = { kind = "call" }
 Call.__index = Call
 
@@ -42,33 +44,44 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Replies as JSON
 
--- JSON has no infinity and no NaN; the raw reply of a careless server may.
+local REPLACEMENT = "\u{FFFD}" -- of bytes that are no UTF-8
+
+-- JSON has no infinity and no NaN; the raw reply of a careless server may. `exact`: what it decodes
+-- to is the same.
 local function encode(draft)
     local ok, text = pcall(json.encode, draft)
     if ok then
-        return text
+        return text, not text:find(REPLACEMENT, 1, true)
     end
     local copy = {}
     for field, value in pairs(draft) do
         copy[field] = value
     end
     copy.raw = nil
-    return json.encode(copy)
-end
-
-local function is_text(samples)
-    for _, sample in ipairs(samples) do
-        if sample.text and not utf8.len(sample.text)
-            or sample.reasoning and not utf8.len(sample.reasoning) then
-            return false
-        end
-    end
-    return true
+    return json.encode(copy), false
 end
 
 ---------------------------------------------------------------------------------------------------
 -- Rows
 
+local ASKED = { "id", "session", "identity", "occurrence", "provider", "model", "sample", "samples",
+    "request", "metadata", "within", "search", "node", "purpose", "asked_at" }
+local ANSWERED = { "status", "origin", "answered_at", "reply", "code", "message", "latency_ms",
+    "time_to_first_ms", "attempts", "input_tokens", "output_tokens", "total_tokens",
+    "cache_read_tokens", "cache_write_tokens", "reasoning_tokens", "cost" }
+
+local function insertion(columns)
+    return ("INSERT INTO calls (%s) VALUES (%s)"):format(table.concat(columns, ", "),
+        ("?, "):rep(#columns - 1) .. "?")
+end
+
+local ASK = insertion(ASKED)
+local ASK_AND_ANSWER = insertion(table.move(ANSWERED, 1, #ANSWERED, #ASKED + 1,
+    table.move(ASKED, 1, #ASKED, 1, {})))
+local ANSWER = ("UPDATE calls SET (%s) = (%s) WHERE id = ?1"):format(table.concat(ANSWERED, ", "),
+    ("?, "):rep(#ANSWERED - 1):gsub("?", "?2", 1) .. "?")
+
+-- A row is written once, with its answer, unless that takes long: see Recorder:defer.
 ---@param log ponder.log.Recorder
 function Call:insert(log)
     local request, asker = self.request, task.context("asker")
@@ -77,13 +90,36 @@ function Call:insert(log)
     if asker then
         search, node, purpose = asker.tree:asks(log, asker)
     end
-    log:write([[INSERT INTO calls (id, session, identity, occurrence, provider, model, sample,
-        samples, request, metadata, within, search, node, purpose, asked_at)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]],
-        self.id, log.session, self.identity, self.occurrence, request.provider, request.model,
-        request.sample, request.n, redactor:reply(request:body_json()),
-        request.metadata and json.encode(request.metadata), self.within_id, search, node,
-        purpose, log.clock())
+    self.body = redactor:reply(request:body_json())
+    self.metadata = request.metadata and json.encode(request.metadata)
+    self.search, self.node, self.purpose, self.session = search, node, purpose, log.session
+    self.asked_at, self.unwritten = log.clock(), true
+    log:defer(self)
+end
+
+-- What is known when it is asked, as ASKED has it; and then what comes.
+local function asked(self, ...)
+    local request = self.request
+    self.unwritten = false
+    return self.id, self.session, self.identity, self.occurrence, request.provider, request.model,
+        request.sample, request.n, self.body, self.metadata, self.within_id, self.search,
+        self.node, self.purpose, self.asked_at, ...
+end
+
+-- A statement with its values, which ANSWERED lists.
+local function answered(self, ...)
+    if self.unwritten then
+        return ASK_AND_ANSWER, asked(self, ...)
+    end
+    return ANSWER, self.id, ...
+end
+
+--- Writes the row that is waiting for its answer.
+---@param log ponder.log.Recorder
+function Call:write_asked(log)
+    if self.unwritten then
+        log:write(ASK, asked(self))
+    end
 end
 
 ---@param log ponder.log.Recorder
@@ -95,11 +131,6 @@ function Call:ask_again(log)
         log.session, log.clock(), self.id)
 end
 
-local ANSWER = [[UPDATE calls SET status = ?, origin = ?, answered_at = ?, reply = ?, code = ?,
-    message = ?, latency_ms = ?, time_to_first_ms = ?, attempts = ?, input_tokens = ?,
-    output_tokens = ?, total_tokens = ?, cache_read_tokens = ?, cache_write_tokens = ?,
-    reasoning_tokens = ?, cost = ? WHERE id = ?]]
-
 local function total_of(usage)
     return usage.total_tokens
         or usage.input_tokens and usage.output_tokens and usage.input_tokens + usage.output_tokens
@@ -108,10 +139,10 @@ end
 local function write_answer(self, log, status, draft, reply, message, code, cost)
     local usage = draft and draft.usage or {}
     draft = draft or {}
-    log:write(ANSWER, status, draft.origin or "live", log.clock(), reply, code, message,
+    log:write(answered(self, status, draft.origin or "live", log.clock(), reply, code, message,
         draft.latency_ms, draft.time_to_first_ms, draft.attempts or #self.request.failures,
         usage.input_tokens, usage.output_tokens, total_of(usage), usage.cache_read_tokens,
-        usage.cache_write_tokens, usage.reasoning_tokens, cost, self.id)
+        usage.cache_write_tokens, usage.reasoning_tokens, cost))
 end
 
 local function write_failures(self, log)
@@ -139,20 +170,21 @@ function Call:answer(log, results)
     local draft, message, code, partial = table.unpack(results, 1, 4)
     write_failures(self, log)
     if not draft then
-        write_answer(self, log, "error", partial, partial and encode(partial), message, code,
+        write_answer(self, log, "error", partial, partial and (encode(partial)), message, code,
             partial and cost_of(self.request, partial))
         return results
     end
     if draft.origin then
         log:save(price.cost(self.request.target.rates, draft.usage))
     end
-    local reply = encode(draft)
+    local reply, exact = encode(draft)
     write_answer(self, log, "ok", draft, reply, nil, nil, cost_of(self.request, draft))
-    return is_text(draft.samples) and results or { json.decode(reply), n = 1 }
+    return exact and results or { json.decode(reply), n = 1 }
 end
 
 ---@param log ponder.log.Recorder
 function Call:cancel(log)
+    self:write_asked(log)
     write_failures(self, log)
     log:write("UPDATE calls SET status = 'cancelled', answered_at = ? WHERE id = ?", log.clock(),
         self.id)
@@ -188,7 +220,7 @@ function Call:copy(log, results)
     if said then
         said.origin = "log"
     end
-    write_answer(self, log, draft and "ok" or "error", said, said and encode(said), message, code,
+    write_answer(self, log, draft and "ok" or "error", said, said and (encode(said)), message, code,
         0.0)
 end
 

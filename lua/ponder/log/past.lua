@@ -26,42 +26,44 @@ local LOAD = { call = call.results, effect = effect.results }
 ---@field ordered boolean it is the same run: played in order, in its own rows
 ---@field entries ponder.log.Entry[]
 ---@field readings table<string, number[]>
+---@field ended boolean it holds all that was asked: its process was not killed
 ---@field first_now number?
 ---@field last_now number?
 local Past = {}
 Past.__index = Past
 
--- "" or "effect3", then what; see ponder.log.tape.
+-- What is asked, and in the same run where; see ponder.log.tape.
 local function key_of(self, kind, within, identity)
-    local place = within and self.ordered and "effect" .. within or ""
-    return ("%s %s %s"):format(place, kind, identity)
+    local key = ("%s %s"):format(kind, identity)
+    return self.ordered and ("%s %s"):format(within and "effect" .. within or "", key) or key
 end
 
-local function add(self, kind, id, within, identity, status)
+-- `place`: among equal ones. A run that was killed need not hold those before it.
+local function add(self, kind, id, place, within, identity, status)
     local known = { kind = kind, id = id, answered = status == "ok" or status == "error",
         failed = status == "error", within = within }
     local key = key_of(self, kind, within, identity)
     local list = self.index[key]
     if not list then
-        self.index[key] = { known }
-    else
-        list[#list + 1] = known
+        list = {}
+        self.index[key] = list
     end
+    list[self.ordered and place or #list + 1] = known
     self.by_id[kind][id] = known
 end
 
 local function load_asked(self)
     local db = self.db
-    for id, within, identity, status, code in db:rows(
-        "SELECT id, within, identity, status, code FROM calls ORDER BY id") do
+    for id, place, within, identity, status, code in db:rows(
+        "SELECT id, occurrence, within, identity, status, code FROM calls ORDER BY id") do
         if code == "BUDGET" and not self.ordered then
             status = nil -- what another budget may allow
         end
-        add(self, "call", id, within, identity, status)
+        add(self, "call", id, place, within, identity, status)
     end
-    for id, within, kind, name, key, status in db:rows(
-        "SELECT id, within, kind, name, key, status FROM effects ORDER BY id") do
-        add(self, "effect", id, within, ("%s\n%s\n%s"):format(kind, name, key), status)
+    for id, place, within, kind, name, key, status in db:rows(
+        "SELECT id, occurrence, within, kind, name, key, status FROM effects ORDER BY id") do
+        add(self, "effect", id, place, within, ("%s\n%s\n%s"):format(kind, name, key), status)
     end
 end
 
@@ -150,6 +152,7 @@ end
 function past.new(db, how)
     local self = setmetatable({ db = db, ordered = how.ordered, retries = how.retries or false,
         index = {}, by_id = { call = {}, effect = {} }, entries = {}, readings = {} }, Past)
+    self.ended = db:row("SELECT ended_at FROM run") ~= nil
     load_asked(self)
     if not how.ordered then
         return self

@@ -11,6 +11,7 @@ local recorder = {}
 
 local SPARE_BYTES = 1 << 20 -- of the disk, that a run leaves for what is still to come
 local BYTES_A_CALL = 64 << 10 -- and for each call in flight
+local LATE_S = 1 -- after which a call is worth a row that says that it is in flight
 local COMMITS = 200 -- that are worth a checkpoint when there is nothing else to do
 
 ---@class ponder.log.Recorder: ponder.log.Sink
@@ -26,7 +27,8 @@ Recorder.__index = Recorder
 ---@return ponder.log.Recorder
 function recorder.new(clock)
     return setmetatable({ clock = clock, queue = {}, session = 1, seq = 0, calls = 0, effects = 0,
-        searches = 0, events = 0, in_flight = 0, commits = 0,
+        searches = 0, events = 0, deferred = {}, deferred_first = 1, deferred_last = 0,
+        in_flight = 0, commits = 0,
         before = { events = {}, searches = {} },
         saved = { calls = 0, cost = 0.0, unpriced = 0 } }, Recorder)
 end
@@ -141,11 +143,36 @@ local function cut(list, first)
     return table.move(list, first, math.min(first + MOST_IN_A_ROW - 1, #list), 1, {})
 end
 
+--- Holds back the row of a call until it is answered: one row costs half as much as one that is
+--- written, and written again. What takes long is written by then, so that others see it.
+---@param what ponder.log.Call
+function Recorder:defer(what)
+    self.deferred_last = self.deferred_last + 1
+    self.deferred[self.deferred_last] = what
+end
+
+--- Writes the rows of calls that are in flight.
+---@param before number those that were asked before it, seconds since 1970
+function Recorder:write_deferred(before)
+    local list, first = self.deferred, self.deferred_first
+    while first <= self.deferred_last do
+        local what = list[first]
+        if what.unwritten and what.asked_at > before then
+            break
+        end
+        what:write_asked(self)
+        list[first] = nil
+        first = first + 1
+    end
+    self.deferred_first = first
+end
+
 --- See ponder.log.Sink.
 function Recorder:commit(entries, readings)
     if not self.db then
         return false
     end
+    self:write_deferred(self.clock() - LATE_S)
     for clock, list in pairs(readings) do
         for first = 1, #list, MOST_IN_A_ROW do
             write_readings(self, { [clock] = cut(list, first) })

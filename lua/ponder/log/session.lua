@@ -220,6 +220,9 @@ function session.start(run, before)
     if self.recorder then
         if run.kind ~= "resume" then
             write_run(self)
+        else
+            self.recorder:write("UPDATE run SET ended_at = NULL, status = NULL, "
+                .. "exit_status = NULL, answer = NULL, error = NULL")
         end
         write_session(self)
         log.set_recorder(self.recorder)
@@ -272,6 +275,7 @@ function Session:finish(status)
     if not rows or not rows.db then
         return nil, remark(self, status)
     end
+    rows:write_deferred(math.huge)
     local readable, answer = pcall(json.encode, run.answer)
     local saved = rows.saved
     rows:write([[UPDATE run SET ended_at = ?, status = ?, exit_status = ?, answer = ?, error = ?,

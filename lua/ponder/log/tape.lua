@@ -207,7 +207,7 @@ local function ask(self, what, f, ...)
     self.sink:ask(what)
     self.open = self.open + 1
     local asking <close> = setmetatable({ tape = self, what = what }, Asking)
-    local results = pack(task.with_context("outside", what, f, ...))
+    local results = pack(scheduler.with_context("outside", what, f, ...))
     asking.answered = true
     results = self.sink:answer(what, results)
     arrive(self, what)
@@ -320,14 +320,25 @@ local function wait_for_turn(self, answered)
     end)
 end
 
--- What the past has on an operation; nil: nothing, it is new.
+local function times_asked(self, key)
+    local times = (self.asked[key] or 0) + 1
+    self.asked[key] = times
+    return times
+end
+
+-- What the past has on an operation; nil: nothing, it is new. In the same run equal ones are told
+-- apart by the place where they are asked and by their order there, in another by their order.
 local function look_up(self, what)
-    local within = what.within
-    local place = within and self.past.ordered and within.kind .. within.id or ""
-    local key = ("%s %s %s"):format(place, what.kind, what.identity)
-    what.occurrence = (self.asked[key] or 0) + 1
-    self.asked[key] = what.occurrence
-    local known = self.past:find(key, what.occurrence)
+    local within, past = what.within, self.past
+    local key = ("%s %s"):format(what.kind, what.identity)
+    local here = ("%s %s"):format(within and within.kind .. within.id or "", key)
+    what.occurrence = times_asked(self, here)
+    local known
+    if past.ordered then
+        known = past:find(here, what.occurrence)
+    else
+        known = past:find(key, times_asked(self, key))
+    end
     if known then
         self.found[known] = true
     end
@@ -336,7 +347,7 @@ end
 
 -- Offline: the past must have the answer.
 local function refuse(self, what, known)
-    if known then
+    if known or not self.past.ended then
         depart(self, ("the log ends here: %s was asked and not answered"):format(what:describe()))
     end
     depart(self, ("%s is not in the log: here the script departs from it"):format(what:describe()))
@@ -353,7 +364,7 @@ function Tape:perform(what, f, ...)
     local known = look_up(self, what)
     local answer = known and known.answered and known
     if self.playing and not what.within then
-        if not known and self.past.entries[self.next] then
+        if not known and self.past.ended and self.past.entries[self.next] then
             refuse(self, what)
         end
         if wait_for_turn(self, answer) then

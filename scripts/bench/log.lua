@@ -1,0 +1,94 @@
+-- Measures the run log: what it adds to a run of 2,000 calls of 50 ms at 64 in flight, and how long
+-- a run of 10,000 calls takes to be replayed.
+--
+--     lua5.4 scripts/bench/log.lua        (`make bench` sets the paths)
+
+local measure = require "measure"
+local server = require "server"
+local shell = require "shell"
+
+local CALLS, IN_FLIGHT, DELAY_MS, PAIRS = 2000, 64, 50, 7
+local REPLAYED, REPLAYS = 10000, 5
+
+local SCRIPT = [[
+local model, task = require "ponder.model", require "ponder.task"
+local m, numbers = model.open(nil, { max_in_flight = tonumber(arg[2]) }), {}
+for i = 1, tonumber(arg[1]) do
+    numbers[i] = i
+end
+local replies = task.map(numbers, function(i)
+    local question = ("Number %d: is it the sum of two primes, and of which? %s"):format(i, arg[3])
+    return m:chat { messages = { { role = "user", content = question } } }
+end, { concurrency = 2 * tonumber(arg[2]) })
+for i = 1, #numbers do
+    assert(replies[i].text:find "sum of two primes")
+end
+]]
+
+local ANSWER = ("It is the sum of two primes, as far as anybody knows. "):rep(10)
+
+local s <close> = server.start()
+local folder <close> = shell.folder { ["script.lua"] = SCRIPT }
+
+-- Wall and CPU seconds of a command; a figure of bash, since the process has ended by then.
+local function seconds(delay, ...)
+    local words = { shell.quote(shell.executable) }
+    for _, word in ipairs { ... } do
+        words[#words + 1] = shell.quote(word)
+    end
+    local url = ("%s/s/delay=%d&text=%s/v1"):format(s.url, delay, server.encode(ANSWER))
+    local result = shell.run(("cd %s; export OPENAI_API_KEY=sk-0123456789abcdef no_proxy=127.0.0.1 "
+        .. "PONDER_MODEL=openai:test-model OPENAI_BASE_URL=%s; exec bash -c %s 2>$ERR"):format(
+        shell.quote(folder.path), shell.quote(url), shell.quote(
+            "TIMEFORMAT='times %R %U %S'; time " .. table.concat(words, " "))))
+    local wall, user, system = result.err:match "^times ([%d.]+) ([%d.]+) ([%d.]+)\n$"
+    assert(wall and result.status == 0, result.err)
+    return tonumber(wall), user + system
+end
+
+local QUESTION = ("and why? "):rep(30)
+
+local function run(calls, delay, ...)
+    local words = table.pack("run", ...)
+    for _, word in ipairs { "script.lua", calls, IN_FLIGHT, QUESTION } do
+        words[#words + 1] = tostring(word)
+    end
+    os.remove(folder.path .. "/run.db")
+    return seconds(delay, table.unpack(words))
+end
+
+local function compare()
+    local cpu_with, cpu_without = {}, {}
+    local ratio, with, without = measure.pairs(function()
+        local wall, cpu = run(CALLS, DELAY_MS, "--log", "run.db")
+        cpu_with[#cpu_with + 1] = cpu
+        return wall
+    end, function()
+        local wall, cpu = run(CALLS, DELAY_MS, "--no-log")
+        cpu_without[#cpu_without + 1] = cpu
+        return wall
+    end, PAIRS)
+    local added = {}
+    for i = 1, PAIRS do
+        added[i] = (cpu_with[i] - cpu_without[i]) * 1e6 / CALLS
+    end
+    print(("run          %d calls of %d ms at %d in flight: %.0f ms logged, %.0f ms not"):format(
+        CALLS, DELAY_MS, IN_FLIGHT, with * 1000, without * 1000))
+    measure.report("wall with a log / without", ratio, "<=", 1.05)
+    measure.report("CPU that the log adds to a call", measure.median(added), "<=", 80, "us")
+    print(("  CPU of a call that is not logged: %.0f us"):format(
+        measure.median(cpu_without) * 1e6 / CALLS))
+end
+
+local function replay()
+    run(REPLAYED, 0, "--log", "run.db")
+    local walls = {}
+    for i = 1, REPLAYS do
+        walls[i] = seconds(0, "replay", "run.db")
+    end
+    print(("replay       %d calls"):format(REPLAYED))
+    measure.report("wall", measure.median(walls), "<=", 1, "s")
+end
+
+compare()
+replay()
