@@ -77,8 +77,8 @@ end
 function run.begin(about, opts)
     local play = next_play
     next_play = nil
-    local self = { kind = play and play.kind or "run", id = math.random(0), about = about,
-        seed = play and play.seed or math.random(0), started_at = host.time(), opts = opts,
+    local self = { kind = play and play.kind or "run", id = host.random(), about = about,
+        seed = play and play.seed or host.random(), started_at = host.time(), opts = opts,
         play = play }
     if self.kind == "fork" then
         opts.path = play.path

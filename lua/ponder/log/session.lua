@@ -104,19 +104,19 @@ local function write_session(self)
         .. "VALUES (?, ?, ?, ?, ?)", self.recorder.session, self.run.kind, pid, name, host.time())
 end
 
--- A name that sorts by time: 20261122-021033-game24-4f2a.
+-- A name that sorts by time: 20261122-021033-game24-4f2a91c0.
 local function name_of(run)
     local script = run.about.script or ""
     local what = script:match("([%w_-]+)%.%w+$") or script:match("^([%w_]+)$") or run.about.command
-    return ("%s-%s-%04x"):format(os.date("!%Y%m%d-%H%M%S", run.started_at // 1 | 0), what,
-        run.id & 0xffff)
+    return ("%s-%s-%08x"):format(os.date("!%Y%m%d-%H%M%S", run.started_at // 1 | 0), what,
+        run.id & 0xffffffff)
 end
 
 -- Makes room for one more: removes the oldest of our names, but for runs that go on.
 local function prune(at, keep)
     local names = {}
     for _, file in ipairs(folder.files(at) or {}) do
-        names[#names + 1] = file.name:match("^%d+%-%d+%-.+%-%x%x%x%x%.db$")
+        names[#names + 1] = file.name:match("^%d+%-%d+%-.+%-%x+%.db$")
     end
     table.sort(names)
     for i = 1, #names - keep + 1 do
