@@ -189,20 +189,7 @@ end
 -- Ends the log of a run, where there is one.
 local function end_run(status)
     local log_run = package.loaded["ponder.log.run"]
-    if not log_run or not log_run.current() then
-        return status
-    end
-    local kind = log_run.current().kind
-    local problem, remark = log_run.finish(status)
-    if remark then
-        stderr:write(("ponder %s: %s\n"):format(kind, remark))
-        status = kind == "replay" and status == 0 and 1 or status
-    end
-    if problem then
-        stderr:write("ponder: ", problem, "\n")
-        return status == 0 and 1 or status
-    end
-    return status
+    return log_run and log_run.finish(status) or status
 end
 
 local function run_command(name, list)

@@ -9,9 +9,10 @@
 ---     local text = log.record("page", { url = url }, fetch, url)   -- not fetched again on resume
 ---     log.event("chapter", { number = 3 })                         -- for ponder show --events
 ---
---- Without a log both do no more than they must.
+--- Without a log the first calls `fetch`, and the second does nothing.
 
 local effect = require "ponder.log.effect"
+local json = require "ponder.json"
 local options = require "ponder.options"
 local scheduler = require "ponder.task.scheduler"
 
@@ -40,16 +41,34 @@ local function is_followed()
     return scheduler.tape() ~= nil and scheduler.current() ~= nil
 end
 
+local function check_function(where, f)
+    local meta = getmetatable(f)
+    if type(f) ~= "function" and not (type(meta) == "table" and meta.__call) then
+        error(("%s: f must be a function (got %s)"):format(where, options.show(f)), 3)
+    end
+end
+
+-- The recorder of the run; a run that has noted nothing but the time gets one now.
+local function find_recorder()
+    local tape = scheduler.tape()
+    if not recorder and tape and tape.grow then
+        tape:grow()
+    end
+    return recorder
+end
+
 ---Takes something in from outside that is neither a model's reply nor the time: calls f(...). The
 ---log keeps what it returns (values that JSON has, else it raises), and a resumed or replayed run
----gets that in place of calling f. It may wait. Without a log it just calls f.
+---gets that in place of calling f. What f raises is kept as text. It may wait. Without a log it
+---just calls f.
 ---@param name string what is asked
 ---@param key any of which: a value that JSON has; equal ones are told apart by their order
 ---@param f function
 ---@param ... any
----@return any ... what f returned; raises what f raised
+---@return any ... what f returned; raises what f raised, as text where there is a log
 function log.record(name, key, f, ...)
     check_name("log.record", name)
+    check_function("log.record", f)
     if not is_followed() then
         return f(...)
     end
@@ -71,11 +90,20 @@ end
 
 ---Notes an event.
 ---@param name string
----@param data? table of values that JSON has
+---@param data? table of values that JSON has; raises for others
 function log.event(name, data)
     check_name("log.event", name)
-    if recorder then
-        recorder:event(name, data)
+    local text
+    if data ~= nil then
+        local ok
+        ok, text = pcall(json.encode, data)
+        if not ok then
+            error("log.event: data: " .. text:gsub("^.-json%.encode: ", ""), 2)
+        end
+    end
+    local to = find_recorder()
+    if to then
+        to:event(name, text)
     end
 end
 

@@ -26,7 +26,8 @@ function replay.run(arguments)
         return cli.usage_error("ponder replay: expected one log (got " .. operands[2] .. ")")
     end
     local past, message = again.open(operands[1], "read")
-    if not past then
+    message = message or past:obstacle(true)
+    if message then
         io.stderr:write("ponder replay: ", message, "\n")
         return 1
     end

@@ -37,6 +37,8 @@ function resume.run(arguments)
     local changes = past and past:changes()
     if changes and not opts.fork then
         message = ("%s: %s; --fork runs it as it is now"):format(past.path, changes)
+    elseif past then
+        message = past:obstacle()
     end
     if message then
         io.stderr:write("ponder resume: ", message, "\n")

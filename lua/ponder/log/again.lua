@@ -6,6 +6,7 @@ local json = require "ponder.json"
 local kept = require "ponder.log.kept"
 local past = require "ponder.log.past"
 local recorder = require "ponder.log.recorder"
+local redact = require "ponder.model.redact"
 local run = require "ponder.log.run"
 local schema = require "ponder.log.schema"
 local session = require "ponder.log.session"
@@ -22,13 +23,17 @@ local again = {}
 local Again = {}
 Again.__index = Again
 
-local function read_files(db)
-    local list = {}
+local function read(db)
+    local row, list = db:columns("SELECT * FROM run")(), {}
+    if not row then
+        return nil
+    end
+    row.arguments, row.options = json.decode(row.arguments), json.decode(row.options)
     for path, absolute, kind, hash, text in db:rows(
         "SELECT path, absolute, kind, hash, text FROM files") do
         list[path] = { absolute = absolute, kind = kind, hash = hash, text = text }
     end
-    return list
+    return row, list
 end
 
 ---@param what? string a path, or a run that is kept; nothing: the newest
@@ -47,13 +52,29 @@ function again.open(what, mode, sync)
     if not db then
         return nil, problem
     end
-    local row = db:columns("SELECT * FROM run")()
-    if not row then
+    local ok, row, texts = pcall(read, db)
+    if not ok or not row or type(row.arguments) ~= "table" or type(row.options) ~= "table" then
         db:close()
-        return nil, path .. ": holds no run; it was killed before it began"
+        return nil, not ok and row:gsub("%c+", " ") or path .. (row and ": damaged: its run "
+            .. "cannot be read" or ": holds no run; it was killed before it began")
     end
-    row.arguments, row.options = json.decode(row.arguments), json.decode(row.options)
-    return setmetatable({ path = path, db = db, run = row, files = read_files(db) }, Again)
+    return setmetatable({ path = path, db = db, run = row, files = texts }, Again)
+end
+
+---Why the run cannot go on, or be played, from what the log holds.
+---@param plays_only boolean? no model is called
+---@return string?
+function Again:obstacle(plays_only)
+    if self.run.incomplete == 1 then
+        return ("%s: more came in before its first call than a log takes; ponder fork runs it anew")
+            :format(self.path)
+    end
+    for _, argument in ipairs(not plays_only and self.run.arguments or {}) do
+        if argument:find(redact.MARK, 1, true) then
+            return ("%s: it was given a key on its command line, which a log does not keep; give "
+                .. "it anew: ponder fork -o headers=... %s"):format(self.path, self.path)
+        end
+    end
 end
 
 ---What is no longer as it was: scripts, prompts, the environment.
@@ -66,7 +87,8 @@ function Again:changes()
     for _, name in ipairs(session.ENVIRONMENT) do
         local before, now = self.run.options[name], os.getenv(name)
         now = now ~= "" and now or nil
-        if now and now:gsub("//[^/@]*@", "//") ~= before then
+        now = now and redact.address(now)
+        if now and now ~= before then
             list[#list + 1] = ("%s is %s (it was %s)"):format(name, now, before or "not set")
         end
     end
@@ -92,6 +114,13 @@ local function texts_of(self, piped)
     return texts
 end
 
+-- To where the command was typed, if it is there.
+local function go_to_directory(self)
+    if self.run.directory then
+        host.directory(self.run.directory)
+    end
+end
+
 -- Runs the recorded command once more.
 local function start(self, execute, play, arguments)
     play.seed, play.input = self.run.seed, self.run.input
@@ -104,9 +133,7 @@ end
 ---@return integer status
 function Again:resume(execute)
     restore_environment(self, false)
-    if self.run.directory then
-        host.directory(self.run.directory)
-    end
+    go_to_directory(self)
     files.play(texts_of(self, true), false) -- files are as they were, and hold their keys
     return start(self, execute, { kind = "resume", past = past.new(self.db, { ordered = true,
         retries = self.run.status ~= "completed" }),
@@ -138,6 +165,8 @@ end
 ---@return integer status
 function Again:fork(execute, arguments, path)
     restore_environment(self, false)
+    path = path and path:sub(1, 1) ~= "/" and host.directory() .. "/" .. path or path
+    go_to_directory(self)
     return start(self, execute, { kind = "fork", past = past.new(self.db, { ordered = false }),
         source = self.path, path = path }, arguments)
 end

@@ -3,6 +3,7 @@
 local json = require "ponder.json"
 local model_budget = require "ponder.model.budget"
 local price = require "ponder.model.price"
+local redact = require "ponder.model.redact"
 local store = require "ponder.core.store"
 local task = require "ponder.task"
 
@@ -32,7 +33,8 @@ end
 ---@return ponder.log.Call
 function call.new(request)
     request.failures = {}
-    return setmetatable({ request = request, identity = store.sha256(request:identity()) }, Call)
+    local identity = redact.keep(request:identity()) -- as the log will have it
+    return setmetatable({ request = request, identity = store.sha256(identity) }, Call)
 end
 
 --- The operation in a few words, for people.
@@ -85,12 +87,11 @@ local ANSWER = ("UPDATE calls SET (%s) = (%s) WHERE id = ?1"):format(table.conca
 ---@param log ponder.log.Recorder
 function Call:insert(log)
     local request, asker = self.request, task.context("asker")
-    local redactor = request.target.redactor
     local search, node, purpose
     if asker then
         search, node, purpose = asker.tree:asks(log, asker)
     end
-    self.body = redactor:reply(request:body_json())
+    self.body = request:body_json()
     self.metadata = request.metadata and json.encode(request.metadata)
     self.search, self.node, self.purpose, self.session = search, node, purpose, log.session
     self.asked_at, self.unwritten = log.clock(), true
@@ -177,9 +178,10 @@ function Call:answer(log, results)
     if draft.origin then
         log:save(price.cost(self.request.target.rates, draft.usage))
     end
-    local reply, exact = encode(draft)
+    local encoded, exact = encode(draft)
+    local reply = redact.keep(encoded) -- the script gets what a later run will get
     write_answer(self, log, "ok", draft, reply, nil, nil, cost_of(self.request, draft))
-    return exact and results or { json.decode(reply), n = 1 }
+    return exact and reply == encoded and results or { json.decode(reply), n = 1 }
 end
 
 ---@param log ponder.log.Recorder

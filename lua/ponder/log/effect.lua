@@ -1,6 +1,7 @@
 --- Something else that a run asks of the world outside, as the log has it: a row of `effects`.
 
 local json = require "ponder.json"
+local redact = require "ponder.model.redact"
 local task = require "ponder.task"
 
 local effect = {}
@@ -9,12 +10,23 @@ local effect = {}
 local Effect = { kind = "effect" }
 Effect.__index = Effect
 
+local WHERE = { outside = "record", tool = "tool" } -- the function of ponder.log
+
+-- Why json.encode has refused a value.
+local function reason(message)
+    return (message:gsub("^.-json%.encode: ", ""))
+end
+
 ---@param kind "tool"|"outside"
 ---@param name string
 ---@param key any what is asked, of values that JSON has
 ---@return ponder.log.Effect
 function effect.new(kind, name, key)
-    local encoded = json.encode(key)
+    local ok, encoded = pcall(json.encode, key)
+    if not ok then
+        error(("log.%s: key: %s"):format(WHERE[kind], reason(encoded)), 0)
+    end
+    encoded = redact.keep(encoded) -- as the log will have it
     return setmetatable({ what = kind, name = name, key = encoded,
         identity = ("%s\n%s\n%s"):format(kind, name, encoded) }, Effect)
 end
@@ -39,30 +51,36 @@ function Effect:ask_again(log)
         log.session, log.clock(), self.id)
 end
 
--- Results as they come back from the log: a list of values, nil as JSON's null.
 local function write_answer(self, log, status, value, message)
     log:write("UPDATE effects SET status = ?, answered_at = ?, value = ?, message = ? WHERE id = ?",
         status, log.clock(), value, message, self.id)
 end
 
+-- Results are true and then values, as pcall has them; these are kept, nil as JSON's null.
 local function encode(results)
     local list = {}
-    for i = 1, results.n do
-        list[i] = results[i] == nil and json.null or results[i]
+    for i = 2, results.n do
+        list[i - 1] = results[i] == nil and json.null or results[i]
     end
     return json.encode(json.array(list))
 end
 
 local function decode(text)
     local list = json.decode(text)
-    local results = { n = #list }
-    for i = 1, #list do
-        results[i] = list[i] ~= json.null and list[i] or nil
-        if list[i] == false then
-            results[i] = false
+    local results = { true, n = #list + 1 }
+    for i, value in ipairs(list) do
+        if value ~= json.null then
+            results[i + 1] = value
         end
     end
     return results
+end
+
+-- What was raised, as the script gets it.
+local function fail(self, log, err)
+    local message = redact.keep(tostring(err))
+    write_answer(self, log, "error", nil, message)
+    return { false, message, n = 2 }
 end
 
 ---@param log ponder.log.Recorder
@@ -70,10 +88,14 @@ end
 ---@return table results
 function Effect:answer(log, results)
     if not results[1] then
-        write_answer(self, log, "error", nil, tostring(results[2]))
-        return { false, tostring(results[2]), n = 2 }
+        return fail(self, log, results[2])
     end
-    local values = encode(results)
+    local ok, values = pcall(encode, results)
+    if not ok then
+        return fail(self, log, ("log.%s: what the function returned: %s"):format(WHERE[self.what],
+            reason(values)))
+    end
+    values = redact.keep(values)
     write_answer(self, log, "ok", values)
     return decode(values)
 end

@@ -3,7 +3,7 @@
 --- The file may come late: a run that calls no model needs none. What is written before it is
 --- opened waits in a queue.
 
-local json = require "ponder.json"
+local redact = require "ponder.model.redact"
 local schema = require "ponder.log.schema"
 local store = require "ponder.core.store"
 
@@ -12,6 +12,7 @@ local recorder = {}
 local SPARE_BYTES = 1 << 20 -- of the disk, that a run leaves for what is still to come
 local BYTES_A_CALL = 64 << 10 -- and for each call in flight
 local LATE_S = 1 -- after which a call is worth a row that says that it is in flight
+local MOST_QUEUED = 1 << 17 -- statements
 local COMMITS = 200 -- that are worth a checkpoint when there is nothing else to do
 
 ---@class ponder.log.Recorder: ponder.log.Sink
@@ -20,6 +21,9 @@ local COMMITS = 200 -- that are worth a checkpoint when there is nothing else to
 ---@field session integer
 ---@field seq integer last row of the tape
 ---@field saved {calls: integer, cost: number, unpriced: integer} answers that were not paid for
+---@field failed string? why nothing more can be written
+---@field incomplete boolean? more was written before there was a file than is kept
+---@field discards boolean? nothing is written: there will be no file
 local Recorder = {}
 Recorder.__index = Recorder
 
@@ -87,6 +91,11 @@ function Recorder:create(path, sync)
     return true
 end
 
+--- Lets go of what has waited for a file, and of all that is still to come: there will be none.
+function Recorder:discard()
+    self.queue, self.discards = {}, true
+end
+
 --- Goes on with a log.
 ---@param db userdata open to be written
 ---@param path string
@@ -100,16 +109,34 @@ function recorder.continue(db, path, clock)
     return self
 end
 
+-- All that reaches the file comes through here, and leaves its keys behind.
+local function without_keys(n, value, ...)
+    if n == 0 then
+        return
+    elseif type(value) == "string" then
+        value = redact.keep(value)
+    end
+    return value, without_keys(n - 1, ...)
+end
+
+-- Waits for the file; what is too much to wait is lost, and the log is not the whole run.
+local function enqueue(self, ...)
+    if #self.queue < MOST_QUEUED then
+        self.queue[#self.queue + 1] = table.pack(...)
+    else
+        self.incomplete = true
+    end
+end
+
 --- Adds a statement to the transaction.
 ---@param sql string
 ---@param ... any
 function Recorder:write(sql, ...)
     local db = self.db
-    if not db then
-        self.queue[#self.queue + 1] = table.pack(sql, ...)
+    if self.failed or self.discards then
         return
-    elseif self.failed then
-        return
+    elseif not db then
+        return enqueue(self, sql, ...)
     end
     local ok, message = true, nil
     if not self.writing then
@@ -117,7 +144,7 @@ function Recorder:write(sql, ...)
         self.writing = ok
     end
     if ok then
-        ok, message = db:execute(sql, ...)
+        ok, message = db:execute(sql, without_keys(select("#", ...), ...))
     end
     if not ok then
         self.failed = message
@@ -228,13 +255,13 @@ end
 
 --- See ponder.log.Sink.
 function Recorder:ask(what)
-    self.in_flight = self.in_flight + 1
     if what.id then -- asked before, and not answered
         what:ask_again(self)
     else
         number(self, what)
         what:insert(self)
     end
+    self.in_flight = self.in_flight + 1
 end
 
 --- See ponder.log.Sink.
@@ -245,14 +272,13 @@ end
 
 --- Notes an event.
 ---@param name string
----@param data table? of values that JSON has
+---@param data string? JSON
 ---@param search integer?
 function Recorder:event(name, data, search)
     self.events = self.events + 1
     local before = self.before.events[self.events]
     self:write("INSERT INTO events (at, search, name, data) VALUES (?, ?, ?, ?)",
-        before and before.name == name and before.at or self.clock(), search, name,
-        data and json.encode(data))
+        before and before.name == name and before.at or self.clock(), search, name, data)
 end
 
 --- The number of a new search.

@@ -50,17 +50,13 @@ local run = {}
 local current -- the run of this process
 local next_play -- what the next run is to play
 
-local exit = os.exit
+local exit, stderr = os.exit, io.stderr -- a script may replace them
 
 -- A script that exits ends its run.
 local function exit_at_last(code, close)
-    local status = code == nil and 0 or code == true and 0 or code or 1
-    local problem = run.finish(status)
-    if problem then
-        io.stderr:write("ponder: ", problem, "\n")
-        code = status == 0 and 1 or code
-    end
-    exit(code, close)
+    local status = (code == nil or code == true) and 0 or code or 1
+    local final = run.finish(status)
+    exit(final == status and code or final, close)
 end
 
 local function grow(self, tape)
@@ -133,16 +129,25 @@ function run.current()
     return current
 end
 
----Ends the run of this process, if there is one.
----@param status integer what the process ends with
----@return string? problem what could not be written
----@return string? remark on how it went along with the log it played
+---Ends the run of this process, if there is one, and says on standard error what is to be said.
+---@param status integer what the process would end with
+---@return integer status what it is to end with: 1 where the log could not be written, or a replay
+---  was not the run that the log has
 function run.finish(status)
     local self = current
     current = nil
-    if self and self.session then
-        return self.session:finish(status)
+    if not self or not self.session then
+        return status
     end
+    local problem, remark = self.session:finish(status)
+    if remark then
+        stderr:write(("ponder %s: %s\n"):format(self.kind, remark))
+    end
+    if problem then
+        stderr:write("ponder: ", problem, "\n")
+    end
+    local failed = problem or remark and self.kind == "replay"
+    return failed and status == 0 and 1 or status
 end
 
 return run

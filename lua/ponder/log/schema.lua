@@ -37,7 +37,8 @@ CREATE TABLE run (
   error TEXT,
   source TEXT,                  -- path of the log that it was forked from
   saved_calls INTEGER,          -- answered from that log, or from a cache
-  saved_cost REAL
+  saved_cost REAL,
+  incomplete INTEGER            -- 1: more came in before there was a file than is kept
 );
 CREATE TABLE sessions (
   id INTEGER PRIMARY KEY,

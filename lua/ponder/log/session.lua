@@ -9,7 +9,6 @@ local kept = require "ponder.log.kept"
 local log = require "ponder.log"
 local recorder = require "ponder.log.recorder"
 local redact = require "ponder.model.redact"
-local scheduler = require "ponder.task.scheduler"
 local schema = require "ponder.log.schema"
 local store = require "ponder.core.store"
 local tape = require "ponder.log.tape"
@@ -28,47 +27,68 @@ local KEEP = 100
 ---@field tape ponder.log.Tape
 ---@field recorder ponder.log.Recorder? nil: nothing is written
 ---@field wanted boolean the file is to be made at the first call
----@field private redactors table<any, ponder.model.Redactor>
+---@field private keys integer how many were known when files were last written
 ---@field private files ponder.log.File[]
 local Session = {}
 Session.__index = Session
 
 ---------------------------------------------------------------------------------------------------
--- Secrets: keys of the environment, and of the models that are called, never reach the file
+-- Secrets: what redactors know never reaches the file (see ponder.log.recorder). Files and the
+-- command line are written before the models are opened whose keys they may hold.
 
-local function keys_of_environment()
+local function note_environment_keys()
     local keys = {}
     for _, name in ipairs(KEYS) do
         keys[#keys + 1] = os.getenv(name)
     end
-    return redact.new(keys)
-end
-
-local function hide(self, text)
-    for _, redactor in pairs(self.redactors) do
-        text = redactor:reply(text)
-    end
-    return text
+    redact.new(keys)
 end
 
 local function write_file(self, file)
     self.recorder:write([[INSERT OR REPLACE INTO files (path, absolute, kind, hash, text)
         VALUES (?, ?, ?, ?, ?)]], file.path,
         not file.piped and host.absolute(file.path) or nil, file.kind,
-        store.sha256(file.text), hide(self, file.text))
+        store.sha256(file.text), file.text)
 end
 
--- A model is called for the first time: its key may stand in a script.
-local function meet(self, target)
-    if self.redactors[target] then
+-- Files that hold a key which was not known yet are written again.
+local function hide_new_keys(self)
+    if redact.count_keys() == self.keys then
         return
     end
-    self.redactors[target] = target.redactor
+    self.keys = redact.count_keys()
     for _, file in ipairs(self.files) do
-        if target.redactor:reply(file.text) ~= file.text then
+        if redact.keep(file.text) ~= file.text then
             write_file(self, file)
         end
     end
+end
+
+-- `--headers '{"authorization": "Bearer ..."}'`
+local function without_secret_headers(text)
+    local headers = json.decode(text)
+    for name in pairs(type(headers) == "table" and headers or {}) do
+        if type(name) == "string" and redact.is_secret_header(name) then
+            headers[name] = redact.MARK
+        end
+    end
+    return headers and json.encode(headers) or text
+end
+
+-- The command line, as it may be kept.
+local function arguments_of(about)
+    local arguments = {}
+    for i, argument in ipairs(about.arguments) do
+        local flag, value = argument:match("^(%-%-[%w-]+=)(.*)$")
+        flag, value = flag or "", value or argument
+        if flag == "--headers=" or about.arguments[i - 1] == "--headers" then
+            value = without_secret_headers(value)
+        elseif value:find("^%a[%w+.-]*://%S+$") then
+            value = redact.address(value, redact.MARK)
+        end
+        arguments[i] = flag .. value
+    end
+    return json.array(arguments)
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -78,22 +98,19 @@ local function environment()
     local values = {}
     for _, name in ipairs(session.ENVIRONMENT) do
         local value = os.getenv(name)
-        values[name] = value and value:gsub("//[^/@]*@", "//") or nil
+        values[name] = value and redact.address(value)
     end
     return values
 end
 
 local function write_run(self)
-    local run, about, arguments = self.run, self.run.about, {}
-    for i, argument in ipairs(about.arguments) do
-        arguments[i] = hide(self, argument)
-    end
+    local run, about = self.run, self.run.about
     local versions = { ponder = host.version, lua = _VERSION, sqlite = store.sqlite_version,
         curl = require("ponder.core.net").version }
     self.recorder:write([[INSERT INTO run (id, command, arguments, script, directory, input, seed,
         options, versions, started_at, source) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]],
-        ("%016x"):format(run.id), about.command, json.encode(json.array(arguments)), about.script,
-        (host.directory()), about.input and hide(self, about.input), run.seed,
+        ("%016x"):format(run.id), about.command, json.encode(arguments_of(about)), about.script,
+        (host.directory()), about.input, run.seed,
         json.encode(environment()), json.encode(versions), run.started_at,
         run.play and run.play.source)
 end
@@ -160,6 +177,9 @@ function Session:open()
     if not ok then
         return nil, problem
     end
+    if self.tape.incomplete or self.recorder.incomplete then
+        self.recorder:write("UPDATE run SET incomplete = 1")
+    end
     return self.tape:commit()
 end
 
@@ -171,20 +191,15 @@ local function open_late(self)
     local ok, message = self:open()
     if not ok then
         io.stderr:write(("ponder: %s; this run is not logged\n"):format(message))
-        scheduler.set_tape(nil)
-        log.set_recorder(nil)
-        self.recorder = nil
+        self.recorder:discard() -- the tape stays: tasks may wait for what is on it
     end
 end
 
 -- Asks a model: see ponder.task.Tape.
 local function follow(self, request, ask)
     if self.recorder then
-        meet(self, request.target)
+        hide_new_keys(self)
         open_late(self)
-    end
-    if scheduler.tape() ~= self.tape then
-        return ask(request)
     end
     return self.tape:perform(call.new(request), ask, request)
 end
@@ -208,8 +223,9 @@ end
 ---@param before? ponder.log.EarlyTape what has been noted until now
 ---@return ponder.log.Session
 function session.start(run, before)
+    note_environment_keys()
     local self = setmetatable({ run = run, wanted = false, files = {},
-        redactors = { environment = keys_of_environment() } }, Session)
+        keys = redact.count_keys() }, Session)
     self.recorder = open_recorder(self)
     local play = run.play
     self.tape = tape.new(self.recorder or recorder.new(host.time), play and play.past,
@@ -281,7 +297,7 @@ function Session:finish(status)
     rows:write([[UPDATE run SET ended_at = ?, status = ?, exit_status = ?, answer = ?, error = ?,
         saved_calls = ?, saved_cost = ?]],
         host.time(), STATUS[status] or "failed", status,
-        run.answer ~= nil and readable and answer or nil, run.error and hide(self, run.error),
+        run.answer ~= nil and readable and answer or nil, run.error,
         saved.calls, saved.unpriced == 0 and saved.cost or nil)
     rows:write("UPDATE sessions SET ended_at = ? WHERE id = ?", host.time(), rows.session)
     local _, problem = self.tape:commit()

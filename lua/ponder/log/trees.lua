@@ -6,6 +6,7 @@
 
 local json = require "ponder.json"
 local log = require "ponder.log"
+local redact = require "ponder.model.redact"
 
 local trees = {}
 
@@ -90,7 +91,7 @@ function Tree:event(event)
         self.hear(event)
     end
     if recorder and recorder.db then
-        recorder:event(event.name, { measurements = event.measurements,
+        recorder:event(event.name, encode { measurements = event.measurements,
             metadata = event.metadata }, self:row(recorder))
     end
 end
@@ -295,8 +296,10 @@ local function plain(opts)
     local options = {}
     for name, value in pairs(opts) do
         local kind = type(value)
-        if kind == "number" or kind == "boolean" or kind == "string" and name ~= "api_key" then
+        if kind == "number" or kind == "boolean" then
             options[name] = value
+        elseif kind == "string" and name ~= "api_key" then
+            options[name] = redact.without_userinfo(value)
         end
     end
     return options

@@ -18,6 +18,7 @@
 
 local json = require "ponder.json"
 local options = require "ponder.options"
+local redact = require "ponder.model.redact"
 local store = require "ponder.core.store"
 local task = require "ponder.task"
 
@@ -202,8 +203,8 @@ local function keep(self, key, request, text, draft)
     end
     local usage = draft.usage or {}
     local done, message = self.db:execute(KEEP, key, request.provider, request.model,
-        request.sample, request:body_json(), text, usage.input_tokens, usage.output_tokens,
-        usage.total_tokens, usage.cache_read_tokens, usage.cache_write_tokens,
+        request.sample, redact.keep(request:body_json()), redact.keep(text), usage.input_tokens,
+        usage.output_tokens, usage.total_tokens, usage.cache_read_tokens, usage.cache_write_tokens,
         usage.reasoning_tokens, draft.cost, os.time())
     if not done then
         give_up(self, message)

@@ -4,10 +4,12 @@
 --- headers, and the userinfo of its URL. Texts for people (errors, events, --verbose) lose every
 --- secret of 4 characters or more. Replies lose only those that may be real keys: of 8 or more, and
 --- no mere word. A local server's stand-in key ("ollama") must not be cut out of what a model says.
+--- What is kept in files loses the real keys of all models that this process has opened.
 
 local redact = {}
 
 local MARK = "[redacted]"
+redact.MARK = MARK -- what stands in the place of a secret
 local SHORTEST_SECRET, SHORTEST_KEY, LONGEST_WORD = 4, 8, 15
 local STAND_INS = { ["lm-studio"] = true, ["not-needed"] = true, ["no-key-needed"] = true,
     ["sk-no-key-required"] = true }
@@ -46,6 +48,52 @@ local function replace_plain(text, secret)
     return table.concat(pieces, MARK)
 end
 
+local USERINFO = "(%a[%w+.-]*://)[^/%s\"'?#]*@"
+
+--- A text without the userinfo of the URLs in it.
+---@param text string
+---@param mark? string in its place
+---@return string
+function redact.without_userinfo(text, mark)
+    return (text:gsub(USERINFO, mark and "%1" .. mark .. "@" or "%1"))
+end
+
+--- An address as it may be kept: without userinfo, and without the values of secret fields.
+---@param url string may lack its scheme, as in $OLLAMA_HOST
+---@param mark? string in the place of userinfo
+---@return string
+function redact.address(url, mark)
+    local plain = redact.without_userinfo(url, mark)
+    plain = plain:gsub("^[^/%s@?#]+@", mark and mark .. "@" or "")
+    return (plain:gsub("([?&])([^?&=#]+)=([^?&#]*)", function(before, field, value)
+        return before .. field .. "=" .. (redact.is_secret_header(field) and MARK or value)
+    end))
+end
+
+local known = {} -- the real keys of this process, the longest first
+
+local function note_key(key)
+    for _, other in ipairs(known) do
+        if other == key then return end
+    end
+    known[#known + 1] = key
+    table.sort(known, function(a, b) return #a > #b end)
+end
+
+--- A text for a file: without any real key that a redactor of this process knows.
+---@param text string
+---@return string
+function redact.keep(text)
+    for _, key in ipairs(known) do
+        if #text >= #key then text = replace_plain(text, key) end
+    end
+    return text
+end
+
+--- How many keys redact.keep looks for.
+---@return integer
+function redact.count_keys() return #known end
+
 -- "Bearer X" hides X: the scheme alone is no secret, and X may be echoed without it.
 local function add_secret(secrets, value)
     if type(value) ~= "string" then return end
@@ -70,7 +118,7 @@ Redactor.__tostring = function() return "ponder.model.Redactor" end -- never its
 ---@return string
 function Redactor:text(text)
     for _, secret in ipairs(self.secrets) do text = replace_plain(text, secret) end
-    return (text:gsub("(%a[%w+.-]*://)[^/%s\"'?#]*@", "%1"))
+    return redact.without_userinfo(text)
 end
 
 --- The bytes of a reply: no real key that a server sent back.
@@ -111,6 +159,7 @@ function redact.new(secrets, headers)
             end
         end
     end
+    for _, key in ipairs(keys) do note_key(key) end
     return setmetatable({ secrets = all, keys = keys }, Redactor)
 end
 

@@ -1,0 +1,191 @@
+-- Keys reach no file, by whatever way; and what a run cannot keep, it says.
+
+local help = require "log_help"
+
+local SECRET = "sk-secret-0123456789-abcdefghij"
+
+-- Puts the key of a model that a script opens wherever a script can put it.
+local EVERYWHERE = ([[
+    local KEY = "%s"
+    local own = require("ponder.model").open("openai:m", { api_key = KEY })
+    log.event("key", { key = KEY })
+    say(log.record("echo", { key = KEY }, function() return "it is " .. KEY end))
+    say(pcall(log.record, "fails", {}, error, "bad " .. KEY))
+    say(log.tool("shown", { KEY }, function() return { KEY } end)[1])
+    own:chat { messages = { { role = "user", content = "my key: " .. KEY } },
+        metadata = { key = KEY } }
+    require("ponder.search").run { initial_state = KEY, max_depth = 1,
+        expand = function(state) own:chat { messages = { { role = "user", content = "next" } } }
+            return { state .. "!" } end,
+        evaluate = function() return 1 end, is_terminal = function() return false end }
+    require("ponder.strategy.cot").new({ model = own }):run("what is " .. KEY)
+    if arg[1] then error("died of " .. KEY) end
+    return { key = KEY }
+]]):format(SECRET)
+
+describe("a log", function()
+    local w
+
+    setup(function() w = help.open() end)
+    teardown(function() w:close() end)
+
+    it("holds no key of a model, and plays without it", function()
+        w:begin(EVERYWHERE)
+        local first = w:run()
+        assert.same({ 0, "" }, { first.status, first.err })
+        assert.is_nil(w:bytes():find(SECRET, 1, true))
+        assert.equal('{"key":"[redacted]"}', w:row "SELECT answer FROM run")
+        assert.equal("it is [redacted]\n", first.out:match "^[^\n]*\n")
+        local again = w:replay()
+        assert.same({ 0, first.out, "" }, { again.status, again.out, again.err })
+        w:begin(EVERYWHERE)
+        assert.equal(1, w:run("die").status)
+        assert.is_nil(w:bytes():find(SECRET, 1, true))
+        assert.truthy(w:row("SELECT error FROM run"):find("died of [redacted]", 1, true))
+    end)
+
+    it("holds no key of the command line", function()
+        w:begin ""
+        local url = w:environment().OPENAI_BASE_URL
+        local words = { "cot", "--log", w.log, "--headers", '{"x-api-key":"' .. SECRET .. '"}',
+            "--base-url=" .. url:gsub("//", "//me:pw@") .. "?token=" .. SECRET, "why" }
+        w:ponder(words)
+        assert.is_nil(w:bytes():find(SECRET, 1, true))
+        assert.is_nil(w:bytes():find("me:pw", 1, true))
+        local said = w:resume()
+        assert.same({ 1, "" }, { said.status, said.out })
+        assert.equal(("ponder resume: %s: it was given a key on its command line, which a log does "
+            .. "not keep; give it anew: ponder fork -o headers=... %s\n"):format(w.log, w.log),
+            said.err)
+        assert.equal(0, w:replay().status)
+    end)
+
+    it("keeps no userinfo of addresses in the environment", function()
+        w:begin "say(1)"
+        w:ponder({ "run", "--log", w.log, w.script }, { env = {
+            OPENAI_BASE_URL = "https://me:pw@127.0.0.1:1/v1?key=" .. SECRET,
+            OLLAMA_HOST = "me:pw@127.0.0.1:1" } })
+        local options = w:row "SELECT options FROM run"
+        assert.truthy(options:find("127.0.0.1:1", 1, true))
+        assert.is_nil(w:bytes():find("me:pw", 1, true))
+        assert.is_nil(w:bytes():find(SECRET, 1, true))
+    end)
+end)
+
+it("a cache holds no key", function()
+    local w <close> = setmetatable({}, { __close = function(w) w[1]:close() end })
+    w[1] = help.open()
+    w[1]:begin(EVERYWHERE)
+    local file = w[1].folder.path .. "/cache.db"
+    assert.equal(0, w[1]:ponder({ "run", "--cache", file, w[1].script }).status)
+    assert.is_true(w[1]:row("SELECT count(*) FROM replies", file) > 0)
+    assert.is_nil(w[1]:bytes(file):find(SECRET, 1, true))
+end)
+
+describe("a run without a log of its own name", function()
+    local w
+
+    before_each(function() w = help.open() end)
+    after_each(function() w:close() end)
+
+    it("keeps the events from before its first call", function()
+        w:begin 'log.event("before", { n = 1 }) ask "one" log.event("after")'
+        assert.equal(0, w:ponder({ "run", w.script }).status)
+        local path = w:kept()[1]
+        assert.same({ "before", '{"n":1}' }, { w:row("SELECT name, data FROM events WHERE id = 1",
+            path) })
+        assert.equal(2, (w:row("SELECT count(*) FROM events", path)))
+    end)
+
+    it("goes on where no log can be made, whatever waits for one", function()
+        w:begin [[
+            say(table.unpack((task.all {
+                function() return log.record("x", 1, function() return 41 end) end,
+                function() return (ask "one") ~= nil end,
+            })))
+            log.event("still", {})
+            say(log.record("y", 1, function() return 42 end), ask("two") ~= nil)
+        ]]
+        w.folder:write("nowhere", "")
+        local said = w:ponder({ "run", w.script }, { env = {
+            XDG_STATE_HOME = w.folder.path .. "/nowhere" } })
+        assert.same({ 0, "41\ttrue\n42\ttrue\n" }, { said.status, said.out })
+        assert.equal("ponder: " .. w.folder.path .. "/nowhere/ponder: no run can be kept there; "
+            .. "this run is not logged\n", said.err)
+    end)
+
+    it("says when more came in before its first call than is kept", function()
+        w:begin 'for _ = 1, (1 << 20) + 1 do task.now() end say(ask "one" ~= nil)'
+        assert.equal(0, w:ponder({ "run", w.script }).status)
+        local path = w:kept()[1]
+        for _, command in ipairs { "resume", "replay" } do
+            local said = w:ponder { command, path }
+            assert.same({ 1, "", ("ponder %s: %s: more came in before its first call than a log "
+                .. "takes; ponder fork runs it anew\n"):format(command, path) },
+                { said.status, said.out, said.err })
+        end
+        local forked = w:ponder { "fork", path }
+        assert.same({ 0, "true\n" }, { forked.status, forked.out })
+    end)
+end)
+
+describe("what JSON does not have", function()
+    local w
+
+    setup(function() w = help.open() end)
+    teardown(function() w:close() end)
+
+    it("is refused where it is given, and again when the run is played", function()
+        w:begin [[
+            local loop = {}
+            loop.loop = loop
+            say(pcall(log.event, "loop", loop))
+            say(pcall(log.event, "nan", { 0 / 0 }))
+            say(pcall(log.record, "key", { say }, say))
+            say(pcall(log.record, "f", 1))
+            say(pcall(log.record, "value", 1, function() return 1, 0 / 0 end))
+            say(pcall(log.tool, "value", 1, function() return loop end))
+            say(log.record("several", 1, function() return nil, false, 1, nil end))
+            say(ask "one" ~= nil)
+        ]]
+        local said = w:run()
+        local lines = {}
+        for line in said.out:gmatch "[^\n]+" do
+            lines[#lines + 1] = line
+        end
+        assert.same({
+            "false\tlog.event: data: value.loop: a table that contains itself cannot be JSON",
+            "false\tlog.event: data: value[1]: NaN cannot be JSON",
+            "false\tlog.record: key: value[1]: a function cannot be JSON",
+            "false\tlog.record: f must be a function (got nil)",
+            "false\tlog.record: what the function returned: value[2]: NaN cannot be JSON",
+            "false\tlog.tool: what the function returned: value[1].loop: a table that contains "
+                .. "itself cannot be JSON",
+            "nil\tfalse\t1\tnil", "true" }, lines)
+        assert.equal("[null,false,1,null]", w:row "SELECT value FROM effects WHERE status = 'ok'")
+        assert.equal(said.out, w:replay().out)
+    end)
+end)
+
+it("a run is forked and resumed from any folder", function()
+    local w <close> = setmetatable({}, { __close = function(w) w[1]:close() end })
+    w[1] = help.open()
+    w[1]:begin 'say(ask "one")'
+    w[1].folder:write("other/x", "")
+    assert.equal(0, w[1]:ponder({ "run", "--log", w[1].log, "script.lua" }).status)
+    local other = { cwd = w[1].folder.path .. "/other" }
+    assert.equal(0, w[1]:ponder({ "resume", "../run.db" }, other).status)
+    local said = w[1]:ponder({ "fork", "--log", "new.db", "../run.db" }, other)
+    assert.equal(0, said.status)
+    assert.truthy(said.err:find("the log is " .. w[1].folder.path .. "/other/new.db", 1, true))
+end)
+
+it("a fork that ends with os.exit says what it saved", function()
+    local w <close> = setmetatable({}, { __close = function(w) w[1]:close() end })
+    w[1] = help.open()
+    w[1]:begin 'ask "one" os.exit(3)'
+    assert.equal(3, w[1]:run().status)
+    local said = w[1]:ponder { "fork", "--log", w[1].folder.path .. "/new.db", w[1].log }
+    assert.equal(3, said.status)
+    assert.truthy(said.err:find("1 of 1 calls were answered from ", 1, true))
+end)
