@@ -79,7 +79,11 @@ end
 
 -- The executable that runs this.
 local function ponder()
-    return arg[-1] == "run" and arg[-2] or arg[-1]
+    local first = 0
+    while arg[first - 1] do
+        first = first - 1
+    end
+    return arg[first]
 end
 
 local function read_number(command)
