@@ -98,7 +98,7 @@ function Workshop:bytes(path)
     for _, ending in ipairs { "", "-wal", "-shm", "-journal" } do
         local file = io.open((path or self.log) .. ending, "rb")
         if file then
-            all[#all + 1] = ending .. ":" .. file:read "a"
+            all[#all + 1] = ending .. ":" .. (file:read "a" or "")
             file:close()
         end
     end

@@ -39,6 +39,8 @@ end
 function flags.begin(given, about)
     if given.no_log then
         return not given.log, "--log or --no-log, not both"
+    elseif given.log == "" then
+        return false, "--log: expected a file (got an empty name)"
     end
     local begun, message = run.begin(about, { path = given.log, sync = given.sync,
         keep = given.keep })

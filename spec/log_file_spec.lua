@@ -1,0 +1,260 @@
+-- Where logs of runs go, and what they never hold.
+
+local help = require "log_help"
+local json = require "ponder.json"
+local server = require "server"
+local store = require "ponder.core.store"
+
+describe("the log of a run", function()
+    local w
+
+    setup(function() w = help.open() end)
+    teardown(function() w:close() end)
+
+    local ASK = [[say(ask "one")]]
+
+    describe("that nobody asked for", function()
+        before_each(function()
+            w:sh "rm -rf state"
+        end)
+
+        local function run(...)
+            local words = table.pack("run", ...)
+            words[#words + 1] = w.script
+            return w:ponder(words)
+        end
+
+        it("is kept from the first call on", function()
+            w:begin [[say(os.time(), math.random(1 << 30), os.getenv "NOTHING"); say(ask "one")]]
+            local first = run "--json"
+            assert.same({ 0, "" }, { first.status, first.err })
+            local kept = w:kept()
+            assert.equal(1, #kept)
+            assert.matches("/state/ponder/%d+%-%d+%-script%-%x+%.db$", kept[1])
+            local replayed = w:ponder { "replay" }
+            assert.same({ first.out, 0, "" }, { replayed.out, replayed.status, replayed.err })
+            assert.equal(1, w:requests())
+        end)
+
+        it("is not made by a run without a call, nor with --no-log", function()
+            w:begin "say(os.time(), task.now()); task.sleep(0.001)"
+            assert.equal(0, run().status)
+            w:begin(ASK)
+            assert.equal(0, run("--no-log").status)
+            assert.same({}, w:kept())
+        end)
+
+        it("makes place for itself among as many as are kept", function()
+            w:begin(ASK)
+            for i = 1, 4 do
+                assert.equal(0, run("--keep", "3").status)
+                assert.equal(math.min(i, 3), #w:kept())
+            end
+            w.folder:write("state/ponder/notes.db", "not a log")
+            assert.equal(0, run("--keep", "1").status)
+            local kept = w:kept()
+            assert.equal(2, #kept)
+            assert.matches("notes.db$", kept[2])
+        end)
+
+        it("may fail: the run goes on with one line of warning", function()
+            w:begin [[say(ask "one"); say(ask "two"); say(log.record("x", 1, math.abs, -3))]]
+            w.folder:write("file", "")
+            for _, home in ipairs { "/dev/null", w.folder.path .. "/file", "/proc/self/nothing" } do
+                local first = w:ponder({ "run", w.script }, { env = { XDG_STATE_HOME = home } })
+                assert.equal(0, first.status)
+                assert.matches("^%d+\n%d+\n3\n$", first.out)
+                assert.matches("^ponder: [^\n]*; this run is not logged\n$", first.err)
+            end
+            assert.equal(6, w:requests())
+        end)
+
+        it("is not kept where there is no home", function()
+            w:begin(ASK)
+            local first = w:ponder({ "run", w.script }, { env = { XDG_STATE_HOME = "relative",
+                HOME = "" } })
+            assert.equal(0, first.status)
+            assert.matches("^ponder: [^\n]*; this run is not logged\n$", first.err)
+        end)
+    end)
+
+    describe("that is named", function()
+        local function refused(path, pattern)
+            local before = w:bytes(path)
+            local result = w:ponder { "run", "--log", path, w.script }
+            assert.same({ 2, "" }, { result.status, result.out })
+            assert.matches("^ponder run: [^\n]*" .. pattern .. "[^\n]*\n$", result.err)
+            assert.equal(before, w:bytes(path))
+            assert.equal(0, w:requests())
+        end
+
+        it("must be new, and where a file can be", function()
+            w:begin(ASK)
+            refused(w.folder:write("other.db", "some text"), "there is such a file already")
+            refused(w.folder:write("empty.db", ""), "there is such a file already")
+            refused(w.folder.path, "there is such a file already")
+            refused("/dev/null", "there is such a file already")
+            refused("/proc/run.db", "there is no such file or folder")
+            refused(w.folder.path .. "/a/run.db", "there is no such file or folder")
+            refused("", "expected a file")
+            assert.equal(0, w:run().status)
+            w.server:reset()
+            refused(w.log, "there is such a file already")
+        end)
+
+        it("is made even without a call", function()
+            w:begin "say(1)"
+            assert.equal(0, w:run().status)
+            assert.equal("completed", w:row "SELECT status FROM run")
+        end)
+
+        it("is one file when the run has ended", function()
+            w:begin(ASK)
+            w:run()
+            assert.equal("", w:sh("ls run.db-* 2>/dev/null").out)
+        end)
+
+        it("is refused together with --no-log", function()
+            w:begin(ASK)
+            local result = w:ponder { "run", "--log", w.log, "--no-log", w.script }
+            assert.same({ 2, "ponder run: --log or --no-log, not both\n" },
+                { result.status, result.err })
+        end)
+    end)
+
+    describe("never holds a key", function()
+        local KEY, OTHER = help.KEY, "sk-other/9876543210zyxwvu"
+
+        -- Everything in the files of the log: the run is killed, so that its WAL is there too.
+        local function all_bytes(arguments, env, input)
+            local parts = { "$PONDER", "run", "--log", "run.db" }
+            w.folder:write("arguments", table.concat(arguments, "\n") .. "\n")
+            w.folder:write("input", input or "")
+            parts[#parts + 1] = "$(cat arguments) <input"
+            local exports = {}
+            for name, value in pairs(env or {}) do
+                exports[#exports + 1] = ("export %s='%s';"):format(name, value)
+            end
+            local result = w:sh(table.concat(exports) .. table.concat(parts, " "))
+            assert.equal(137, result.status, result.err)
+            local bytes = w:bytes()
+            assert.matches("-wal:", bytes, 1, true)
+            assert.matches("what was asked", bytes, 1, true)
+            local resumed = w:bytes(w.log)
+            assert.equal(bytes, resumed)
+            return bytes
+        end
+
+        local function check(bytes, ...)
+            for _, key in ipairs { ... } do
+                assert.is_nil(bytes:find(key, 1, true))
+                assert.is_nil(bytes:find(key:gsub("/", "\\/"), 1, true))
+            end
+        end
+
+        local KILL = "\nio.popen('kill -9 ' .. io.open('/proc/self/stat'):read('n')):close()\n"
+            .. "task.sleep(5)\n"
+
+        it("of the environment, the script, the arguments or what was asked", function()
+            w:begin(([[
+                local other = require("ponder.model").open("openai:o", { api_key = %q })
+                local url = "http://user:%s@host/"
+                say(ask("what was asked with " .. ... .. " and %s"))
+                say(other:chat({ messages = { { role = "user", content = "with %s" } } }).text)
+            ]]):format(OTHER, KEY, KEY, OTHER) .. KILL)
+            check(all_bytes({ "script.lua", KEY }), KEY, OTHER)
+        end)
+
+        it("that a server echoes in its reply or in an error", function()
+            for _, steer in ipairs { "text=" .. server.encode("your key: " .. KEY),
+                "status=400&body=" .. server.encode(json.encode { error = {
+                    message = "bad key " .. KEY, type = "x" } }),
+                "status=500&h=retry-after-ms:1&body=" .. server.encode("no " .. KEY),
+                "body=" .. server.encode(json.encode { more = { [KEY] = KEY },
+                    choices = { { message = { content = "x" } } } }) } do
+                w:begin([[ask("what was asked", { max_retries = 1 }); ask "then"]] .. KILL)
+                w.server:next(steer, steer)
+                check(all_bytes { "script.lua" }, KEY)
+            end
+        end)
+
+        it("in a name, an event, a tool's arguments and results, or an error", function()
+            w:begin(([[
+                ask "what was asked"
+                log.event("an event", { key = %q })
+                log.record("outside", { key = %q }, function() return { key = %q } end)
+                pcall(log.tool, "tool", { %q }, error, "no %s")
+                ask("then", { metadata = { key = %q } })
+            ]]):gsub("%%[qs]", { ["%q"] = '"' .. KEY .. '"', ["%s"] = KEY }) .. KILL)
+            check(all_bytes { "script.lua" }, KEY)
+        end)
+
+        it("in what a run came to, or what it raised", function()
+            for _, code in ipairs { "return { key = os.getenv 'OPENAI_API_KEY' }",
+                "error('no ' .. os.getenv 'OPENAI_API_KEY')" } do
+                w:begin("ask 'what was asked'\n" .. code)
+                w:run()
+                check(w:bytes(), KEY)
+            end
+        end)
+
+        it("in a tree or its events", function()
+            w:begin([[
+                local search = require "ponder.search"
+                local key = os.getenv "OPENAI_API_KEY"
+                search.run { initial_state = key, search = "bfs", k = 1, max_depth = 2,
+                    expand = function(state) ask "what was asked"; return { state .. "x" } end,
+                    evaluate = function() return 1 end,
+                    is_terminal = function() return false end }
+            ]] .. KILL)
+            check(all_bytes { "script.lua" }, KEY)
+        end)
+    end)
+
+    describe("holds replies as the script gets them", function()
+        local function body(content, more)
+            return '{"choices":[{"message":{"content":"' .. content
+                .. '"},"finish_reason":"stop"}]' .. (more or "") .. "}"
+        end
+
+        for name, bytes in pairs {
+            ["bytes that are no UTF-8"] = body("a\xFF\xC3(\xED\xA0\x80z"),
+            ["a lone surrogate"] = body [[a\ud800z]],
+            ["NUL and control characters"] = body [[a\u0000\u0001\u001fz]],
+            ["numbers beyond all bounds"] = body("x",
+                ',"usage":{"prompt_tokens":1e999,"completion_tokens":-1e999},"more":[1e400,NaN]'),
+            ["huge integers and -0"] = body("x", ',"created":123456789012345678901234,"z":-0.0'),
+            ["a name that is no UTF-8"] = body("x", ',"\xFE\xFF":"\xFE\xFF"'),
+            ["other characters"] = body "å\u{1F600}\u{FFFD}\u{2028}",
+        } do
+            it(name, function()
+                w:begin [[
+                    local json = require "ponder.json"
+                    local function show(value)
+                        local ok, text = pcall(json.encode, value)
+                        return ok and text or "no JSON"
+                    end
+                    local reply, message, code = call "one"
+                    if reply then
+                        say(("%q"):format(reply.text), show(reply.usage), show(reply.raw))
+                    else
+                        say(message, code)
+                    end
+                ]]
+                w.server:next("body=" .. server.encode(bytes))
+                local first = w:run()
+                assert.same({ 0, "" }, { first.status, first.err })
+                for _, again in ipairs { w:replay(), w:resume() } do
+                    assert.same({ first.out, 0, "" }, { again.out, again.status, again.err })
+                end
+                assert.equal(1, w:requests())
+                local db = assert(store.open(w.log, { mode = "read" }))
+                for reply, kind in db:rows "SELECT reply, typeof(reply) FROM calls" do
+                    assert.equal("text", kind)
+                    assert.is_truthy(json.decode(reply))
+                end
+                db:close()
+            end)
+        end
+    end)
+end)
