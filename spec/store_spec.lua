@@ -384,6 +384,7 @@ describe("memory", function()
                 os.remove(path)
                 local db <close> = assert(store.open(path, { mode = "create", version = 1,
                     schema = "CREATE TABLE t (a, b)" }))
+                db:hide({ "xx" }, "hidden")
                 assert(db:begin())
                 assert(db:execute("INSERT INTO t VALUES (?, ?)", 1, ("x"):rep(100)))
                 assert(db:execute("INSERT INTO t VALUES (?, ?)", 2.5, nil))
@@ -426,6 +427,37 @@ describe("memory", function()
         assert.equal("a.db\na.db-shm\na.db-wal\n", names_in(folder))
         local db <close> = assert(store.open(folder.path .. "/a.db", { mode = "write" }))
         assert.equal(2, (db:row "SELECT count(*) FROM t"))
+    end)
+end)
+
+describe("store:hide", function()
+    it("keeps texts out of all that is written, whatever statement writes it", function()
+        with_new("CREATE TABLE t (a, b)", function(db, _, path)
+            db:hide({ "secret/longer", "secret" }, "[x]")
+            db:execute("INSERT INTO t VALUES (?, ?)", "a secret, secret", "secret/longersecret")
+            db:execute("INSERT INTO t VALUES (?, ?)", "\xff secret \0 secre", 1)
+            local rows = {}
+            for a, b in db:rows "SELECT a, b FROM t" do
+                rows[#rows + 1] = { a, b }
+            end
+            assert.same({ { "a [x], [x]", "[x][x]" }, { "\xff [x] \0 secre", 1 } }, rows)
+            db:hide({}, "[x]")
+            db:execute("UPDATE t SET a = ? WHERE b = 1", "a secret")
+            db:execute("UPDATE t SET a = replace(a, ?1, ?2)", "secret", "nothing")
+            db:close()
+            local file <close> = assert(io.open(path, "rb"))
+            assert.is_nil(file:read("a"):find("secret", 1, true))
+        end)
+    end)
+
+    it("raises for what is no list of texts", function()
+        with_new("CREATE TABLE t (a)", function(db)
+            for _, texts in ipairs { { "" }, { 1 }, { {} }, { "a", false } } do
+                assert.has_error(function() db:hide(texts, "x") end)
+            end
+            assert.has_error(function() db:hide("a", "x") end)
+            assert.has_error(function() db:hide({}) end)
+        end)
     end)
 end)
 

@@ -220,7 +220,7 @@ static int l_open(lua_State *L)
         return luaL_error(L, "store.open: opts must be a table (got %s)", luaL_typename(L, 2));
     }
     read_options(L, &o);
-    Store *s = lua_newuserdatauv(L, sizeof *s, 1);
+    Store *s = lua_newuserdatauv(L, sizeof *s, STORE_HIDDEN);
     s->db = NULL;
     luaL_setmetatable(L, STORE);
     lua_pushvalue(L, 1);
@@ -302,6 +302,7 @@ static const luaL_Reg store_methods[] = {
     {"commit", store_l_commit},
     {"rollback", store_l_rollback},
     {"checkpoint", store_l_checkpoint},
+    {"hide", store_l_hide},
     {"close", store_l_close},
     {NULL, NULL},
 };

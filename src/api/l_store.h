@@ -10,7 +10,7 @@
 #define STORE      "ponder.store.Store"
 #define STORE_ROWS "ponder.store.Rows"
 
-enum { STORE_PATH = 1 }; /* user value of a store */
+enum { STORE_PATH = 1, STORE_HIDDEN }; /* user values of a store */
 
 /* Argument 1, an open store of this process; else raises. */
 Store *store_self(lua_State *L, const char *where);
@@ -30,5 +30,9 @@ int store_l_rows(lua_State *L);
 int store_l_columns(lua_State *L);
 int store_l_row(lua_State *L);
 int store_rows_close(lua_State *L);
+int store_l_hide(lua_State *L);
+
+/* Takes hidden texts out of the strings from `first` to the top; the store is the first value. */
+void store_hide_values(lua_State *L, int first);
 
 #endif

@@ -92,6 +92,7 @@ static sqlite3_stmt *take(lua_State *L, Store *s, const char *where, int first,
     const char *sql = store_text(L, first - 1, where, "sql", &size);
     sqlite3_stmt *statement;
     check_values(L, s, where, first);
+    store_hide_values(L, first);
     StoreStatus status = store_take(s, sql, size, &statement, e);
     if (status == STORE_SQL)
         luaL_error(L, "store.%s: %s in: %s", where, e->detail, sql);

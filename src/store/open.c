@@ -158,7 +158,8 @@ static StoreStatus begin_wal(Store *s, const StoreOptions *o, StoreError *e)
         return store_fail(e, STORE_IO, "its file system has no shared memory, which SQLite needs");
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
     sqlite3_wal_hook(s->db, count_pages, s); /* in the place of SQLite's own checkpoints */
-    char *sql = sqlite3_mprintf("PRAGMA synchronous=%s; PRAGMA journal_size_limit=%d",
+    char *sql = sqlite3_mprintf("PRAGMA synchronous=%s; PRAGMA journal_size_limit=%d; "
+                                "PRAGMA secure_delete=ON",
                                 o->full_sync ? "FULL" : "NORMAL", WAL_BYTES);
     if (sql == NULL)
         return store_fail(e, STORE_MEMORY, "not enough memory");

@@ -109,14 +109,10 @@ function recorder.continue(db, path, clock)
     return self
 end
 
--- All that reaches the file comes through here, and leaves its keys behind.
-local function without_keys(n, value, ...)
-    if n == 0 then
-        return
-    elseif type(value) == "string" then
-        value = redact.keep(value)
-    end
-    return value, without_keys(n - 1, ...)
+-- No key that is known by now reaches the file, in whatever statement.
+local function hide_keys(self)
+    self.hidden = redact.count_keys()
+    self.db:hide(redact.keys(), redact.MARK)
 end
 
 -- Waits for the file; what is too much to wait is lost, and the log is not the whole run.
@@ -138,13 +134,16 @@ function Recorder:write(sql, ...)
     elseif not db then
         return enqueue(self, sql, ...)
     end
+    if redact.count_keys() ~= self.hidden then
+        hide_keys(self)
+    end
     local ok, message = true, nil
     if not self.writing then
         ok, message = db:begin()
         self.writing = ok
     end
     if ok then
-        ok, message = db:execute(sql, without_keys(select("#", ...), ...))
+        ok, message = db:execute(sql, ...)
     end
     if not ok then
         self.failed = message

@@ -139,6 +139,11 @@ function Store:row(sql, ...) end
 ---@return string? code
 function Store:checkpoint() end
 
+--- From now on no statement writes one of these texts, such as keys: `mark` stands in its place.
+---@param texts string[] a longer one before those that it holds
+---@param mark string
+function Store:hide(texts, mark) end
+
 --- Closes the store, rolling back a transaction that is open. Twice is harmless; rows that are
 --- still being read raise from here on. If it fails (a full disk), it is closed nevertheless and
 --- what is committed is in FILE-wal.

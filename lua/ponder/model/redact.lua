@@ -90,7 +90,11 @@ function redact.keep(text)
     return text
 end
 
---- How many keys redact.keep looks for.
+--- The keys that redact.keep looks for, the longest first.
+---@return string[]
+function redact.keys() return table.move(known, 1, #known, 1, {}) end
+
+--- How many they are.
 ---@return integer
 function redact.count_keys() return #known end
 
