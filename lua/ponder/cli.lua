@@ -169,7 +169,9 @@ function cli.report_error(message)
     if run then
         run.error = message
     end
-    if task.interrupted() then
+    if run and log_run.is_broken() then
+        return 1 -- its end says why
+    elseif task.interrupted() then
         local where = match(message, "\n(search%.run[^\n]*)")
         stderr:write("ponder: interrupted\n", where and where .. "\n" or "")
         return 130

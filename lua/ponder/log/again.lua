@@ -24,6 +24,10 @@ local Again = {}
 Again.__index = Again
 
 local function read(db)
+    local state = db:row("PRAGMA quick_check(1)")
+    if state ~= "ok" then
+        error("damaged: " .. state, 0)
+    end
     local row, list = db:columns("SELECT * FROM run")(), {}
     if not row then
         return nil

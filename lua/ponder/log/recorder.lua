@@ -75,6 +75,27 @@ local function write_queue(self)
     end
 end
 
+-- A file that did not get as far as its run.
+local function remove(self)
+    self.db:close()
+    self.db = nil
+    for _, ending in ipairs { "", "-wal", "-shm" } do
+        os.remove(self.path .. ending)
+    end
+end
+
+local function commit(self)
+    if self.writing and not self.failed then
+        local ok, message = self.db:commit()
+        self.failed = not ok and message or nil
+    end
+    if self.failed then
+        self.db:rollback()
+    end
+    self.writing = false
+    return not self.failed
+end
+
 --- Makes the file, and writes what has waited for it.
 ---@param path string
 ---@param sync? "normal"|"full"
@@ -88,6 +109,10 @@ function Recorder:create(path, sync)
     end
     self.db, self.path = db, path
     write_queue(self)
+    if not commit(self) then
+        remove(self)
+        return nil, self.failed
+    end
     return true
 end
 
@@ -208,16 +233,11 @@ function Recorder:commit(entries, readings)
         self:write("INSERT INTO tape (seq, round, kind, what) VALUES (?, ?, ?, ?)",
             self:next_seq(), entry[1], entry[2], entry[3])
     end
-    if self.writing and not self.failed then
-        local ok, message = self.db:commit()
-        self.failed = not ok and message or nil
-    end
-    if self.failed then
-        self.db:rollback()
+    if not commit(self) then
         return nil, ("%s; the run stops here, and can be resumed (ponder resume %s)"):format(
             self.failed, self.path)
     end
-    self.writing, self.commits = false, self.commits + 1
+    self.commits = self.commits + 1
     return true
 end
 

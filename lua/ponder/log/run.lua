@@ -93,6 +93,7 @@ function run.begin(about, opts)
     grow(self)
     local ok, message = self.session:open()
     if not ok then
+        current = nil
         return nil, message
     end
     return self
@@ -127,6 +128,13 @@ end
 ---@return ponder.log.Run?
 function run.current()
     return current
+end
+
+---Whether it was broken off, since its log cannot be written.
+---@return boolean
+function run.is_broken()
+    local begun = current and current.session
+    return begun ~= nil and begun.tape.broken ~= nil
 end
 
 ---Ends the run of this process, if there is one, and says on standard error what is to be said.

@@ -477,7 +477,7 @@ local function loop()
         run_round()
         failures.report_collected()
         if live > 0 then
-            if not (tape and tape:turn(rounds)) then
+            if not (tape and tape:turn(rounds)) and live > 0 then
                 wait_for_event()
                 scheduler.fire_timers()
             end

@@ -1,0 +1,229 @@
+-- Logs and disks that fail: a run stops before its next call and can be resumed; a file that is no
+-- log of ours, or cannot be used, stays as it is.
+
+local disk = require "failing_disk"
+local help = require "log_help"
+local server = require "server"
+local shell = require "shell"
+local store = require "ponder.core.store"
+
+local SCRIPT = [[
+    task.map({ 1, 2, 3, 4, 5, 6 }, function(i)
+        say(i, ask("item " .. i))
+        task.sleep(0.001)
+        say(i, ask("item " .. i .. " again"))
+    end, { concurrency = 3 })
+    say(log.record("outside", {}, function() return "taken in" end))
+    say(ask "last")
+]]
+
+describe("a disk that fails", function()
+    local w, whole
+
+    setup(function()
+        w = help.open("delay=1&jitter=4&mix=1&text=" .. server.encode "######")
+    end)
+    teardown(function() w:close() end)
+
+    -- The lines of a text, in any order: it is that of replies.
+    local function sorted(text)
+        local lines = {}
+        for line in text:gmatch "[^\n]+" do
+            lines[#lines + 1] = line
+        end
+        table.sort(lines)
+        return lines
+    end
+
+    local function run(failing)
+        w:begin(SCRIPT)
+        return disk.ponder({ "run", "--log", w.log, w.script }, failing,
+            { env = w:environment(), cwd = w.folder.path })
+    end
+
+    -- Each line that the script has printed after a reply is one that the log holds.
+    local function check_seen(out)
+        for line in out:gmatch "%d\t(%d+)\n" do
+            assert.equal(1, (w:row(("SELECT count(*) FROM calls WHERE status = 'ok' "
+                .. "AND instr(reply, '%s')"):format(line))))
+        end
+    end
+
+    local function check_resumed(first)
+        local resumed = w:resume()
+        assert.same({ 0, "" }, { resumed.status, resumed.err })
+        assert.same(sorted(whole.out), sorted(resumed.out))
+        assert.equal(first.out, resumed.out:sub(1, #first.out))
+    end
+
+    for _, how in ipairs {
+        { name = "is full from some write on", error = "ENOSPC" },
+        { name = "breaks from some write on", error = "EIO" },
+        { name = "fails once", error = "EIO", times = 1 },
+    } do
+        it(how.name .. ": the run stops, and can be resumed", function()
+            whole = run {}
+            assert.same({ 0, "" }, { whole.status, whole.err })
+            local stopped = 0
+            local at, step = 1, 3
+            repeat
+                local first = run { at = at, times = how.times, error = how.error }
+                at = at + step
+                if first.status ~= 0 then
+                    assert.is_true(first.failures > 0)
+                    assert.matches("^ponder[^\n]*: [^\n]*\n$", first.err)
+                    local db = store.open(w.log, { mode = "read" })
+                    if db then
+                        assert.equal("ok", (db:row "PRAGMA integrity_check"))
+                        db:close()
+                        check_seen(first.out)
+                        check_resumed(first)
+                        stopped = stopped + 1
+                    else
+                        assert.equal("", first.out)
+                        assert.equal(0, w:requests())
+                        assert.equal(2, first.status)
+                        assert.equal("", w:bytes())
+                    end
+                else
+                    assert.same(sorted(whole.out), sorted(first.out))
+                end
+            until first.failures == 0
+            assert.is_true(stopped > 5)
+        end)
+    end
+
+    it("stops a script that catches every error, too", function()
+        w:begin("pcall(function()\n" .. SCRIPT .. "end)\npcall(ask, 'more')\nsay 'the end'")
+        local first = disk.ponder({ "run", "--log", w.log, w.script }, { at = 60 },
+            { env = w:environment(), cwd = w.folder.path })
+        assert.equal(1, first.status)
+        assert.matches("^ponder: [^\n]*the disk is full[^\n]*\n$", first.err)
+        check_seen(first.out)
+    end)
+
+    it("is nearly full: no further call begins, and the run can be resumed", function()
+        local at = w.folder.path .. "/small"
+        w:sh("mkdir -p " .. at)
+        if w:sh(("mount -t tmpfs -o size=1m tmpfs %s && umount %s"):format(at, at)).status ~= 0 then
+            return pending "mounting a small file system takes more rights"
+        end
+        local stopped = 0
+        for size = 1200, 1500, 20 do
+            w:sh(("mount -t tmpfs -o size=%dk tmpfs %s"):format(size, at))
+            finally(function() w:sh("umount " .. at) end)
+            w:begin(SCRIPT)
+            local path = at .. "/run.db"
+            local first = w:ponder { "run", "--log", path, w.script }
+            if first.status ~= 0 then
+                assert.equal(1, first.status)
+                assert.matches("^ponder: [^\n]*the disk is nearly full[^\n]*\n$", first.err)
+                stopped = stopped + (first.out ~= "" and 1 or 0)
+                w:sh("mount -o remount,size=8m " .. at)
+                local resumed = w:ponder { "resume", path }
+                assert.same({ 0, "" }, { resumed.status, resumed.err })
+                assert.equal(first.out, resumed.out:sub(1, #first.out))
+                assert.equal(13, w:requests())
+            end
+            w:sh("umount " .. at)
+        end
+        assert.is_true(stopped > 0)
+    end)
+end)
+
+describe("a file that is not to be resumed or replayed", function()
+    local w
+
+    setup(function()
+        w = help.open()
+        w:begin [[say(ask "one"); say(ask "two")]]
+        assert.equal(0, w:run().status)
+    end)
+    teardown(function() w:close() end)
+
+    local function read(path)
+        local file <close> = assert(io.open(path, "rb"))
+        return file:read "a"
+    end
+
+    -- Both say so in a line, and change nothing.
+    local function check(path, pattern, commands)
+        local before = w:bytes(path)
+        local requests = w:requests()
+        for _, command in ipairs(commands or { "resume", "replay" }) do
+            local result = w:ponder { command, path }
+            assert.same({ 1, "" }, { result.status, result.out })
+            assert.matches(("^ponder %s: [^\n]*%s[^\n]*\n$"):format(command, pattern), result.err)
+            assert.equal(before, w:bytes(path))
+        end
+        assert.equal(requests, w:requests())
+    end
+
+    it("is another kind of file", function()
+        check(w.folder:write("text.db", "some text\n"), "not a run log")
+        check(w.folder:write("random.db", ("\1\2\3\4"):rep(5000)), "not a run log")
+        check(w.folder:write("empty.db", ""), "empty")
+        local other = w.folder.path .. "/other.db"
+        assert(store.open(other, { mode = "create", schema = "CREATE TABLE t (a)" })):close()
+        check(other, "not a run log, but another SQLite database")
+        check(w.folder.path, "not a file but a folder")
+        check("/dev/null", "not a file")
+        check(w.folder.path .. "/missing.db", "no such file")
+    end)
+
+    it("is cut off", function()
+        local bytes = read(w.log)
+        for _, size in ipairs { 1, 50, 99, 100, 4000, 4096, 5000, 8192, #bytes // 2,
+            #bytes - 4096, #bytes - 1 } do
+            check(w.folder:write("cut.db", bytes:sub(1, size)), "")
+        end
+    end)
+
+    it("has bytes that make no sense", function()
+        local bytes = read(w.log)
+        for at = 4097, #bytes - 4096, 4096 do
+            local path = w.folder:write("damaged.db", bytes:sub(1, at - 1) .. ("\xFF"):rep(4096)
+                .. bytes:sub(at + 4096))
+            local before = w:bytes(path)
+            for _, command in ipairs { "resume", "replay" } do
+                local result = w:ponder { command, path }
+                assert.is_true(result.status == 0 and command == "replay" or result.status == 1)
+                if result.status == 1 then
+                    assert.matches("^ponder[^\n]*\n$", result.err)
+                end
+                assert.equal(before, w:bytes(path))
+            end
+        end
+    end)
+
+    it("is newer", function()
+        local bytes = read(w.log)
+        check(w.folder:write("newer.db", bytes:sub(1, 60) .. "\0\0\0\9" .. bytes:sub(65)),
+            "written by a newer ponder")
+    end)
+
+    it("is being written by another run", function()
+        local db = assert(store.open(w.log, { mode = "write" }))
+        finally(function() db:close() end)
+        local result = w:resume()
+        assert.same({ 1, ("ponder resume: %s: another run is writing it\n"):format(w.log) },
+            { result.status, result.err })
+        assert.equal(0, w:replay().status)
+    end)
+
+    it("cannot be written, and is replayed all the same", function()
+        local path = w.folder:write("mine/run.db", read(w.log))
+        local drop = "setpriv --reuid 65534 --clear-groups "
+        if shell.run(drop .. "true 2>$ERR").status ~= 0 then
+            return pending "becoming another user takes more rights"
+        end
+        w:sh "chmod 755 . mine; chmod 644 mine/run.db"
+        local before = w:bytes(path)
+        local resumed = w:sh(drop .. "$PONDER resume mine/run.db")
+        assert.equal(1, resumed.status)
+        assert.matches("^ponder resume: [^\n]*cannot be written[^\n]*\n$", resumed.err)
+        local replayed = w:sh(drop .. "$PONDER replay mine/run.db")
+        assert.same({ 0, "" }, { replayed.status, replayed.err })
+        assert.equal(before, w:bytes(path))
+    end)
+end)
