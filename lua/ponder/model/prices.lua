@@ -1,9 +1,10 @@
---- What models cost, as their makers list it: USD per million tokens.
+--- What models cost: USD per million tokens.
 ---
---- Read on 22 November 2026 from developers.openai.com/api/docs/pricing and the pages of the models
---- there, and platform.claude.com/docs/en/about-claude/pricing (standard service; cache writes that
---- last five minutes). List prices change: $XDG_CONFIG_HOME/ponder/prices.lua corrects and extends
---- this list, see ponder.model.price.
+--- Collected on 22 November 2026: list prices of the standard service, and of cache writes that
+--- last five minutes (Anthropic) or 30 (OpenAI). Not all were read on the makers' own pages: each
+--- group says where it is from. Models of the Responses API alone are left out. Prices change:
+--- $XDG_CONFIG_HOME/ponder/prices.lua corrects and extends this list, see ponder.model.price. What
+--- is not here is unknown, and is not called where dollars are limited.
 
 -- From 272,000 tokens of prompt on, the whole request costs more.
 local function openai_long(rates)
@@ -31,33 +32,29 @@ haiku_5_5.long = claude(0.5, 2.5)
 haiku_5_5.long.above = 100000
 
 return {
-    ["openai:gpt-6-astra"] = openai(10, 1, 50),
-    ["openai:gpt-6.1-sol"] = openai(2, 0.1, 10),
-    ["openai:gpt-6-sol"] = openai(2, 0.2, 10),
-    ["openai:gpt-6-luna"] = openai(0.1, 0.01, 0.5),
-    -- Without the discount (4, 0.4, 20), which was promised until 21 November.
+    -- Read on OpenAI's pages of the models (developers.openai.com/api/docs/models).
+    ["openai:gpt-6.2-sol"] = openai(2, 0.1, 10),
+    -- Without the discount (4, 0.4, 20), which was promised until 21 November at least.
     ["openai:gpt-5.6-sol"] = openai(5, 0.5, 30),
     ["openai:gpt-5.6"] = openai(5, 0.5, 30),
     ["openai:gpt-5.6-terra"] = openai(2, 0.2, 12),
     ["openai:gpt-5.6-luna"] = openai(0.2, 0.02, 1.2),
+
+    -- Second-hand: from services that offer these models at OpenAI's prices and from lists that
+    -- developers keep, which agree.
+    ["openai:gpt-6-astra"] = openai(10, 1, 50),
+    ["openai:gpt-6.1-sol"] = openai(2, 0.1, 10),
+    ["openai:gpt-6-sol"] = openai(2, 0.2, 10),
+    ["openai:gpt-6-luna"] = openai(0.1, 0.01, 0.5),
     ["openai:gpt-5.5"] = openai_long { input = 5, output = 30, cache_read = 0.5 },
-    ["openai:gpt-5.5-pro"] = openai_long { input = 30, output = 180 },
     ["openai:gpt-5.4"] = openai_long { input = 2.5, output = 15, cache_read = 0.25 },
-    ["openai:gpt-5.4-pro"] = openai_long { input = 30, output = 180 },
     ["openai:gpt-5.4-mini"] = { input = 0.75, output = 4.5, cache_read = 0.075 },
     ["openai:gpt-5.4-nano"] = { input = 0.2, output = 1.25, cache_read = 0.02 },
-    ["openai:gpt-5.3-codex"] = { input = 1.75, output = 14, cache_read = 0.175 },
     ["openai:gpt-5.2"] = { input = 1.75, output = 14, cache_read = 0.175 },
-    ["openai:gpt-5.2-codex"] = { input = 1.75, output = 14, cache_read = 0.175 },
-    ["openai:gpt-5.2-pro"] = { input = 21, output = 168 },
     ["openai:gpt-5.1"] = { input = 1.25, output = 10, cache_read = 0.125 },
-    ["openai:gpt-5.1-codex"] = { input = 1.25, output = 10, cache_read = 0.125 },
-    ["openai:gpt-5.1-codex-mini"] = { input = 0.25, output = 2, cache_read = 0.025 },
     ["openai:gpt-5"] = { input = 1.25, output = 10, cache_read = 0.125 },
-    ["openai:gpt-5-codex"] = { input = 1.25, output = 10, cache_read = 0.125 },
     ["openai:gpt-5-mini"] = { input = 0.25, output = 2, cache_read = 0.025 },
     ["openai:gpt-5-nano"] = { input = 0.05, output = 0.4, cache_read = 0.005 },
-    ["openai:gpt-5-pro"] = { input = 15, output = 120 },
     ["openai:gpt-4.1"] = { input = 2, output = 8, cache_read = 0.5 },
     ["openai:gpt-4.1-mini"] = { input = 0.4, output = 1.6, cache_read = 0.1 },
     ["openai:gpt-4.1-nano"] = { input = 0.1, output = 0.4, cache_read = 0.025 },
@@ -66,10 +63,9 @@ return {
     ["openai:o4-mini"] = { input = 1.1, output = 4.4, cache_read = 0.275 },
     ["openai:o3"] = { input = 2, output = 8, cache_read = 0.5 },
     ["openai:o3-mini"] = { input = 1.1, output = 4.4, cache_read = 0.55 },
-    ["openai:o3-pro"] = { input = 20, output = 80 },
     ["openai:o1"] = { input = 15, output = 60, cache_read = 7.5 },
-    ["openai:o1-pro"] = { input = 150, output = 600 },
 
+    -- Read on Anthropic's page (platform.claude.com/docs/en/about-claude/pricing).
     ["anthropic:claude-fable-5-1"] = claude(10, 50, 0.25),
     ["anthropic:claude-mythos-5-1"] = claude(10, 50, 0.25),
     ["anthropic:claude-fable-5"] = claude(10, 50),
@@ -94,6 +90,7 @@ return {
     ["anthropic:claude-haiku-4-5"] = claude(1, 5),
     ["anthropic:claude-3-5-haiku"] = claude(0.8, 4),
 
+    -- Served by oneself.
     ["ollama:*"] = { input = 0, output = 0 },
     ["script:*"] = { input = 0, output = 0 },
 }

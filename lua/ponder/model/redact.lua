@@ -71,12 +71,14 @@ function redact.address(url, mark)
 end
 
 local known = {} -- the real keys of this process, the longest first
+local probe = {} -- of each, what to look for: what begins with a character that texts rarely have
 
 local function note_key(key)
     for _, other in ipairs(known) do
         if other == key then return end
     end
     known[#known + 1] = key
+    probe[key] = key:sub(key:find("%L") or 1)
     table.sort(known, function(a, b) return #a > #b end)
 end
 
@@ -85,7 +87,7 @@ end
 ---@return string
 function redact.keep(text)
     for _, key in ipairs(known) do
-        if #text >= #key then text = replace_plain(text, key) end
+        if text:find(probe[key], 1, true) then text = replace_plain(text, key) end
     end
     return text
 end
