@@ -55,14 +55,24 @@ local function write_node(self, recorder, node, is_best)
         node.text, is_best)
 end
 
--- Writes the nodes that have changed since the last time. `all`: every one.
+-- Whether a node that may still change is not as it was last written.
+local function has_changed(self, i, node)
+    local now = ("%s %s"):format(node.score, node.status)
+    local before = self.written[i]
+    self.written[i] = now
+    return now ~= before
+end
+
+-- Writes the nodes that have changed since the last time; with `best`, at the end, every one.
 local function write_nodes(self, recorder, best)
     local count = math.min(self.count(), MOST_NODES)
     for i = best and 1 or self.settled + 1, count do
         local node = self.node(i)
-        write_node(self, recorder, node, best and best[node.id])
+        if best or has_changed(self, i, node) then
+            write_node(self, recorder, node, best and best[node.id])
+        end
         if i == self.settled + 1 and (node.score or node.depth == 0) then
-            self.settled = i
+            self.settled, self.written[i] = i, nil
         end
     end
 end
@@ -127,7 +137,7 @@ Tree.__close = Tree.finish
 ---@param fields table kind, about, count, node, place, final
 ---@return ponder.log.Tree
 function trees.new(fields)
-    fields.settled = 0
+    fields.settled, fields.written = 0, {}
     return setmetatable(fields, Tree)
 end
 
@@ -311,7 +321,7 @@ end
 ---@param outcome fun(): ponder.strategy.Outcome
 ---@return ponder.log.Tree
 function trees.of_strategy(s, question, outcome)
-    local name, answers = s.kind.name, {}
+    local name, answers, seen = s.kind.name, {}, nil
     local function look()
         return LOOK[name](s.machine, answers)
     end
@@ -325,8 +335,11 @@ function trees.of_strategy(s, question, outcome)
         end or nil,
         about = { question = question, options = plain(s.opts),
             model = s:model_name(s.kind.first_role) },
-        count = function() return look().count end,
-        node = function(i) return look().node(i) end,
+        count = function()
+            seen = look() -- at all nodes that follow
+            return seen.count
+        end,
+        node = function(i) return seen.node(i) end,
         final = function()
             local now, said = look(), outcome()
             local path = now.path and now.path() or {}
