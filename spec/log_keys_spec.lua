@@ -97,6 +97,16 @@ describe("a run without a log of its own name", function()
         assert.equal(2, (w:row("SELECT count(*) FROM events", path)))
     end)
 
+    it("keeps the events of a machine from before its first call", function()
+        local code = 'require("ponder.strategy.tot").new({ model = m, max_calls = 2 }):run "why"'
+        w:begin(code)
+        assert.equal(0, w:ponder({ "run", w.script }).status)
+        assert.equal(0, w:run().status)
+        local sql = "SELECT group_concat(search || name) FROM (SELECT * FROM events ORDER BY id)"
+        assert.equal(w:row(sql), (w:row(sql, w:kept()[1])))
+        assert.truthy(w:row(sql):find("^1[%w.]+,1[%w.]+"))
+    end)
+
     it("goes on where no log can be made, whatever waits for one", function()
         w:begin [[
             say(table.unpack((task.all {

@@ -48,8 +48,10 @@ local function check_function(where, f)
     end
 end
 
--- The recorder of the run; a run that has noted nothing but the time gets one now.
-local function find_recorder()
+---The recorder of the run that goes on, for what is to be written; a run that has noted nothing but
+---the time gets one now, whose file comes with the first call.
+---@return ponder.log.Recorder?
+function log.writer()
     local tape = scheduler.tape()
     if not recorder and tape and tape.grow then
         tape:grow()
@@ -101,13 +103,13 @@ function log.event(name, data)
             error("log.event: data: " .. text:gsub("^.-json%.encode: ", ""), 2)
         end
     end
-    local to = find_recorder()
+    local to = log.writer()
     if to then
         to:event(name, text)
     end
 end
 
----The recorder of the run that goes on, for those who write to the log.
+---The recorder of the run that goes on, if it has one.
 ---@return ponder.log.Recorder?
 function log.recorder()
     return recorder

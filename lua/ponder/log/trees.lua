@@ -96,11 +96,11 @@ end
 ---Notes an event of a machine or its strategy.
 ---@param event MachineEvent
 function Tree:event(event)
-    local recorder = log.recorder()
+    local recorder = log.writer()
     if self.hear then
         self.hear(event)
     end
-    if recorder and recorder.db then
+    if recorder then
         recorder:event(event.name, encode { measurements = event.measurements,
             metadata = event.metadata }, self:row(recorder))
     end
