@@ -191,7 +191,10 @@ function trees.of_search(core, opts)
             local best, outcome = core:best(), tree.outcome
             local expansions, duplicates, pruned = core:counts()
             local found = best and core:node(best).terminal
-            local reason = outcome ~= "over" and outcome or found and "terminal" or "exhausted"
+            local reason = outcome -- nil: an error, or Ctrl-C, ended it
+            if outcome == "over" then
+                reason = found and "terminal" or "exhausted"
+            end
             return { status = outcome and "completed" or "error", reason = reason, best = best,
                 score = best and core:node(best).score, path = path_to(core, best),
                 answer = best and text_of(core:state(best)),

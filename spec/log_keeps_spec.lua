@@ -1,5 +1,5 @@
--- Keys reach no file, by whatever way; and what a run cannot keep, it says.
-
+-- What a log keeps, and what it must not: keys reach no file, by whatever way; events of before the
+-- first call; values that JSON does not have; runs that are too long to play.
 local help = require "log_help"
 
 local SECRET = "sk-secret-0123456789-abcdefghij"
@@ -198,4 +198,13 @@ it("a fork that ends with os.exit says what it saved", function()
     local said = w[1]:ponder { "fork", "--log", w[1].folder.path .. "/new.db", w[1].log }
     assert.equal(3, said.status)
     assert.truthy(said.err:find("1 of 1 calls were answered from ", 1, true))
+end)
+
+it("a search that an error ends has no other reason", function()
+    local w <close> = setmetatable({}, { __close = function(w) w[1]:close() end })
+    w[1] = help.open()
+    w[1]:begin [[require("ponder.search").run { initial_state = 1, is_terminal = function() end,
+        expand = function() ask "one" error "no more" end, evaluate = function() return 1 end }]]
+    assert.equal(1, w[1]:run().status)
+    assert.same({ "error" }, { w[1]:row "SELECT status, reason FROM searches" })
 end)
