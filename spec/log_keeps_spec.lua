@@ -44,6 +44,17 @@ describe("a log", function()
         assert.truthy(w:row("SELECT error FROM run"):find("died of [redacted]", 1, true))
     end)
 
+    it("holds no key of a script that is killed before it opens its model", function()
+        w:begin(([[
+            local KEY = "%s"
+            say(log.record("page", {}, function() return "a page" end))
+            os.execute "kill -KILL $PPID"
+            say(KEY)]]):format(SECRET))
+        assert.equal(137, w:run().status)
+        assert.is_nil(w:bytes():find(SECRET, 1, true))
+        assert.truthy(w:bytes():find("a page", 1, true))
+    end)
+
     it("holds no key of the command line", function()
         w:begin ""
         local url = w:environment().OPENAI_BASE_URL

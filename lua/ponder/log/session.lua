@@ -27,14 +27,14 @@ local KEEP = 100
 ---@field tape ponder.log.Tape
 ---@field recorder ponder.log.Recorder? nil: nothing is written
 ---@field wanted boolean the file is to be made at the first call
----@field private keys integer how many were known when files were last written
+---@field private keys integer? how many were known when files were last written; nil: none was
 ---@field private files ponder.log.File[]
 local Session = {}
 Session.__index = Session
 
 ---------------------------------------------------------------------------------------------------
--- Secrets: what redactors know never reaches the file (see ponder.log.recorder). Files and the
--- command line are written before the models are opened whose keys they may hold.
+-- Secrets: what redactors know never reaches the file (see ponder.log.recorder). A script may hold
+-- the key of a model that it opens, so files are not written before the first call or the end.
 
 local function note_environment_keys()
     local keys = {}
@@ -51,14 +51,15 @@ local function write_file(self, file)
         store.sha256(file.text), file.text)
 end
 
--- Files that hold a key which was not known yet are written again.
-local function hide_new_keys(self)
-    if redact.count_keys() == self.keys then
+-- Writes the files that were held back; those with a key that was not known yet once more.
+local function write_files(self)
+    local before = self.keys
+    if redact.count_keys() == before then
         return
     end
     self.keys = redact.count_keys()
     for _, file in ipairs(self.files) do
-        if redact.keep(file.text) ~= file.text then
+        if not before or redact.keep(file.text) ~= file.text then
             write_file(self, file)
         end
     end
@@ -198,7 +199,7 @@ end
 -- Asks a model: see ponder.task.Tape.
 local function follow(self, request, ask)
     if self.recorder then
-        hide_new_keys(self)
+        write_files(self)
         open_late(self)
     end
     return self.tape:perform(call.new(request), ask, request)
@@ -224,8 +225,7 @@ end
 ---@return ponder.log.Session
 function session.start(run, before)
     note_environment_keys()
-    local self = setmetatable({ run = run, wanted = false, files = {},
-        keys = redact.count_keys() }, Session)
+    local self = setmetatable({ run = run, wanted = false, files = {} }, Session)
     self.recorder = open_recorder(self)
     local play = run.play
     self.tape = tape.new(self.recorder or recorder.new(host.time), play and play.past,
@@ -244,7 +244,9 @@ function session.start(run, before)
         log.set_recorder(self.recorder)
         files.listen(function(file)
             table.insert(self.files, file)
-            write_file(self, file)
+            if self.keys then
+                write_file(self, file)
+            end
         end)
     end
     return self
@@ -292,6 +294,7 @@ function Session:finish(status)
         return nil, remark(self, status)
     end
     rows:write_deferred(math.huge)
+    write_files(self)
     local readable, answer = pcall(json.encode, run.answer)
     local saved = rows.saved
     rows:write([[UPDATE run SET ended_at = ?, status = ?, exit_status = ?, answer = ?, error = ?,
