@@ -237,7 +237,7 @@ function Recorder:commit(entries, readings)
         return nil, ("%s; the run stops here, and can be resumed (ponder resume %s)"):format(
             self.failed, self.path)
     end
-    self.commits = self.commits + 1
+    self.commits, self.free = self.commits + 1, nil
     return true
 end
 
@@ -252,7 +252,8 @@ end
 --- Why no further call should be begun, or nil: the disk is nearly full.
 ---@return string?
 function Recorder:shortage()
-    local free = self.db and store.free_bytes(self.path)
+    self.free = self.free or self.db and store.free_bytes(self.path)
+    local free = self.free
     if free and free < SPARE_BYTES + self.in_flight * BYTES_A_CALL then
         return ("%s: the disk is nearly full (%d KiB are free); the run stops before its next call "
             .. "and can be resumed (ponder resume %s)"):format(self.path, free // 1024, self.path)

@@ -32,6 +32,7 @@ local task = require "ponder.task"
 local tape = {}
 
 local pack, unpack = table.pack, table.unpack
+local WAIT = "the run log" -- what tasks wait for until it holds a reply
 
 local MOST_WITHOUT_FILE = 1 << 20 -- entries and readings kept before there is a file to hold them
 
@@ -170,15 +171,16 @@ local function hand_over(self, round)
         return scheduler.break_off(message)
     end
     for _, one in ipairs(arrived) do
-        task.wake(one.task)
+        scheduler.wake(one.task, WAIT)
     end
 end
 
 -- Waits until the log holds what has come.
 local function arrive(self, what)
-    local one = { task = task.current(), what = what }
+    local t = scheduler.current()
+    local one = { task = t, what = what }
     self.arrived[#self.arrived + 1] = one
-    task.park(function()
+    scheduler.park(t, WAIT, function()
         for i, other in ipairs(self.arrived) do
             if other == one then
                 return table.remove(self.arrived, i)
@@ -360,7 +362,7 @@ end
 ---@param ... any
 ---@return any ... what f returned
 function Tape:perform(what, f, ...)
-    what.within = task.context("outside")
+    what.within = scheduler.context("outside")
     local known = look_up(self, what)
     local answer = known and known.answered and known
     if self.playing and not what.within then
