@@ -26,7 +26,7 @@ local LOAD = { call = call.results, effect = effect.results }
 ---@field ordered boolean it is the same run: played in order, in its own rows
 ---@field entries ponder.log.Entry[]
 ---@field readings table<string, number[]>
----@field ended boolean it holds all that was asked: its process was not killed
+---@field ended boolean it holds all that was asked: one process ran it, and was not killed
 ---@field first_now number?
 ---@field last_now number?
 local Past = {}
@@ -152,7 +152,10 @@ end
 function past.new(db, how)
     local self = setmetatable({ db = db, ordered = how.ordered, retries = how.retries or false,
         index = {}, by_id = { call = {}, effect = {} }, entries = {}, readings = {} }, Past)
+    -- A call that one process had asked for may have been called off in the next, still waiting for
+    -- the tape to end: it has no row.
     self.ended = db:row("SELECT ended_at FROM run") ~= nil
+        and db:row("SELECT count(*) FROM sessions") == 1
     load_asked(self)
     if not how.ordered then
         return self
