@@ -65,8 +65,9 @@ static StoreStatus check_content(Store *s, const StoreOptions *o, StoreError *e)
         return status;
     status = ask(s, "PRAGMA quick_check(1)", answer, sizeof answer, e);
     if (status == STORE_OK && strcmp(answer, "ok") != 0) {
-        answer[strcspn(answer, "\n")] = '\0';
-        status = store_fail(e, STORE_DAMAGED, "damaged: %s", answer);
+        const char *first = strncmp(answer, "***", 3) == 0 ? strchr(answer, '\n') : NULL;
+        first = first != NULL ? first + 1 : answer; /* below "*** in database main ***" */
+        status = store_fail(e, STORE_DAMAGED, "damaged: %.*s", (int)strcspn(first, "\n"), first);
     }
     return status;
 }

@@ -28,46 +28,91 @@ number of a run of `ponder log`; without it, the newest.
 
 ]] .. args.help(RULES, ORDER)
 
+-- Whether a word is the option, with a value or without.
+local function is_option(word, flag)
+    return word == flag or word:sub(1, #flag + 1) == flag .. "="
+end
+
+-- How many of the arguments the command itself reads: those before `--`, or before the script.
+local function count_own(past, list)
+    if past.run.command == "run" then
+        local rules = require("ponder.cli.run").rules
+        local _, operands, first = args.parse("ponder run", list, rules,
+            { stops_at_operand = true })
+        return operands and first and first - 1 or #list
+    end
+    for i, word in ipairs(list) do
+        if word == "--" then
+            return i - 1
+        end
+    end
+    return #list
+end
+
 -- The arguments with another script.
 local function with_script(past, list, script)
-    local rules = require("ponder.cli.run").rules
-    local _, operands, first = args.parse("ponder run", list, rules, { stops_at_operand = true })
-    if past.run.command ~= "run" or past.run.script == "-e" or not operands then
+    if past.run.command ~= "run" or past.run.script == "-e" then
         return nil, "--script is for runs of a script file"
     end
-    list[first] = script
+    list[count_own(past, list) + 1] = script
     return list
 end
 
--- The arguments with further options; the last one of a name counts.
-local function with_options(list, text)
-    local last = #list + 1
-    for i, word in ipairs(list) do
-        if word == "--" then
+-- The arguments without the old log's place: the new run has its own.
+local function without_log(past, list)
+    local rules = require("ponder.cli." .. past.run.command).rules or {}
+    local kept, i, own = {}, 1, count_own(past, list)
+    while i <= own do
+        local name, value = list[i]:match("^%-%-?([%w-]+)(=?)")
+        local rule = name and rules[(name:gsub("-", "_"))]
+        local last = rule and rule.value and value == "" and i + 1 or i
+        if name ~= "log" then
+            table.move(list, i, last, #kept + 1, kept)
+        end
+        i = last + 1
+    end
+    return table.move(list, i, #list, #kept + 1, kept)
+end
+
+-- Where an option belongs: a script may have one of the same name as `ponder run`.
+local function place_of(past, list, flag)
+    local own = count_own(past, list)
+    if past.run.command ~= "run" then
+        return own + 1
+    end
+    local last, had = #list + 1, false
+    for i = own + 2, #list do
+        if list[i] == "--" then
             last = i
             break
         end
+        had = had or is_option(list[i], flag)
     end
+    local name = flag:sub(3):gsub("-", "_")
+    return not had and require("ponder.cli.run").rules[name] and own + 1 or last
+end
+
+-- The arguments with further options; the last one of a name counts.
+local function with_options(past, list, text)
     for part in text:gmatch("[^,]+") do
         local name, value = part:match("^%-*([%w_-]+)=(.*)$")
         if not name and not part:match("^%-*[%w_-]+$") then
             return nil, ("-o must be OPT=VALUE,... (got %s)"):format(part)
         end
-        name = (name or part:gsub("^%-+", "")):gsub("_", "-")
-        table.insert(list, last, "--" .. name .. (value and "=" .. value or ""))
-        last = last + 1
+        local flag = "--" .. (name or part:gsub("^%-+", "")):gsub("_", "-")
+        table.insert(list, place_of(past, list, flag), flag .. (value and "=" .. value or ""))
     end
     return list
 end
 
 -- The arguments of the new run, or nil and what is wrong with the options.
 local function changed_arguments(past, opts)
-    local list, message = table.move(past.run.arguments, 1, #past.run.arguments, 1, {}), nil
+    local list, message = without_log(past, past.run.arguments), nil
     if opts.script then
         list, message = with_script(past, list, host.absolute(opts.script) or opts.script)
     end
     if list and opts.o then
-        list, message = with_options(list, opts.o)
+        list, message = with_options(past, list, opts.o)
     end
     if list and opts.prompts then
         local folder = host.absolute(opts.prompts)

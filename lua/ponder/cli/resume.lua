@@ -3,6 +3,8 @@
 local again = require "ponder.log.again"
 local args = require "ponder.args"
 local cli = require "ponder.cli"
+local fork = require "ponder.cli.fork"
+local limits = require "ponder.report.limits"
 
 local RULES = {
     fork = { help = "if the script, the prompts or the options have changed, fork the run" },
@@ -24,19 +26,38 @@ failed when the run ended is tried again.
 
 ]] .. args.help(RULES, ORDER)
 
+-- What is for `ponder fork`, where somebody gives it here: "--max-calls".
+local function misplaced(arguments)
+    for _, word in ipairs(arguments) do
+        local name = word:match("^%-%-?([%w-]+)")
+        name = name and name:gsub("-", "_")
+        if name and not RULES[name] and (limits.RULES[name] or fork.rules[name]) then
+            return (word:match "^[^=]+")
+        end
+    end
+end
+
 ---@param arguments string[]
 ---@return integer status that of the run; 1 where it cannot be resumed
 function resume.run(arguments)
     local opts, operands = args.parse("ponder resume", arguments, RULES)
-    if not opts then
+    local for_fork = not opts and misplaced(arguments)
+    if for_fork then
+        return cli.usage_error(("ponder resume: %s is for ponder fork, which runs a log changed "
+            .. "and makes new calls only: ponder fork -o max-calls=200"):format(for_fork))
+    elseif not opts then
         return cli.usage_error(operands)
     elseif operands[2] then
         return cli.usage_error("ponder resume: expected one log (got " .. operands[2] .. ")")
     end
     local past, message = again.open(operands[1], "write", opts.sync)
-    local changes = past and past:changes()
+    local changes, gone
+    if past then
+        changes, gone = past:changes()
+    end
     if changes and not opts.fork then
-        message = ("%s: %s; --fork runs it as it is now"):format(past.path, changes)
+        message = ("%s: %s; %s"):format(past.path, changes, gone
+            and "put it back, or replay what the log holds" or "--fork runs it as it is now")
     elseif past then
         message = past:obstacle()
     end

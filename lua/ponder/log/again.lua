@@ -23,19 +23,19 @@ local again = {}
 local Again = {}
 Again.__index = Again
 
-local function read(db)
+local function read(db, path)
     local state = db:row("PRAGMA quick_check(1)")
     if state ~= "ok" then
-        error("damaged: " .. state, 0)
+        error(("%s: damaged: %s"):format(path, (state:gsub("^%*%*%*[^\n]*\n", ""))), 0)
     end
     local row, list = db:columns("SELECT * FROM run")(), {}
     if not row then
         return nil
     end
     row.arguments, row.options = json.decode(row.arguments), json.decode(row.options)
-    for path, absolute, kind, hash, text in db:rows(
+    for name, absolute, kind, hash, text in db:rows(
         "SELECT path, absolute, kind, hash, text FROM files") do
-        list[path] = { absolute = absolute, kind = kind, hash = hash, text = text }
+        list[name] = { absolute = absolute, kind = kind, hash = hash, text = text }
     end
     return row, list
 end
@@ -56,7 +56,7 @@ function again.open(what, mode, sync)
     if not db then
         return nil, problem
     end
-    local ok, row, texts = pcall(read, db)
+    local ok, row, texts = pcall(read, db, path)
     if not ok or not row or type(row.arguments) ~= "table" or type(row.options) ~= "table" then
         db:close()
         return nil, not ok and row:gsub("%c+", " ") or path .. (row and ": damaged: its run "
@@ -83,10 +83,13 @@ end
 
 ---What is no longer as it was: scripts, prompts, the environment.
 ---@return string? changes "game24.lua has changed, PONDER_MODEL is ... now"
+---@return boolean gone a file is not there
 function Again:changes()
-    local list = {}
+    local list, gone = {}, false
     for path, file in pairs(self.files) do
-        list[#list + 1] = files.change(path, file.hash, file.absolute)
+        local change, is_gone = files.change(path, file.hash, file.absolute)
+        list[#list + 1] = change
+        gone = gone or is_gone or false
     end
     for _, name in ipairs(session.ENVIRONMENT) do
         local before, now = self.run.options[name], os.getenv(name)
@@ -97,7 +100,7 @@ function Again:changes()
         end
     end
     table.sort(list)
-    return list[1] and table.concat(list, "; ") or nil
+    return list[1] and table.concat(list, "; ") or nil, gone
 end
 
 -- What is not set now is as it was then. `all`: what is set is too.

@@ -1,4 +1,5 @@
---- The files that make a run what it is: its script and modules, prompts, scripted models, tools.
+--- The files that make a run what it is: its script and modules, prompts, scripted models, tools,
+--- the data of a policy.
 --- They are read through here, so that a log can keep their texts, and a replay can do without the
 --- files.
 
@@ -8,7 +9,7 @@ local files = {}
 
 ---@class ponder.log.File
 ---@field path string as it was opened
----@field kind "script"|"module"|"prompts"|"model"|"tools"
+---@field kind "script"|"module"|"prompts"|"model"|"tools"|"data"
 ---@field text string
 ---@field piped boolean it cannot be read again
 
@@ -113,6 +114,7 @@ end
 ---@param hash string SHA-256
 ---@param absolute? string where it was, if it was a file
 ---@return string? problem nil: it is the same
+---@return boolean? gone it is not there
 function files.change(path, hash, absolute)
     local text
     local built_in = path:match("^" .. BUILT_IN .. "prompts/(.*)%.lua$")
@@ -123,7 +125,7 @@ function files.change(path, hash, absolute)
     else
         local file = io.open(absolute, "rb")
         if not file then
-            return path .. " is gone"
+            return path .. " is gone", true
         end
         text = file:read("a")
         file:close()

@@ -107,7 +107,7 @@ end
 local function write_run(self)
     local run, about = self.run, self.run.about
     local versions = { ponder = host.version, lua = _VERSION, sqlite = store.sqlite_version,
-        curl = require("ponder.core.net").version }
+        curl = require("ponder.core.net").curl_version }
     self.recorder:write([[INSERT INTO run (id, command, arguments, script, directory, input, seed,
         options, versions, started_at, source) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]],
         ("%016x"):format(run.id), about.command, json.encode(arguments_of(about)), about.script,
@@ -259,10 +259,14 @@ local REMARK = {}
 
 function REMARK.fork(self)
     local saved, rows = self.recorder.saved, self.recorder
-    local unpriced = saved.unpriced > 0
-        and (" and %d of unknown price"):format(saved.unpriced) or ""
-    return ("%d of %d calls were answered from %s, which saved $%.4f%s; the log is %s"):format(
-        saved.calls, rows.calls, self.run.play.source, saved.cost, unpriced, rows.path)
+    local worth = ("which saved $%.4f"):format(saved.cost)
+    if saved.calls > 0 and saved.unpriced == saved.calls then
+        worth = "at prices that are unknown"
+    elseif saved.unpriced > 0 then
+        worth = ("%s and the unknown price of %d"):format(worth, saved.unpriced)
+    end
+    return ("%d of %d calls were answered from %s, %s; the log is %s"):format(
+        saved.calls, rows.calls, self.run.play.source, worth, rows.path)
 end
 
 function REMARK.resume(self)
@@ -283,6 +287,14 @@ local function remark(self, status)
     return of_kind and status ~= INTERRUPTED and of_kind(self) or nil
 end
 
+-- What was not paid for, by this process and those before it. Of one that was killed it is not
+-- known what the calls were worth.
+local SAVED = [[UPDATE run SET saved_calls = reused, saved_cost = CASE
+    WHEN coalesce(saved_calls, 0) + now = reused AND (saved_calls IS NULL OR saved_cost IS NOT NULL)
+    THEN coalesce(saved_cost, 0) + worth END
+    FROM (SELECT count(*) AS reused FROM calls WHERE origin <> 'live'),
+    (SELECT ? AS now, ? AS worth)]]
+
 ---Ends the run.
 ---@param status integer what the process ends with
 ---@return string? problem what could not be written
@@ -297,11 +309,10 @@ function Session:finish(status)
     write_files(self)
     local readable, answer = pcall(json.encode, run.answer)
     local saved = rows.saved
-    rows:write([[UPDATE run SET ended_at = ?, status = ?, exit_status = ?, answer = ?, error = ?,
-        saved_calls = ?, saved_cost = ?]],
+    rows:write(SAVED, saved.calls, saved.unpriced == 0 and saved.cost or nil)
+    rows:write("UPDATE run SET ended_at = ?, status = ?, exit_status = ?, answer = ?, error = ?",
         host.time(), STATUS[status] or "failed", status,
-        run.answer ~= nil and readable and answer or nil, run.error,
-        saved.calls, saved.unpriced == 0 and saved.cost or nil)
+        run.answer ~= nil and readable and answer or nil, run.error)
     rows:write("UPDATE sessions SET ended_at = ? WHERE id = ?", host.time(), rows.session)
     local _, problem = self.tape:commit()
     local said = remark(self, status)

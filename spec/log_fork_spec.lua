@@ -1,0 +1,112 @@
+-- `ponder fork`: what it changes, what it saves, and what is its own.
+
+local help = require "log_help"
+local json = require "ponder.json"
+
+local PRICES = [[return { ["http://127.0.0.1:*"] = { input = 1000, output = 1000 } }]]
+
+describe("ponder fork", function()
+    local w
+
+    setup(function() w = help.open() end)
+    teardown(function() w:close() end)
+
+    local function fork(...)
+        os.remove(w.folder.path .. "/new.db")
+        return w:ponder { "fork", "--log", "new.db", ... }
+    end
+
+    local function new_row(sql)
+        return w:row(sql, w.folder.path .. "/new.db")
+    end
+
+    local ASKING = [[
+        local answers = {}
+        for i = 1, 4 do answers[i] = ask("question " .. i) or "-" end
+        say(table.concat(answers, " "), ...)
+    ]]
+
+    it("gives options to the command or to the script, by who has them", function()
+        w:begin(ASKING)
+        assert.matches("^%d+ %d+ %- %-\t7\n$",
+            w:ponder({ "run", "--max-calls", "2", "--log", w.log, w.script, "7" }).out)
+        assert.equal(2, w:requests())
+        local r = fork("-o", "max_calls=2,depth=3,fast", w.log)
+        assert.matches("^%d+ %d+ %d+ %d+\t7\t%-%-depth=3\t%-%-fast\n$", r.out)
+        assert.equal(4, w:requests())
+        assert.same({ "--max-calls", "2", "--max-calls=2", w.script, "7", "--depth=3", "--fast" },
+            json.decode(new_row "SELECT arguments FROM run"))
+    end)
+
+    it("leaves options to the script that it had itself", function()
+        w:begin(ASKING)
+        w:run("--max-calls", "9", "--", "x")
+        local r = fork("-o", "max-calls=1", w.log)
+        assert.matches("^%d+ %d+ %d+ %d+\t%-%-max%-calls\t9\t%-%-max%-calls=1\t%-%-\tx\n$",
+            r.out)
+    end)
+
+    it("gives another script in the place of the first", function()
+        w:begin(ASKING)
+        local first = w:ponder { "run", "--log=" .. w.log, "--max-calls", "9", w.script, w.script }
+        assert.equal(0, first.status)
+        w.folder:write("other.lua", help.PRELUDE .. 'say(ask "question 2", ...)')
+        local r = fork("--script", "other.lua", w.log)
+        assert.equal(("%s\t%s\n"):format(first.out:match "^%d+ (%d+)", w.script), r.out)
+        assert.equal(4, w:requests())
+        assert.same({ "--max-calls", "9", w.folder.path .. "/other.lua", w.script },
+            json.decode(new_row "SELECT arguments FROM run"))
+    end)
+
+    it("gives options to commands, before what is no option", function()
+        w:begin ""
+        w:ponder { "chat", "--log", w.log, "--", "--log", "me" }
+        local r = fork("-o", "system=Be short.", w.log)
+        assert.equal(0, r.status)
+        assert.same({ "--system=Be short.", "--", "--log", "me" },
+            json.decode(new_row "SELECT arguments FROM run"))
+    end)
+
+    it("says what it saved, as far as that is known", function()
+        w:begin(ASKING)
+        w:run()
+        local report = "^ponder fork: 4 of 4 calls were answered from %S+, (.*); the log is "
+        assert.equal("at prices that are unknown", fork(w.log).err:match(report))
+        w.folder:write("ponder/prices.lua", PRICES)
+        local env = { XDG_CONFIG_HOME = w.folder.path }
+        w:begin(ASKING)
+        w:ponder({ "run", "--log", w.log, w.script }, { env = env })
+        local cost = w:row "SELECT sum(cost) FROM calls"
+        assert.is_true(cost > 0)
+        assert.equal(("which saved $%.4f"):format(cost), fork(w.log).err:match(report))
+        assert.same({ 4, cost }, { new_row "SELECT saved_calls, saved_cost FROM run" })
+        local shown = w:ponder { "show", "new.db" }
+        assert.matches("\nsaved     4 calls, $0.060; forked from ", shown.out, 1, true)
+    end)
+
+    it("keeps what it saved when it is resumed", function()
+        w.folder:write("ponder/prices.lua", PRICES)
+        local env = { XDG_CONFIG_HOME = w.folder.path }
+        w:begin 'say(assert(ask "a"), assert(ask "b"))'
+        w:ponder({ "run", "--log", w.log, w.script }, { env = env })
+        local cost = w:row "SELECT sum(cost) FROM calls"
+        w.folder:write("script.lua", help.PRELUDE
+            .. 'say(assert(ask "a"), assert(ask "b"), assert(ask "c"))')
+        w.server:next("status=400&body={}")
+        assert.equal(1, fork(w.log).status)
+        assert.equal(0, w:ponder({ "resume", "new.db" }).status)
+        assert.same({ 2, cost }, { new_row "SELECT saved_calls, saved_cost FROM run" })
+    end)
+
+    it("says that resuming is not its business", function()
+        w:begin(ASKING)
+        w:run()
+        for _, flag in ipairs { "--max-calls", "--max-cost", "--script", "-o" } do
+            local r = w:ponder { "resume", w.log, flag, "9" }
+            assert.same({ 2, ("ponder resume: %s is for ponder fork, which runs a log changed and "
+                .. "makes new calls only: ponder fork -o max-calls=200\n"):format(flag) },
+                { r.status, r.err })
+        end
+        assert.matches("unknown option %-%-maximum", w:ponder({ "resume", "--maximum" }).err)
+    end)
+end)
