@@ -511,5 +511,7 @@ int luaopen_ponder_core_net(lua_State *L)
     new_class(L, PUMP, pump_methods, pump_l_close);
     new_class(L, READER, reader_methods, reader_l_free);
     luaL_newlib(L, functions);
+    lua_pushstring(L, net_curl_version());
+    lua_setfield(L, -2, "curl_version");
     return 1;
 }

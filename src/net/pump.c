@@ -482,3 +482,8 @@ PumpStats pump_stats(const Pump *p)
         stats.connections += t->result.new_connections + transfer_connections(t);
     return stats;
 }
+
+const char *net_curl_version(void)
+{
+    return curl_version_info(CURLVERSION_NOW)->version;
+}

@@ -127,4 +127,7 @@ PumpStatus pump_limit(Pump *p, const char *url, int64_t max_in_flight);
 int64_t pump_pending(const Pump *p);
 PumpStats pump_stats(const Pump *p);
 
+/* Of libcurl: "7.88.1". */
+const char *net_curl_version(void);
+
 #endif

@@ -50,7 +50,7 @@ CREATE TABLE sessions (
 CREATE TABLE files (
   path TEXT PRIMARY KEY,        -- as it was opened
   absolute TEXT,
-  kind TEXT NOT NULL,           -- script, module, prompts, model, tools, config
+  kind TEXT NOT NULL,           -- script, module, prompts, model, tools, data
   hash TEXT NOT NULL,           -- SHA-256, hexadecimal
   text TEXT NOT NULL
 );

@@ -22,6 +22,7 @@
 ---         end
 ---     end
 ---@class ponder.core.net
+---@field curl_version string of libcurl: "7.88.1"
 local net = {}
 
 ---@class ponder.net.OpenOptions

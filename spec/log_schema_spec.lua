@@ -1,0 +1,90 @@
+-- What README.md says of a run log's tables, held against the file that is made.
+
+local json = require "ponder.json"
+local schema = require "ponder.log.schema"
+local shell = require "shell"
+local store = require "ponder.core.store"
+
+-- The tables of the schema: columns by name.
+local function tables_of(db)
+    local tables = {}
+    for name in db:rows "SELECT name FROM sqlite_schema WHERE type = 'table'" do
+        tables[name] = {}
+        for column in db:rows("SELECT name FROM pragma_table_info(?)", name) do
+            tables[name][column] = true
+        end
+    end
+    return tables
+end
+
+local function has_column(columns, wanted)
+    local pattern = "^" .. wanted:gsub("%*", "[%%w_]+") .. "$"
+    for column in pairs(columns) do
+        if column:find(pattern) then
+            return true
+        end
+    end
+    return false
+end
+
+describe("README.md", function()
+    local folder, db, tables, readme
+
+    setup(function()
+        folder = shell.folder {}
+        db = assert(store.open(folder.path .. "/run.db", { mode = "create",
+            schema = schema.SQL, application_id = schema.APPLICATION_ID,
+            version = schema.VERSION }))
+        tables = tables_of(db)
+        local file <close> = assert(io.open("README.md"))
+        readme = file:read "a":match("\n## The run log\n(.-)\n## ")
+    end)
+    teardown(function()
+        db:close()
+        folder:__close()
+    end)
+
+    it("names each table of a run log, and columns that it has", function()
+        local named = {}
+        for names, columns in readme:gmatch("\n| (`[^|]*) |[^|\n]*| ([^\n]*) |") do
+            local of = {}
+            for name in names:gmatch("`([%w_]+)`") do
+                assert.is_table(tables[name], name .. " is no table")
+                named[name], of[#of + 1] = true, tables[name]
+            end
+            for column in columns:gsub("%b()", ""):gmatch("`([%w_*]+)`") do
+                local found = false
+                for _, one in ipairs(of) do
+                    found = found or has_column(one, column)
+                end
+                assert.is_true(found, ("%s has no %s"):format(names, column))
+            end
+        end
+        for name in pairs(tables) do
+            assert.is_true(named[name], name .. " is not in README.md")
+        end
+    end)
+
+    it("says which version the schema is", function()
+        assert.equal(tostring(schema.VERSION), readme:match("`PRAGMA user_version` (%d+)"))
+    end)
+
+    it("is right that versions are kept", function()
+        local log = folder.path .. "/versions.db"
+        assert.equal(0, shell.ponder({ "run", "--log", log, "-e", "" }).status)
+        local of <close> = assert(store.open(log))
+        local versions = json.decode((of:row "SELECT versions FROM run"))
+        for name in schema.SQL:match("versions TEXT[^\n]*object: ([%w, ]+)"):gmatch "%w+" do
+            assert.matches("%d+%.%d+", versions[name])
+        end
+    end)
+
+    it("asks what the log can answer", function()
+        local count = 0
+        for query in readme:gmatch('sqlite3 run%.db "([^"]+)"') do
+            assert.has_no.errors(function() db:row(query) end)
+            count = count + 1
+        end
+        assert.is_true(count > 0)
+    end)
+end)
