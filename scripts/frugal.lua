@@ -6,6 +6,7 @@
 --- The same from outside: ponder run --max-cost 1 --timeout 60 --cache replies.db SCRIPT
 
 local cache = require "ponder.model.cache"
+local log = require "ponder.log"
 local model = require "ponder.model"
 local task = require "ponder.task"
 
@@ -15,10 +16,14 @@ if not path then
     os.exit(2)
 end
 
-local questions = {}
-for line in io.lines(path) do
-    questions[#questions + 1] = line
-end
+-- Recorded: a run that is resumed goes on with the questions that it began with.
+local questions = log.record("questions", path, function()
+    local lines = {}
+    for line in io.lines(path) do
+        lines[#lines + 1] = line
+    end
+    return lines
+end)
 
 local replies <close> = assert(cache.open(path .. ".replies.db"))
 replies:use()

@@ -2,6 +2,7 @@
 ---
 ---     ponder run scripts/questions.lua openai:gpt-4o-mini < questions.txt
 
+local log = require "ponder.log"
 local model = require "ponder.model"
 local task = require "ponder.task"
 
@@ -11,8 +12,9 @@ if not name then
     os.exit(2)
 end
 
+-- Recorded, so that a run that is resumed or replayed need not be given them again.
 local questions = {}
-for line in io.lines() do
+for line in log.record("questions", {}, io.read, "a"):gmatch("[^\n]+") do
     if line:find("%S") then
         questions[#questions + 1] = line
     end

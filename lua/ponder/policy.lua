@@ -9,6 +9,7 @@
 ---     end)
 
 local args = require "ponder.args"
+local files = require "ponder.log.files"
 local model = require "ponder.model"
 local task = require "ponder.task"
 
@@ -37,17 +38,12 @@ function Run:fail(message, status)
     error(self.failure, 0)
 end
 
----The text of a file; ends the run where it cannot be read.
+---The text of a file, which the run's log keeps; ends the run where it cannot be read.
 ---@param path string
 ---@return string
 function Run:read_file(path)
-    local file, message = io.open(path, "rb")
-    local text, problem = nil, message
-    if file then
-        text, problem = file:read("a")
-        file:close()
-    end
-    return text or self:fail(problem, 2)
+    local text, message = files.read(path, "data")
+    return text or self:fail(message, 2)
 end
 
 ---Asks the model one thing, `n` times; ends the run where that fails.
