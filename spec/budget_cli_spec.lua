@@ -127,6 +127,22 @@ describe("ponder run", function()
         assert.same({ 0, "1\tnil\n2\tBUDGET\n3\tBUDGET\n", "" }, { r.status, r.out, r.err })
     end)
 
+    it("says which limit was reached before a script went wrong", function()
+        local code = ([[local m = require("ponder.model").open(%q)
+            local text = ""
+            for i = 1, 3 do text = text .. m:complete("x", { sample = i }) end]]):format(STEPS)
+        local r = ponder { "-e", code, "--max-calls", "1" }
+        assert.equal(1, r.status)
+        assert.matches("^ponder: .*attempt to concatenate a nil value", r.err)
+        assert.matches("\nponder: before that, the budget of 1 calls is spent %[BUDGET%]\n$", r.err)
+    end)
+
+    it("fails where a script takes no notice that no call has a price", function()
+        local r = ponder { "--max-cost", "1", "-e",
+            [[print(require("ponder.model").open("openai:nobody-knows"):complete "x" == nil)]] }
+        assert.same({ 1, "true\n", "ponder: " .. MISSING .. "\n" }, { r.status, r.out, r.err })
+    end)
+
     it("ends when time is up", function()
         local r = ponder { "--timeout", "0.1", "-e",
             [[print "begun"; require("ponder.task").sleep(30)]] }

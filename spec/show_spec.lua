@@ -104,6 +104,31 @@ describe("ponder show", function()
         assert.matches("\nollama:qwen3:8b +8 +948 +185 +%$0.00\n", out)
     end)
 
+    it("says what calls failed with, once for each kind", function()
+        local other = folder.path .. "/failed.db"
+        sample_log.write(other, function(db)
+            db:execute "UPDATE calls SET status = 'error', code = 'BUDGET', message = 'spent'"
+            db:execute "UPDATE calls SET code = 'X', message = 'y' || id WHERE id > 36"
+        end)
+        has(show(other), "\nfailed    36 calls: spent [BUDGET]\n          1 call: y37 [X]\n"
+            .. "          1 call: y38 [X]\n          2 more calls\n")
+        other = folder.path .. "/told.db"
+        sample_log.write(other, function(db)
+            db:execute "UPDATE calls SET status = 'error', code = 'BUDGET', message = 'spent'"
+            db:execute "UPDATE run SET error = 'script: spent'"
+        end)
+        assert.is_nil(show(other):find("\nfailed ", 1, true))
+    end)
+
+    it("gives the text of a reply that was all", function()
+        local other = folder.path .. "/chat.db"
+        sample_log.write(other, function(db)
+            db:execute("UPDATE run SET answer = ?",
+                json.encode { text = "It scatters.", texts = { "It scatters." }, raw = {} })
+        end)
+        has(show(other), "\nanswer    It scatters.\n")
+    end)
+
     it("takes a name, a number, or the newest", function()
         assert.equal(show(path), show())
         assert.equal(show(path), show("1"))

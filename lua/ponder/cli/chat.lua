@@ -108,6 +108,7 @@ function chat.run(arguments)
         log_run.answer(reply)
         return finish(opts, reply)
     end
+    log_run.failure(("%s [%s]"):format(message, code))
     io.stderr:write(("ponder chat: %s [%s]\n"):format(message, code))
     return 1
 end

@@ -139,13 +139,17 @@ local function execute(chunk, opts, operands)
     if refused then
         return cli.usage_error("ponder run: --cache: " .. refused)
     end
-    local ok, result, refusal = limits.call(opts, cli.with_traceback, chunk,
+    local ok, result, refusal, reached = limits.call(opts, cli.with_traceback, chunk,
         table.unpack(operands, opts.e and 1 or 2))
     if refusal then
         io.stderr:write("ponder: ", refusal, "\n")
         return 1
     elseif not ok then
-        return cli.report_error(result)
+        local status = cli.report_error(result)
+        if reached and status == 1 then
+            io.stderr:write("ponder: before that, ", reached, "\n")
+        end
+        return status
     end
     log_run.answer(result)
     if not opts.json then

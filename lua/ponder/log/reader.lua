@@ -275,6 +275,13 @@ function Reader:totals()
     return totals
 end
 
+---What calls failed with, the first kind first: `calls` is how many.
+---@return fun(): {code: string?, message: string?, calls: integer}?
+function Reader:failures()
+    return self.db:columns("SELECT code, message, count(*) AS calls FROM calls "
+        .. "WHERE status = 'error' GROUP BY code, message ORDER BY min(id)")
+end
+
 ---What is wrong with the file, as far as SQLite can tell. It reads all of it.
 ---@return string? damage nil: nothing
 function Reader:damage()

@@ -125,6 +125,14 @@ function run.answer(answer)
     end
 end
 
+---Says what the run failed with.
+---@param message string
+function run.failure(message)
+    if current then
+        current.error = message
+    end
+end
+
 ---@return ponder.log.Run?
 function run.current()
     return current

@@ -274,6 +274,9 @@ function Session:show(outcome, message, code, partial)
     local last, given = outcome or partial, self.given
     local object = object_of(last, message, code)
     log_run.answer(object)
+    if code and code ~= "INTERRUPTED" then
+        log_run.failure(("%s [%s]"):format(message, code))
+    end
     local talks = not given.quiet and not given.jsonl
     if talks and last and last.answer then
         if self.style.live and not given.json then

@@ -59,9 +59,14 @@ local function add_given(list, name, a, b)
     end
 end
 
+-- The command but for where it was logged.
+local function typed(run)
+    return (amount.command(run):gsub(" %-%-log[ =][^%s']+", "", 1))
+end
+
 local function compare_given(a, b)
     local list = json.array {}
-    add_given(list, "command", amount.command(a), amount.command(b))
+    add_given(list, "command", typed(a), typed(b))
     add_given(list, "input", a.input, b.input)
     add_given(list, "seed", a.seed, b.seed)
     for _, field in ipairs { "options", "versions" } do
@@ -208,8 +213,7 @@ local function side_of(log, run)
         answer = run.answer, error = run.error, calls = totals.calls, reused = totals.reused,
         errors = totals.errors, input_tokens = totals.input_tokens,
         output_tokens = totals.output_tokens, cost = totals.cost, unpriced = totals.unpriced,
-        saved_cost = run.saved_cost or totals.saved_cost,
-        duration_s = amount.duration(run, totals.last_at) }
+        saved_cost = run.saved_cost, duration_s = amount.duration(run, totals.last_at) }
 end
 
 ---@class ponder.report.Comparison

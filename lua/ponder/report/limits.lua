@@ -58,6 +58,7 @@ end
 ---@return boolean ok
 ---@return any result what `f` returned first, or the error
 ---@return string? refusal where a limit was what ended it: a line that says so
+---@return string? reached where something else was raised: the limit that was reached before
 function limits.call(given, handler, f, ...)
     local wanted, any = {}, false
     for _, name in ipairs(NAMES) do
@@ -79,12 +80,17 @@ function limits.call(given, handler, f, ...)
         scheduler.cancel(t)
     end
     local said = not ok and tostring(result) or out_of_time and message or ""
+    local reached
     for code, refusal in pairs { BUDGET = budget.spent, NO_PRICE = budget.unpriced_call } do
-        if refusal and said:find(refusal, 1, true) then
-            return false, result, ("%s [%s]"):format(refusal, code)
+        reached = ("%s [%s]"):format(refusal, code)
+        if said:find(refusal, 1, true) then
+            return false, result, reached
         end
     end
-    return ok, result
+    if ok and budget.unpriced_call and budget.calls == 0 then
+        return false, result, reached -- it was not told, or took no notice: nothing was asked
+    end
+    return ok, result, nil, not ok and reached or nil
 end
 
 return limits

@@ -19,8 +19,14 @@ local COLORS = { completed = "green", failed = "red", killed = "red", interrupte
 function summary.answer(answer)
     if answer == nil or answer == json.null then
         return nil
-    elseif type(answer) == "table" and type(answer.answer) == "string" then
-        return answer.answer
+    elseif type(answer) == "table" then
+        local said = answer.answer
+        if said == nil and type(answer.texts) == "table" then
+            said = answer.text -- a reply, as `ponder chat` ends with
+        end
+        if type(said) == "string" then
+            return said
+        end
     end
     return type(answer) == "string" and answer or quote.cut(json.encode(answer), MOST_JSON)
 end
@@ -104,12 +110,11 @@ local function tokens_of(totals)
 end
 
 local function saved_of(run, totals)
-    local calls, cost = run.saved_calls or 0, run.saved_cost or totals.saved_cost
-    if calls == 0 and totals.reused == 0 then
+    if totals.reused == 0 then
         return nil
     end
-    return ("%s, %s%s"):format(amount.of(math.max(calls, totals.reused), "call"),
-        cost and amount.money(cost) or "price unknown",
+    return ("%s, %s%s"):format(amount.of(totals.reused, "call"),
+        run.saved_cost and amount.money(run.saved_cost) or "price unknown",
         run.source and "; forked from " .. run.source or "")
 end
 
@@ -157,6 +162,28 @@ local function searches_table(log, style)
         style):lines(rows)
 end
 
+local MOST_FAILURES, MOST_MESSAGE = 3, 300
+
+-- What calls failed with, unless the run ended with it.
+local function failures_of(log, run)
+    local lines, left = {}, 0
+    for failure in log:failures() do
+        local message = text.line(failure.message or "no reason was kept")
+        local is_told = run.error and failure.message
+            and run.error:find(failure.message, 1, true)
+        if not is_told and #lines < MOST_FAILURES then
+            lines[#lines + 1] = ("%s: %s [%s]"):format(amount.of(failure.calls, "call"),
+                quote.cut(message, MOST_MESSAGE), failure.code or "?")
+        elseif not is_told then
+            left = left + failure.calls
+        end
+    end
+    if left > 0 then
+        lines[#lines + 1] = amount.of(left, "more call")
+    end
+    return lines[1] and table.concat(lines, "\n") or nil
+end
+
 ---The lines of the summary.
 ---@param log ponder.log.Reader
 ---@param style ponder.report.Style
@@ -180,6 +207,7 @@ function summary.lines(log, style)
     add("error", run.error, "red", style.is_terminal and MOST_LINES or nil)
     add("answer", summary.answer(run.answer), "bold", style.is_terminal and MOST_LINES or nil)
     add("calls", calls_of(totals))
+    add("failed", totals.errors > 0 and failures_of(log, run) or nil, "red")
     add("tokens", tokens_of(totals))
     add("cost", totals.calls > 0 and amount.cost(totals) or nil)
     add("tools", totals.tools > 0 and amount.of(totals.tools, "call") .. (totals.tool_errors > 0
