@@ -98,6 +98,22 @@ describe("ponder fork", function()
         assert.same({ 2, cost }, { new_row "SELECT saved_calls, saved_cost FROM run" })
     end)
 
+    it("that calls no model is not kept", function()
+        w:begin(ASKING)
+        w:run()
+        local before = #w:kept()
+        w.folder:write("other.lua", "print 'nothing to ask'")
+        assert.same({ 0, "nothing to ask\n", "" }, (function(r)
+            return { r.status, r.out, r.err }
+        end)(w:ponder { "fork", "--script", "other.lua", w.log }))
+        local r = w:ponder { "fork", "--script", "nosuch.lua", w.log }
+        assert.same({ 2, "ponder: nosuch.lua: No such file or directory\n" },
+            { r.status, r.err })
+        assert.equal(before, #w:kept())
+        assert.matches("^%d+ ", w:ponder({ "fork", w.log }).out)
+        assert.equal(before + 1, #w:kept())
+    end)
+
     it("says that resuming is not its business", function()
         w:begin(ASKING)
         w:run()

@@ -120,6 +120,16 @@ describe("ponder show", function()
         assert.is_nil(show(other):find("\nfailed ", 1, true))
     end)
 
+    it("tells of a call's retries, and of the time that they took", function()
+        local other = folder.path .. "/retried.db"
+        sample_log.write(other, function(db)
+            db:execute "UPDATE calls SET attempts = 3, latency_ms = 10 WHERE id = 1"
+            db:execute "UPDATE calls SET answered_at = asked_at + 7.5 WHERE id = 1"
+        end)
+        assert.matches("^1 +%+[%d.]+ +7.50  ok, 3 tries  ", lines_of(show("--calls", other))[2]
+            :gsub("^ +", ""))
+    end)
+
     it("gives the text of a reply that was all", function()
         local other = folder.path .. "/chat.db"
         sample_log.write(other, function(db)

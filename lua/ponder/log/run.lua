@@ -91,6 +91,9 @@ function run.begin(about, opts)
         return self
     end
     grow(self)
+    if self.kind == "fork" and not opts.path then
+        return self -- kept once it calls a model, as any other run
+    end
     local ok, message = self.session:open()
     if not ok then
         current = nil

@@ -265,7 +265,7 @@ function REMARK.fork(self)
     elseif saved.unpriced > 0 then
         worth = ("%s and the unknown price of %d"):format(worth, saved.unpriced)
     end
-    return ("%d of %d calls were answered from %s, %s; the log is %s"):format(
+    return rows.path and ("%d of %d calls were answered from %s, %s; the log is %s"):format(
         saved.calls, rows.calls, self.run.play.source, worth, rows.path)
 end
 

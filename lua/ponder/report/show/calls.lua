@@ -12,6 +12,8 @@ local COLORS = { error = "red", cancelled = "yellow" }
 local function status_of(call)
     if call.status == "error" then
         return call.code or "error"
+    elseif (call.attempts or 1) > 1 then
+        return ("%s, %d tries"):format(call.status or "no answer", call.attempts)
     end
     return call.status or "no answer"
 end
@@ -30,10 +32,12 @@ function calls.purpose(call)
     return table.concat(words, " ")
 end
 
--- How long the server took, or whoever answered in its place.
+-- How long the server took, or whoever answered in its place; with what was tried before.
 local function seconds(call)
-    local s = call.latency_ms and call.latency_ms / 1000
-        or call.answered_at and call.answered_at - call.asked_at
+    local s = call.answered_at and call.answered_at - call.asked_at
+    if call.latency_ms and (call.attempts or 1) <= 1 then
+        s = call.latency_ms / 1000
+    end
     return s and ("%.2f"):format(s) or "-"
 end
 
