@@ -20,4 +20,19 @@ static inline Alloc api_alloc(lua_State *L)
     return a;
 }
 
+/* A metatable of that name: methods, and what ends a userdata, as its __gc and its __close. */
+static inline void api_new_class(lua_State *L, const char *name, const luaL_Reg *methods,
+                                 lua_CFunction finish)
+{
+    luaL_newmetatable(L, name);
+    lua_newtable(L);
+    luaL_setfuncs(L, methods, 0);
+    lua_setfield(L, -2, "__index");
+    lua_pushcfunction(L, finish);
+    lua_setfield(L, -2, "__gc");
+    lua_pushcfunction(L, finish);
+    lua_setfield(L, -2, "__close");
+    lua_pop(L, 1);
+}
+
 #endif

@@ -491,25 +491,12 @@ static const luaL_Reg functions[] = {
     {NULL, NULL},
 };
 
-static void new_class(lua_State *L, const char *name, const luaL_Reg *methods, lua_CFunction finish)
-{
-    luaL_newmetatable(L, name);
-    lua_newtable(L);
-    luaL_setfuncs(L, methods, 0);
-    lua_setfield(L, -2, "__index");
-    lua_pushcfunction(L, finish);
-    lua_setfield(L, -2, "__gc");
-    lua_pushcfunction(L, finish);
-    lua_setfield(L, -2, "__close");
-    lua_pop(L, 1);
-}
-
 PONDER_MODULE int luaopen_ponder_core_net(lua_State *L);
 
 int luaopen_ponder_core_net(lua_State *L)
 {
-    new_class(L, PUMP, pump_methods, pump_l_close);
-    new_class(L, READER, reader_methods, reader_l_free);
+    api_new_class(L, PUMP, pump_methods, pump_l_close);
+    api_new_class(L, READER, reader_methods, reader_l_free);
     luaL_newlib(L, functions);
     lua_pushstring(L, net_curl_version());
     lua_setfield(L, -2, "curl_version");

@@ -312,26 +312,13 @@ static const luaL_Reg functions[] = {
     {"in_use", l_in_use}, {NULL, NULL},
 };
 
-static void new_class(lua_State *L, const char *name, const luaL_Reg *methods, lua_CFunction finish)
-{
-    luaL_newmetatable(L, name);
-    lua_newtable(L);
-    luaL_setfuncs(L, methods, 0);
-    lua_setfield(L, -2, "__index");
-    lua_pushcfunction(L, finish);
-    lua_setfield(L, -2, "__gc");
-    lua_pushcfunction(L, finish);
-    lua_setfield(L, -2, "__close");
-    lua_pop(L, 1);
-}
-
 PONDER_MODULE int luaopen_ponder_core_store(lua_State *L);
 
 int luaopen_ponder_core_store(lua_State *L)
 {
     static const luaL_Reg no_methods[] = {{NULL, NULL}};
-    new_class(L, STORE, store_methods, store_l_finish);
-    new_class(L, STORE_ROWS, no_methods, store_rows_close);
+    api_new_class(L, STORE, store_methods, store_l_finish);
+    api_new_class(L, STORE_ROWS, no_methods, store_rows_close);
     luaL_newlib(L, functions);
     lua_pushstring(L, sqlite3_libversion());
     lua_setfield(L, -2, "sqlite_version");
