@@ -28,4 +28,12 @@ function tally.tokens(usage)
     end
 end
 
+--- The total of one usage.
+---@param usage ponder.model.Usage
+---@return integer? total as the provider says, else prompt and reply; nil: it says only one of them
+function tally.total(usage)
+    return usage.total_tokens
+        or usage.input_tokens and usage.output_tokens and usage.input_tokens + usage.output_tokens
+end
+
 return tally

@@ -5,6 +5,7 @@ local model_budget = require "ponder.model.budget"
 local price = require "ponder.model.price"
 local redact = require "ponder.model.redact"
 local store = require "ponder.core.store"
+local tally = require "ponder.tally"
 local task = require "ponder.task"
 
 local call = {}
@@ -132,17 +133,12 @@ function Call:ask_again(log)
         log.session, log.clock(), self.id)
 end
 
-local function total_of(usage)
-    return usage.total_tokens
-        or usage.input_tokens and usage.output_tokens and usage.input_tokens + usage.output_tokens
-end
-
 local function write_answer(self, log, status, draft, reply, message, code, cost)
     local usage = draft and draft.usage or {}
     draft = draft or {}
     log:write(answered(self, status, draft.origin or "live", log.clock(), reply, code, message,
         draft.latency_ms, draft.time_to_first_ms, draft.attempts or #self.request.failures,
-        usage.input_tokens, usage.output_tokens, total_of(usage), usage.cache_read_tokens,
+        usage.input_tokens, usage.output_tokens, tally.total(usage), usage.cache_read_tokens,
         usage.cache_write_tokens, usage.reasoning_tokens, cost))
 end
 

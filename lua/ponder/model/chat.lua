@@ -10,6 +10,7 @@ local read = require "ponder.model.read"
 local request = require "ponder.model.request"
 local scheduler = require "ponder.task.scheduler"
 local schema = require "ponder.model.schema"
+local tally = require "ponder.tally"
 
 local chat = {}
 
@@ -247,10 +248,8 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The reply
 
-local function total_of(usage)
-    if usage and not usage.total_tokens and usage.input_tokens and usage.output_tokens then
-        usage.total_tokens = usage.input_tokens + usage.output_tokens
-    end
+local function with_total(usage)
+    if usage then usage.total_tokens = tally.total(usage) end
     return usage
 end
 
@@ -261,7 +260,7 @@ local function assemble(plan, draft)
         blocks = first.blocks }
     local reply = {
         text = texts[1] or "", texts = texts, samples = draft.samples, message = message,
-        finish_reason = first.finish_reason, usage = total_of(draft.usage),
+        finish_reason = first.finish_reason, usage = with_total(draft.usage),
         model = draft.model, id = draft.id, latency_ms = draft.latency_ms,
         time_to_first_ms = draft.time_to_first_ms, attempts = draft.attempts, raw = draft.raw,
     }
