@@ -68,7 +68,7 @@ local Tape = {}
 Tape.__index = Tape
 
 -- What a first run has to play.
-local NOTHING = { ordered = false, entries = {}, readings = {}, find = function() end }
+local NOTHING = { ordered = false, entries = {}, readings = {} }
 
 ---@param sink ponder.log.Sink
 ---@param past? ponder.log.Past
@@ -175,18 +175,21 @@ local function hand_over(self, round)
     end
 end
 
+local function take_out(list, item)
+    for i, other in ipairs(list) do
+        if other == item then
+            table.remove(list, i)
+            return
+        end
+    end
+end
+
 -- Waits until the log holds what has come.
 local function arrive(self, what)
     local t = scheduler.current()
     local one = { task = t, what = what }
     self.arrived[#self.arrived + 1] = one
-    scheduler.park(t, WAIT, function()
-        for i, other in ipairs(self.arrived) do
-            if other == one then
-                return table.remove(self.arrived, i)
-            end
-        end
-    end)
+    scheduler.park(t, WAIT, function() take_out(self.arrived, one) end)
 end
 
 local Asking = {}
@@ -313,13 +316,7 @@ local function wait_for_turn(self, answered)
         return task.park(function() self.waiting[answered] = nil end)
     end
     self.held[#self.held + 1] = t
-    return task.park(function()
-        for i, other in ipairs(self.held) do
-            if other == t then
-                return table.remove(self.held, i)
-            end
-        end
-    end)
+    return task.park(function() take_out(self.held, t) end)
 end
 
 local function times_asked(self, key)
@@ -338,7 +335,7 @@ local function look_up(self, what)
     local known
     if past.ordered then
         known = past:find(here, what.occurrence)
-    else
+    elseif past ~= NOTHING then
         known = past:find(key, times_asked(self, key))
     end
     if known then
