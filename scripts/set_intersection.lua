@@ -41,18 +41,7 @@ First: %s
 Second: %s
 Attempt: %s]]
 
-local function show(list)
-    return "[" .. table.concat(list, ", ") .. "]"
-end
-
--- The last list in brackets of a reply.
-local function read(text)
-    local inside = text:match(".*%[([%d%s,]*)%]")
-    if not inside then return nil end
-    local list = {}
-    for digits in inside:gmatch("%d+") do list[#list + 1] = math.tointeger(tonumber(digits)) end
-    return list
-end
+local show, read = policy.show_numbers, policy.read_numbers
 
 local function as_set(list)
     local set = {}
@@ -85,21 +74,10 @@ local function join(run, first, a, b)
 end
 
 local function intersect(run, first, second)
-    local parts, size = {}, run.opts.part
-    for i = 1, #second, size do
-        parts[#parts + 1] = table.move(second, i, math.min(i + size - 1, #second), 1, {})
-    end
-    parts = task.map(parts, function(part)
+    local parts = task.map(policy.split(second, run.opts.part), function(part)
         return solve(run, first, part, INTERSECT:format(show(first), show(part)), run.opts.tries)
     end)
-    while #parts > 1 do
-        local pairs_of = {}
-        for i = 1, #parts, 2 do pairs_of[#pairs_of + 1] = { parts[i], parts[i + 1] } end
-        parts = task.map(pairs_of, function(pair)
-            return pair[2] and join(run, first, pair[1], pair[2]) or pair[1]
-        end)
-    end
-    local found = parts[1].found
+    local found = policy.merge(parts, function(a, b) return join(run, first, a, b) end).found
     if mistakes(found, first, second) > 0 then
         local prompt = IMPROVE:format(show(first), show(second), show(found))
         local better = solve(run, first, second, prompt, 2 * run.opts.tries).found

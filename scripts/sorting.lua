@@ -40,18 +40,7 @@ the corrected list alone, on the last line.
 List: %s
 Attempt: %s]]
 
-local function show(list)
-    return "[" .. table.concat(list, ", ") .. "]"
-end
-
--- The last list in brackets of a reply.
-local function read(text)
-    local inside = text:match(".*%[([%d%s,]*)%]")
-    if not inside then return nil end
-    local list = {}
-    for digits in inside:gmatch("%d+") do list[#list + 1] = math.tointeger(tonumber(digits)) end
-    return list
-end
+local show, read = policy.show_numbers, policy.read_numbers
 
 -- How many mistakes `sorted` has as the sorted form of `list`.
 local function mistakes(sorted, list)
@@ -71,30 +60,16 @@ local function solve(run, list, prompt, n)
     return { list = list, sorted = sorted or list }
 end
 
-local function split(list, size)
-    local parts = {}
-    for i = 1, #list, size do
-        parts[#parts + 1] = table.move(list, i, math.min(i + size - 1, #list), 1, {})
-    end
-    return parts
+local function merge(run, a, b)
+    local both = table.move(b.list, 1, #b.list, #a.list + 1, { table.unpack(a.list) })
+    return solve(run, both, MERGE:format(show(a.sorted), show(b.sorted)), 2 * run.opts.tries)
 end
 
 local function sort(run, list)
-    local parts = task.map(split(list, run.opts.part), function(part)
+    local parts = task.map(policy.split(list, run.opts.part), function(part)
         return solve(run, part, SORT:format(show(part)), run.opts.tries)
     end)
-    while #parts > 1 do
-        local pairs_of = {}
-        for i = 1, #parts, 2 do pairs_of[#pairs_of + 1] = { parts[i], parts[i + 1] } end
-        parts = task.map(pairs_of, function(pair)
-            local a, b = pair[1], pair[2]
-            if not b then return a end
-            local both = table.move(b.list, 1, #b.list, #a.list + 1, { table.unpack(a.list) })
-            return solve(run, both, MERGE:format(show(a.sorted), show(b.sorted)),
-                2 * run.opts.tries)
-        end)
-    end
-    local sorted = parts[1].sorted
+    local sorted = policy.merge(parts, function(a, b) return merge(run, a, b) end).sorted
     if mistakes(sorted, list) > 0 then
         local prompt = IMPROVE:format(show(list), show(sorted))
         local better = solve(run, list, prompt, 2 * run.opts.tries).sorted

@@ -61,6 +61,54 @@ function Run:ask(prompt, n)
     return reply.texts
 end
 
+---A list of numbers as prompts show it.
+---@param list integer[]
+---@return string text "[3, 1]"
+function policy.show_numbers(list)
+    return "[" .. table.concat(list, ", ") .. "]"
+end
+
+---The last list of whole numbers in brackets of a reply.
+---@param text string
+---@return integer[]? list
+function policy.read_numbers(text)
+    local inside = text:match(".*%[([%d%s,]*)%]")
+    if not inside then
+        return nil
+    end
+    local list = {}
+    for digits in inside:gmatch("%d+") do
+        list[#list + 1] = math.tointeger(tonumber(digits))
+    end
+    return list
+end
+
+---A list in parts of at most `size`.
+---@param list any[]
+---@param size integer
+---@return any[][] parts
+function policy.split(list, size)
+    local parts = {}
+    for i = 1, #list, size do
+        parts[#parts + 1] = table.move(list, i, math.min(i + size - 1, #list), 1, {})
+    end
+    return parts
+end
+
+---Joins neighbours at the same time, over and over, until one is left.
+---@generic T
+---@param parts T[] at least one
+---@param join fun(a: T, b: T): T
+---@return T
+function policy.merge(parts, join)
+    while #parts > 1 do
+        parts = task.map(policy.split(parts, 2), function(two)
+            return two[2] and join(two[1], two[2]) or two[1]
+        end)
+    end
+    return parts[1]
+end
+
 ---The last word of a reply in small letters, where it was asked for one.
 ---@param text string
 ---@return string? word
