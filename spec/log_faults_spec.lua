@@ -25,16 +25,6 @@ describe("a disk that fails", function()
     end)
     teardown(function() w:close() end)
 
-    -- The lines of a text, in any order: it is that of replies.
-    local function sorted(text)
-        local lines = {}
-        for line in text:gmatch "[^\n]+" do
-            lines[#lines + 1] = line
-        end
-        table.sort(lines)
-        return lines
-    end
-
     local function run(failing)
         w:begin(SCRIPT)
         return disk.ponder({ "run", "--log", w.log, w.script }, failing,
@@ -52,7 +42,7 @@ describe("a disk that fails", function()
     local function check_resumed(first)
         local resumed = w:resume()
         assert.same({ 0, "" }, { resumed.status, resumed.err })
-        assert.same(sorted(whole.out), sorted(resumed.out))
+        assert.same(help.sorted_lines(whole.out), help.sorted_lines(resumed.out))
         assert.equal(first.out, resumed.out:sub(1, #first.out))
     end
 
@@ -86,7 +76,7 @@ describe("a disk that fails", function()
                         assert.equal("", w:bytes())
                     end
                 else
-                    assert.same(sorted(whole.out), sorted(first.out))
+                    assert.same(help.sorted_lines(whole.out), help.sorted_lines(first.out))
                 end
             until first.failures == 0
             assert.is_true(stopped > 5)

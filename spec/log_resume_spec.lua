@@ -11,16 +11,6 @@ describe("a logged run", function()
     setup(function() w = help.open() end)
     teardown(function() w:close() end)
 
-    -- The lines of a text, in any order.
-    local function sorted(text)
-        local lines = {}
-        for line in text:gmatch "[^\n]+" do
-            lines[#lines + 1] = line
-        end
-        table.sort(lines)
-        return lines
-    end
-
     describe("with calls that fail", function()
         local CODE = [[
             say("a", ask "a")
@@ -152,7 +142,7 @@ describe("a logged run", function()
             local first = w:run()
             for _, again in ipairs { w:replay(), w:resume(), w:replay() } do
                 assert.same({ 0, "" }, { again.status, again.err })
-                assert.same(sorted(first.out), sorted(again.out))
+                assert.same(help.sorted_lines(first.out), help.sorted_lines(again.out))
             end
             assert.equal(80, w:requests())
         end)

@@ -27,6 +27,18 @@ local function ask(text, opts)
 end
 ]]
 
+--- The lines of a text, in any order: it is that of replies.
+---@param text string
+---@return string[]
+function help.sorted_lines(text)
+    local lines = {}
+    for line in text:gmatch "[^\n]+" do
+        lines[#lines + 1] = line
+    end
+    table.sort(lines)
+    return lines
+end
+
 ---@class LogWorkshop a server, and a folder for scripts and logs
 local Workshop = {}
 Workshop.__index = Workshop
