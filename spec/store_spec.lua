@@ -31,12 +31,14 @@ end
 -- A collector that begins again as soon as it has ended, however much memory other specs hold; as
 -- it was at the end of the scope.
 local function eager_collector()
-    collectgarbage()
+    local mode = collectgarbage("incremental") -- the other waits for memory to grow by a fifth
     local pause = collectgarbage("setpause", 100)
     local pace = collectgarbage("setstepmul", 1000)
+    collectgarbage()
     return setmetatable({}, { __close = function()
         collectgarbage("setpause", pause)
         collectgarbage("setstepmul", pace)
+        collectgarbage(mode)
     end })
 end
 
