@@ -131,8 +131,9 @@ describe("a run without a log of its own name", function()
         local said = w:ponder({ "run", w.script }, { env = {
             XDG_STATE_HOME = w.folder.path .. "/nowhere" } })
         assert.same({ 0, "41\ttrue\n42\ttrue\n" }, { said.status, said.out })
-        assert.equal("ponder: " .. w.folder.path .. "/nowhere/ponder: no run can be kept there; "
-            .. "this run is not logged\n", said.err)
+        assert.equal("ponder: cannot write the run log in " .. w.folder.path
+            .. "/nowhere/ponder: cannot make this directory: "
+            .. "Not a directory; this run is not logged\n", said.err)
     end)
 
     it("says when more came in before its first call than is kept", function()

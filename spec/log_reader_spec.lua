@@ -286,17 +286,6 @@ describe("the runs that are kept", function()
     end)
     teardown(function() folder:__close() end)
 
-    it("are those of the state folder", function()
-        local function env(values)
-            return function(name) return values[name] end
-        end
-        assert.equal("/s/ponder", kept.folder(env { XDG_STATE_HOME = "/s", HOME = "/h" }))
-        assert.equal("/h/.local/state/ponder", kept.folder(env { HOME = "/h" }))
-        assert.equal("/h/.local/state/ponder", kept.folder(env { XDG_STATE_HOME = "s",
-            HOME = "/h" }))
-        assert.is_nil(kept.folder(env {}))
-    end)
-
     it("are listed newest first, and nothing else is", function()
         local names = {}
         for i, run in ipairs(kept.list(folder.path)) do
@@ -322,7 +311,7 @@ describe("the runs that are kept", function()
         os.execute(("cp %s/[abc].db* %s/s/ponder"):format(folder.path, folder.path))
         r = shell.ponder({ "-e", [[
             local kept = require "ponder.log.kept"
-            local home = kept.folder():gsub("%p", "%%%0")
+            local home = require("ponder.state").directory():gsub("%p", "%%%0")
             for _, what in ipairs { 1, "2", "3", "b", "b.db", "4", "0", "x" } do
                 print((tostring(kept.find(what)):gsub(home, "")))
             end

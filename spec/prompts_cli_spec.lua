@@ -125,7 +125,8 @@ describe("ponder prompts eject", function()
     it("says what cannot be written", function()
         local r = prompts { "eject", "tot", "--to", "/proc/none" }
         assert.equal(1, r.status)
-        assert.equal("ponder prompts: /proc/none: the folder cannot be made\n", r.err)
+        assert.equal("ponder prompts: /proc/none: cannot make this directory: "
+            .. "No such file or directory\n", r.err)
     end)
 end)
 

@@ -26,7 +26,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -166,19 +165,6 @@ static int host_absolute(lua_State *L)
     return 1;
 }
 
-/* host.make_folder(path) -> whether the folder exists now; makes those above it too. */
-static int host_make_folder(lua_State *L)
-{
-    const char *path = luaL_checkstring(L, 1);
-    for (const char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        lua_pushlstring(L, path, (size_t)(slash - path));
-        mkdir(lua_tostring(L, -1), 0777);
-        lua_pop(L, 1);
-    }
-    lua_pushboolean(L, mkdir(path, 0777) == 0 || errno == EEXIST);
-    return 1;
-}
-
 /* host.catch_interrupts(): see host.h; for a loop that goes on after an interruption. */
 static int host_catch_interrupts_again(lua_State *L)
 {
@@ -256,7 +242,6 @@ static int open_host_module(lua_State *L)
         {"has_module", host_has_module},
         {"is_terminal", host_is_terminal},
         {"limit_memory", host_limit_memory},
-        {"make_folder", host_make_folder},
         {"memory", host_memory},
         {"process", host_process},
         {"random", host_random},

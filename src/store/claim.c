@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "store/private.h"
+
 static Claim *claims; /* of this process; guarded by the mutex, for states in other threads */
 
 static sqlite3_mutex *enter(void)
@@ -52,8 +54,7 @@ static StoreStatus add(int fd, const struct stat *file, Claim **out, StoreError 
 static StoreStatus open_file(const char *path, bool create, Claim **out, StoreError *e)
 {
     struct stat file;
-    int fd =
-        open(path, create ? O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC : O_RDONLY | O_CLOEXEC, 0644);
+    int fd = create ? private_create(path) : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return store_fail_errno(e, create ? "cannot be made" : "cannot be read", errno);
     if (fstat(fd, &file) != 0) {

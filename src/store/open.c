@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "store/header.h"
+#include "store/private.h"
 #include "store/store.h"
 
 enum { BUSY_MS = 1000, WAL_BYTES = 32 << 20 /* kept on disk once it is empty again */ };
@@ -91,6 +91,28 @@ static StoreStatus check_permission(const char *real_path, StoreError *e)
         return store_fail(e, STORE_READ_ONLY, "cannot be written: %s", strerror(errno));
     if (!is_folder_writable(real_path))
         return store_fail(e, STORE_READ_ONLY, "cannot be written: nor can its folder");
+    return STORE_OK;
+}
+
+/* SQLite makes the files beside the database with its mode. Before it opens any of them, what
+ * others may have put there is refused, and what an earlier version left readable is made private.
+ */
+static StoreStatus check_privacy(const char *path, const char *real_path, int fd, StoreError *e)
+{
+    static const char *const suffixes[] = {"-wal", "-shm", "-journal"};
+    const char *refusal = private_refusal(path, fd);
+    if (refusal != NULL)
+        return store_fail(e, STORE_READ_ONLY, "cannot be written: it %s", refusal);
+    private_tighten(real_path);
+    for (int i = 0; i < 3; i++) {
+        char beside[HEADER_PATH_SIZE];
+        snprintf(beside, sizeof beside, "%s%s", real_path, suffixes[i]);
+        refusal = private_beside_refusal(beside);
+        if (refusal != NULL)
+            return store_fail(e, STORE_READ_ONLY, "cannot be written: its %s %s", suffixes[i],
+                              refusal);
+        private_tighten(beside);
+    }
     return STORE_OK;
 }
 
@@ -188,8 +210,8 @@ static StoreStatus lay_out(Store *s, const StoreOptions *o, StoreError *e)
 
 /* ---- opening ---- */
 
-static StoreStatus open_claimed(Store *s, const char *real_path, const StoreOptions *o,
-                                StoreError *e)
+static StoreStatus open_claimed(Store *s, const char *path, const char *real_path,
+                                const StoreOptions *o, StoreError *e)
 {
     FileHeader header = {0};
     StoreStatus status = STORE_OK;
@@ -200,6 +222,8 @@ static StoreStatus open_claimed(Store *s, const char *real_path, const StoreOpti
         if (status == STORE_OK && s->writable)
             status = check_permission(real_path, e);
     }
+    if (status == STORE_OK && s->writable)
+        status = check_privacy(path, real_path, s->claim->fd, e);
     if (status == STORE_OK && s->writable && o->lock) {
         status = claim_lock(s->claim, e);
         s->locked = status == STORE_OK;
@@ -211,23 +235,6 @@ static StoreStatus open_claimed(Store *s, const char *real_path, const StoreOpti
     if (status == STORE_OK && s->writable)
         status = begin_wal(s, o, e);
     return status;
-}
-
-/* mkdir -p of what stands before the last slash. */
-static StoreStatus make_folders(const char *path, StoreError *e)
-{
-    char *copy = sqlite3_mprintf("%s", path);
-    if (copy == NULL)
-        return store_fail(e, STORE_MEMORY, "not enough memory");
-    int error = 0;
-    for (char *at = strchr(copy + 1, '/'); error == 0 && at != NULL; at = strchr(at + 1, '/')) {
-        *at = '\0';
-        if (mkdir(copy, 0700) != 0 && errno != EEXIST)
-            error = errno;
-        *at = '/';
-    }
-    sqlite3_free(copy);
-    return error == 0 ? STORE_OK : store_fail_errno(e, "its folder cannot be made", error);
 }
 
 static void disconnect(Store *s)
@@ -259,14 +266,15 @@ StoreStatus store_open(Store *s, const char *path, const StoreOptions *o, StoreE
         .process = getpid(), .writable = o->mode != STORE_READ, .checkpoint_at = STORE_WAL_PAGES};
     if (sqlite3_initialize() != SQLITE_OK)
         return store_fail(e, STORE_MEMORY, "not enough memory");
-    if (create && o->make_folders && make_folders(path, e) != STORE_OK)
-        return e->status;
+    int error = create && o->make_folders ? private_make_directories(path, false) : 0;
+    if (error != 0)
+        return store_fail_errno(e, "its directory cannot be made", error);
     StoreStatus status = claim_take(path, create, &s->claim, e);
     if (status != STORE_OK)
         return status;
     char *real_path = realpath(path, NULL);
     status = real_path == NULL ? store_fail_errno(e, "cannot be opened", errno)
-                               : open_claimed(s, real_path, o, e);
+                               : open_claimed(s, path, real_path, o, e);
     if (status != STORE_OK) {
         disconnect(s);
         if (create)

@@ -3,6 +3,7 @@
 local args = require "ponder.args"
 local cli = require "ponder.cli"
 local opened = require "ponder.report.opened"
+local private = require "ponder.core.private"
 
 -- Each is a module ponder.report.export.NAME with
 --     write(log, out, opts) -> true, or nil and a message
@@ -47,7 +48,7 @@ local function write_to(path, write)
     if not path then
         return write(io.stdout) and 0 or 1
     end
-    local out, message = io.open(path, "wb")
+    local out, message = private.open(path)
     if not out then
         return nil, message
     end

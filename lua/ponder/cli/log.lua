@@ -8,6 +8,7 @@ local json = require "ponder.json"
 local kept = require "ponder.log.kept"
 local options = require "ponder.options"
 local reader = require "ponder.log.reader"
+local state = require "ponder.state"
 local style = require "ponder.report.style"
 local text = require "ponder.report.text"
 
@@ -109,7 +110,7 @@ function log.run(arguments)
     elseif #list > 0 then
         print_table(list)
     else
-        io.stderr:write("ponder log: no run is kept in ", kept.folder() or "$HOME", " yet\n")
+        io.stderr:write("ponder log: no run is kept in ", state.directory() or "$HOME", " yet\n")
     end
     return 0
 end

@@ -6,6 +6,7 @@ local check = require "ponder.prompt.check"
 local cli = require "ponder.cli"
 local host = require "ponder.core.host"
 local options = require "ponder.options"
+local private = require "ponder.core.private"
 local prompt = require "ponder.prompt"
 local samples = require "ponder.prompt.samples"
 
@@ -163,7 +164,7 @@ function commands.show(operand)
 end
 
 local function write(path, text)
-    local file, message = io.open(path, "wb")
+    local file, message = private.open(path)
     if not file then
         return nil, message
     end
@@ -184,8 +185,9 @@ function commands.eject(operand, opts)
             return fail(path .. " is there already; --force replaces it")
         end
     end
-    if not host.make_folder(folder) then
-        return fail(folder .. ": the folder cannot be made")
+    local made, message = private.make_directory(folder)
+    if not made then
+        return fail(message)
     end
     for _, name in ipairs(names) do
         local path = folder .. "/" .. name .. ".lua"

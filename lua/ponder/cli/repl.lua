@@ -5,6 +5,8 @@ local cli = require "ponder.cli"
 local host = require "ponder.core.host"
 local line = require "ponder.core.line"
 local options = require "ponder.options"
+local private = require "ponder.core.private"
+local state = require "ponder.state"
 local task = require "ponder.task"
 
 local RULES = { verbose = { help = "show requests and replies on standard error, redacted" } }
@@ -23,15 +25,15 @@ Lines are kept in $XDG_STATE_HOME/ponder/history.
 
 ]] .. args.help(RULES, ORDER)
 
--- A folder that the environment names; only an absolute one counts.
-local function folder_of(variable)
-    return (os.getenv(variable) or ""):match("^/.*")
-end
-
-local function history_path()
-    local home = folder_of("HOME")
-    local state = folder_of("XDG_STATE_HOME") or home and home .. "/.local/state"
-    return state and state .. "/ponder/history"
+-- The editor's library would make the file with whatever mode it likes.
+local function save_history()
+    local _, _, code = state.create("history", "")
+    local path = (not code or code == "EXISTS") and state.path("history")
+    if path then
+        private.tighten(path)
+        line.save_history(path)
+        private.tighten(path)
+    end
 end
 
 -- ponder's modules as globals, loaded when they are first named.
@@ -137,7 +139,7 @@ function repl.run(list)
         require("ponder.model.verbose").start()
     end
     offer_modules()
-    local path = history_path()
+    local path = state.path("history")
     if path then
         line.load_history(path)
     end
@@ -145,10 +147,7 @@ function repl.run(list)
         print("ponder " .. host.version .. ", " .. _VERSION .. "; Ctrl-D ends")
     end
     while step() do end
-    if path then
-        host.make_folder(path:match("^(.*)/"))
-        line.save_history(path)
-    end
+    save_history()
     return 0
 end
 

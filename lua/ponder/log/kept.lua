@@ -2,24 +2,10 @@
 
 local folder = require "ponder.core.folder"
 local schema = require "ponder.log.schema"
+local state = require "ponder.state"
 local store = require "ponder.core.store"
 
 local kept = {}
-
--- What the environment names counts only if it is absolute.
-local function absolute(value)
-    return (value or ""):match("^/.*")
-end
-
----The folder of the kept runs.
----@param env? fun(name: string): string? default os.getenv
----@return string? path nil where neither $XDG_STATE_HOME nor $HOME says where
-function kept.folder(env)
-    env = env or os.getenv
-    local home = absolute(env("HOME"))
-    local state = absolute(env("XDG_STATE_HOME")) or home and home .. "/.local/state"
-    return state and state .. "/ponder"
-end
 
 -- When a run began, as its log says; nil where the file is none.
 local function start_of(path)
@@ -34,11 +20,11 @@ local function start_of(path)
 end
 
 ---The kept runs, newest first.
----@param at? string the folder; default kept.folder()
+---@param at? string the folder; default state.directory()
 ---@return {path: string, name: string, bytes: integer, started_at: number}[] runs
 ---@return string? message why the folder cannot be read; one that is not there is empty
 function kept.list(at)
-    at = at or kept.folder()
+    at = at or state.directory()
     local files, message, code = {}, nil, nil
     if at then
         files, message, code = folder.files(at)
@@ -88,7 +74,7 @@ end
 ---@return string?
 ---@return string? message
 function kept.find(what)
-    local at = kept.folder()
+    local at = state.directory()
     if what and (exists(tostring(what)) or tostring(what):find("/", 1, true)) then
         return tostring(what)
     end

@@ -5,11 +5,11 @@ local files = require "ponder.log.files"
 local folder = require "ponder.core.folder"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
-local kept = require "ponder.log.kept"
 local log = require "ponder.log"
 local recorder = require "ponder.log.recorder"
 local redact = require "ponder.model.redact"
 local schema = require "ponder.log.schema"
+local state = require "ponder.state"
 local store = require "ponder.core.store"
 local tape = require "ponder.log.tape"
 
@@ -150,9 +150,9 @@ end
 
 -- The path of a new log among the kept runs.
 local function new_path(run)
-    local at = kept.folder()
-    if not at or not host.make_folder(at) then
-        return nil, (at or "$HOME") .. ": no run can be kept there"
+    local at, message = state.make()
+    if not at then
+        return nil, "cannot write the run log in " .. message
     end
     prune(at, run.opts.keep or KEEP)
     return ("%s/%s.db"):format(at, name_of(run))

@@ -1,0 +1,231 @@
+/*
+ * l_private.c -- ponder.core.private: files for their owner alone.
+ */
+#define _GNU_SOURCE /* renameat2 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/api.h"
+#include "store/private.h"
+
+enum { CHUNK = 4096, PERMISSIONS = 07777 };
+
+static int fail(lua_State *L, const char *path, const char *why, const char *code)
+{
+    luaL_pushfail(L);
+    lua_pushfstring(L, "%s: %s", path, why);
+    lua_pushstring(L, code);
+    return 3;
+}
+
+static int fail_errno(lua_State *L, const char *path, int error)
+{
+    const char *code = error == ENOENT || error == ENOTDIR ? "NOT_FOUND"
+                       : error == EEXIST                   ? "EXISTS"
+                                                           : "IO";
+    return fail(L, path, strerror(error), code);
+}
+
+/* ---- what a file is ---- */
+
+static const char *kind_of(mode_t mode)
+{
+    return S_ISREG(mode) ? "file" : S_ISDIR(mode) ? "directory" : S_ISLNK(mode) ? "link" : "other";
+}
+
+/* private.about(path, follow) -> {kind=, mode=, is_own=, links=}; or nil, message, code */
+static int private_about(lua_State *L)
+{
+    const char *path = luaL_checkstring(L, 1);
+    struct stat file;
+    if (fstatat(AT_FDCWD, path, &file, lua_toboolean(L, 2) ? 0 : AT_SYMLINK_NOFOLLOW) != 0)
+        return fail_errno(L, path, errno);
+    lua_createtable(L, 0, 4);
+    lua_pushstring(L, kind_of(file.st_mode));
+    lua_setfield(L, -2, "kind");
+    lua_pushinteger(L, (lua_Integer)(file.st_mode & PERMISSIONS));
+    lua_setfield(L, -2, "mode");
+    lua_pushboolean(L, file.st_uid == geteuid());
+    lua_setfield(L, -2, "is_own");
+    lua_pushinteger(L, (lua_Integer)file.st_nlink);
+    lua_setfield(L, -2, "links");
+    return 1;
+}
+
+/* ---- reading ---- */
+
+static const char *secrecy_problem(int fd)
+{
+    struct stat file;
+    if (fstat(fd, &file) != 0 || !S_ISREG(file.st_mode))
+        return "is not a file";
+    if (file.st_uid != geteuid())
+        return "belongs to another user";
+    return (file.st_mode & 077) != 0 ? "others may read or write it: chmod 600 makes it private"
+                                     : NULL;
+}
+
+/* Pushes what can be read; an errno. */
+static int push_content(lua_State *L, int fd)
+{
+    luaL_Buffer text;
+    luaL_buffinit(L, &text);
+    ssize_t n;
+    while ((n = read(fd, luaL_prepbuffsize(&text, CHUNK), CHUNK)) > 0)
+        luaL_addsize(&text, (size_t)n);
+    int error = n < 0 ? errno : 0;
+    luaL_pushresult(&text);
+    return error;
+}
+
+/* private.read(path) -> text; or nil, message, code */
+static int private_read(lua_State *L)
+{
+    const char *path = luaL_checkstring(L, 1);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return fail_errno(L, path, errno);
+    const char *problem = secrecy_problem(fd);
+    int error = problem == NULL ? push_content(L, fd) : 0;
+    close(fd);
+    if (problem != NULL)
+        return fail(L, path, problem, "NOT_PRIVATE");
+    return error != 0 ? fail_errno(L, path, error) : 1;
+}
+
+/* ---- writing ---- */
+
+static int write_all(int fd, const char *text, size_t size)
+{
+    while (size > 0) {
+        ssize_t n = write(fd, text, size);
+        if (n < 0 && errno != EINTR)
+            return errno;
+        text += n > 0 ? n : 0;
+        size -= n > 0 ? (size_t)n : 0;
+    }
+    return fsync(fd) == 0 ? 0 : errno;
+}
+
+/* Gives the file its name; with `is_new`, only if nothing has that name. An errno. */
+static int put_in_place(const char *from, const char *to, bool is_new)
+{
+    if (!is_new)
+        return rename(from, to) == 0 ? 0 : errno;
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return errno;
+    int error = link(from, to) == 0 ? 0 : errno; /* a file system that cannot do it in one step */
+    unlink(from);
+    return error;
+}
+
+/* private.write(path, text, is_new) -> true; or nil, message, code. All or nothing. */
+static int private_write(lua_State *L)
+{
+    size_t size;
+    const char *path = luaL_checkstring(L, 1), *text = luaL_checklstring(L, 2, &size);
+    bool is_new = lua_toboolean(L, 3);
+    const char *temporary = lua_pushfstring(L, "%s.%d.tmp", path, (int)getpid());
+    unlink(temporary);
+    int fd = private_create(temporary);
+    if (fd < 0)
+        return fail_errno(L, path, errno);
+    int error = write_all(fd, text, size);
+    close(fd);
+    if (error == 0)
+        error = put_in_place(temporary, path, is_new);
+    if (error != 0) {
+        unlink(temporary);
+        return fail_errno(L, path, error);
+    }
+    lua_pushboolean(L, 1);
+    return 1;
+}
+
+static int close_file(lua_State *L)
+{
+    luaL_Stream *file = luaL_checkudata(L, 1, LUA_FILEHANDLE);
+    return luaL_fileresult(L, fclose(file->f) == 0, NULL);
+}
+
+/* private.open(path) -> a file of Lua's, to be written from its start; or nil, message, code */
+static int private_open_file(lua_State *L)
+{
+    const char *path = luaL_checkstring(L, 1), *why;
+    luaL_Stream *file = lua_newuserdatauv(L, sizeof *file, 0);
+    file->closef = NULL;
+    luaL_setmetatable(L, LUA_FILEHANDLE);
+    int fd = private_open(path, &why);
+    if (fd < 0)
+        return why != NULL ? fail(L, path, why, "NOT_PRIVATE") : fail_errno(L, path, errno);
+    file->f = fdopen(fd, "w");
+    if (file->f == NULL) {
+        int error = errno;
+        close(fd);
+        return fail_errno(L, path, error);
+    }
+    file->closef = close_file;
+    return 1;
+}
+
+/* What is wrong with a directory that is to be for its owner alone; NULL: nothing. */
+static const char *make_private(const char *path)
+{
+    struct stat directory;
+    if (stat(path, &directory) != 0)
+        return strerror(errno);
+    if (directory.st_uid != geteuid())
+        return "belongs to another user";
+    if ((directory.st_mode & 077) != 0 && chmod(path, directory.st_mode & 0700) != 0)
+        return strerror(errno);
+    return NULL;
+}
+
+/* private.make_directory(path, is_strict) -> true; or nil, message, code */
+static int private_make_directory(lua_State *L)
+{
+    const char *path = luaL_checkstring(L, 1);
+    struct stat directory;
+    int error = private_make_directories(path, true);
+    if (error == 0 && stat(path, &directory) == 0 && !S_ISDIR(directory.st_mode))
+        error = ENOTDIR;
+    if (error != 0)
+        return fail(L, path, lua_pushfstring(L, "cannot make this directory: %s", strerror(error)),
+                    "IO");
+    const char *problem = lua_toboolean(L, 2) ? make_private(path) : NULL;
+    if (problem != NULL)
+        return fail(L, path, problem, "NOT_PRIVATE");
+    lua_pushboolean(L, 1);
+    return 1;
+}
+
+/* private.tighten(path): takes from others what they may do with a file, if it is our own. */
+static int private_tighten_file(lua_State *L)
+{
+    private_tighten(luaL_checkstring(L, 1));
+    return 0;
+}
+
+PONDER_MODULE int luaopen_ponder_core_private(lua_State *L);
+
+PONDER_MODULE int luaopen_ponder_core_private(lua_State *L)
+{
+    static const luaL_Reg functions[] = {
+        {"about", private_about},
+        {"make_directory", private_make_directory},
+        {"open", private_open_file},
+        {"read", private_read},
+        {"tighten", private_tighten_file},
+        {"write", private_write},
+        {NULL, NULL},
+    };
+    luaL_newlib(L, functions);
+    return 1;
+}
