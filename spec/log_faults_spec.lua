@@ -121,6 +121,75 @@ describe("a disk that fails", function()
     end)
 end)
 
+describe("a process that is killed at a write", function()
+    local w
+
+    setup(function() w = help.open() end)
+    teardown(function() w:close() end)
+
+    local function run(failing, arguments)
+        return disk.ponder({ "run", table.unpack(arguments) }, failing,
+            { env = w:environment(), cwd = w.folder.path })
+    end
+
+    it("leaves a whole log, or none of its name", function()
+        w:begin 'for i = 1, 4 do say(ask("item " .. i)) end'
+        local killed, at = 0, 1
+        repeat
+            for _, ending in ipairs { "", "-wal", "-shm" } do
+                os.remove(w.log .. ending)
+            end
+            local r = run({ at = at, error = "KILL" }, { "--log", w.log, w.script })
+            killed = killed + r.failures
+            local file = io.open(w.log, "rb")
+            if file then
+                file:close()
+                assert.equal("ok", (w:row "PRAGMA integrity_check"))
+                assert.equal("run", (w:row "SELECT command FROM run"))
+                local resumed = w:resume()
+                assert.same({ 0, "" }, { resumed.status, resumed.err })
+            end
+            at = at + (file and 5 or 1)
+        until r.failures == 0
+        assert.is_true(killed > 15)
+        assert.is_nil(io.open(w.log .. "-new"), "the last run has taken it over")
+    end)
+
+    it("leaves what log shows as damaged, and --keep removes", function()
+        w:begin 'say(ask "one")'
+        run({ at = 1, error = "KILL" }, { w.script })
+        w.folder:write("state/ponder/20260101-000000-a-00000001.db", "")
+        w.folder:write("state/ponder/20260101-000001-a-00000001.db", "SQLite format 3\0...")
+        assert.equal(0, w:ponder({ "run", w.script }).status)
+        assert.equal(0, w:ponder({ "run", w.script }).status)
+        local listed = w:ponder({ "log", "--json" })
+        local statuses = {}
+        for number, status in listed.out:gmatch '"number":(%d+).-"status":"(%a+)"' do
+            statuses[#statuses + 1] = number .. status
+        end
+        assert.same({ "1completed", "2completed" }, statuses)
+        assert.equal(2, select(2, listed.out:gsub('"status":"damaged"', "")))
+        assert.equal(0, w:ponder({ "run", "--keep", "3", w.script }).status)
+        assert.equal(3, #w:kept())
+        assert.equal(0, select(2, w:ponder({ "log", "--json" }).out:gsub("damaged", "")))
+    end)
+
+    it("shows one that is being made, or was not finished, for what it is", function()
+        w:begin 'say(ask "one")'
+        w:sh "rm -rf state"
+        run({ at = 1, error = "KILL" }, { w.script })
+        local left = w:kept()
+        assert.equal(1, #left)
+        assert.matches("%.db%-new$", left[1])
+        local function listed()
+            return w:ponder({ "log", "--json" }).out:match '"status":"(%a+)"'
+        end
+        assert.equal("damaged", listed())
+        local made = w:sh "exec 9<$(echo state/ponder/*-new); flock 9; $PONDER log --json"
+        assert.same({ 0, "" }, { made.status, made.out })
+    end)
+end)
+
 describe("a file that is not to be resumed or replayed", function()
     local w
 

@@ -94,6 +94,15 @@ static int store_l_rollback(lua_State *L)
     return no_values(L, 1, store_rollback(s, &e), &e);
 }
 
+static int store_l_publish(lua_State *L)
+{
+    Store *s = store_self(L, "publish");
+    StoreError e;
+    if (!s->staged)
+        return luaL_error(L, "store.publish: the file has its name");
+    return no_values(L, 1, store_publish(s, &e), &e);
+}
+
 /* self -> pages left in the WAL | nil, message, code */
 static int store_l_checkpoint(lua_State *L)
 {
@@ -174,8 +183,9 @@ static int choice_option(lua_State *L, const char *name, const char *const *choi
 
 static void check_names(lua_State *L)
 {
-    static const char *const names[] = {"mode",           "sync",    "lock", "make_folders",
-                                        "application_id", "version", "kind", "schema"};
+    static const char *const names[] = {"mode",         "sync",           "lock",
+                                        "make_folders", "application_id", "version",
+                                        "kind",         "schema",         "staged"};
     for (lua_pushnil(L); lua_next(L, 2); lua_pop(L, 1)) {
         bool known = false;
         for (size_t i = 0; !known && i < sizeof names / sizeof *names; i++)
@@ -196,6 +206,7 @@ static void read_options(lua_State *L, StoreOptions *o)
         .full_sync = choice_option(L, "sync", syncs) == 1,
         .lock = boolean_option(L, "lock", true),
         .make_folders = boolean_option(L, "make_folders", false),
+        .staged = boolean_option(L, "staged", false),
         .application_id = number_option(L, "application_id"),
         .version = number_option(L, "version"),
         .kind = text_option(L, "kind", "run log"),
@@ -301,6 +312,7 @@ static const luaL_Reg store_methods[] = {
     {"begin", store_l_begin},
     {"commit", store_l_commit},
     {"rollback", store_l_rollback},
+    {"publish", store_l_publish},
     {"checkpoint", store_l_checkpoint},
     {"hide", store_l_hide},
     {"close", store_l_close},

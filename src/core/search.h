@@ -66,7 +66,8 @@ typedef struct SearchNode {
 } SearchNode;
 
 typedef struct IdList {
-    VEC_OF(uint32_t);
+    uint32_t *ids;
+    size_t count, capacity;
 } IdList;
 
 typedef struct Search {

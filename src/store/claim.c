@@ -13,6 +13,8 @@
 
 #include "store/private.h"
 
+enum { MOST_TRIES = 8 }; /* when others make the same file */
+
 static Claim *claims; /* of this process; guarded by the mutex, for states in other threads */
 
 static sqlite3_mutex *enter(void)
@@ -51,10 +53,42 @@ static StoreStatus add(int fd, const struct stat *file, Claim **out, StoreError 
     return STORE_OK;
 }
 
+/*
+ * What was left unfinished at `path` goes, unless somebody still writes it: then -1, and errno is
+ * EWOULDBLOCK. The lock is had before the name is looked up again, so that what is removed is what
+ * was locked.
+ */
+static int remove_unfinished(const char *path)
+{
+    struct stat opened, named;
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? 0 : -1;
+    int result = flock(fd, LOCK_EX | LOCK_NB);
+    if (result == 0 && fstat(fd, &opened) == 0 && lstat(path, &named) == 0 &&
+        opened.st_dev == named.st_dev && opened.st_ino == named.st_ino)
+        result = unlink(path);
+    int error = errno;
+    close(fd);
+    errno = error;
+    return result;
+}
+
+static int create_file(const char *path)
+{
+    for (int i = 0; i < MOST_TRIES; i++) {
+        int fd = private_create(path);
+        if (fd >= 0 || errno != EEXIST || remove_unfinished(path) != 0)
+            return fd;
+    }
+    errno = EWOULDBLOCK;
+    return -1;
+}
+
 static StoreStatus open_file(const char *path, bool create, Claim **out, StoreError *e)
 {
     struct stat file;
-    int fd = create ? private_create(path) : open(path, O_RDONLY | O_CLOEXEC);
+    int fd = create ? create_file(path) : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return store_fail_errno(e, create ? "cannot be made" : "cannot be read", errno);
     if (fstat(fd, &file) != 0) {

@@ -24,7 +24,10 @@ typedef struct Claim {
     bool locked; /* one of them is the writer */
 } Claim;
 
-/* Opens the file, which must be a regular one; with `create`, makes it. */
+#define CLAIM_STAGING "-new" /* behind the name of a file that is being made */
+
+/* Opens the file, which must be a regular one. With `create` makes it, in the place of one that
+ * somebody who was killed did not finish. */
 StoreStatus claim_take(const char *path, bool create, Claim **out, StoreError *e);
 
 /* Makes the caller the only writer; STORE_LOCKED if there is one, in this process or another. */

@@ -12,6 +12,7 @@
 enum {
     HEADER_SIZE = 100,
     AT_PAGE_SIZE = 16,
+    AT_WRITE_VERSION = 18,
     AT_READ_VERSION = 19, /* 2: WAL */
     AT_CHANGES = 24,
     AT_PAGES = 28,
@@ -73,4 +74,11 @@ StoreStatus header_read(int fd, const char *real_path, const char *kind, FileHea
      * is asked for last, since a run that ends meanwhile writes the file and removes the -wal. */
     out->has_wal = header_beside(real_path, "-wal", 0);
     return out->has_wal ? STORE_OK : check_size(fd, whole_size(header), e);
+}
+
+int header_set_wal(int fd)
+{
+    static const unsigned char versions[] = {2, 2};
+    ssize_t n = pwrite(fd, versions, sizeof versions, AT_WRITE_VERSION);
+    return n == sizeof versions ? 0 : n < 0 ? errno : ENOSPC;
 }

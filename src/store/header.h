@@ -23,6 +23,10 @@ typedef struct FileHeader {
 StoreStatus header_read(int fd, const char *real_path, const char *kind, FileHeader *out,
                         StoreError *e);
 
+/* Puts a file that nobody has open in WAL mode. SQLite's own way there needs a journal on disk,
+ * which keeps readers out if the process is killed. 0, or errno. */
+int header_set_wal(int fd);
+
 /* Whether there is real_path + suffix, and more in it than `least` bytes. */
 bool header_beside(const char *real_path, const char *suffix, int64_t least);
 

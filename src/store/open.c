@@ -7,13 +7,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "store/header.h"
 #include "store/private.h"
 #include "store/store.h"
 
-enum { BUSY_MS = 1000, WAL_BYTES = 32 << 20 /* kept on disk once it is empty again */ };
+enum { BUSY_MS = 1000, BESIDE = 3, WAL_BYTES = 32 << 20 /* kept on disk once it is empty again */ };
+
+static const char *const beside[] = {"-wal", "-shm", "-journal"};
 
 static StoreStatus run(Store *s, const char *sql, StoreError *e)
 {
@@ -99,19 +102,18 @@ static StoreStatus check_permission(const char *real_path, StoreError *e)
  */
 static StoreStatus check_privacy(const char *path, const char *real_path, int fd, StoreError *e)
 {
-    static const char *const suffixes[] = {"-wal", "-shm", "-journal"};
     const char *refusal = private_refusal(path, fd);
     if (refusal != NULL)
         return store_fail(e, STORE_READ_ONLY, "cannot be written: it %s", refusal);
     private_tighten(real_path);
-    for (int i = 0; i < 3; i++) {
-        char beside[HEADER_PATH_SIZE];
-        snprintf(beside, sizeof beside, "%s%s", real_path, suffixes[i]);
-        refusal = private_beside_refusal(beside);
+    for (int i = 0; i < BESIDE; i++) {
+        char file[HEADER_PATH_SIZE];
+        snprintf(file, sizeof file, "%s%s", real_path, beside[i]);
+        refusal = private_beside_refusal(file);
         if (refusal != NULL)
-            return store_fail(e, STORE_READ_ONLY, "cannot be written: its %s %s", suffixes[i],
+            return store_fail(e, STORE_READ_ONLY, "cannot be written: its %s %s", beside[i],
                               refusal);
-        private_tighten(beside);
+        private_tighten(file);
     }
     return STORE_OK;
 }
@@ -131,13 +133,13 @@ static void put_uri(sqlite3_str *uri, const char *path)
  * A log that was not closed is in WAL mode, and so wants files beside it even to be read. Where
  * there are none and none can be made, no writer can be there either: `immutable` does without.
  */
-static StoreStatus connect(Store *s, const char *real_path, const StoreOptions *o,
+static StoreStatus connect(Store *s, const char *real_path, StoreMode mode,
                            const FileHeader *header, StoreError *e)
 {
     int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE |
                 (s->writable ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY);
     char *uri = NULL;
-    if (o->mode == STORE_READ && header->is_wal && !header->has_wal &&
+    if (mode == STORE_READ && header->is_wal && !header->has_wal &&
         !is_folder_writable(real_path)) {
         sqlite3_str *text = sqlite3_str_new(NULL);
         put_uri(text, real_path);
@@ -171,10 +173,14 @@ static int count_pages(void *ud, sqlite3 *db, const char *name, int pages)
     return SQLITE_OK;
 }
 
-static StoreStatus begin_wal(Store *s, const StoreOptions *o, StoreError *e)
+static StoreStatus begin_wal(Store *s, StoreError *e)
 {
     char answer[32];
-    StoreStatus status = ask(s, "PRAGMA journal_mode=WAL", answer, sizeof answer, e);
+    StoreStatus status = ask(s, "PRAGMA journal_mode", answer, sizeof answer, e);
+    if (status == STORE_OK && strcmp(answer, "wal") != 0) /* see fold */
+        status = run(s, "PRAGMA journal_mode=MEMORY", e);
+    if (status == STORE_OK)
+        status = ask(s, "PRAGMA journal_mode=WAL", answer, sizeof answer, e);
     if (status != STORE_OK)
         return status;
     if (strcmp(answer, "wal") != 0)
@@ -183,7 +189,7 @@ static StoreStatus begin_wal(Store *s, const StoreOptions *o, StoreError *e)
     sqlite3_wal_hook(s->db, count_pages, s); /* in the place of SQLite's own checkpoints */
     char *sql = sqlite3_mprintf("PRAGMA synchronous=%s; PRAGMA journal_size_limit=%d; "
                                 "PRAGMA secure_delete=ON",
-                                o->full_sync ? "FULL" : "NORMAL", WAL_BYTES);
+                                s->full_sync ? "FULL" : "NORMAL", WAL_BYTES);
     if (sql == NULL)
         return store_fail(e, STORE_MEMORY, "not enough memory");
     status = run(s, sql, e);
@@ -191,11 +197,12 @@ static StoreStatus begin_wal(Store *s, const StoreOptions *o, StoreError *e)
     return status;
 }
 
-/* All at once, so that no reader, and no run after a crash, sees a file without its tables. There
- * is nothing that a journal on disk could bring back. */
+/* Of a file without a name there is nothing that a journal could bring back, and one sync before it
+ * gets its name is enough. */
 static StoreStatus lay_out(Store *s, const StoreOptions *o, StoreError *e)
 {
-    char *sql = sqlite3_mprintf("PRAGMA journal_mode=MEMORY; BEGIN; PRAGMA application_id=%lld; "
+    char *sql = sqlite3_mprintf("PRAGMA synchronous=OFF; PRAGMA journal_mode=MEMORY; BEGIN; "
+                                "PRAGMA application_id=%lld; "
                                 "PRAGMA user_version=%lld;\n%s\n"
                                 "; COMMIT",
                                 o->application_id >= 0 ? o->application_id : (int64_t)0,
@@ -229,46 +236,52 @@ static StoreStatus open_claimed(Store *s, const char *path, const char *real_pat
         s->locked = status == STORE_OK;
     }
     if (status == STORE_OK)
-        status = connect(s, real_path, o, &header, e);
+        status = connect(s, real_path, o->mode, &header, e);
     if (status == STORE_OK)
         status = o->mode == STORE_CREATE ? lay_out(s, o, e) : check_content(s, o, e);
-    if (status == STORE_OK && s->writable)
-        status = begin_wal(s, o, e);
+    if (status == STORE_OK && o->mode == STORE_WRITE)
+        status = begin_wal(s, e);
     return status;
 }
 
-static void disconnect(Store *s)
+StoreStatus store_connect_writer(Store *s, const char *real_path, StoreError *e)
+{
+    StoreStatus status = check_privacy(real_path, real_path, s->claim->fd, e);
+    if (status == STORE_OK)
+        status = connect(s, real_path, STORE_WRITE, NULL, e);
+    return status == STORE_OK ? begin_wal(s, e) : status;
+}
+
+void store_disconnect(Store *s)
 {
     if (s->db == NULL)
         return;
     sqlite3_stmt *statement;
     while ((statement = sqlite3_next_stmt(s->db, NULL)) != NULL)
         sqlite3_finalize(statement);
+    memset(s->cache, 0, sizeof s->cache);
     sqlite3_close(s->db);
     s->db = NULL;
 }
 
-/* What a creation that failed has left. */
-static void remove_files(const char *real_path)
+void store_remove(const char *real_path)
 {
-    static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
-    for (int i = 0; i < 4; i++) {
+    store_remove_beside(real_path);
+    unlink(real_path);
+}
+
+void store_remove_beside(const char *real_path)
+{
+    for (int i = 0; i < BESIDE; i++) {
         char path[HEADER_PATH_SIZE];
-        snprintf(path, sizeof path, "%s%s", real_path, suffixes[i]);
+        snprintf(path, sizeof path, "%s%s", real_path, beside[i]);
         unlink(path);
     }
 }
 
-StoreStatus store_open(Store *s, const char *path, const StoreOptions *o, StoreError *e)
+static StoreStatus open_file(Store *s, const char *path, const StoreOptions *o, StoreError *e)
 {
     bool create = o->mode == STORE_CREATE;
-    *s = (Store){
-        .process = getpid(), .writable = o->mode != STORE_READ, .checkpoint_at = STORE_WAL_PAGES};
-    if (sqlite3_initialize() != SQLITE_OK)
-        return store_fail(e, STORE_MEMORY, "not enough memory");
-    int error = create && o->make_folders ? private_make_directories(path, false) : 0;
-    if (error != 0)
-        return store_fail_errno(e, "its directory cannot be made", error);
     StoreStatus status = claim_take(path, create, &s->claim, e);
     if (status != STORE_OK)
         return status;
@@ -276,13 +289,44 @@ StoreStatus store_open(Store *s, const char *path, const StoreOptions *o, StoreE
     status = real_path == NULL ? store_fail_errno(e, "cannot be opened", errno)
                                : open_claimed(s, path, real_path, o, e);
     if (status != STORE_OK) {
-        disconnect(s);
+        store_disconnect(s);
         if (create)
-            remove_files(real_path != NULL ? real_path : path);
+            store_remove(real_path != NULL ? real_path : path);
         claim_drop(s->claim, s->locked);
     }
     free(real_path);
     return status;
+}
+
+static StoreStatus create_file(Store *s, const char *path, const StoreOptions *o, StoreError *e)
+{
+    struct stat there;
+    if (lstat(path, &there) == 0) /* whatever it is: a link is not followed */
+        return store_fail_errno(e, "cannot be made", EEXIST);
+    char *staging = sqlite3_mprintf("%s" CLAIM_STAGING, path);
+    if (staging == NULL)
+        return store_fail(e, STORE_MEMORY, "not enough memory");
+    StoreStatus status = open_file(s, staging, o, e);
+    sqlite3_free(staging);
+    s->staged = status == STORE_OK;
+    if (status == STORE_OK && !o->staged)
+        status = store_publish(s, e);
+    return status;
+}
+
+StoreStatus store_open(Store *s, const char *path, const StoreOptions *o, StoreError *e)
+{
+    bool create = o->mode == STORE_CREATE;
+    *s = (Store){.process = getpid(),
+                 .writable = o->mode != STORE_READ,
+                 .full_sync = o->full_sync,
+                 .checkpoint_at = STORE_WAL_PAGES};
+    if (sqlite3_initialize() != SQLITE_OK)
+        return store_fail(e, STORE_MEMORY, "not enough memory");
+    int error = create && o->make_folders ? private_make_directories(path, false) : 0;
+    if (error != 0)
+        return store_fail_errno(e, "its directory cannot be made", error);
+    return create ? create_file(s, path, o, e) : open_file(s, path, o, e);
 }
 
 /* ---- closing ---- */
@@ -335,11 +379,13 @@ StoreStatus store_close(Store *s, StoreError *e)
         sqlite3_finalize(statement);
     if (!sqlite3_get_autocommit(s->db))
         run(s, "ROLLBACK", NULL);
-    if (s->writable)
+    if (s->writable && !s->staged)
         status = fold(s, e);
     char *real_path = sqlite3_mprintf("%s", sqlite3_db_filename(s->db, "main"));
-    disconnect(s);
-    if (!s->writable && real_path != NULL)
+    store_disconnect(s);
+    if (s->staged && real_path != NULL)
+        store_remove(real_path);
+    else if (!s->writable && real_path != NULL)
         tidy(real_path);
     sqlite3_free(real_path);
     claim_drop(s->claim, s->locked);

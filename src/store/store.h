@@ -2,11 +2,11 @@
  * store.h -- a log on disk: one SQLite file, one writer, any number of readers.
  *
  *   open      looks at the file before anything is written to it (header.h, open.c)
- *   write     in WAL mode, so that what is committed outlives the process (with full_sync: the
- *             machine) while readers look on; checkpoints are made when asked for, or when the WAL
- *             has grown to WAL_PAGES
- *   close     leaves a single file, in rollback mode: it can be copied, and read where nothing can
- *             be written
+ *   create    makes FILE-new and gives it its name when it is whole: whenever the process is
+ * killed, what has the name of a log is one (publish.c) write     in WAL mode, so that what is
+ * committed outlives the process (with full_sync: the machine) while readers look on; checkpoints
+ * are made when asked for, or when the WAL has grown to WAL_PAGES close     leaves a single file,
+ * in rollback mode: it can be copied, and read where nothing can be written
  */
 #ifndef PONDER_STORE_STORE_H
 #define PONDER_STORE_STORE_H
@@ -26,6 +26,7 @@ typedef struct StoreOptions {
     bool full_sync;         /* what is committed outlives a loss of power */
     bool lock;              /* one writer */
     bool make_folders;      /* STORE_CREATE: those above it that are missing */
+    bool staged;            /* STORE_CREATE: it gets its name at store_publish, not at once */
     int64_t application_id; /* -1: any */
     int64_t version;        /* the greatest user_version that is read; -1: any */
     const char *kind;       /* "run log" */
@@ -43,7 +44,8 @@ typedef struct Store {
     sqlite3 *db; /* NULL: closed */
     Claim *claim;
     long process;
-    bool writable, locked;
+    bool writable, locked, full_sync;
+    bool staged;         /* its name still has CLAIM_STAGING behind it */
     bool in_transaction; /* store_begin was called */
     StoreError lost;     /* why SQLite has rolled that transaction back, if it has */
     int wal_pages;       /* in the WAL after the last commit */
@@ -55,12 +57,27 @@ typedef struct Store {
 /* On failure the store is closed, and a file that is not new is as it was. */
 StoreStatus store_open(Store *s, const char *path, const StoreOptions *o, StoreError *e);
 
-/* Rolls back a transaction that is open. The store is closed even if this fails: then what is
- * committed is still in the -wal. After a fork, in the child, does nothing at all. */
+/* Gives a file that was created `staged` its name, once what it is to begin with is committed. If
+ * this fails the store is closed, and the file removed, unless a statement is in use. */
+StoreStatus store_publish(Store *s, StoreError *e);
+
+/* Rolls back a transaction that is open. A file that was not published is removed. The store is
+ * closed even if this fails: then what is committed is still in the -wal. After a fork, in the
+ * child, does nothing at all. */
 StoreStatus store_close(Store *s, StoreError *e);
 
 /* Whether this process opened it, rather than the one that it was forked from. */
 bool store_is_ours(const Store *s);
+
+/* Finalizes all statements and closes SQLite's part. */
+void store_disconnect(Store *s);
+
+/* Removes a file whose creation failed, and what is beside it. */
+void store_remove(const char *real_path);
+void store_remove_beside(const char *real_path);
+
+/* Opens SQLite's part of a file that nobody refuses any more, ready to be written. */
+StoreStatus store_connect_writer(Store *s, const char *real_path, StoreError *e);
 
 /* A statement of this text, alone in it, ready to be bound; *out is NULL if the text has none. Not
  * given to anyone else until store_give_back. */

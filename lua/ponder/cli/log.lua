@@ -29,39 +29,48 @@ ponder log [OPTION...]
 
 Lists the runs in $XDG_STATE_HOME/ponder (~/.local/state/ponder), the newest first: when, how they
 ended, what they took. A run without an end is running while a process has its log, else killed. $?
-is a price that is not known. ponder show N says more.
+is a price that is not known. ponder show N says more. Files that are damaged have no number; they
+are removed as the oldest runs are (--keep).
 
 ]] .. args.help(RULES, ORDER)
 
-local COLORS = { completed = "green", failed = "red", killed = "red", interrupted = "yellow",
-    running = "bold" }
+local COLORS = { completed = "green", failed = "red", killed = "red", damaged = "red",
+    interrupted = "yellow", running = "bold" }
 
 local NARROW = 60
 
----@class ponder.report.Kept a run in the list
-local function look_at(file, number)
-    local opened = reader.open(file.path)
-    if not opened then
-        return nil
-    end
-    local ok, found = pcall(function()
-        local run, totals = opened:run(), opened:totals()
-        return { number = number, name = file.name, path = file.path, bytes = file.bytes,
-            status = opened:state(), command = amount.command(run), started_at = run.started_at,
-            ended_at = run.ended_at, exit_status = run.exit_status,
-            duration_s = amount.duration(run, totals.last_at), calls = totals.calls,
-            errors = totals.errors, total_tokens = totals.total_tokens, cost = totals.cost,
-            unpriced_calls = totals.unpriced, saved_calls = run.saved_calls,
-            saved_cost = run.saved_cost }
-    end)
-    opened:close()
-    return ok and found or nil
+local function damaged(file, message)
+    return { name = file.name, path = file.path, bytes = file.bytes, status = "damaged",
+        command = "", started_at = file.started_at, calls = 0, errors = 0, error = message }
 end
 
-local function look(runs, limit)
-    local list = {}
-    for number = 1, math.min(#runs, limit) do
-        list[#list + 1] = look_at(runs[number], number)
+-- What a run took, or nil and what is wrong with its log.
+local function read(file)
+    local opened <close>, message = reader.open(file.path)
+    if not opened then
+        return nil, message
+    end
+    local run, totals = opened:run(), opened:totals()
+    return { name = file.name, path = file.path, bytes = file.bytes,
+        status = opened:state(), command = amount.command(run), started_at = run.started_at,
+        ended_at = run.ended_at, exit_status = run.exit_status,
+        duration_s = amount.duration(run, totals.last_at), calls = totals.calls,
+        errors = totals.errors, total_tokens = totals.total_tokens, cost = totals.cost,
+        unpriced_calls = totals.unpriced, saved_calls = run.saved_calls,
+        saved_cost = run.saved_cost }
+end
+
+local function look(files, limit)
+    local list, number = {}, 0
+    for i = 1, math.min(#files, limit) do
+        local file = files[i]
+        local ok, found, message = true, nil, file.damage
+        if not message then
+            number = number + 1
+            ok, found, message = pcall(read, file)
+        end
+        list[i] = ok and found or damaged(file, ok and message or found)
+        list[i].number = not file.damage and number or nil
     end
     return list
 end
@@ -71,11 +80,12 @@ local function print_table(list)
     local short = out.is_terminal and out:size() < NARROW
     local rows = {}
     for i, run in ipairs(list) do
-        rows[i] = { ("%d"):format(run.number),
+        rows[i] = { run.number and ("%d"):format(run.number) or "-",
             amount.when(run.started_at, short and "%m-%d %H:%M" or "%Y-%m-%d %H:%M"),
             { run.status, COLORS[run.status] }, amount.count(run.calls),
             run.total_tokens and amount.count(run.total_tokens) or "-",
-            amount.short_cost { cost = run.cost, unpriced = run.unpriced_calls },
+            run.error and "-"
+                or amount.short_cost { cost = run.cost, unpriced = run.unpriced_calls },
             run.duration_s and amount.seconds(run.duration_s) or "-",
             text.line(run.command:gsub("^ponder ", "")), text.line(run.path) }
     end

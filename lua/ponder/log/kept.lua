@@ -7,21 +7,57 @@ local store = require "ponder.core.store"
 
 local kept = {}
 
--- When a run began, as its log says; nil where the file is none.
+-- The names that ponder gives; see ponder.log.session.
+local OWN_NAME = "^%d+%-%d+%-.+%-%x+%.db"
+
+-- When a run began, as its log says; or nil and what is wrong with the file.
 local function start_of(path)
-    local db = store.open(path, { mode = "read", application_id = schema.APPLICATION_ID,
-        version = schema.VERSION })
+    local db, message, code = store.open(path, { mode = "read",
+        application_id = schema.APPLICATION_ID, version = schema.VERSION })
     if not db then
-        return nil
+        return nil, message, code
     end
     local ok, started_at = pcall(db.row, db, "SELECT started_at FROM run")
     db:close()
-    return ok and started_at or nil
+    return ok and started_at or nil, ok and path .. ": holds no run" or tostring(started_at)
 end
 
----The kept runs, newest first.
+-- Behind the name of a log that is being made; it stays where the process was killed meanwhile.
+local STAGING = ".db-new"
+
+-- A file that somebody did not finish, and nobody goes on with.
+local function is_unfinished(path)
+    return path:sub(-#STAGING) == STAGING and not store.in_use(path)
+end
+
+local function look_at(at, file)
+    local path, name = at .. "/" .. file.name, file.name:match("^(.+)%.db$")
+    local kept_run = { path = path, name = name or file.name, bytes = file.bytes,
+        started_at = file.modified_at }
+    if name then
+        local started_at, message, code = start_of(path)
+        if code == "NOT_A_LOG" and file.bytes > 0 and not file.name:find(OWN_NAME) then
+            return nil -- somebody else's
+        end
+        kept_run.started_at, kept_run.damage = started_at or file.modified_at,
+            not started_at and message or nil
+        return kept_run
+    elseif is_unfinished(path) then
+        kept_run.damage = path .. ": not finished; its process was killed"
+        return kept_run
+    end
+end
+
+---@class ponder.log.Kept a file among the kept runs
+---@field path string
+---@field name string
+---@field bytes integer
+---@field started_at number of one that is damaged: when it was last written
+---@field damage string? what is wrong with it
+
+---The kept runs, newest first, and what is damaged among them.
 ---@param at? string the folder; default state.directory()
----@return {path: string, name: string, bytes: integer, started_at: number}[] runs
+---@return ponder.log.Kept[] runs
 ---@return string? message why the folder cannot be read; one that is not there is empty
 function kept.list(at)
     at = at or state.directory()
@@ -31,13 +67,7 @@ function kept.list(at)
     end
     local runs = {}
     for _, file in ipairs(files or {}) do
-        local name = file.name:match("^(.+)%.db$")
-        local path = name and at .. "/" .. file.name
-        local started_at = path and start_of(path)
-        if started_at then
-            runs[#runs + 1] = { path = path, name = name, bytes = file.bytes,
-                started_at = started_at }
-        end
+        runs[#runs + 1] = look_at(at, file)
     end
     table.sort(runs, function(a, b)
         if a.started_at ~= b.started_at then
@@ -46,6 +76,34 @@ function kept.list(at)
         return a.name > b.name
     end)
     return runs, code ~= "NOT_FOUND" and message or nil
+end
+
+-- With what lies beside it, unless somebody writes it.
+local function remove(path)
+    if store.in_use(path) == false then
+        for _, ending in ipairs { "", "-wal", "-shm", "-journal" } do
+            os.remove(path .. ending)
+        end
+    end
+end
+
+---Makes room for one more: removes the oldest files that ponder has named itself, damaged ones
+---too, but none of a run that goes on; and all that are unfinished.
+---@param at string the folder
+---@param keep integer how many runs may be there then
+function kept.prune(at, keep)
+    local names = {}
+    for _, file in ipairs(folder.files(at) or {}) do
+        if file.name:find(OWN_NAME .. "$") then
+            names[#names + 1] = file.name
+        elseif file.name:find(OWN_NAME .. "%-new$") then
+            remove(at .. "/" .. file.name)
+        end
+    end
+    table.sort(names)
+    for i = 1, #names - keep + 1 do
+        remove(at .. "/" .. names[i])
+    end
 end
 
 local function exists(path)
@@ -64,8 +122,12 @@ local function among_kept(what, at)
         return not name:find("/", 1, true) and exists(path) and path or nil
     end
     local number = math.tointeger(tonumber(name or 1))
-    local run = number and kept.list(at)[number]
-    return run and run.path
+    for _, run in ipairs(kept.list(at)) do
+        number = run.damage and number or number - 1
+        if number == 0 then
+            return run.path
+        end
+    end
 end
 
 ---The path of a run's log.

@@ -75,15 +75,6 @@ local function write_queue(self)
     end
 end
 
--- A file that did not get as far as its run.
-local function remove(self)
-    self.db:close()
-    self.db = nil
-    for _, ending in ipairs { "", "-wal", "-shm" } do
-        os.remove(self.path .. ending)
-    end
-end
-
 local function commit(self)
     if self.writing and not self.failed then
         local ok, message = self.db:commit()
@@ -103,15 +94,21 @@ end
 ---@return string? message
 function Recorder:create(path, sync)
     local db, message = store.open(path, { mode = "create", sync = sync, lock = true,
-        application_id = schema.APPLICATION_ID, version = schema.VERSION, schema = schema.SQL })
+        application_id = schema.APPLICATION_ID, version = schema.VERSION, schema = schema.SQL,
+        staged = true })
     if not db then
         return nil, message
     end
     self.db, self.path = db, path
     write_queue(self)
-    if not commit(self) then
-        remove(self)
-        return nil, self.failed
+    local ok, problem = commit(self), self.failed
+    if ok then
+        ok, problem = db:publish()
+    end
+    if not ok then
+        self.db = nil
+        db:close()
+        return nil, problem
     end
     return true
 end

@@ -2,13 +2,12 @@
 
 local call = require "ponder.log.call"
 local files = require "ponder.log.files"
-local folder = require "ponder.core.folder"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
+local kept = require "ponder.log.kept"
 local log = require "ponder.log"
 local recorder = require "ponder.log.recorder"
 local redact = require "ponder.model.redact"
-local schema = require "ponder.log.schema"
 local state = require "ponder.state"
 local store = require "ponder.core.store"
 local tape = require "ponder.log.tape"
@@ -130,31 +129,13 @@ local function name_of(run)
         run.id & 0xffffffff)
 end
 
--- Makes room for one more: removes the oldest of our names, but for runs that go on.
-local function prune(at, keep)
-    local names = {}
-    for _, file in ipairs(folder.files(at) or {}) do
-        names[#names + 1] = file.name:match("^%d+%-%d+%-.+%-%x+%.db$")
-    end
-    table.sort(names)
-    for i = 1, #names - keep + 1 do
-        local path = at .. "/" .. names[i]
-        local db = store.open(path, { mode = "write", application_id = schema.APPLICATION_ID,
-            version = schema.VERSION })
-        if db then
-            db:close()
-            os.remove(path)
-        end
-    end
-end
-
 -- The path of a new log among the kept runs.
 local function new_path(run)
     local at, message = state.make()
     if not at then
         return nil, "cannot write the run log in " .. message
     end
-    prune(at, run.opts.keep or KEEP)
+    kept.prune(at, run.opts.keep or KEEP)
     return ("%s/%s.db"):format(at, name_of(run))
 end
 

@@ -42,10 +42,12 @@ local store = {}
 ---@field application_id? integer of the file: written by "create", wanted by the others
 ---@field version? integer likewise its user_version, which may be less
 ---@field kind? string what the file is called in messages; default "run log"
+---@field staged? boolean "create": the file gets its name with `publish`, when more is in it
 ---@field schema? string "create": statements that are run before anyone sees the file
 
 --- Opens a file. A file that is refused stays as it is. A writer closes it as a single file; while
 --- it is open there are FILE-wal and FILE-shm too, and after a crash they stay (they belong to it).
+--- A file is created as FILE-new, which a process that is killed meanwhile leaves behind.
 ---@param path string
 ---@param opts? ponder.store.Options unknown names and wrong types raise
 ---@return ponder.store.Store?
@@ -131,6 +133,13 @@ function Store:columns(sql, ...) end
 ---@param ... nil|boolean|number|string
 ---@return ... values; nothing if there is no row
 function Store:row(sql, ...) end
+
+--- Gives a file that was created `staged` its name. If this fails the store is closed, and its file
+--- removed. Raises for any other store.
+---@return boolean? ok
+---@return string? message
+---@return string? code EXISTS: somebody has made such a file meanwhile
+function Store:publish() end
 
 --- Moves what is committed from the WAL into the file, without waiting for readers; takes some ms.
 --- For moments when there is nothing else to do.

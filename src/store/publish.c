@@ -1,0 +1,76 @@
+/*
+ * publish.c -- giving a file that is whole its name.
+ *
+ * SQLite finds -wal and -shm by the name that it opened, so it closes the file before and opens it
+ * after. The claim's descriptor and lock stay: they belong to the file, whatever it is called.
+ */
+#define _GNU_SOURCE /* renameat2 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "store/header.h"
+#include "store/store.h"
+
+/* Without replacing what has the name by now. Some file systems know only one of the two ways. */
+static int name_file(const char *from, const char *to)
+{
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP)
+        return -1;
+    return link(from, to) == 0 ? unlink(from) : -1;
+}
+
+static bool is_in_use(const Store *s)
+{
+    for (const CachedStatement *c = s->cache; c < s->cache + STORE_CACHED; c++)
+        if (c->taken)
+            return true;
+    return false;
+}
+
+/* Reopens the file as `path`; closes the store on failure. */
+static StoreStatus rename_to(Store *s, const char *staging, const char *path, StoreError *e)
+{
+    StoreStatus status = STORE_OK;
+    store_disconnect(s);
+    s->staged = false;
+    store_remove_beside(path); /* a -wal of a file that is gone would be read as this one's */
+    int error = header_set_wal(s->claim->fd);
+    if (error == 0 && fsync(s->claim->fd) != 0)
+        error = errno;
+    if (error != 0)
+        status = store_fail_errno(e, "cannot be read or written", error);
+    else if (name_file(staging, path) != 0)
+        status = store_fail_errno(e, "cannot be made", errno);
+    if (status != STORE_OK) {
+        store_remove(staging);
+    } else if ((status = store_connect_writer(s, path, e)) != STORE_OK) {
+        store_disconnect(s);
+        store_remove(path);
+    }
+    if (status != STORE_OK)
+        claim_drop(s->claim, s->locked);
+    return status;
+}
+
+StoreStatus store_publish(Store *s, StoreError *e)
+{
+    if (!s->staged)
+        return store_fail(e, STORE_SQL, "has its name already");
+    if (is_in_use(s) || !sqlite3_get_autocommit(s->db))
+        return store_fail(e, STORE_SQL, "cannot get its name while it is read or written");
+    const char *name = sqlite3_db_filename(s->db, "main");
+    int size = (int)(strlen(name) - strlen(CLAIM_STAGING));
+    char *staging = sqlite3_mprintf("%s", name);
+    char *path = sqlite3_mprintf("%.*s", size, name);
+    StoreStatus status = staging != NULL && path != NULL
+                             ? rename_to(s, staging, path, e)
+                             : store_fail(e, STORE_MEMORY, "not enough memory");
+    sqlite3_free(staging);
+    sqlite3_free(path);
+    return status;
+}
