@@ -2,21 +2,20 @@
 --- Elaborate Problems with Large Language Models".
 ---
 ---     ponder run scripts/set_intersection.lua --model openai:gpt-4o-mini --size 32
+---     ponder run scripts/set_intersection.lua --model script:scripts/models/lists.lua --method tot
 ---
----   split       the second set into parts of 8 (here by code, which makes no mistakes)
----   intersect   the first set with each part, 5 times; score; keep the best
----   merge       two neighbouring results, 10 times; score; keep the best; until one is left
----   improve     it, 10 times; keep the best
----
---- Parts are worked on at the same time. The score counts mistakes, in plain Lua: elements that are
---- missing, that do not belong, or that come up again.
+--- `--method got` (the default) splits the second set into parts of 8 by code, intersects the
+--- first set with each 5 times and keeps the best, merges neighbours 10 times and keeps the best
+--- until one is left, and tries to improve it 10 times where it has mistakes. `io`, `cot` and `tot`
+--- are the paper's baselines; lua/ponder/operations/methods.lua has all four graphs. The score
+--- counts mistakes, in plain Lua: elements that are missing, do not belong, or come up again.
 
+local methods = require "ponder.operations.methods"
 local policy = require "ponder.policy"
-local task = require "ponder.task"
 
 local INTERSECT = [[
 Find the elements that are in both sets. Go through the second set one by one and look each up in
-the first. Reply with the common elements alone, on the last line, as a list.
+the first. %s
 
 Example: [3, 9, 12, 40] and [9, 11, 40] -> [9, 40]
 
@@ -41,7 +40,7 @@ First: %s
 Second: %s
 Attempt: %s]]
 
-local show, read = policy.show_numbers, policy.read_numbers
+local show = policy.show_numbers
 
 local function as_set(list)
     local set = {}
@@ -62,30 +61,30 @@ local function mistakes(found, first, second)
     return count
 end
 
--- A part of the work: the elements of the second set it is about, and the best that was found.
-local function solve(run, first, part, prompt, n)
-    local found = run:keep_best(prompt, n, read, function(f) return mistakes(f, first, part) end)
-    return { part = part, found = found or {} }
-end
-
-local function join(run, first, a, b)
-    local both = table.move(b.part, 1, #b.part, #a.part + 1, { table.unpack(a.part) })
-    return solve(run, first, both, MERGE:format(show(a.found), show(b.found)), 2 * run.opts.tries)
-end
-
-local function intersect(run, first, second)
-    local parts = task.map(policy.split(second, run.opts.part), function(part)
-        return solve(run, first, part, INTERSECT:format(show(first), show(part)), run.opts.tries)
-    end)
-    local found = policy.merge(parts, function(a, b) return join(run, first, a, b) end).found
-    if mistakes(found, first, second) > 0 then
-        local prompt = IMPROVE:format(show(first), show(second), show(found))
-        local better = solve(run, first, second, prompt, 2 * run.opts.tries).found
-        if mistakes(better, first, second) < mistakes(found, first, second) then
-            found = better
-        end
+-- A state is the part of the second set that it is about, and once there are any, the elements of
+-- it that were found in the first.
+local function task_for(first, second, opts)
+    local function prompt(how)
+        return function(s) return INTERSECT:format(how, show(first), show(s.part)) end
     end
-    return found
+    return {
+        name = "set intersection", start = { part = second }, tries = opts.tries,
+        solve = prompt "Reply with the common elements alone, on the last line, as a list.",
+        think = prompt "Write down each look-up; the list of common elements is the last line.",
+        improve = function(s) return IMPROVE:format(show(first), show(s.part), show(s.found)) end,
+        merge = function(s) return MERGE:format(show(s[1].found), show(s[2].found)) end,
+        read = function(text) return { found = policy.read_numbers(text) or {} } end,
+        mistakes = function(s) return mistakes(s.found, first, s.part) end,
+        split = function(s)
+            local parts = policy.split(s.part, opts.part)
+            for i, part in ipairs(parts) do parts[i] = { part = part } end
+            return parts
+        end,
+        join = function(s)
+            return { part = table.move(s[2].part, 1, #s[2].part, #s[1].part + 1,
+                { table.unpack(s[1].part) }) }
+        end,
+    }
 end
 
 -- `size` different numbers below `2 * size`, in any order.
@@ -104,11 +103,12 @@ policy.main("set_intersection", { ... }, {
     seed = { value = "N", type = "integer", default = 1 },
     part = { value = "N", type = "integer", min = 1, default = 8 },
     tries = { value = "N", type = "integer", min = 1, default = 5 },
+    method = { value = "METHOD", enum = methods.names, default = "got" },
 }, function(run)
     if run.operands[1] then run:fail("unexpected argument " .. run.operands[1], 2) end
     math.randomseed(run.opts.seed)
     local first, second = random_set(run.opts.size), random_set(run.opts.size)
     print("first: " .. show(first) .. "\nsecond: " .. show(second))
-    local found = intersect(run, first, second)
-    return run:report(show(found), ("score: %d mistakes"):format(mistakes(found, first, second)))
+    local best = run:graph(methods.graph(run.opts.method, task_for(first, second, run.opts)))
+    return run:report(show(best.state.found), ("score: %d mistakes"):format(best.score))
 end)

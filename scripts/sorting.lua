@@ -2,22 +2,22 @@
 --- Problems with Large Language Models".
 ---
 ---     ponder run scripts/sorting.lua --model openai:gpt-4o-mini
----     ponder run scripts/sorting.lua --model openai:gpt-4o-mini 3 1 4 1 5 9 2 6
+---     ponder run scripts/sorting.lua --model script:scripts/models/lists.lua 3 1 4 1 5 9 2 6
+---     ponder run scripts/sorting.lua --model openai:gpt-4o-mini --method tot
 ---
----   split       the list into parts of at most 16 (here by code, which makes no mistakes)
----   sort        each part, 5 times; score; keep the best
----   merge       neighbouring lists, 10 times; score; keep the best; until one is left
----   improve     it, 10 times; keep the best
----
---- Parts are worked on at the same time. The score counts mistakes, in plain Lua: numbers that are
---- smaller than the one before, and for each number how many times too often or too seldom it is.
+--- `--method got` (the default) splits the list into parts of at most 16 by code, sorts each 5
+--- times and keeps the best, merges neighbours 10 times and keeps the best until one is left, and
+--- tries to improve it 10 times where it has mistakes. `io`, `cot` and `tot` are the paper's
+--- baselines; lua/ponder/operations/methods.lua has all four graphs. The score counts mistakes, in
+--- plain Lua: numbers that are smaller than the one before, and for each number how many times too
+--- often or too seldom it is.
 
+local methods = require "ponder.operations.methods"
 local policy = require "ponder.policy"
-local task = require "ponder.task"
 
 local SORT = [[
 Sort this list of numbers in ascending order. Keep duplicates: every number must come up as often
-as in the list. Reply with the sorted list alone.
+as in the list. %s
 
 Example: [5, 1, 0, 1, 2, 5] -> [0, 1, 1, 2, 5, 5]
 
@@ -40,7 +40,7 @@ the corrected list alone, on the last line.
 List: %s
 Attempt: %s]]
 
-local show, read = policy.show_numbers, policy.read_numbers
+local show = policy.show_numbers
 
 -- How many mistakes `sorted` has as the sorted form of `list`.
 local function mistakes(sorted, list)
@@ -54,28 +54,29 @@ local function mistakes(sorted, list)
     return count
 end
 
--- A part of the work: the numbers it is about, and their best sorted form so far.
-local function solve(run, list, prompt, n)
-    local sorted = run:keep_best(prompt, n, read, function(s) return mistakes(s, list) end)
-    return { list = list, sorted = sorted or list }
-end
-
-local function merge(run, a, b)
-    local both = table.move(b.list, 1, #b.list, #a.list + 1, { table.unpack(a.list) })
-    return solve(run, both, MERGE:format(show(a.sorted), show(b.sorted)), 2 * run.opts.tries)
-end
-
-local function sort(run, list)
-    local parts = task.map(policy.split(list, run.opts.part), function(part)
-        return solve(run, part, SORT:format(show(part)), run.opts.tries)
-    end)
-    local sorted = policy.merge(parts, function(a, b) return merge(run, a, b) end).sorted
-    if mistakes(sorted, list) > 0 then
-        local prompt = IMPROVE:format(show(list), show(sorted))
-        local better = solve(run, list, prompt, 2 * run.opts.tries).sorted
-        if mistakes(better, list) < mistakes(sorted, list) then sorted = better end
+-- A state is the numbers it is about, and once they were sorted, the sorted ones.
+local function task_for(list, opts)
+    local function prompt(how)
+        return function(s) return SORT:format(how, show(s.list)) end
     end
-    return sorted
+    return {
+        name = "sort " .. show(list), start = { list = list }, tries = opts.tries,
+        solve = prompt "Reply with the sorted list alone.",
+        think = prompt "Say how often each number comes up; the sorted list is the last line.",
+        improve = function(s) return IMPROVE:format(show(s.list), show(s.sorted)) end,
+        merge = function(s) return MERGE:format(show(s[1].sorted), show(s[2].sorted)) end,
+        read = function(text) return { sorted = policy.read_numbers(text) or {} } end,
+        mistakes = function(s) return mistakes(s.sorted, s.list) end,
+        split = function(s)
+            local parts = policy.split(s.list, opts.part)
+            for i, part in ipairs(parts) do parts[i] = { list = part } end
+            return parts
+        end,
+        join = function(s)
+            return { list = table.move(s[2].list, 1, #s[2].list, #s[1].list + 1,
+                { table.unpack(s[1].list) }) }
+        end,
+    }
 end
 
 policy.main("sorting", { ... }, {
@@ -83,6 +84,7 @@ policy.main("sorting", { ... }, {
     seed = { value = "N", type = "integer", default = 1 },
     part = { value = "N", type = "integer", min = 1, default = 16 },
     tries = { value = "N", type = "integer", min = 1, default = 5 },
+    method = { value = "METHOD", enum = methods.names, default = "got" },
 }, function(run)
     local list = {}
     for i, text in ipairs(run.operands) do
@@ -94,6 +96,6 @@ policy.main("sorting", { ... }, {
     math.randomseed(run.opts.seed)
     for i = 1, #list == 0 and run.opts.length or 0 do list[i] = math.random(0, 9) end
     print("list: " .. show(list))
-    local sorted = sort(run, list)
-    return run:report(show(sorted), ("score: %d mistakes"):format(mistakes(sorted, list)))
+    local best = run:graph(methods.graph(run.opts.method, task_for(list, run.opts)))
+    return run:report(show(best.state.sorted), ("score: %d mistakes"):format(best.score))
 end)

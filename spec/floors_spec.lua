@@ -9,10 +9,10 @@ local C_FLOORS = { core = 1, net = 2, store = 2, api = 3, blocks = 4, sandbox = 
 -- Modules by the first part of their name: ponder.model.retry is of `model`. On one floor they may
 -- know each other. C modules (ponder.core.*) lie below them all.
 local LUA_FLOORS = {
-    { "args", "builtin", "options", "quote", "sequence", "state", "tally", "template" },
+    { "args", "builtin", "options", "quote", "sequence", "state", "stats", "tally", "template" },
     { "json", "machine", "parse", "tot", "got", "trm" },
     { "log", "model", "prompt", "task" },
-    { "ensemble", "policy", "search", "strategy" },
+    { "ensemble", "operations", "policy", "search", "strategy" },
     { "bench", "cli", "report" },
 }
 

@@ -4,8 +4,12 @@ local shell = require "shell"
 
 local MODELS = "script:spec/support/models/"
 
+-- Models that a user may want too are beside the scripts.
+local SHIPPED = { agreements = true, countries = true, lists = true }
+
 local function run(name, model, ...)
-    return shell.ponder { "run", "scripts/" .. name .. ".lua", "--model", MODELS .. model .. ".lua",
+    local path = SHIPPED[model] and "script:scripts/models/" or MODELS
+    return shell.ponder { "run", "scripts/" .. name .. ".lua", "--model", path .. model .. ".lua",
         ... }
 end
 
@@ -132,28 +136,28 @@ end)
 
 describe("scripts/sorting.lua", function()
     it("keeps the best of samples with mistakes", function()
-        local out = answered("sorting", "sorting", "--seed", "3")
+        local out = answered("sorting", "lists", "--seed", "3")
         local list, sorted = out:match("^list: (%b[])\n(%b[])\nscore: 0 mistakes\n")
         list, sorted = numbers(list), numbers(sorted)
         assert.equal(32, #list)
         table.sort(list)
         assert.same(list, sorted)
-        assert.matches("\ncalls: 30, ", out) -- 2 x 5 to sort, one merge of 10; the client splits n
+        assert.matches("\ncalls: 20, ", out) -- 2 x 5 to sort, one merge of 10; the client splits n
     end)
 
     it("counts the mistakes that remain, after it has tried to improve them", function()
-        local out = answered("sorting", "sorting", "--tries", "1", "5", "3", "9", "1")
+        local out = answered("sorting", "lists", "--tries", "1", "5", "3", "9", "1")
         assert.matches("^list: %[5, 3, 9, 1%]\n%[[%d, ]+%]\nscore: 1 mistakes\n", out)
     end)
 
     it("sorts one number, and odd parts", function()
-        assert.matches("\n%[7%]\nscore: 0 mistakes\n", answered("sorting", "sorting", "7"))
-        local out = answered("sorting", "sorting", "--part", "3", "--length", "7")
+        assert.matches("\n%[7%]\nscore: 0 mistakes\n", answered("sorting", "lists", "7"))
+        local out = answered("sorting", "lists", "--part", "3", "--length", "7")
         assert.matches("score: 0 mistakes\n", out)
     end)
 
     it("refuses wrong input", function()
-        local r = run("sorting", "sorting", "1", "x")
+        local r = run("sorting", "lists", "1", "x")
         assert.equal('sorting: expected whole numbers >= 0 (got "x")\n', r.err)
         assert.equal(2, r.status)
     end)
@@ -161,7 +165,7 @@ end)
 
 describe("scripts/set_intersection.lua", function()
     it("keeps the best of samples with mistakes", function()
-        local out = answered("set_intersection", "sorting", "--seed", "3", "--size", "24")
+        local out = answered("set_intersection", "lists", "--seed", "3", "--size", "24")
         local first, second, found = out:match(
             "^first: (%b[])\nsecond: (%b[])\n(%b[])\nscore: 0 mistakes\n")
         local set, common = {}, {}
@@ -177,8 +181,68 @@ describe("scripts/set_intersection.lua", function()
     end)
 
     it("counts the mistakes that remain", function()
-        local out = answered("set_intersection", "sorting", "--tries", "1")
+        local out = answered("set_intersection", "lists", "--tries", "1")
         assert.matches("score: [1-9]%d* mistakes\n", out)
+    end)
+end)
+
+describe("scripts/keyword_counting.lua", function()
+    it("keeps the best of counts with mistakes, part by part", function()
+        local out = answered("keyword_counting", "countries")
+        assert.matches('^{"Canada":2,[^\n]*"Norway":3,[^\n]*"Turkey":1}\nscore: 0 mistakes\n', out)
+        assert.matches("\ncalls: 35, ", out) -- 3 x 5 to count, two merges of 10
+    end)
+
+    it("counts in a file", function()
+        local folder <close> = shell.folder { ["a.txt"] = "He left Peru for Chile, and Peru won." }
+        assert.matches('^{"Peru":2}\nscore: 0 mistakes', answered("keyword_counting", "countries",
+            "--file", folder.path .. "/a.txt"))
+    end)
+end)
+
+describe("scripts/document_merging.lua", function()
+    it("merges the best merges", function()
+        local out = answered("document_merging", "agreements")
+        assert.matches("\nscore: 10.00 of 10\n", out)
+        assert.matches("\ncalls: 80, ", out) -- 5 + 5 + 10 merges, each graded 3 times
+    end)
+
+    it("merges files", function()
+        local folder <close> = shell.folder { a = "One law. Two laws.", b = "Two laws. No law." }
+        local out = answered("document_merging", "agreements", folder.path .. "/a",
+            folder.path .. "/b")
+        assert.matches("^One law. +Two laws. No law.\nscore: 10.00", out)
+        local r = run("document_merging", "agreements", folder.path .. "/a")
+        assert.equal("document_merging: expected at least two files, or none\n", r.err)
+        assert.equal(2, r.status)
+    end)
+end)
+
+describe("the scripts after Besta et al.", function()
+    it("have the graphs of the paper's baselines too", function()
+        local calls = { sorting = { io = 1, cot = 1 }, set_intersection = { io = 1, cot = 1 },
+            keyword_counting = { io = 1, cot = 1 }, document_merging = { io = 4, cot = 4 } }
+        local models = { keyword_counting = "countries", document_merging = "agreements" }
+        for name, methods in pairs(calls) do
+            for method, count in pairs(methods) do
+                assert.matches("\ncalls: " .. count .. ", ",
+                    answered(name, models[name] or "lists", "--method", method))
+            end
+            assert.matches("\nscore: 1?0%D", answered(name, models[name] or "lists", "--method",
+                "tot"))
+        end
+    end)
+
+    it("leave their graph in the log", function()
+        local folder <close> = shell.folder {}
+        local log = folder.path .. "/run.db"
+        local r = shell.ponder { "run", "--log", log, "scripts/sorting.lua", "--model",
+            "script:scripts/models/lists.lua", "--part", "2", "3", "1", "2" }
+        assert.equal(0, r.status)
+        local tree = shell.ponder { "show", log, "--tree" }.out
+        assert.matches("operations, %d+ nodes, best 0.00, completed", tree)
+        assert.matches("%[merged from %d+, %d+%]", tree)
+        assert.equal(0, shell.ponder { "replay", log }.status)
     end)
 end)
 
@@ -188,7 +252,8 @@ describe("every script that follows a paper", function()
             ["down.lua"] = "return function() return nil, 'overloaded', 'SERVER' end",
         }
         for name, arguments in pairs { game24_tot = { "1", "2", "3", "4" }, crosswords = {},
-            creative = {}, sorting = {}, set_intersection = {} } do
+            creative = {}, sorting = {}, set_intersection = {}, keyword_counting = {},
+            document_merging = {} } do
             local path = "scripts/" .. name .. ".lua"
             local r = shell.ponder { "run", path, "--model", "script:" .. folder.path
                 .. "/down.lua", table.unpack(arguments) }

@@ -136,6 +136,19 @@ function Run:keep_best(prompt, n, read, errors)
     return best, fewest
 end
 
+---Runs a graph of operations with the run's model; ends the run where that fails.
+---@param g ponder.operations.Graph
+---@return ponder.operations.Thought best the first of the last leaf
+function Run:graph(g)
+    local result, message, code = g:run { model = self.model, temperature = self.opts.temperature,
+        max_output_tokens = self.opts.max_tokens }
+    if not result then
+        self:fail(("%s [%s]"):format(message, code))
+    end
+    local last = result.final[#result.final]
+    return last[1] or self:fail("no thought was left at the end of the graph [BAD_REPLY]")
+end
+
 ---Prints the answer, its score, and what the run took.
 ---@param answer string
 ---@param score string one line

@@ -146,8 +146,9 @@ end
 
 local OPTIONS = { "k", "beam_width", "max_depth", "max_nodes", "concurrency", "batch" }
 
--- A state as text: itself, or as JSON.
-local function text_of(state)
+---A state as text: itself, or as JSON.
+---@return string
+function trees.text_of(state)
     if type(state) == "string" then
         return state
     end
@@ -157,7 +158,7 @@ end
 local function node_of(core, i)
     local node = core:node(i - 1)
     return { id = node.id, parent = node.parent_id, depth = node.depth, score = node.score,
-        terminal = node.terminal, text = text_of(node.state) }
+        terminal = node.terminal, text = trees.text_of(node.state) }
 end
 
 local function path_to(core, id)
@@ -197,7 +198,7 @@ function trees.of_search(core, opts)
             end
             return { status = outcome and "completed" or "error", reason = reason, best = best,
                 score = best and core:node(best).score, path = path_to(core, best),
-                answer = best and text_of(core:state(best)),
+                answer = best and trees.text_of(core:state(best)),
                 stats = { nodes = core:count(), expansions = expansions, duplicates = duplicates,
                     pruned = pruned } }
         end,

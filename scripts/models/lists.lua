@@ -1,5 +1,5 @@
--- A model for scripts/sorting.lua and scripts/set_intersection.lua: does what is asked, with a
--- mistake in some samples. Which ones depends on the prompt and the sample's number alone.
+--- A scripted model for scripts/sorting.lua and its neighbours: does what is asked, with a
+--- mistake in some samples. Which ones depends on the prompt and the sample's number alone.
 
 local function lists_of(text)
     local lists = {}
@@ -17,10 +17,9 @@ local function is_in(list, n)
     end
 end
 
--- The lists after the prompt's own example: those of the last lines.
+-- The lists after the prompt's own example: those of the last paragraph.
 local function answer(prompt)
-    local task = prompt:match("\n\n[^\n]*\n?[^\n]*\n?[^\n]*$") or prompt
-    local lists = lists_of(task)
+    local lists = lists_of(prompt:match(".*\n\n(.*)$") or prompt)
     local all = {}
     if prompt:find("in both sets", 1, true) then
         for _, n in ipairs(lists[2]) do

@@ -1,0 +1,200 @@
+--- Graphs of operations: what to ask and in which order, written down before anything is asked.
+--- After Besta et al. 2023, "Graph of Thoughts: Solving Elaborate Problems with Large Language
+--- Models"; outputs are those of the published program (spcl/graph-of-thoughts).
+---
+---     local operations = require "ponder.operations"
+---     local g = operations.new { start = { numbers = { 3, 1, 2 } } }
+---     g:generate { prompt = ask_to_sort, parse = read_list, responses = 5 }
+---     g:score { score = mistakes }
+---     g:keep_best { n = 1, higher = false }
+---     local result, message, code, partial = g:run { model = "openai:gpt-4o-mini" }
+---     print(result.final[1][1].state.sorted)
+---
+--- Thoughts flow along the edges: an operation's input is the output of its predecessors, one after
+--- the other, in the order of `after`. A *thought* is a state (a table of fields) with its score
+--- and whether it is valid and solved; a *fresh* one has only the state. An *update* is a table of
+--- fields; it overwrites those of the state that it is made from.
+---
+--- | method                 | options                                                             |
+--- |------------------------|---------------------------------------------------------------------|
+--- | `generate`             | `prompt(state, branches)`, `parse(state, replies)` -> updates;      |
+--- |                        | `branches` 1 (given to prompt), `responses` 1 (replies asked for)   |
+--- | `split`                | `split(state)` -> updates                                           |
+--- | `map`                  | `map(state)` -> update                                              |
+--- | `score`                | `score(state)` -> number; or `prompt(states)`, `parse(states,       |
+--- |                        | replies)` -> numbers, `samples` 1; `combined` false: true scores    |
+--- |                        | all thoughts at once: `score(states)` -> numbers                    |
+--- | `keep_best`            | `n` 1, `higher` true; ties go to the first                          |
+--- | `keep_valid`           | none                                                                |
+--- | `validate_and_improve` | `validate(state)`, or `prompt(state)`, `parse(state, replies)` ->   |
+--- |                        | boolean, `samples` 1; `improve_prompt(state)`,                      |
+--- |                        | `improve_parse(state, replies)` -> update, `tries` 3, `improve` true|
+--- | `improve`              | `prompt(state)`, `parse(state, replies)` -> update                  |
+--- | `aggregate`            | `prompt(states)`, `parse(states, replies)` -> an update or updates; |
+--- |                        | `responses` 1                                                       |
+--- | `select`               | `choose(thoughts)` -> thoughts                                      |
+--- | `ground_truth`         | `test(state)` -> boolean; one that raises counts as false           |
+---
+--- Each takes `after` too: a list of operations, or of their ids; by default all present leaves, so
+--- that operations added one after the other form a chain. `generate`, `split`, `map` and `select`
+--- may stand without predecessors and then work on `start`. With a function as `after` the graph is
+--- extended while it runs: when the leaves present at that point have run it is called with their
+--- outputs so far (the list `operations` of a result), adds operations to the graph, and returns
+--- the list of those whose output the operation takes.
+---
+--- The graph is plain data until it runs: `g.operations[i]` is `{id, type, after, ...}`. Operations
+--- that are ready run at the same time, as do their queries; the outputs do not depend on it.
+
+local check = require "ponder.operations.check"
+local draw = require "ponder.operations.draw"
+local kinds = require "ponder.operations.kinds"
+local options = require "ponder.options"
+local runner = require "ponder.operations.run"
+
+local operations = {}
+
+---@class ponder.operations.Operation
+---@field id integer from 1, in order of addition
+---@field type string the method that added it
+---@field after integer[] ids of its predecessors, each once
+---@field extend (fun(outputs: table[]): ponder.operations.Operation[])? what to ask for more
+
+---@class ponder.operations.Graph
+---@field start table the state that operations without predecessors work on
+---@field operations ponder.operations.Operation[]
+local Graph = {}
+Graph.__index = Graph
+Graph.__name = "ponder.operations.graph"
+
+---A graph without operations.
+---@param opts { start: table?, name: string? } `name`: in the run log
+---@return ponder.operations.Graph
+function operations.new(opts)
+    opts = options.check("operations.new", opts, {
+        start = { type = "table", default = {} },
+        name = { type = "string", default = "operations" },
+    })
+    return setmetatable({ start = opts.start, name = opts.name, operations = {} }, Graph)
+end
+
+-- The ids in `after`: of operations of this graph, each once.
+local function ids_of(g, where, after)
+    local ids, seen = {}, {}
+    for i, value in ipairs(after) do
+        local id = value
+        if type(value) == "table" then
+            id = g.operations[value.id] == value and value.id
+        end
+        if math.type(id) ~= "integer" then
+            error(("%s: after[%d] must be an operation of this graph, or its id (got %s)"):format(
+                where, i, options.show(value)), 4)
+        elseif not seen[id] then
+            ids[#ids + 1], seen[id] = id, true
+        end
+    end
+    return ids
+end
+
+local AFTER = { type = { "table", "function" } }
+
+local function add(g, kind, opts)
+    local where = "operations." .. kind
+    local op = options.check(where, opts, kinds[kind].options, 3)
+    local problem = kinds[kind].check and kinds[kind].check(op)
+    if problem then
+        error(("%s: it %s"):format(where, problem), 3)
+    end
+    local after = op.after
+    op.id, op.type = #g.operations + 1, kind
+    op.extend = type(after) == "function" and after or nil
+    op.after = type(after) == "table" and ids_of(g, where, after) or check.leaves(g)
+    g.operations[op.id] = op
+    return op
+end
+
+for kind, about in pairs(kinds) do
+    about.options.after = AFTER
+    Graph[kind] = function(g, opts)
+        local op = add(g, kind, opts) -- no tail call: errors name the caller
+        return op
+    end
+end
+
+---The operations that no other one follows, in order of addition.
+---@return ponder.operations.Operation[]
+function Graph:leaves()
+    local list = {}
+    for i, id in ipairs(check.leaves(self)) do
+        list[i] = self.operations[id]
+    end
+    return list
+end
+
+---Checks the graph as `run` does before anything is asked.
+---@return true? ok
+---@return string? message which operation has which mistake: an unknown predecessor, a cycle, no
+---  predecessor where one is needed, a `keep_best` of thoughts that were never scored
+---@return "BAD_GRAPH"? code
+function Graph:check()
+    local message = check.mistake(self)
+    if message then
+        return nil, message, "BAD_GRAPH"
+    end
+    return true
+end
+
+---The graph as text: a line for each operation.
+---@return string
+function Graph:text()
+    return draw.text(self)
+end
+Graph.__tostring = Graph.text
+
+---The graph in the language of Graphviz.
+---@return string
+function Graph:dot()
+    return draw.dot(self)
+end
+
+---The graph as a Mermaid flow chart.
+---@return string
+function Graph:mermaid()
+    return draw.mermaid(self)
+end
+
+---@class ponder.operations.Result
+---@field operations table[] by id: {id, type, after, status ("done", "failed" or "waiting"),
+---  thoughts, queries, responses, attempts}; `attempts` of validate_and_improve: for each input
+---  thought the list of its attempts
+---@field final ponder.operations.Thought[][] the thoughts of each leaf
+---@field queries integer
+---@field responses integer asked for in all
+---@field usage ponder.model.Usage
+---@field calls integer model calls sent
+---@field cost number? USD; nil: the price of one of them is unknown
+---@field duration_ms number
+
+---Runs the graph. Waits, so call it within a task.
+---
+---What a callback raises ends the run and reaches the caller as it was raised; `g:result()` then
+---has what there was by then.
+---@param opts { model: any, ask: (fun(prompt: string, n: integer): string[]?, string?, string?)?,
+---  concurrency: integer?, temperature: number?, max_output_tokens: integer? } `model`: a name or
+---  an open model; `ask` in its place: n texts for a prompt, or nil, message, code; it may wait;
+---  `concurrency`: queries at a time, default 64
+---@return ponder.operations.Result? result
+---@return string? message
+---@return string? code as of ponder.model; BAD_GRAPH, NOT_SCORED, BAD_REPLY
+---@return ponder.operations.Result? partial what there was by then
+function Graph:run(opts)
+    local result, message, code, partial = runner.run(self, opts)
+    return result, message, code, partial
+end
+
+---What the latest run has come to so far.
+---@return ponder.operations.Result? result nil before the first
+function Graph:result()
+    return self.latest and self.latest:result()
+end
+
+return operations

@@ -1,0 +1,318 @@
+--- Runs a graph of operations: each in a task of its own, which begins when its predecessors have
+--- ended, so that the wall time is that of the longest path.
+
+local budgets = require "ponder.task.budget"
+local check = require "ponder.operations.check"
+local json = require "ponder.json"
+local kinds = require "ponder.operations.kinds"
+local log_graph = require "ponder.log.graph"
+local model = require "ponder.model"
+local options = require "ponder.options"
+local task = require "ponder.task"
+local thought = require "ponder.operations.thought"
+
+local runner = {}
+
+local OPTIONS = {
+    model = { type = { "string", "table" } },
+    ask = { type = "function" },
+    concurrency = { type = "integer", min = 1, default = 64 },
+    temperature = { type = "number", min = 0, finite = true },
+    max_output_tokens = { type = "integer", min = 1 },
+}
+
+local FIELDS = { "state", "score", "valid", "solved", "scored", "validated", "compared" }
+
+---@class ponder.operations.Run
+---@field g ponder.operations.Graph
+---@field ask fun(prompt: string, n: integer): string[]?, string?, string?
+---@field permits ponder.task.Semaphore of queries
+---@field steps table<integer, ponder.operations.Step> by operation
+---@field budget ponder.task.Budget
+---@field graph ponder.log.Graph of the thoughts, for the log
+local Run = {}
+Run.__index = Run
+
+---@class ponder.operations.Step what became of one operation
+---@field status "waiting"|"running"|"done"|"failed"
+---@field output ponder.operations.Thought[]
+---@field attempts ponder.operations.Thought[][]?
+---@field queries integer
+---@field responses integer
+---@field waiting ponder.task.Handle[] tasks of its successors
+
+-- What ends a run without being a mistake of the script: a message and a code.
+local Failure = {}
+
+local function fail(message, code)
+    error(setmetatable({ message = message, code = code }, Failure), 0)
+end
+
+---Asks for `n` replies.
+---@param op ponder.operations.Operation
+---@param prompt any a text, or a list of messages
+---@param n integer
+---@param about ponder.operations.Thought? the thought it is about
+---@return string[] replies
+function Run:query(op, prompt, n, about)
+    if type(prompt) ~= "table" and type(prompt) ~= "string" then
+        error(("operation %d (%s): prompt must return a text (got %s)"):format(op.id, op.type,
+            options.show(prompt)), 0)
+    end
+    local step = self.steps[op.id]
+    step.queries, step.responses = step.queries + 1, step.responses + n
+    local _ <close> = self.permits:acquire()
+    local replies, message, code = self.graph:asking(about and about.node, op.type, self.ask,
+        prompt, n)
+    if replies == nil then
+        fail(("operation %d (%s): %s"):format(op.id, op.type,
+            message or "ask returned nothing"), code or "ERROR")
+    elseif type(replies) ~= "table" then
+        error("operations.run: opts.ask must return a list of texts (got "
+            .. options.show(replies) .. ")", 0)
+    end
+    return replies
+end
+
+-------------------------------------------------------------------------------
+-- One operation
+
+-- Waits until an operation has run; its output.
+function Run:output_of(id)
+    local step = self.steps[id]
+    while step.status ~= "done" do
+        table.insert(step.waiting, task.current())
+        task.park()
+    end
+    return step.output
+end
+
+function Run:input_of(op)
+    local input = {}
+    for _, id in ipairs(op.after) do
+        local output = self:output_of(id)
+        table.move(output, 1, #output, #input + 1, input)
+    end
+    local kind = kinds[op.type]
+    if #input == 0 and (#op.after == 0 and kind.root or kind.root_when_empty) then
+        input[1] = thought.fresh(thought.merged(self.g.start, {}))
+        input[1].node = self.root
+    end
+    return input
+end
+
+-- Adds what is new among the thoughts to the graph of the log, and what is known of the others.
+function Run:draw(op, output)
+    for _, one in ipairs(output) do
+        if one.node then
+            self.graph:set(one.node, { score = one.scored and one.score or nil,
+                status = one.validated and (one.valid and "valid" or "invalid") or nil })
+        else
+            local parents = {}
+            for i, parent in ipairs(one.parents or {}) do
+                parents[i] = parent.node
+            end
+            one.node = self.graph:node { state = one.state, parents = parents, kind = op.type }
+            one.parents = nil
+        end
+    end
+end
+
+-- The attempts that were improved on come before the one that is put out.
+function Run:draw_attempts(op, attempts)
+    for i = 1, attempts.n do
+        self:draw(op, attempts[i])
+    end
+end
+
+-- Asks an operation's function for more of the graph.
+function Run:extend(op)
+    for _, id in ipairs(op.after) do
+        self:output_of(id)
+    end
+    local list = op.extend(self:result().operations)
+    if type(list) ~= "table" then
+        error(("operation %d (%s): after must return a list of operations (got %s)"):format(op.id,
+            op.type, options.show(list)), 0)
+    end
+    local ids = {}
+    for i, added in ipairs(list) do
+        ids[i] = type(added) == "table" and added.id or added
+    end
+    op.after, op.extend = ids, nil
+    self:check()
+end
+
+function Run:check()
+    local message = check.mistake(self.g)
+    if message then
+        fail("operations.run: " .. message, "BAD_GRAPH")
+    end
+end
+
+function Run:work(op)
+    local step = self.steps[op.id]
+    local input = self:input_of(op)
+    step.status = "running"
+    local output, more, code = kinds[op.type].run(op, input, self)
+    if not output then
+        fail(more, code)
+    end
+    step.output, step.attempts = output, more
+    if step.attempts then
+        self:draw_attempts(op, step.attempts)
+    end
+    self:draw(op, step.output)
+    step.status = "done"
+    for _, waiting in ipairs(step.waiting) do
+        task.wake(waiting)
+    end
+end
+
+-- Runs the operations that have not begun, and `more`, at the same time.
+function Run:begin(more)
+    local functions = { more }
+    for id, op in ipairs(self.g.operations) do
+        if not self.steps[id] then
+            self.steps[id] = { status = "waiting", output = {}, queries = 0, responses = 0,
+                waiting = {} }
+            functions[#functions + 1] = function() self:perform(op) end
+        end
+    end
+    task.all(functions)
+end
+
+function Run:perform(op)
+    local function work() self:work(op) end
+    if op.extend then
+        self:extend(op)
+        self:begin(work)
+    else
+        work()
+    end
+end
+
+-------------------------------------------------------------------------------
+-- What came of it
+
+local function shown(thoughts)
+    local list = json.array {}
+    for i, one in ipairs(thoughts) do
+        local plain = {}
+        for _, name in ipairs(FIELDS) do
+            plain[name] = one[name]
+        end
+        list[i] = plain
+    end
+    return list
+end
+
+-- All of one operation but its functions.
+local function shown_step(op, step)
+    local attempts
+    if step.attempts then
+        attempts = json.array {}
+        for i = 1, step.attempts.n do
+            attempts[i] = shown(step.attempts[i])
+        end
+    end
+    local after = json.array(table.move(op.after, 1, #op.after, 1, {}))
+    return { id = op.id, type = op.type, after = after, thoughts = shown(step.output),
+        status = (step.status == "done" or step.status == "waiting") and step.status or "failed",
+        queries = step.queries, responses = step.responses, attempts = attempts }
+end
+
+---@return ponder.operations.Result
+function Run:result()
+    local result = { operations = json.array {}, final = json.array {}, queries = 0, responses = 0 }
+    for id, op in ipairs(self.g.operations) do
+        local step = self.steps[id] or { status = "waiting", output = {}, queries = 0,
+            responses = 0 }
+        result.operations[id] = shown_step(op, step)
+        result.queries = result.queries + step.queries
+        result.responses = result.responses + step.responses
+    end
+    for i, id in ipairs(check.leaves(self.g)) do
+        result.final[i] = result.operations[id].thoughts
+    end
+    local spent = self.budget:account()
+    result.usage, result.calls, result.cost = spent.usage, spent.calls, spent.cost
+    result.duration_ms = (task.now() - self.started) * 1000
+    return result
+end
+
+-- The last leaf's first thought is what a graph comes to.
+function Run:close_graph(reason)
+    local leaves = check.leaves(self.g)
+    local step = self.steps[leaves[#leaves]]
+    local best = step and step.output[1]
+    self.graph:best(best and best.node)
+    self.graph:finish { status = reason == "completed" and "completed" or "error", reason = reason,
+        stats = { operations = #self.g.operations } }
+end
+
+-------------------------------------------------------------------------------
+
+-- Replies of a model to a prompt.
+local function asker(m, opts)
+    return function(prompt, n)
+        local messages = type(prompt) == "table" and prompt
+            or { { role = "user", content = prompt } }
+        local reply, message, code = m:chat { messages = messages, n = n,
+            temperature = opts.temperature, max_tokens = opts.max_output_tokens }
+        if not reply then
+            return nil, message, code
+        end
+        return reply.texts
+    end
+end
+
+local function ask_of(opts)
+    if (opts.model == nil) == (opts.ask == nil) then
+        error(("operations.run: opts must have one of model and ask (got %s)"):format(
+            opts.model and "both" or "neither"), 4)
+    end
+    if opts.ask then
+        return opts.ask
+    end
+    local m = opts.model
+    if type(m) == "string" then
+        local ok, opened = pcall(model.open, m)
+        m = ok and opened or error(opened, 4)
+    elseif type(m.chat) ~= "function" then
+        error("operations.run: opts.model must be an open model or a model's name", 4)
+    end
+    return asker(m, opts)
+end
+
+---See ponder.operations.Graph.run.
+---@param g ponder.operations.Graph
+---@param opts table?
+function runner.run(g, opts)
+    opts = options.check("operations.run", opts, OPTIONS, 3)
+    local ask = ask_of(opts)
+    if not task.current() then
+        error("operations.run: call it within a task (`ponder run` makes one; else task.run)", 3)
+    end
+    local graph <close> = log_graph { name = g.name, kind = "operations" }
+    local run = setmetatable({ g = g, ask = ask, permits = task.semaphore(opts.concurrency),
+        steps = {}, budget = budgets.new {}, graph = graph, started = task.now() }, Run)
+    g.latest = run
+    run.root = graph:node { state = g.start, kind = "start" }
+    local ok, message, code = pcall(budgets.within, run.budget, function()
+        run:check()
+        run:begin()
+        return true
+    end)
+    run:close_graph(ok and message and "completed" or "failed")
+    if not ok and getmetatable(message) ~= Failure then
+        error(message, 0)
+    elseif not ok then
+        return nil, message.message, message.code, run:result()
+    elseif not message then
+        return nil, message, code, run:result()
+    end
+    return run:result()
+end
+
+return runner

@@ -1,0 +1,81 @@
+-- ponder.log.graph: graphs that a policy draws of its own work.
+
+local graph = require "ponder.log.graph"
+local json = require "ponder.json"
+local shell = require "shell"
+
+local SCRIPT = [[
+local graph = require "ponder.log.graph"
+local m = require("ponder.model").open "script:model.lua"
+local g <close> = graph { name = "by hand", kind = "sketch", options = { width = 2 } }
+local root = g:node { text = "root" }
+local a = g:node { state = { x = 1 }, parents = { root }, kind = "splits" }
+local b = g:node { text = "b", parents = { root } }
+g:asking(a, "grade", m.chat, m, { messages = { { role = "user", content = "?" } } })
+g:set(a, { score = 0.25, status = "pruned" })
+local c = g:node { text = "both", parents = { b, a }, kind = "aggregates", score = 0.75 }
+g:edge(a, b, "connects")
+g:best(c)
+g:finish { reason = "done", answer = "both" }
+]]
+
+local function run_script()
+    local folder = shell.folder { ["policy.lua"] = SCRIPT,
+        ["model.lua"] = "return function() return 'fine' end" }
+    local r = shell.ponder({ "run", "--log", "run.db", "policy.lua" }, { cwd = folder.path })
+    assert.equal("", r.err)
+    return folder
+end
+
+describe("a graph of a policy's own", function()
+    it("is shown with its scores, merged nodes and best path", function()
+        local folder <close> = run_script()
+        local out = shell.ponder { "show", folder.path .. "/run.db", "--tree" }.out
+        assert.matches("sketch, 4 nodes, best 0.75, done", out)
+        assert.matches('0.25 +#2 {"x":1} %[pruned%]', out)
+        assert.matches("0.75%* #4 both %[merged from 3, 2%]", out)
+        assert.matches("> both", out)
+        local node = shell.ponder { "show", folder.path .. "/run.db", "--node", "2" }.out
+        assert.matches("call 1: grade", node)
+    end)
+
+    it("is in the exports", function()
+        local folder <close> = run_script()
+        local out = shell.ponder { "export", folder.path .. "/run.db", "--format", "json" }.out
+        local search = json.decode(out).searches[1]
+        assert.equal("by hand", search.question)
+        assert.equal(4, #search.nodes)
+        assert.same({ "aggregates", "connects" }, { search.edges[1].kind, search.edges[2].kind })
+        local dot = shell.ponder { "export", folder.path .. "/run.db", "--format", "dot" }.out
+        assert.matches("dir=none", dot)
+    end)
+end)
+
+describe("without a run log", function()
+    it("costs nothing and forgets nothing", function()
+        local g <close> = graph { name = "x" }
+        local id = g:node { text = "a" }
+        assert.equal(1, id)
+        assert.equal(5, g:asking(id, "p", function(x) return x end, 5))
+        g:best(id)
+        g:finish()
+    end)
+
+    it("refuses nodes that are not there and wrong options", function()
+        local g = graph {}
+        for pattern, f in pairs {
+            ["graph:node: there is no node 7"] = function() g:node { parents = { 7 } } end,
+            ["graph:edge: there is no node 1"] = function() g:edge(1, 2) end,
+            ["graph:best: there is no node"] = function() g:best("x") end,
+            ["graph:set: there is no node 3"] = function() g:set(3, {}) end,
+            ['graph:node: unknown option "parent" %(did you mean "parents"'] = function()
+                g:node { parent = 1 }
+            end,
+            ["log.graph: opts.name must be a string"] = function() graph { name = 1 } end,
+        } do
+            local ok, message = pcall(f)
+            assert.is_false(ok)
+            assert.matches("log_graph_spec.lua:%d+: " .. pattern, message)
+        end
+    end)
+end)
