@@ -3,8 +3,8 @@
 -- given its floor here.
 
 -- Each knows the floors below it and its own, but not its neighbours on the same height.
-local C_FLOORS = { core = 1, net = 2, store = 2, api = 3, blocks = 4, sandbox = 4, host = 5,
-    main = 6 }
+local C_FLOORS = { core = 1, loop = 2, net = 3, store = 3, api = 4, blocks = 5, sandbox = 5,
+    host = 6, main = 7 }
 
 -- Modules by the first part of their name: ponder.model.retry is of `model`. On one floor they may
 -- know each other. C modules (ponder.core.*) lie below them all.
@@ -20,6 +20,7 @@ local LUA_FLOORS = {
 local FORBIDDEN = {
     core = { "^lua%.h$", "^lauxlib%.h$", "^lualib%.h$", "^curl/", "^sqlite3%.h$", "^unistd%.h$",
         "^time%.h$", "^sys/", "^fcntl%.h$", "^pthread%.h$", "^threads%.h$", "^signal%.h$" },
+    loop = { "^lua%.h$", "^lauxlib%.h$", "^lualib%.h$", "^curl/", "^sqlite3%.h$" },
     net = { "^lua%.h$", "^lauxlib%.h$", "^lualib%.h$", "^sqlite3%.h$" },
     store = { "^lua%.h$", "^lauxlib%.h$", "^lualib%.h$", "^curl/" },
 }

@@ -10,7 +10,7 @@ local server = require "server"
 local shell = require "shell"
 local store = require "ponder.core.store"
 
-local now = require("ponder.core.task").now
+local now = require("ponder.core.loop").now
 
 local KILLS = tonumber(os.getenv "PONDER_KILLS" or "200")
 local SEED = math.tointeger(tonumber(os.getenv "PONDER_SEED" or "")) or os.time()

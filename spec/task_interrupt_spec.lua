@@ -1,6 +1,7 @@
 -- ponder.task: interruptions (Ctrl-C).
 
 local core = require "ponder.core.task"
+local loop = require "ponder.core.loop"
 local help = require "task_help"
 local task = require "ponder.task"
 
@@ -204,17 +205,18 @@ describe("an interruption", function()
     end)
 
     it("ends a wait on the real clock, and comes from a source as well", function()
+        local port = loop.port()
         local source = task.add_source {
+            port = port:number(),
             pending = function()
                 return true
             end,
-            poll = function(timeout_ms)
-                if timeout_ms ~= 0 then
-                    core.interrupt()
-                    core.wait(10) -- ends at once
-                end
+            take = function()
+                core.interrupt()
+                loop.wait(10) -- ends at once
             end,
         }
+        port:post()
         local started = task.now()
         local ok, err = pcall(task.run, task.sleep, 20)
         task.remove_source(source)

@@ -1,6 +1,7 @@
 -- ponder.task: runs, deadlocks, joining, errors that nobody joins.
 
 local help = require "task_help"
+local loop = require "ponder.core.loop"
 local task = require "ponder.task"
 
 local HERE = "spec/task_spec.lua:%d+" -- as a pattern
@@ -147,12 +148,13 @@ describe("task.run", function()
     end)
 
     it("ends all tasks when the clock or a source raises", function()
-        local log = {}
+        local log, port = {}, loop.port()
         local source = {
+            port = port:number(),
             pending = function()
                 return true
             end,
-            poll = function()
+            take = function()
                 error("broken source", 0)
             end,
         }
@@ -164,6 +166,7 @@ describe("task.run", function()
             end)
             task.sleep(0)
             task.add_source(source)
+            port:post()
             task.park()
         end)
         assert.is_true(task.remove_source(source))

@@ -1,6 +1,7 @@
 -- ponder.task: semaphores, park and wake, sources.
 
 local help = require "task_help"
+local loop = require "ponder.core.loop"
 local task = require "ponder.task"
 
 local raises, run = help.raises, help.run
@@ -165,111 +166,124 @@ describe("task.park and task.wake", function()
 end)
 
 describe("a source", function()
-    -- A source whose replies come at given times of the fake clock; it moves that clock.
-    local function new_source(world)
-        local replies = {}
-        return {
-            polls = {},
-            reply = function(_, at)
-                replies[#replies + 1] = { at = at, handle = task.current() }
+    -- A source whose replies other tasks give; it wakes all that it owes at once.
+    local function new_source()
+        local port, waiting, replies = loop.port(), {}, {}
+        local source = {
+            port = port:number(),
+            takes = 0,
+            ask = function(key)
+                waiting[key] = task.current()
                 return task.park(function()
-                    replies[#replies] = nil
+                    waiting[key] = nil
                 end)
             end,
-            pending = function()
-                return #replies > 0
+            reply = function(key)
+                replies[#replies + 1] = key
+                port:post()
             end,
-            poll = function(timeout_ms)
-                assert(math.type(timeout_ms) == "integer")
-                local first = math.huge
-                for _, r in ipairs(replies) do
-                    first = math.min(first, r.at)
-                end
-                local limit = timeout_ms < 0 and math.huge or world.now + timeout_ms / 1000
-                world.now = math.max(world.now, math.min(first, limit))
-                world.log[#world.log + 1] = timeout_ms
-                for i = #replies, 1, -1 do
-                    if replies[i].at <= world.now then
-                        task.wake(table.remove(replies, i).handle, "reply at " .. world.now)
-                    end
-                end
+            pending = function()
+                return next(waiting) ~= nil
             end,
         }
+        function source.take()
+            source.takes = source.takes + 1
+            for i, key in ipairs(replies) do
+                replies[i] = nil
+                if waiting[key] then
+                    task.wake(waiting[key], "reply to " .. key)
+                    waiting[key] = nil
+                end
+            end
+        end
+        return source
     end
 
     local function run_with_sources(n, main)
-        local world, sources = { now = 0, log = {} }, {}
+        local list = {}
         for i = 1, n do
-            sources[i] = task.add_source(new_source(world))
+            list[i] = task.add_source(new_source())
         end
-        local ok, err = pcall(task.run_with, {
-            clock = function()
-                return world.now
-            end,
-            wait = function(seconds)
-                world.log[#world.log + 1] = "wait"
-                world.now = world.now + seconds
-            end,
-        }, main, world, table.unpack(sources))
+        local ok, err = pcall(task.run, main, table.unpack(list))
         for i = 1, n do
-            assert.is_true(task.remove_source(sources[i]))
+            assert.is_true(task.remove_source(list[i]))
         end
-        assert.is_false(task.remove_source(sources[1]))
+        assert.is_false(task.remove_source(list[1]))
         assert(ok, err)
     end
 
-    it("may block until the next timer, or without limit", function()
-        run_with_sources(1, function(world, source)
-            assert.equal("reply at 5", source:reply(5))
-            assert.same({ -1 }, world.log)
+    it("hands over what has come, once, when its port was posted", function()
+        run_with_sources(1, function(source)
             task.spawn(function()
-                task.sleep(2.5)
+                task.sleep(0.002)
+                source.reply(1)
+                source.reply(1)
             end)
-            assert.equal("reply at 8", source:reply(8))
-            assert.same({ -1, 0, 2500, -1 }, world.log)
-            task.sleep(1)
-            assert.same({ -1, 0, 2500, -1, "wait" }, world.log)
+            assert.equal("reply to 1", source.ask(1))
+            assert.equal(1, source.takes)
         end)
     end)
 
-    it("is polled without waiting while tasks keep being ready", function()
-        run_with_sources(1, function(world, source)
+    it("is heard while tasks keep being ready", function()
+        run_with_sources(1, function(source)
             local got
             task.spawn(function()
-                got = source:reply(0)
+                got = source.ask(1)
             end)
-            for _ = 1, 5 do
+            task.sleep(0)
+            source.reply(1)
+            for _ = 1, 3 do
                 task.sleep(0)
             end
-            assert.equal("reply at 0", got)
-            assert.equal(0, world.log[1])
+            assert.equal("reply to 1", got)
         end)
     end)
 
-    it("takes turns with others", function()
-        run_with_sources(2, function(world, a, b)
-            local results = task.map({ a, b }, function(source, i)
-                return source:reply(i)
-            end)
-            assert.matches("^reply at 1", results[1])
-            assert.matches("^reply at 2", results[2])
-            local count = {}
-            for _, timeout_ms in ipairs(world.log) do
-                count[timeout_ms] = (count[timeout_ms] or 0) + 1
+    it("does not hold up others", function()
+        run_with_sources(300, function(...)
+            local sources, order = { ... }, {}
+            for i, source in ipairs(sources) do
+                task.spawn(function()
+                    source.ask(i)
+                    order[#order + 1] = i
+                end)
             end
-            -- 5 ms each until the first reply, then one is left, which may block.
-            assert.is_true(count[5] >= 199 and count[5] <= 201)
-            assert.equal(1, count[-1])
+            task.sleep(0)
+            for i = #sources, 1, -1 do
+                sources[i].reply(i)
+            end
+            local before = #order
+            task.sleep(0) -- a batch of 256 is handed over, then those tasks have their turn
+            task.sleep(0)
+            assert.same({ 0, 256 }, { before, #order })
+            task.sleep(0)
+            assert.equal(300, #order)
+            for i, place in ipairs(order) do
+                assert.equal(301 - i, place)
+            end
         end)
     end)
 
-    it("checks its functions", function()
+    it("that nobody waits for does not keep a run from its end", function()
+        run_with_sources(1, function(source)
+            source.reply(1)
+            local ok, err = pcall(task.park)
+            assert.is_false(ok)
+            assert.matches("deadlock", err)
+        end)
+    end)
+
+    it("checks its fields", function()
         raises("^" .. HERE .. ": task.add_source: source must be a table %(got nil%)$", function()
             task.add_source()
         end)
-        raises("^" .. HERE .. ": task.add_source: source.poll must be a function %(got nil%)",
+        raises("^" .. HERE .. ": task.add_source: source.take must be a function %(got nil%)",
             function()
                 task.add_source { pending = print }
+            end)
+        raises("^" .. HERE .. ": task.add_source: source.port must be the number of a port of its "
+            .. "own %(got nil%)", function()
+                task.add_source { pending = print, take = print }
             end)
     end)
 end)

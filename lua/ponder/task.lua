@@ -53,6 +53,7 @@ for name, replacement in pairs(core.coroutine) do
     coroutine[name] = replacement -- luacheck: ignore 122
 end
 
+local loop = require "ponder.core.loop"
 local options = require "ponder.options"
 local budgets = require "ponder.task.budget"
 local failures = require "ponder.task.failures"
@@ -357,24 +358,24 @@ function task.wake(handle, ...)
     return scheduler.wake(handle, "task.park", ...)
 end
 
----@class ponder.task.Source
----@field pending fun(): boolean whether anything is under way that poll could wake a task for
----@field poll fun(timeout_ms: integer) wakes tasks whose replies have come, waiting for that at
----most `timeout_ms` (-1: as long as it takes). A signal should end the wait early: see
----task_interrupt_fd in l_task.h. It runs outside of all tasks and may not wait otherwise; an error
----in it ends the run.
+---@class ponder.task.Source what waits in the event loop (ponder.core.loop)
+---@field port integer the number of its port there, which is posted when it has something
+---@field pending fun(): boolean whether tasks wait for it: a run with none that is ready goes on
+---@field take fun() hands over what has come, and wakes the tasks; it runs outside of all tasks and
+---may not wait; an error in it ends the run
 
---- Adds something outside that tasks wait on. The scheduler calls `poll(0)` after each round while
---- `pending()`, and `poll` with the time to the next timer when no task is ready. With several
---- sources pending they take turns at waiting 5 ms. Sources stay from one run to the next.
+--- Adds something outside that tasks wait on. The scheduler calls `take()` after its port was
+--- posted: between two rounds, and while no task is ready. Sources stay from one run to the next.
 ---@param source ponder.task.Source
 ---@return ponder.task.Source source
 function task.add_source(source)
     expect(type(source) == "table", "task.add_source", "source must be a table", source)
-    for _, name in ipairs { "pending", "poll" } do
+    for _, name in ipairs { "pending", "take" } do
         expect(is_callable(source[name]), "task.add_source",
             "source." .. name .. " must be a function", source[name])
     end
+    expect(math.type(source.port) == "integer" and not sources.has(source.port), "task.add_source",
+        "source.port must be the number of a port of its own", source.port)
     sources.add(source)
     return source
 end
@@ -404,7 +405,7 @@ function task.interrupted()
     return core.interrupted()
 end
 
-local REAL_TIME = { clock = core.now, wait = core.wait }
+local REAL_TIME = { clock = loop.now, wait = loop.wait }
 local RUN_OPTIONS = {
     clock = { type = "function", default = REAL_TIME.clock },
     wait = { type = "function", default = REAL_TIME.wait },

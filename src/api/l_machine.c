@@ -7,7 +7,8 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
+
+#include "loop/loop.h"
 
 #define MOST_ROOM 10000 /* items that new_list makes room for at once */
 
@@ -323,9 +324,7 @@ static int unique_id(lua_State *L)
 /* clock_ms() -> milliseconds of the monotonic clock */
 static int clock_ms(lua_State *L)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    lua_pushnumber(L, (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6);
+    lua_pushnumber(L, loop_now_ms());
     return 1;
 }
 

@@ -2,10 +2,12 @@
  * l_net.c -- ponder.core.net: pumps and stream readers for Lua. Described in
  * lua/ponder/meta/net.lua.
  */
+#include <errno.h>
 #include <math.h>
 #include <string.h>
 
 #include "api/api.h"
+#include "api/l_task.h"
 #include "api/net_options.h"
 #include "net/pump.h"
 
@@ -50,9 +52,12 @@ static int fail(lua_State *L, PumpStatus status)
         [PUMP_BAD_URL] = {"url is not a valid http or https URL", "BAD_REQUEST"},
         [PUMP_QUEUE_FULL] = {"max_queued calls are waiting already", "QUEUE_FULL"},
         [PUMP_CURL] = {"libcurl could not start", "SERVER"},
+        [PUMP_NO_LOOP] = {"the event loop cannot open: ", "SERVER"},
     };
+    int error = status == PUMP_NO_LOOP ? errno : 0;
     luaL_pushfail(L);
-    lua_pushstring(L, failures[status].message);
+    lua_pushfstring(L, "%s%s%s", failures[status].message, error != 0 ? strerror(error) : "",
+                    api_descriptor_hint(error));
     lua_pushstring(L, failures[status].code);
     return 3;
 }
@@ -197,6 +202,8 @@ static lua_Integer put_events(lua_State *L, int batch, lua_Integer n, const Even
     const char *bytes = events->bytes.data;
     for (size_t i = 0; i < events->count; i++) {
         const StreamEvent *e = &events->list[i];
+        if (with_source && e->source == 0)
+            continue; /* cancelled since */
         if (with_source) {
             lua_pushinteger(L, e->source);
             lua_rawseti(L, batch, ++n);
@@ -333,26 +340,57 @@ static double poll_timeout(lua_State *L, int arg)
     return timeout_ms;
 }
 
-/* self, timeout_ms or nil, batch -> n */
-static int pump_l_poll(lua_State *L)
+/* Hands over what has come to the list at `batch`: n */
+static int give_news(lua_State *L, LuaPump *p, int batch, const char *where)
 {
-    LuaPump *p = to_pump(L, "net.poll");
-    double timeout_ms = poll_timeout(L, 2);
-    if (!lua_istable(L, 3))
-        return luaL_error(L, "net.poll: batch must be a table (got %s)", luaL_typename(L, 3));
-    if (p->handing_over)
-        return luaL_error(L, "net.poll: a batch is being handed over");
-    if (pump_poll(p->pump, timeout_ms) != PUMP_OK)
-        return luaL_error(L, "net.poll: not enough memory");
+    if (pump_take(p->pump) != PUMP_OK)
+        return luaL_error(L, "%s: not enough memory", where);
     lua_pushcfunction(L, hand_over);
     lua_pushlightuserdata(L, p);
-    lua_pushvalue(L, 3);
+    lua_pushvalue(L, batch);
     p->handing_over = true;
     int status = lua_pcall(L, 2, 1, 0);
     p->handing_over = false;
     if (p->close_later)
         pump_l_close(L);
+    else
+        pump_resume(p->pump);
     return status == LUA_OK ? 1 : lua_error(L);
+}
+
+static LuaPump *to_receiver(lua_State *L, const char *where, int batch)
+{
+    LuaPump *p = to_pump(L, where);
+    if (!lua_istable(L, batch))
+        luaL_error(L, "%s: batch must be a table (got %s)", where, luaL_typename(L, batch));
+    if (p->handing_over)
+        luaL_error(L, "%s: a batch is being handed over", where);
+    return p;
+}
+
+/* self, timeout_ms or nil, batch -> n */
+static int pump_l_poll(lua_State *L)
+{
+    double timeout_ms = poll_timeout(L, 2);
+    LuaPump *p = to_receiver(L, "net.poll", 3);
+    if (task_interrupt_is_pending())
+        timeout_ms = 0;
+    if (pump_wait(p->pump, timeout_ms) != PUMP_OK)
+        return luaL_error(L, "net.poll: the event loop cannot open: %s", strerror(errno));
+    return give_news(L, p, 3, "net.poll");
+}
+
+/* self, batch -> n */
+static int pump_l_take(lua_State *L)
+{
+    return give_news(L, to_receiver(L, "net.take", 2), 2, "net.take");
+}
+
+/* self -> the number of its port */
+static int pump_l_port(lua_State *L)
+{
+    lua_pushinteger(L, pump_port(to_pump(L, "net.port")->pump)->number);
+    return 1;
 }
 
 /* --- readers ------------------------------------------------------------------------------ */
@@ -475,6 +513,7 @@ static const luaL_Reg pump_methods[] = {
     {"submit", pump_l_submit},   {"poll", pump_l_poll},
     {"cancel", pump_l_cancel},   {"limit", pump_l_limit},
     {"pending", pump_l_pending}, {"stats", pump_l_stats},
+    {"take", pump_l_take},       {"port", pump_l_port},
     {"close", pump_l_close},     {NULL, NULL},
 };
 

@@ -1,22 +1,16 @@
 /*
  * l_task.c -- ponder.core.task: what the scheduler of ponder.task needs from C.
  *
- * Resuming, parking and closing the coroutine of a task (task_coroutine.h), interruption
- * (task_frame.h), the clock and the wait. Which task runs when is decided in Lua.
+ * Resuming, parking and closing the coroutine of a task (task_coroutine.h), and interruption
+ * (task_frame.h). Which task runs when is decided in Lua.
  */
-#define _GNU_SOURCE /* ppoll */
 #include "api/l_task.h"
 
-#include <math.h>
-#include <poll.h>
 #include <string.h>
-#include <time.h>
 
 #include "api/api.h"
 #include "api/task_coroutine.h"
 #include "api/task_frame.h"
-
-#define LONGEST_WAIT 1e6 /* seconds; the scheduler asks again */
 
 static const char raise_key; /* its address tells park to raise the value that follows */
 
@@ -193,35 +187,6 @@ static int task_loop(lua_State *L)
     return lua_gettop(L);
 }
 
-static double seconds_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-/* now() -> seconds on a clock that only goes forward */
-static int task_now(lua_State *L)
-{
-    lua_pushnumber(L, seconds_now());
-    return 1;
-}
-
-/* wait(seconds | nil): sleeps; ends early for a signal or an interruption */
-static int task_wait(lua_State *L)
-{
-    double seconds = luaL_optnumber(L, 1, LONGEST_WAIT);
-    struct pollfd fd = {.fd = task_interrupt_fd(), .events = POLLIN};
-    struct timespec t;
-    if (!(seconds > 0)) /* NaN too */
-        return 0;
-    seconds = fmin(seconds, LONGEST_WAIT);
-    t.tv_sec = (time_t)seconds;
-    t.tv_nsec = (long)((seconds - (double)t.tv_sec) * 1e9);
-    ppoll(&fd, 1, &t, NULL);
-    return 0;
-}
-
 /* begin(): a run begins; an interruption that an earlier run has seen is forgotten */
 static int task_begin(lua_State *L)
 {
@@ -272,8 +237,6 @@ static const luaL_Reg functions[] = {{"create", task_create},
                                      {"park", task_park},
                                      {"place", task_place},
                                      {"loop", task_loop},
-                                     {"now", task_now},
-                                     {"wait", task_wait},
                                      {"begin", task_begin},
                                      {"interrupt", task_lua_interrupt},
                                      {"interrupted", task_lua_interrupted},
@@ -285,9 +248,7 @@ PONDER_MODULE int luaopen_ponder_core_task(lua_State *L);
 
 PONDER_MODULE int luaopen_ponder_core_task(lua_State *L)
 {
-    int error = interrupt_open();
-    if (error != 0)
-        return luaL_error(L, "ponder.task: cannot make a pipe: %s", strerror(error));
+    interrupt_open();
     luaL_newlibtable(L, functions);
     lua_createtable(L, MOST_SPARE, 0); /* spare coroutines */
     luaL_setfuncs(L, functions, 1);

@@ -20,10 +20,6 @@ int task_interrupted(void);
 /* Whether one has come that nothing has raised yet: what waits should end. */
 int task_interrupt_is_pending(void);
 
-/* A descriptor that polls as readable while an interruption is pending, for waits of other modules
- * (one more of poll); -1 before ponder.core.task is loaded. Never read it. */
-int task_interrupt_fd(void);
-
 /* Names the state that Lua code outside of any coroutine runs in, or NULL for none. Until this is
  * called an interruption of such code is only noted. */
 void task_set_current(lua_State *L);

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/l_task.h"
 
 typedef enum FieldKind {
     FIELD_INTEGER,
@@ -303,8 +302,7 @@ void net_open_options(lua_State *L, int arg, NetOptions *o)
         .pump = {.max_in_flight_per_host = 64,
                  .max_total = 256,
                  .max_queued = 100000,
-                 .user_agent = "ponder/" PONDER_VERSION,
-                 .interrupt_fd = task_interrupt_fd},
+                 .user_agent = "ponder/" PONDER_VERSION},
         .request = {.limits = net_default_limits},
     };
     if (!lua_isnoneornil(L, arg))

@@ -4,15 +4,14 @@
 #include "api/task_frame.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <lauxlib.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "api/l_task.h"
+#include "loop/loop.h"
 
 #define MAX_NAME    1024
 #define MAX_C_STACK (2 * 1024 * 1024) /* bytes; a thread has 8 MB */
@@ -25,7 +24,7 @@ static char library[MAX_NAME];         /* chunk name of the scheduler's files, w
 static volatile sig_atomic_t pending; /* an interruption that nothing has raised yet */
 static volatile sig_atomic_t raised;  /* the hook raised it; the scheduler does not know */
 static volatile sig_atomic_t seen;    /* since the last run began */
-static int wake_pipe[2] = {-1, -1};
+static void (*stock_handler)(int);    /* what a stock lua5.4 does at SIGINT */
 
 /* -- interruption -- */
 
@@ -74,8 +73,7 @@ void task_interrupt(void)
     int saved = errno;
     pending = seen = 1;
     arm_running();
-    if (wake_pipe[1] >= 0 && write(wake_pipe[1], "!", 1) < 0)
-        errno = saved; /* full, hence readable, which is all that is wanted */
+    loop_wake();
     errno = saved;
 }
 
@@ -89,41 +87,34 @@ int task_interrupt_is_pending(void)
     return pending;
 }
 
-int task_interrupt_fd(void)
-{
-    return wake_pipe[0];
-}
-
 void task_set_current(lua_State *L)
 {
     base_state = L;
 }
 
-int interrupt_open(void)
+static void on_stock_interrupt(int number)
 {
-    if (wake_pipe[0] >= 0)
-        return 0;
-    if (pipe(wake_pipe) != 0)
-        return errno;
-    for (int i = 0; i < 2; i++) {
-        fcntl(wake_pipe[i], F_SETFL, O_NONBLOCK);
-        fcntl(wake_pipe[i], F_SETFD, FD_CLOEXEC);
-    }
-    return 0;
+    int saved = errno;
+    stock_handler(number); /* it sets a hook, which runs once the wait is over */
+    loop_wake();
+    errno = saved;
 }
 
-static void drain_pipe(void)
+void interrupt_open(void)
 {
-    char bytes[64];
-    while (read(wake_pipe[0], bytes, sizeof bytes) > 0)
-        continue;
+    struct sigaction action;
+    if (base_state != NULL || sigaction(SIGINT, NULL, &action) != 0 ||
+        (action.sa_flags & SA_SIGINFO) != 0 || action.sa_handler == SIG_DFL ||
+        action.sa_handler == SIG_IGN || action.sa_handler == on_stock_interrupt)
+        return;
+    stock_handler = action.sa_handler;
+    action.sa_handler = on_stock_interrupt;
+    sigaction(SIGINT, &action, NULL);
 }
 
 /* One that was raised outside of any run is over; one that nothing has raised concerns this run. */
 void interrupt_begin_run(void)
 {
-    if (!pending)
-        drain_pipe();
     raised = 0;
     seen = pending;
 }
@@ -133,7 +124,6 @@ Interrupt interrupt_take(void)
     Interrupt what = raised ? INTERRUPT_RAISED : INTERRUPT_PENDING;
     if (!pending && !raised)
         return INTERRUPT_NONE;
-    drain_pipe();
     pending = raised = 0;
     return what;
 }

@@ -50,8 +50,8 @@ int frame_set_library(const char *name);
 /* What has become of an interruption that the scheduler has not taken yet. */
 typedef enum Interrupt { INTERRUPT_NONE, INTERRUPT_PENDING, INTERRUPT_RAISED } Interrupt;
 
-/* Makes the descriptor that task_interrupt writes to; returns 0, or an errno value. */
-int interrupt_open(void);
+/* In a stock lua5.4: its own handler of SIGINT ends waits from now on. */
+void interrupt_open(void);
 
 /* A run begins: what an earlier one saw is forgotten. */
 void interrupt_begin_run(void);

@@ -7,6 +7,7 @@
 #include <curl/curl.h>
 #include <sys/types.h>
 
+#include "loop/loop.h"
 #include "net/pump.h"
 
 typedef struct Host Host;
@@ -78,7 +79,8 @@ struct Transfer {
     Pump *pump;
     CURL *easy;
     Call *call;
-    Transfer *prev, *next; /* in Pump.active or Pump.ended; `next` also in Pump.spare */
+    Transfer *prev,
+        *next; /* in Pump.active; `next` also in the lists that have ended and Pump.spare */
     double started;
     double beat;    /* streams: time of the last data event */
     double done_at; /* time of [DONE] */
@@ -86,6 +88,7 @@ struct Transfer {
     bool sent; /* the request has begun to go out */
     bool in_headers;
     bool paused;
+    bool unwatched; /* a socket of it could not be watched */
     bool in_multi;
     bool usual; /* the easy handle has the options of a call that is_usual */
     bool stream_type, json_type, html_type; /* what content-type says */
@@ -133,50 +136,49 @@ bool reply_finish_stream(Transfer *t);
 
 /* --- sockets.c ---------------------------------------------------------------------------- */
 
-typedef struct Sockets {
-    struct pollfd *list;
-    size_t count, capacity;
-    int ready;  /* how many were, at the last wait */
-    double due; /* when libcurl's timer runs out; INFINITY: it has none */
-} Sockets;
+/* For a pump's new multi handle. */
+void sockets_open(Pump *p);
 
-/* For a pump's new multi handle. False when memory is short, here and below. */
-bool sockets_open(Pump *p);
-void sockets_free(Pump *p);
-
-/* Makes room for what so many transfers may have to wait for. */
-bool sockets_reserve(Pump *p, int64_t transfers);
-
-/* Waits until a socket is ready, the timer runs out, or the time is over, and lets libcurl do what
- * there is to do. Sets `interrupted` when the wait ended because the caller should look round. */
-CURLMcode sockets_wait(Pump *p, double wait_ms, bool *interrupted);
-
-/* What the timer asks for, if it ran out; a transfer just begun sets it to now. */
+/* What the timer of libcurl asks for, if it ran out. */
 CURLMcode sockets_serve_timer(Pump *p);
 
 /* --- pump.c ------------------------------------------------------------------------------- */
+
+/* In order of time, linked by `next`. */
+typedef struct TransferList {
+    Transfer *first, *last;
+} TransferList;
 
 struct Pump {
     Alloc alloc;
     PumpOptions options;
     char *user_agent, *ca_file, *proxy; /* NULL where not given */
     CURLM *multi;
-    Sockets sockets;
+    LoopPort port;
+    LoopTimer *timer;  /* for the earliest of what falls due: see pump_schedule */
+    double curl_due;   /* when libcurl's own runs out */
+    double next_check; /* no idle limit passes before this time */
     pid_t owner;
     Host **hosts;
     size_t host_count, host_capacity, host_turn;
     char last_url[REMEMBERED_URL_SIZE], last_origin[ORIGIN_SIZE]; /* see host_origin */
     Call **buckets;
     size_t bucket_count;
-    Transfer *active, *ended, *ended_last, *spare;
+    Transfer *active, *spare;
+    TransferList ended, taken; /* not taken yet; taken and not dropped yet */
     size_t spare_count;
-    double next_check; /* no idle limit passes before this time */
-    bool any_paused;
-    EventList events;
+    bool any_paused, any_unwatched;
+    bool starved;   /* there was no memory for a transfer: until one ends */
+    bool no_memory; /* to be said at the next take */
+    EventList events, taken_events;
     int64_t last_id;
     PumpStats stats;
 };
 
-double net_now(void);
+/* After libcurl has done something: takes what has ended, fills free places, says what is new. */
+void pump_settle(Pump *p, CURLMcode code);
+
+/* Sets the timer for the earliest of what falls due. */
+void pump_schedule(Pump *p);
 
 #endif

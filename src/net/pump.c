@@ -3,17 +3,15 @@
  */
 #include "net/pump.h"
 
+#include <errno.h>
 #include <math.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "net/parts.h"
 
 enum {
     FIRST_BUCKETS = 64,
-    LONGEST_WAIT_MS = 1000000,
-    GATHER_MS = 1,
 };
 
 const CallLimits net_default_limits = {
@@ -27,12 +25,7 @@ const CallLimits net_default_limits = {
     .max_redirects = 5,
 };
 
-double net_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
+static void on_due(void *pump);
 
 /* --- opening and closing ------------------------------------------------------------------ */
 
@@ -88,11 +81,23 @@ PumpStatus pump_open(const Alloc *alloc, const PumpOptions *options, Pump **out)
     Pump *p = alloc_resize(alloc, NULL, 0, sizeof *p);
     if (p == NULL)
         return PUMP_NO_MEMORY;
-    *p = (Pump){.alloc = *alloc, .owner = getpid(), .multi = curl_multi_init()};
-    if (p->multi == NULL || !copy_options(p, options) || !make_buckets(p) || !sockets_open(p)) {
+    *p = (Pump){.alloc = *alloc,
+                .owner = getpid(),
+                .multi = curl_multi_init(),
+                .next_check = INFINITY,
+                .curl_due = INFINITY};
+    loop_port_open(&p->port);
+    if (p->multi == NULL || !copy_options(p, options) || !make_buckets(p)) {
         pump_close(p);
         return PUMP_NO_MEMORY;
     }
+    p->timer = loop_timer(on_due, p);
+    if (p->timer == NULL) {
+        PumpStatus status = errno == ENOMEM ? PUMP_NO_MEMORY : PUMP_NO_LOOP;
+        pump_close(p);
+        return status;
+    }
+    sockets_open(p);
     long total = (long)options->max_total;
     curl_multi_setopt(p->multi, CURLMOPT_MAXCONNECTS, total);
     curl_multi_setopt(p->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_MULTIPLEX);
@@ -122,13 +127,16 @@ void pump_close(Pump *p)
         return;
     if (pump_is_ours(p)) { /* a child must not say goodbye on its parent's connections */
         free_transfers(p, p->active);
-        free_transfers(p, p->ended);
+        free_transfers(p, p->ended.first);
+        free_transfers(p, p->taken.first);
         free_transfers(p, p->spare);
         curl_multi_cleanup(p->multi);
+        loop_timer_end(p->timer);
+        loop_port_close(&p->port);
     }
-    sockets_free(p);
     hosts_free(p);
     event_list_free(&p->events, &p->alloc);
+    event_list_free(&p->taken_events, &p->alloc);
     alloc_free(&p->alloc, p->buckets, p->bucket_count * sizeof *p->buckets);
     free_string(p, p->user_agent);
     free_string(p, p->ca_file);
@@ -156,11 +164,12 @@ PumpStatus pump_submit(Pump *p, const Request *request, int64_t *id)
         return PUMP_NO_MEMORY;
     }
     c->id = ++p->last_id;
-    c->submitted = net_now();
+    c->submitted = loop_now_ms();
     host_push(h, c);
     p->stats.queued++;
     p->stats.submitted++;
     calls_add(p, c);
+    pump_schedule(p);
     *id = c->id;
     return PUMP_OK;
 }
@@ -175,6 +184,7 @@ PumpStatus pump_limit(Pump *p, const char *url, int64_t max_in_flight)
         return PUMP_NO_MEMORY;
     h->limit = max_in_flight;
     h->pinned = true;
+    pump_schedule(p);
     return PUMP_OK;
 }
 
@@ -223,6 +233,7 @@ static void retire(Pump *p, Transfer *t)
         t->next->prev = t->prev;
     t->next = t->prev = NULL;
     calls_remove(p, c->id);
+    p->starved = false;
     p->stats.in_flight--;
     p->stats.connections += t->result.new_connections;
     c->host->in_flight--;
@@ -232,9 +243,10 @@ static void retire(Pump *p, Transfer *t)
 
 static void move_to_ended(Pump *p, Transfer *t)
 {
+    TransferList *l = &p->ended;
     retire(p, t);
-    *(p->ended != NULL ? &p->ended_last->next : &p->ended) = t;
-    p->ended_last = t;
+    *(l->first != NULL ? &l->last->next : &l->first) = t;
+    l->last = t;
 }
 
 static bool add_to_multi(Pump *p, Transfer *t)
@@ -246,8 +258,9 @@ static bool add_to_multi(Pump *p, Transfer *t)
 /* The first call of a host's queue goes out. False when there is no memory for a transfer. */
 static bool start_call(Pump *p, Host *h, double now)
 {
-    Transfer *t = sockets_reserve(p, p->stats.in_flight + 1) ? take_spare(p) : NULL;
-    if (t == NULL)
+    Transfer *t = take_spare(p);
+    p->starved = t == NULL;
+    if (p->starved)
         return false;
     Call *c = h->first;
     host_unlink(h, c);
@@ -268,7 +281,7 @@ static bool start_call(Pump *p, Host *h, double now)
 /* Fills free places, one call a host in turn. False when memory is short and nothing flies. */
 static bool start_calls(Pump *p)
 {
-    double now = net_now();
+    double now = loop_now_ms();
     size_t passed = 0; /* hosts in a row that had nothing to start */
     while (p->stats.queued > 0 && p->stats.in_flight < p->options.max_total &&
            passed < p->host_count) {
@@ -289,7 +302,7 @@ static bool start_calls(Pump *p)
 
 static void take_ended(Pump *p)
 {
-    double now = net_now();
+    double now = loop_now_ms();
     int left;
     for (CURLMsg *m; (m = curl_multi_info_read(p->multi, &left)) != NULL;) {
         if (m->msg != CURLMSG_DONE)
@@ -324,7 +337,7 @@ static void expire(Transfer *t, double now)
 /* Time limits that libcurl does not know. A paused transfer has data that waits for us. */
 static void check_times(Pump *p)
 {
-    double now = net_now();
+    double now = loop_now_ms();
     if (now < p->next_check)
         return;
     p->next_check = INFINITY;
@@ -340,9 +353,111 @@ static void check_times(Pump *p)
     }
 }
 
-/* Lets paused transfers go on. What libcurl kept for them comes at once, and may pause them again.
- */
-static void resume_paused(Pump *p)
+/* Sockets that the loop would not watch: their calls would wait for nothing. */
+static void end_unwatched(Pump *p)
+{
+    if (!p->any_unwatched)
+        return;
+    p->any_unwatched = false;
+    for (Transfer *t = p->active, *next; t != NULL; t = next) {
+        next = t->next;
+        if (!t->unwatched)
+            continue;
+        transfer_measure(t, loop_now_ms());
+        transfer_fail(t, "NO_MEMORY", "the system watches no more sockets");
+        move_to_ended(p, t);
+    }
+}
+
+static bool can_start(const Pump *p)
+{
+    if (p->stats.queued == 0 || p->starved || p->stats.in_flight >= p->options.max_total)
+        return false;
+    for (size_t i = 0; i < p->host_count; i++)
+        if (p->hosts[i]->first != NULL && p->hosts[i]->in_flight < p->hosts[i]->limit)
+            return true;
+    return false;
+}
+
+void pump_schedule(Pump *p)
+{
+    double due = can_start(p) ? 0 : fmin(p->curl_due, p->next_check);
+    loop_timer_set(p->timer, fmax(0, due - loop_now_ms()));
+}
+
+void pump_settle(Pump *p, CURLMcode code)
+{
+    take_ended(p);
+    end_unwatched(p);
+    p->no_memory = !start_calls(p) || code == CURLM_OUT_OF_MEMORY || p->no_memory;
+    if (p->events.count > 0 || p->ended.first != NULL || p->no_memory)
+        loop_post(&p->port);
+    pump_schedule(p);
+}
+
+/* Requests go out before replies are read. */
+static void on_due(void *pump)
+{
+    Pump *p = pump;
+    CURLMcode code = start_calls(p) ? sockets_serve_timer(p) : CURLM_OUT_OF_MEMORY;
+    check_times(p);
+    pump_settle(p, code);
+}
+
+/* --- waiting, results, cancelling, numbers -------------------------------------------------- */
+
+const LoopPort *pump_port(const Pump *p)
+{
+    return &p->port;
+}
+
+PumpStatus pump_wait(Pump *p, double timeout_ms)
+{
+    bool idle = timeout_ms < 0 && pump_pending(p) == 0;
+    return loop_wait_for(&p->port, idle ? 0 : timeout_ms) == 0 ? PUMP_OK : PUMP_NO_LOOP;
+}
+
+/* Handing over what was taken may run Lua code that runs the loop: what comes then is kept apart,
+ * so that a call's events come before its result. */
+PumpStatus pump_take(Pump *p)
+{
+    EventList events = p->events;
+    p->events = p->taken_events;
+    event_list_reset(&p->events, &p->alloc);
+    p->taken_events = events;
+    if (p->ended.first != NULL) {
+        *(p->taken.first != NULL ? &p->taken.last->next : &p->taken.first) = p->ended.first;
+        p->taken.last = p->ended.last;
+        p->ended.first = NULL;
+    }
+    loop_unpost(&p->port);
+    bool no_memory = p->no_memory;
+    p->no_memory = p->starved = false; /* memory may have become free */
+    pump_schedule(p);
+    return no_memory ? PUMP_NO_MEMORY : PUMP_OK;
+}
+
+const EventList *pump_events(const Pump *p)
+{
+    return &p->taken_events;
+}
+
+const Result *pump_first_result(const Pump *p)
+{
+    return p->taken.first != NULL ? &p->taken.first->result : NULL;
+}
+
+void pump_drop_result(Pump *p)
+{
+    Transfer *t = p->taken.first;
+    p->taken.first = t->next;
+    p->stats.completed++;
+    call_free(&p->alloc, t->call);
+    give_spare(p, t);
+}
+
+/* What libcurl kept for a transfer comes at once, and may pause it again. */
+void pump_resume(Pump *p)
 {
     if (!p->any_paused)
         return;
@@ -353,99 +468,22 @@ static void resume_paused(Pump *p)
         if (!t->paused)
             continue;
         t->paused = false;
-        t->beat = net_now();
+        t->beat = loop_now_ms();
         CURLcode code = curl_easy_pause(t->easy, CURLPAUSE_CONT);
         if (code != CURLE_OK) {
-            transfer_end(t, code, net_now());
+            transfer_end(t, code, loop_now_ms());
             move_to_ended(p, t);
         }
     }
+    pump_settle(p, CURLM_OK);
 }
 
-static bool has_news(const Pump *p)
+/* What has come of a cancelled call and was not taken is nobody's. */
+static void forget_events(Pump *p, int64_t id)
 {
-    return p->events.count > 0 || p->ended != NULL;
-}
-
-static bool can_start(const Pump *p)
-{
-    if (p->stats.in_flight >= p->options.max_total)
-        return false;
-    for (size_t i = 0; i < p->host_count; i++)
-        if (p->hosts[i]->first != NULL && p->hosts[i]->in_flight < p->hosts[i]->limit)
-            return true;
-    return false;
-}
-
-/* How long nothing of ours falls due, at most until `until`. */
-static double wait_time(const Pump *p, double until)
-{
-    double now = net_now();
-    double wait = fmin(until, p->next_check) - now;
-    return fmax(0, fmin(wait, LONGEST_WAIT_MS));
-}
-
-/* Lets everything move that can, after waiting for it if need be. False when memory is short. */
-static bool move(Pump *p, double wait_ms, bool *interrupted)
-{
-    if (!start_calls(p))
-        return false;
-    CURLMcode code = sockets_serve_timer(p); /* requests go out before replies are read */
-    take_ended(p);
-    if (code == CURLM_OK)
-        code = sockets_wait(p, has_news(p) ? 0 : wait_ms, interrupted);
-    take_ended(p);
-    check_times(p);
-    return code != CURLM_OUT_OF_MEMORY;
-}
-
-/* Replies come in bursts. What comes while others are being read belongs to the same batch, and
- * calls that take a place which has become free go out before the caller reads the results. */
-static PumpStatus gather(Pump *p)
-{
-    double until = net_now() + GATHER_MS;
-    bool interrupted = false;
-    while (move(p, 0, &interrupted) && p->sockets.ready > 0 && net_now() < until)
-        ;
-    return PUMP_OK;
-}
-
-PumpStatus pump_poll(Pump *p, double timeout_ms)
-{
-    double until = timeout_ms < 0 ? INFINITY : net_now() + timeout_ms, wait_ms = 0;
-    bool interrupted = false;
-    event_list_reset(&p->events, &p->alloc);
-    resume_paused(p);
-    for (;;) {
-        if (!move(p, wait_ms, &interrupted))
-            return PUMP_NO_MEMORY;
-        if (has_news(p))
-            return gather(p);
-        if (interrupted || (pump_pending(p) == 0 && timeout_ms < 0) || net_now() >= until)
-            return PUMP_OK;
-        wait_ms = can_start(p) ? 0 : wait_time(p, until);
-    }
-}
-
-/* --- results, cancelling, numbers --------------------------------------------------------- */
-
-const EventList *pump_events(const Pump *p)
-{
-    return &p->events;
-}
-
-const Result *pump_first_result(const Pump *p)
-{
-    return p->ended != NULL ? &p->ended->result : NULL;
-}
-
-void pump_drop_result(Pump *p)
-{
-    Transfer *t = p->ended;
-    p->ended = t->next;
-    p->stats.completed++;
-    call_free(&p->alloc, t->call);
-    give_spare(p, t);
+    for (size_t i = 0; i < p->events.count; i++)
+        if (p->events.list[i].source == id)
+            p->events.list[i].source = 0;
 }
 
 bool pump_cancel(Pump *p, int64_t id)
@@ -454,6 +492,7 @@ bool pump_cancel(Pump *p, int64_t id)
     if (c == NULL)
         return false;
     p->stats.cancelled++;
+    forget_events(p, id);
     if (c->transfer == NULL) {
         Host *h = c->host;
         host_unlink(h, c);
@@ -461,9 +500,10 @@ bool pump_cancel(Pump *p, int64_t id)
         host_drop_if_idle(p, h);
     } else {
         Transfer *t = c->transfer;
-        transfer_measure(t, net_now());
+        transfer_measure(t, loop_now_ms());
         retire(p, t);
         give_spare(p, t);
+        pump_schedule(p);
     }
     call_free(&p->alloc, c);
     return true;

@@ -1,7 +1,7 @@
 /*
  * pump.h -- many HTTP calls at one time over one libcurl multi handle.
  *
- *      pump_submit          pump_poll                          pump_first_result
+ *      pump_submit          the loop                           pump_take
  *   ------------> queued ------------> in flight ------------> ended ------------> (gone)
  *                 FIFO a host          an easy handle           a Result           pump_drop_result
  *                   |                    |      ^ |
@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "core/sse.h"
+#include "loop/loop.h"
 
 typedef struct Pump Pump;
 
@@ -39,10 +40,9 @@ typedef struct PumpOptions {
     int64_t max_in_flight_per_host;
     int64_t max_total;
     int64_t max_queued;
-    const char *user_agent;    /* as the two below: copied */
-    const char *ca_file;       /* of requests that name none; NULL: the system's authorities only */
-    const char *proxy;         /* of requests that name none; NULL: as the environment says */
-    int (*interrupt_fd)(void); /* NULL, or what is readable (or -1) when waiting should end */
+    const char *user_agent; /* as the two below: copied */
+    const char *ca_file;    /* of requests that name none; NULL: the system's authorities only */
+    const char *proxy;      /* of requests that name none; NULL: as the environment says */
 } PumpOptions;
 
 typedef enum StreamKind { STREAM_NONE, STREAM_SSE, STREAM_JSON_LINES } StreamKind;
@@ -93,7 +93,8 @@ typedef enum PumpStatus {
     PUMP_NO_MEMORY,
     PUMP_BAD_URL,
     PUMP_QUEUE_FULL,
-    PUMP_CURL, /* libcurl could not start */
+    PUMP_CURL,    /* libcurl could not start */
+    PUMP_NO_LOOP, /* nor the event loop: errno says why */
 } PumpStatus;
 
 /* Opens a pump; *out is NULL unless PUMP_OK. */
@@ -107,17 +108,26 @@ bool pump_is_ours(const Pump *p);
 
 PumpStatus pump_submit(Pump *p, const Request *request, int64_t *id);
 
-/* Sends, receives and waits until an event or a result is there, `timeout_ms` have passed (< 0: no
- * limit while calls are pending), or an interruption or a signal came. Events of the last poll are
- * forgotten. */
-PumpStatus pump_poll(Pump *p, double timeout_ms);
+/* Sends, receives and waits until there is something to take, `timeout_ms` have passed (< 0: no
+ * limit while calls are pending), or loop_wake was called. Within a loop that others run too there
+ * is no need for it: the port says when there is something. */
+PumpStatus pump_wait(Pump *p, double timeout_ms);
 
-/* The events that the last poll brought. */
+/* What is posted when there is something to take. */
+const LoopPort *pump_port(const Pump *p);
+
+/* Takes the events and results that have come; the events of the last take are forgotten. */
+PumpStatus pump_take(Pump *p);
+
+/* The events taken. */
 const EventList *pump_events(const Pump *p);
 
-/* The oldest result not yet dropped, or NULL. */
+/* The oldest result taken and not yet dropped, or NULL. */
 const Result *pump_first_result(const Pump *p);
 void pump_drop_result(Pump *p);
+
+/* Lets streams go on that waited for what they had brought to be taken. */
+void pump_resume(Pump *p);
 
 /* Forgets a call that is queued or in flight; false when there is none of that id. */
 bool pump_cancel(Pump *p, int64_t id);

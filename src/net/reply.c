@@ -152,13 +152,14 @@ static bool read_stream(Transfer *t, const char *bytes, size_t n)
                                      : sse_finish(&t->reader, a, out, t->call->id);
     t->result.events += out->count - events;
     if (t->reader.beats != beats) {
-        t->beat = net_now();
+        t->beat = loop_now_ms();
         if (beats == 0)
             t->result.first_event_ms = t->beat - t->started;
     }
     if (t->reader.done && t->done_at == 0) {
-        t->done_at = net_now();
+        t->done_at = loop_now_ms();
         t->pump->next_check = 0; /* the time limit of this transfer just came closer */
+        pump_schedule(t->pump);
     }
     if (status != SSE_OK)
         explain_stream_failure(t, status);

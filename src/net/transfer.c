@@ -202,7 +202,7 @@ bool transfer_begin(Transfer *t, Call *c, double now)
     t->call = c;
     c->transfer = t;
     t->started = t->beat = now;
-    t->paused = false;
+    t->paused = t->unwatched = false;
     memcpy(t->origin, c->host->origin, c->host->origin_size);
     forget_reply(t);
     return set_options(t, c->url, now);

@@ -116,8 +116,8 @@ local Pump = {}
 ---@return string? code `BAD_REQUEST` (not an http or https URL), `QUEUE_FULL`, `NO_MEMORY`
 function Pump:submit(opts) end
 
---- Moves bytes and waits for something to hand over: at most `timeout_ms`, less when a signal or
---- an interruption (see ponder.task) arrives. Fills `batch[1..n]` with groups of three and clears
+--- Runs the event loop until there is something to hand over: at most `timeout_ms`, less when an
+--- interruption (see ponder.task) arrives. Fills `batch[1..n]` with groups of three and clears
 --- what an earlier poll left behind:
 ---
 ---     id, event name, data        one event of a stream; "message" when it had no name
@@ -128,6 +128,16 @@ function Pump:submit(opts) end
 ---@param batch table a list that `poll` may overwrite
 ---@return integer n slots filled, a multiple of 3
 function Pump:poll(timeout_ms, batch) end
+
+--- Fills `batch` as `poll` does with what has come while the event loop ran, and does not wait: for
+--- when the pump's port was posted.
+---@param batch table
+---@return integer n
+function Pump:take(batch) end
+
+--- The number of its port in ponder.core.loop, which is posted when there is something to take.
+---@return integer
+function Pump:port() end
 
 --- Drops a call at once, queued or in flight: its connection closes (HTTP/2: its stream), and no
 --- later poll mentions it. A batch already handed over may still hold events of it.

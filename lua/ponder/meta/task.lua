@@ -62,14 +62,6 @@ function core.place(co) end
 ---@return any error
 function core.loop(loop) end
 
---- Seconds on a clock that only goes forward.
----@return number
-function core.now() end
-
---- Sleeps; ends early for a signal or an interruption.
----@param seconds? number nil: until then
-function core.wait(seconds) end
-
 --- A run begins: forgets the interruptions that an earlier one has seen.
 function core.begin() end
 

@@ -66,14 +66,13 @@ function Transport:deliver(batch, n)
     end
 end
 
---- The source that the scheduler polls.
+--- What the scheduler takes replies from.
 local function source_of(self)
     local pump, batch = self.pump, {}
     return {
+        port = pump:port(),
         pending = function() return pump:pending() > 0 end,
-        poll = function(timeout_ms)
-            self:deliver(batch, pump:poll(timeout_ms >= 0 and timeout_ms or nil, batch))
-        end,
+        take = function() self:deliver(batch, pump:take(batch)) end,
     }
 end
 

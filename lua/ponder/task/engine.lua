@@ -4,6 +4,7 @@
 local core = require "ponder.core.task"
 local deadlock_message = require "ponder.task.deadlock"
 local failures = require "ponder.task.failures"
+local loop = require "ponder.core.loop"
 local sources = require "ponder.task.sources"
 local timers = require "ponder.task.timers"
 
@@ -40,7 +41,7 @@ local put_off, put_off_count = {}, 0 -- tasks to be cancelled when the outermost
 local draining = false -- put_off is being worked off
 local stopping = false -- the main task has failed: the others end
 local stopped_by -- what ended the run after the main task had returned
-local clock, wait = core.now, core.wait
+local clock, wait = loop.now, loop.wait
 local tape -- what notes or plays what comes from outside: see set_tape
 local rounds = 0 -- in which tasks ran that the tape follows
 
@@ -374,8 +375,8 @@ local function wait_for_event()
     elseif first then
         seconds = math.max(0, first.deadline - clock())
     end
-    if sources.poll(seconds, engine.is_idle) then
-        return
+    if sources.are_pending() then
+        sources.wait(seconds)
     elseif not seconds then
         return deadlock()
     elseif seconds > 0 then
@@ -383,7 +384,7 @@ local function wait_for_event()
     end
 end
 
-local function loop()
+local function run_rounds()
     while live > 0 do
         run_round()
         failures.report_collected()
@@ -439,7 +440,7 @@ function engine.run(opts, f, ...)
     main = engine.spawn(nil, nil, f, ...)
     active = true
     core.begin()
-    local ok, err = core.loop(loop)
+    local ok, err = core.loop(run_rounds)
     if not ok then
         core.loop(abandon)
     end
@@ -447,7 +448,7 @@ function engine.run(opts, f, ...)
     local ended, stop = main, stopped_by
     active, current, main = false, nil, nil
     pcall(reset)
-    clock, wait = core.now, core.wait
+    clock, wait = loop.now, loop.wait
     if not ok then
         error(err, 0)
     end

@@ -1,0 +1,118 @@
+-- ponder.core.loop: waiting, ports, and that nothing else in src waits or tells the time.
+
+local loop = require "ponder.core.loop"
+local server = require "server"
+local task = require "ponder.task"
+local transport = require "ponder.model.transport"
+
+describe("waiting in the loop", function()
+    it("takes as long as is asked, and no time for what is none", function()
+        local started = loop.now()
+        assert.equal(0, loop.wait(0.01, {}))
+        local passed = loop.now() - started
+        assert.is_true(passed >= 0.01)
+        local waits = loop.stats().waits
+        for _, none in ipairs { 0, -1, 0 / 0, -math.huge } do
+            assert.equal(0, loop.wait(none, {}))
+        end
+        assert.equal(waits, loop.stats().waits)
+    end)
+
+    it("goes to sleep once, not in slices", function()
+        local waits = loop.stats().waits
+        loop.wait(0.05)
+        loop.wait(0.0005)
+        assert.equal(waits + 2, loop.stats().waits)
+    end)
+
+    it("ends when a port is posted, and gives its number once", function()
+        local port, ports = loop.port(), {}
+        local waits = loop.stats().waits
+        port:post()
+        port:post()
+        assert.equal(1, loop.wait(nil, ports))
+        assert.same({ port:number() }, ports)
+        assert.equal(0, loop.wait(0, ports))
+        assert.equal(waits, loop.stats().waits)
+    end)
+
+    it("gives posted ports in bounded batches, the first posted first", function()
+        local list, expected, got, sizes = {}, {}, {}, {}
+        for i = 1, 600 do
+            list[i] = loop.port()
+        end
+        for i = #list, 1, -1 do
+            list[i]:post()
+            expected[#expected + 1] = list[i]:number()
+        end
+        repeat
+            local ports = {}
+            local n = loop.wait(0, ports)
+            assert.equal(n, #ports)
+            table.move(ports, 1, n, #got + 1, got)
+            sizes[#sizes + 1] = n
+        until n == 0
+        assert.same({ 256, 256, 88, 0 }, sizes)
+        assert.same(expected, got)
+    end)
+
+    it("forgets a port that is gone", function()
+        loop.port():post()
+        collectgarbage()
+        collectgarbage()
+        assert.equal(0, loop.wait(0, {}))
+    end)
+
+    it("leaves ports posted for who asks for them", function()
+        local port, ports = loop.port(), {}
+        port:post()
+        loop.wait(10)
+        assert.equal(1, loop.wait(0, ports))
+        assert.equal(port:number(), ports[1])
+    end)
+end)
+
+describe("a process with nothing to do", function()
+    it("sleeps until there is, however much waits in it", function()
+        local s <close> = server.start()
+        local wire = transport.new()
+        local sleeps
+        task.run(function()
+            local calls = {}
+            for i = 1, 1000 do
+                calls[i] = task.spawn(task.timeout, 100 + i, task.sleep, 100)
+            end
+            for i = 1, 20 do
+                calls[1000 + i] = task.spawn(wire.send, wire, { proxy = "",
+                    url = s.url .. "/s/delay=60000/v1/x", body = "{}" })
+            end
+            for _ = 1, 100 do -- until all is sent and libcurl looks for no second address
+                local waits = loop.stats().waits
+                task.sleep(0.05)
+                sleeps = loop.stats().waits - waits
+                if sleeps == 1 then break end
+            end
+            for _, handle in ipairs(calls) do
+                handle:cancel()
+            end
+        end)
+        wire:close()
+        assert.equal(1, sleeps)
+    end)
+end)
+
+describe("nothing in src but the loop", function()
+    local function matches(pattern, except)
+        local command = "grep -nE '%s' $(find src -name '*.[ch]' -not -path '%s') || true"
+        local pipe <close> = assert(io.popen(command:format(pattern, except)))
+        return pipe:read "a"
+    end
+
+    it("knows libuv", function()
+        assert.equal("", matches([[uv\.h|\<uv_]], "src/loop/*"))
+    end)
+
+    it("has a monotonic clock", function()
+        assert.equal("", matches("CLOCK_MONOTONIC", "src/loop/*"))
+    end)
+end)

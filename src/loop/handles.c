@@ -1,0 +1,150 @@
+/*
+ * handles.c -- descriptors, timers and signals of the loop. See loop.h.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "loop/parts.h"
+
+/* libuv's handle comes first: see loop_close_handle. */
+struct LoopWatch {
+    uv_poll_t uv;
+    LoopOnReady on_ready;
+    void *arg;
+    int fd;
+};
+
+struct LoopTimer {
+    uv_timer_t uv;
+    LoopOnEvent on_due;
+    void *arg;
+};
+
+struct LoopSignal {
+    uv_signal_t uv;
+    LoopOnEvent on_signal;
+    void *arg;
+};
+
+/* A handle whose initialization failed is none of libuv's. */
+static void *started(void *handle, int error)
+{
+    if (error == 0) {
+        loop_count_handle(1);
+        return handle;
+    }
+    free(handle);
+    return loop_refuse(error);
+}
+
+/* --- descriptors --------------------------------------------------------------------------- */
+
+static void on_ready(uv_poll_t *uv, int status, int events)
+{
+    LoopWatch *w = (LoopWatch *)uv;
+    loop_count_callback();
+    if (status < 0) /* broken: libuv has stopped; whoever tries it learns why */
+        events = UV_READABLE | UV_WRITABLE;
+    w->on_ready(w->arg, w->fd,
+                (events & UV_READABLE ? LOOP_READ : 0) | (events & UV_WRITABLE ? LOOP_WRITE : 0));
+}
+
+int loop_watch_for(LoopWatch *w, int events)
+{
+    int wanted = (events & LOOP_READ ? UV_READABLE : 0) | (events & LOOP_WRITE ? UV_WRITABLE : 0);
+    return -(wanted != 0 ? uv_poll_start(&w->uv, wanted, on_ready) : uv_poll_stop(&w->uv));
+}
+
+LoopWatch *loop_watch(int fd, int events, LoopOnReady callback, void *arg)
+{
+    uv_loop_t *uv = loop_get();
+    LoopWatch *w = uv != NULL ? malloc(sizeof *w) : NULL;
+    if (w == NULL)
+        return NULL;
+    w->on_ready = callback;
+    w->arg = arg;
+    w->fd = fd;
+    w = started(w, uv_poll_init(uv, &w->uv, fd));
+    int error = w != NULL ? loop_watch_for(w, events) : 0;
+    if (error != 0) {
+        loop_unwatch(w);
+        return loop_refuse(-error);
+    }
+    return w;
+}
+
+void loop_unwatch(LoopWatch *w)
+{
+    if (w != NULL)
+        loop_close_handle((uv_handle_t *)&w->uv);
+}
+
+/* --- timers -------------------------------------------------------------------------------- */
+
+static void on_due(uv_timer_t *uv)
+{
+    LoopTimer *t = (LoopTimer *)uv;
+    loop_count_callback();
+    t->on_due(t->arg);
+}
+
+LoopTimer *loop_timer(LoopOnEvent callback, void *arg)
+{
+    uv_loop_t *uv = loop_get();
+    LoopTimer *t = uv != NULL ? malloc(sizeof *t) : NULL;
+    if (t == NULL)
+        return NULL;
+    t->on_due = callback;
+    t->arg = arg;
+    return started(t, uv_timer_init(uv, &t->uv));
+}
+
+void loop_timer_set(LoopTimer *t, double delay_ms)
+{
+    if (!(delay_ms >= 0) || delay_ms == INFINITY) {
+        uv_timer_stop(&t->uv);
+        return;
+    }
+    uv_update_time(t->uv.loop); /* Lua code may have run since libuv looked at the clock */
+    uv_timer_start(&t->uv, on_due, (uint64_t)ceil(fmin(delay_ms, 1e15)), 0);
+}
+
+void loop_timer_end(LoopTimer *t)
+{
+    if (t != NULL)
+        loop_close_handle((uv_handle_t *)&t->uv);
+}
+
+/* --- signals ------------------------------------------------------------------------------- */
+
+static void on_signal(uv_signal_t *uv, int number)
+{
+    LoopSignal *s = (LoopSignal *)uv;
+    (void)number;
+    loop_count_callback();
+    s->on_signal(s->arg);
+}
+
+LoopSignal *loop_signal(int number, LoopOnEvent callback, void *arg)
+{
+    uv_loop_t *uv = loop_get();
+    LoopSignal *s = uv != NULL ? malloc(sizeof *s) : NULL;
+    if (s == NULL)
+        return NULL;
+    s->on_signal = callback;
+    s->arg = arg;
+    s = started(s, uv_signal_init(uv, &s->uv));
+    int error = s != NULL ? uv_signal_start(&s->uv, on_signal, number) : 0;
+    if (error != 0) {
+        loop_signal_end(s);
+        return loop_refuse(error);
+    }
+    return s;
+}
+
+void loop_signal_end(LoopSignal *s)
+{
+    if (s != NULL)
+        loop_close_handle((uv_handle_t *)&s->uv);
+}

@@ -1,0 +1,255 @@
+/*
+ * loop.c -- the loop itself: waiting, ports, the clock. See loop.h.
+ */
+#include "loop/loop.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "loop/parts.h"
+
+enum {
+    GATHER_MS = 1, /* what becomes ready while callbacks run belongs to the same batch */
+};
+
+static struct {
+    bool open;
+    bool woken; /* by loop_wake */
+    uv_loop_t uv;
+    uv_async_t wake;
+    uv_poll_t alarm; /* a timerfd: libuv counts whole milliseconds, which are long for a wait */
+    int alarm_fd;
+    double alarm_ms; /* when it goes off; INFINITY: never */
+    LoopPort *first, *last;
+    int64_t ports; /* opened so far */
+    LoopStats stats;
+} loop;
+
+double loop_now(void)
+{
+    return (double)uv_hrtime() * 1e-9;
+}
+
+double loop_now_ms(void)
+{
+    return (double)uv_hrtime() * 1e-6;
+}
+
+void loop_count_callback(void)
+{
+    loop.stats.callbacks++;
+}
+
+void loop_count_handle(int change)
+{
+    loop.stats.handles += change;
+}
+
+LoopStats loop_stats(void)
+{
+    return loop.stats;
+}
+
+void *loop_refuse(int uv_error)
+{
+    errno = -uv_error;
+    return NULL;
+}
+
+/* --- opening ------------------------------------------------------------------------------- */
+
+static void on_wake(uv_async_t *async)
+{
+    (void)async;
+    loop.woken = true;
+}
+
+static void on_alarm(uv_poll_t *alarm, int status, int events)
+{
+    uint64_t times;
+    (void)alarm, (void)status, (void)events;
+    loop.alarm_ms = INFINITY;
+    if (read(loop.alarm_fd, &times, sizeof times) < 0)
+        return; /* set again in the meantime */
+}
+
+/* The child's own loop comes with its first call; what the parent had watched stays the parent's.
+ */
+static void forget_in_child(void)
+{
+    loop.open = false;
+    loop.first = loop.last = NULL;
+}
+
+static int open_alarm(void)
+{
+    loop.alarm_ms = INFINITY;
+    loop.alarm_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (loop.alarm_fd < 0)
+        return -errno;
+    int error = uv_poll_init(&loop.uv, &loop.alarm, loop.alarm_fd);
+    if (error == 0)
+        error = uv_poll_start(&loop.alarm, UV_READABLE, on_alarm);
+    if (error != 0)
+        close(loop.alarm_fd);
+    return error;
+}
+
+/* `wake` keeps the loop alive, so that it can wait for nothing else. */
+static int open_loop(void)
+{
+    static bool in_child_known;
+    int error = uv_loop_init(&loop.uv);
+    if (error != 0)
+        return error;
+    error = uv_async_init(&loop.uv, &loop.wake, on_wake);
+    if (error == 0)
+        error = open_alarm();
+    if (error != 0) {
+        uv_walk(&loop.uv, (uv_walk_cb)uv_close, NULL);
+        uv_run(&loop.uv, UV_RUN_NOWAIT);
+        uv_loop_close(&loop.uv);
+        return error;
+    }
+    if (!in_child_known)
+        pthread_atfork(NULL, NULL, forget_in_child);
+    in_child_known = true;
+    loop.woken = false;
+    loop.open = true;
+    return 0;
+}
+
+uv_loop_t *loop_get(void)
+{
+    int error = loop.open ? 0 : open_loop();
+    return error == 0 ? &loop.uv : loop_refuse(error);
+}
+
+static void free_handle(uv_handle_t *h)
+{
+    loop_count_handle(-1);
+    free(h);
+}
+
+void loop_close_handle(uv_handle_t *h)
+{
+    uv_close(h, free_handle);
+}
+
+/* --- ports --------------------------------------------------------------------------------- */
+
+void loop_port_open(LoopPort *p)
+{
+    *p = (LoopPort){.number = ++loop.ports};
+}
+
+void loop_port_close(LoopPort *p)
+{
+    loop_unpost(p);
+}
+
+void loop_post(LoopPort *p)
+{
+    if (p->posted)
+        return;
+    loop.stats.posts++;
+    p->posted = true;
+    p->next = NULL;
+    p->prev = loop.last;
+    *(loop.last != NULL ? &loop.last->next : &loop.first) = p;
+    loop.last = p;
+}
+
+void loop_unpost(LoopPort *p)
+{
+    if (!p->posted)
+        return;
+    p->posted = false;
+    *(p->prev != NULL ? &p->prev->next : &loop.first) = p->next;
+    *(p->next != NULL ? &p->next->prev : &loop.last) = p->prev;
+}
+
+size_t loop_take(int64_t *numbers, size_t capacity)
+{
+    size_t n = 0;
+    while (n < capacity && loop.first != NULL) {
+        numbers[n++] = loop.first->number;
+        loop_unpost(loop.first);
+    }
+    return n;
+}
+
+/* --- waiting ------------------------------------------------------------------------------- */
+
+static void set_alarm(double at_ms)
+{
+    struct itimerspec t = {0};
+    if (at_ms == loop.alarm_ms)
+        return;
+    loop.alarm_ms = at_ms;
+    if (at_ms < INFINITY) {
+        t.it_value.tv_sec = (time_t)(at_ms / 1e3);
+        t.it_value.tv_nsec = (long)((at_ms - (double)t.it_value.tv_sec * 1e3) * 1e6);
+    }
+    timerfd_settime(loop.alarm_fd, TFD_TIMER_ABSTIME, &t, NULL);
+}
+
+/* One round of callbacks; false when there were none. */
+static bool step(uv_run_mode mode)
+{
+    int64_t before = loop.stats.callbacks;
+    uv_run(&loop.uv, mode);
+    return loop.stats.callbacks != before;
+}
+
+static bool is_news(const LoopPort *port)
+{
+    return port != NULL ? port->posted : loop.first != NULL;
+}
+
+static void sleep_until(const LoopPort *port, double until)
+{
+    while (!is_news(port) && !loop.woken && loop_now_ms() < until) {
+        set_alarm(until);
+        loop.stats.waits++;
+        step(UV_RUN_ONCE);
+    }
+}
+
+/* What there is to do comes in bursts: as long as there is more of it, for a little. */
+static void gather(void)
+{
+    double until = loop_now_ms() + GATHER_MS;
+    while (step(UV_RUN_NOWAIT) && loop_now_ms() < until)
+        continue;
+}
+
+int loop_wait_for(const LoopPort *port, double timeout_ms)
+{
+    if (loop_get() == NULL)
+        return errno;
+    double until = timeout_ms < 0 ? INFINITY : loop_now_ms() + fmin(timeout_ms, 1e12);
+    gather();
+    if (!is_news(port) && timeout_ms != 0) {
+        sleep_until(port, until);
+        if (is_news(port))
+            gather();
+    }
+    loop.woken = false;
+    return 0;
+}
+
+int loop_wait(double timeout_ms)
+{
+    return loop_wait_for(NULL, timeout_ms);
+}
+
+void loop_wake(void)
+{
+    if (loop.open)
+        uv_async_send(&loop.wake);
+}
