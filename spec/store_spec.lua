@@ -42,6 +42,19 @@ local function eager_collector()
     end })
 end
 
+-- Once the collector is restarted, it runs a whole cycle as soon as a value is made.
+local function at_next_value(finalizer)
+    local mode = collectgarbage("incremental", 100, 1000, 40)
+    collectgarbage()
+    collectgarbage("stop")
+    setmetatable({}, { __gc = finalizer })
+    return setmetatable({}, { __close = function()
+        collectgarbage("restart")
+        collectgarbage("incremental", 200, 100, 13)
+        collectgarbage(mode)
+    end })
+end
+
 describe("a store", function()
     it("keeps every value as it is", function()
         with_new("CREATE TABLE t (id INTEGER PRIMARY KEY, v)", function(db)
@@ -180,6 +193,28 @@ describe("rows", function()
                 end)
                 assert.is_true(closed and not ok)
                 assert.matches("the store was closed between two rows", message)
+            end)
+        end
+    end)
+
+    it("survive a finalizer that closes the store before there is a first one", function()
+        local calls = { row = "SELECT v FROM t", rows = "SELECT v FROM t",
+            columns = "SELECT v FROM t WHERE v <> ?", execute = "INSERT INTO t VALUES (?)" }
+        for name, sql in pairs(calls) do
+            with_new("CREATE TABLE t (v)", function(db)
+                local _ <close> = at_next_value(function() db:close() end)
+                db:hide({ "secret" }, ("x"):rep(1000))
+                local value = ("secret"):rep(1000)
+                local call, text = db[name], sql:find "?" and value or nil
+                collectgarbage("restart") -- the next value that is made runs the finalizer
+                local ok, message
+                if text then
+                    ok, message = pcall(call, db, sql, text)
+                else
+                    ok, message = pcall(call, db, sql)
+                end
+                assert.is_false(ok)
+                assert.equal(("store.%s: the store is closed"):format(name), message)
             end)
         end
     end)
@@ -443,6 +478,14 @@ describe("store:hide", function()
                 rows[#rows + 1] = { a, b }
             end
             assert.same({ { "a [x], [x]", "[x][x]" }, { "\xff [x] \0 secre", 1 } }, rows)
+            assert.same({ "[x]", 1 }, { db:row("SELECT ?, 1", "secret") })
+            for text in db:rows("INSERT INTO t VALUES (?, 2) RETURNING a", "of a secret") do
+                assert.equal("of a [x]", text)
+            end
+            for row in db:columns("UPDATE t SET b = ? WHERE b = 2 RETURNING b", "secret") do
+                assert.equal("[x]", row.b)
+            end
+            db:execute "DELETE FROM t WHERE a LIKE 'of a%'"
             db:hide({}, "[x]")
             db:execute("UPDATE t SET a = ? WHERE b = 1", "a secret")
             db:execute("UPDATE t SET a = replace(a, ?1, ?2)", "secret", "nothing")

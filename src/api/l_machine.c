@@ -294,10 +294,8 @@ void machine_new_class(lua_State *L, const MachineKind *kind, const luaL_Reg *me
     lua_setfield(L, metatable, "__metatable");
     lua_pushvalue(L, metatable);
     lua_pushcclosure(L, gc, 1);
-    lua_pushvalue(L, -1);
-    lua_setfield(L, metatable, "__gc");
-    lua_setfield(L, metatable, "__close");
-    lua_newtable(L); /* [metatable, index] */
+    lua_setfield(L, metatable, "__gc"); /* no __close: a finalizer could use it amid a method */
+    lua_newtable(L);                    /* [metatable, index] */
     lua_pushvalue(L, metatable);
     luaL_setfuncs(L, shared_methods, 1);
     lua_pushvalue(L, metatable);

@@ -35,7 +35,7 @@ Machine *machine_new_userdata(lua_State *L, size_t size, const MachineKind *kind
 Machine *machine_new_copy(lua_State *L, size_t size);
 
 /* Pushes a library table: `new` and the functions of `functions`, and `transitions`, a list of
- * {from=, to=, on=}. The metatable gets `methods`, those above, and `gc` as __gc and __close. */
+ * {from=, to=, on=}. The metatable gets `methods`, those above, and `gc` as __gc. */
 void machine_new_class(lua_State *L, const MachineKind *kind, const luaL_Reg *methods,
                        const luaL_Reg *functions, lua_CFunction gc);
 

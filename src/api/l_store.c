@@ -34,16 +34,21 @@ static int no_values(lua_State *L, int store, StoreStatus status, const StoreErr
     return 1;
 }
 
-Store *store_self(lua_State *L, const char *where)
+Store *store_check(lua_State *L, int index, const char *where)
 {
-    Store *s = luaL_testudata(L, 1, STORE);
+    Store *s = luaL_testudata(L, index, STORE);
     if (s == NULL)
-        luaL_error(L, "store.%s: self must be a store (got %s)", where, luaL_typename(L, 1));
+        luaL_error(L, "store.%s: self must be a store (got %s)", where, luaL_typename(L, index));
     if (s->db == NULL)
         luaL_error(L, "store.%s: the store is closed", where);
     if (!store_is_ours(s))
         luaL_error(L, "store.%s: the store belongs to the process that opened it", where);
     return s;
+}
+
+Store *store_self(lua_State *L, const char *where)
+{
+    return store_check(L, 1, where);
 }
 
 const char *store_text(lua_State *L, int index, const char *where, const char *name, size_t *size)

@@ -12,7 +12,10 @@
 
 enum { STORE_PATH = 1, STORE_HIDDEN }; /* user values of a store */
 
-/* Argument 1, an open store of this process; else raises. */
+/* The value at `index`, an open store of this process; else raises. */
+Store *store_check(lua_State *L, int index, const char *where);
+
+/* The same of argument 1. */
 Store *store_self(lua_State *L, const char *where);
 
 /* Argument `index`, which must be a string. */
@@ -32,7 +35,7 @@ int store_l_row(lua_State *L);
 int store_rows_close(lua_State *L);
 int store_l_hide(lua_State *L);
 
-/* Takes hidden texts out of the strings from `first` to the top; the store is the first value. */
-void store_hide_values(lua_State *L, int first);
+/* Takes the texts that the store at `store` hides out of the strings from `first` to the top. */
+void store_hide_values(lua_State *L, int store, int first);
 
 #endif

@@ -47,10 +47,10 @@ static void hide(lua_State *L, int index, const char *secret, size_t n, const ch
     lua_replace(L, index);
 }
 
-void store_hide_values(lua_State *L, int first)
+void store_hide_values(lua_State *L, int store, int first)
 {
     int last = lua_gettop(L);
-    if (lua_getiuservalue(L, 1, STORE_HIDDEN) == LUA_TTABLE) {
+    if (lua_getiuservalue(L, store, STORE_HIDDEN) == LUA_TTABLE) {
         luaL_checkstack(L, 4 + LUA_MINSTACK, "store");
         lua_Integer count = (lua_Integer)lua_rawlen(L, last + 1);
         lua_rawgeti(L, last + 1, 1);

@@ -83,16 +83,18 @@ static int bind_values(lua_State *L, int first, sqlite3_stmt *statement,
     return rc;
 }
 
-/* The statement whose text stands before its values, bound; or NULL with the error. Mistakes in
- * the call raise. */
-static sqlite3_stmt *take(lua_State *L, Store *s, const char *where, int first,
-                          sqlite3_destructor_type keep, StoreError *e)
+/* The statement of the store at index `store` whose text follows, then its values, bound; or NULL
+ * with the error. Mistakes in the call raise. After hiding, no Lua value is made. */
+static sqlite3_stmt *take(lua_State *L, int store, const char *where, sqlite3_destructor_type keep,
+                          StoreError *e)
 {
     size_t size;
-    const char *sql = store_text(L, first - 1, where, "sql", &size);
+    int first = store + 2;
+    const char *sql = store_text(L, store + 1, where, "sql", &size);
     sqlite3_stmt *statement;
+    store_hide_values(L, store, first);
+    Store *s = store_check(L, store, where);
     check_values(L, s, where, first);
-    store_hide_values(L, first);
     StoreStatus status = store_take(s, sql, size, &statement, e);
     if (status == STORE_SQL)
         luaL_error(L, "store.%s: %s in: %s", where, e->detail, sql);
@@ -135,7 +137,7 @@ int store_l_execute(lua_State *L)
 {
     Store *s = store_self(L, "execute");
     StoreError e;
-    sqlite3_stmt *statement = take(L, s, "execute", 3, SQLITE_STATIC, &e);
+    sqlite3_stmt *statement = take(L, 1, "execute", SQLITE_STATIC, &e);
     if (statement == NULL)
         return store_push_failure(L, 1, &e);
     sqlite3_int64 before = sqlite3_total_changes64(s->db);
@@ -164,7 +166,7 @@ static Rows *rows_new(lua_State *L, const char *where, bool by_name)
     lua_pushvalue(L, 1);
     lua_setiuservalue(L, -2, 1);
     lua_insert(L, 1);
-    r->statement = take(L, s, where, 4, SQLITE_TRANSIENT, &e);
+    r->statement = take(L, 2, where, SQLITE_TRANSIENT, &e);
     if (r->statement == NULL)
         raise(L, 2, &e);
     return r;
