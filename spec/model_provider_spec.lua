@@ -2,6 +2,8 @@
 
 local json = require "ponder.json"
 local fake = require "model_fake"
+local steps = require "steps"
+local tool = require "ponder.model.tool"
 
 -- Whether `got` holds all that `wanted` does; else where not.
 local function differs(wanted, got, path)
@@ -90,5 +92,59 @@ describe("a provider's reader", function()
                 provider.parse(event, request)
             end
         end
+    end)
+end)
+
+describe("tool calls in a stream", function()
+    local function piece(i, id)
+        return { index = i, id = id, ["function"] = { name = "f", arguments = "{}" } }
+    end
+
+    local function ids(calls)
+        local list = {}
+        for i, call in ipairs(tool.merged(calls) or {}) do list[i] = call.id end
+        return table.concat(list, " ")
+    end
+
+    it("are put in the order of their numbers, those of one number as they came", function()
+        local calls = tool.new_calls()
+        assert.is_nil(tool.merged(calls))
+        for _, one in ipairs { { 3, "c" }, { 1, "a" }, { 3, "d" }, { 2, "b" }, { 3, "c" } } do
+            assert.is_true(tool.merge(calls, piece(one[1], one[2])))
+        end
+        assert.is_true(tool.merge(calls, { ["function"] = { arguments = " " } })) -- of the last
+        assert.equal("a b c d", ids(calls))
+        assert.equal("{}{}", tool.merged(calls)[3].arguments_json)
+        assert.equal("{} ", tool.merged(calls)[4].arguments_json)
+    end)
+
+    it("cost the same each, however they are numbered", function()
+        local ways = {
+            down = function(i, n) return piece(n - i, "a" .. i) end,
+            same = function(i) return piece(0, "a" .. i) end,
+            none = function(i) return piece(nil, "a" .. i) end,
+            pieces = function(i) return piece(i % 100, nil) end,
+        }
+        for name, way in pairs(ways) do
+            assert.is_true(steps.is_linear(function(n)
+                local calls = tool.new_calls()
+                for i = 1, n do tool.merge(calls, way(i, n)) end
+            end, 1000), name)
+        end
+    end)
+
+    it("are so many at most", function()
+        local lines = {}
+        for i = 1, (1 << 16) + 1 do
+            lines[i] = ('data: {"choices":[{"delta":{"tool_calls":[{"index":%d,"id":"a"}]}}]}\n\n')
+                :format(i)
+        end
+        local client = fake.client { { stream = table.concat(lines) } }
+        fake.run(function()
+            local reply, why, code = client.open("openai:gpt-4o", { max_retries = 0 }):chat {
+                messages = { { role = "user", content = "?" } }, on_delta = function() end }
+            assert.same({ nil, "BAD_REPLY" }, { reply, code })
+            assert.matches("the reply holds more than 65536 tool calls", why, 1, true)
+        end)
     end)
 end)

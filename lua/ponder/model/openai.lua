@@ -177,7 +177,8 @@ end
 local function state_at(self, index)
     local state = self.states[index]
     if not state then
-        state = { text = {}, reasoning = {}, refusal = {}, logprobs = {}, calls = {} }
+        state = { text = {}, reasoning = {}, refusal = {}, logprobs = {},
+            calls = tool.new_calls() }
         self.states[index] = state
     end
     return state
@@ -185,7 +186,7 @@ end
 
 local function take_choice(self, choice)
     local index = read.count(choice, "index") or 0
-    if index >= self.n then return end
+    if index >= self.n then return true end
     local state, delta = state_at(self, index), read.list(choice, "delta")
     local reasoning, text = reasoning_of(delta), content_of(delta)
     if reasoning then
@@ -199,10 +200,12 @@ local function take_choice(self, choice)
     read.append(state.refusal, read.text(delta, "refusal"))
     read.logprobs(state.logprobs, choice, "logprobs", "content")
     for _, piece in ipairs(read.list(delta, "tool_calls")) do
-        tool.merge(state.calls, piece)
+        local ok, message = tool.merge(state.calls, piece)
+        if not ok then return nil, message end
     end
     local finish = read.text(choice, "finish_reason")
     state.finish = FINISH[finish] or finish or state.finish
+    return true
 end
 
 -- Whether an event may hold more than text. To say so of one that does not costs a little time.
@@ -225,14 +228,17 @@ function Reader:plain(_, data)
     return true
 end
 
---- Takes one event's data. Returns its decoded form, or nil and a message when it was no JSON.
+--- Takes one event's data. Returns its decoded form, or nil and a message when it cannot be used.
 function Reader:event(_, data)
     local event = json.decode(data)
     if type(event) ~= "table" then return nil, "an event of the stream is no JSON object" end
     self.model = self.model or read.text(event, "model")
     self.id = self.id or read.text(event, "id")
     self.usage = usage_of(read.at(event, "usage")) or self.usage
-    for _, choice in ipairs(read.list(event, "choices")) do take_choice(self, choice) end
+    for _, choice in ipairs(read.list(event, "choices")) do
+        local ok, message = take_choice(self, choice)
+        if not ok then return nil, message end
+    end
     self.started = self.states[0]
     return event
 end

@@ -48,7 +48,9 @@ local function replace_plain(text, secret)
     return table.concat(pieces, MARK)
 end
 
-local USERINFO = "(%a[%w+.-]*://)[^/%s\"'?#]*@"
+-- Begins with the last character of a scheme: to look for whole ones takes the square of a long
+-- word's length.
+local USERINFO = "(%w://)[^/%s\"'?#]*@"
 
 --- A text without the userinfo of the URLs in it.
 ---@param text string

@@ -36,45 +36,75 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Calls that a stream brings in pieces
 
+local MOST_CALLS = 1 << 16 -- in one reply
+
+---@class ponder.model.MergedCalls
+---@field private list table[] in the order in which they began
+---@field private slots table<integer, {by_id: table<string, table>, last: table}> by their number
+---@field private highest integer? number
+
+---@return ponder.model.MergedCalls
+function tool.new_calls()
+    return { list = {}, slots = {} }
+end
+
+local function begin_call(calls, slot, index)
+    local list = calls.list
+    if #list >= MOST_CALLS then return nil end
+    local call = { index = index, order = #list + 1, pieces = {} }
+    list[call.order], slot.last = call, call
+    calls.highest = math.max(index, calls.highest or index)
+    return call
+end
+
 -- The call that a piece belongs to. Most servers number calls, some from 1; some number none, or
 -- all of them 0, and send each whole: there another id with a name starts another call.
 local function call_of(calls, id, named, index)
-    local last = calls[#calls]
     if not index then
-        index = last and last.index + (id and 1 or 0) or 0
+        index = calls.highest and calls.highest + (id and 1 or 0) or 0
     end
-    for i = #calls, 1, -1 do
-        local call = calls[i]
-        if call.index == index and not (named and id and call.id and id ~= call.id) then
-            return call
-        end
+    local slot = calls.slots[index]
+    if not slot then
+        slot = { by_id = {} }
+        calls.slots[index] = slot
     end
-    local call, at = { index = index, pieces = {} }, #calls + 1
-    while at > 1 and calls[at - 1].index > index do at = at - 1 end
-    table.insert(calls, at, call)
+    local call = slot.last
+    if call and named and id and call.id and call.id ~= id then call = slot.by_id[id] end
+    call = call or begin_call(calls, slot, index)
+    if call and id and not call.id then call.id, slot.by_id[id] = id, call end
     return call
 end
 
 --- Takes one piece of a call. Its id and name come once, its arguments in pieces.
----@param calls table[] the calls so far, to begin with an empty list
+---@param calls ponder.model.MergedCalls those so far
 ---@param piece any as decoded
+---@return boolean? ok nil: too many
+---@return string? message
 function tool.merge(calls, piece)
     local id, named = read.text(piece, "id"), read.text(piece, "function", "name")
     local call = call_of(calls, id, named, read.count(piece, "index"))
-    call.id, call.name = call.id or id, call.name or named
+    if not call then return nil, ("the reply holds more than %d tool calls"):format(MOST_CALLS) end
+    call.name = call.name or named
     local arguments = read.at(piece, "function", "arguments")
     if type(arguments) == "table" then
         arguments = read.tool_call(id, named, arguments).arguments_json
     end
     read.append(call.pieces, arguments)
+    return true
 end
 
---- The calls that were merged, or nil when there are none.
----@param calls table[]
+local function is_before(a, b)
+    if a.index ~= b.index then return a.index < b.index end
+    return a.order < b.order
+end
+
+--- The calls that were merged, by their numbers; nil when there are none.
+---@param calls ponder.model.MergedCalls
 ---@return ponder.model.ToolCall[]?
 function tool.merged(calls)
-    local out = {}
-    for i, call in ipairs(calls) do
+    local sorted, out = table.move(calls.list, 1, #calls.list, 1, {}), {}
+    table.sort(sorted, is_before)
+    for i, call in ipairs(sorted) do
         out[i] = read.tool_call(call.id, call.name, read.join(call.pieces))
     end
     return #out > 0 and out or nil
