@@ -13,6 +13,7 @@ local LUA_FLOORS = {
     { "json", "machine", "parse", "tot", "got", "trm" },
     { "log", "model", "prompt", "task" },
     { "ensemble", "operations", "policy", "search", "strategy" },
+    { "eval" },
     { "bench", "cli", "report" },
 }
 

@@ -99,7 +99,7 @@ void core_push_pruned(lua_State *L, Core *core)
     IdList *pruned = &core->search.pruned;
     lua_createtable(L, (int)pruned->count, 0);
     for (size_t i = 0; i < pruned->count; i++) {
-        lua_pushinteger(L, pruned->ids[i]);
+        lua_pushinteger(L, pruned->items[i]);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
     pruned->count = 0;

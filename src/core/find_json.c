@@ -32,27 +32,13 @@ typedef struct Scan {
     bool no_memory;
 } Scan;
 
-static bool grow(const Alloc *alloc, void **items, size_t *capacity, size_t size)
-{
-    size_t bigger = *capacity + *capacity / 2 + 8;
-    void *p = alloc_resize(alloc, *items, *capacity * size, bigger * size);
-    if (p == NULL)
-        return false;
-    *items = p;
-    *capacity = bigger;
-    return true;
-}
-
 static bool add_part(Scan *s, size_t start, size_t end)
 {
     JsonParts *found = s->found;
     while (found->count > 0 && found->parts[found->count - 1].start > start)
         found->count--; /* it lies in the new one */
-    void *parts = found->parts;
-    if (found->count == found->capacity &&
-        !grow(s->alloc, &parts, &found->capacity, sizeof *found->parts))
+    if (!array_reserve(found->parts, found->count, found->capacity, s->alloc, 1))
         return false;
-    found->parts = parts;
     found->parts[found->count++] = (JsonPart){start, end};
     return true;
 }
@@ -60,11 +46,8 @@ static bool add_part(Scan *s, size_t start, size_t end)
 static bool add_comma(Scan *s, size_t at)
 {
     JsonParts *found = s->found;
-    void *commas = found->commas;
-    if (found->comma_count == found->comma_capacity &&
-        !grow(s->alloc, &commas, &found->comma_capacity, sizeof *found->commas))
+    if (!array_reserve(found->commas, found->comma_count, found->comma_capacity, s->alloc, 1))
         return false;
-    found->commas = commas;
     found->commas[found->comma_count++] = at;
     return true;
 }

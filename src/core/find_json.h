@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/alloc.h"
+#include "core/vec.h"
 
 #define FIND_JSON_MAX_DEPTH 1000
 #define FIND_JSON_MAX_PARTS 10000 /* once there are as many, no further one is begun */

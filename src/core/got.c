@@ -64,7 +64,7 @@ void got_free(Got *got)
     alloc_free(&got->machine.alloc, got->pending, got->pending_room * sizeof *got->pending);
     got->pending = NULL;
     got->pending_count = got->pending_room = 0;
-    frontier_free(&got->unexpanded, &got->machine.alloc);
+    vec_free(&got->unexpanded, &got->machine.alloc);
     graph_free(&got->graph);
     machine_free(&got->machine);
 }
@@ -89,15 +89,7 @@ bool got_copy(Got *to, const Got *from)
 
 static bool reserve_pending(Got *got, uint32_t count)
 {
-    if (count <= got->pending_room)
-        return true;
-    GotPending *p = alloc_resize(&got->machine.alloc, got->pending, got->pending_room * sizeof *p,
-                                 count * sizeof *p);
-    if (p == NULL)
-        return false;
-    got->pending = p;
-    got->pending_room = count;
-    return true;
+    return array_reserve(got->pending, 0, got->pending_room, &got->machine.alloc, count);
 }
 
 bool got_set_pending(Got *got, uint32_t first, uint32_t count)
@@ -214,11 +206,11 @@ static bool best_unexpanded(Got *got, uint32_t *best)
 {
     Graph *g = &got->graph;
     Frontier *f = &got->unexpanded;
-    if (!frontier_reserve(f, &got->machine.alloc, g->node_count - got->seen))
+    if (!vec_reserve(f, &got->machine.alloc, g->node_count - got->seen))
         return false;
     for (; got->seen < g->node_count; got->seen++)
         if (got->seen != g->root && g->nodes[got->seen].depth < got->options.max_depth)
-            frontier_push(f, got_rank(got, got->seen), got->seen);
+            frontier_push(f, (FrontierEntry){got_rank(got, got->seen), got->seen});
     while (f->count > 0 && !graph_is_leaf(g, frontier_first(f).id))
         frontier_pop(f);
     *best = f->count > 0 ? frontier_first(f).id : GRAPH_NONE;

@@ -105,7 +105,8 @@ typedef struct Got {
     uint32_t current;
     uint32_t result;     /* the aggregate or its best refinement; at the end, the answer */
     GotPending *pending; /* the nodes that are scored or aggregated */
-    uint32_t pending_count, pending_room;
+    uint32_t pending_count;
+    size_t pending_room;
     Frontier unexpanded;  /* thoughts that may be, or have been, expanded: best first */
     uint32_t seen;        /* how many nodes were considered for it; no part of the state */
     uint32_t thoughts_in; /* thoughts of this round that came in and are not empty */

@@ -28,31 +28,11 @@ void graph_free(Graph *g)
  * Growing
  */
 
-/* Doubles `array` until it has room for `more` beside the `count` that it holds. */
-static bool make_room(const Alloc *a, void **array, uint32_t count, uint32_t more, uint32_t *room,
-                      size_t size)
-{
-    if (more <= *room - count)
-        return true;
-    if (more > MAX_ROOM - count)
-        return false;
-    uint32_t wanted = *room == 0 ? FIRST_ROOM : *room;
-    while (wanted < count + more)
-        wanted *= 2;
-    void *p = alloc_resize(a, *array, *room * size, wanted * size);
-    if (p == NULL)
-        return false;
-    *array = p;
-    *room = wanted;
-    return true;
-}
-
 bool graph_reserve(Graph *g, uint32_t more_nodes, uint32_t more_edges)
 {
-    return make_room(&g->alloc, (void **)&g->nodes, g->node_count, more_nodes, &g->node_room,
-                     sizeof *g->nodes) &&
-           make_room(&g->alloc, (void **)&g->edges, g->edge_count, more_edges, &g->edge_room,
-                     sizeof *g->edges);
+    return more_nodes <= MAX_ROOM - g->node_count && more_edges <= MAX_ROOM - g->edge_count &&
+           array_reserve(g->nodes, g->node_count, g->node_room, &g->alloc, more_nodes) &&
+           array_reserve(g->edges, g->edge_count, g->edge_room, &g->alloc, more_edges);
 }
 
 uint32_t graph_add_node(Graph *g, double score, uint32_t depth)

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/alloc.h"
+#include "core/vec.h"
 
 #define GRAPH_NONE UINT32_MAX
 
@@ -50,8 +50,8 @@ typedef struct Graph {
     Alloc alloc;
     GraphNode *nodes;
     GraphEdge *edges;
-    uint32_t node_count, node_room;
-    uint32_t edge_count, edge_room;
+    uint32_t node_count, edge_count;
+    size_t node_room, edge_room;
     uint32_t *links; /* hash table by open addressing: places of links, or GRAPH_NONE */
     uint32_t link_count, link_room;
     uint32_t root; /* where paths begin: the first node, unless the caller says otherwise */

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "core/heap.h"
+
 static uint64_t prefix_of(const char *text, size_t length)
 {
     uint64_t prefix = 0;
@@ -39,18 +41,21 @@ static void sort_few(JsonKey *keys, size_t n)
     }
 }
 
-static void sift_down(JsonKey *keys, size_t i, size_t n)
+typedef struct KeyHeap {
+    HEAP_OF(JsonKey);
+} KeyHeap;
+
+static bool last_before(const KeyHeap *h, JsonKey a, JsonKey b)
 {
-    JsonKey key = keys[i];
-    for (size_t child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && key_less(&keys[child], &keys[child + 1]))
-            child++;
-        if (!key_less(&key, &keys[child]))
-            break;
-        keys[i] = keys[child];
-    }
-    keys[i] = key;
+    (void)h;
+    return key_less(&b, &a);
 }
+
+#define HEAP_TYPE   KeyHeap
+#define HEAP_ENTRY  JsonKey
+#define HEAP_BEFORE last_before
+#define HEAP(name)  keys_##name
+#include "core/heap.h"
 
 /* Heapsort; insertion is faster for the few keys of an ordinary object. */
 void json_sort_keys(JsonKey *keys, size_t n)
@@ -59,12 +64,10 @@ void json_sort_keys(JsonKey *keys, size_t n)
         sort_few(keys, n);
         return;
     }
-    for (size_t i = n / 2; i-- > 0;)
-        sift_down(keys, i, n);
-    for (size_t last = n - 1; last > 0; last--) {
-        JsonKey greatest = keys[0];
-        keys[0] = keys[last];
-        keys[last] = greatest;
-        sift_down(keys, 0, last);
+    KeyHeap heap = {.items = keys, .count = n, .capacity = n};
+    keys_order(&heap);
+    while (heap.count > 0) {
+        JsonKey last = keys_pop(&heap);
+        keys[heap.count] = last;
     }
 }

@@ -75,20 +75,8 @@ bool machine_start(Machine *m, uint8_t to, uint64_t taken, uint32_t kind, uint32
 
 bool machine_reserve(Machine *m, uint32_t more)
 {
-    if (more <= m->call_capacity - m->call_count)
-        return true;
-    if (more > UINT32_MAX / 2 - m->call_count)
-        return false;
-    uint32_t capacity = m->call_capacity ? m->call_capacity : 4;
-    while (capacity < m->call_count + more)
-        capacity *= 2;
-    MachineCall *calls = alloc_resize(&m->alloc, m->calls, m->call_capacity * sizeof *calls,
-                                      capacity * sizeof *calls);
-    if (calls == NULL)
-        return false;
-    m->calls = calls;
-    m->call_capacity = capacity;
-    return true;
+    return more <= UINT32_MAX / 2 - m->call_count &&
+           array_reserve(m->calls, m->call_count, m->call_capacity, &m->alloc, more);
 }
 
 uint64_t machine_open(Machine *m, uint32_t kind, uint32_t subject)

@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/alloc.h"
+#include "core/vec.h"
 
 enum {
     MACHINE_IDLE,
@@ -61,7 +61,8 @@ typedef struct Machine {
     const MachineKind *kind;
     uint8_t status;
     MachineCall *calls; /* open ones, oldest first */
-    uint32_t call_count, call_capacity;
+    uint32_t call_count;
+    size_t call_capacity;
     uint64_t next_number;
     uint64_t taken_number;          /* the caller's own id reads "cN": this N is left out */
     MachineCall current;            /* number is MACHINE_NO_NUMBER before the start */

@@ -5,36 +5,6 @@
 
 #include <string.h>
 
-/* ---- lists of ids ---- */
-
-static bool list_reserve(IdList *list, const Alloc *alloc, size_t extra)
-{
-    size_t needed = list->count + extra;
-    if (needed <= list->capacity)
-        return true;
-    size_t grown = list->capacity + list->capacity / 2 + 16;
-    if (grown < needed)
-        grown = needed;
-    uint32_t *ids =
-        alloc_resize(alloc, list->ids, list->capacity * sizeof *ids, grown * sizeof *ids);
-    if (ids == NULL)
-        return false;
-    list->ids = ids;
-    list->capacity = grown;
-    return true;
-}
-
-static void list_push(IdList *list, uint32_t id)
-{
-    list->ids[list->count++] = id;
-}
-
-static void list_free(IdList *list, const Alloc *alloc)
-{
-    alloc_free(alloc, list->ids, list->capacity * sizeof *list->ids);
-    memset(list, 0, sizeof *list);
-}
-
 /* ---- the tree ---- */
 
 void search_init(Search *s, Alloc alloc, const SearchOptions *options)
@@ -55,11 +25,11 @@ void search_free(Search *s)
     s->chunks = NULL;
     s->chunk_capacity = s->count = 0;
     s->ended = true;
-    list_free(&s->round, &s->alloc);
-    list_free(&s->stack, &s->alloc);
-    list_free(&s->pruned, &s->alloc);
-    frontier_free(&s->frontier, &s->alloc);
-    frontier_free(&s->worst, &s->alloc);
+    vec_free(&s->round, &s->alloc);
+    vec_free(&s->stack, &s->alloc);
+    vec_free(&s->pruned, &s->alloc);
+    vec_free(&s->frontier, &s->alloc);
+    vec_free(&s->worst, &s->alloc);
 }
 
 bool search_add_chunk(Search *s, uint32_t id)
@@ -134,10 +104,10 @@ uint32_t search_best(const Search *s)
 /* dfs: the first child of the round's first node ends up on top. */
 static bool stack_children(Search *s)
 {
-    if (!list_reserve(&s->stack, &s->alloc, s->count - s->round_children))
+    if (!vec_reserve(&s->stack, &s->alloc, s->count - s->round_children))
         return false;
     for (uint32_t id = s->count; id-- > s->round_children;)
-        list_push(&s->stack, id);
+        vec_push(&s->stack, id);
     return true;
 }
 
@@ -148,8 +118,8 @@ static void drop_closed(const Search *s, Frontier *f)
         return;
     size_t kept = 0;
     for (size_t i = 0; i < f->count; i++)
-        if (search_node(s, f->entries[i].id)->open)
-            f->entries[kept++] = f->entries[i];
+        if (search_node(s, f->items[i].id)->open)
+            f->items[kept++] = f->items[i];
     frontier_keep(f, kept);
 }
 
@@ -170,18 +140,18 @@ static uint32_t pop_open(Search *s, Frontier *f)
 static bool open_capped_children(Search *s)
 {
     size_t children = s->count - s->round_children, cap = s->options.beam_width;
-    if (!frontier_reserve(&s->worst, &s->alloc, children) ||
-        !list_reserve(&s->pruned, &s->alloc, children))
+    if (!vec_reserve(&s->worst, &s->alloc, children) ||
+        !vec_reserve(&s->pruned, &s->alloc, children))
         return false;
     for (uint32_t id = s->round_children; id < s->count; id++) {
         SearchNode *node = search_node(s, id);
         node->open = true;
-        frontier_push(&s->frontier, node->score, id);
-        frontier_push(&s->worst, node->score, id);
+        frontier_push(&s->frontier, (FrontierEntry){node->score, id});
+        frontier_push(&s->worst, (FrontierEntry){node->score, id});
     }
     s->open_count += children;
     while (s->open_count > cap)
-        list_push(&s->pruned, pop_open(s, &s->worst));
+        vec_push(&s->pruned, pop_open(s, &s->worst));
     s->pruned_total += s->pruned.count;
     drop_closed(s, &s->frontier);
     drop_closed(s, &s->worst);
@@ -190,12 +160,12 @@ static bool open_capped_children(Search *s)
 
 static bool open_children(Search *s)
 {
-    if (!frontier_reserve(&s->frontier, &s->alloc, s->count - s->round_children))
+    if (!vec_reserve(&s->frontier, &s->alloc, s->count - s->round_children))
         return false;
     if (s->options.beam_width != 0)
         return open_capped_children(s);
     for (uint32_t id = s->round_children; id < s->count; id++)
-        frontier_push(&s->frontier, search_node(s, id)->score, id);
+        frontier_push(&s->frontier, (FrontierEntry){search_node(s, id)->score, id});
     return true;
 }
 
@@ -203,7 +173,7 @@ static bool open_children(Search *s)
 static uint32_t take_open(Search *s)
 {
     if (s->options.strategy == SEARCH_DFS)
-        return s->stack.ids[--s->stack.count];
+        return s->stack.items[--s->stack.count];
     if (s->options.beam_width != 0)
         return pop_open(s, &s->frontier);
     return frontier_pop(&s->frontier).id;
@@ -215,15 +185,15 @@ static bool keep_best_children(Search *s)
     size_t candidates = s->count - s->round_children, width = s->options.beam_width;
     size_t kept = candidates < width ? candidates : width;
     frontier_keep(&s->frontier, 0);
-    if (!frontier_reserve(&s->frontier, &s->alloc, candidates) ||
-        !list_reserve(&s->round, &s->alloc, kept) ||
-        !list_reserve(&s->pruned, &s->alloc, candidates - kept))
+    if (!vec_reserve(&s->frontier, &s->alloc, candidates) ||
+        !vec_reserve(&s->round, &s->alloc, kept) ||
+        !vec_reserve(&s->pruned, &s->alloc, candidates - kept))
         return false;
     for (uint32_t id = s->round_children; id < s->count; id++)
-        frontier_push(&s->frontier, search_node(s, id)->score, id);
+        frontier_push(&s->frontier, (FrontierEntry){search_node(s, id)->score, id});
     frontier_sort(&s->frontier, kept);
     for (size_t i = 0; i < candidates; i++)
-        list_push(i < kept ? &s->round : &s->pruned, s->frontier.entries[i].id);
+        vec_push(i < kept ? &s->round : &s->pruned, s->frontier.items[i].id);
     s->pruned_total += s->pruned.count;
     return true;
 }
@@ -241,10 +211,10 @@ static bool next_round(Search *s)
                   : o->beam_width != 0      ? s->open_count
                                             : s->frontier.count;
     size_t taken = open < o->batch ? open : o->batch;
-    if (!list_reserve(&s->round, &s->alloc, taken))
+    if (!vec_reserve(&s->round, &s->alloc, taken))
         return false;
     while (s->round.count < taken)
-        list_push(&s->round, take_open(s));
+        vec_push(&s->round, take_open(s));
     return true;
 }
 
@@ -268,7 +238,7 @@ SearchStatus search_take(Search *s, uint32_t *id)
         if (s->round.count == 0)
             return SEARCH_OVER;
     }
-    *id = s->round.ids[s->round_taken];
+    *id = s->round.items[s->round_taken];
     if (s->options.strategy == SEARCH_BEAM && search_node(s, *id)->depth >= s->options.max_depth)
         return SEARCH_OVER;
     s->round_taken++;
@@ -284,7 +254,7 @@ uint32_t search_peek(const Search *s, size_t ahead)
         if (ahead < s->count - s->bfs_cursor)
             id = s->bfs_cursor + (uint32_t)ahead;
     } else if (ahead < s->round.count - s->round_taken) {
-        id = s->round.ids[s->round_taken + ahead];
+        id = s->round.items[s->round_taken + ahead];
     }
     if (id == SEARCH_NO_NODE || !search_node(s, id)->tested)
         return SEARCH_NO_NODE;

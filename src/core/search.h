@@ -66,8 +66,7 @@ typedef struct SearchNode {
 } SearchNode;
 
 typedef struct IdList {
-    uint32_t *ids;
-    size_t count, capacity;
+    VEC_OF(uint32_t);
 } IdList;
 
 typedef struct Search {

@@ -22,24 +22,11 @@ static bool equals(const char *bytes, size_t n, const char *text)
 
 /* --- EventList ---------------------------------------------------------------------------- */
 
-static bool list_reserve(EventList *l, const Alloc *a)
-{
-    if (l->count < l->capacity)
-        return true;
-    size_t capacity = l->capacity ? l->capacity * 2 : FIRST_EVENTS;
-    size_t unit = sizeof(StreamEvent);
-    StreamEvent *list = alloc_resize(a, l->list, l->capacity * unit, capacity * unit);
-    if (list == NULL)
-        return false;
-    l->list = list;
-    l->capacity = capacity;
-    return true;
-}
-
 static bool list_add(EventList *l, const Alloc *a, int64_t source, const char *name,
                      size_t name_size, const char *data, size_t data_size)
 {
-    if (!list_reserve(l, a) || !buffer_reserve(&l->bytes, a, name_size + data_size))
+    if (!array_reserve(l->list, l->count, l->capacity, a, 1) ||
+        !buffer_reserve(&l->bytes, a, name_size + data_size))
         return false;
     StreamEvent *e = &l->list[l->count++];
     *e = (StreamEvent){source, l->bytes.size, name_size, l->bytes.size + name_size, data_size};

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "core/buffer.h"
+#include "core/vec.h"
 
 /* One event; name and data are offsets into EventList.bytes. `source` says which stream it is of.
  */

@@ -50,9 +50,9 @@ void tot_free(Tot *t)
     alloc_free(alloc, t->slots, t->slot_capacity * sizeof *t->slots);
     alloc_free(alloc, t->nodes, t->node_capacity * sizeof *t->nodes);
     alloc_free(alloc, t->recent, t->recent_capacity * sizeof *t->recent);
-    frontier_free(&t->waiting, alloc);
-    frontier_free(&t->worst, alloc);
-    frontier_free(&t->leaves, alloc);
+    vec_free(&t->waiting, alloc);
+    vec_free(&t->worst, alloc);
+    vec_free(&t->leaves, alloc);
     machine_free(&t->machine);
     t->slots = NULL;
     t->nodes = NULL;
@@ -62,39 +62,15 @@ void tot_free(Tot *t)
     t->answer = TOT_NONE;
 }
 
-/* Grows `items` to hold `needed` of `size` bytes each, half as many again as before at least. */
-static bool grow_array(Tot *t, void **items, uint32_t *capacity, uint64_t needed, size_t size)
-{
-    if (needed <= *capacity)
-        return true;
-    uint64_t grown = *capacity + (uint64_t)*capacity / 2 + 4;
-    if (grown < needed)
-        grown = needed;
-    if (grown >= TOT_NONE)
-        return false;
-    void *bigger = alloc_resize(&t->machine.alloc, *items, *capacity * size, (size_t)grown * size);
-    if (bigger == NULL)
-        return false;
-    *items = bigger;
-    *capacity = (uint32_t)grown;
-    return true;
-}
-
 bool tot_reserve_nodes(Tot *t, uint32_t more)
 {
-    void *nodes = t->nodes;
-    bool ok =
-        grow_array(t, &nodes, &t->node_capacity, (uint64_t)t->node_count + more, sizeof *t->nodes);
-    t->nodes = nodes;
-    return ok;
+    return more < TOT_NONE - t->node_count &&
+           array_reserve(t->nodes, t->node_count, t->node_capacity, &t->machine.alloc, more);
 }
 
 bool tot_reserve_slots(Tot *t, uint32_t count)
 {
-    void *slots = t->slots;
-    bool ok = grow_array(t, &slots, &t->slot_capacity, count, sizeof *t->slots);
-    t->slots = slots;
-    return ok;
+    return array_reserve(t->slots, 0, t->slot_capacity, &t->machine.alloc, count);
 }
 
 static TotNode *add_node(Tot *t, uint32_t parent, double score)
@@ -214,11 +190,7 @@ bool tot_reserve_recent(Tot *t)
         t->recent_start = 0;
         t->recent_end = count;
     }
-    void *recent = t->recent;
-    bool ok =
-        grow_array(t, &recent, &t->recent_capacity, (uint64_t)t->recent_end + 1, sizeof *t->recent);
-    t->recent = recent;
-    return ok;
+    return array_reserve(t->recent, t->recent_end, t->recent_capacity, &t->machine.alloc, 1);
 }
 
 void tot_record(Tot *t, double measure)
@@ -260,7 +232,7 @@ static void grow_slot(Tot *t, const TotSlot *slot)
         if (!(score <= t->best_score))
             t->best_score = score;
         if (t->options.measure == TOT_BEST_LEAF)
-            frontier_push(&t->leaves, score, t->node_count - 1);
+            frontier_push(&t->leaves, (FrontierEntry){score, t->node_count - 1});
     }
 }
 
@@ -278,7 +250,7 @@ TotOutcome tot_grow(Tot *t)
         more = t->options.max_nodes;
     const Alloc *alloc = &t->machine.alloc;
     if (!tot_reserve_nodes(t, (uint32_t)more) || !tot_reserve_recent(t) ||
-        (t->options.measure == TOT_BEST_LEAF && !frontier_reserve(&t->leaves, alloc, more)))
+        (t->options.measure == TOT_BEST_LEAF && !vec_reserve(&t->leaves, alloc, more)))
         return TOT_NO_MEMORY;
     t->grown = true;
     t->new_from = t->node_count;
@@ -349,9 +321,9 @@ static void wait(Tot *t, uint32_t node, double key)
 {
     t->nodes[node].waiting = true;
     t->waiting_count++;
-    frontier_push(&t->waiting, key, node);
+    frontier_push(&t->waiting, (FrontierEntry){key, node});
     if (t->options.beam_width > 0)
-        frontier_push(&t->worst, key, node);
+        frontier_push(&t->worst, (FrontierEntry){key, node});
 }
 
 static uint32_t pop_waiting(Tot *t, Frontier *from)
@@ -371,8 +343,8 @@ TotOutcome tot_join(Tot *t)
     if (!tot_round_complete(t) || !t->grown)
         return TOT_REFUSED;
     uint32_t more = t->node_count - t->new_from;
-    if (!frontier_reserve(&t->waiting, alloc, more) ||
-        (t->options.beam_width > 0 && !frontier_reserve(&t->worst, alloc, more)))
+    if (!vec_reserve(&t->waiting, alloc, more) ||
+        (t->options.beam_width > 0 && !vec_reserve(&t->worst, alloc, more)))
         return TOT_NO_MEMORY;
     t->joins++;
     for (uint32_t i = t->new_from; i < t->node_count; i++)
@@ -433,13 +405,13 @@ TotOutcome tot_list_frontier(const Tot *t, uint32_t *ids)
 {
     const Alloc *alloc = &t->machine.alloc;
     Frontier copy = {0};
-    if (!frontier_reserve(&copy, alloc, t->waiting.count))
+    if (!vec_reserve(&copy, alloc, t->waiting.count))
         return TOT_NO_MEMORY;
     for (size_t i = 0; i < t->waiting.count; i++)
-        if (t->nodes[t->waiting.entries[i].id].waiting)
-            frontier_push(&copy, t->waiting.entries[i].score, t->waiting.entries[i].id);
+        if (t->nodes[t->waiting.items[i].id].waiting)
+            frontier_push(&copy, t->waiting.items[i]);
     for (uint32_t i = 0; copy.count > 0; i++)
         ids[i] = frontier_pop(&copy).id;
-    frontier_free(&copy, alloc);
+    vec_free(&copy, alloc);
     return TOT_DONE;
 }

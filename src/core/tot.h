@@ -77,9 +77,9 @@ typedef struct Tot {
     Machine machine;
     TotOptions options;
     TotNode *nodes;
-    uint32_t node_count, node_capacity;
+    uint32_t node_count;
     TotSlot *slots;
-    uint32_t slot_count, slot_capacity;
+    uint32_t slot_count;
     uint32_t generating_count; /* slots whose thoughts are not in */
     bool grown;                /* the round's children have been made */
     Frontier waiting; /* next first; may list nodes that a beam dropped or a caller chose */
@@ -92,7 +92,8 @@ typedef struct Tot {
     uint32_t answer;   /* the child that passed the threshold, else TOT_NONE */
     double best_score; /* of all nodes; NaN before the first */
     double *recent;    /* the measure of the last rounds: at most convergence_window of them */
-    uint32_t recent_start, recent_end, recent_capacity;
+    uint32_t recent_start, recent_end;
+    size_t node_capacity, slot_capacity, recent_capacity;
     uint64_t generation_retries, evaluation_retries; /* in the whole run */
     bool loaded;                                     /* tot_load_end has been, or tot_plant */
 } Tot;

@@ -21,10 +21,10 @@ static bool copy_array(const Alloc *alloc, void **to, const void *from, size_t c
 
 static bool copy_frontier(const Alloc *alloc, Frontier *to, const Frontier *from)
 {
-    if (!frontier_reserve(to, alloc, from->count))
+    if (!vec_reserve(to, alloc, from->count))
         return false;
     if (from->count > 0)
-        memcpy(to->entries, from->entries, from->count * sizeof *from->entries);
+        memcpy(to->items, from->items, from->count * sizeof *from->items);
     to->count = from->count;
     return true;
 }
@@ -136,8 +136,7 @@ TotOutcome tot_load_frontier(Tot *t, const uint32_t *ids, uint32_t count)
 {
     const Alloc *alloc = &t->machine.alloc;
     bool beam = t->options.beam_width > 0;
-    if (!frontier_reserve(&t->waiting, alloc, count) ||
-        (beam && !frontier_reserve(&t->worst, alloc, count)))
+    if (!vec_reserve(&t->waiting, alloc, count) || (beam && !vec_reserve(&t->worst, alloc, count)))
         return TOT_NO_MEMORY;
     FrontierEntry before = {INFINITY, 0};
     for (uint32_t i = 0; i < count; i++) {
@@ -149,9 +148,9 @@ TotOutcome tot_load_frontier(Tot *t, const uint32_t *ids, uint32_t count)
             return TOT_REFUSED;
         t->nodes[ids[i]].waiting = true;
         t->waiting_count++;
-        frontier_push(&t->waiting, entry.score, entry.id);
+        frontier_push(&t->waiting, entry);
         if (beam)
-            frontier_push(&t->worst, entry.score, entry.id);
+            frontier_push(&t->worst, entry);
         before = entry;
     }
     t->joins = count;
@@ -170,7 +169,7 @@ TotOutcome tot_load_recent(Tot *t, double measure)
 static bool derive(Tot *t)
 {
     bool leaves = t->options.measure == TOT_BEST_LEAF;
-    if (leaves && !frontier_reserve(&t->leaves, &t->machine.alloc, t->node_count))
+    if (leaves && !vec_reserve(&t->leaves, &t->machine.alloc, t->node_count))
         return false;
     for (uint32_t i = 0; i < t->node_count; i++) {
         const TotNode *node = &t->nodes[i];
@@ -179,7 +178,7 @@ static bool derive(Tot *t)
         if (i > 0 && !(node->score <= t->best_score))
             t->best_score = node->score;
         if (leaves && i > 0 && tot_is_leaf(t, i))
-            frontier_push(&t->leaves, node->score, i);
+            frontier_push(&t->leaves, (FrontierEntry){node->score, i});
     }
     return true;
 }

@@ -40,20 +40,7 @@ void trm_free(Trm *t)
 
 static bool reserve_scores(Trm *t, uint32_t count)
 {
-    if (count <= t->score_capacity)
-        return true;
-    if (count > UINT32_MAX / 2)
-        return false;
-    uint32_t capacity = t->score_capacity > 0 ? t->score_capacity : 8;
-    while (capacity < count)
-        capacity *= 2;
-    double *scores = alloc_resize(&t->machine.alloc, t->scores, t->score_capacity * sizeof *scores,
-                                  capacity * sizeof *scores);
-    if (scores == NULL)
-        return false;
-    t->scores = scores;
-    t->score_capacity = capacity;
-    return true;
+    return array_reserve(t->scores, 0, t->score_capacity, &t->machine.alloc, count);
 }
 
 static bool set_scores(Trm *t, const double *scores, uint32_t count)

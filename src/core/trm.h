@@ -55,7 +55,8 @@ typedef struct Trm {
     uint32_t step; /* 0 before the start */
     uint32_t improvements;
     double *scores; /* all grades, oldest first */
-    uint32_t score_count, score_capacity;
+    uint32_t score_count;
+    size_t score_capacity;
     double best_score; /* 0 until an answer was graded above it */
 } Trm;
 

@@ -1,0 +1,49 @@
+--- Statistics for evaluations: which policy is better, by how much, and how sure that is.
+---
+---     local stats = require "ponder.stats"
+---     local lower, upper = table.unpack(stats.wilson(74, 100, 0.95))
+---     local difference = stats.newcombe_paired(both, first_only, second_only, neither, 0.95)
+---     local p = stats.mcnemar_exact(first_only, second_only)
+---
+--- Each function names its source. A result of several numbers is a list in the order that its
+--- description gives; nil is undefined (the standard error of one item), and infinities stay
+--- infinities. `conf` is a confidence level, 0.95 unless given. Whatever is drawn is drawn with
+--- splitmix64 from the seed given, so that every figure can be computed again, in any language.
+
+local adjust = require "ponder.stats.adjust"
+local moments = require "ponder.stats.moments"
+local proportions = require "ponder.stats.proportions"
+local random = require "ponder.stats.random"
+
+return {
+    wilson = proportions.wilson,
+    clopper_pearson = proportions.clopper_pearson,
+    newcombe_paired = proportions.newcombe_paired,
+    newcombe_independent = proportions.newcombe_independent,
+    mcnemar_exact = proportions.mcnemar_exact,
+    mcnemar_midp = proportions.mcnemar_midp,
+    pass_at_k = proportions.pass_at_k,
+    pass_hat_k = proportions.pass_hat_k,
+    majority_at_k = proportions.majority_at_k,
+
+    mean = moments.mean,
+    se_clt = moments.se_clt,
+    se_cluster_miller = moments.se_cluster_miller,
+    se_cluster_cr0 = moments.se_cluster_cr0,
+    se_cluster_cr1 = moments.se_cluster_cr1,
+    paired_clustered = moments.paired_clustered,
+    sample_size = moments.sample_size,
+    quantile7 = moments.quantile7,
+    quantile_interval = moments.quantile_interval,
+    median = moments.median,
+
+    bootstrap_mean = random.bootstrap_mean,
+    bootstrap_paired = random.bootstrap_paired,
+    bootstrap_ratio = random.bootstrap_ratio,
+    bootstrap_cluster = random.bootstrap_cluster,
+    splitmix64 = random.splitmix64,
+    splitmix64_below = random.splitmix64_below,
+
+    holm = adjust.holm,
+    benjamini_hochberg = adjust.benjamini_hochberg,
+}

@@ -1,0 +1,199 @@
+--- The normal and the binomial distribution to nearly the last bit, for the functions of
+--- ponder.stats. Arguments are not checked.
+
+local distributions = {}
+
+local ROOT_2_PI = math.sqrt(2 * math.pi)
+local TINY = 1e-300 -- in place of a zero denominator of a continued fraction
+local EPSILON = 2.0 ^ -53
+
+-------------------------------------------------------------------------------
+-- Normal
+
+-- erf by its power series without alternating signs (Abramowitz and Stegun 7.1.6): for |x| < 2.5.
+local function erf_series(x)
+    local term, sum, n = x, x, 0
+    repeat
+        n = n + 1
+        term = term * 2 * x * x / (2 * n + 1)
+        sum = sum + term
+    until term <= sum * EPSILON
+    return 2 / math.sqrt(math.pi) * math.exp(-x * x) * sum
+end
+
+-- erfc by its continued fraction (Abramowitz and Stegun 7.1.14), from the bottom up: for x >= 2.5.
+local function erfc_fraction(x)
+    local tail = x
+    for n = 100, 1, -1 do
+        tail = x + n / 2 / tail
+    end
+    return math.exp(-x * x) / (math.sqrt(math.pi) * tail)
+end
+
+---1 - erf(x), with the relative precision of a double also where it is small.
+---@param x number
+---@return number
+function distributions.erfc(x)
+    if x < 0 then
+        return 2 - distributions.erfc(-x)
+    end
+    return x < 2.5 and 1 - erf_series(x) or erfc_fraction(x)
+end
+
+-- x with P(Z > x) = q for q <= 1/2: bisection on a bracket, closed by Newton's steps on log q.
+local function upper_quantile(q)
+    local x = math.sqrt(-2 * math.log(2 * q)) -- an upper bound, by erfc(x) <= exp(-x^2)
+    for _ = 1, 50 do
+        local tail = 0.5 * distributions.erfc(x / math.sqrt(2))
+        local density = math.exp(-x * x / 2) / ROOT_2_PI
+        local step = tail * math.log(tail / q) / density
+        x = math.max(0, x + step)
+        if math.abs(step) <= 4 * EPSILON * x then
+            break
+        end
+    end
+    return x
+end
+
+---The quantile of the standard normal distribution whose upper tail is `q`. With a confidence level
+---conf, `normal_upper((1 - conf) / 2)` is z.
+---@param q number above 0 and below 1
+---@return number
+function distributions.normal_upper(q)
+    if q == 0.5 then
+        return 0.0
+    end
+    return q < 0.5 and upper_quantile(q) or -upper_quantile(1 - q)
+end
+
+-------------------------------------------------------------------------------
+-- Binomial
+
+-- What Stirling's formula leaves out of log n!.
+local function stirling_error(n)
+    if n < 16 then
+        local log_factorial = 0.0
+        for i = 2, n do
+            log_factorial = log_factorial + math.log(i)
+        end
+        return log_factorial - (n + 0.5) * math.log(n) + n - math.log(ROOT_2_PI)
+    end
+    local nn = n * n
+    return (1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - 1 / 1188 / nn) / nn) / nn) / nn) / n
+end
+
+-- x log(x / m) + m - x, also where x is near m.
+local function deviance(x, m)
+    if math.abs(x - m) < 0.1 * (x + m) then
+        local v = (x - m) / (x + m)
+        local sum, term, j = (x - m) * v, 2 * x * v, 0
+        repeat
+            j = j + 1
+            term = term * v * v
+            local previous = sum
+            sum = sum + term / (2 * j + 1)
+        until sum == previous
+        return sum
+    end
+    return x * math.log(x / m) + m - x
+end
+
+---P(X = k) for X ~ Bin(n, p), by the saddle point expansion of Loader 2000, "Fast and Accurate
+---Computation of Binomial Probabilities".
+---@param k integer
+---@param n integer
+---@param p number
+---@return number
+function distributions.binomial_density(k, n, p)
+    if k < 0 or k > n then
+        return 0.0
+    elseif p == 0 or p == 1 then
+        return k == n * p and 1.0 or 0.0
+    elseif k == 0 or k == n then
+        local q = k == 0 and 1 - p or p
+        if k == 0 and p < 0.1 then
+            return math.exp(-deviance(n, n * q) - n * p)
+        end
+        return q ^ n
+    end
+    local exponent = stirling_error(n) - stirling_error(k) - stirling_error(n - k)
+        - deviance(k, n * p) - deviance(n - k, n * (1 - p))
+    return math.exp(exponent) * math.sqrt(n / (k * (n - k))) / ROOT_2_PI
+end
+
+-- The continued fraction of the incomplete beta function (Abramowitz and Stegun 26.5.8), by Lentz's
+-- method.
+local function beta_fraction(x, a, b)
+    local c, d = 1.0, 1 - (a + b) * x / (a + 1)
+    d = 1 / (d == 0 and TINY or d)
+    local product = d
+    for m = 1, 100000 do
+        for odd = 0, 1 do
+            local numerator
+            if odd == 0 then
+                numerator = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+            else
+                numerator = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+            end
+            d = 1 + numerator * d
+            d = 1 / (d == 0 and TINY or d)
+            c = 1 + numerator / c
+            c = c == 0 and TINY or c
+            product = product * c * d
+        end
+        if math.abs(c * d - 1) < 4 * EPSILON then
+            break
+        end
+    end
+    return product
+end
+
+---P(X >= k) for X ~ Bin(n, p): the regularized incomplete beta function I_p(k, n - k + 1).
+---@param k integer
+---@param n integer
+---@param p number
+---@return number
+function distributions.binomial_upper(k, n, p)
+    if k <= 0 then
+        return 1.0
+    elseif k > n or p == 0 then
+        return 0.0
+    elseif p == 1 then
+        return 1.0
+    end
+    local density = distributions.binomial_density
+    if p < (k + 1) / (n + 3) then
+        return density(k, n, p) * (1 - p) * beta_fraction(p, k, n - k + 1)
+    end
+    return 1 - density(k - 1, n, p) * p * beta_fraction(1 - p, n - k + 1, k)
+end
+
+---P(X <= k) for X ~ Bin(n, p).
+---@param k integer
+---@param n integer
+---@param p number
+---@return number
+function distributions.binomial_lower(k, n, p)
+    return distributions.binomial_upper(n - k, n, 1 - p)
+end
+
+---The p for which P(X >= k) is `tail`, by bisection to the last bit.
+---@param k integer 1 to n
+---@param n integer
+---@param tail number
+---@return number
+function distributions.binomial_solve(k, n, tail)
+    local low, high = 0.0, 1.0
+    while true do
+        local middle = low + (high - low) / 2
+        if middle <= low or middle >= high or high - low < EPSILON * high then
+            return middle
+        elseif distributions.binomial_upper(k, n, middle) < tail then
+            low = middle
+        else
+            high = middle
+        end
+    end
+end
+
+return distributions

@@ -1,0 +1,263 @@
+--- Shares of items: intervals of one and of the difference of two, McNemar's tests, and what k
+--- samples of an item would give.
+
+local arguments = require "ponder.stats.arguments"
+local distributions = require "ponder.stats.distributions"
+
+local proportions = {}
+
+local function z_of(conf)
+    return distributions.normal_upper((1 - conf) / 2)
+end
+
+local function wilson(k, n, z)
+    if n == 0 then
+        return 0.0, 1.0
+    end
+    local half = z * math.sqrt(k * ((n - k) / n) + z * z / 4)
+    local center, scale = k + z * z / 2, n + z * z
+    return k == 0 and 0.0 or (center - half) / scale, k == n and 1.0 or (center + half) / scale
+end
+
+---The score interval of a share. Wilson 1927, "Probable Inference, the Law of Succession, and
+---Statistical Inference", JASA 22:209.
+---@param k integer successes
+---@param n integer trials; of none the interval is 0 to 1
+---@param conf? number confidence level, default 0.95
+---@return number[] interval {lower, upper}
+function proportions.wilson(k, n, conf)
+    n = arguments.integer("wilson", "n", n, 0)
+    k = arguments.integer("wilson", "k", k, 0, n)
+    return { wilson(k, n, z_of(arguments.confidence("wilson", conf))) }
+end
+
+---The exact interval of a share: both tails hold at most (1 - conf) / 2. Clopper and Pearson 1934,
+---"The Use of Confidence or Fiducial Limits Illustrated in the Case of the Binomial", Biometrika
+---26:404.
+---@param k integer successes
+---@param n integer trials
+---@param conf? number confidence level, default 0.95
+---@return number[] interval {lower, upper}
+function proportions.clopper_pearson(k, n, conf)
+    n = arguments.integer("clopper_pearson", "n", n, 0)
+    k = arguments.integer("clopper_pearson", "k", k, 0, n)
+    local tail = (1 - arguments.confidence("clopper_pearson", conf)) / 2
+    return {
+        k == 0 and 0.0 or distributions.binomial_solve(k, n, tail),
+        k == n and 1.0 or 1 - distributions.binomial_solve(n - k, n, tail),
+    }
+end
+
+-------------------------------------------------------------------------------
+-- Two shares
+
+-- The limits of p1 - p2 from those of each: Newcombe's method 10 with the correlation phi.
+local function square_and_add(p1, l1, u1, p2, l2, u2, phi)
+    local below1, above1, below2, above2 = p1 - l1, u1 - p1, p2 - l2, u2 - p2
+    local down = below1 ^ 2 - 2 * phi * below1 * above2 + above2 ^ 2
+    local up = above1 ^ 2 - 2 * phi * above1 * below2 + below2 ^ 2
+    return p1 - p2 - math.sqrt(math.max(0, down)), p1 - p2 + math.sqrt(math.max(0, up))
+end
+
+-- The correlation of a table of pairs, with the correction that keeps the interval wide enough.
+local function phi_of(a, b, c, d)
+    local product = (a + b) * (c + d) * 1.0 * (a + c) * (b + d)
+    if product == 0 then
+        return 0.0
+    end
+    local numerator = a * 1.0 * d - b * 1.0 * c
+    if numerator > 0 then
+        numerator = math.max(numerator - (a + b + c + d) / 2, 0)
+    end
+    return numerator / math.sqrt(product)
+end
+
+---The difference between two shares of the same items. Newcombe 1998, "Improved Confidence
+---Intervals for the Difference between Binomial Proportions Based on Paired Data", Stat. Med.
+---17:2635, method 10.
+---@param a integer items that both have right
+---@param b integer items that the first alone has right
+---@param c integer items that the second alone has right
+---@param d integer items that neither has right
+---@param conf? number confidence level, default 0.95
+---@return number[] difference {first minus second, lower, upper}; of no items {0, -1, 1}
+function proportions.newcombe_paired(a, b, c, d, conf)
+    a = arguments.integer("newcombe_paired", "a", a, 0)
+    b = arguments.integer("newcombe_paired", "b", b, 0)
+    c = arguments.integer("newcombe_paired", "c", c, 0)
+    d = arguments.integer("newcombe_paired", "d", d, 0)
+    local z = z_of(arguments.confidence("newcombe_paired", conf))
+    local n = a + b + c + d
+    if n == 0 then
+        return { 0.0, -1.0, 1.0 }
+    end
+    local l1, u1 = wilson(a + b, n, z)
+    local l2, u2 = wilson(a + c, n, z)
+    local lower, upper = square_and_add((a + b) / n, l1, u1, (a + c) / n, l2, u2,
+        phi_of(a, b, c, d))
+    return { (b - c) / n, lower, upper }
+end
+
+---The difference between two shares of different items. Newcombe 1998, "Interval Estimation for the
+---Difference between Independent Proportions", Stat. Med. 17:873, method 10.
+---@param k1 integer successes of the first
+---@param n1 integer trials of the first
+---@param k2 integer
+---@param n2 integer
+---@param conf? number confidence level, default 0.95
+---@return number[] difference {first minus second, lower, upper}; {0, -1, 1} where either has no
+---trials
+function proportions.newcombe_independent(k1, n1, k2, n2, conf)
+    n1 = arguments.integer("newcombe_independent", "n1", n1, 0)
+    k1 = arguments.integer("newcombe_independent", "k1", k1, 0, n1)
+    n2 = arguments.integer("newcombe_independent", "n2", n2, 0)
+    k2 = arguments.integer("newcombe_independent", "k2", k2, 0, n2)
+    local z = z_of(arguments.confidence("newcombe_independent", conf))
+    if n1 == 0 or n2 == 0 then
+        return { 0.0, -1.0, 1.0 }
+    end
+    local l1, u1 = wilson(k1, n1, z)
+    local l2, u2 = wilson(k2, n2, z)
+    local lower, upper = square_and_add(k1 / n1, l1, u1, k2 / n2, l2, u2, 0)
+    return { k1 / n1 - k2 / n2, lower, upper }
+end
+
+---The exact test of McNemar: whether two shares of the same items differ. McNemar 1947, "Note on
+---the Sampling Error of the Difference between Correlated Proportions or Percentages",
+---Psychometrika 12:153, with the binomial distribution in place of chi-squared.
+---@param b integer items that the first alone has right
+---@param c integer items that the second alone has right
+---@return number p two-sided
+function proportions.mcnemar_exact(b, c)
+    b = arguments.integer("mcnemar_exact", "b", b, 0)
+    c = arguments.integer("mcnemar_exact", "c", c, 0)
+    return math.min(1.0, 2 * distributions.binomial_lower(math.min(b, c), b + c, 0.5))
+end
+
+---McNemar's test with the mid-p value, which rejects about as often as it says. Fagerland, Lydersen
+---and Laake 2013, "The McNemar Test for Binary Matched-Pairs Data: Mid-p and Asymptotic Are Better
+---than Exact Conditional", BMC Med. Res. Methodol. 13:91.
+---@param b integer items that the first alone has right
+---@param c integer items that the second alone has right
+---@return number p two-sided
+function proportions.mcnemar_midp(b, c)
+    b = arguments.integer("mcnemar_midp", "b", b, 0)
+    c = arguments.integer("mcnemar_midp", "c", c, 0)
+    if b == c then
+        return 1.0
+    end
+    local m, n = math.min(b, c), b + c
+    return math.min(1.0, 2 * distributions.binomial_lower(m, n, 0.5)
+        - distributions.binomial_density(m, n, 0.5))
+end
+
+-------------------------------------------------------------------------------
+-- Several samples an item
+
+-- C(n - c, k) / C(n, k): the chance that k of n samples miss all c. The product over whichever of
+-- the two is shorter.
+local function miss(n, c, k)
+    if k > n - c then
+        return 0.0
+    end
+    local product = 1.0
+    local few, many = math.min(c, k), math.max(c, k)
+    for i = 0, few - 1 do
+        product = product * ((n - many - i) / (n - i))
+    end
+    return product
+end
+
+---The chance that at least one of k samples is right, from n samples of which c are: without bias.
+---Chen et al. 2021, "Evaluating Large Language Models Trained on Code", arXiv:2107.03374.
+---@param n integer samples
+---@param c integer right ones
+---@param k integer
+---@return number? chance nil: undefined, since there are fewer samples than k
+function proportions.pass_at_k(n, c, k)
+    n = arguments.integer("pass_at_k", "n", n, 0)
+    c = arguments.integer("pass_at_k", "c", c, 0, n)
+    k = arguments.integer("pass_at_k", "k", k, 0)
+    return k <= n and 1 - miss(n, c, k) or nil
+end
+
+---The chance that all k samples are right, from n samples of which c are. Yao et al. 2024,
+---"tau-bench: A Benchmark for Tool-Agent-User Interaction in Real-World Domains", arXiv:2406.12045.
+---@param n integer samples
+---@param c integer right ones
+---@param k integer
+---@return number? chance nil: undefined, since there are fewer samples than k
+function proportions.pass_hat_k(n, c, k)
+    n = arguments.integer("pass_hat_k", "n", n, 0)
+    c = arguments.integer("pass_hat_k", "c", c, 0, n)
+    k = arguments.integer("pass_hat_k", "k", k, 0)
+    return k <= n and miss(n, n - c, k) or nil
+end
+
+-- Adds one more answer to `weights`, where weights[s][t] is the chance of s samples so far and t
+-- answers as frequent as `most`: that answer is drawn 0 to `most` times.
+local function add_answer(weights, chances, most, k)
+    local sums = {}
+    for s, row in pairs(weights) do
+        for i = 0, math.min(most, k - s) do
+            local chance = chances[i]
+            if not chance then
+                break
+            end
+            local target = sums[s + i] or {}
+            sums[s + i] = target
+            for t, weight in pairs(row) do
+                local ties = i == most and t + 1 or t
+                target[ties] = (target[ties] or 0.0) + weight * chance
+            end
+        end
+    end
+    return sums
+end
+
+---The chance that the most frequent of k samples is the right answer, drawn without replacement
+---from the samples there are; where t answers are equally frequent, each wins with 1/t. Exact. The
+---vote is that of Wang et al. 2022, "Self-Consistency Improves Chain of Thought Reasoning in
+---Language Models", arXiv:2203.11171.
+---@param counts integer[] how often each answer was sampled
+---@param right integer index of the right answer in `counts`; 0: none of them is
+---@param k integer
+---@return number? chance nil: undefined, since there are fewer samples than k, or k is 0
+function proportions.majority_at_k(counts, right, k)
+    arguments.numbers("majority_at_k", "counts", counts)
+    local n = 0
+    for i = 1, #counts do
+        n = n + arguments.integer("majority_at_k", ("counts[%d]"):format(i), counts[i], 0)
+    end
+    right = arguments.integer("majority_at_k", "right", right, 0, #counts)
+    k = arguments.integer("majority_at_k", "k", k, 0)
+    if k == 0 or k > n then
+        return nil
+    elseif right == 0 then
+        return 0.0
+    end
+    -- With binomial chances in place of the binomial coefficients no number overflows: the product
+    -- of those of all answers is P(X = k), X ~ Bin(n, k/n), times the ratio that is asked for.
+    local chances = {}
+    for i, count in ipairs(counts) do
+        chances[i] = {}
+        for drawn = 0, math.min(math.tointeger(count), k) do
+            chances[i][drawn] = distributions.binomial_density(drawn, math.tointeger(count), k / n)
+        end
+    end
+    local sum = 0.0
+    for most = 1, math.min(math.tointeger(counts[right]), k) do
+        local weights = { [most] = { [1] = chances[right][most] } }
+        for i = 1, #counts do
+            if i ~= right then
+                weights = add_answer(weights, chances[i], most, k)
+            end
+        end
+        for ties, weight in pairs(weights[k] or {}) do
+            sum = sum + weight / ties
+        end
+    end
+    return math.min(1.0, sum / distributions.binomial_density(k, n, k / n))
+end
+
+return proportions

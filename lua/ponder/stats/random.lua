@@ -1,0 +1,171 @@
+--- Random numbers that every language computes alike, and what is drawn with them.
+
+local arguments = require "ponder.stats.arguments"
+local moments = require "ponder.stats.moments"
+
+local random = {}
+
+local GAMMA = 0x9E3779B97F4A7C15
+local STEP = 2.0 ^ -53
+
+-- The next state, and its output.
+local function next_word(state)
+    state = state + GAMMA
+    local z = state
+    z = (z ~ (z >> 30)) * 0xBF58476D1CE4E5B9
+    z = (z ~ (z >> 27)) * 0x94D049BB133111EB
+    return state, z ~ (z >> 31)
+end
+
+---The first words of the generator splitmix64. Steele, Lea and Flood 2014, "Fast Splittable
+---Pseudorandom Number Generators", OOPSLA; the constants are those of Vigna's splitmix64.c.
+---@param seed integer
+---@param count integer
+---@return string[] words 16 hexadecimal digits each
+function random.splitmix64(seed, count)
+    local state = arguments.integer("splitmix64", "seed", seed)
+    local words = {}
+    for i = 1, arguments.integer("splitmix64", "count", count, 0) do
+        local word
+        state, word = next_word(state)
+        words[i] = ("%016x"):format(word)
+    end
+    return words
+end
+
+---Integers from 0 to n - 1: the upper 53 bits of each word of splitmix64 as a fraction, times n,
+---rounded down. It is never n, and the same in every language with IEEE doubles.
+---@param seed integer
+---@param n integer
+---@param count integer
+---@return integer[]
+function random.splitmix64_below(seed, n, count)
+    local state = arguments.integer("splitmix64_below", "seed", seed)
+    n = arguments.integer("splitmix64_below", "n", n, 1)
+    local list = {}
+    for i = 1, arguments.integer("splitmix64_below", "count", count, 0) do
+        local word
+        state, word = next_word(state)
+        list[i] = math.floor((word >> 11) * STEP * n)
+    end
+    return list
+end
+
+-------------------------------------------------------------------------------
+-- The bootstrap
+
+-- Draws as many items as there are, B times: the ratios of the sums of both lists. Without
+-- denominators each item counts 1. The loop is next_word, written out since it runs B * n times.
+local function replicates(numerators, denominators, B, seed)
+    local ratios, n, state = {}, #numerators, seed
+    for b = 1, B do
+        local sum, total = 0.0, denominators and 0.0 or n
+        for _ = 1, n do
+            state = state + GAMMA
+            local z = state
+            z = (z ~ (z >> 30)) * 0xBF58476D1CE4E5B9
+            z = (z ~ (z >> 27)) * 0x94D049BB133111EB
+            z = z ~ (z >> 31)
+            local i = (z >> 11) * STEP * n // 1 + 1
+            sum = sum + numerators[i]
+            if denominators then
+                total = total + denominators[i]
+            end
+        end
+        ratios[b] = total == 0 and math.huge or sum / total
+    end
+    return ratios
+end
+
+-- The limits of an interval from replicates, which are sorted in place: the percentile method.
+local function limits(ratios, conf)
+    table.sort(ratios)
+    local tail = (1 - conf) / 2
+    return moments.sorted_quantile(ratios, tail), moments.sorted_quantile(ratios, 1 - tail)
+end
+
+---The bootstrap interval of a mean: percentiles of the means of B samples with replacement. Efron
+---1979, "Bootstrap Methods: Another Look at the Jackknife", Ann. Stat. 7:1.
+---@param xs number[]
+---@param B integer replicates
+---@param seed integer of splitmix64
+---@param conf? number confidence level, default 0.95
+---@return number[] result {mean, lower, upper}; empty without items
+function random.bootstrap_mean(xs, B, seed, conf)
+    arguments.numbers("bootstrap_mean", "xs", xs)
+    B, seed, conf = arguments.draws("bootstrap_mean", B, seed, conf)
+    if #xs == 0 then
+        return {}
+    end
+    return { moments.average(xs), limits(replicates(xs, nil, B, seed), conf) }
+end
+
+---The bootstrap interval and p of the mean difference of pairs: items are drawn, not values. Efron
+---and Tibshirani 1993, "An Introduction to the Bootstrap"; p as in Davison and Hinkley 1997,
+---"Bootstrap Methods and Their Application", 4.2: twice the smaller share of replicates beyond 0,
+---with 1 added to both counts.
+---@param xs number[]
+---@param ys number[] as many
+---@param B integer replicates
+---@param seed integer of splitmix64
+---@param conf? number confidence level, default 0.95
+---@return number[] result {mean of xs - ys, lower, upper, p}; empty without items
+function random.bootstrap_paired(xs, ys, B, seed, conf)
+    arguments.numbers("bootstrap_paired", "xs", xs)
+    arguments.numbers("bootstrap_paired", "ys", ys, #xs)
+    B, seed, conf = arguments.draws("bootstrap_paired", B, seed, conf)
+    if #xs == 0 then
+        return {}
+    end
+    local differences = moments.differences(xs, ys)
+    local means = replicates(differences, nil, B, seed)
+    local below, above = 0, 0
+    for _, mean in ipairs(means) do
+        below = mean <= 0 and below + 1 or below
+        above = mean >= 0 and above + 1 or above
+    end
+    local lower, upper = limits(means, conf)
+    return { moments.average(differences), lower, upper,
+        math.min(1.0, 2 * (math.min(below, above) + 1) / (B + 1)) }
+end
+
+---The bootstrap interval of a ratio of sums, such as dollars for each right answer: items are drawn
+---with both their values. Efron and Tibshirani 1993, "An Introduction to the Bootstrap".
+---@param numerators number[]
+---@param denominators number[] as many; a replicate in which they sum to 0 is infinite
+---@param B integer replicates
+---@param seed integer of splitmix64
+---@param conf? number confidence level, default 0.95
+---@return number[] result {ratio, lower, upper}; empty without items
+function random.bootstrap_ratio(numerators, denominators, B, seed, conf)
+    arguments.numbers("bootstrap_ratio", "numerators", numerators)
+    arguments.numbers("bootstrap_ratio", "denominators", denominators, #numerators)
+    B, seed, conf = arguments.draws("bootstrap_ratio", B, seed, conf)
+    if #numerators == 0 then
+        return {}
+    end
+    local total = moments.sum(denominators)
+    return { total == 0 and math.huge or moments.sum(numerators) / total,
+        limits(replicates(numerators, denominators, B, seed), conf) }
+end
+
+---The bootstrap interval of a mean of items in clusters: whole clusters are drawn, in the order of
+---their first appearance. Davison and Hinkley 1997, "Bootstrap Methods and Their Application", 3.8.
+---@param xs number[]
+---@param clusters any[] the cluster of each item
+---@param B integer replicates
+---@param seed integer of splitmix64
+---@param conf? number confidence level, default 0.95
+---@return number[] result {mean, lower, upper}; empty without items
+function random.bootstrap_cluster(xs, clusters, B, seed, conf)
+    arguments.numbers("bootstrap_cluster", "xs", xs)
+    arguments.clusters("bootstrap_cluster", clusters, #xs)
+    B, seed, conf = arguments.draws("bootstrap_cluster", B, seed, conf)
+    if #xs == 0 then
+        return {}
+    end
+    local sums, sizes = moments.cluster_sums(xs, clusters, 0.0)
+    return { moments.average(xs), limits(replicates(sums, sizes, B, seed), conf) }
+end
+
+return random

@@ -1,0 +1,212 @@
+local json = require "ponder.json"
+local stats = require "ponder.stats"
+
+package.path = "./spec/support/?.lua;" .. package.path
+local calibration = require "calibration"
+
+-- Equal to 1e-9 of the larger of the value and 1e-12; JSON null stands for nil, "inf" for infinity.
+local function near(want, got)
+    if want == json.null then
+        return got == nil
+    elseif want == "inf" or type(want) == "string" then
+        return got == (want == "inf" and math.huge or want)
+    end
+    return type(got) == "number"
+        and math.abs(got - want) <= 1e-9 * math.max(math.abs(want), 1e-12)
+end
+
+local function agrees(want, got)
+    if type(want) ~= "table" then
+        return near(want, got)
+    end
+    for i, value in ipairs(want) do
+        if not near(value, got[i]) then
+            return false
+        end
+    end
+    return type(got) == "table" and #want >= #got
+end
+
+describe("the vectors of ponder.stats", function()
+    local vectors, names = {}, {}
+    for line in io.lines("spec/fixtures/stats/vectors.jsonl") do
+        local vector = json.decode(line)
+        if not vectors[vector.name] then
+            vectors[vector.name] = {}
+            names[#names + 1] = vector.name
+        end
+        table.insert(vectors[vector.name], vector)
+    end
+
+    it("cover 25 functions", function()
+        assert.equal(25, #names)
+    end)
+
+    for _, name in ipairs(names) do
+        it("come out: " .. name, function()
+            for _, vector in ipairs(vectors[name]) do
+                local got = stats[name](table.unpack(vector.args))
+                assert(agrees(vector.out, got), ("%s: got %s"):format(json.encode(vector),
+                    type(got) == "table" and table.concat(got, " ") or tostring(got)))
+            end
+        end)
+    end
+end)
+
+describe("ponder.stats at the edges", function()
+    it("knows nothing of no items", function()
+        assert.same({ 0, 1 }, stats.wilson(0, 0))
+        assert.same({ 0, 1 }, stats.clopper_pearson(0, 0))
+        assert.same({ 0, -1, 1 }, stats.newcombe_paired(0, 0, 0, 0))
+        assert.same({ 0, -1, 1 }, stats.newcombe_independent(0, 0, 3, 5))
+        assert.equal(1, stats.mcnemar_exact(0, 0))
+        assert.equal(1, stats.mcnemar_midp(0, 0))
+        for _, name in ipairs { "mean", "se_clt" } do
+            assert.is_nil(stats[name] {})
+        end
+        for _, name in ipairs { "se_cluster_miller", "se_cluster_cr0", "se_cluster_cr1" } do
+            assert.is_nil(stats[name]({}, {}))
+        end
+        assert.is_nil(stats.quantile7({}, 0.5))
+        assert.same({}, stats.quantile_interval({}, 0.5))
+        assert.same({}, stats.paired_clustered({}, {}, {}))
+        assert.same({}, stats.bootstrap_mean({}, 10, 1))
+        assert.same({}, stats.bootstrap_paired({}, {}, 10, 1))
+        assert.same({}, stats.bootstrap_ratio({}, {}, 10, 1))
+        assert.same({}, stats.bootstrap_cluster({}, {}, 10, 1))
+        assert.same({}, stats.holm {})
+        assert.same({}, stats.benjamini_hochberg {})
+        assert.same({}, stats.splitmix64(1, 0))
+    end)
+
+    it("says nothing of more samples than there are", function()
+        assert.is_nil(stats.pass_at_k(3, 1, 4))
+        assert.is_nil(stats.pass_hat_k(3, 3, 4))
+        assert.is_nil(stats.majority_at_k({ 2, 1 }, 1, 4))
+    end)
+
+    it("has no standard error across a single cluster", function()
+        assert.is_nil(stats.se_cluster_cr1({ 0, 1, 1 }, { "a", "a", "a" }))
+        local result = stats.paired_clustered({ 0, 1, 1 }, { 0, 0, 1 }, { 1, 1, 1 })
+        assert.is_true(near(1 / 3, result[1]))
+        assert.is_nil(result[2])
+        assert.is_nil(result[5])
+    end)
+
+    it("leaves correlation undefined where a list does not vary, whatever the rounding", function()
+        local xs, ys = { 0.1, 0.1, 0.1 }, { 1, 2, 4 }
+        assert.is_nil(stats.paired_clustered(xs, ys, { 1, 2, 3 })[6])
+    end)
+
+    it("keeps every digit where n is large", function()
+        -- Sums of binomial coefficients in exact rational arithmetic.
+        assert.is_true(near(0.04658552770494739, stats.mcnemar_exact(4900, 5100)))
+        local low, high = table.unpack(stats.clopper_pearson(5, 100000, 0.999999))
+        assert.is_true(low > 0 and low < 5e-5 and high > 5e-5 and high < 1)
+        assert.is_true(stats.mcnemar_exact(10, 1990) >= 0)
+        assert.is_true(near(1 / 60, (function()
+            local counts = {}
+            for i = 1, 60 do
+                counts[i] = 5
+            end
+            return stats.majority_at_k(counts, 1, 100)
+        end)()))
+    end)
+
+    it("takes confidence near 0 and 1", function()
+        local narrow, wide = stats.wilson(5, 10, 1e-9), stats.wilson(5, 10, 1 - 1e-12)
+        assert.is_true(math.abs(narrow[1] - 0.5) < 1e-6 and math.abs(narrow[2] - 0.5) < 1e-6)
+        assert.is_true(wide[1] > 0 and wide[1] < 0.1 and wide[2] < 1 and wide[2] > 0.9)
+    end)
+
+    it("draws from seeds of 64 bits, negative ones too", function()
+        assert.same({ "e4d971771b652c20" }, stats.splitmix64(-1, 1))
+        for _, index in ipairs(stats.splitmix64_below(math.mininteger, 3, 100)) do
+            assert.is_true(index >= 0 and index < 3)
+        end
+    end)
+
+    it("finds quantiles among infinities", function()
+        local xs = { math.huge, 1, math.huge, 2 }
+        assert.equal(math.huge, stats.quantile7(xs, 0.9))
+        assert.equal(1, stats.quantile7(xs, 0))
+        assert.same({ math.huge, 1, math.huge, 2 }, xs)
+    end)
+
+    it("gives quantiles intervals between values of the sample", function()
+        -- Binomial tables for n = 10: P(X <= 1) = 0.0107 and P(X <= 2) = 0.0547 at p = 1/2.
+        assert.same({ 5.5, 2, 9 }, stats.median { 5, 1, 3, 2, 4, 9, 8, 7, 6, 10 })
+        assert.same({ 2, -math.huge, math.huge }, stats.median { 1, 2, 3 })
+        local _, lower, upper = table.unpack(stats.quantile_interval({ 1, 2, 3, 4, 5, 6, 7, 8 },
+            0.95))
+        assert.equal(math.huge, upper)
+        assert.equal(6, lower)
+    end)
+
+    it("orders equal p values alike", function()
+        assert.same({ 0.09, 0.09, 0.09 }, stats.holm { 0.03, 0.03, 0.03 })
+        assert.same({ 0.03, 0.03, 0.03 }, stats.benjamini_hochberg { 0.03, 0.03, 0.03 })
+    end)
+end)
+
+describe("ponder.stats refuses", function()
+    for _, case in ipairs {
+        { "wilson", { 3, 2 }, "k must be an integer from 0 to 2 (got 3)" },
+        { "wilson", { 1, 2, 1 }, "conf must be a number above 0 and below 1 (got 1)" },
+        { "wilson", { 1, 2, 0 / 0 }, "conf must be a number above 0 and below 1 (got nan)" },
+        { "clopper_pearson", { -1, 2 }, "k must be an integer from 0 to 2 (got -1)" },
+        { "newcombe_paired", { 1, 2, 3, 0.5 }, "d must be an integer >= 0 (got 0.5)" },
+        { "newcombe_independent", { 1, 2, 3 }, "n2 must be an integer >= 0 (got nil)" },
+        { "mcnemar_exact", { 1 }, "c must be an integer >= 0 (got nil)" },
+        { "mcnemar_midp", { "1", 1 }, 'b must be an integer >= 0 (got "1")' },
+        { "quantile7", { { 1 }, 2 }, "p must be a finite number from 0 to 1 (got 2)" },
+        { "quantile_interval", { { 1 }, 1 }, "p must be a number above 0 and below 1 (got 1)" },
+        { "median", { { 1, 0 / 0 } }, "xs[2] must be a number (got nan)" },
+        { "mean", { 3 }, "xs must be a list of numbers (got 3)" },
+        { "mean", { { 1, math.huge } }, "xs[2] must be a finite number (got inf)" },
+        { "se_clt", { { "a" } }, 'xs[1] must be a finite number (got "a")' },
+        { "se_cluster_cr1", { { 1, 2 }, { 1 } },
+            "clusters must be a list with one item for each of xs, 2 (got 1)" },
+        { "se_cluster_cr0", { { 1, 2 }, { 1, 0 / 0 } }, "clusters[2] must not be nan" },
+        { "paired_clustered", { { 1 }, { 1, 2 }, { 1 } },
+            "ys must have as many items as the list before it, 1 (got 2)" },
+        { "bootstrap_mean", { { 1 }, 0, 1 }, "B must be an integer >= 1 (got 0)" },
+        { "bootstrap_ratio", { { 1 }, { 1 }, 1, 0.5 }, "seed must be an integer (got 0.5)" },
+        { "bootstrap_cluster", { { 1 }, { 1 }, 1, 1, 2 },
+            "conf must be a number above 0 and below 1 (got 2)" },
+        { "pass_at_k", { 3, 4, 1 }, "c must be an integer from 0 to 3 (got 4)" },
+        { "majority_at_k", { { 1, 1.5 }, 1, 1 }, "counts[2] must be an integer >= 0 (got 1.5)" },
+        { "majority_at_k", { { 1 }, 2, 1 }, "right must be an integer from 0 to 1 (got 2)" },
+        { "splitmix64_below", { 1, 0, 1 }, "n must be an integer >= 1 (got 0)" },
+        { "sample_size", { 1, 1, 1, 1, 1, 0, 0.05, 0.8 },
+            "delta must not be 0: no sample tells a difference of nothing" },
+        { "sample_size", { 1, 1, 0, 1, 1, 1, 0.05, 0.8 },
+            "k_a must be a finite number >= 1 (got 0)" },
+        { "holm", { { 2 } }, "ps[1] must be a number from 0 to 1 (got 2)" },
+    } do
+        local name, arguments, complaint = table.unpack(case)
+        it(("%s: %s"):format(name, complaint), function()
+            local ok, message = pcall(function()
+                local result = stats[name](table.unpack(arguments, 1, 8))
+                return result
+            end)
+            assert.is_false(ok)
+            local place, text = message:match "^(.-:%d+): stats%.(.*)$"
+            assert.truthy(place and place:find("stats_spec.lua", 1, true), message)
+            assert.equal(name .. ": " .. complaint, text)
+        end)
+    end
+end)
+
+describe("the statistics are calibrated", function()
+    it("over simulated tables of 200 items", function()
+        -- scripts/bench/stats.lua does this with 10,000 tables.
+        local shares = calibration.run(1000, { n = 200, chance = 0.3, bootstraps = 200,
+            replicates = 100 })
+        for _, name in ipairs { "wilson", "newcombe", "bootstrap" } do
+            assert.is_true(shares[name] >= 0.92 and shares[name] <= 0.98, name .. shares[name])
+        end
+        assert.is_true(shares.mcnemar_midp >= 0.03 and shares.mcnemar_midp <= 0.07)
+        assert.is_true(shares.mcnemar_exact <= 0.05)
+    end)
+end)
