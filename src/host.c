@@ -25,7 +25,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -211,16 +210,6 @@ static int host_directory(lua_State *L)
     return 1;
 }
 
-/* host.random() -> an integer that nobody can foresee. */
-static int host_random(lua_State *L)
-{
-    lua_Integer number;
-    if (getrandom(&number, sizeof number, 0) != sizeof number)
-        return luaL_error(L, "no random numbers: %s", strerror(errno));
-    lua_pushinteger(L, number);
-    return 1;
-}
-
 /* host.process() -> this process's number, this machine's name. */
 static int host_process(lua_State *L)
 {
@@ -244,7 +233,6 @@ static int open_host_module(lua_State *L)
         {"limit_memory", host_limit_memory},
         {"memory", host_memory},
         {"process", host_process},
-        {"random", host_random},
         {"set_environment", host_set_environment},
         {"set_script_folder", host_set_script_folder},
         {"time", host_time},

@@ -51,9 +51,7 @@ function Early:now()
     return value
 end
 
-function Early:turn() -- luacheck: ignore 212
-    return false
-end
+function Early:turn() end -- luacheck: ignore 212
 
 function Early:perform(...)
     return self:grow():perform(...)

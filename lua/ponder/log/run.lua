@@ -11,6 +11,7 @@ local clocks = require "ponder.log.clocks"
 local early = require "ponder.log.early"
 local files = require "ponder.log.files"
 local host = require "ponder.core.host"
+local random = require "ponder.core.random"
 local scheduler = require "ponder.task.scheduler"
 
 local run = {}
@@ -43,6 +44,7 @@ local run = {}
 ---@field about ponder.log.About
 ---@field opts ponder.log.Options
 ---@field play ponder.log.Play?
+---@field group ponder.task.Group
 ---@field session ponder.log.Session? once more than the time has come from outside
 ---@field answer any what the run came to, of values that JSON has
 ---@field error string?
@@ -61,7 +63,7 @@ end
 
 local function grow(self, tape)
     self.session = require("ponder.log.session").start(self, tape)
-    scheduler.set_tape(self.session.tape)
+    scheduler.set_tape(self.group, self.session.tape)
     return self.session.tape
 end
 
@@ -73,9 +75,9 @@ end
 function run.begin(about, opts)
     local play = next_play
     next_play = nil
-    local self = { kind = play and play.kind or "run", id = host.random(), about = about,
-        seed = play and play.seed or host.random(), started_at = host.time(), opts = opts,
-        play = play }
+    local self = { kind = play and play.kind or "run", id = random.draw(), about = about,
+        seed = play and play.seed or random.draw(), started_at = host.time(), opts = opts,
+        play = play, group = scheduler.current().group }
     if self.kind == "fork" then
         opts.path = play.path
     end
@@ -85,7 +87,7 @@ function run.begin(about, opts)
     os.exit = exit_at_last -- luacheck: ignore 122
     files.follow_modules()
     if not play and not opts.path then
-        scheduler.set_tape(early.new(function(tape)
+        scheduler.set_tape(self.group, early.new(function(tape)
             return grow(self, tape)
         end))
         return self

@@ -209,7 +209,7 @@ function session.start(run, before)
     local self = setmetatable({ run = run, wanted = false, files = {} }, Session)
     self.recorder = open_recorder(self)
     local play = run.play
-    self.tape = tape.new(self.recorder or recorder.new(host.time), play and play.past,
+    self.tape = tape.new(run.group, self.recorder or recorder.new(host.time), play and play.past,
         run.kind == "replay", before)
     function self.tape.call(_, request, ask)
         return follow(self, request, ask)

@@ -56,6 +56,7 @@ local MOST_WITHOUT_FILE = 1 << 20 -- entries and readings kept before there is a
 ---  true: it is on disk; false: there is no file yet; nil, message: it failed
 
 ---@class ponder.log.Tape: ponder.task.Tape
+---@field group ponder.task.Group
 ---@field sink ponder.log.Sink
 ---@field past ponder.log.Past what is played, or looked up
 ---@field playing boolean
@@ -70,23 +71,25 @@ Tape.__index = Tape
 -- What a first run has to play.
 local NOTHING = { ordered = false, entries = {}, readings = {} }
 
+---@param group ponder.task.Group whose tasks it follows
 ---@param sink ponder.log.Sink
 ---@param past? ponder.log.Past
 ---@param offline? boolean
 ---@param before? ponder.log.EarlyTape what has been noted until now
 ---@return ponder.log.Tape
-function tape.new(sink, past, offline, before)
+function tape.new(group, sink, past, offline, before)
     past = past or NOTHING
     local self = setmetatable({
-        sink = sink, past = past, playing = past.ordered, offline = offline or false,
+        group = group, sink = sink, past = past, playing = past.ordered, offline = offline or false,
         next = 1, read = {}, asked = {}, found = {}, waiting = {}, held = {}, arrived = {},
-        open = 0,
+        noted = {}, open = 0,
         entries = before and before.entries or {}, readings = before and before.readings or {},
         kept = before and before.kept or 0, incomplete = before and before.incomplete,
     }, Tape)
     if self.playing and past.first_now then
-        scheduler.set_clock(past.first_now)
+        scheduler.set_clock(group, past.first_now)
     end
+    scheduler.set_plays(group, self.playing)
     return self
 end
 
@@ -157,22 +160,26 @@ function Tape:commit()
     return committed, message
 end
 
--- Commits all that has arrived, then wakes the tasks that asked.
-local function hand_over(self, round)
-    local arrived = self.arrived
-    self.arrived = {}
-    for _, one in ipairs(arrived) do
+-- Notes all that has arrived.
+local function note_arrived(self, round)
+    for _, one in ipairs(self.arrived) do
         if not one.what.within then
             note(self, round, one.what.kind, one.what.id)
         end
     end
+    self.arrived, self.noted = {}, self.arrived
+end
+
+--- Commits what has been noted, then wakes the tasks that asked. See ponder.task.Tape.
+function Tape:deliver()
     local committed, message = self:commit()
     if committed == nil then
-        return scheduler.break_off(message)
+        return scheduler.break_off(self.group, message)
     end
-    for _, one in ipairs(arrived) do
+    for _, one in ipairs(self.noted) do
         scheduler.wake(one.task, WAIT)
     end
+    self.noted = {}
 end
 
 local function take_out(list, item)
@@ -233,7 +240,7 @@ end
 -- Plays the next entry; false: not yet.
 local function play_entry(self, entry)
     if entry.kind == "timers" then
-        scheduler.fire_timers(entry.what)
+        scheduler.fire_timers(self.group, entry.what)
         return true
     end
     local waits = self.waiting[entry.answered]
@@ -242,15 +249,16 @@ local function play_entry(self, entry)
         task.wake(waits, true)
         return true
     end
-    return scheduler.is_idle() -- pass it over
+    return scheduler.is_idle(self.group) -- pass it over
 end
 
 -- The tape has ended. Who waits has an answer that was never handed over, or asks outside.
 local function go_live(self)
     self.playing = false
     if self.past.last_now then
-        scheduler.set_clock(math.max(self.past.last_now, scheduler.clock()))
+        scheduler.set_clock(self.group, math.max(self.past.last_now, scheduler.clock(self.group)))
     end
+    scheduler.set_plays(self.group, false)
     local tasks = self.held
     for _, waits in pairs(self.waiting) do
         tasks[#tasks + 1] = waits
@@ -263,35 +271,36 @@ local function go_live(self)
 end
 
 local function play(self, rounds)
-    local entries = self.past.entries
+    local entries, group = self.past.entries, self.group
     while entries[self.next] do
         local entry = entries[self.next]
-        if entry.round > rounds and not scheduler.is_idle() or not play_entry(self, entry) then
-            return true
+        if entry.round > rounds and not scheduler.is_idle(group) or not play_entry(self, entry) then
+            return
         end
         self.next = self.next + 1
     end
-    if scheduler.is_idle() then
+    if scheduler.is_idle(group) then
         go_live(self)
     end
-    return self.playing
 end
 
 --- See ponder.task.Tape.
 function Tape:turn(rounds)
     if self.playing then
-        return play(self, rounds)
+        play(self, rounds)
+        return false
     end
-    if self.arrived[1] then
-        hand_over(self, rounds)
+    local arrived = self.arrived[1] ~= nil
+    if arrived then
+        note_arrived(self, rounds)
     end
     if self.stopping and self.open == 0 and not self.broken then
         self.broken = self.stopping
-        scheduler.break_off(self.stopping)
-    elseif scheduler.is_idle() then
+        scheduler.break_off(self.group, self.stopping)
+    elseif not arrived and scheduler.is_idle(self.group) then
         self.sink:rest()
     end
-    return false
+    return arrived
 end
 
 --- What nobody has asked for again.

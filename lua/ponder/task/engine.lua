@@ -1,10 +1,16 @@
 --- Which task runs when: rounds, waits, cancellation, interruption. See ponder/task.lua for the
 --- model; ponder.task.scheduler adds what tasks do with it, and is what others require.
+---
+--- The tasks of a run are a group: it has rounds, numbers, timers, a clock and a tape of its own,
+--- so that the order in which its tasks run does not depend on other groups. `run` begins the
+--- outermost one, `begin` further ones within it. All groups whose tasks are ready run a round
+--- each; then the tapes have their turn; then what comes from outside makes others ready.
 
 local core = require "ponder.core.task"
 local deadlock_message = require "ponder.task.deadlock"
 local failures = require "ponder.task.failures"
 local loop = require "ponder.core.loop"
+local random = require "ponder.core.random"
 local sources = require "ponder.task.sources"
 local timers = require "ponder.task.timers"
 
@@ -15,8 +21,36 @@ local core_create, core_resume, core_park = core.create, core.resume, core.park
 local give_back = core.give_back
 local core_interrupted = core.interrupted
 
+---@class ponder.task.Group the tasks of one run
+---@field main ponder.task.Handle
+---@field outer ponder.task.Group? the one within which it was begun
+---@field inner integer groups within this one that have not ended
+---@field tape ponder.task.Tape|false what notes or plays what comes from outside
+---@field random userdata? the generator of math.random; nil: that of the process
+---@field rounds integer in which tasks ran that the tape follows
+---@field plays boolean the tape says when timers are due
+---@field shift number what its clock is ahead of the engine's
+---@field stopping boolean the main task has failed: the others end
+---@field stopped_by string? what ended it after the main task had returned
+---@field failures ponder.task.Failures
+---@field on_end fun(group: ponder.task.Group)|false called when its last task has ended
+---@field private last_id integer
+---@field private last_outside_id integer
+---@field private alive ponder.task.Handle[] that have not ended, in no order; each knows its place
+---@field private live integer how many
+---@field private ready ponder.task.Handle[] whose turn comes in its next round, in order
+---@field private ready_count integer
+---@field private queued boolean
+---@field private spare ponder.task.Handle[] the list of the round before, to be used again
+---@field private timers ponder.task.Timers
+---@field private slot integer|false its place among the groups whose timers are due
+---@field private deadline number|false when, on the engine's clock
+
 ---@class ponder.task.Handle
----@field id integer counts up from 1, which is the main task
+---@field id integer counts up from 1, which is the main task of its run; down from -1 for what the
+---  tape does not follow, so that the others have the same when that is not done again
+---@field serial integer counts up over all runs
+---@field group ponder.task.Group
 ---@field state "ready"|"running"|"parked"|"closing"|"done"|"failed"|"cancelled"
 ---@field error any what it raised, as it was raised
 ---@field package context table<string, any>|false never changed: replaced by a copy
@@ -28,35 +62,78 @@ engine.Task = Task
 local AT_ONCE = -math.huge -- as a time to be woken at: after those that are ready now
 local ENDED = { done = true, failed = true, cancelled = true }
 engine.ENDED = ENDED -- the states in which a task has ended
+local NONE = {}
 
 local active = false -- within task.run
 local current -- the task that runs or is being closed
-local main
-local last_id = 0
-local alive, live = {}, 0 -- tasks that have not ended, in no order; each knows its place; how many
-local ready, ready_count = {}, 0 -- tasks whose turn comes in the next round, in order
-local spare = {} -- the list of the round before, to be used again
+local root -- the outermost group
+local groups, group_count = {}, 0 -- that have not ended, in no order; each knows its place
+local queue, queued = {}, 0 -- groups with tasks that are ready, in order
+local spare_queue = {}
+local due = timers.new() -- groups by their first timer
+local players = {} -- groups whose tape plays
+local last_serial = 0
 local closes = 0 -- nested: tasks that are being closed
 local put_off, put_off_count = {}, 0 -- tasks to be cancelled when the outermost of these has ended
 local draining = false -- put_off is being worked off
-local stopping = false -- the main task has failed: the others end
-local stopped_by -- what ended the run after the main task had returned
+local stopping = {} -- groups whose main task has failed
 local clock, wait = loop.now, loop.wait
-local tape -- what notes or plays what comes from outside: see set_tape
-local rounds = 0 -- in which tasks ran that the tape follows
+local entered -- the generator of math.random that is in place
 
 -- Whether the tape does not follow a task: its context says that it does something asked outside.
 local function is_outside(t)
     return t.context and t.context.outside ~= nil
 end
 
+-- Puts the generator of a group in the place of math.random's.
+local function enter(group)
+    local wanted = group.random
+    if wanted ~= entered then
+        random.use(wanted)
+        entered = wanted
+    end
+end
+
+-- Puts a group in its place among those whose timers are due.
+local function schedule(group)
+    local first = group.timers:first()
+    local at = first and not group.plays and first.deadline - group.shift or false
+    if at ~= group.deadline then
+        if group.slot then
+            due:remove(group)
+        end
+        group.deadline = false
+        if at then
+            due:add(group, at)
+        end
+    end
+end
+
+local function remove_timer(t)
+    local group = t.group
+    group.timers:remove(t)
+    schedule(group)
+end
+
+-- It runs its next round, and then its tape has its turn.
+local function enqueue(group)
+    queue[queued + 1] = group
+    queued = queued + 1
+    group.queued = true
+end
+
 -- What can run out of memory comes first, here and in spawn: an error then leaves all as it was.
 local function make_ready(t)
-    ready[ready_count + 1] = t
-    ready_count = ready_count + 1
+    local group = t.group
+    local count = group.ready_count + 1
+    group.ready[count] = t
+    if not group.queued then
+        enqueue(group)
+    end
+    group.ready_count = count
     t.state = "ready"
     if t.slot then
-        timers.remove(t)
+        remove_timer(t)
     end
 end
 
@@ -64,7 +141,7 @@ end
 local function leave_wait(t)
     local on_cancel = t.on_cancel
     if t.slot then
-        timers.remove(t)
+        remove_timer(t)
     end
     if on_cancel then
         t.on_cancel = false
@@ -76,18 +153,57 @@ end
 -- The last task takes the place of `t`. (A table by id would be built anew ever so often: ids count
 -- up, so each new one needs a slot that no other id has had.)
 local function forget(t)
+    local group = t.group
+    local alive, live = group.alive, group.live
     local last = alive[live]
     alive[t.place], last.place = last, t.place
     alive[live] = nil
-    live = live - 1
+    group.live = live - 1
+end
+
+local function take_out(list, item)
+    for i, other in ipairs(list) do
+        if other == item then
+            table.remove(list, i)
+            return
+        end
+    end
+end
+
+-- Its last task has ended.
+local function end_group(group)
+    local last = groups[group_count]
+    groups[group.place], last.place = last, group.place
+    groups[group_count] = nil
+    group_count = group_count - 1
+    if group.plays then
+        take_out(players, group)
+    end
+    if group.stopping then
+        take_out(stopping, group)
+    end
+    if group.outer then
+        group.outer.inner = group.outer.inner - 1
+    end
+    if group.on_end then
+        group.on_end(group)
+    end
+end
+
+-- Its other tasks end too.
+local function stop_group(group)
+    if not group.stopping then
+        stopping[#stopping + 1] = group
+        group.stopping = true
+    end
 end
 
 local function end_task(t, state)
-    local scope, waiters = t.scope, t.waiters
+    local scope, waiters, group = t.scope, t.waiters, t.group
     t.state, t.co, t.on_cancel, t.values = state, nil, false, false
     forget(t)
-    if t == main and state ~= "done" then
-        stopping = true
+    if t == group.main and state ~= "done" then
+        stop_group(group)
     end
     if waiters then
         t.waiters = nil
@@ -101,12 +217,16 @@ local function end_task(t, state)
         t.scope = nil
         scope:ended(t)
     end
+    if group.live == 0 then
+        end_group(group)
+    end
 end
 
 local function fail(t, err, traceback)
+    local group = t.group
     t.error = err
-    t.failure = failures.new(t.id, err, traceback)
-    if t == main then
+    t.failure = group.failures:add(t.id, err, traceback)
+    if t == group.main then
         t.failure.heard = true -- run raises it
     end
     end_task(t, "failed")
@@ -132,8 +252,12 @@ local function close_coroutine(t)
     local outer = current
     current, closes = t, closes + 1
     t.state = "closing"
+    enter(t.group)
     local ok, err = core.close(t.co)
     current, closes = outer, closes - 1
+    if outer then
+        enter(outer.group)
+    end
     return ok, err
 end
 
@@ -189,7 +313,8 @@ local function settle(t, ok, ...)
         elseif wake_at == AT_ONCE then
             make_ready(t)
         elseif wake_at then
-            timers.add(t, wake_at)
+            t.group.timers:add(t, wake_at)
+            schedule(t.group)
         end
     else
         local err, traceback = ...
@@ -205,6 +330,9 @@ end
 local function step(t)
     local values = t.values
     current, t.state, t.on_cancel = t, "running", false
+    if t.group.random ~= entered then
+        enter(t.group)
+    end
     if values then
         t.values = false
         return settle(t, core_resume(t.co, unpack(values, 1, values.n)))
@@ -243,6 +371,31 @@ function engine.wake(t, what, ...)
     return true
 end
 
+-- A task of a group, which runs in its next round.
+local function new_task(group, context, scope, index, f, ...)
+    local outside = context and context.outside ~= nil
+    local live, count = group.live + 1, group.ready_count + 1
+    local t = setmetatable({
+        id = outside and group.last_outside_id - 1 or group.last_id + 1, serial = last_serial + 1,
+        group = group, state = "ready", co = core_create(f, ...), scope = scope, index = index,
+        values = false, results = false, on_cancel = false, cancel_wanted = false, waits = false,
+        wake_at = false, slot = false, deadline = 0, timer_id = 0, place = live,
+        context = context,
+    }, Task)
+    group.ready[count] = t
+    group.alive[live] = t
+    if not group.queued then
+        enqueue(group)
+    end
+    if outside then
+        group.last_outside_id = t.id
+    else
+        group.last_id = t.id
+    end
+    last_serial, group.live, group.ready_count = t.serial, live, count
+    return t
+end
+
 ---@param scope? table `scope:ended(t)` is called when the task has ended; the task inherits the
 ---context of `scope.owner`, else that of the current task
 ---@param index? integer the place of the task in the scope
@@ -250,81 +403,107 @@ end
 ---@return ponder.task.Handle
 function engine.spawn(scope, index, f, ...)
     local parent = scope and scope.owner or current
-    local t = setmetatable({
-        id = last_id + 1, state = "ready", co = core_create(f, ...), scope = scope, index = index,
-        values = false, results = false, on_cancel = false, cancel_wanted = false, waits = false,
-        wake_at = false, slot = false, deadline = 0, timer_id = 0, place = live + 1,
-        context = parent and parent.context or false,
-    }, Task)
-    ready[ready_count + 1] = t
-    alive[live + 1] = t
-    last_id, live, ready_count = last_id + 1, live + 1, ready_count + 1
-    return t
+    return new_task(parent and parent.group or root, parent and parent.context or false, scope,
+        index, f, ...)
 end
 
----The tasks that have not ended, the oldest first.
+local function by_age(a, b)
+    return a.serial < b.serial
+end
+
+---The tasks of a group that have not ended, the oldest first.
+---@param group? ponder.task.Group default: that of the current task
 ---@return ponder.task.Handle[]
-function engine.alive()
-    local tasks = table.move(alive, 1, live, 1, {})
-    table.sort(tasks, function(a, b) return a.id < b.id end)
+function engine.alive(group)
+    group = group or current.group
+    local tasks = table.move(group.alive, 1, group.live, 1, {})
+    table.sort(tasks, by_age)
     return tasks
 end
 
--- Cancels all tasks up to `newest` but the main one, which ends by itself or has ended.
-local function cancel_up_to(newest)
-    for _, t in ipairs(engine.alive()) do
-        if t ~= main and t.id <= newest then
+-- Cancels all tasks of a group up to `newest` but the main one, which ends by itself or has ended.
+local function cancel_up_to(group, newest)
+    for _, t in ipairs(engine.alive(group)) do
+        if t ~= group.main and t.serial <= newest then
             engine.cancel(t)
         end
     end
 end
 
--- Raises `message` in the main task, where it waits, and lets it go on at once; or, where that has
--- returned, at the end of the run.
-local function throw(message)
+local function cancel_stopping()
+    for _, group in ipairs(table.move(stopping, 1, #stopping, 1, {})) do
+        cancel_up_to(group, last_serial)
+    end
+end
+
+---Ends all tasks of a group.
+---@param group ponder.task.Group
+function engine.abort(group)
+    stop_group(group)
+    for _, t in ipairs(engine.alive(group)) do
+        if t ~= current then
+            engine.cancel(t)
+        end
+    end
+    if current and current.group == group then
+        engine.cancel(current)
+    end
+end
+
+-- Raises `message` in the main task of a group, where it waits, and lets it go on at once; or,
+-- where that has returned, at the end of the group.
+local function throw(group, message)
+    local main = group.main
     if ENDED[main.state] then
-        stopped_by = message
+        group.stopped_by = message
         return
     end
     local failure = leave_wait(main)
     if failure then
-        failures.report(failures.new(main.id, failure[1]))
+        group.failures:report(group.failures:add(main.id, failure[1]))
     end
     main.values = pack(core.RAISE, message)
     step(main)
 end
 
 -- An interruption reaches the main task first, so that it can say where it stood; then all tasks
--- that were alive end. `t` is the task that has just run, if any.
+-- that were alive end, and the groups that they have begun with them. `t` is the task that has just
+-- run, if any.
 local function handle_interrupt(t)
     local what = core.take_interrupt()
     if not what then
         return
     end
-    local newest = last_id
-    if what == "raised" and t and t ~= main and t.failure then
+    local newest = last_serial
+    if what == "raised" and t and t ~= root.main and t.failure then
         t.failure.heard = true -- the main task is told
     end
-    if not (what == "raised" and t == main) then
-        throw("interrupted!")
+    if not (what == "raised" and t == root.main) then
+        throw(root, "interrupted!")
     end
-    cancel_up_to(newest)
+    cancel_up_to(root, newest)
 end
 
+-- The innermost groups are told: those around them wait for these.
 local function deadlock()
-    local message = deadlock_message(engine.alive())
-    local has_ended = ENDED[main.state]
-    throw(has_ended and "task.run: " .. message or message)
-    if has_ended then
-        cancel_up_to(last_id)
+    for _, group in ipairs(table.move(groups, 1, group_count, 1, {})) do
+        if group.inner == 0 and group.live > 0 then
+            local message = deadlock_message(engine.alive(group))
+            local has_ended = ENDED[group.main.state]
+            throw(group, has_ended and "task.run: " .. message or message)
+            if has_ended then
+                cancel_up_to(group, last_serial)
+            end
+        end
     end
 end
 
-local function run_round()
-    local round, n = ready, ready_count
+local function run_round(group)
+    local round, n = group.ready, group.ready_count
     local followed = false
-    ready, ready_count = spare, 0
-    spare = round
+    group.queued = false
+    group.ready, group.ready_count = group.spare, 0
+    group.spare = round
     for i = 1, n do
         local t = round[i]
         round[i] = nil
@@ -334,43 +513,86 @@ local function run_round()
             if core_interrupted() then
                 handle_interrupt(t)
             end
-            if stopping then
-                cancel_up_to(last_id)
+            if stopping[1] then
+                cancel_stopping()
             end
         end
     end
     if followed then
-        rounds = rounds + 1
+        group.rounds = group.rounds + 1
     end
 end
 
---- Makes ready whose time is up.
----@param now? number default: what the clock says
-function engine.fire_timers(now)
-    local t, followed = timers.first(), false
-    if t then
-        now = now or clock()
-        while t and t.deadline <= now do
-            followed = followed or not is_outside(t)
-            make_ready(t)
-            t = timers.first()
+-- Tells the tapes of these groups what rounds have come. What has arrived for any of them is
+-- committed at once, before it wakes a task.
+local function turn_tapes(list, n)
+    local waiting
+    for i = 1, n do
+        local group = list[i]
+        if group.tape and group.live > 0 and group.tape:turn(group.rounds) then
+            waiting = waiting or {}
+            waiting[#waiting + 1] = group.tape
         end
-        if followed and tape then
-            tape:note_timers(rounds, now)
-        end
+    end
+    for _, tape in ipairs(waiting or NONE) do
+        tape:deliver()
     end
 end
 
----Whether no task is ready.
+-- Each group with tasks that are ready runs a round; then their tapes have their turn, and those
+-- that play: they may have waited for what another group did.
+local function run_rounds()
+    local list, n = queue, queued
+    queue, queued = spare_queue, 0
+    spare_queue = list
+    for i = 1, n do
+        run_round(list[i])
+    end
+    turn_tapes(list, n)
+    for i = 1, n do
+        list[i] = nil
+    end
+    if players[1] then
+        turn_tapes(table.move(players, 1, #players, 1, {}), #players)
+    end
+end
+
+--- Makes ready the tasks of a group whose time is up.
+---@param group ponder.task.Group
+---@param now number on its clock
+function engine.fire_timers(group, now)
+    local t, followed = group.timers:first(), false
+    while t and t.deadline <= now do
+        followed = followed or not is_outside(t)
+        make_ready(t)
+        t = group.timers:first()
+    end
+    if followed and group.tape then
+        group.tape:note_timers(group.rounds, now)
+    end
+end
+
+-- Those of all groups. (A sum of floats may lie below the deadline that it comes of.)
+local function fire_due_timers()
+    local group = due:first()
+    local now = group and clock()
+    while group and group.deadline <= now do
+        engine.fire_timers(group, math.max(now + group.shift, group.timers:first().deadline))
+        group = due:first()
+    end
+end
+
+---Whether no task of a group is ready.
+---@param group ponder.task.Group
 ---@return boolean
-function engine.is_idle()
-    return ready_count == 0
+function engine.is_idle(group)
+    return group.ready_count == 0
 end
 
 local function wait_for_event()
-    local first = timers.first()
+    local first = due:first()
     local seconds
-    if ready_count > 0 then
+    if queued > 0 then
         seconds = 0
     elseif first then
         seconds = math.max(0, first.deadline - clock())
@@ -384,40 +606,38 @@ local function wait_for_event()
     end
 end
 
-local function run_rounds()
-    while live > 0 do
-        run_round()
+local function run_to_the_end()
+    while group_count > 0 do
+        run_rounds()
         failures.report_collected()
-        if live > 0 then
-            if not (tape and tape:turn(rounds)) and live > 0 then
-                wait_for_event()
-                engine.fire_timers()
-            end
+        if group_count > 0 then
+            wait_for_event()
+            fire_due_timers()
             if core_interrupted() then
                 handle_interrupt()
             end
-            if stopping then
-                cancel_up_to(last_id)
+            if stopping[1] then
+                cancel_stopping()
             end
         end
     end
 end
 
 local function reset()
-    timers.clear()
-    last_id, alive, live = 0, {}, 0
-    ready, ready_count, spare = {}, 0, {}
+    groups, group_count, root = {}, 0, nil
+    queue, queued, spare_queue = {}, 0, {}
+    due, players, stopping = timers.new(), {}, {}
+    last_serial = 0
     closes, put_off, put_off_count, draining = 0, {}, 0, false
-    stopping, stopped_by = false, nil
-    tape, rounds = nil, 0
     failures.forget()
 end
 
 -- The loop itself failed (a source or the clock raised, memory ran out): every task still ends.
 local function abandon()
     current, closes, draining = nil, 0, false
-    while live > 0 do
-        local t = alive[live]
+    while group_count > 0 do
+        local group = groups[group_count]
+        local t = group.alive[group.live]
         if t.state == "running" or t.state == "closing" then
             t.state = "parked" -- it was cut short; nothing runs now
         end
@@ -425,10 +645,41 @@ local function abandon()
         if not ENDED[t.state] then
             t.state = "cancelled" -- no memory even for that
         end
-        if alive[t.place] == t then
+        if group.alive[t.place] == t then
             forget(t)
         end
+        if group.live == 0 and groups[group.place] == group then
+            pcall(end_group, group)
+        end
     end
+end
+
+---@class ponder.task.GroupOptions
+---@field outer ponder.task.Group?
+---@field context table<string, any>|false of its main task
+---@field random userdata? the generator of math.random
+---@field on_end fun(group: ponder.task.Group)|nil called when its last task has ended; may not wait
+
+---Begins a group of tasks: `f(...)` is its main task.
+---@param opts ponder.task.GroupOptions
+---@param f function
+---@param ... any
+---@return ponder.task.Group
+function engine.begin(opts, f, ...)
+    local outer = opts.outer
+    local group = { outer = outer, inner = 0, tape = false, random = opts.random, rounds = 0,
+        plays = false, shift = outer and outer.shift or 0, stopping = false,
+        failures = failures.new(), on_end = opts.on_end or false, last_id = 0,
+        last_outside_id = 0, alive = {}, live = 0, ready = {}, ready_count = 0, queued = false,
+        spare = {}, timers = timers.new(), slot = false, deadline = false, timer_id = 0,
+        place = group_count + 1 }
+    group.main = new_task(group, opts.context, nil, nil, f, ...)
+    groups[group_count + 1] = group
+    group_count = group_count + 1
+    if outer then
+        outer.inner = outer.inner + 1
+    end
+    return group
 end
 
 ---@param opts { clock: (fun(): number), wait: fun(seconds: number) }
@@ -437,22 +688,22 @@ end
 function engine.run(opts, f, ...)
     reset()
     clock, wait = opts.clock, opts.wait
-    main = engine.spawn(nil, nil, f, ...)
-    active = true
+    local group = engine.begin({ context = false }, f, ...)
+    root, active = group, true
     core.begin()
-    local ok, err = core.loop(run_rounds)
+    local ok, err = core.loop(run_to_the_end)
     if not ok then
         core.loop(abandon)
     end
-    local reported, unjoined = pcall(failures.report_rest)
-    local ended, stop = main, stopped_by
-    active, current, main = false, nil, nil
+    local reported, unjoined = pcall(group.failures.report_rest, group.failures)
+    active, current = false, nil
     pcall(reset)
     clock, wait = loop.now, loop.wait
     if not ok then
         error(err, 0)
     end
-    return ended, stop or unjoined and (reported and "task.run: " or "") .. unjoined or nil
+    return group.main, group.stopped_by
+        or unjoined and (reported and "task.run: " or "") .. unjoined or nil
 end
 
 ---Whether a task.run is going on.
@@ -467,47 +718,66 @@ function engine.current()
     return current
 end
 
----Seconds on the scheduler's clock, as the task that runs is to see it.
+---Seconds on the clock of the run, as the task that runs is to see it.
 ---@return number
 function engine.now()
-    if tape and current and not is_outside(current) then
-        return tape:now()
+    if current and current.group.tape and not is_outside(current) then
+        return current.group.tape:now()
     end
-    return clock()
+    return engine.clock()
 end
 
----Seconds on the scheduler's clock.
+---Seconds on the clock of a group.
+---@param group? ponder.task.Group default: that of the current task
 ---@return number
-function engine.clock()
-    return clock()
+function engine.clock(group)
+    group = group or current and current.group
+    return group and clock() + group.shift or clock()
 end
 
----Sets the clock; it goes on from there.
+---Sets the clock of a group; it goes on from there.
+---@param group ponder.task.Group
 ---@param seconds number
-function engine.set_clock(seconds)
-    local before, from = clock, clock()
-    clock = function()
-        return before() - from + seconds
+function engine.set_clock(group, seconds)
+    group.shift = seconds - clock()
+    schedule(group)
+end
+
+---Whether the tape of a group says when its timers are due; else its clock does.
+---@param group ponder.task.Group
+---@param plays boolean
+function engine.set_plays(group, plays)
+    if plays ~= group.plays then
+        group.plays = plays
+        if plays then
+            players[#players + 1] = group
+        else
+            take_out(players, group)
+        end
+        schedule(group)
     end
 end
 
----Follows the tasks of this run, but for those with `outside` in their context.
----@param new? ponder.task.Tape nil: no more
-function engine.set_tape(new)
-    tape = new
+---Follows the tasks of a group, but for those with `outside` in their context.
+---@param group ponder.task.Group
+---@param tape ponder.task.Tape
+function engine.set_tape(group, tape)
+    group.tape = tape
 end
 
+---The tape that follows the group of the current task; nil outside of tasks.
 ---@return ponder.task.Tape?
 function engine.tape()
-    return tape
+    return current and current.group.tape or nil
 end
 
----Raises an error in the main task, where it waits, and ends all others.
+---Raises an error in the main task of a group, where it waits, and ends all others.
+---@param group ponder.task.Group
 ---@param message string
-function engine.break_off(message)
-    local newest = last_id
-    throw(message)
-    cancel_up_to(newest)
+function engine.break_off(group, message)
+    local newest = last_serial
+    throw(group, message)
+    cancel_up_to(group, newest)
 end
 
 return engine

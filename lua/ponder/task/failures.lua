@@ -2,7 +2,7 @@
 ---
 --- Only its task refers to a failure. When the handle has been collected nobody can join it any
 --- more, and the failure's finalizer puts it on a list that the scheduler reports between two
---- rounds. What has been neither joined nor collected is reported when the run ends, in order of
+--- rounds. What has been neither joined nor collected is reported when its run ends, in order of
 --- task.
 
 local failures = {}
@@ -11,14 +11,21 @@ local failures = {}
 ---@field id integer of the task
 ---@field message string
 ---@field heard boolean joined, raised or reported
+---@field package of ponder.task.Failures
 
-local unheard = setmetatable({}, { __mode = "k" })
+---@class ponder.task.Failures those of one run
+---@field private unheard table<ponder.task.Failure, true>? weak
+---@field private reported integer
+---@field private first_message string?
+---@field package over boolean the run has ended
+local Failures = {}
+Failures.__index = Failures
+
 local collected, collected_count = {}, 0
-local reported, first_message = 0, nil
 
 local Failure = {
     __gc = function(failure)
-        if not failure.heard and unheard[failure] then
+        if not failure.heard and not failure.of.over then
             collected_count = collected_count + 1
             collected[collected_count] = failure
         end
@@ -43,31 +50,37 @@ local function describe(err)
     return ("(error object is a %s value)"):format(kind)
 end
 
+---@return ponder.task.Failures
+function failures.new()
+    return setmetatable({ reported = 0, over = false }, Failures)
+end
+
 ---@param id integer
 ---@param err any
 ---@param traceback? string
 ---@return ponder.task.Failure
-function failures.new(id, err, traceback)
+function Failures:add(id, err, traceback)
     local message = describe(err)
     if traceback then
         message = message .. "\n" .. traceback
     end
-    local failure = setmetatable({ id = id, message = message, heard = false }, Failure)
-    unheard[failure] = true
+    local failure = setmetatable({ id = id, message = message, heard = false, of = self }, Failure)
+    self.unheard = self.unheard or setmetatable({}, { __mode = "k" })
+    self.unheard[failure] = true
     return failure
 end
 
 ---@param failure ponder.task.Failure
-function failures.report(failure)
+function Failures:report(failure)
     failure.heard = true
-    reported = reported + 1
-    first_message = first_message or failure.message
+    self.reported = self.reported + 1
+    self.first_message = self.first_message or failure.message
     if not pcall(report_hook, failure.message, failure.id) then
         default_report(failure.message, failure.id)
     end
 end
 
---- Reports those whose handle has been collected.
+--- Reports those whose handle has been collected, of all runs.
 function failures.report_collected()
     if collected_count == 0 then
         return
@@ -75,16 +88,16 @@ function failures.report_collected()
     local list, n = collected, collected_count
     collected, collected_count = {}, 0
     for i = 1, n do
-        failures.report(list[i])
+        list[i].of:report(list[i])
     end
 end
 
 --- Reports all that remain, at the end of a run.
 ---@return string? summary nil if nothing was reported in this run
-function failures.report_rest()
+function Failures:report_rest()
     failures.report_collected()
     local list = {}
-    for failure in pairs(unheard) do
+    for failure in pairs(self.unheard or list) do
         if not failure.heard then
             list[#list + 1] = failure
         end
@@ -93,19 +106,19 @@ function failures.report_rest()
         return a.id < b.id
     end)
     for _, failure in ipairs(list) do
-        failures.report(failure)
+        self:report(failure)
     end
-    if reported > 0 then
+    self.over = true
+    if self.reported > 0 then
         return ("%d task%s failed and nobody joined %s; the first error was: %s"):format(
-            reported, reported == 1 and "" or "s", reported == 1 and "it" or "them", first_message)
+            self.reported, self.reported == 1 and "" or "s", self.reported == 1 and "it" or "them",
+            self.first_message)
     end
 end
 
---- Starts anew, for another run.
+--- Forgets what was collected, before all runs begin.
 function failures.forget()
-    unheard = setmetatable({}, { __mode = "k" })
     collected, collected_count = {}, 0
-    reported, first_message = 0, nil
 end
 
 ---@param hook? fun(message: string, id: integer) nil: the default

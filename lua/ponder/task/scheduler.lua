@@ -9,8 +9,6 @@ for name, value in pairs(engine) do
     scheduler[name] = value
 end
 
-local MAIN = 1 -- the id of the main task
-
 ---@param what string the name of the function that waits, for messages
 ---@return ponder.task.Handle current
 function scheduler.check(what)
@@ -92,12 +90,12 @@ function scheduler.raise(t)
     error(type(t.error) == "string" and t.failure.message or t.error, 0)
 end
 
----The tasks that have not ended, the oldest first, but for the main one and the one that runs.
+---The tasks of this run that have not ended, the oldest first, but for the main and current ones.
 ---@return ponder.task.Handle[]
 function scheduler.others()
     local others, current = {}, scheduler.current()
     for _, t in ipairs(scheduler.alive()) do
-        if t.id ~= MAIN and t ~= current then
+        if t ~= current.group.main and t ~= current then
             others[#others + 1] = t
         end
     end
@@ -121,8 +119,9 @@ end
 
 ---@class ponder.task.Tape what notes, or plays, what a run takes in from outside
 ---@field now fun(self): number what a followed task reads from the clock
----@field turn fun(self, rounds: integer): boolean after each round of tasks; true: it plays, and
----  nothing outside is waited for
+---@field turn fun(self, rounds: integer): boolean? after each round of tasks; true: `deliver` is to
+---  be called, once all tapes have had their turn
+---@field deliver fun(self)
 ---@field note_timers fun(self, rounds: integer, now: number) time was up for followed tasks
 ---@field perform fun(self, what: table, f: function, ...): ... see ponder.log.tape
 ---@field call fun(self, request: table, ask: fun(request: table)): ... asks a model

@@ -1,14 +1,16 @@
---- Timers of tasks: a binary heap, the earliest deadline first, equal ones in order of creation.
+--- Timers: a binary heap, the earliest deadline first, equal ones in order of creation. The tasks
+--- of one run have one, and the runs whose timers are due are in another.
 ---
---- A task has at most one timer. Its place in the heap is kept in `task.slot`, so that a timer that
+--- An item has at most one timer in a heap. Its place is kept in `item.slot`, so that a timer that
 --- is not needed any more is taken out at once: a long timeout around a short call leaves nothing
 --- behind.
 
-local timers = {}
-
-local heap = {} -- tasks; heap[1] is due first
-local count = 0
-local created = 0
+---@class ponder.task.Timers
+---@field private heap table[] items; heap[1] is due first
+---@field private count integer
+---@field private created integer
+local Timers = {}
+Timers.__index = Timers
 
 local function before(a, b)
     local x, y = a.deadline, b.deadline
@@ -16,7 +18,7 @@ local function before(a, b)
 end
 
 -- Puts `t` at `i` or above.
-local function sift_up(t, i)
+local function sift_up(heap, t, i)
     while i > 1 do
         local parent_slot = i >> 1
         local parent = heap[parent_slot]
@@ -30,7 +32,7 @@ local function sift_up(t, i)
 end
 
 -- Puts `t` at `i` or below.
-local function sift_down(t, i)
+local function sift_down(heap, count, t, i)
     local deadline, id = t.deadline, t.timer_id
     while true do
         local c = 2 * i
@@ -55,34 +57,39 @@ local function sift_down(t, i)
     heap[i], t.slot = t, i
 end
 
----@param t table a task without a timer
----@param deadline number on the scheduler's clock
-function timers.add(t, deadline)
-    heap[count + 1] = t
-    created, count = created + 1, count + 1
+---@param t table an item without a timer
+---@param deadline number
+function Timers:add(t, deadline)
+    local count, created = self.count + 1, self.created + 1
+    self.heap[count] = t
+    self.count, self.created = count, created
     t.deadline, t.timer_id = deadline, created
-    sift_up(t, count)
+    sift_up(self.heap, t, count)
 end
 
----@param t table a task with a timer
-function timers.remove(t)
+---@param t table an item with a timer
+function Timers:remove(t)
+    local heap, count = self.heap, self.count
     local i, last = t.slot, heap[count]
     heap[count], t.slot = nil, false
     count = count - 1
+    self.count = count
     if last ~= t then
-        sift_down(last, i)
-        sift_up(last, last.slot)
+        sift_down(heap, count, last, i)
+        sift_up(heap, last, last.slot)
     end
 end
 
----@return table? task the one whose timer is due first
-function timers.first()
-    return heap[1]
+---@return table? item the one whose timer is due first
+function Timers:first()
+    return self.heap[1]
 end
 
---- Forgets all timers.
-function timers.clear()
-    heap, count = {}, 0
+local timers = {}
+
+---@return ponder.task.Timers
+function timers.new()
+    return setmetatable({ heap = {}, count = 0, created = 0 }, Timers)
 end
 
 return timers

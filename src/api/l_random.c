@@ -1,0 +1,79 @@
+/*
+ * l_random.c -- ponder.core.random: several generators for math.random, one for each run.
+ *
+ * Lua keeps the state of its generator in a userdata that math.random and math.randomseed share as
+ * an upvalue. So another state takes its place without a wrapper around either, which scripts may
+ * have in variables of their own, and which would cost more than the number.
+ */
+#define _DEFAULT_SOURCE /* getrandom */
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include <lauxlib.h>
+#include <lualib.h>
+
+#include "api/api.h"
+
+/* The upvalues of this module's functions: math.random and math.randomseed as they were first. */
+enum { RANDOM = 1, RANDOMSEED = 2, FIRST_STATE = 3, UPVALUES = 3 };
+
+/* new(seed) -> a state */
+static int random_new(lua_State *L)
+{
+    lua_Integer seed = luaL_checkinteger(L, 1);
+    lua_pushcfunction(L, luaopen_math);
+    lua_call(L, 0, 1);
+    lua_getfield(L, -1, "randomseed");
+    lua_pushvalue(L, -1);
+    lua_pushinteger(L, seed);
+    lua_call(L, 1, 0);
+    lua_getupvalue(L, -1, 1);
+    return 1;
+}
+
+/* use(state | nil): math.random and math.randomseed go on with it; nil: with that of the process */
+static int random_use(lua_State *L)
+{
+    lua_settop(L, 1);
+    if (lua_isnil(L, 1))
+        lua_pushvalue(L, lua_upvalueindex(FIRST_STATE));
+    luaL_checktype(L, -1, LUA_TUSERDATA);
+    for (int function = RANDOM; function <= RANDOMSEED; function++) {
+        lua_pushvalue(L, -1);
+        lua_setupvalue(L, lua_upvalueindex(function), 1);
+    }
+    return 0;
+}
+
+/* draw() -> an integer that nobody can foresee */
+static int random_draw(lua_State *L)
+{
+    lua_Integer number;
+    if (getrandom(&number, sizeof number, 0) != sizeof number)
+        return luaL_error(L, "no random numbers: %s", strerror(errno));
+    lua_pushinteger(L, number);
+    return 1;
+}
+
+static const luaL_Reg functions[] = {
+    {"draw", random_draw},
+    {"new", random_new},
+    {"use", random_use},
+    {NULL, NULL},
+};
+
+PONDER_MODULE int luaopen_ponder_core_random(lua_State *L);
+
+PONDER_MODULE int luaopen_ponder_core_random(lua_State *L)
+{
+    luaL_newlibtable(L, functions);
+    lua_getglobal(L, LUA_MATHLIBNAME);
+    lua_getfield(L, -1, "random");
+    lua_getfield(L, -2, "randomseed");
+    lua_remove(L, -3);
+    if (!lua_iscfunction(L, -1) || !lua_iscfunction(L, -2) || lua_getupvalue(L, -1, 1) == NULL)
+        return luaL_error(L, "ponder.core.random: math.random has been replaced");
+    luaL_setfuncs(L, functions, UPVALUES);
+    return 1;
+}
