@@ -121,13 +121,14 @@ run: run-packages
 
 test: run-packages test-packages
 	@$(MAKE) --no-print-directory all $B/server
-	PONDER_BUILD=$B busted --lua=/usr/bin/lua5.4 $(SPEC)
+	PONDER_BUILD=$B .ci/run-specs $(SPEC)
 
 asan: run-packages test-packages
 	@$(MAKE) --no-print-directory all $B/asan/server B=$B/asan \
 	    CFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"
-	PONDER_GC_STRESS=1 PONDER_KILLS=$${PONDER_KILLS:-30} PONDER_BUILD=$B/asan LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
-	    busted --lua=/usr/bin/lua5.4 $(SPEC)
+	PONDER_GC_STRESS=1 PONDER_KILLS=$${PONDER_KILLS:-30} PONDER_BUILD=$B/asan \
+	    PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
+	    .ci/run-specs $(SPEC)
 
 # libFuzzer targets: spec/fuzz/NAME_fuzz.c with src/core. The inputs found stay in $B/fuzz/NAME.
 FUZZ_SECONDS ?= 10
