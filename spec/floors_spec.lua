@@ -11,7 +11,7 @@ local C_FLOORS = { core = 1, loop = 2, net = 3, store = 3, api = 4, blocks = 5, 
 local LUA_FLOORS = {
     { "args", "builtin", "options", "quote", "sequence", "state", "stats", "tally", "template" },
     { "json", "machine", "parse", "tot", "got", "trm" },
-    { "log", "model", "prompt", "task" },
+    { "log", "model", "prompt", "run", "task" },
     { "ensemble", "operations", "policy", "search", "strategy" },
     { "eval" },
     { "bench", "cli", "report" },

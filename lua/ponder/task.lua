@@ -288,14 +288,6 @@ function task.with_context(name, value, f, ...)
     return scheduler.with_context(name, value, f, ...)
 end
 
-local LIMITS = {
-    max_calls = { type = "integer", min = 0 },
-    max_tokens = { type = "integer", min = 0 },
-    max_cost = { type = "number", min = 0, finite = true },
-    timeout = { type = "number", min = 0, finite = true },
-    in_flight = { type = "string", enum = { "await", "cancel" }, default = "await" },
-}
-
 --- Calls `f(...)` with limits on what it and the tasks that begin within it may spend on models.
 --- Budgets nest: each counts what is called within, and the tightest one binds.
 ---
@@ -318,7 +310,7 @@ local LIMITS = {
 ---@return string message
 ---@return "BUDGET" code
 function task.with_budget(limits, f, ...)
-    limits = options.check("task.with_budget", limits, LIMITS)
+    limits = options.check("task.with_budget", limits, budgets.LIMITS)
     expect(is_callable(f), "task.with_budget", "f must be a function", f)
     scheduler.check("task.with_budget")
     return budgets.within(budgets.new(limits), f, ...)

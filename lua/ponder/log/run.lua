@@ -12,6 +12,7 @@ local early = require "ponder.log.early"
 local files = require "ponder.log.files"
 local host = require "ponder.core.host"
 local random = require "ponder.core.random"
+local runs = require "ponder.run"
 local scheduler = require "ponder.task.scheduler"
 
 local run = {}
@@ -56,6 +57,9 @@ local exit, stderr = os.exit, io.stderr -- a script may replace them
 
 -- A script that exits ends its run.
 local function exit_at_last(code, close)
+    if runs.current() then
+        return exit(code, close)
+    end
     local status = (code == nil or code == true) and 0 or code or 1
     local final = run.finish(status)
     exit(final == status and code or final, close)

@@ -42,11 +42,7 @@ end
 -- Calls `f(...)`, and waits for the tasks that it leaves behind.
 local function with_tasks(f, ...)
     local results = table.pack(f(...))
-    local others = scheduler.others()
-    while others[1] do
-        scheduler.join(scheduler.check "task.run", others[1]) -- nobody hears of its errors here
-        others = scheduler.others()
-    end
+    scheduler.join_others()
     return table.unpack(results, 1, results.n)
 end
 

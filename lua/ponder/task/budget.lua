@@ -24,6 +24,16 @@ local WAIT = "a budget's room"
 ---@field timeout number? seconds
 ---@field in_flight "await"|"cancel"|nil what becomes of calls under way when the budget is spent
 
+--- For ponder.options.
+---@type OptionSchema
+budget.LIMITS = {
+    max_calls = { type = "integer", min = 0 },
+    max_tokens = { type = "integer", min = 0 },
+    max_cost = { type = "number", min = 0, finite = true },
+    timeout = { type = "number", min = 0, finite = true },
+    in_flight = { type = "string", enum = { "await", "cancel" }, default = "await" },
+}
+
 ---@class ponder.task.Budget
 ---@field limits ponder.task.Limits
 ---@field outer ponder.task.Budget? the one around it

@@ -102,6 +102,15 @@ function scheduler.others()
     return others
 end
 
+---Waits until the other tasks of this run have ended. Their errors stay unheard.
+function scheduler.join_others()
+    local others = scheduler.others()
+    while others[1] do
+        scheduler.join(scheduler.check "task.run", others[1])
+        others = scheduler.others()
+    end
+end
+
 ---Runs `f(...)` as the main task, and all tasks that come of it.
 ---@param opts { clock: (fun(): number), wait: fun(seconds: number) }
 ---@return any ... results of `f`

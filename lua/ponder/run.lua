@@ -1,0 +1,256 @@
+--- A run as a value: any number of runs live in one process, one within another, and none sees
+--- what another does.
+---
+---     local run = require "ponder.run"
+---
+---     local r = run.new { name = "question 7", budget = { max_cost = 0.10 }, timeout_ms = 60000 }
+---     local answer, message, code, partial = r:call(solve, question)
+---
+--- What a command does is the outermost run; a script begins others within it, also many at once
+--- (task.map over questions). A run has, apart from all others:
+---
+---   * **tasks**: those that it starts, numbered from 1, the function of `call`. They run in rounds
+---     of their own (ponder.task): their order depends on what reaches this run alone, not on what
+---     else goes on. The run ends with its last task. When it is cancelled, when its time is up,
+---     when its function raises or calls os.exit, its tasks end, and those of the runs within it.
+---   * **a budget**, which counts what is called within; budgets around the call count it too.
+---   * **random numbers**: math.random and math.randomseed, from its seed on.
+---   * **clocks**: os.time, os.clock, os.date and task.now, as far as it is logged.
+---   * **a log**: its calls, effects, searches and events are numbered from 1, and its tape is
+---     played by itself when it is resumed or replayed (ponder.log.tape).
+---
+--- How runs hang together: a run within another is one operation of the outer one, like a call. The
+--- outer tape notes when it was over; what happened within is on its own tape.
+---
+---     outer run    call ............................ waits ........ over: noted, goes on
+---                   |                                              ^
+---     its run       `-> tasks, calls, timers, on a tape of its own |
+---
+--- So N runs at once give each the rows, the readings and the order of wakings that it would have
+--- alone. What they share is what a script makes them share: a variable that two runs write, a
+--- semaphore, a handle of another run's task.
+
+local budgets = require "ponder.task.budget"
+local json = require "ponder.json"
+local log = require "ponder.log"
+local options = require "ponder.options"
+local random = require "ponder.core.random"
+local scheduler = require "ponder.task.scheduler"
+local scopes = require "ponder.task.scope"
+
+local run = {}
+
+local FIELD = "run" -- of a task's context
+local WAIT = "run:call"
+local OWN = { "asker", "outside" } -- of a context: what a run within does not inherit
+
+---@class ponder.RunOptions
+---@field name string? for people; among runs of one name the order tells them apart
+---@field seed integer? of math.random; default: one that nobody can foresee
+---@field budget ponder.task.Limits? as of task.with_budget
+---@field labels table<string, string|number|boolean>? by which others find it
+---@field timeout_ms number? time for the whole run, until its last task has ended
+
+---@class ponder.Run
+---@field name string?
+---@field seed integer
+---@field labels table<string, string|number|boolean>
+---@field timeout_ms number?
+---@field status "new"|"running"|"completed"|"failed"|"cancelled"
+---@field outer ponder.Run? the run within which it was called
+---@field budget ponder.task.Budget? what it has spent
+---@field reported any what it said last that it would answer
+---@field error any what its function raised, as it was raised
+---@field exit_status integer? what os.exit was called with within
+---@field group ponder.task.Group? its tasks
+local Run = {}
+Run.__index = Run
+Run.__name = "ponder.Run"
+
+local NEW = {
+    name = { type = "string" },
+    seed = { type = "integer" },
+    budget = { type = "table" },
+    labels = { type = "table" },
+    timeout_ms = { type = "number", min = 0, finite = true },
+}
+
+local LABEL = { string = true, number = true, boolean = true }
+
+local function check_labels(labels)
+    for name, value in pairs(labels) do
+        if type(name) ~= "string" or not LABEL[type(value)] then
+            error(("run.new: opts.labels must map names to strings, numbers or booleans (got %s = "
+                .. "%s)"):format(options.show(name), options.show(value)), 3)
+        end
+    end
+end
+
+---A run that has not begun.
+---@param opts? ponder.RunOptions
+---@return ponder.Run
+function run.new(opts)
+    opts = options.check("run.new", opts, NEW)
+    check_labels(opts.labels or {})
+    local limits = options.check("run.new: opts.budget", opts.budget, budgets.LIMITS)
+    return setmetatable({ name = opts.name, seed = opts.seed or random.draw(),
+        labels = opts.labels or {}, timeout_ms = opts.timeout_ms, status = "new",
+        budget = budgets.new(limits) }, Run)
+end
+
+---The run that the current task belongs to; nil outside of tasks, and in a `task.run` of a stock
+---lua5.4 that no run has begun in.
+---@return ponder.Run?
+function run.current()
+    return scheduler.context(FIELD)
+end
+
+---------------------------------------------------------------------------------------------------
+-- The tasks of a run
+
+local function context_within(self, context)
+    local inner = {}
+    for name, value in pairs(context or inner) do
+        inner[name] = value
+    end
+    for _, name in ipairs(OWN) do
+        inner[name] = nil
+    end
+    inner[FIELD] = self
+    return inner
+end
+
+-- The main task.
+local function main(self, f, ...)
+    if not self.timeout_ms then
+        return budgets.within(self.budget, f, ...)
+    end
+    local ended = false
+    local results = table.pack(scopes.timeout(self.timeout_ms / 1000, function(...)
+        local results = table.pack(budgets.within(self.budget, f, ...))
+        scheduler.join_others()
+        ended = true
+        return table.unpack(results, 1, results.n)
+    end, ...))
+    if not ended then
+        for _, t in ipairs(scheduler.others()) do
+            scheduler.cancel(t)
+        end
+    end
+    return table.unpack(results, 1, results.n)
+end
+
+local function fail(self, message, code)
+    self.status = code == "CANCELLED" and "cancelled" or "failed"
+    return table.pack(nil, message, code, self.reported)
+end
+
+-- What `call` returns of a run whose last task has ended.
+local function outcome(self)
+    local group = self.group
+    local t = group.main
+    local unjoined = group.failures:report_rest()
+    if self.exit_status then
+        return fail(self, ("the run ended with os.exit(%d)"):format(self.exit_status), "EXIT")
+    elseif self.cancelled or t.state == "cancelled" then
+        return fail(self, "the run was cancelled", "CANCELLED")
+    elseif t.state == "failed" then
+        self.error = t.error
+        local spent = self.budget.spent
+        local by_budget = spent and t.failure.message:find(spent, 1, true)
+        return fail(self, t.failure.message, by_budget and "BUDGET" or "ERROR")
+    elseif group.stopped_by or unjoined then
+        return fail(self, group.stopped_by or unjoined, "ERROR")
+    end
+    local results = t.results or { n = 0 }
+    if results[1] == nil and results[2] ~= nil then
+        self.status = "failed"
+        results.n = math.max(results.n, 4)
+        results[4] = results[4] == nil and self.reported or results[4]
+    else
+        self.status = "completed"
+    end
+    return results
+end
+
+---Calls `f(...)` as the main task of this run, and waits until the last of its tasks has ended. A
+---run is called once.
+---@param f function
+---@param ... any
+---@return any ... what `f` returned; or, where the run failed, nil
+---@return string message
+---@return string code what `f` returned; "ERROR" where it raised (`r.error` is what), or tasks did
+---  that nobody joined; "BUDGET" where it raised since the budget was spent; "TIMEOUT";
+---  "CANCELLED"; "EXIT" where it called os.exit (`r.exit_status`)
+---@return any partial what `f` returned, else what the run reported last
+function Run:call(f, ...)
+    local where = "run:call"
+    if getmetatable(self) ~= Run then
+        error(where .. ": call it with a run (r:call(f), not r.call(f))", 2)
+    elseif self.status ~= "new" then
+        error(where .. ": a run is called once; make another with run.new", 2)
+    elseif type(f) ~= "function" and not (getmetatable(f) or {}).__call then
+        error(("%s: f must be a function (got %s)"):format(where, options.show(f)), 2)
+    end
+    local t = scheduler.check(where)
+    self.outer, self.status = run.current(), "running"
+    self.group = scheduler.begin({ outer = t.group, random = random.new(self.seed),
+        context = context_within(self, t.context),
+        on_end = function()
+            self.results = outcome(self)
+            scheduler.wake(t, WAIT)
+        end }, main, self, f, ...)
+    scheduler.park(t, WAIT, function(woken)
+        if not woken then
+            self:cancel()
+        end
+    end)
+    return table.unpack(self.results, 1, self.results.n)
+end
+
+---Ends all tasks of the run, and those of the runs within it; its `call` returns "CANCELLED". A
+---task of the run itself does not go on after this.
+function Run:cancel()
+    if self.status == "running" then
+        self.cancelled = true
+        scheduler.abort(self.group)
+    end
+end
+
+---Notes what the run would answer by now. It is what `call` returns as `partial` if the run fails,
+---and an event of the log ("run.report") with the time and with what was spent so far.
+---@param answer any a value that JSON has
+function Run:report(answer)
+    local spent = self.budget:account()
+    local data = { answer = answer, calls = spent.calls, tokens = spent.tokens, cost = spent.cost }
+    local ok, message = pcall(json.encode, data)
+    if not ok then
+        error("run:report: answer: " .. message:gsub("^.-json%.encode: ", ""), 2)
+    end
+    self.reported = answer
+    log.event("run.report", data)
+end
+
+---What the run has spent, as task.spent().
+---@return ponder.task.Spent
+function Run:spent()
+    return self.budget:account()
+end
+
+---------------------------------------------------------------------------------------------------
+-- os.exit
+
+local exit = os.exit
+
+-- Within a run that another called, it ends that run alone.
+os.exit = function(code, close) -- luacheck: ignore 122
+    local self = run.current()
+    if not self or not self.group then
+        return exit(code, close)
+    end
+    self.exit_status = (code == nil or code == true) and 0 or math.tointeger(code) or 1
+    scheduler.abort(self.group)
+    error("os.exit: the run ends", 0) -- where a task cannot stop at once: a callback of C
+end
+
+return run
