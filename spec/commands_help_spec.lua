@@ -121,7 +121,7 @@ describe("ponder doctor", function()
         assert.truthy(r.out:find("!! prompts        [^\n]*tot.lua:1:"), r.out)
         r = ponder({ "doctor" }, { PONDER_PROMPTS = folder.path .. "/none",
             OLLAMA_HOST = "127.0.0.1:1" })
-        assert.is_true(has(r.out, "/none is not there"), r.out)
+        assert.is_true(has(r.out, "/none: No such file or directory"), r.out)
     end)
 
     it("knows what it was not asked", function()

@@ -9,7 +9,8 @@ local C_FLOORS = { core = 1, loop = 2, net = 3, store = 3, api = 4, blocks = 5, 
 -- Modules by the first part of their name: ponder.model.retry is of `model`. On one floor they may
 -- know each other. C modules (ponder.core.*) lie below them all.
 local LUA_FLOORS = {
-    { "args", "builtin", "options", "quote", "sequence", "state", "stats", "tally", "template" },
+    { "args", "builtin", "options", "pure", "quote", "sequence", "state", "stats", "tally",
+        "template" },
     { "json", "machine", "parse", "tot", "got", "trm" },
     { "log", "model", "prompt", "run", "task" },
     { "ensemble", "operations", "policy", "search", "strategy" },

@@ -260,15 +260,32 @@ describe("the config file", function()
         return name.load_config(function(variable) return env[variable] end)
     end
 
-    it("is Lua that sees the environment and nothing else", function()
-        local config = load_config [[return { aliases = { fast = "openai:gpt-4o-mini" },
-            providers = { openai = { api_key = os.getenv("SECRET") } } }]]
+    it("is data", function()
+        local config = load_config [[
+            local fast = "openai:gpt-4o-mini"
+            return { aliases = { fast = fast, other = { model = fast, api_key = "$NOT_SET" } },
+                providers = { openai = { api_key = "$SECRET" }, ollama = { api_key = "$5" } } }]]
         assert.equal("s3cret", config.providers.openai.api_key)
-        assert.equal("openai:gpt-4o-mini", config.aliases.fast)
-        for _, text in ipairs { "os.execute('true')", "io.open('x')", "require 'os'", "print(1)",
-            "load('x')", "dofile('x')" } do
-            assert.has_error(function() load_config(text .. " return {}") end)
+        assert.equal("$5", config.providers.ollama.api_key)
+        assert.same({ fast = "openai:gpt-4o-mini", other = { model = "openai:gpt-4o-mini" } },
+            config.aliases)
+        for _, text in ipairs { "os.getenv('HOME')", "io.open('x')", "require 'os'", "print(1)",
+            "load('x')", "dofile('x')", "error('x')", "('x'):rep(2)", "_G.x = 1",
+            "debug.sethook()", "string.rep('x', 2)" } do
+            local ok, message = pcall(load_config, text .. " return {}")
+            assert.is_false(ok, text)
+            assert.matches("config.lua:1: attempt to ", message)
         end
+        assert.equal("xx", ("x"):rep(2))
+    end)
+
+    it("is found in absolute places alone", function()
+        local function path(env)
+            return name.config_path(function(variable) return env[variable] end)
+        end
+        assert.is_nil(path { XDG_CONFIG_HOME = "here", HOME = "here" })
+        assert.is_nil(path { XDG_CONFIG_HOME = "" })
+        assert.equal("/h/.config/ponder/config.lua", path { XDG_CONFIG_HOME = "x", HOME = "/h" })
     end)
 
     it("is empty where it is missing", function()
@@ -279,7 +296,9 @@ describe("the config file", function()
     it("that is broken is an error with its place", function()
         for text, wanted in pairs {
             ["return {"] = "config.lua:1:",
-            ["\nerror('mine')"] = "config.lua:2: mine",
+            ["\nlocal x = nil .. 1"] = "config.lua:2: attempt to concatenate",
+            ["return { defaults = { f = function() end } }"] = "must be data",
+            ["local t = {} t.t = t return t"] = "config.lua: tables are nested too deeply",
             ["return 5"] = "config.lua: must return a table",
             ["return { alias = {} }"] = 'unknown field "alias" (did you mean "aliases"?)',
             ["return { aliases = 5 }"] = "aliases must be a table (got 5)",

@@ -1,4 +1,4 @@
-local prompt = require "ponder.prompt"
+local prompt
 local tot = require "ponder.tot"
 
 --- A folder that is removed after the test, with the files given by name.
@@ -20,6 +20,15 @@ local function with_folder(files, f)
 end
 
 describe("ponder.prompt", function()
+    local said
+
+    before_each(function() -- directories that were added stay
+        package.loaded["ponder.prompt"] = nil
+        prompt = require "ponder.prompt"
+        said = {}
+        prompt.listen(function(line) table.insert(said, line) end)
+    end)
+
     it("loads the built-in prompts of every machine", function()
         for _, name in ipairs { "tot", "got", "trm" } do
             local prompts = assert(prompt.load(name))
@@ -46,15 +55,62 @@ describe("ponder.prompt", function()
         with_folder({ ["tot.lua"] = 'return { generate = function() return {} end, mark = 1 }' },
             function(folder)
                 prompt.add(folder)
-                assert.equal(folder, prompt.folders()[1])
-                assert.equal(folder .. "/tot.lua", prompt.find("tot"))
+                assert.equal(folder, prompt.directories()[1])
+                assert.equal(folder .. "/tot.lua", prompt.find("tot").path)
                 assert.equal(1, prompt.load("tot").mark)
                 local file = assert(io.open(folder .. "/tot.lua", "wb"))
                 file:write("return { mark = 2 }")
                 file:close()
                 assert.equal(2, prompt.load("tot").mark)
+                assert.same({ folder .. "/tot.lua takes the place of the built-in prompts" }, said)
+                os.remove(folder .. "/tot.lua")
+                assert.is_nil(assert(prompt.load("tot")).mark)
             end)
-        assert.is_nil(assert(prompt.load("tot")).mark)
+    end)
+
+    it("says that a directory that was added is not there", function()
+        prompt.add "/nowhere"
+        local prompts, message, code = prompt.load("tot")
+        assert.is_nil(prompts)
+        assert.equal("/nowhere: No such file or directory", message)
+        assert.equal("BAD_PROMPT", code)
+    end)
+
+    it("uses no file that others may write", function()
+        with_folder({ ["tot.lua"] = "return {}" }, function(folder)
+            prompt.add(folder)
+            for _, path in ipairs { folder .. "/tot.lua", folder } do
+                os.execute("chmod g+w " .. path)
+                local _, message, code = prompt.load("tot")
+                assert.equal(path .. ": others may write it: chmod go-w " .. path, message)
+                assert.equal("BAD_PROMPT", code)
+                os.execute("chmod go-w " .. path)
+                assert.is_truthy(prompt.load("tot"))
+            end
+        end)
+    end)
+
+    it("gives what a file returned without its metatable", function()
+        with_folder({ ["tot.lua"] = "return setmetatable({ a = 1, [2] = 3 }, "
+            .. "{ __index = function() error 'asked' end })" }, function(folder)
+            prompt.add(folder)
+            assert.same({ a = 1 }, prompt.load("tot"))
+            assert.is_nil(prompt.load("tot").b)
+        end)
+    end)
+
+    it("gives contexts whose methods a file cannot change", function()
+        with_folder({ ["tot.lua"] = [[
+            return { generate = function(context)
+                local reached = context.__index or getmetatable(context)
+                context.quote = nil
+                return { { role = "user", content = tostring(reached) .. context:quote("a", "b") } }
+            end }]] }, function(folder)
+            prompt.add(folder)
+            local machine = tot.new { prompts = prompt.load("tot") }
+            local directives = machine:update { type = "start", prompt = "x", call_id = "c0" }
+            assert.equal("nil<a>\nb\n</a>", directives[1].context[1].content)
+        end)
     end)
 
     it("names file and line of what is wrong with one", function()

@@ -8,6 +8,11 @@ local function prompts(arguments, opts)
     return shell.ponder({ "prompts", table.unpack(arguments) }, opts)
 end
 
+-- With the files of ./prompts, which the user names.
+local function own_prompts(arguments, folder)
+    return prompts(arguments, { cwd = folder.path, env = { PONDER_PROMPTS = "./prompts" } })
+end
+
 local function file(path)
     local f <close> = assert(io.open(path, "rb"))
     return f:read("a")
@@ -29,7 +34,7 @@ end
 -- Checks one file in ./prompts; what is printed, with $LINE for the line of `part`.
 local function complains(name, text, expected, part)
     local folder <close> = shell.folder { ["prompts/" .. name .. ".lua"] = text }
-    local r = prompts({ "check", name }, { cwd = folder.path })
+    local r = own_prompts({ "check", name }, folder)
     local where = "./prompts/" .. name .. ".lua"
     expected = expected:gsub("%$LINE", part and where .. ":" .. line_of(text, part) or where)
     assert.equal("", r.err)
@@ -40,7 +45,7 @@ end
 describe("ponder prompts list", function()
     it("names every prompt and where it comes from", function()
         local folder <close> = shell.folder { ["prompts/trm.lua"] = file("prompts/trm.lua") }
-        local r = prompts({ "list" }, { cwd = folder.path })
+        local r = own_prompts({ "list" }, folder)
         assert.equal(0, r.status)
         for _, name in ipairs { "tot.generate", "tot.evaluate", "tot.repair", "got.generate",
             "got.score", "got.connect", "got.aggregate", "got.vote", "got.refine",
@@ -49,14 +54,19 @@ describe("ponder prompts list", function()
         end
         local line = line_of(file("prompts/trm.lua"), "function prompts.supervise")
         assert.matches("trm.supervise +./prompts/trm.lua:" .. line .. "\n", r.out)
-        assert.equal(r.out, prompts({}, { cwd = folder.path }).out)
+        assert.equal(r.out, own_prompts({}, folder).out)
     end)
 
-    it("says which file cannot be read", function()
-        local folder <close> = shell.folder { ["prompts/tot.lua"] = "return {\n}}" }
-        local r = prompts({ "list" }, { cwd = folder.path })
-        assert.matches("^ponder prompts: ./prompts/tot.lua:2: ", r.err)
-        assert.matches("got.vote", r.out)
+    it("runs nothing, and says which file cannot be read", function()
+        local folder <close> = shell.folder {
+            ["prompts/tot.lua"] = "while true do end function prompts.generate() end" }
+        os.execute("mkdir " .. folder.path .. "/prompts/got.lua")
+        local r = own_prompts({ "list" }, folder)
+        assert.matches("tot.generate +./prompts/tot.lua:1\n", r.out)
+        assert.matches("tot.repair +./prompts/tot.lua\n", r.out)
+        assert.matches("^ponder prompts: ./prompts/got.lua: ", r.err)
+        assert.is_nil(r.out:find("got.vote", 1, true))
+        assert.matches("trm.reason", r.out)
         assert.equal(1, r.status)
     end)
 end)
@@ -64,10 +74,8 @@ end)
 describe("ponder prompts show", function()
     it("prints a file as it is", function()
         local folder <close> = shell.folder { ["prompts/got.lua"] = "return {} -- mine\n" }
-        assert.equal(file("prompts/tot.lua"), prompts({ "show", "tot" },
-            { cwd = folder.path }).out)
-        assert.equal("return {} -- mine\n", prompts({ "show", "got" },
-            { cwd = folder.path }).out)
+        assert.equal(file("prompts/tot.lua"), own_prompts({ "show", "tot" }, folder).out)
+        assert.equal("return {} -- mine\n", own_prompts({ "show", "got" }, folder).out)
     end)
 
     it("prints what a model is sent, with sample data", function()
@@ -105,7 +113,7 @@ describe("ponder prompts eject", function()
             assert.matches("./prompts/" .. name .. ".lua\n", r.out)
         end
         assert.matches("^.*tot: 3 prompts are fine %(./prompts/tot.lua%)\n",
-            prompts({ "check" }, { cwd = folder.path }).out)
+            own_prompts({ "check" }, folder).out)
     end)
 
     it("copies one to a folder, and replaces nothing unless told to", function()
@@ -164,7 +172,7 @@ describe("ponder prompts check", function()
         local text = changed("trm", 'local parts = { context:quote("question", context.question) }',
             "local parts = {}")
         local folder <close> = shell.folder { ["prompts/trm.lua"] = text }
-        local out = prompts({ "check", "trm" }, { cwd = folder.path }).out
+        local out = own_prompts({ "check", "trm" }, folder).out
         for _, name in ipairs { "improve", "reason", "supervise" } do
             local at = line_of(text, "function prompts." .. name)
             assert.matches(("./prompts/trm.lua:%d: trm.%s: its messages lack the text of "
@@ -196,36 +204,52 @@ describe("ponder prompts check", function()
     end)
 
     it("knows a template's line", function()
-        local folder <close> = shell.folder {
-            ["prompts/ensemble.lua"] = [[
-                local template = require "ponder.template"
-                local _, path = ...
-                local f <close> = assert(io.open((path:gsub("lua$", "txt"))))
-                local debate = template.compile(f:read("a"), "debate.txt")
-                return {
-                    judge = function(context)
-                        return require("ponder.builtin").prompts("ensemble").judge(context)
-                    end,
-                    debate = function(context)
-                        return { { role = "user", content = debate(context) } }
-                    end,
-                }]],
-            ["prompts/ensemble.txt"] = "{{#others}}\n{{name}}: {{contnt}}\n{{/others}}\n",
-        }
-        local r = prompts({ "check", "ensemble" }, { cwd = folder.path })
-        local at = "./prompts/ensemble.lua:10: "
+        local text = [==[
+            local template = require "ponder.template"
+            local debate = template.compile([[
+{{#others}}
+{{name}}: {{%s}}
+{{/others}}]], "debate")
+            return {
+                judge = require("prompts.ensemble").judge,
+                debate = function(context)
+                    return { { role = "user", content = debate(context) } }
+                end,
+            }]==]
+        local folder <close> = shell.folder { ["prompts/ensemble.lua"] = text:format "contnt" }
+        local r = own_prompts({ "check", "ensemble" }, folder)
+        local at = "./prompts/ensemble.lua:9: "
         assert.equal(at .. "context.contnt: there is no such field\n" .. at
-            .. "debate.txt:2: {{contnt}} must be text (got nil)\n", r.out)
-        folder:write("prompts/ensemble.txt", "{{#others}}\n{{name}}: {{content}}\n{{/others}}\n")
-        r = prompts({ "check", "ensemble" }, { cwd = folder.path })
+            .. "debate:2: {{contnt}} must be text (got nil)\n", r.out)
+        folder:write("prompts/ensemble.lua", text:format "content")
+        r = own_prompts({ "check", "ensemble" }, folder)
         assert.equal("ensemble: 2 prompts are fine (./prompts/ensemble.lua)\n", r.out)
+    end)
+
+    it("bounds what a file may take", function()
+        for text, expected in pairs {
+            ["while true do end"] = "tot.lua:1: did not end within %d+ steps",
+            ["local s = 'x' while true do s = s .. s end"] = "memory",
+            ["return { generate = function() while true do end end }"] =
+                "tot.lua:1: did not end within %d+ steps",
+            ["return { generate = function() return setmetatable({}, { __len = function() "
+                .. "while true do end end }) end }"] = "tot.lua:1: did not end within %d+ steps",
+            ["return setmetatable({}, { __index = function() while true do end end, "
+                .. "__pairs = function() while true do end end })"] = "generate is missing",
+        } do
+            local folder <close> = shell.folder { ["prompts/tot.lua"] = text }
+            local r = own_prompts({ "check", "tot" }, folder)
+            assert.equal(1, r.status)
+            assert.matches(expected, r.out)
+        end
     end)
 end)
 
 describe("a prompt file", function()
     local SHOW = 'print(require("ponder.prompt").load("tot").mark)'
 
-    it("is found in --prompts, then $PONDER_PROMPTS, then ./prompts, then built in", function()
+    it("is found in --prompts, then $PONDER_PROMPTS, then a trusted ./prompts, then built in",
+    function()
         local folder <close> = shell.folder {
             ["flag/got.lua"] = "return {} -- flag\n", ["env/got.lua"] = "return {} -- env\n",
             ["env/trm.lua"] = "return {} -- env\n", ["prompts/got.lua"] = "return {} -- here\n",
@@ -237,6 +261,7 @@ describe("a prompt file", function()
                 { cwd = folder.path, env = { PONDER_PROMPTS = folder.path .. "/env" } }).out
         end
         local flag = { "--prompts", folder.path .. "/flag" }
+        assert.equal(0, shell.ponder({ "trust", folder.path .. "/prompts" }).status)
         assert.equal("return {} -- flag\n", shown("got", flag))
         assert.equal("return {} -- env\n", shown("got"))
         assert.equal("return {} -- env\n", shown("trm", flag))
@@ -246,11 +271,12 @@ describe("a prompt file", function()
 
     it("is used at the next run once it has changed, without building anything", function()
         local folder <close> = shell.folder { ["prompts/tot.lua"] = "return { mark = 1 }" }
-        assert.equal("1\n", shell.ponder({ "-e", SHOW }, { cwd = folder.path }).out)
+        local opts = { cwd = folder.path, env = { PONDER_PROMPTS = "./prompts" } }
+        assert.equal("1\n", shell.ponder({ "-e", SHOW }, opts).out)
         folder:write("prompts/tot.lua", "return { mark = 2 }")
-        assert.equal("2\n", shell.ponder({ "-e", SHOW }, { cwd = folder.path }).out)
+        assert.equal("2\n", shell.ponder({ "-e", SHOW }, opts).out)
         os.remove(folder.path .. "/prompts/tot.lua")
-        assert.equal("nil\n", shell.ponder({ "-e", SHOW }, { cwd = folder.path }).out)
+        assert.equal("nil\n", shell.ponder({ "-e", SHOW }, opts).out)
     end)
 end)
 

@@ -183,6 +183,14 @@ function model.open(text, opts)
     return opened
 end
 
+--- The file of a `script:` model. It is not run, as it is when such a model is opened.
+---@param text? string as for `open`
+---@return string? path nil: the name is of another kind, or of none
+function model.script_file(text)
+    local known, path = default_client():resolve(text, {})
+    return known == "script" and path or nil
+end
+
 --- Whether a value is a model that `open` gave.
 ---@param value any
 ---@return boolean

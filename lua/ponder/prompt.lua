@@ -4,22 +4,27 @@
 ---     local prompts = prompt.load("tot")                 -- built in, or what takes its place
 ---     local machine = tot.new { prompts = prompts }
 ---
---- A file `NAME.lua` in one of the folders below takes the place of the built-in one, the first
---- that has it. It is read anew each time, so that an edited prompt is used at the next run.
+--- A file `NAME.lua` in one of the directories below takes the place of the built-in one, the first
+--- that has it. It is read each time, so that an edited prompt is used at the next run.
 ---
---- 1. the folders given to `prompt.add` (`ponder --prompts DIR` does that), the last one first;
+--- 1. the directories given to `prompt.add` (`ponder --prompts DIR` does that), the last one first;
 --- 2. `$PONDER_PROMPTS`;
---- 3. `./prompts`.
+--- 3. `./prompts`, if the user trusts it as it is now (`ponder trust ./prompts`).
 ---
---- The file gets its module's name and its path (`local _, path = ...`), so that it can read what
---- stands beside it, such as a text for ponder.template.
+--- Directory and file must belong to the caller or to root, and nobody else may write them. The
+--- file has Lua's pure library (ponder.pure), and gets its module's name and its path. To change
+--- one function it takes the others from `require "prompts.NAME"`. A line on standard error says
+--- which prompts are not built in.
 
 local builtin = require "ponder.builtin"
 local files = require "ponder.log.files"
 local options = require "ponder.options"
+local pure = require "ponder.pure"
+local trust = require "ponder.prompt.trust"
 
 local prompt = {}
 
+local HERE = "./prompts"
 local added = {}
 
 local function check_string(where, what, value)
@@ -29,56 +34,130 @@ local function check_string(where, what, value)
     end
 end
 
----Looks in `folder` for prompt files before anywhere else.
----@param folder string
-function prompt.add(folder)
-    check_string("prompt.add", "folder", folder)
-    table.insert(added, 1, folder)
+---Looks in `directory` for prompt files before anywhere else.
+---@param directory string
+function prompt.add(directory)
+    check_string("prompt.add", "directory", directory)
+    table.insert(added, 1, directory)
 end
 
----The folders in which prompt files are looked for, in order.
+---The directories that somebody has named, in the order in which they are searched.
 ---@return string[]
-function prompt.folders()
-    local folders = table.move(added, 1, #added, 1, {})
+function prompt.directories()
+    local list = table.move(added, 1, #added, 1, {})
     local from_environment = os.getenv("PONDER_PROMPTS")
     if from_environment and from_environment ~= "" then
-        folders[#folders + 1] = from_environment
+        list[#list + 1] = from_environment
     end
-    folders[#folders + 1] = "./prompts"
-    return folders
+    return list
 end
 
----The file that takes the place of the built-in prompts of that name, or nil.
+-------------------------------------------------------------------------------
+-- Which file
+
+-- What is wrong with a directory that somebody has named, or with its file.
+local function named_problem(directory, path)
+    return trust.problem(directory, "directory", true)
+        or path and trust.problem(path, "file", true)
+end
+
+-- In ponder's own checkout the built-in prompts are in ./prompts.
+local function is_built_in(name, path)
+    local ok, text = pcall(builtin.text, name)
+    local file <close> = ok and io.open(path, "rb") or nil
+    return file ~= nil and file:read("a") == text
+end
+
+---@class ponder.prompt.Found where prompts come from
+---@field path string? the file; nil: they are built in
+---@field problem string? why the file cannot be used
+---@field unused string? why the file that ./prompts has is not used
+---@field hash string? SHA-256 of the text that is trusted
+
+---The file that takes the place of the built-in prompts of that name. Nothing is run.
 ---@param name string `"tot"`
----@return string? path
+---@return ponder.prompt.Found
 function prompt.find(name)
     check_string("prompt.find", "name", name)
     if name:find("[^%w_-]") then
-        return nil
+        return {}
     end
-    for _, folder in ipairs(prompt.folders()) do
-        local path = ("%s/%s.lua"):format(folder, name)
-        if files.exists(path) then
-            return path
+    for _, directory in ipairs(prompt.directories()) do
+        local path = ("%s/%s.lua"):format(directory, name)
+        local exists = files.exists(path)
+        local problem = not files.is_recorded(path) and not files.is_offline()
+            and named_problem(directory, exists and path)
+        if exists or problem then
+            return { path = exists and path or directory, problem = problem or nil }
         end
+    end
+    local path = ("%s/%s.lua"):format(HERE, name)
+    if files.is_recorded(path) then
+        return { path = path }
+    elseif not files.exists(path) then
+        return {}
+    end
+    local contents, why = trust.check(HERE)
+    if not contents then
+        return { unused = not is_built_in(name, path) and why or nil }
+    end
+    return { path = path, hash = contents.hashes[name .. ".lua"] }
+end
+
+-------------------------------------------------------------------------------
+-- Loading
+
+local said = {} -- lines, once each
+
+local function say_on_stderr(line)
+    io.stderr:write("ponder: ", line, "\n")
+end
+
+local say = say_on_stderr
+
+---Has a function told what is to be said of prompts that are not built in, in place of standard
+---error.
+---@param listener fun(line: string)
+function prompt.listen(listener)
+    say = listener
+end
+
+local function say_once(line)
+    if not said[line] then
+        said[line] = true
+        say(line)
     end
 end
 
-local function run(name, path)
-    local chunk, problem = files.load(path, "prompts")
-    if not chunk then
-        return nil, problem
+-- The fields alone: a metatable could run code wherever the table is looked at.
+local function plain(prompts)
+    local fields = {}
+    for field, value in next, prompts do
+        if type(field) == "string" then
+            fields[field] = value
+        end
     end
-    local ok, prompts = xpcall(chunk, function(message)
-        return debug.traceback(tostring(message), 2)
-    end, "prompts." .. name, path)
+    return fields
+end
+
+local function run(name, path, hash)
+    local text, problem = files.read(path, "prompts", hash)
+    if not text then
+        return nil, "cannot open " .. problem
+    end
+    local chunk, message = pure.load(text, "@" .. path)
+    if not chunk then
+        return nil, message
+    end
+    local ok, prompts = pure.call(chunk, "prompts." .. name, path)
     if not ok then
-        return nil, prompts
+        return nil, type(prompts) == "string" and prompts
+            or ("%s: raised %s"):format(path, options.show(prompts))
     elseif type(prompts) ~= "table" then
         return nil, ("%s: must return a table of prompt functions (got %s)")
             :format(path, options.show(prompts))
     end
-    return prompts
+    return plain(prompts)
 end
 
 ---The prompt functions of a machine.
@@ -88,17 +167,23 @@ end
 ---@return "BAD_PROMPT"|"NO_PROMPT"|nil code
 function prompt.load(name)
     check_string("prompt.load", "name", name)
-    local path = prompt.find(name)
-    if path then
-        local prompts, problem = run(name, path)
+    local found = prompt.find(name)
+    if found.problem then
+        return nil, found.problem, "BAD_PROMPT"
+    elseif found.path then
+        local prompts, problem = run(name, found.path, found.hash)
         if not prompts then
             return nil, problem, "BAD_PROMPT"
         end
+        say_once(found.path .. " takes the place of the built-in prompts")
         return prompts
     end
     local ok, prompts = pcall(builtin.prompts, name)
     if not ok then
         return nil, prompts, "NO_PROMPT"
+    elseif found.unused then
+        say_once(("%s/%s.lua is not used (%s); to use it: ponder trust %s"):format(HERE, name,
+            found.unused, HERE))
     end
     files.note_built_in(name)
     return prompts

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -38,18 +39,34 @@ static const char *kind_of(mode_t mode)
     return S_ISREG(mode) ? "file" : S_ISDIR(mode) ? "directory" : S_ISLNK(mode) ? "link" : "other";
 }
 
-/* private.about(path, follow) -> {kind=, mode=, is_own=, links=}; or nil, message, code */
+static void set_absolute_path(lua_State *L, const char *path)
+{
+    char *absolute = realpath(path, NULL);
+    if (absolute == NULL)
+        return;
+    lua_pushstring(L, absolute);
+    free(absolute);
+    lua_setfield(L, -2, "path");
+}
+
+/* private.about(path, follow) -> {kind=, mode=, uid=, is_own=, links=}, with follow also path=; or
+ * nil, message, code */
 static int private_about(lua_State *L)
 {
     const char *path = luaL_checkstring(L, 1);
     struct stat file;
-    if (fstatat(AT_FDCWD, path, &file, lua_toboolean(L, 2) ? 0 : AT_SYMLINK_NOFOLLOW) != 0)
+    bool follow = lua_toboolean(L, 2);
+    if (fstatat(AT_FDCWD, path, &file, follow ? 0 : AT_SYMLINK_NOFOLLOW) != 0)
         return fail_errno(L, path, errno);
-    lua_createtable(L, 0, 4);
+    lua_createtable(L, 0, 6);
+    if (follow)
+        set_absolute_path(L, path);
     lua_pushstring(L, kind_of(file.st_mode));
     lua_setfield(L, -2, "kind");
     lua_pushinteger(L, (lua_Integer)(file.st_mode & PERMISSIONS));
     lua_setfield(L, -2, "mode");
+    lua_pushinteger(L, (lua_Integer)file.st_uid);
+    lua_setfield(L, -2, "uid");
     lua_pushboolean(L, file.st_uid == geteuid());
     lua_setfield(L, -2, "is_own");
     lua_pushinteger(L, (lua_Integer)file.st_nlink);

@@ -3,15 +3,21 @@
 --- No key is ever printed: of a variable that holds one, only that it is set.
 
 local args = require "ponder.args"
+local cache = require "ponder.model.cache"
 local cli = require "ponder.cli"
 local environment = require "ponder.report.environment"
+local folder = require "ponder.core.folder"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
 local model = require "ponder.model"
 local model_name = require "ponder.model.name"
 local options = require "ponder.options"
 local price = require "ponder.model.price"
+local private = require "ponder.core.private"
 local prompt = require "ponder.prompt"
+local pure = require "ponder.pure"
+local schema = require "ponder.log.schema"
+local state_files = require "ponder.state"
 local strategy = require "ponder.strategy.cot"
 local style = require "ponder.report.style"
 local task = require "ponder.task"
@@ -49,6 +55,11 @@ local function finding(about, state, found, advice)
     return { about = about, state = state, found = found, advice = advice }
 end
 
+local function read(path)
+    local file <close>, message = io.open(path, "rb")
+    return file and (file:read("a") or ""), message
+end
+
 -------------------------------------------------------------------------------
 -- What is configured
 
@@ -70,7 +81,7 @@ local function look_at_prices()
     local path = model_name.prices_path(os.getenv)
     local ok, own = pcall(function()
         price.load(os.getenv, model_name.load_config(os.getenv))
-        return path and model_name.load_file(path, os.getenv)
+        return path and model_name.load_file(path)
     end)
     if not ok then
         return finding("prices", "problem", tostring(own), "correct that entry")
@@ -95,23 +106,86 @@ local function look_at_environment()
         #set > 0 and table.concat(set, ", ") or "none of the variables that ponder reads is set")
 end
 
-local function look_at_prompts(findings)
-    local folder = os.getenv("PONDER_PROMPTS")
-    if folder and folder ~= "" and not host.absolute(folder) then
-        findings[#findings + 1] = finding("prompts", "problem", folder .. " is not there",
-            "correct or unset PONDER_PROMPTS")
+-------------------------------------------------------------------------------
+-- Files that others may read
+
+local OTHERS, OTHERS_WRITE = 63, 18 -- 077, 022
+local APPLICATION_AT = 69 -- in a file of SQLite's: the number that says whose it is
+local OURS = { [schema.APPLICATION_ID] = true, [cache.APPLICATION_ID] = true }
+
+local function is_log_or_cache(path)
+    local file <close> = io.open(path, "rb")
+    local head = file and file:read(APPLICATION_AT + 3)
+    return head ~= nil and #head == APPLICATION_AT + 3 and head:find("^SQLite format 3\0") ~= nil
+        and OURS[string.unpack(">I4", head, APPLICATION_AT)] or false
+end
+
+-- The path, if others may do what the bits say.
+local function if_loose(path, bits)
+    local about = private.about(path)
+    return about and about.mode & bits ~= 0 and path or nil
+end
+
+-- What ponder has written and others may read: in the state directory all, here logs and caches.
+local function loose_files()
+    local list, at = {}, state_files.directory()
+    list[1] = at and if_loose(at, OTHERS)
+    for _, file in ipairs(at and folder.files(at) or {}) do
+        list[#list + 1] = if_loose(at .. "/" .. file.name, OTHERS)
     end
-    for _, name in ipairs { "cot", "tot", "got", "trm" } do
-        local path = prompt.find(name)
-        local ok, loaded, problem = pcall(prompt.load, name)
-        problem = not ok and loaded or not loaded and problem
-        if problem then
-            findings[#findings + 1] = finding("prompts", "problem", tostring(problem),
-                ("correct %s, or move it away to use the built-in prompts"):format(path or name))
-        elseif path then
+    for _, file in ipairs(folder.files(".") or {}) do
+        local path = if_loose("./" .. file.name, OTHERS)
+        list[#list + 1] = path and is_log_or_cache(path) and path or nil
+    end
+    for _, of in ipairs { model_name.config_path, model_name.prices_path } do
+        local path = of(os.getenv)
+        local has_key = path and (read(path) or ""):find("api_key", 1, true)
+        list[#list + 1] = path and if_loose(path, has_key and OTHERS or OTHERS_WRITE)
+    end
+    table.sort(list)
+    return list
+end
+
+local function look_at_privacy()
+    local list = loose_files()
+    if not list[1] then
+        return finding("privacy", "ok", "logs, caches and settings are for their owner alone")
+    end
+    return finding("privacy", "problem", "others may read or write " .. table.concat(list, ", "),
+        "chmod go= " .. table.concat(list, " "))
+end
+
+-------------------------------------------------------------------------------
+-- Prompts
+
+-- Whether a file of Lua has a syntax error; it is not run.
+local function syntax_problem(path)
+    local code, message = read(path)
+    if not code then
+        return message
+    end
+    return (select(2, pure.load(code, "@" .. path, {})))
+end
+
+local function look_at_prompts(findings)
+    local unused, last
+    for _, name in ipairs { "cot", "tot", "got", "trm", "ensemble" } do
+        local found = prompt.find(name)
+        local problem = found.problem or found.path and syntax_problem(found.path)
+        unused = unused or found.unused
+        if problem and problem ~= last then -- a directory's is the same for each
+            last = problem
+            findings[#findings + 1] = finding("prompts", "problem", problem, found.problem
+                and "correct that, or PONDER_PROMPTS, or unset it"
+                or ("correct %s, or move it away to use the built-in prompts"):format(found.path))
+        elseif found.path and not problem then
             findings[#findings + 1] = finding("prompts", "ok",
-                ("%s takes the place of the built-in ones"):format(path))
+                ("%s takes the place of the built-in ones"):format(found.path))
         end
+    end
+    if unused then
+        findings[#findings + 1] = finding("prompts", "unused", "not used: " .. unused,
+            "read the files there; to use them: ponder trust ./prompts")
     end
 end
 
@@ -202,6 +276,11 @@ local function look_at_default(by_provider)
     if not readable then
         return finding("default model", "problem", "unknown while the config file is broken")
     end
+    local path = model.script_file(name)
+    if path then
+        local problem = syntax_problem(path)
+        return finding("default model", problem and "problem" or "ok", problem or name)
+    end
     local ok, opened = pcall(model.open, name)
     if not ok then
         return finding("default model", "problem", ("%s: %s"):format(name,
@@ -272,7 +351,7 @@ function doctor.run(arguments)
         return cli.usage_error("ponder doctor: expected no argument")
     end
     local findings = { finding("ponder", "ok", host.version .. ", " .. _VERSION),
-        look_at_config(), look_at_environment(), look_at_terminal() }
+        look_at_config(), look_at_environment(), look_at_terminal(), look_at_privacy() }
     look_at_prompts(findings)
     local by_provider, providers = {}, {}
     if findings[2].state ~= "problem" then

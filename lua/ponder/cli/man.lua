@@ -70,7 +70,7 @@ local REST = [[
 Names for models, and options for all calls or those of one provider.
 .TP
 .B ./prompts/
-Prompt files that take the place of the built\-in ones.
+Prompt files that take the place of the built\-in ones, after ponder trust ./prompts.
 .SH EXIT STATUS
 .TP
 .B 0

@@ -30,8 +30,9 @@ ponder prompts eject [OPTION...] [NAME]
                                      copy the built-in files, or one, for editing
 ponder prompts check [NAME]          render every prompt with sample data, and say what is wrong
 
-A file NAME.lua takes the place of the built-in one when it stands in the folder of --prompts, in
-$PONDER_PROMPTS or in ./prompts, the first that has it; it is read anew at every run.
+A file NAME.lua takes the place of the built-in one when it is in the directory of --prompts, in
+$PONDER_PROMPTS or, after `ponder trust ./prompts`, in ./prompts: the first that has it. It is
+re-read on every run and has Lua's pure library only. list, show NAME and eject run no file.
 
 ]] .. args.help(RULES, ORDER)
 
@@ -79,26 +80,6 @@ local function chosen(operand)
     return nil, unknown("prompt file", operand, names)
 end
 
-local commands = {}
-
-function commands.list()
-    local status = 0
-    for _, name in ipairs(file_names()) do
-        local path = prompt.find(name)
-        local found, problem = prompt.load(name)
-        if not found then
-            status = fail(problem)
-        end
-        for _, function_name in ipairs(found and function_names(name) or {}) do
-            local f = found[function_name]
-            local from = path and type(f) == "function"
-                and ("%s:%d"):format(path, debug.getinfo(f, "S").linedefined) or "built in"
-            print(("%-18s %s"):format(name .. "." .. function_name, from))
-        end
-    end
-    return status
-end
-
 local function read(path)
     local file, message = io.open(path, "rb")
     if not file then
@@ -109,12 +90,46 @@ local function read(path)
     return text, problem
 end
 
+-- The line on which a file seems to define a function: it is not run to find out.
+local function line_of(text, name)
+    local at = text:find("function%s+[%w_.:]*%f[%w_]" .. name .. "%s*%(")
+        or text:find("%f[%w_]" .. name .. "%s*=%s*function%f[%W]")
+    if at then
+        local _, breaks = text:sub(1, at - 1):gsub("\n", "")
+        return breaks + 1
+    end
+end
+
+local commands = {}
+
+function commands.list()
+    local status = 0
+    for _, name in ipairs(file_names()) do
+        local found = prompt.find(name)
+        local text, problem = nil, found.problem
+        if found.path and not problem then
+            text, problem = read(found.path)
+        end
+        if problem then
+            status = fail(problem)
+        end
+        for _, function_name in ipairs(problem and {} or function_names(name)) do
+            local line = text and line_of(text, function_name)
+            local from = line and ("%s:%d"):format(found.path, line) or found.path
+                or found.unused and ("built in (./prompts is not used: %s)"):format(found.unused)
+                or "built in"
+            print(("%-18s %s"):format(name .. "." .. function_name, from))
+        end
+    end
+    return status
+end
+
 local function show_file(name)
-    local path = prompt.find(name)
-    local text, problem
-    if path then
-        text, problem = read(path)
-    else
+    local found = prompt.find(name)
+    local text, problem = nil, found.problem
+    if found.path and not problem then
+        text, problem = read(found.path)
+    elseif not problem then
         text = host.embedded("prompts/" .. name .. ".lua")
     end
     if not text then
@@ -207,7 +222,7 @@ function commands.check(operand)
     end
     status = 0
     for _, name in ipairs(names) do
-        local path = prompt.find(name)
+        local path = prompt.find(name).path
         local found, problem = prompt.load(name)
         local problems, count = { problem }, 0
         if found then
@@ -245,6 +260,7 @@ function prompts.run(arguments)
     if opts.prompts then
         prompt.add(opts.prompts)
     end
+    prompt.listen(function() end) -- the output says where prompts come from
     return command(operands[2], opts)
 end
 

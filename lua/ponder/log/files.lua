@@ -4,6 +4,7 @@
 --- files.
 
 local builtin = require "ponder.builtin"
+local store = require "ponder.core.store"
 
 local files = {}
 
@@ -35,10 +36,11 @@ end
 ---The text of a file of the run.
 ---@param path string "-" is standard input
 ---@param kind string
+---@param hash? string SHA-256 that it must have
 ---@return string? text
 ---@return string? message
 ---@return string? problem why what is there cannot be read
-function files.read(path, kind)
+function files.read(path, kind, hash)
     if recorded[path] then
         return note(path, kind, recorded[path])
     elseif alone then
@@ -58,6 +60,8 @@ function files.read(path, kind)
     end
     if not text then
         return nil, ("%s: %s"):format(path, problem), problem
+    elseif hash and store.sha256(text) ~= hash then
+        return nil, path .. ": has changed just now"
     end
     return note(path, kind, text, piped)
 end
@@ -71,6 +75,19 @@ function files.exists(path)
     end
     local file = io.open(path, "rb")
     return file ~= nil and file:close()
+end
+
+---Whether the text of a file comes from the log of the run that is played.
+---@param path string
+---@return boolean
+function files.is_recorded(path)
+    return recorded[path] ~= nil
+end
+
+---Whether no file is read, since all texts come from a log.
+---@return boolean
+function files.is_offline()
+    return alone
 end
 
 ---Says that the built-in prompts of a name are used.
@@ -130,7 +147,7 @@ function files.change(path, hash, absolute)
         text = file:read("a")
         file:close()
     end
-    return require("ponder.core.store").sha256(text or "") ~= hash and path .. " has changed" or nil
+    return store.sha256(text or "") ~= hash and path .. " has changed" or nil
 end
 
 -- Modules beside the script are found by the host; a log keeps their texts.

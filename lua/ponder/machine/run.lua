@@ -136,14 +136,15 @@ end
 -- Prompts
 
 --- What every context for a prompt function can do: quote text that others wrote.
-local Context = {}
-Context.__index = Context
+-- A prompt file reaches the methods' table neither by a field nor by getmetatable.
+local methods = {}
+local Context = { __index = methods }
 
 ---Text between tags that it cannot close, cut at `max_text_bytes`.
 ---@param name string letters and underscores
 ---@param text string
 ---@return string
-function Context:quote(name, text)
+function methods:quote(name, text)
     return quote.tagged(name, text, self.max_text_bytes)
 end
 

@@ -9,6 +9,8 @@ local private = {}
 ---@field kind "file"|"directory"|"link"|"other"
 ---@field mode integer permission bits, such as 384 for 0600
 ---@field is_own boolean it belongs to the user of this process
+---@field uid integer of its owner
+---@field path string? absolute, links resolved; where links were followed
 ---@field links integer how many hard links it has
 
 ---What a file is.

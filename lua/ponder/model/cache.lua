@@ -25,6 +25,7 @@ local task = require "ponder.task"
 local cache = {}
 
 local APPLICATION_ID = 0x706e6463 -- "pndc"
+cache.APPLICATION_ID = APPLICATION_ID -- of the file
 local VERSION = 1
 local SCHEMA = [[
 CREATE TABLE replies (

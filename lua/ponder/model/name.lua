@@ -4,6 +4,7 @@
 --- file, the environment, the config file's providers and defaults, the built-in value.
 
 local options = require "ponder.options"
+local pure = require "ponder.pure"
 local redact = require "ponder.model.redact"
 
 local name = {}
@@ -102,6 +103,16 @@ end
 local SECTIONS = { default_model = "string", default_provider = "string", aliases = "table",
     providers = "table", defaults = "table", prices = "table" }
 
+-- A relative path is another file in each directory: that of a script must not be one.
+local function check_script(path, config, text)
+    text = type(text) == "table" and text.model or text
+    local script = type(text) == "string" and (text:match("^script[:/](.*)$")
+        or config.default_provider == "script" and text)
+    if script and script:sub(1, 1) ~= "/" then
+        error(("%s: the path of %s must be absolute"):format(path, text), 0)
+    end
+end
+
 local function check_config(path, config)
     if type(config) ~= "table" then error(path .. ": must return a table", 0) end
     for field, value in pairs(config) do
@@ -118,13 +129,18 @@ local function check_config(path, config)
                 options.show(value)), 0)
         end
     end
+    check_script(path, config, config.default_model)
+    for _, alias in pairs(config.aliases or {}) do check_script(path, config, alias) end
     return config
 end
 
+-- What the environment names counts only if it is absolute: else it would lie where ponder runs.
+local function absolute(value) return (value or ""):match("^/.*") end
+
 local function path_of(env, file)
-    local folder = env("XDG_CONFIG_HOME")
-    if not folder and env("HOME") then folder = env("HOME") .. "/.config" end
-    return folder and folder .. "/ponder/" .. file
+    local home = absolute(env("HOME"))
+    local at = absolute(env("XDG_CONFIG_HOME")) or home and home .. "/.config"
+    return at and at .. "/ponder/" .. file
 end
 
 --- Where the config file is looked for.
@@ -137,26 +153,30 @@ function name.config_path(env) return path_of(env, "config.lua") end
 ---@return string?
 function name.prices_path(env) return path_of(env, "prices.lua") end
 
--- What the config file may use: nothing that reads, writes, runs or loads anything.
-local function sandbox(env)
-    return { os = { getenv = env }, error = error, ipairs = ipairs, math = math, pairs = pairs,
-        string = string, table = table, tonumber = tonumber, tostring = tostring, type = type }
-end
-
---- Runs a file of settings: Lua that can read the environment and nothing else. A broken one is an
+--- What a file of settings holds: Lua without any library, so nothing but data. A broken one is an
 --- error with its place.
 ---@param path string
----@param env fun(name: string): string?
 ---@return any value that it returns; nil when there is no such file
-function name.load_file(path, env)
+function name.load_file(path)
     local file = io.open(path, "rb")
     if not file then return nil end
     local text = file:read("a")
     file:close()
-    local chunk, message = load(text or "", "@" .. path, "t", sandbox(env))
-    if not chunk then error(message, 0) end
-    local value = chunk()
+    local value = pure.data(text or "", path)
     if value == nil then return false end
+    return value
+end
+
+-- `api_key = "$NAME"` is the value of that variable.
+local function expand_keys(value, env)
+    for field, inner in pairs(value) do
+        local variable = field == "api_key" and tostring(inner):match("^%$([%a_][%w_]*)$")
+        if variable then
+            value[field] = env(variable)
+        elseif type(inner) == "table" then
+            expand_keys(inner, env)
+        end
+    end
     return value
 end
 
@@ -165,9 +185,9 @@ end
 ---@return ponder.model.Config
 function name.load_config(env)
     local path = name.config_path(env)
-    local config = path and name.load_file(path, env)
+    local config = path and name.load_file(path)
     if config == nil then return {} end
-    return check_config(path, config)
+    return expand_keys(check_config(path, config), env)
 end
 
 ---------------------------------------------------------------------------------------------------

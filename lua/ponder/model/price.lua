@@ -75,7 +75,7 @@ end
 function price.load(env, config)
     local path, own = name.prices_path(env), nil
     if path then
-        own = name.load_file(path, env)
+        own = name.load_file(path)
     end
     local merged = {}
     for _, list in ipairs { config.prices and check_table("the config file's prices",

@@ -3,6 +3,7 @@
 
 local builtin = require "ponder.builtin"
 local options = require "ponder.options"
+local pure = require "ponder.pure"
 local samples = require "ponder.prompt.samples"
 
 local check = {}
@@ -128,12 +129,8 @@ local function fields_of(contexts_by_prompt)
     return known
 end
 
----Renders a prompt function.
----@param f function
----@param context table
----@return table? messages
----@return string? problem begins with file and line
-function check.render(f, context)
+-- The messages of a prompt function, without their metatables; or nil and a problem.
+local function render(f, context)
     local ok, result = xpcall(f, function(err)
         local text = tostring(err)
         local at = place_in_file(f)
@@ -146,7 +143,24 @@ function check.render(f, context)
     if problem then
         return nil, place(f) .. ": " .. problem
     end
-    return result
+    local messages = {}
+    for i, message in ipairs(result) do
+        messages[i] = { role = message.role, content = message.content }
+    end
+    return messages
+end
+
+---Renders a prompt function, within limits of steps and memory (ponder.pure).
+---@param f function
+---@param context table
+---@return table? messages
+---@return string? problem begins with file and line
+function check.render(f, context)
+    local ok, messages, problem = pure.call(render, f, context)
+    if not ok then
+        return nil, ("%s: %s"):format(place(f), tostring(messages):gsub("^[^:]*:%d+: ", ""))
+    end
+    return messages, problem
 end
 
 local function check_function(problems, label, f, contexts, known, needs)

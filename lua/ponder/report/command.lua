@@ -111,6 +111,9 @@ local function make(self, given)
     if given.prompts then
         prompt.add(given.prompts)
     end
+    if given.quiet then
+        prompt.listen(function() end)
+    end
     local ok, made = pcall(self.strategy.new, opts)
     if not ok then
         return nil, as_usage(self, made)

@@ -63,7 +63,7 @@ function prompts.load(kind, opts)
     end
     local problem = problem_in(found, kind.machine.prompt_names)
     if problem then
-        return nil, ("%s: %s"):format(prompt.find(kind.name), problem), "BAD_PROMPT"
+        return nil, ("%s: %s"):format(prompt.find(kind.name).path, problem), "BAD_PROMPT"
     end
     local by_name = {}
     for name, option in pairs(kind.machine.prompt_names) do

@@ -1,0 +1,181 @@
+--- Which directories of prompt files may be used because they lie in the current directory: those
+--- that the user has trusted, as long as nothing in them has changed.
+---
+--- The file trusted-prompts in the state directory has a line for each: the hash of the directory's
+--- Lua files and its absolute path.
+
+local folder = require "ponder.core.folder"
+local private = require "ponder.core.private"
+local state = require "ponder.state"
+local store = require "ponder.core.store"
+
+local trust = {}
+
+local FILE = "trusted-prompts"
+local MAX_FILES, MAX_BYTES = 1000, 1 << 20 -- of a directory, of a file
+local OTHERS_WRITE = 18 -- 022
+
+---Why a file or directory must not be used for its code: it is not the caller's own, or not root's,
+---or others may write it.
+---@param path string
+---@param kind "file"|"directory" what it must be
+---@param follow? boolean a symbolic link to such a file will do
+---@return string? problem begins with the path
+function trust.problem(path, kind, follow)
+    local about, message = private.about(path, follow)
+    if not about then
+        return message
+    elseif about.kind ~= kind then
+        return ("%s: is not a %s"):format(path, kind)
+    elseif not about.is_own and about.uid ~= 0 then
+        return path .. ": belongs to another user"
+    elseif about.mode & OTHERS_WRITE ~= 0 then
+        return ("%s: others may write it: chmod go-w %s"):format(path, path)
+    end
+end
+
+local function read(path)
+    local file <close> = io.open(path, "rb")
+    local text = file and (file:read(MAX_BYTES + 1) or "")
+    if not text or #text > MAX_BYTES then
+        return nil, path .. (text and ": longer than 1 MiB" or ": cannot be read")
+    end
+    return text
+end
+
+local function lua_files(at)
+    local files, message = folder.files(at)
+    local names = {}
+    for _, file in ipairs(files or {}) do
+        if file.name:find("%.lua$") then
+            names[#names + 1] = file.name
+        end
+    end
+    table.sort(names)
+    if #names > MAX_FILES then
+        return nil, ("%s: more than %d Lua files"):format(at, MAX_FILES)
+    end
+    return names, message
+end
+
+---@class ponder.prompt.Contents what a directory holds
+---@field path string absolute
+---@field names string[] of its Lua files, sorted
+---@field hashes table<string, string> SHA-256 of each
+---@field hash string of all
+
+---Reads a directory, which must be fit to be trusted.
+---@param at string
+---@return ponder.prompt.Contents?
+---@return string? message
+function trust.read(at)
+    local about, missing = private.about(at, true)
+    local problem = missing or about.path:find("\n", 1, true) and at .. ": a line break in its name"
+        or trust.problem(about.path, "directory")
+    local names, message = nil, problem
+    if not problem then
+        names, message = lua_files(about.path)
+    end
+    if message then
+        return nil, message
+    end
+    local hashes, lines = {}, {}
+    for i, name in ipairs(names) do
+        local path = about.path .. "/" .. name
+        local text, why
+        problem = trust.problem(path, "file")
+        if not problem then
+            text, why = read(path)
+        end
+        if not text then
+            return nil, problem or why
+        end
+        hashes[name] = store.sha256(text)
+        lines[i] = ("%s %q\n"):format(hashes[name], name)
+    end
+    return { path = about.path, names = names, hashes = hashes,
+        hash = store.sha256(table.concat(lines)) }
+end
+
+---The directories that are trusted.
+---@return table<string, string> hashes by absolute path
+---@return string? message why the file cannot be read; one that is not there is empty
+function trust.list()
+    local text, message, code = state.read(FILE)
+    local hashes = {}
+    for hash, path in (text or ""):gmatch("(%x+) (/[^\n]*)\n") do
+        hashes[path] = hash
+    end
+    return hashes, code ~= "NOT_FOUND" and message or nil
+end
+
+local function write(hashes)
+    local paths, lines = {}, {}
+    for path in pairs(hashes) do
+        paths[#paths + 1] = path
+    end
+    table.sort(paths)
+    for i, path in ipairs(paths) do
+        lines[i] = hashes[path] .. " " .. path .. "\n"
+    end
+    return state.write(FILE, table.concat(lines))
+end
+
+---Trusts a directory as it is now.
+---@param at string
+---@return ponder.prompt.Contents?
+---@return string? message
+function trust.add(at)
+    local contents, message = trust.read(at)
+    if not contents then
+        return nil, message
+    end
+    local hashes = trust.list()
+    hashes[contents.path] = contents.hash
+    local ok, problem = write(hashes)
+    if not ok then
+        return nil, problem
+    end
+    return contents
+end
+
+---Trusts a directory no longer, also one that is gone.
+---@param at string
+---@return boolean? was_trusted
+---@return string? message
+function trust.remove(at)
+    local about = private.about(at, true)
+    local path = about and about.path or at
+    local hashes = trust.list()
+    if not hashes[path] then
+        return false
+    end
+    hashes[path] = nil
+    local ok, message = write(hashes)
+    if not ok then
+        return nil, message
+    end
+    return true
+end
+
+---Whether a directory is trusted as it is now.
+---@param at string
+---@return ponder.prompt.Contents? contents what was trusted
+---@return string? message why it is not
+function trust.check(at)
+    local about = private.about(at, true)
+    local known, problem = trust.list()
+    local wanted = about and known[about.path]
+    if not wanted then
+        return nil, problem or at .. ": is not trusted"
+    end
+    local contents, message = trust.read(at)
+    if not contents then
+        return nil, message
+    elseif contents.hash ~= wanted then
+        return nil, at .. ": has changed since it was trusted"
+    end
+    return contents
+end
+
+return trust
