@@ -58,11 +58,11 @@ describe("a strategy's command", function()
             for flags, message in pairs {
                 [{ "--max-calls", "0" }] = "the budget of 0 calls is spent",
                 [{ "--max-tokens", "7" }] = "the budget of 7 tokens is spent: 0 used, and",
-                [{ "--timeout", "0.05" }] = "the time budget of 0.05 s is spent",
+                [{ "--timeout", "0.05s" }] = "the time budget of 0.05 s is spent",
             } do
                 local r = ponder({ name, "--model", STEPS, flags[1], flags[2], "Why?" },
                     { WAIT = "30" })
-                assert.equal(1, r.status)
+                assert.equal(flags[1] == "--timeout" and 124 or 1, r.status)
                 assert.truthy(last_line(r.err):find(("ponder %s: %s"):format(name, message), 1,
                     true), r.err)
                 assert.truthy(r.err:find("%[BUDGET%]\n$"), r.err)
@@ -144,9 +144,9 @@ describe("ponder run", function()
     end)
 
     it("ends when time is up", function()
-        local r = ponder { "--timeout", "0.1", "-e",
+        local r = ponder { "--timeout", "0.1s", "-e",
             [[print "begun"; require("ponder.task").sleep(30)]] }
-        assert.same({ 1, "begun\n", "ponder: the time budget of 0.1 s is spent [BUDGET]\n" },
+        assert.same({ 124, "begun\n", "ponder: the time budget of 0.1 s is spent [BUDGET]\n" },
             { r.status, r.out, r.err })
     end)
 
@@ -154,28 +154,28 @@ describe("ponder run", function()
         local code = [[local task = require "ponder.task"
             task.spawn(function() task.sleep(%s); print "late"; error "unheard" end)
             print "begun"; return { 7 }]]
-        local r = ponder { "--timeout", "0.1", "-e", code:format "30" }
-        assert.same({ 1, "begun\n", "ponder: the time budget of 0.1 s is spent [BUDGET]\n" },
+        local r = ponder { "--timeout", "0.1s", "-e", code:format "30" }
+        assert.same({ 124, "begun\n", "ponder: the time budget of 0.1 s is spent [BUDGET]\n" },
             { r.status, r.out, r.err })
-        r = ponder { "--timeout", "30", "--json", "-e", code:format "0.01" }
+        r = ponder { "--timeout", "30s", "--json", "-e", code:format "0.01" }
         assert.same({ 1, "begun\nlate\n[7]\n" }, { r.status, r.out })
         assert.truthy(r.err:find("task 3 failed, and nobody joined it: ", 1, true), r.err)
     end)
 
     it("is interrupted as ever", function()
-        local r = shell.interrupt { "--no-log", "--timeout", "100", "-e",
+        local r = shell.interrupt { "--no-log", "--timeout", "100s", "-e",
             [[print "ready"; io.stdout:flush(); require("ponder.task").sleep(100)]] }
         assert.same({ 130, "ponder: interrupted\n" }, { r.status, r.err })
     end)
 
     it("tells other errors as ever", function()
-        local r = ponder { "--timeout", "30", "--max-calls", "1", "-e", "local x = nil + 1" }
+        local r = ponder { "--timeout", "30s", "--max-calls", "1", "-e", "local x = nil + 1" }
         assert.equal(1, r.status)
         assert.truthy(r.err:find("arithmetic on a nil value", 1, true), r.err)
         assert.truthy(r.err:find("stack traceback", 1, true), r.err)
-        r = ponder { "--timeout", "30", "--json", "-e", "return { a = ... }", "b" }
+        r = ponder { "--timeout", "30s", "--json", "-e", "return { a = ... }", "b" }
         assert.same({ 0, "b" }, { r.status, json.decode(r.out).a })
-        r = ponder { "--timeout", "30", "-e", "os.exit(5)" }
+        r = ponder { "--timeout", "30s", "-e", "os.exit(5)" }
         assert.equal(5, r.status)
     end)
 
@@ -189,7 +189,7 @@ describe("ponder run", function()
 
     it("refuses limits that are none", function()
         for flag, value in pairs { ["--max-calls"] = "-1", ["--max-cost"] = "much",
-            ["--timeout"] = "-1" } do
+            ["--timeout"] = "-1s" } do
             local r = ponder { flag, value, "-e", "" }
             assert.same({ 2, "" }, { r.status, r.out })
             assert.equal(1, select(2, r.err:gsub("\n", "")), r.err)
@@ -201,8 +201,8 @@ describe("ponder chat", function()
     it("keeps to dollars and seconds", function()
         local r = ponder { "chat", "--model", "openai:nobody-knows", "--max-cost", "1", "Hi" }
         assert.same({ 1, "ponder chat: " .. MISSING .. "\n" }, { r.status, r.err })
-        r = ponder({ "chat", "--model", STEPS, "--timeout", "0.1", "Hi" }, { WAIT = "30" })
-        assert.same({ 1, "ponder chat: the time budget of 0.1 s is spent [BUDGET]\n" },
+        r = ponder({ "chat", "--model", STEPS, "--timeout", "0.1s", "Hi" }, { WAIT = "30" })
+        assert.same({ 124, "ponder chat: the time budget of 0.1 s is spent [BUDGET]\n" },
             { r.status, r.err })
     end)
 end)

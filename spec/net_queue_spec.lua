@@ -201,9 +201,9 @@ describe("ponder.core.net, with many calls", function()
         it("ends early when an interruption is pending", function()
             local task = require "ponder.core.task"
             pump:submit { url = s.url .. "/x?delay=300" }
-            task.interrupt()
+            task.stop()
             local n = pump:poll(5000, {})
-            local what = task.take_interrupt()
+            local what = task.take_stop()
             assert.equal("pending", what)
             assert.equal(0, n)
             assert.equal(1, pump:pending())

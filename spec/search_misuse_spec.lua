@@ -3,7 +3,7 @@
 
 local core_search = require "ponder.core.search"
 local json = require "ponder.json"
-local interrupt = require("ponder.core.task").interrupt
+local interrupt = require("ponder.core.task").stop
 local search = require "ponder.search"
 local task = require "ponder.task"
 
@@ -260,6 +260,8 @@ describe("an interruption that a callback catches", function()
                 assert.is_false(ok)
                 assert.matches("interrupted!", message)
                 assert.matches("search%.run %(bfs%) stood at [34] nodes", message)
+            end)
+            task.run(function()
                 assert.equal(29, #search.run(options("bfs", concurrency)).tree.nodes)
             end)
         end)

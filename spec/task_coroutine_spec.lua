@@ -329,7 +329,7 @@ describe("ponder.core.task", function()
     it("takes any arguments", function()
         local values = { 1, "x", {}, math.abs, coroutine.create(math.abs), 0 / 0, math.huge, -1 }
         for name, f in pairs(core) do
-            local changes_much = name == "library" or name == "interrupt" or name == "wait"
+            local changes_much = name == "protect" or name == "stop" or name == "wait"
             if type(f) == "function" and not changes_much then
                 pcall(f)
                 for _, a in ipairs(values) do
@@ -338,9 +338,10 @@ describe("ponder.core.task", function()
                 end
             end
         end
+        core.limit_steps(nil)
         raises("running coroutine", core.close, coroutine.running())
         raises("not a task that waits", core.resume, coroutine.running())
-        raises("path too long", core.library, ("x"):rep(5000))
+        raises("path too long", core.protect, ("x"):rep(5000))
         local co = core.create(function(...)
             return select("#", ...), ...
         end, 1, nil)

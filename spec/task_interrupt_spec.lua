@@ -12,7 +12,7 @@ local HERE = "spec/task_interrupt_spec.lua:%d+" -- as a pattern
 describe("an interruption", function()
     it("stops Lua code that is running", function()
         local err = error_of(function()
-            core.interrupt()
+            core.stop()
             while true do
                 string.rep("x", 10)
             end
@@ -25,7 +25,7 @@ describe("an interruption", function()
     end)
 
     it("that came before the run stops main at once, and only once", function()
-        core.interrupt()
+        core.stop()
         assert.matches("interrupted!", error_of(function()
             while true do
                 string.rep("x", 10)
@@ -41,7 +41,7 @@ describe("an interruption", function()
     it("stops code in a coroutine of the main task", function()
         local err = error_of(function()
             coroutine.wrap(function()
-                core.interrupt()
+                core.stop()
                 while true do
                     string.rep("x", 10)
                 end
@@ -60,7 +60,7 @@ describe("an interruption", function()
             end)
             task.spawn(function()
                 task.sleep(1)
-                return core.interrupt()
+                return core.stop()
             end)
             local function wait_here()
                 task.sleep(50)
@@ -93,7 +93,7 @@ describe("an interruption", function()
             local err = error_of(function()
                 task.spawn(function()
                     task.sleep(0.5)
-                    core.interrupt()
+                    core.stop()
                     task.sleep(9)
                 end)
                 local ok, message = pcall(wait)
@@ -113,7 +113,7 @@ describe("an interruption", function()
         local other
         local err = error_of(function()
             other = task.spawn(function()
-                core.interrupt()
+                core.stop()
                 while true do
                     string.rep("x", 10)
                 end
@@ -126,43 +126,102 @@ describe("an interruption", function()
         assert.equal("failed", other.state)
     end)
 
-    it("lets the main task go on if that catches it; tasks that were alive end", function()
-        run(function()
+    it("is raised again wherever it is caught, until the main task ends", function()
+        local function spin()
+            while true do
+                string.rep("x", 10)
+            end
+        end
+        for i, go_on in ipairs {
+            function() pcall(task.sleep, 5) end,
+            function() pcall(spin) end,
+            function() pcall(coroutine.wrap(spin)) end,
+            function() pcall(coroutine.wrap(pcall), pcall, spin) end,
+            function() pcall(coroutine.wrap(function() end)) end,
+            function() task.spawn(spin):join() end,
+            function() xpcall(spin, function() return {} end) end,
+            function() coroutine.close(coroutine.create(spin)) end,
+            function() pcall(task.map, { 1, 2 }, spin, { on_error = "collect" }) end,
+            function() pcall(table.sort, { 1, 2, 3 }, spin) end,
+            function() pcall(task.spawn(task.sleep, 9).join) end,
+        } do
             local log = {}
-            task.spawn(function()
-                local _ <close> = closing(log, "old")
-                core.interrupt()
-                pcall(string.rep, "x")
-                task.sleep(100)
+            local err = error_of(function()
+                local _ <close> = closing(log, "main")
+                task.spawn(function()
+                    local _ <close> = closing(log, "other")
+                    task.sleep(100)
+                end)
+                task.sleep(0)
+                core.stop()
+                pcall(spin)
+                while true do
+                    pcall(go_on)
+                end
             end)
-            assert.is_false(pcall(task.sleep, 5))
-            local new = task.spawn(function()
-                task.sleep(1)
-                return "new"
-            end)
-            assert.equal("new", new:join())
-            assert.same({ "old" }, log)
-            assert.is_true(task.interrupted())
-            -- and again
-            task.spawn(core.interrupt)
-            assert.is_false(pcall(task.sleep, 5))
+            assert.matches("interrupted!", err, 1, true, i)
+            assert.same({ "main", "other" }, log, i)
+        end
+        run(function()
+            assert.is_nil(task.stop_reason()) -- and the next run knows nothing of it
+            task.sleep(1)
+            for _ = 1, 1e5 do
+                string.rep("x", 10)
+            end
         end)
     end)
 
-    it("that the main task catches while it runs ends the others too", function()
-        run(function()
-            local h = task.spawn(task.sleep, 100)
-            task.sleep(0)
-            local ok = pcall(function()
-                core.interrupt()
+    it("ends tasks that are begun after it", function()
+        local log, h = {}, nil
+        local err = error_of(function()
+            pcall(function()
+                core.stop()
                 while true do
                     string.rep("x", 10)
                 end
             end)
-            assert.is_false(ok)
+            h = task.spawn(function()
+                local _ <close> = closing(log, "new")
+                task.sleep(0)
+                log[1] = "ran"
+            end)
             task.sleep(0)
-            assert.equal("cancelled", h.state)
         end)
+        assert.matches("interrupted!", err, 1, true)
+        assert.equal("cancelled", h.state)
+        assert.is_not_equal("ran", log[1])
+    end)
+
+    it("tells why: a signal, or a limit", function()
+        for reason, message in pairs {
+            interrupt = "interrupted!", terminate = "interrupted!", hangup = "interrupted!",
+            timeout = "the time of the run is up", steps = "the steps of the run are spent",
+        } do
+            local err = error_of(function()
+                core.stop(reason)
+                core.stop "interrupt" -- the first one counts
+                task.sleep(1)
+            end)
+            assert.matches(message, err, 1, true)
+            assert.equal(reason, task.stop_reason())
+            assert.equal(message == "interrupted!", task.interrupted())
+        end
+    end)
+
+    it("is not raised in files that are protected, nor in what of ponder they call", function()
+        local helper = load("local f = ... f() for i = 1, 1000 do end return 'whole'",
+            "@./lua/ponder/helper.lua")
+        local log = load("local helper, f = ... return (helper(f))", "@./lua/ponder/some/log.lua")
+        core.protect "@./lua/ponder/some"
+        local ended, outcome = false, nil
+        error_of(function()
+            outcome = log(helper, core.stop)
+            for _ = 1, 1000 do
+                string.rep("x", 10)
+            end
+            ended = true
+        end)
+        assert.same({ "whole", false }, { outcome, ended })
     end)
 
     it("ends the run when main has returned", function()
@@ -171,7 +230,7 @@ describe("an interruption", function()
             task.spawn(function()
                 local _ <close> = closing(log, "closed")
                 task.sleep(1)
-                core.interrupt()
+                core.stop()
                 task.sleep(100)
             end)
         end))
@@ -184,7 +243,7 @@ describe("an interruption", function()
             local h = task.spawn(function()
                 local _ <close> = setmetatable({}, {
                     __close = function()
-                        core.interrupt()
+                        core.stop()
                         for i = 1, 100 do
                             log[1] = i
                         end
@@ -212,7 +271,7 @@ describe("an interruption", function()
                 return true
             end,
             take = function()
-                core.interrupt()
+                core.stop()
                 loop.wait(10) -- ends at once
             end,
         }
@@ -261,19 +320,18 @@ describe("an interruption", function()
                     v()
                 end
             end
-            local ok, err = pcall(function()
-                io.stdout:write("ready\n")
-                io.stdout:flush()
-                while os.clock() < 20 do
-                    task.map({ 1, 2, 3, 4, 5, 6, 7, 8 }, item, { concurrency = 3 })
-                end
-            end)
-            assert(not ok and tostring(err):find("interrupted!"), err)
-            -- A task that was just being entered or left counts one off.
-            assert(open >= -1 and open <= 1, open)
-            local h = task.spawn(function() task.sleep(0.01) return "alive" end)
-            assert(h:join() == "alive")
-            print("whole")
+            function check()
+                -- A task that was just being entered or left counts one off.
+                assert(open >= -1 and open <= 1, open)
+                local h = task.spawn(function() task.sleep(0.01) return "alive" end)
+                assert(h:join() == "alive")
+                print("whole")
+            end
+            io.stdout:write("ready\n")
+            io.stdout:flush()
+            while os.clock() < 20 do
+                task.map({ 1, 2, 3, 4, 5, 6, 7, 8 }, item, { concurrency = 3 })
+            end
         ]]
         local name = os.tmpname()
         local file = assert(io.open(name, "w"))
@@ -281,14 +339,15 @@ describe("an interruption", function()
         file:close()
         for i = 1, 12 do
             local pipe = io.popen(([[
-                out=$(mktemp); %s/ponder %s > $out 2>&1 & pid=$!
+                out=$(mktemp)
+                printf 'loadfile("%s")()\ncheck()\n' | %s/ponder repl > $out 2>&1 & pid=$!
                 until grep -q ready $out || ! kill -0 $pid; do sleep 0.005; done
                 sleep 0.%03d; kill -INT $pid; wait $pid
                 cat $out; rm $out
-            ]]):format(build, name, 7 * i))
+            ]]):format(name, build, 7 * i))
             local text = pipe:read("a")
             pipe:close()
-            assert.equal("ready\nwhole\n", text)
+            assert.equal("ready\nponder: interrupted\nwhole\n", text)
         end
         os.remove(name)
     end)

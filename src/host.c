@@ -19,7 +19,6 @@
 #include <lua.h>
 #include <lualib.h>
 #include <malloc.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -31,6 +30,7 @@
 #include "api/l_task.h"
 #include "blocks.h"
 #include "sandbox.h"
+#include "signals.h"
 
 /* A cycle of the collector begins when memory in use is so many percent of what the last one left.
  * What a script holds by the gigabyte (nodes, graphs, replies on their way) is C's and not walked:
@@ -164,12 +164,35 @@ static int host_absolute(lua_State *L)
     return 1;
 }
 
-/* host.catch_interrupts(): see host.h; for a loop that goes on after an interruption. */
-static int host_catch_interrupts_again(lua_State *L)
+/* host.go_on(): for a loop that goes on after Ctrl-C: nothing is to stop any more. */
+static int host_go_on(lua_State *L)
 {
     (void)L;
-    host_catch_interrupts();
+    signals_forget();
     return 0;
+}
+
+/* host.limit_time(seconds): what runs then is stopped. */
+static int host_limit_time(lua_State *L)
+{
+    double seconds = luaL_checknumber(L, 1);
+    luaL_argcheck(L, seconds >= 0, 1, "out of range");
+    signals_limit_time(seconds);
+    return 0;
+}
+
+/* host.stop_status() -> the exit status of a run that was stopped. */
+static int host_stop_status(lua_State *L)
+{
+    lua_pushinteger(L, signals_status());
+    return 1;
+}
+
+/* host.time_is_up() -> whether that time has passed. */
+static int host_time_is_up(lua_State *L)
+{
+    lua_pushboolean(L, signals_time_is_up());
+    return 1;
 }
 
 /* host.is_terminal(fd) -> whether a file descriptor (0, 1, 2) is a terminal. */
@@ -224,18 +247,21 @@ static int open_host_module(lua_State *L)
 {
     static const luaL_Reg functions[] = {
         {"absolute", host_absolute},
-        {"catch_interrupts", host_catch_interrupts_again},
         {"directory", host_directory},
         {"embedded", host_embedded},
         {"embedded_names", host_embedded_names},
+        {"go_on", host_go_on},
         {"has_module", host_has_module},
         {"is_terminal", host_is_terminal},
         {"limit_memory", host_limit_memory},
+        {"limit_time", host_limit_time},
         {"memory", host_memory},
         {"process", host_process},
         {"set_environment", host_set_environment},
         {"set_script_folder", host_set_script_folder},
+        {"stop_status", host_stop_status},
         {"time", host_time},
+        {"time_is_up", host_time_is_up},
         {NULL, NULL},
     };
     luaL_newlib(L, functions);
@@ -361,21 +387,6 @@ Host *host_open(void)
     return host;
 }
 
-static void on_interrupt(int signo)
-{
-    signal(signo, SIG_DFL);
-    task_interrupt();
-}
-
-void host_catch_interrupts(void)
-{
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = on_interrupt; /* without SA_RESTART: a wait ends early */
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-}
-
 static int with_traceback(lua_State *L)
 {
     const char *message = luaL_tolstring(L, 1, NULL);
@@ -404,7 +415,6 @@ static int run_command_line(lua_State *L)
 int host_main(Host *host, int argc, char **argv)
 {
     lua_State *L = host->L;
-    task_set_current(L);
     lua_pushcfunction(L, with_traceback);
     lua_pushcfunction(L, run_command_line);
     lua_pushlightuserdata(L, argv);

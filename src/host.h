@@ -18,9 +18,6 @@ typedef struct EmbeddedFile {
 /* A host with its libraries open, or NULL if there is no memory for one. */
 Host *host_open(void);
 
-/* From now on the first Ctrl-C stops the Lua code that runs; a second one ends the process. */
-void host_catch_interrupts(void);
-
 /* A standard stream that is closed stays unusable: no file that a script opens takes its place.
  * What could not be written to standard output ends the process with a message and status 1. */
 void host_guard_streams(void);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "host.h"
+#include "signals.h"
 
 int main(int argc, char **argv)
 {
@@ -13,7 +14,7 @@ int main(int argc, char **argv)
         fputs("ponder: not enough memory to start\n", stderr);
         return 1;
     }
-    host_catch_interrupts();
+    signals_catch();
     int status = host_main(host, argc, argv);
     host_close(host);
     return status;

@@ -1,11 +1,13 @@
 /*
  * sandbox.c -- see sandbox.h.
  *
+ *   pcall, xpcall             not keep an error that ends the run: see task_stop.h
  *   load, loadfile, dofile    text only: Lua does not verify binary code
  *   debug.setmetatable        not of a userdata: its C functions know it by its metatable
  *   debug.setuservalue        refused: the userdata's C functions rely on what they keep there
  *   debug.setlocal            not in the frame of a C function: it may hold a pointer into a value
  *   debug.setupvalue          not of a C function
+ *   debug.sethook             not while a limit of the run is watched: its hook is the one there is
  *   debug.getregistry         a copy: C code looks up its metatables in the registry by name
  *
  * All else is Lua's own. package.loadlib stays too: who loads machine code knows what it does.
@@ -15,6 +17,8 @@
 #include <lauxlib.h>
 #include <string.h>
 
+#include "api/task_stop.h"
+
 /* Calls the function that a guard stands for (upvalue 1) with the guard's arguments. */
 static int call_original(lua_State *L)
 {
@@ -22,6 +26,39 @@ static int call_original(lua_State *L)
     lua_insert(L, 1);
     lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
     return lua_gettop(L);
+}
+
+/* ---- errors ---- */
+
+/* The end of a protected call that has its results from `first` on. */
+static int end_protected(lua_State *L, int status, lua_KContext first)
+{
+    if (status == LUA_OK || status == LUA_YIELD)
+        return lua_gettop(L) - (int)first + 1;
+    if (stop_must_raise(L))
+        return lua_error(L);
+    lua_pushboolean(L, 0);
+    lua_insert(L, -2);
+    return 2;
+}
+
+static int guard_pcall(lua_State *L)
+{
+    luaL_checkany(L, 1);
+    lua_pushboolean(L, 1);
+    lua_insert(L, 1);
+    int status = lua_pcallk(L, lua_gettop(L) - 2, LUA_MULTRET, 0, 1, end_protected);
+    return end_protected(L, status, 1);
+}
+
+static int guard_xpcall(lua_State *L)
+{
+    luaL_checktype(L, 2, LUA_TFUNCTION);
+    lua_pushboolean(L, 1);
+    lua_pushvalue(L, 1);
+    lua_rotate(L, 3, 2); /* function, handler, true, function, arguments... */
+    int status = lua_pcallk(L, lua_gettop(L) - 4, LUA_MULTRET, 2, 3, end_protected);
+    return end_protected(L, status, 3);
 }
 
 /* ---- text only ---- */
@@ -104,6 +141,14 @@ static int guard_setupvalue(lua_State *L)
     return call_original(L);
 }
 
+static int guard_sethook(lua_State *L)
+{
+    lua_State *of = lua_isthread(L, 1) ? lua_tothread(L, 1) : L;
+    if (stop_armed || stop_has_hook(of))
+        return luaL_error(L, "no hook can be set while a limit of the run is watched");
+    return call_original(L);
+}
+
 static int copy_registry(lua_State *L)
 {
     lua_newtable(L);
@@ -129,6 +174,8 @@ static void guard(lua_State *L, const char *name, lua_CFunction function)
 void sandbox_apply(lua_State *L)
 {
     lua_pushglobaltable(L);
+    guard(L, "pcall", guard_pcall);
+    guard(L, "xpcall", guard_xpcall);
     guard(L, "load", guard_load);
     guard(L, "loadfile", guard_loadfile);
     guard(L, "dofile", text_dofile);
@@ -137,6 +184,7 @@ void sandbox_apply(lua_State *L)
     guard(L, "setuservalue", refuse_setuservalue);
     guard(L, "setlocal", guard_setlocal);
     guard(L, "setupvalue", guard_setupvalue);
+    guard(L, "sethook", guard_sethook);
     guard(L, "getregistry", copy_registry);
     lua_pop(L, 2);
 }

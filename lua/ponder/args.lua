@@ -16,7 +16,9 @@ local args = {}
 
 ---@class ArgumentRule
 ---@field value? string name of the value in the help; without one the option is a switch
----@field type? "string"|"integer"|"number" of the value; "string" if absent
+---@field type? "string"|"integer"|"number"|"duration" of the value; "string" if absent
+---@field unit? "s"|"ms" of a duration: of a number without one, and of the value; "s" if absent
+---@field alias? string another name, which the help does not list
 ---@field min? number
 ---@field max? number
 ---@field enum? string[] the only values allowed
@@ -30,11 +32,26 @@ function args.flag(name)
     return #name == 1 and "-" .. name or "--" .. name:gsub("_", "-")
 end
 
+local SECONDS = { ms = 0.001, s = 1, m = 60, h = 3600 }
+
+---Reads a duration: `30s`, `500ms`, `2m`, `1.5h`.
+---@param text string
+---@return number? seconds nil: it is not one
+---@return boolean? bare it has no unit, and was read as seconds
+function args.duration(text)
+    local number, unit = text:match("^(%d*%.?%d*)(%a*)$")
+    local count = number and tonumber(number)
+    local size = SECONDS[unit == "" and "s" or unit]
+    return count and size and count * size, unit == ""
+end
+
+local KINDS = { integer = "an integer", duration = "a time such as 30s, 500ms or 2m" }
+
 local function expectation(rule)
     if rule.enum then
         return "one of " .. table.concat(rule.enum, ", ")
     end
-    local kind = rule.type == "integer" and "an integer" or "a number"
+    local kind = KINDS[rule.type] or "a number"
     if rule.min and rule.max then
         return ("%s from %s to %s"):format(kind, rule.min, rule.max)
     elseif rule.min or rule.max then
@@ -52,16 +69,40 @@ local function is_one_of(value, list)
     return false
 end
 
+local hinted = {} -- flags whose unit was asked for; once is enough
+
+-- A duration in the unit of its rule.
+local function read_duration(flag, text, rule)
+    local seconds, bare = args.duration(text)
+    if not seconds or rule.unit == "ms" then
+        local ms = seconds and (bare and seconds or seconds * 1000)
+        return ms and math.tointeger(math.floor(ms + 0.5))
+    end
+    if bare and not hinted[flag] then
+        hinted[flag] = true
+        io.stderr:write(("ponder: %s %s is in seconds; say so: %s %ss\n"):format(flag, text, flag,
+            text))
+    end
+    return seconds
+end
+
+local function is_out_of_range(value, rule)
+    return value ~= value or rule.min and value < rule.min or rule.max and value > rule.max
+end
+
 -- The value that a text stands for, or nil and what was expected.
 local function convert(flag, text, rule)
     local value = text
-    if rule.type == "integer" or rule.type == "number" then
-        value = tonumber(text)
+    if rule.type == "integer" or rule.type == "number" or rule.type == "duration" then
+        if rule.type == "duration" then
+            value = read_duration(flag, text, rule)
+        else
+            value = tonumber(text)
+        end
         if value and rule.type == "integer" then
             value = math.tointeger(value)
         end
-        if value and (value ~= value or rule.min and value < rule.min
-            or rule.max and value > rule.max) then
+        if value and is_out_of_range(value, rule) then
             value = nil
         end
     elseif rule.enum and not is_one_of(text, rule.enum) then
@@ -90,9 +131,18 @@ local function unknown(flag, rules, others)
     return ("unknown option %s%s"):format(flag, near and (" (did you mean %s?)"):format(near) or "")
 end
 
+-- The name of the option that a flag is, and its rule.
 local function rule_of(flag, rules)
     local name = flag:match("^%-%-(%w[%w-]*)$") or flag:match("^%-(%w)$")
-    return name and name:gsub("-", "_"), name and rules[(name:gsub("-", "_"))]
+    name = name and name:gsub("-", "_")
+    if not name or rules[name] then
+        return name, rules[name or false]
+    end
+    for of, rule in pairs(rules) do
+        if rule.alias == name then
+            return of, rule
+        end
+    end
 end
 
 -- Reads the option at list[i] into opts. Returns the index of its last word, or nil, message.

@@ -12,14 +12,18 @@
 --- `rules` and what follows may be absent. The completions of shells and the manual page are made
 --- from them, as --help is.
 ---
---- Exit status: 0; 1 when a script raised or a run failed; 2 for a usage error; 130 after Ctrl-C.
+--- Exit status: 0; 1 when a script raised or a run failed; 2 for a usage error; 124 when --timeout
+--- was up; 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
 
 local args = require "ponder.args"
+local core = require "ponder.core.task"
 local host = require "ponder.core.host"
 local options = require "ponder.options"
 local task = require "ponder.task"
 
 local cli = {}
+
+core.protect(debug.getinfo(1, "S").source)
 
 -- A script may have replaced what it reached of Lua's library; its error is reported all the same.
 local debug_getmetatable, debug_traceback = debug.getmetatable, debug.traceback
@@ -76,7 +80,7 @@ ponder %s: search policies and reasoning strategies in Lua, run against language
   ponder --version
 
 ponder COMMAND --help says more. Exit status: 0; 1 if a script raised; 2 for a usage error;
-130 after Ctrl-C.]]
+124 when --timeout is up; 130 after Ctrl-C.]]
 
 ---The text of `ponder --help`.
 ---@return string
@@ -160,10 +164,15 @@ local function clarify(message)
     return unjoined or cli.order_traceback(message)
 end
 
----Prints an error with its traceback, or where an interrupted run stood.
+-- What ended a run, in a word.
+local STOPPED = { interrupt = "interrupted", terminate = "terminated", hangup = "hung up",
+    timeout = "time is up", steps = "the steps are spent" }
+
+---Prints an error with its traceback, or where a run stood that was stopped.
 ---@param message string
----@return integer status 1, or 130 if it came of Ctrl-C
+---@return integer status 1, or that of a run that was stopped: 130 if it came of Ctrl-C
 function cli.report_error(message)
+    core.heard()
     local log_run = package.loaded["ponder.log.run"]
     local run = log_run and log_run.current()
     if run then
@@ -171,10 +180,10 @@ function cli.report_error(message)
     end
     if run and log_run.is_broken() then
         return 1 -- its end says why
-    elseif task.interrupted() then
+    elseif core.is_stopping() then
         local where = match(message, "\n(search%.run[^\n]*)")
-        stderr:write("ponder: interrupted\n", where and where .. "\n" or "")
-        return 130
+        stderr:write("ponder: ", STOPPED[core.stop_reason()], "\n", where and where .. "\n" or "")
+        return host.stop_status()
     end
     stderr:write("ponder: ", clarify(message), "\n")
     return 1
@@ -182,11 +191,13 @@ end
 
 -- An error of a task that nobody has joined.
 local function report_unjoined(message, id)
-    if not task.interrupted() then
+    if not core.is_stopping() then
         stderr:write(("ponder: task %d failed, and nobody joined it: %s\n"):format(
             id, cli.order_traceback(message)))
     end
 end
+
+local TIME_IS_UP = 124
 
 -- Ends the log of a run, where there is one.
 local function end_run(status)
@@ -206,7 +217,8 @@ local function run_command(name, list)
     else
         ok, status = xpcall(task.run, cli.with_traceback, command.run, list)
     end
-    return end_run(ok and status or cli.report_error(status))
+    status = ok and status or cli.report_error(status)
+    return end_run(status == 1 and host.time_is_up() and TIME_IS_UP or status)
 end
 
 ---Runs a command within one that runs.

@@ -169,7 +169,7 @@ local function describe(core, opts, err, callback, id)
         callback, id = core:calling()
     end
     local message = tostring(err)
-    if task.interrupted() then
+    if task.stop_reason() then
         message = message .. "\n" .. progress(core, opts)
     elseif callback then
         message = ("search.run: %s raised for node %d at depth %d: %s"):format(

@@ -47,8 +47,8 @@
 
 local core = require "ponder.core.task"
 
--- The names of this file and those beside it: an interruption never stops them halfway.
-core.library((debug.getinfo(1, "S").source:gsub("%.lua$", "")))
+-- The names of this file and those beside it: no error to stop is raised in them.
+core.protect((debug.getinfo(1, "S").source:gsub("%.lua$", "")))
 for name, replacement in pairs(core.coroutine) do
     coroutine[name] = replacement -- luacheck: ignore 122
 end
@@ -388,13 +388,22 @@ function task.on_unjoined_error(report)
     return failures.set_report(report)
 end
 
---- Whether Ctrl-C (or `core.interrupt()` of a spec) has been seen since `task.run` began. The main
---- task then gets the error "interrupted!", where it runs or waits; after it has run on to its next
---- wait, or ended, all other tasks that were alive are cancelled. A stock lua5.4 has no such
---- handler.
+--- Why what runs is to stop, if it is: Ctrl-C, SIGTERM, SIGHUP, or a limit of `ponder`
+--- (--timeout, --max-steps) since `task.run` began. The main task then gets an error
+--- ("interrupted!"), where it runs or waits, and all other tasks are cancelled. Code that catches
+--- the error gets it again, ever sooner, until the main task has ended; `__close` of its variables
+--- runs. A stock lua5.4 catches no signals.
+---@return "interrupt"|"terminate"|"hangup"|"timeout"|"steps"|nil
+function task.stop_reason()
+    return core.stop_reason()
+end
+
+local SIGNALS = { interrupt = true, terminate = true, hangup = true }
+
+--- Whether a signal is why what runs is to stop: see `task.stop_reason`.
 ---@return boolean
 function task.interrupted()
-    return core.interrupted()
+    return SIGNALS[core.stop_reason()] or false
 end
 
 local REAL_TIME = { clock = loop.now, wait = loop.wait }

@@ -4,7 +4,8 @@
  *   PONDER_FAIL_AT=N         the Nth call that writes to one fails; without it nothing does
  *   PONDER_FAIL_TIMES=M      and M - 1 more after it; default: all
  *   PONDER_FAIL_ERROR=E      ENOSPC (default), EIO, EDQUOT; or KILL: half of it is written, and the
- *                            process is killed
+ *                            process is killed; or INT, TERM, HUP: it gets that signal, and the
+ *                            call works
  *   PONDER_FAIL_LOG=FILE     gets a line for each call that writes: "write a.db-wal", "failed ..."
  *
  * Those calls are write, pwrite, fsync, fdatasync, ftruncate and fallocate on files whose names end
@@ -75,6 +76,16 @@ static void keep_log(const char *call, const char *path, bool fails)
     }
 }
 
+/* Sends the signal that stands in the place of an error, if one does. */
+static bool is_signal(const char *name)
+{
+    int signo = strcmp(name, "INT") == 0    ? SIGINT
+                : strcmp(name, "TERM") == 0 ? SIGTERM
+                : strcmp(name, "HUP") == 0  ? SIGHUP
+                                            : 0;
+    return signo != 0 && raise(signo) == 0;
+}
+
 /* Whether this call is to fail, and how: errno, or 0 for KILL; -1 if it is not. */
 static int failure(int fd, const char *call)
 {
@@ -95,6 +106,8 @@ static int failure(int fd, const char *call)
     const char *error = getenv("PONDER_FAIL_ERROR");
     if (error == NULL)
         return ENOSPC;
+    if (is_signal(error))
+        return -1;
     return strcmp(error, "EIO") == 0      ? EIO
            : strcmp(error, "EDQUOT") == 0 ? EDQUOT
            : strcmp(error, "KILL") == 0   ? 0

@@ -32,8 +32,9 @@ end
 ---The environment of a run whose disk fails. The sanitizers' libraries, where they are needed, come
 ---first.
 ---@param failing {at: integer?, times: integer?, error: string?} the first call that writes to fail
----  (none without it); how many in a row, default all; "ENOSPC" (default), "EIO", "EDQUOT", or
----  "KILL", which writes half of it and kills the process
+---  (none without it); how many in a row, default all; "ENOSPC" (default), "EIO", "EDQUOT",
+---  "KILL", which writes half of it and kills the process, or "INT", "TERM", "HUP", a signal that
+---  comes with a call that works
 ---@param log? string a file for a line about each call
 ---@return table<string, string>
 function disk.environment(failing, log)

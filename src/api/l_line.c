@@ -43,7 +43,7 @@ static int get_character(FILE *in)
     struct pollfd fd = {.fd = fileno(in), .events = POLLIN};
     while (poll(&fd, 1, -1) < 0 && errno == EINTR) {
         loaded.check_signals();
-        if (task_interrupt_is_pending())
+        if (task_stop_is_pending())
             return EOF;
     }
     return loaded.getc(in);
@@ -102,16 +102,28 @@ static int read_plain_line(lua_State *L, const char *prompt)
     return 1;
 }
 
-/* line.read(prompt) -> the line without its end, or nil at the end of input. */
+static int raise_if_stopped(lua_State *L)
+{
+    if (!task_stop_is_pending())
+        return 0;
+    clearerr(stdin);
+    return luaL_error(L, "%s", task_stop_message());
+}
+
+/* line.read(prompt) -> the line without its end, or nil at the end of input. Raises what ends the
+ * read early: Ctrl-C. */
 static int line_read(lua_State *L)
 {
     const char *prompt = luaL_checkstring(L, 1);
     Editor *edit = editor();
-    if (edit == NULL)
-        return read_plain_line(L, prompt);
+    if (edit == NULL) {
+        int results = read_plain_line(L, prompt);
+        raise_if_stopped(L);
+        return results;
+    }
     char *line = edit->readline(prompt);
     if (line == NULL)
-        return 0;
+        return raise_if_stopped(L);
     char **box = lua_newuserdatauv(L, sizeof *box, 0); /* owns the line while Lua copies it */
     *box = line;
     luaL_setmetatable(L, "ponder.core.line");

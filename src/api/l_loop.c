@@ -24,7 +24,7 @@ static int loop_l_now(lua_State *L)
 static double wait_time(lua_State *L)
 {
     double seconds = luaL_optnumber(L, 1, HUGE_VAL);
-    if (!(seconds > 0) || task_interrupt_is_pending()) /* NaN too */
+    if (!(seconds > 0) || task_stop_is_pending()) /* NaN too */
         return 0;
     return seconds < HUGE_VAL ? seconds * 1e3 : -1;
 }

@@ -373,7 +373,7 @@ static int pump_l_poll(lua_State *L)
 {
     double timeout_ms = poll_timeout(L, 2);
     LuaPump *p = to_receiver(L, "net.poll", 3);
-    if (task_interrupt_is_pending())
+    if (task_stop_is_pending())
         timeout_ms = 0;
     if (pump_wait(p->pump, timeout_ms) != PUMP_OK)
         return luaL_error(L, "net.poll: the event loop cannot open: %s", strerror(errno));

@@ -47,7 +47,7 @@ typedef struct Core {
     bool full;       /* max_nodes: a child was refused */
     double deadline; /* by the caller's clock, in seconds; infinity if there is none */
     bool expand_wants_node, evaluate_wants_node, is_terminal_wants_node;
-    bool interrupted_before;                        /* by a Ctrl-C that the script has caught */
+    bool stopped_before;                            /* by a Ctrl-C that the script has caught */
     bool has_stop, has_key, has_events, scores_all; /* which callbacks there are */
     uint32_t chunk, parent_chunk; /* which tables of states are in CHUNK and PARENT */
 } Core;

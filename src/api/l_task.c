@@ -1,8 +1,8 @@
 /*
  * l_task.c -- ponder.core.task: what the scheduler of ponder.task needs from C.
  *
- * Resuming, parking and closing the coroutine of a task (task_coroutine.h), and interruption
- * (task_frame.h). Which task runs when is decided in Lua.
+ * Resuming, parking and closing the coroutine of a task (task_coroutine.h), and ending what runs
+ * (task_stop.h). Which task runs when is decided in Lua.
  */
 #include "api/l_task.h"
 
@@ -11,6 +11,7 @@
 #include "api/api.h"
 #include "api/task_coroutine.h"
 #include "api/task_frame.h"
+#include "api/task_stop.h"
 
 static const char raise_key; /* its address tells park to raise the value that follows */
 
@@ -21,7 +22,7 @@ static int push_place(lua_State *L, lua_State *co, int level)
     lua_Debug ar;
     for (; lua_getstack(co, level, &ar); level++) {
         lua_getinfo(co, "Sl", &ar);
-        if (ar.currentline > 0 && !frame_is_library(ar.source)) {
+        if (ar.currentline > 0 && !stop_is_protected(ar.source)) {
             lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
             return 1;
         }
@@ -172,8 +173,8 @@ static int task_place(lua_State *L)
     return 1;
 }
 
-/* loop(f) -> true | false, error: calls the scheduler's loop f, where interruptions are only noted
- */
+/* loop(f) -> true | false, error: calls the scheduler's loop f, where a reason to stop is only
+ * noted */
 static int task_loop(lua_State *L)
 {
     Frame f;
@@ -187,43 +188,80 @@ static int task_loop(lua_State *L)
     return lua_gettop(L);
 }
 
-/* begin(): a run begins; an interruption that an earlier run has seen is forgotten */
+/* begin(): a run begins; what stopped an earlier run is forgotten */
 static int task_begin(lua_State *L)
 {
     (void)L;
-    interrupt_begin_run();
+    stop_begin_run();
     return 0;
 }
 
-/* interrupt(): what the host's SIGINT handler does, for specs */
-static int task_lua_interrupt(lua_State *L)
+static const char *const reasons[] = {"interrupt", "terminate", "hangup", "timeout", "steps", NULL};
+
+/* stop(["interrupt"|...]): what the host's signal handlers do, for specs */
+static int task_lua_stop(lua_State *L)
+{
+    task_stop((StopReason)(STOP_INTERRUPT + luaL_checkoption(L, 1, "interrupt", reasons)));
+    return 0;
+}
+
+static int task_is_stopping(lua_State *L)
+{
+    lua_pushboolean(L, task_stop_reason() != STOP_NONE);
+    return 1;
+}
+
+/* stop_reason() -> "interrupt", "terminate", "hangup", "timeout", "steps" or nil */
+static int task_lua_stop_reason(lua_State *L)
+{
+    StopReason why = task_stop_reason();
+    if (why == STOP_NONE)
+        return 0;
+    lua_pushstring(L, reasons[why - STOP_INTERRUPT]);
+    return 1;
+}
+
+/* take_stop() -> nil, or "pending" (nobody has been told yet), "raised" (where it ran) or "again"
+ * (it runs on), and what to raise */
+static int task_take_stop(lua_State *L)
+{
+    static const char *const names[] = {NULL, "pending", "raised", "again"};
+    StopNews news = stop_take();
+    if (news == STOP_NO_NEWS)
+        return 0;
+    lua_pushstring(L, names[news]);
+    lua_pushstring(L, task_stop_message());
+    return 2;
+}
+
+/* heard(): the run is ending; nothing more is raised */
+static int task_heard(lua_State *L)
 {
     (void)L;
-    task_interrupt();
+    stop_heard();
     return 0;
 }
 
-static int task_lua_interrupted(lua_State *L)
+/* limit_steps([n]): see task_stop.h; nil: no more */
+static int task_limit_steps(lua_State *L)
 {
-    lua_pushboolean(L, task_interrupted());
-    return 1;
+    lua_Integer steps = luaL_optinteger(L, 1, -1);
+    luaL_argcheck(L, steps >= 0 || lua_isnoneornil(L, 1), 1, "out of range");
+    stop_limit_steps(steps);
+    return 0;
 }
 
-/* take_interrupt() -> nil, "pending" (nobody has been told yet) or "raised" (where it ran); forgets
- * it */
-static int task_take_interrupt(lua_State *L)
+/* limit_task([seconds]): see task_stop.h; nil: no more */
+static int task_limit_task(lua_State *L)
 {
-    Interrupt what = interrupt_take();
-    if (what == INTERRUPT_NONE)
-        return 0;
-    lua_pushstring(L, what == INTERRUPT_RAISED ? "raised" : "pending");
-    return 1;
+    stop_limit_task(luaL_optnumber(L, 1, 0));
+    return 0;
 }
 
-/* library(source): `source` is the chunk name of the caller, less ".lua"; see is_library */
-static int task_library(lua_State *L)
+/* protect(source): see task_stop.h */
+static int task_protect(lua_State *L)
 {
-    luaL_argcheck(L, frame_set_library(luaL_checkstring(L, 1)), 1, "path too long");
+    luaL_argcheck(L, stop_protect(luaL_checkstring(L, 1)), 1, "path too long, or too many");
     return 0;
 }
 
@@ -238,17 +276,24 @@ static const luaL_Reg functions[] = {{"create", task_create},
                                      {"place", task_place},
                                      {"loop", task_loop},
                                      {"begin", task_begin},
-                                     {"interrupt", task_lua_interrupt},
-                                     {"interrupted", task_lua_interrupted},
-                                     {"take_interrupt", task_take_interrupt},
-                                     {"library", task_library},
+                                     {"stop", task_lua_stop},
+                                     {"is_stopping", task_is_stopping},
+                                     {"stop_reason", task_lua_stop_reason},
+                                     {"take_stop", task_take_stop},
+                                     {"heard", task_heard},
+                                     {"limit_steps", task_limit_steps},
+                                     {"limit_task", task_limit_task},
+                                     {"protect", task_protect},
                                      {NULL, NULL}};
 
 PONDER_MODULE int luaopen_ponder_core_task(lua_State *L);
 
 PONDER_MODULE int luaopen_ponder_core_task(lua_State *L)
 {
-    interrupt_open();
+    stop_open();
+    lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+    memset(lua_getextraspace(lua_tothread(L, -1)), 0, LUA_EXTRASPACE); /* new ones get a copy */
+    lua_pop(L, 1);
     luaL_newlibtable(L, functions);
     lua_createtable(L, MOST_SPARE, 0); /* spare coroutines */
     luaL_setfuncs(L, functions, 1);

@@ -148,16 +148,16 @@ static bool out_of_time(lua_State *L, const Core *core)
     return now >= core->deadline;
 }
 
-/* Ctrl-C ends the search even where the callback that it came to caught the error. */
-static void check_interruption(lua_State *L, const Core *core)
+/* A reason to stop ends the search even where the callback that it came to caught the error. */
+static void check_stop(lua_State *L, const Core *core)
 {
-    if (task_interrupted() && !core->interrupted_before)
-        luaL_error(L, "interrupted!");
+    if (task_stop_reason() != STOP_NONE && !core->stopped_before)
+        luaL_error(L, "%s", task_stop_message());
 }
 
 static Phase expand(lua_State *L, Core *core)
 {
-    check_interruption(L, core);
+    check_stop(L, core);
     core->child = core->search.count;
     if (!search_expandable(&core->search, core->node))
         return SCORE;
@@ -450,7 +450,7 @@ int core_run(lua_State *L)
     core->scores_all = !lua_isnil(L, EVALUATE_ALL_FN);
     core->chunk = core->parent_chunk = UINT32_MAX;
     lua_settop(L, TOP);
-    core->interrupted_before = task_interrupted();
+    core->stopped_before = task_stop_reason() != STOP_NONE;
     core->phase = SCORE; /* the root */
     if (core->has_key) {
         lua_pushvalue(L, KEY_FN);

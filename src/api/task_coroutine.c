@@ -5,6 +5,8 @@
 
 #include <lauxlib.h>
 
+#include "api/task_stop.h"
+
 static const char mark; /* its address is what a waiting coroutine yields */
 
 const char *coroutine_cannot_wait(lua_State *L)
@@ -134,6 +136,8 @@ static int inner_done(lua_State *L, int n, int how)
         lua_pushlightuserdata(L, (void *)&mark);
         return lua_yieldk(L, 1, how, inner_continue);
     }
+    if (n == STEP_FAILED && how == BY_RESUME && stop_must_raise(L))
+        return lua_error(L);
     if (how == BY_WRAP)
         return n == STEP_FAILED ? raise_from_wrap(L, lua_tothread(L, 1)) : n;
     lua_pushboolean(L, n != STEP_FAILED);
@@ -274,7 +278,8 @@ static void open_seen(lua_State *L)
 int coroutine_is_spent(lua_State *L, int index)
 {
     lua_State *co = lua_tothread(L, index);
-    if (lua_status(co) != LUA_OK || coroutine_status(L, co) != CO_DEAD || lua_gethook(co) != NULL)
+    if (lua_status(co) != LUA_OK || coroutine_status(L, co) != CO_DEAD ||
+        (lua_gethook(co) != NULL && !stop_has_hook(co)))
         return 0;
     lua_pushvalue(L, index);
     lua_rawgetp(L, LUA_REGISTRYINDEX, &seen);

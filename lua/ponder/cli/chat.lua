@@ -15,21 +15,28 @@ local RULES = {
     model = { value = "NAME", help = "provider:model (default: $PONDER_MODEL)" },
     system = { value = "TEXT", help = "the system prompt" },
     temperature = { value = "N", type = "number", min = 0, help = "how freely to sample" },
-    max_tokens = { value = "N", type = "integer", min = 1, help = "longest reply" },
+    max_output_tokens = { value = "N", type = "integer", min = 1, alias = "max_tokens",
+        help = "longest reply" },
     seed = { value = "N", type = "integer", help = "for repeatable sampling, where supported" },
     reasoning_effort = { value = "LEVEL", help = "none, minimal, low, medium, high" },
     base_url = { value = "URL", help = "where the provider's API is" },
-    timeout_ms = { value = "N", type = "integer", min = 1, help = "of each attempt" },
+    timeout_ms = { value = "TIME", type = "duration", unit = "ms", min = 1,
+        help = "of each attempt; a bare number is in milliseconds" },
+    max_total_tokens = { value = "N", type = "integer", min = 0,
+        help = "tokens of prompt and reply, retries too" },
     max_cost = limits.RULES.max_cost,
     timeout = limits.RULES.timeout,
     cache = limits.RULES.cache,
     json = { help = "print the whole reply as one JSON object" },
     verbose = { help = "show requests and replies on standard error, redacted" },
 }
-local ORDER = { "model", "system", "temperature", "max_tokens", "seed", "reasoning_effort",
-    "base_url", "timeout_ms", "max_cost", "timeout", "cache", "json", "verbose" }
+local ORDER = { "model", "system", "temperature", "max_output_tokens", "seed",
+    "reasoning_effort", "base_url", "timeout_ms", "max_total_tokens", "max_cost", "timeout",
+    "cache", "json", "verbose" }
 log_flags.add(RULES, ORDER)
-local CALL = { "system", "temperature", "max_tokens", "seed", "reasoning_effort", "timeout_ms" }
+-- Options of the call, by the flag.
+local CALL = { system = "system", temperature = "temperature", max_output_tokens = "max_tokens",
+    seed = "seed", reasoning_effort = "reasoning_effort", timeout_ms = "timeout_ms" }
 
 local chat = { rules = RULES, order = ORDER }
 
@@ -97,12 +104,13 @@ function chat.run(arguments)
     end
     local call = { messages = { { role = "user", content = question } },
         on_delta = printer(opts.json) }
-    for _, option in ipairs(CALL) do call[option] = opts[option] end
+    for flag, option in pairs(CALL) do call[option] = opts[flag] end
     local _ <close>, refused = limits.cache(opts.cache)
     if refused then return cli.usage_error("ponder chat: --cache: " .. refused) end
     local stop = opts.verbose and verbose.start()
+    limits.begin(opts)
     local reply, message, code = task.with_budget({ max_cost = opts.max_cost,
-        timeout = opts.timeout }, m.chat, m, call)
+        max_tokens = opts.max_total_tokens, timeout = opts.timeout }, m.chat, m, call)
     if stop then stop() end
     if reply then
         log_run.answer(reply)

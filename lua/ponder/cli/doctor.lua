@@ -26,7 +26,7 @@ local verbose = require "ponder.model.verbose"
 
 local RULES = {
     json = { help = "print one JSON list of what was found" },
-    timeout_ms = { value = "N", type = "integer", min = 1, default = 5000,
+    timeout_ms = { value = "TIME", type = "duration", unit = "ms", min = 1, default = 5000,
         help = "how long to wait for each server (default: 5000)" },
     verbose = { help = "show requests and replies on standard error, redacted" },
 }

@@ -105,7 +105,8 @@ local function print_values(...)
     end
 end
 
--- Runs a statement; false at the end of input. Ctrl-C at the prompt begins a new line.
+-- Runs a statement; false at the end of input, and the exit status. Ctrl-C at the prompt begins a
+-- new line.
 local function step()
     local ok, chunk, message = pcall(read_statement)
     if not ok then
@@ -120,9 +121,13 @@ local function step()
     elseif message then
         io.stderr:write(message, "\n")
     else
-        return false
+        return false, 0
     end
-    host.catch_interrupts()
+    local reason = task.stop_reason()
+    if reason and reason ~= "interrupt" then
+        return false, host.stop_status()
+    end
+    host.go_on()
     return true
 end
 
@@ -146,9 +151,12 @@ function repl.run(list)
     if host.is_terminal(0) then
         print("ponder " .. host.version .. ", " .. _VERSION .. "; Ctrl-D ends")
     end
-    while step() do end
+    local goes_on, status
+    repeat
+        goes_on, status = step()
+    until not goes_on
     save_history()
-    return 0
+    return status
 end
 
 -- Each statement is a run of tasks of its own.

@@ -21,8 +21,8 @@ for name, rule in pairs(limits.RULES) do
     RULES[name] = rule
 end
 
-local ORDER = { "e", "json", "max_calls", "max_tokens", "max_cost", "timeout", "cache",
-    "max_memory_mb", "verbose" }
+local ORDER = { "e", "json", "max_calls", "max_total_tokens", "max_cost", "timeout", "max_steps",
+    "cache", "max_memory_mb", "verbose" }
 flags.add(RULES, ORDER)
 
 local run = { rules = RULES, order = ORDER, files = true }
@@ -142,6 +142,7 @@ local function execute(chunk, opts, operands)
     local ok, result, refusal, reached = limits.call(opts, cli.with_traceback, chunk,
         table.unpack(operands, opts.e and 1 or 2))
     if refusal then
+        log_run.failure(refusal)
         io.stderr:write("ponder: ", refusal, "\n")
         return 1
     elseif not ok then

@@ -8,6 +8,7 @@
 --- What only a run with a file needs is loaded when there is one: ponder.log.session.
 
 local clocks = require "ponder.log.clocks"
+local core = require "ponder.core.task"
 local early = require "ponder.log.early"
 local files = require "ponder.log.files"
 local host = require "ponder.core.host"
@@ -16,6 +17,8 @@ local runs = require "ponder.run"
 local scheduler = require "ponder.task.scheduler"
 
 local run = {}
+
+core.protect((debug.getinfo(1, "S").source:gsub("/run%.lua$", ""))) -- ponder/log: all of it
 
 ---@class ponder.log.About what is run
 ---@field command string "run", "tot"...

@@ -233,8 +233,8 @@ function session.start(run, before)
     return self
 end
 
-local INTERRUPTED = 130
-local STATUS = { [0] = "completed", [INTERRUPTED] = "interrupted" }
+local STATUS = { [0] = "completed", [129] = "interrupted", [130] = "interrupted",
+    [143] = "interrupted" }
 
 local REMARK = {}
 
@@ -265,7 +265,7 @@ REMARK.replay = REMARK.resume
 -- How a run went along with the log that it played.
 local function remark(self, status)
     local of_kind = REMARK[self.run.kind]
-    return of_kind and status ~= INTERRUPTED and of_kind(self) or nil
+    return of_kind and STATUS[status] ~= "interrupted" and of_kind(self) or nil
 end
 
 -- What was not paid for, by this process and those before it. Of one that was killed it is not

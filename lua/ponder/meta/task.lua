@@ -56,29 +56,52 @@ function core.park() end
 ---@return string? place "file:line"
 function core.place(co) end
 
---- Calls the scheduler's loop, in which interruptions are only noted.
+--- Calls the scheduler's loop, in which a reason to stop is only noted.
 ---@param loop function
 ---@return boolean ok
 ---@return any error
 function core.loop(loop) end
 
---- A run begins: forgets the interruptions that an earlier one has seen.
+--- A run begins: forgets what an earlier one was stopped by.
 function core.begin() end
 
---- Does what a SIGINT handler of the host does: for specs.
-function core.interrupt() end
+---@alias ponder.task.StopReason "interrupt"|"terminate"|"hangup"|"timeout"|"steps"
 
---- Whether there has been an interruption since the run began.
+--- Does what a signal handler of the host does: for specs.
+---@param reason? ponder.task.StopReason default: "interrupt"
+function core.stop(reason) end
+
+--- Whether there has been a reason to stop since the run began.
 ---@return boolean
-function core.interrupted() end
+function core.is_stopping() end
 
---- Takes notice of an interruption, once.
----@return "pending"|"raised"|nil what "raised": Lua code that ran has got the error; "pending":
----nothing has yet
-function core.take_interrupt() end
+--- The first reason to stop since the run began.
+---@return ponder.task.StopReason?
+function core.stop_reason() end
 
---- Names the scheduler's own files, where an interruption is not raised.
----@param source string the chunk name of ponder/task.lua without ".lua"
-function core.library(source) end
+--- Takes notice of a reason to stop.
+---@return "pending"|"raised"|"again"|nil what "raised": Lua code that ran has got the error;
+---"pending": nothing has yet; "again": it was told, and runs on
+---@return string? message the error
+function core.take_stop() end
+
+--- The run is ending: no more errors are raised to stop it.
+function core.heard() end
+
+--- Lets code run so many instructions from now on, in all coroutines together; then it is to stop.
+--- Starting a coroutine counts as up to 100.
+---@param steps? integer nil: without limit again
+function core.limit_steps(steps) end
+
+--- Lets the task that runs go on for so long, waits included; then each instruction of the script
+--- in it raises "it took too long", whatever it catches.
+---@param seconds? number nil: for ever again
+function core.limit_task(seconds) end
+
+--- Names files that no error to stop is raised in, nor in what of ponder they call. The first ones
+--- are those of the scheduler.
+---@param source string a chunk name: of that file if it ends in ".lua"; else what follows is ".lua"
+---or a path in that directory
+function core.protect(source) end
 
 return core

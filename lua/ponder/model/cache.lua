@@ -16,6 +16,7 @@
 --- cannot be written any more (locked, read-only, disk full) a line on standard error says so once,
 --- and the run goes on without.
 
+local core = require "ponder.core.task"
 local json = require "ponder.json"
 local options = require "ponder.options"
 local redact = require "ponder.model.redact"
@@ -23,6 +24,8 @@ local store = require "ponder.core.store"
 local task = require "ponder.task"
 
 local cache = {}
+
+core.protect(debug.getinfo(1, "S").source)
 
 local APPLICATION_ID = 0x706e6463 -- "pndc"
 cache.APPLICATION_ID = APPLICATION_ID -- of the file

@@ -7,12 +7,15 @@
 --- | standard output | the answer; with --json one object; with --jsonl events, the object last |
 ---
 --- Ctrl-C prints the best answer so far. Exit status: 0; 1 when the run failed (what there is of an
---- answer is printed all the same); 2 for a usage error; 130 after Ctrl-C.
+--- answer is printed all the same); 2 for a usage error; 124 when its time was up; 130 after
+--- Ctrl-C.
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
+local core = require "ponder.core.task"
 local files = require "ponder.log.files"
 local flags = require "ponder.report.flags"
+local host = require "ponder.core.host"
 local json = require "ponder.json"
 local limits = require "ponder.report.limits"
 local lines = require "ponder.report.lines"
@@ -38,6 +41,7 @@ local ROUNDS = 3 -- of the scheduler, from a reply to the calls that follow from
 local OWN = {
     prompts = { value = "DIR", files = true, help = "look for prompt files there first" },
     cache = limits.RULES.cache,
+    max_steps = limits.RULES.max_steps,
     tools = { value = "FILE", files = true, help = "Lua file that returns a list of tools" },
     json = { help = "print one JSON object" },
     jsonl = { help = "print each event as a line of JSON, and the object of --json last" },
@@ -180,7 +184,7 @@ function Session:keep_drawing()
     end)
 end
 
--- Runs the strategy. Ctrl-C is raised here, in the main task; other errors go on.
+-- Runs the strategy. Ctrl-C and time are raised here, in the main task; other errors go on.
 function Session:ask(question)
     local readable, problem = pcall(model.default_name)
     if not readable then
@@ -199,12 +203,17 @@ function Session:ask(question)
     end
     if ok then
         return outcome, message, code, partial
-    elseif not task.interrupted() then
+    elseif not task.stop_reason() then
         error(outcome, 0)
     end
+    core.heard()
     partial = self.s:outcome() or { status = "error" }
-    partial.termination_reason = "interrupted"
-    return nil, "interrupted", "INTERRUPTED", partial
+    if task.interrupted() then
+        partial.termination_reason = "interrupted"
+        return nil, "interrupted", "INTERRUPTED", partial
+    end
+    partial.termination_reason = "budget"
+    return nil, limits.stopped(self.given), "BUDGET", partial
 end
 
 -------------------------------------------------------------------------------
@@ -298,7 +307,7 @@ function Session:show(outcome, message, code, partial)
     else
         print_answer(last)
     end
-    return outcome and 0 or code == "INTERRUPTED" and 130 or 1
+    return outcome and 0 or code == "INTERRUPTED" and host.stop_status() or 1
 end
 
 local function run(self, arguments)
@@ -326,6 +335,7 @@ local function run(self, arguments)
     if refused then
         return cli.usage_error(("ponder %s: --cache: %s"):format(self.name, refused))
     end
+    limits.begin(given)
     local session = new_session(self.name, given, s)
     return session:show(session:ask(question))
 end
@@ -351,6 +361,8 @@ function command.new(name, summary, about)
             table.insert(section.names, 1, "tools")
         elseif section.title == "Each call" then
             table.insert(section.names, "cache")
+        elseif section.title == "Limits of the whole run" then
+            table.insert(section.names, "max_steps")
         end
     end
     table.insert(self.sections, 1, { title = "Output", names = OUTPUT })

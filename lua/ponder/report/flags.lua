@@ -3,6 +3,7 @@
 --- | option                          | flag                                 |
 --- |---------------------------------|--------------------------------------|
 --- | number, text, one of a list     | --max-depth 3                        |
+--- | time                            | --timeout 30s, --timeout-ms 500ms    |
 --- | switch that is off unless told  | --stop-at-max-depth                  |
 --- | switch that is on unless told   | --no-connect                         |
 --- | table                           | --extra '{"top_k": 5}'               |
@@ -30,9 +31,22 @@ local function has_type(option, wanted)
     return false
 end
 
-local VALUES = { integer = "N", number = "X", string = "TEXT" }
+local VALUES = { integer = "N", number = "X", string = "TEXT", duration = "TIME" }
 local NAMED = { model = "NAME", base_url = "URL", reasoning_effort = "LEVEL", max_cost = "USD",
-    timeout = "S" }
+    timeout = "TIME" }
+
+-- Options whose flags have another name; the option's own stays an alias.
+local FLAG = { max_tokens = "max_total_tokens" }
+
+-- How the value of a number is typed: "duration" for a time, and its unit.
+local function kind_of(option)
+    if option.name == "timeout" then
+        return "duration", "s"
+    elseif option.name:find "_ms$" then
+        return "duration", "ms"
+    end
+    return option.type
+end
 
 local function help_of(option)
     local help = option.help or ""
@@ -68,9 +82,11 @@ local function flag_of(option)
         return option.name, { value = "JSON", help = help_of(option), option = option,
             is_json = true }
     elseif VALUES[option.type] then
-        return option.name, { value = NAMED[option.name] or VALUES[option.type],
-            type = option.type, min = option.min, max = option.max, help = help_of(option),
-            option = option }
+        local kind, unit = kind_of(option)
+        local flag = option.group == "budget" and FLAG[option.name] or nil
+        return flag or option.name, { value = NAMED[option.name] or VALUES[kind], type = kind,
+            unit = unit, min = option.min, max = option.max, help = help_of(option),
+            option = option, alias = flag and option.name }
     end
 end
 

@@ -1,6 +1,8 @@
 --- What a command may spend, and the cache of replies, as flags.
 
 local budgets = require "ponder.task.budget"
+local core = require "ponder.core.task"
+local host = require "ponder.core.host"
 local log_run = require "ponder.log.run"
 local scheduler = require "ponder.task.scheduler"
 
@@ -11,16 +13,21 @@ local limits = {
     RULES = {
         max_calls = { value = "N", type = "integer", min = 0,
             help = "model calls of the whole run" },
-        max_tokens = { value = "N", type = "integer", min = 0,
+        max_total_tokens = { value = "N", type = "integer", min = 0, alias = "max_tokens",
             help = "tokens of the whole run, prompts and replies" },
         max_cost = { value = "USD", type = "number", min = 0, help = "dollars of the whole run" },
-        timeout = { value = "S", type = "number", min = 0, help = "seconds for the whole run" },
+        timeout = { value = "TIME", type = "duration", min = 0,
+            help = "wall time of the whole run: 30s, 500ms, 2m" },
+        max_steps = { value = "N", type = "integer", min = 0,
+            help = "instructions of Lua that the whole run may take" },
         cache = { value = "FILE", files = true,
             help = "answer from this file what was asked before" },
     },
 }
 
-local NAMES = { "max_calls", "max_tokens", "max_cost", "timeout" }
+-- The limits of a budget, by the flag.
+local NAMES = { max_calls = "max_calls", max_total_tokens = "max_tokens", max_cost = "max_cost",
+    timeout = "timeout" }
 
 ---Opens the cache that a flag names and puts it around all calls.
 ---A run that is only replayed needs none.
@@ -37,6 +44,33 @@ function limits.cache(path)
         replies:use()
     end
     return replies, message
+end
+
+---Begins to limit what is computed: time and steps.
+---@param given table the flags
+function limits.begin(given)
+    if given.timeout then
+        host.limit_time(given.timeout)
+    end
+    if given.max_steps then
+        core.limit_steps(given.max_steps)
+    end
+end
+
+---Which limit of computing has stopped the run, if one has.
+---@param given table the flags
+---@return string? refusal a line
+function limits.stopped(given)
+    local reason = core.stop_reason()
+    if reason == "timeout" then
+        return budgets.too_late(given.timeout)
+    elseif reason == "steps" then
+        return ("the budget of %d steps is spent"):format(given.max_steps)
+    end
+end
+
+local function call(f, ...)
+    return f(...)
 end
 
 -- Calls `f(...)`, and waits for the tasks that it leaves behind.
@@ -57,19 +91,27 @@ end
 ---@return string? reached where something else was raised: the limit that was reached before
 function limits.call(given, handler, f, ...)
     local wanted, any = {}, false
-    for _, name in ipairs(NAMES) do
-        wanted[name] = given[name]
-        any = any or given[name] ~= nil
+    for flag, name in pairs(NAMES) do
+        wanted[name] = given[flag]
+        any = any or given[flag] ~= nil
     end
-    if not any then
-        return xpcall(f, handler, ...)
-    end
+    limits.begin(given)
     local budget = budgets.new(wanted)
     local ok, result, message
+    if not any then
+        ok, result = xpcall(given.max_steps and with_tasks or call, handler, f, ...)
+        core.heard()
+        return ok, result, not ok and limits.stopped(given)
+    end
     if wanted.timeout then
         ok, result, message = xpcall(budgets.within, handler, budget, with_tasks, f, ...)
     else
         ok, result, message = xpcall(budgets.within, handler, budget, f, ...)
+    end
+    core.heard()
+    local stopped = not ok and limits.stopped(given)
+    if stopped then
+        return false, result, stopped .. " [BUDGET]"
     end
     local out_of_time = ok and budget.late and message == budget.spent
     for _, t in ipairs(out_of_time and scheduler.others() or {}) do

@@ -102,7 +102,8 @@ local COMMON = {
         type = "number", min = 0, finite = true },
     { "in_flight", "budget", "calls under way when one of these is reached", type = "string",
         enum = { "await", "cancel" }, default = "await" },
-    { "timeout", "budget", "seconds for the whole run", type = "number", min = 0, finite = true },
+    { "timeout", "budget", "wall time of the whole run, in seconds", type = "number",
+        min = 0, finite = true },
 }
 
 local function entry(name, group, help, rule)

@@ -14,6 +14,7 @@
 --- UNKNOWN_TOOL, BAD_ARGUMENTS, TIMEOUT, TOOL_FAILED. A tool that raised, failed or took too long
 --- is tried again, `tool_max_retries` times; wrong arguments are not.
 
+local core = require "ponder.core.task"
 local json = require "ponder.json"
 local log = require "ponder.log"
 local options = require "ponder.options"
@@ -39,7 +40,6 @@ local TOOL = {
 local NAME = "^[%w_-]+$"
 local LONGEST_NAME = 64 -- the least that a provider allows
 local LONGEST_ERROR = 1000 -- bytes of a message that a model is shown
-local CHECK_EVERY = 10000 -- instructions between looks at the clock
 
 ---Checks the tools of a strategy; raises.
 ---@param where string `"strategy.tot.new"`
@@ -102,26 +102,18 @@ local function to_text(value)
     return ok and text or nil, "the tool returned what JSON does not have"
 end
 
-local OWN_SOURCE = debug.getinfo(1, "S").source
+core.protect(debug.getinfo(1, "S").source)
 
--- Ends the running coroutine's tool at the deadline, also one that never waits. Past the deadline
--- every instruction of the tool raises, so that it cannot go on by catching the error.
-local function stop_at(deadline)
-    local function hook()
-        if task.now() > deadline and debug.getinfo(2, "S").source ~= OWN_SOURCE then
-            debug.sethook(hook, "", 1)
-            error("the tool took too long", 0)
-        end
-    end
-    debug.sethook(hook, "", CHECK_EVERY)
-end
+local Unlimited = setmetatable({}, { __close = function() core.limit_task(nil) end })
 
--- Runs in a task that is cancelled when its time is up, if it waits.
+-- Runs in a task that is cancelled when its time is up, if it waits; if it computes, an error ends
+-- it.
 local function attempt(tool, arguments, seconds)
     local deadline = task.now() + seconds
-    stop_at(deadline)
+    local _ <close> = Unlimited
+    core.limit_task(seconds)
     local ok, value, message = pcall(tool.run, arguments)
-    debug.sethook()
+    core.limit_task(nil)
     if not ok and task.now() > deadline then
         return nil, "it took too long", "TIMEOUT"
     elseif not ok then

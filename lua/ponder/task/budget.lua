@@ -319,6 +319,13 @@ end
 -------------------------------------------------------------------------------
 -- A stretch of a run
 
+---What is said when its time is up.
+---@param seconds number
+---@return string
+function budget.too_late(seconds)
+    return ("the time budget of %g s is spent"):format(seconds)
+end
+
 ---Calls `f(...)` with this budget in force, inside those that are.
 ---@param self ponder.task.Budget a new one
 ---@param f function
@@ -338,7 +345,7 @@ function budget.within(self, f, ...)
     local results = table.pack(scheduler.with_context(FIELD, self, scopes.timeout, seconds, work,
         ...))
     if not ended and results[3] == "TIMEOUT" then
-        self.late, self.spent = true, ("the time budget of %g s is spent"):format(seconds)
+        self.late, self.spent = true, budget.too_late(seconds)
         return nil, self.spent, "BUDGET"
     end
     return table.unpack(results, 1, results.n)

@@ -1,4 +1,4 @@
---- Which task runs when: rounds, waits, cancellation, interruption. See ponder/task.lua for the
+--- Which task runs when: rounds, waits, cancellation, stopping. See ponder/task.lua for the
 --- model; ponder.task.scheduler adds what tasks do with it, and is what others require.
 ---
 --- The tasks of a run are a group: it has rounds, numbers, timers, a clock and a tape of its own,
@@ -19,7 +19,7 @@ local engine = {}
 local unpack, pack, select = table.unpack, table.pack, select
 local core_create, core_resume, core_park = core.create, core.resume, core.park
 local give_back = core.give_back
-local core_interrupted = core.interrupted
+local is_stopping = core.is_stopping
 
 ---@class ponder.task.Group the tasks of one run
 ---@field main ponder.task.Handle
@@ -466,22 +466,22 @@ local function throw(group, message)
     step(main)
 end
 
--- An interruption reaches the main task first, so that it can say where it stood; then all tasks
--- that were alive end, and the groups that they have begun with them. `t` is the task that has just
--- run, if any.
-local function handle_interrupt(t)
-    local what = core.take_interrupt()
-    if not what then
-        return
+-- A reason to stop (Ctrl-C, time) reaches the main task first, so that it can say where it stood;
+-- then all tasks that were alive end, and the groups that they have begun with them. `t` is the
+-- task that has just run, if any. A main task that caught the error and waits again gets it again.
+local function handle_stop(t)
+    local what, message = core.take_stop()
+    while what do
+        local newest, main = last_serial, root.main
+        if what == "raised" and t and t ~= main and t.failure then
+            t.failure.heard = true -- the main task is told
+        end
+        if not (what == "raised" and t == main and ENDED[main.state]) then
+            throw(root, message)
+        end
+        cancel_up_to(root, newest)
+        what = main.state == "parked" and core.take_stop() or nil
     end
-    local newest = last_serial
-    if what == "raised" and t and t ~= root.main and t.failure then
-        t.failure.heard = true -- the main task is told
-    end
-    if not (what == "raised" and t == root.main) then
-        throw(root, "interrupted!")
-    end
-    cancel_up_to(root, newest)
 end
 
 -- The innermost groups are told: those around them wait for these.
@@ -510,8 +510,8 @@ local function run_round(group)
         if t.state == "ready" then
             followed = followed or not is_outside(t)
             step(t)
-            if core_interrupted() then
-                handle_interrupt(t)
+            if is_stopping() then
+                handle_stop(t)
             end
             if stopping[1] then
                 cancel_stopping()
@@ -613,8 +613,8 @@ local function run_to_the_end()
         if group_count > 0 then
             wait_for_event()
             fire_due_timers()
-            if core_interrupted() then
-                handle_interrupt()
+            if is_stopping() then
+                handle_stop()
             end
             if stopping[1] then
                 cancel_stopping()
@@ -697,6 +697,7 @@ function engine.run(opts, f, ...)
     end
     local reported, unjoined = pcall(group.failures.report_rest, group.failures)
     active, current = false, nil
+    core.heard()
     pcall(reset)
     clock, wait = loop.now, loop.wait
     if not ok then

@@ -1,0 +1,217 @@
+-- What ends a run of ponder that computes, or that gets a signal: --timeout, --max-steps, Ctrl-C,
+-- SIGTERM, SIGHUP, and the watchdog.
+
+local disk = require "failing_disk"
+local shell = require "shell"
+local store = require "ponder.core.store"
+
+local function ends(expected, r)
+    assert.equal(expected, r.status, r.out .. r.err)
+    return r
+end
+
+-- A pattern that backtracks for ages within one call of C.
+local STUCK = "string.find(('a'):rep(40), ('a-'):rep(40) .. 'b')"
+
+-- Scripts that compute for ever, and what they print when they are ended.
+local ENDLESS = {
+    ["a loop"] = "while true do end",
+    ["a loop that catches errors"] = "while true do pcall(function() while true do end end) end",
+    ["a coroutine"] = "coroutine.wrap(function() while true do end end)()",
+    ["a coroutine that catches errors"] = "local spin = function() while true do end end "
+        .. "while true do coroutine.resume(coroutine.create(spin)) end",
+    ["short coroutines"] = "while true do coroutine.wrap(function() end)() end",
+    ["a task"] = "require('ponder.task').spawn(function() while true do pcall(error) end end) "
+        .. "require('ponder.task').sleep(50)",
+    ["tasks that take turns"] = "local task = require 'ponder.task' for _ = 1, 2 do "
+        .. "task.spawn(function() while true do task.sleep(0) end end) end",
+    ["a callback of C"] = "table.sort({ 3, 1, 2 }, function() while true do end end)",
+    ["a search"] = "require('ponder.search').run { initial_state = 1, evaluate = math.abs, "
+        .. "expand = function() while true do pcall(error) end end, is_terminal = rawequal }",
+    ["a tool within its time"] = "local function spin() while true do end end "
+        .. "require('ponder.strategy.tools').run({ { name = 'x', run = spin } }, "
+        .. "{ name = 'x', arguments = {} }, { tool_timeout_ms = 1e9, tool_max_retries = 0 })",
+}
+
+describe("--timeout", function()
+    for what, code in pairs(ENDLESS) do
+        it("ends " .. what, function()
+            local r = ends(124, shell.ponder { "--no-log", "--timeout", "50ms", "-e",
+                "local _ <close> = setmetatable({}, { __close = function() print 'closed' end }) "
+                .. code })
+            assert.equal("closed\n", r.out)
+            assert.equal("ponder: the time budget of 0.05 s is spent [BUDGET]\n", r.err)
+        end)
+    end
+
+    for what, code in pairs {
+        ["a call of C"] = STUCK,
+        ["a finalizer"] = "setmetatable({}, { __gc = function() while true do end end }) "
+            .. "collectgarbage()",
+        ["clean-up"] = "local _ <close> = setmetatable({}, { __close = function() "
+            .. STUCK .. " end }) while true do end",
+    } do
+        it("ends the process where " .. what .. " does not return", function()
+            local r = ends(124, shell.ponder { "--no-log", "--timeout", "10ms", "-e", code })
+            assert.equal("ponder: it did not stop in time; the process ends\n", r.err)
+        end)
+    end
+
+    it("leaves a log that can be resumed", function()
+        local dir <close> = shell.folder { ["a.lua"] = [[
+            local m = require("ponder.model").open "script:m.lua"
+            print(m:complete("x"))
+            if not os.getenv "GO_ON" then ]] .. STUCK .. [[ end
+            print(m:complete("y"))]], ["m.lua"] = "return function(r) "
+            .. "io.stderr:write('asked ', r.messages[1].content, '\\n') return 'fine' end" }
+        local r = ends(124, shell.ponder({ "run", "--log", "a.db", "--timeout", "500ms", "a.lua" },
+            { cwd = dir.path }))
+        assert.equal("asked x\nponder: it did not stop in time; the process ends\n", r.err)
+        r = ends(0, shell.ponder({ "resume", "a.db" }, { cwd = dir.path, env = { GO_ON = "1" } }))
+        assert.equal("fine\nfine\n", r.out)
+        assert.equal("asked y\n", r.err)
+    end)
+
+    it("takes times with units, and asks for the unit of a bare number", function()
+        for text, seconds in pairs { ["20ms"] = 0.02, ["0.02s"] = 0.02, ["0.0005m"] = 0.03 } do
+            local r = ends(124, shell.ponder { "--no-log", "--timeout", text, "-e",
+                "while true do end" })
+            assert.equal(("ponder: the time budget of %g s is spent [BUDGET]\n"):format(seconds),
+                r.err)
+        end
+        local r = ends(0, shell.ponder { "--no-log", "--timeout", "20", "-e", "" })
+        assert.equal("ponder: --timeout 20 is in seconds; say so: --timeout 20s\n", r.err)
+        for _, text in ipairs { "x", "1x", "ms", "-1s", "1 s", "1s1", "" } do
+            r = ends(2, shell.ponder { "--no-log", "--timeout", text, "-e", "" })
+            assert.matches("%-%-timeout must be a time such as 30s, 500ms or 2m", r.err)
+        end
+    end)
+
+    it("ends a strategy whose model computes, with what there is", function()
+        local dir <close> = shell.folder { ["m.lua"] =
+            "return function() while true do pcall(error) end end" }
+        local r = ends(124, shell.ponder({ "tot", "--no-log", "--json", "--timeout", "50ms",
+            "--model", "script:m.lua", "Why?" }, { cwd = dir.path }))
+        assert.matches('"code":"BUDGET"', r.out)
+        assert.matches("the time budget of 0.05 s is spent %[BUDGET%]\n$", r.err)
+    end)
+end)
+
+describe("--max-steps", function()
+    for what, code in pairs(ENDLESS) do
+        it("ends " .. what, function()
+            local r = ends(1, shell.ponder { "--no-log", "--max-steps", "100000", "-e",
+                "local _ <close> = setmetatable({}, { __close = function() print 'closed' end }) "
+                .. code })
+            assert.equal("closed\n", r.out)
+            assert.equal("ponder: the budget of 100000 steps is spent\n", r.err)
+        end)
+    end
+
+    it("ends at the same step each time", function()
+        local code = "local n = 0 local _ <close> = setmetatable({}, { __close = function() "
+            .. "print(n) end }) while true do n = n + 1 end"
+        local first = ends(1, shell.ponder { "--no-log", "--max-steps", "50000", "-e", code }).out
+        assert.is_true(tonumber(first) > 5000 and tonumber(first) < 50000, first)
+        assert.equal(first, shell.ponder({ "--no-log", "--max-steps", "50000", "-e", code }).out)
+    end)
+
+    it("does not matter to a run that takes fewer", function()
+        assert.equal("1\n", ends(0, shell.ponder { "--no-log", "--max-steps", "100000", "-e",
+            "print(1)" }).out)
+    end)
+
+    it("cannot be got rid of by debug.sethook", function()
+        for _, call in ipairs { "debug.sethook()", "debug.sethook(print, 'c')",
+            "debug.sethook(coroutine.create(print))" } do
+            local r = ends(1, shell.ponder { "--no-log", "--max-steps", "100000", "-e",
+                "print(pcall(debug.sethook)) " .. call })
+            assert.matches("^false\tno hook can be set while a limit of the run is watched", r.out)
+        end
+    end)
+end)
+
+describe("a signal", function()
+    -- Runs a script until it is ready, sends signals, and says what it ended with.
+    local function signal(signals, code)
+        return shell.run(([[
+            %s --no-log -e %s >$OUT 2>$ERR & pid=$!
+            until grep -q ready $OUT; do sleep 0.01; done
+            for signal in %s; do sleep 0.1; kill -$signal $pid; done
+            wait $pid]]):format(shell.quote(shell.executable),
+            shell.quote("print 'ready' io.stdout:flush() " .. code), signals))
+    end
+
+    local STATUS = { INT = 130, TERM = 143, HUP = 129 }
+    local SAID = { INT = "interrupted", TERM = "terminated", HUP = "hung up" }
+
+    for name, status in pairs(STATUS) do
+        it(name .. " ends a run, whether it computes or waits", function()
+            for _, code in ipairs { "while true do pcall(error) end",
+                "require('ponder.task').sleep(50)",
+                "while true do pcall(require('ponder.task').sleep, 50) end" } do
+                assert.equal("ponder: " .. SAID[name] .. "\n", ends(status, signal(name, code)).err)
+            end
+        end)
+    end
+
+    it("ends the process where a call of C does not return: at the second Ctrl-C, at once for "
+        .. "SIGTERM", function()
+        for signals, status in pairs { ["INT INT"] = 130, TERM = 143 } do
+            local r = ends(status, signal(signals, STUCK))
+            assert.equal("ponder: it did not stop in time; the process ends\n", r.err)
+        end
+    end)
+
+    it("ends the process at once when it comes a third time", function()
+        ends(130, signal("INT INT INT", STUCK))
+    end)
+
+    it("is ignored as SIGHUP under nohup", function()
+        local r = shell.run(([[
+            trap '' HUP; %s --no-log -e %s >$OUT 2>$ERR & pid=$!
+            until grep -q ready $OUT; do sleep 0.01; done
+            kill -HUP $pid; wait $pid]]):format(shell.quote(shell.executable), shell.quote(
+            "print 'ready' io.stdout:flush() require('ponder.task').sleep(0.2) print 'done'")))
+        assert.same({ 0, "ready\ndone\n" }, { r.status, r.out })
+    end)
+
+    -- 8 calls, 3 at a time, then 2 more.
+    local SMALL = [[
+        local m = require("ponder.model").open "script:m.lua"
+        local numbers = { 1, 2, 3, 4, 5, 6, 7, 8 }
+        local out = require("ponder.task").map(numbers, function(i)
+            return (assert(m:complete("q" .. i)))
+        end, { concurrency = 3 })
+        for i = 1, 2 do out[#out + 1] = assert(m:complete("z" .. i)) end
+        return table.concat(out, ",")]]
+
+    for name, status in pairs(STATUS) do
+        it(name .. " at any write to the log leaves it whole and the run resumable", function()
+            local dir <close> = shell.folder { ["a.lua"] = SMALL, ["m.lua"] =
+                "return function(r) require('ponder.task').sleep(0.002) "
+                .. "return r.messages[1].content end" }
+            local arguments = { "run", "--json", "--log", "a.db", "a.lua" }
+            local all = '"q1,q2,q3,q4,q5,q6,q7,q8,z1,z2"\n'
+            local writes = disk.ponder(arguments, {}, { cwd = dir.path }).writes
+            assert.is_true(writes > 10)
+            for at = 1, writes, name == "INT" and 2 or 7 do
+                shell.run("rm -f " .. dir.path .. "/a.db*")
+                local r = disk.ponder(arguments, { at = at, times = 1, error = name },
+                    { cwd = dir.path })
+                if not (r.status == 0 and r.out == all) then
+                    assert.equal(status, r.status, at .. r.err)
+                end
+                assert.is_nil(r.err:find("stack traceback", 1, true), r.err)
+                local db = store.open(dir.path .. "/a.db", { mode = "read" })
+                if db then
+                    assert.equal(r.status == 0 and "completed" or "interrupted",
+                        (db:row "SELECT status FROM run"), at)
+                    db:close()
+                    r = ends(0, shell.ponder({ "resume", "a.db" }, { cwd = dir.path }))
+                    assert.equal(all, r.out)
+                end
+            end
+        end)
+    end
+end)

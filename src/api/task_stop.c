@@ -1,0 +1,373 @@
+/*
+ * task_stop.c -- see task_stop.h and l_task.h.
+ */
+#include "api/task_stop.h"
+
+#include <errno.h>
+#include <lauxlib.h>
+#include <signal.h>
+#include <string.h>
+
+#include "api/task_frame.h"
+#include "loop/loop.h"
+
+enum {
+    MAX_NAME = 1024,
+    MAX_NAMES = 8,
+    STEPS_A_LOOK = 100,  /* instructions between two counts of steps */
+    CLOCK_A_LOOK = 1000, /* and between two looks at the clock */
+    GRACE = 10000,       /* instructions from the first error to the second */
+    GRACE_SHRINKS = 10,  /* by this factor from error to error */
+    PUT_OFF = 100,       /* instructions, where an error may not be raised yet */
+    DEEPEST_LOOK = 100   /* frames of ponder's own looked at, for one that is protected */
+};
+
+static char names[MAX_NAMES][MAX_NAME]; /* chunk names of files that are not left halfway */
+static int name_count;
+static size_t root_length; /* of names[0]: up to where the names of ponder's own files differ */
+
+volatile int stop_armed;
+
+static volatile sig_atomic_t reason;  /* StopReason, until the next run begins */
+static volatile sig_atomic_t pending; /* nothing has raised it yet */
+static volatile sig_atomic_t raised;  /* the hook raised it; the scheduler does not know */
+static volatile sig_atomic_t heard;   /* the run is ending */
+static volatile sig_atomic_t grace = GRACE;
+static StopWatch *watch;
+static void (*volatile preempt)(void);
+static void (*stock_handler)(int); /* what a stock lua5.4 does at SIGINT */
+
+static int counting;
+static lua_Integer steps, steps_limit;
+static int deadlines; /* tasks that have one */
+
+/* -- where an error may be raised -- */
+
+int stop_is_protected(const char *source)
+{
+    for (int i = 0; i < name_count; i++) {
+        size_t n = strlen(names[i]);
+        if (strncmp(source, names[i], n) == 0 &&
+            (source[n] == '.' || source[n] == '/' ||
+             (source[n] == '\0' && n > 4 && strcmp(names[i] + n - 4, ".lua") == 0)))
+            return 1;
+    }
+    return 0;
+}
+
+int stop_protect(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    if (name_count == MAX_NAMES || strlen(name) >= MAX_NAME)
+        return 0;
+    if (name_count == 0)
+        root_length = slash != NULL ? (size_t)(slash - name) + 1 : 0;
+    for (int i = 0; i < name_count; i++)
+        if (strcmp(names[i], name) == 0)
+            return 1;
+    strcpy(names[name_count++], name);
+    return 1;
+}
+
+/* Whether a chunk name is of one of ponder's own files. */
+static int is_own(const char *source)
+{
+    return root_length > 0 && strncmp(source, names[0], root_length) == 0;
+}
+
+/* Looks from the innermost function outwards to the first one of the script: is one protected? Code
+ * that has caught the error may be ponder's own, which ends the run: it is, where no script runs.
+ */
+static int is_protected(lua_State *L, int caught)
+{
+    lua_Debug ar;
+    for (int level = 0; level < DEEPEST_LOOK; level++) {
+        if (!lua_getstack(L, level, &ar))
+            return caught;
+        lua_getinfo(L, "S", &ar);
+        if (*ar.what == 'C')
+            continue;
+        if (stop_is_protected(ar.source))
+            return 1;
+        if (!is_own(ar.source))
+            return 0;
+    }
+    return 0;
+}
+
+static int is_stoppable(const Frame *f)
+{
+    return f != NULL && (f->kind == FRAME_TASK || f->kind == FRAME_INNER);
+}
+
+static int is_armed(void)
+{
+    return counting || deadlines > 0 || reason != STOP_NONE;
+}
+
+/* -- the hook -- */
+
+static void tell(StopEvent event)
+{
+    if (watch != NULL)
+        watch(event, reason);
+}
+
+static void stop_hook(lua_State *L, lua_Debug *ar);
+
+/* How many instructions code may run before it is looked at. */
+static int interval(void)
+{
+    if (reason == STOP_NONE || heard)
+        return counting ? STEPS_A_LOOK : CLOCK_A_LOOK;
+    return pending ? 1 : (int)grace;
+}
+
+static void arm(lua_State *L)
+{
+    lua_sethook(L, stop_hook, LUA_MASKCOUNT, interval());
+}
+
+/* Whether an error is due in `L`, which has run as long as it was told. */
+static int is_due(lua_State *L, int ran)
+{
+    return reason != STOP_NONE && !heard && (pending || ran >= grace) &&
+           is_stoppable(frame_running()) && frame_running()->L == L;
+}
+
+static void count_steps(int ran)
+{
+    steps += ran;
+    if (steps > steps_limit && reason == STOP_NONE)
+        task_stop(STOP_STEPS);
+}
+
+/* -- the time of one task -- */
+
+static lua_State *running_task(void)
+{
+    const Frame *f = frame_running();
+    while (f != NULL && f->kind == FRAME_INNER)
+        f = f->below;
+    return f != NULL && f->kind == FRAME_TASK ? f->L : NULL;
+}
+
+/* When the time of a coroutine is up; 0: never. Lua gives each one room for that. */
+static double deadline_of(lua_State *L)
+{
+    double at;
+    memcpy(&at, lua_getextraspace(L), sizeof at);
+    return at;
+}
+
+static void set_deadline(lua_State *L, double at)
+{
+    deadlines += (at > 0) - (deadline_of(L) > 0);
+    memcpy(lua_getextraspace(L), &at, sizeof at);
+}
+
+void stop_limit_task(double seconds)
+{
+    lua_State *L = running_task();
+    if (L == NULL)
+        return;
+    set_deadline(L, seconds > 0 ? loop_now() + seconds : 0);
+    stop_armed = is_armed();
+    stop_arm();
+}
+
+/* Raises "file:line: message" for the instruction that comes next. */
+static void raise_error(lua_State *L, const char *message)
+{
+    luaL_where(L, 0);
+    lua_pushstring(L, message);
+    lua_concat(L, 2);
+    lua_error(L);
+}
+
+static void check_deadline(lua_State *L)
+{
+    lua_State *task = deadlines > 0 ? running_task() : NULL;
+    double at = task != NULL ? deadline_of(task) : 0;
+    if (at > 0 && loop_now() > at && !is_protected(L, 1)) {
+        lua_sethook(L, stop_hook, LUA_MASKCOUNT, 1);
+        raise_error(L, "it took too long");
+    }
+}
+
+int stop_has_hook(lua_State *L)
+{
+    return lua_gethook(L) == stop_hook;
+}
+
+static void stop_hook(lua_State *L, lua_Debug *ar)
+{
+    int ran = lua_gethookcount(L);
+    (void)ar;
+    if (counting)
+        count_steps(ran);
+    if (!stop_armed) { /* left over from an earlier run, or inherited from the creator */
+        lua_sethook(L, NULL, 0, 0);
+        return;
+    }
+    if (!is_due(L, ran)) {
+        if (reason != STOP_NONE)
+            arm(L);
+        check_deadline(L);
+        return;
+    }
+    if (is_protected(L, !pending)) {
+        lua_sethook(L, stop_hook, LUA_MASKCOUNT, (int)grace < PUT_OFF ? (int)grace : PUT_OFF);
+        return;
+    }
+    if (!pending && grace > 1)
+        grace /= GRACE_SHRINKS;
+    pending = 0;
+    raised = 1;
+    tell(STOP_WAS_RAISED);
+    arm(L);
+    raise_error(L, task_stop_message());
+}
+
+int stop_must_raise(lua_State *L)
+{
+    lua_Debug ar;
+    if (reason == STOP_NONE || heard || pending || !is_stoppable(frame_running()))
+        return 0;
+    return !lua_getstack(L, 1, &ar) || !lua_getinfo(L, "S", &ar) || !is_own(ar.source);
+}
+
+void stop_arm(void)
+{
+    const Frame *f = frame_running();
+    if (!is_stoppable(f))
+        return;
+    /* What is counted already goes on from where it stood. */
+    if (lua_gethook(f->L) == stop_hook && lua_gethookcount(f->L) <= interval())
+        return;
+    arm(f->L);
+}
+
+/* -- reasons to stop -- */
+
+void task_stop(StopReason why)
+{
+    int saved = errno;
+    int again = reason != STOP_NONE;
+    if (again)
+        grace = 1;
+    else
+        reason = why;
+    pending = stop_armed = 1;
+    tell(again ? STOP_CAME_AGAIN : STOP_CAME);
+    stop_arm();
+    loop_wake();
+    errno = saved;
+    if (preempt != NULL)
+        preempt();
+}
+
+StopReason task_stop_reason(void)
+{
+    return (StopReason)reason;
+}
+
+void task_stop_watch(StopWatch *new_watch)
+{
+    watch = new_watch;
+}
+
+void task_stop_preempt(void (*leave)(void))
+{
+    preempt = leave;
+}
+
+int task_stop_is_pending(void)
+{
+    return pending;
+}
+
+const char *task_stop_message(void)
+{
+    switch ((StopReason)reason) {
+    case STOP_TIMEOUT: return "the time of the run is up";
+    case STOP_STEPS: return "the steps of the run are spent";
+    default: return "interrupted!";
+    }
+}
+
+void stop_limit_steps(lua_Integer limit)
+{
+    counting = limit >= 0;
+    steps = 0;
+    steps_limit = limit;
+    stop_armed = is_armed();
+    stop_arm();
+}
+
+lua_Integer stop_steps(void)
+{
+    return steps;
+}
+
+static void on_stock_interrupt(int number)
+{
+    int saved = errno;
+    stock_handler(number); /* it sets a hook, which runs once the wait is over */
+    loop_wake();
+    errno = saved;
+}
+
+void stop_open(void)
+{
+    struct sigaction action;
+    if (watch != NULL || sigaction(SIGINT, NULL, &action) != 0 ||
+        (action.sa_flags & SA_SIGINFO) != 0 || action.sa_handler == SIG_DFL ||
+        action.sa_handler == SIG_IGN || action.sa_handler == on_stock_interrupt)
+        return;
+    stock_handler = action.sa_handler;
+    action.sa_handler = on_stock_interrupt;
+    sigaction(SIGINT, &action, NULL);
+}
+
+void task_stop_forget(void)
+{
+    pending = raised = heard = 0;
+    reason = STOP_NONE;
+    grace = GRACE;
+    stop_armed = is_armed();
+}
+
+/* A reason that was raised outside of any run is over; one that nothing has raised concerns this
+ * run. */
+void stop_begin_run(void)
+{
+    raised = heard = 0;
+    grace = GRACE;
+    if (!pending)
+        task_stop_forget();
+}
+
+StopNews stop_take(void)
+{
+    StopNews news = STOP_NO_NEWS;
+    if (raised)
+        news = STOP_RAISED;
+    else if (pending)
+        news = STOP_PENDING;
+    else if (reason != STOP_NONE && !heard)
+        news = STOP_AGAIN;
+    if (news == STOP_AGAIN && grace > 1)
+        grace /= GRACE_SHRINKS;
+    pending = raised = 0;
+    return news;
+}
+
+void stop_heard(void)
+{
+    if (reason == STOP_NONE)
+        return;
+    heard = 1;
+    pending = raised = 0;
+    tell(STOP_WAS_HEARD);
+}
