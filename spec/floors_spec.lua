@@ -12,7 +12,7 @@ local LUA_FLOORS = {
     { "args", "builtin", "options", "pure", "quote", "sequence", "state", "stats", "tally",
         "template" },
     { "json", "machine", "parse", "tot", "got", "trm" },
-    { "log", "model", "prompt", "run", "task" },
+    { "log", "model", "process", "prompt", "run", "task" },
     { "ensemble", "operations", "policy", "search", "strategy" },
     { "eval" },
     { "bench", "cli", "report" },

@@ -198,9 +198,21 @@ local function stop_group(group)
     end
 end
 
+-- Closes what a task has opened that did not come to a good end.
+local function close_owned(t)
+    local owned = t.owned
+    t.owned = nil
+    for thing in pairs(owned) do
+        thing:close()
+    end
+end
+
 local function end_task(t, state)
     local scope, waiters, group = t.scope, t.waiters, t.group
     t.state, t.co, t.on_cancel, t.values = state, nil, false, false
+    if t.owned and state ~= "done" then
+        close_owned(t)
+    end
     forget(t)
     if t == group.main and state ~= "done" then
         stop_group(group)
@@ -717,6 +729,15 @@ end
 ---@return ponder.task.Handle?
 function engine.current()
     return current
+end
+
+local WEAK = { __mode = "k" }
+
+---Has `thing:close()` called, which must not raise, when the current task is cancelled or fails.
+---@param thing { close: fun(self) }
+function engine.own(thing)
+    current.owned = current.owned or setmetatable({}, WEAK)
+    current.owned[thing] = true
 end
 
 ---Seconds on the clock of the run, as the task that runs is to see it.

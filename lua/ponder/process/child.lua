@@ -1,0 +1,264 @@
+--- A child process that runs, and the tasks that wait for it.
+
+local core = require "ponder.core.process"
+local redact = require "ponder.model.redact"
+local scheduler = require "ponder.task.scheduler"
+local sources = require "ponder.task.sources"
+
+local child = {}
+
+local READ_AHEAD = 256 * 1024 -- of each stream of a program that is run to its end
+local WRITE_AHEAD = 64 * 1024
+local KEPT_STDERR = 64 * 1024 -- the last of what a program that is talked with complains of
+
+---@class ponder.process.Child
+---@field private core userdata
+---@field private waiting table<ponder.task.Handle, true>
+---@field private name string for messages
+local Child = {}
+Child.__index = Child
+
+local function is_secret(name, value)
+    return redact.is_secret_header(name) or redact.keep(value) ~= value
+        or redact.without_userinfo(value) ~= value
+end
+
+--- The environment of a child: see ponder.process.
+---@param env? table
+---@return string[] "NAME=value"
+local function environment(env)
+    local values, list = {}, {}
+    local passed = {}
+    for name, value in pairs(env or {}) do
+        if math.type(name) == "integer" then
+            passed[value] = true
+        else
+            values[name] = value
+        end
+    end
+    for _, entry in ipairs(core.environment()) do
+        local name, value = entry:match "^([^=]+)=(.*)$"
+        if name and values[name] == nil and (passed[name] or not is_secret(name, value)) then
+            list[#list + 1] = entry
+        end
+    end
+    for name, value in pairs(values) do
+        list[#list + 1] = name .. "=" .. value
+    end
+    return list
+end
+
+---@param opts table checked: command, env, cwd
+---@param max_buffered integer
+---@return ponder.process.Child?
+---@return string? message
+---@return string? code
+function child.start(opts, max_buffered)
+    local started, message, code = core.start(opts.command, environment(opts.env), opts.cwd,
+        max_buffered)
+    if not started then
+        if code == "NOT_FOUND" and opts.cwd then
+            message = ("%s (in %s)"):format(message, opts.cwd)
+        end
+        return nil, message, code
+    end
+    local self = setmetatable({ core = started, waiting = {}, stderr = "",
+        name = opts.command[1] }, Child)
+    self.source = {
+        port = started:port(),
+        pending = function()
+            return next(self.waiting) ~= nil
+        end,
+        take = function()
+            for t in pairs(self.waiting) do
+                scheduler.wake(t, "a process", true)
+            end
+        end,
+    }
+    sources.add(self.source)
+    return self
+end
+
+---Kills what still runs, and forgets it.
+function Child:close()
+    if not self.core then
+        return
+    end
+    sources.remove(self.source)
+    for t in pairs(self.waiting) do
+        scheduler.wake(t, "a process", true)
+    end
+    self.core:close()
+    self.core = nil
+end
+
+Child.__close = Child.close
+
+local Waiting = {}
+function Waiting.__close(self)
+    self.child.waiting[self.task] = nil
+end
+
+-- Waits for news of the child; false: the time is over.
+local function wait_for_news(self, deadline)
+    local t = scheduler.current()
+    local _ <close> = setmetatable({ child = self, task = t }, Waiting)
+    self.waiting[t] = true
+    if deadline then
+        return scheduler.park_until(t, "a process", deadline) or false
+    end
+    return scheduler.park(t, "a process")
+end
+
+-- Calls `step` after all that has come, until it has a result. A step that ends the child, or a
+-- child that another task closes meanwhile, ends it too.
+local function wait_until(self, timeout_ms, step)
+    local deadline = timeout_ms and scheduler.clock() + timeout_ms / 1000
+    while true do
+        if not self.core then
+            return nil, "the process is closed", "CLOSED"
+        end
+        local results = step()
+        if results then
+            return table.unpack(results, 1, 4)
+        elseif not wait_for_news(self, deadline) then
+            return nil, ("%s did not answer within timeout_ms (%d)"):format(self.name, timeout_ms),
+                "TIMEOUT"
+        end
+    end
+end
+
+---------------------------------------------------------------------------------------------------
+-- Running a program to its end
+
+local function too_large(opts, stream)
+    return { nil, ("%s of %s exceeds max_output_bytes (%d)"):format(stream, opts.command[1],
+        opts.max_output_bytes), "TOO_LARGE" }
+end
+
+-- What has come on both streams; a result when that is too much.
+local function collect(self, kept, opts)
+    for _, stream in ipairs { "stdout", "stderr" } do
+        local bytes = self.core:read(stream)
+        local list = kept[stream]
+        while bytes and bytes ~= "" do
+            list.size = list.size + #bytes
+            list[#list + 1] = bytes
+            if list.size > opts.max_output_bytes then
+                list[#list] = bytes:sub(1, opts.max_output_bytes - list.size - 1)
+                return too_large(opts, stream)
+            end
+            bytes = self.core:read(stream)
+        end
+        list.ended = bytes == nil
+    end
+end
+
+---See process.run.
+---@return ponder.process.Done?
+---@return string? message
+---@return string? code
+---@return ponder.process.Done? partial
+function child.run(opts)
+    local self <close>, message, code = child.start(opts, READ_AHEAD)
+    if not self then
+        return nil, message, code
+    end
+    local kept = { stdout = { size = 0 }, stderr = { size = 0 } }
+    self.core:write(opts.input)
+    self.core:close_input()
+    local done
+    done, message, code = wait_until(self, opts.timeout_ms, function()
+        local problem = collect(self, kept, opts)
+        if problem then
+            return problem
+        elseif kept.stdout.ended and kept.stderr.ended then
+            local status, signal = self.core:ended()
+            return (status or signal) and { { status = status, signal = signal } }
+        end
+    end)
+    local result = done or {}
+    result.stdout, result.stderr = table.concat(kept.stdout), table.concat(kept.stderr)
+    if not done then
+        return nil, message, code, result
+    end
+    return done
+end
+
+---------------------------------------------------------------------------------------------------
+-- Talking with a program
+
+-- What a program complains of must not hold it up: the last of it is kept.
+local function drain_stderr(self)
+    local bytes = self.core:read "stderr"
+    while bytes and bytes ~= "" do
+        self.stderr = (self.stderr .. bytes):sub(-KEPT_STDERR)
+        bytes = self.core:read "stderr"
+    end
+    return bytes == nil
+end
+
+---@param timeout_ms? integer
+---@return string? line
+---@return string? message
+---@return string? code
+function child.read_line(self, timeout_ms)
+    return wait_until(self, timeout_ms, function()
+        drain_stderr(self)
+        local line, why = self.core:line "stdout"
+        if line then
+            return { line }
+        elseif why == "end" then
+            return {}
+        elseif why == "long" then
+            return { nil, ("a line of %s exceeds max_line_bytes"):format(self.name), "TOO_LARGE" }
+        end
+    end)
+end
+
+---@param bytes string
+---@return boolean?
+---@return string? message
+---@return string? code
+function child.write(self, bytes)
+    local left = self.core:write(bytes)
+    return wait_until(self, nil, function()
+        drain_stderr(self)
+        if not left then
+            return { nil, self.name .. " does not read any more", "EPIPE" }
+        elseif left <= WRITE_AHEAD then
+            return { true }
+        end
+        left = self.core:write ""
+    end)
+end
+
+---@return boolean
+function child.close_stdin(self)
+    self.core:close_input()
+    return true
+end
+
+---@param signal string
+---@return boolean?
+function child.kill(self, signal)
+    self.core:kill(signal)
+    return true
+end
+
+---@param timeout_ms? integer
+---@return ponder.process.Done?
+---@return string? message
+---@return string? code
+function child.wait(self, timeout_ms)
+    return wait_until(self, timeout_ms, function()
+        local complete = drain_stderr(self)
+        local status, signal = self.core:ended()
+        if (status or signal) and complete then
+            return { { status = status, signal = signal, stderr = self.stderr,
+                stdout = self.core:read "stdout" or "" } }
+        end
+    end)
+end
+
+return child

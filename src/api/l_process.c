@@ -1,0 +1,207 @@
+/*
+ * l_process.c -- ponder.core.process: child processes for ponder.process. Described in
+ * lua/ponder/meta/process.lua.
+ */
+#define _GNU_SOURCE /* sigabbrev_np, environ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/api.h"
+#include "loop/process.h"
+
+#define PROCESS "ponder.process.Child"
+
+typedef struct LuaProcess {
+    Process *process; /* NULL: closed */
+} LuaProcess;
+
+static Process *to_process(lua_State *L)
+{
+    const LuaProcess *p = luaL_checkudata(L, 1, PROCESS);
+    if (p->process == NULL)
+        luaL_error(L, "the child is closed");
+    if (!process_is_ours(p->process))
+        luaL_error(L, "the child belongs to the process that started it");
+    return p->process;
+}
+
+/* The list of strings at `arg`, as exec wants it; its memory is a userdata that is pushed. */
+static char **to_strings(lua_State *L, int arg)
+{
+    luaL_checktype(L, arg, LUA_TTABLE);
+    size_t n = lua_rawlen(L, arg);
+    char **list = lua_newuserdatauv(L, (n + 1) * sizeof *list, 0);
+    for (size_t i = 0; i < n; i++) {
+        lua_rawgeti(L, arg, (lua_Integer)i + 1);
+        list[i] = (char *)(size_t)luaL_checkstring(L, -1); /* exec only lacks a const */
+        lua_pop(L, 1);                                     /* the table keeps the string */
+    }
+    list[n] = NULL;
+    return list;
+}
+
+static int fail(lua_State *L, const char *program, int error)
+{
+    luaL_pushfail(L);
+    lua_pushfstring(L, "cannot start %s: %s%s", program, strerror(error),
+                    api_descriptor_hint(error));
+    lua_pushstring(L, error == ENOENT ? "NOT_FOUND" : "SPAWN");
+    return 3;
+}
+
+/* start(arguments, environment, cwd | nil, max_buffered) -> child | nil, message, code */
+static int process_l_start(lua_State *L)
+{
+    lua_settop(L, 4);
+    ProcessOptions o = {.cwd = luaL_optstring(L, 3, NULL),
+                        .max_buffered = (size_t)luaL_checkinteger(L, 4)};
+    LuaProcess *p = lua_newuserdatauv(L, sizeof *p, 0);
+    p->process = NULL;
+    luaL_setmetatable(L, PROCESS);
+    o.arguments = to_strings(L, 1);
+    o.environment = to_strings(L, 2);
+    luaL_argcheck(L, o.arguments[0] != NULL, 1, "no program");
+    p->process = process_start(&o);
+    if (p->process == NULL)
+        return fail(L, o.arguments[0], errno);
+    lua_pushvalue(L, 5);
+    return 1;
+}
+
+/* environment() -> {"NAME=value", ...} of this process */
+static int process_l_environment(lua_State *L)
+{
+    lua_newtable(L);
+    for (lua_Integer i = 0; environ != NULL && environ[i] != NULL; i++) {
+        lua_pushstring(L, environ[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+static ProcessStream to_stream(lua_State *L, int arg)
+{
+    static const char *const names[] = {"stdout", "stderr", NULL};
+    return luaL_checkoption(L, arg, NULL, names) == 0 ? PROCESS_STDOUT : PROCESS_STDERR;
+}
+
+/* child:read(stream) -> what has come, or nil when there is no more and will not be */
+static int child_read(lua_State *L)
+{
+    Process *p = to_process(L);
+    ProcessStream which = to_stream(L, 2);
+    bool ended;
+    size_t n;
+    const char *bytes = process_output(p, which, &n, &ended);
+    if (n == 0 && ended)
+        return 0;
+    lua_pushlstring(L, bytes, n);
+    process_consume(p, which, n);
+    return 1;
+}
+
+/* child:line(stream) -> a line without its end | nil, "" (none yet), "end" or "long" */
+static int child_line(lua_State *L)
+{
+    Process *p = to_process(L);
+    ProcessStream which = to_stream(L, 2);
+    bool ended;
+    size_t size;
+    const char *bytes = process_output(p, which, &size, &ended), *end = memchr(bytes, '\n', size);
+    if (end == NULL && (size == 0 || !ended)) {
+        luaL_pushfail(L);
+        lua_pushstring(L, ended ? "end" : process_is_full(p, which) ? "long" : "");
+        return 2;
+    }
+    size_t n = end != NULL ? (size_t)(end - bytes) : size;
+    lua_pushlstring(L, bytes, n);
+    process_consume(p, which, end != NULL ? n + 1 : n);
+    return 1;
+}
+
+/* child:write(bytes) -> bytes that are still to be written; nil: it reads no more */
+static int child_write(lua_State *L)
+{
+    size_t n;
+    Process *p = to_process(L);
+    const char *bytes = luaL_checklstring(L, 2, &n);
+    if (!process_write(p, bytes, n))
+        return luaL_error(L, "not enough memory");
+    if (!process_input_is_open(p))
+        return 0;
+    lua_pushinteger(L, (lua_Integer)process_unwritten(p));
+    return 1;
+}
+
+static int child_close_input(lua_State *L)
+{
+    process_close_input(to_process(L));
+    return 0;
+}
+
+/* child:ended() -> nothing while it runs; status, or nil and the name of the signal */
+static int child_ended(lua_State *L)
+{
+    int64_t status;
+    int signal;
+    if (!process_has_ended(to_process(L), &status, &signal))
+        return 0;
+    if (signal == 0) {
+        lua_pushinteger(L, status);
+        return 1;
+    }
+    const char *name = sigabbrev_np(signal);
+    lua_pushnil(L);
+    lua_pushfstring(L, name != NULL ? "SIG%s" : "signal", name);
+    return 2;
+}
+
+/* child:kill(name): "SIGTERM" */
+static int child_kill(lua_State *L)
+{
+    Process *p = to_process(L);
+    const char *name = luaL_checkstring(L, 2);
+    for (int number = 1; number < NSIG; number++) {
+        const char *known = sigabbrev_np(number);
+        if (known != NULL && strncmp(name, "SIG", 3) == 0 && strcmp(name + 3, known) == 0) {
+            process_kill(p, number);
+            return 0;
+        }
+    }
+    return luaL_argerror(L, 2, "not the name of a signal");
+}
+
+static int child_port(lua_State *L)
+{
+    lua_pushinteger(L, process_port(to_process(L))->number);
+    return 1;
+}
+
+static int child_close(lua_State *L)
+{
+    LuaProcess *p = luaL_checkudata(L, 1, PROCESS);
+    if (p->process != NULL && process_is_ours(p->process))
+        process_drop(p->process);
+    p->process = NULL;
+    return 0;
+}
+
+PONDER_MODULE int luaopen_ponder_core_process(lua_State *L);
+
+PONDER_MODULE int luaopen_ponder_core_process(lua_State *L)
+{
+    static const luaL_Reg methods[] = {
+        {"close", child_close}, {"close_input", child_close_input},
+        {"ended", child_ended}, {"kill", child_kill},
+        {"line", child_line},   {"port", child_port},
+        {"read", child_read},   {"write", child_write},
+        {NULL, NULL},
+    };
+    static const luaL_Reg functions[] = {
+        {"environment", process_l_environment}, {"start", process_l_start}, {NULL, NULL}};
+    api_new_class(L, PROCESS, methods, child_close);
+    luaL_newlib(L, functions);
+    return 1;
+}

@@ -1,0 +1,349 @@
+/*
+ * process.c -- see process.h.
+ */
+#define _GNU_SOURCE /* pipe2 */
+#include "loop/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/buffer.h"
+#include "loop/guard.h"
+#include "loop/parts.h"
+
+enum { CHUNK = 64 * 1024 };
+
+/* Our end of a pipe. */
+typedef struct Pipe {
+    int fd; /* -1: closed */
+    LoopWatch *watch;
+    Buffer buffer;
+    size_t start; /* bytes at its beginning that were consumed */
+    Process *process;
+} Pipe;
+
+struct Process {
+    uv_process_t uv; /* first: see loop_close_handle */
+    LoopPort port;
+    size_t max_buffered;
+    Pipe input, outputs[2];
+    bool close_input; /* once all is written */
+    enum { NEW, RUNNING, ENDED } state;
+    pid_t owner; /* who started it: a fork of ours must leave it alone */
+    int64_t status;
+    int signal;
+};
+
+static void *libc_resize(void *ud, void *block, size_t old_size, size_t new_size)
+{
+    (void)ud, (void)old_size;
+    if (new_size > 0)
+        return realloc(block, new_size);
+    free(block);
+    return NULL;
+}
+
+static const Alloc libc_alloc = {libc_resize, NULL};
+
+/* --- pipes --------------------------------------------------------------------------------- */
+
+static void close_pipe(Pipe *p)
+{
+    if (p->fd < 0)
+        return;
+    loop_unwatch(p->watch);
+    close(p->fd);
+    p->fd = -1;
+    p->watch = NULL;
+}
+
+static void consume(Pipe *p, size_t n)
+{
+    p->start += n;
+    if (p->start < p->buffer.size)
+        return;
+    p->start = 0;
+    buffer_reset(&p->buffer, &libc_alloc, CHUNK);
+}
+
+static size_t held(const Pipe *p)
+{
+    return p->buffer.size - p->start;
+}
+
+/* What was consumed goes only once it is the greater part: small steps do not move it all. */
+static bool append(Pipe *p, const char *bytes, size_t n)
+{
+    if (p->start > p->buffer.size / 2) {
+        p->buffer.size -= p->start;
+        memmove(p->buffer.data, p->buffer.data + p->start, p->buffer.size);
+        p->start = 0;
+    }
+    return buffer_append(&p->buffer, &libc_alloc, bytes, n);
+}
+
+static bool is_full(const Pipe *p)
+{
+    return held(p) >= p->process->max_buffered;
+}
+
+static void on_output(void *arg, int fd, int events)
+{
+    static char chunk[CHUNK];
+    Pipe *p = arg;
+    size_t room = p->process->max_buffered - held(p); /* it is not full: else nothing is watched */
+    (void)events;
+    ssize_t n = read(fd, chunk, room < CHUNK ? room : CHUNK);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    bool kept = n > 0 && append(p, chunk, (size_t)n);
+    if (!kept)
+        close_pipe(p); /* the end; or memory is short, and the child gets EPIPE */
+    else if (is_full(p))
+        loop_watch_for(p->watch, 0);
+    loop_post(&p->process->port);
+}
+
+/* As write, without the signal that kills who writes to a pipe that nobody reads. */
+static ssize_t write_quietly(int fd, const char *bytes, size_t n)
+{
+    sigset_t pipe_signal, before, pending;
+    sigemptyset(&pipe_signal);
+    sigaddset(&pipe_signal, SIGPIPE);
+    sigpending(&pending);
+    pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
+    ssize_t written = write(fd, bytes, n);
+    int error = errno;
+    if (written < 0 && error == EPIPE && !sigismember(&pending, SIGPIPE))
+        sigtimedwait(&pipe_signal, NULL, &(struct timespec){0, 0});
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = error;
+    return written;
+}
+
+static void flush_input(Process *p)
+{
+    Pipe *in = &p->input;
+    while (in->fd >= 0 && held(in) > 0) {
+        ssize_t n = write_quietly(in->fd, in->buffer.data + in->start, held(in));
+        if (n > 0) {
+            consume(in, (size_t)n);
+        } else if (n < 0 && errno == EAGAIN) {
+            loop_watch_for(in->watch, LOOP_WRITE);
+            return;
+        } else if (n < 0 && errno != EINTR) {
+            consume(in, held(in));
+            close_pipe(in);
+        }
+    }
+    if (in->fd >= 0 && p->close_input)
+        close_pipe(in);
+    else if (in->fd >= 0)
+        loop_watch_for(in->watch, 0);
+}
+
+static void on_input(void *arg, int fd, int events)
+{
+    Pipe *p = arg;
+    (void)fd, (void)events;
+    flush_input(p->process);
+    loop_post(&p->process->port);
+}
+
+/* --- starting ------------------------------------------------------------------------------- */
+
+static void on_exit_status(uv_process_t *uv, int64_t status, int signal)
+{
+    Process *p = (Process *)uv;
+    loop_count_callback();
+    p->state = ENDED;
+    p->status = status;
+    p->signal = signal;
+    kill(-uv->pid, SIGKILL); /* what it has left behind */
+    guard_forget(uv->pid);
+    consume(&p->input, held(&p->input));
+    close_pipe(&p->input);
+    loop_post(&p->port);
+}
+
+/* A pipe of which one end is ours, watched from now on; the child's end goes to *theirs. */
+static bool open_pipe(Process *p, Pipe *pipe, bool is_input, int *theirs)
+{
+    int fds[2];
+    *theirs = -1;
+    pipe->process = p;
+    if (pipe2(fds, O_CLOEXEC) != 0)
+        return false;
+    pipe->fd = fds[is_input ? 1 : 0];
+    *theirs = fds[is_input ? 0 : 1];
+    fcntl(pipe->fd, F_SETFL, O_NONBLOCK);
+    pipe->watch =
+        loop_watch(pipe->fd, is_input ? 0 : LOOP_READ, is_input ? on_input : on_output, pipe);
+    return pipe->watch != NULL;
+}
+
+static bool open_pipes(Process *p, int theirs[3])
+{
+    theirs[0] = theirs[1] = theirs[2] = -1;
+    return open_pipe(p, &p->input, true, &theirs[0]) &&
+           open_pipe(p, &p->outputs[PROCESS_STDOUT], false, &theirs[1]) &&
+           open_pipe(p, &p->outputs[PROCESS_STDERR], false, &theirs[2]);
+}
+
+static int spawn(Process *p, const ProcessOptions *o, const int theirs[3])
+{
+    uv_stdio_container_t streams[3];
+    for (int i = 0; i < 3; i++) {
+        streams[i].flags = UV_INHERIT_FD;
+        streams[i].data.fd = theirs[i];
+    }
+    uv_process_options_t options = {
+        .exit_cb = on_exit_status,
+        .file = o->arguments[0],
+        .args = o->arguments,
+        .env = o->environment,
+        .cwd = o->cwd,
+        .flags = UV_PROCESS_DETACHED,
+        .stdio_count = 3,
+        .stdio = streams,
+    };
+    guard_begin_fork();
+    int error = uv_spawn(loop_get(), &p->uv, &options);
+    guard_end_fork();
+    loop_count_handle(1);
+    p->state = error == 0 ? RUNNING : ENDED; /* libuv knows the handle even if there is no child */
+    return -error;
+}
+
+Process *process_start(const ProcessOptions *o)
+{
+    int theirs[3];
+    Process *p = loop_get() != NULL && guard_open() ? calloc(1, sizeof *p) : NULL;
+    if (p == NULL)
+        return NULL;
+    p->max_buffered = o->max_buffered;
+    p->owner = getpid();
+    p->input.fd = p->outputs[0].fd = p->outputs[1].fd = -1;
+    loop_port_open(&p->port);
+    int error = open_pipes(p, theirs) ? spawn(p, o, theirs) : errno;
+    for (int i = 0; i < 3; i++)
+        if (theirs[i] >= 0)
+            close(theirs[i]);
+    if (error == 0 && !guard_add(p->uv.pid))
+        error = errno;
+    if (error == 0)
+        return p;
+    process_drop(p);
+    errno = error;
+    return NULL;
+}
+
+/* --- using and ending ----------------------------------------------------------------------- */
+
+const LoopPort *process_port(const Process *p)
+{
+    return &p->port;
+}
+
+const char *process_output(const Process *p, ProcessStream which, size_t *size, bool *ended)
+{
+    const Pipe *out = &p->outputs[which];
+    *ended = out->fd < 0;
+    *size = held(out);
+    return *size > 0 ? out->buffer.data + out->start : "";
+}
+
+bool process_is_full(const Process *p, ProcessStream which)
+{
+    return is_full(&p->outputs[which]);
+}
+
+void process_consume(Process *p, ProcessStream which, size_t bytes)
+{
+    Pipe *out = &p->outputs[which];
+    bool was_full = is_full(out);
+    consume(out, bytes);
+    if (was_full && !is_full(out) && out->fd >= 0)
+        loop_watch_for(out->watch, LOOP_READ);
+}
+
+bool process_write(Process *p, const char *bytes, size_t n)
+{
+    if (p->input.fd < 0 || p->close_input)
+        return true;
+    if (!append(&p->input, bytes, n))
+        return false;
+    flush_input(p);
+    return true;
+}
+
+size_t process_unwritten(const Process *p)
+{
+    return held(&p->input);
+}
+
+bool process_input_is_open(const Process *p)
+{
+    return p->input.fd >= 0 && !p->close_input;
+}
+
+void process_close_input(Process *p)
+{
+    p->close_input = true;
+    flush_input(p);
+}
+
+bool process_has_ended(const Process *p, int64_t *status, int *signal)
+{
+    *status = p->status;
+    *signal = p->signal;
+    return p->state == ENDED;
+}
+
+int process_number(const Process *p)
+{
+    return p->uv.pid;
+}
+
+void process_kill(Process *p, int signal)
+{
+    if (p->state == RUNNING)
+        kill(-p->uv.pid, signal);
+}
+
+/* A child that was killed and is not waited for any more: libuv would leave it a zombie. */
+static void on_late_exit(uv_process_t *uv, int64_t status, int signal)
+{
+    (void)status, (void)signal;
+    loop_count_callback();
+    guard_forget(uv->pid);
+    loop_close_handle((uv_handle_t *)uv);
+}
+
+bool process_is_ours(const Process *p)
+{
+    return p->owner == getpid();
+}
+
+void process_drop(Process *p)
+{
+    loop_port_close(&p->port);
+    Pipe *pipes[] = {&p->input, &p->outputs[0], &p->outputs[1]};
+    for (int i = 0; i < 3; i++) {
+        close_pipe(pipes[i]);
+        buffer_free(&pipes[i]->buffer, &libc_alloc);
+    }
+    if (p->state == NEW) {
+        free(p);
+    } else if (p->state == ENDED) {
+        loop_close_handle((uv_handle_t *)&p->uv);
+    } else {
+        kill(-p->uv.pid, SIGKILL);
+        p->uv.exit_cb = on_late_exit;
+    }
+}
