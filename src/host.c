@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "api/l_task.h"
+#include "api/offline.h"
 #include "blocks.h"
 #include "sandbox.h"
 #include "signals.h"
@@ -243,10 +244,19 @@ static int host_process(lua_State *L)
     return 2;
 }
 
+/* host.begin_replay(): from here on what a log has no results of is refused; see offline.h. */
+static int host_begin_replay(lua_State *L)
+{
+    (void)L;
+    offline_begin();
+    return 0;
+}
+
 static int open_host_module(lua_State *L)
 {
     static const luaL_Reg functions[] = {
         {"absolute", host_absolute},
+        {"begin_replay", host_begin_replay},
         {"directory", host_directory},
         {"embedded", host_embedded},
         {"embedded_names", host_embedded_names},
@@ -354,6 +364,7 @@ static int open_libraries(lua_State *L)
     luaL_openlibs(L);
     set_searchers(L);
     sandbox_apply(L);
+    offline_guard(L);
     preload(L, "cjson", luaopen_cjson);
     preload(L, "cjson.safe", luaopen_cjson_safe);
     preload(L, "ponder.core.host", open_host_module);

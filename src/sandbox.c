@@ -19,14 +19,11 @@
 
 #include "api/task_stop.h"
 
-/* Calls the function that a guard stands for (upvalue 1) with the guard's arguments. */
-static int call_original(lua_State *L)
-{
-    lua_pushvalue(L, lua_upvalueindex(1));
-    lua_insert(L, 1);
-    lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
-    return lua_gettop(L);
-}
+/* What the guards stand for. They call it directly, as C: in an upvalue, or in a frame of its own,
+ * a script could get hold of it with the debug library. */
+static struct {
+    lua_CFunction load, loadfile, setmetatable, setlocal, setupvalue, sethook;
+} original;
 
 /* ---- errors ---- */
 
@@ -64,7 +61,7 @@ static int guard_xpcall(lua_State *L)
 /* ---- text only ---- */
 
 /* Calls load or loadfile with the argument `mode` at that index set to "t". */
-static int load_text_only(lua_State *L, int mode)
+static int load_text_only(lua_State *L, int mode, lua_CFunction load)
 {
     const char *asked = luaL_optstring(L, mode, "t");
     if (strchr(asked, 't') == NULL) {
@@ -76,17 +73,17 @@ static int load_text_only(lua_State *L, int mode)
         lua_settop(L, mode);
     lua_pushliteral(L, "t");
     lua_replace(L, mode);
-    return call_original(L);
+    return load(L);
 }
 
 static int guard_load(lua_State *L)
 {
-    return load_text_only(L, 3);
+    return load_text_only(L, 3, original.load);
 }
 
 static int guard_loadfile(lua_State *L)
 {
-    return load_text_only(L, 2);
+    return load_text_only(L, 2, original.loadfile);
 }
 
 static int after_dofile(lua_State *L, int status, lua_KContext ctx)
@@ -111,7 +108,7 @@ static int guard_setmetatable(lua_State *L)
 {
     luaL_argcheck(L, lua_type(L, 1) != LUA_TUSERDATA, 1,
                   "the metatable of a userdata cannot be changed");
-    return call_original(L);
+    return original.setmetatable(L);
 }
 
 static int refuse_setuservalue(lua_State *L)
@@ -128,17 +125,13 @@ static int guard_setlocal(lua_State *L)
     luaL_argcheck(L, lua_getstack(of, (int)level, &frame), at, "level out of range");
     lua_getinfo(of, "S", &frame);
     luaL_argcheck(L, strcmp(frame.what, "C") != 0, at, "level of a C function");
-    if (of == L) { /* this function adds a level */
-        lua_pushinteger(L, level + 1);
-        lua_replace(L, at);
-    }
-    return call_original(L);
+    return original.setlocal(L);
 }
 
 static int guard_setupvalue(lua_State *L)
 {
     luaL_argcheck(L, !lua_iscfunction(L, 1), 1, "upvalues of a C function cannot be changed");
-    return call_original(L);
+    return original.setupvalue(L);
 }
 
 static int guard_sethook(lua_State *L)
@@ -146,7 +139,7 @@ static int guard_sethook(lua_State *L)
     lua_State *of = lua_isthread(L, 1) ? lua_tothread(L, 1) : L;
     if (stop_armed || stop_has_hook(of))
         return luaL_error(L, "no hook can be set while a limit of the run is watched");
-    return call_original(L);
+    return original.sethook(L);
 }
 
 static int copy_registry(lua_State *L)
@@ -163,28 +156,32 @@ static int copy_registry(lua_State *L)
 
 /* ---- all of them ---- */
 
-/* Sets table[name] for the table on top of the stack; the old value is the guard's upvalue. */
-static void guard(lua_State *L, const char *name, lua_CFunction function)
+/* Sets table[name] for the table on top of the stack; what it was goes to *out, unless NULL. */
+static void guard(lua_State *L, const char *name, lua_CFunction function, lua_CFunction *out)
 {
-    lua_getfield(L, -1, name);
-    lua_pushcclosure(L, function, 1);
+    if (out != NULL) {
+        lua_getfield(L, -1, name);
+        *out = lua_tocfunction(L, -1);
+        lua_pop(L, 1);
+    }
+    lua_pushcfunction(L, function);
     lua_setfield(L, -2, name);
 }
 
 void sandbox_apply(lua_State *L)
 {
     lua_pushglobaltable(L);
-    guard(L, "pcall", guard_pcall);
-    guard(L, "xpcall", guard_xpcall);
-    guard(L, "load", guard_load);
-    guard(L, "loadfile", guard_loadfile);
-    guard(L, "dofile", text_dofile);
+    guard(L, "pcall", guard_pcall, NULL);
+    guard(L, "xpcall", guard_xpcall, NULL);
+    guard(L, "load", guard_load, &original.load);
+    guard(L, "loadfile", guard_loadfile, &original.loadfile);
+    guard(L, "dofile", text_dofile, NULL);
     lua_getfield(L, -1, "debug");
-    guard(L, "setmetatable", guard_setmetatable);
-    guard(L, "setuservalue", refuse_setuservalue);
-    guard(L, "setlocal", guard_setlocal);
-    guard(L, "setupvalue", guard_setupvalue);
-    guard(L, "sethook", guard_sethook);
-    guard(L, "getregistry", copy_registry);
+    guard(L, "setmetatable", guard_setmetatable, &original.setmetatable);
+    guard(L, "setuservalue", refuse_setuservalue, NULL);
+    guard(L, "setlocal", guard_setlocal, &original.setlocal);
+    guard(L, "setupvalue", guard_setupvalue, &original.setupvalue);
+    guard(L, "sethook", guard_sethook, &original.sethook);
+    guard(L, "getregistry", copy_registry, NULL);
     lua_pop(L, 2);
 }

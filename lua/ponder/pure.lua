@@ -167,16 +167,20 @@ local function set_limits(thread, limits)
             error(left <= 0 and too_long or too_large, 2)
         end
     end
-    sethook(thread, check, "", limits.between)
+    -- While a limit of the whole run is watched, that one bounds this thread too.
+    if not pcall(sethook, thread, check, "", limits.between) then
+        return function() end
+    end
+    return function()
+        pcall(sethook, thread)
+    end
 end
 
 local function call(f, limits, ...)
     local thread = create(f)
-    set_limits(thread, limits)
-    local unlimit <close> = setmetatable({}, { __close = limit_memory() })
-    local results = table.pack(resume(thread, ...))
-    sethook(thread)
-    return results, unlimit
+    local _ <close> = setmetatable({}, { __close = set_limits(thread, limits) })
+    local _ <close> = setmetatable({}, { __close = limit_memory() })
+    return table.pack(resume(thread, ...))
 end
 
 ---Calls a function, which must not wait, within limits of steps and memory.

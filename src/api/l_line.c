@@ -16,6 +16,7 @@
 
 #include "api/api.h"
 #include "api/l_task.h"
+#include "api/offline.h"
 
 typedef struct Editor {
     char *(*readline)(const char *prompt);
@@ -164,6 +165,7 @@ static int line_load_history(lua_State *L)
 
 static int line_save_history(lua_State *L)
 {
+    offline_refuse(L, "line.save_history");
     const char *path = luaL_checkstring(L, 1);
     Editor *edit = editor();
     if (edit != NULL && edit->write_history != NULL)

@@ -9,6 +9,7 @@
 #include "api/api.h"
 #include "api/l_task.h"
 #include "api/net_options.h"
+#include "api/offline.h"
 #include "net/pump.h"
 
 #define PUMP   "ponder.net.Pump"
@@ -103,6 +104,7 @@ static PumpStatus submit(lua_State *L, int64_t *id)
 static int pump_l_submit(lua_State *L)
 {
     int64_t id;
+    offline_refuse(L, "net.submit");
     lua_settop(L, 2);
     PumpStatus status = submit(L, &id);
     if (status == PUMP_NO_MEMORY) { /* as Lua does: garbage may be all that is in the way */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "api/offline.h"
 #include "store/private.h"
 
 enum { CHUNK = 4096, PERMISSIONS = 07777 };
@@ -146,6 +147,7 @@ static int put_in_place(const char *from, const char *to, bool is_new)
 /* private.write(path, text, is_new) -> true; or nil, message, code. All or nothing. */
 static int private_write(lua_State *L)
 {
+    offline_refuse(L, "private.write");
     size_t size;
     const char *path = luaL_checkstring(L, 1), *text = luaL_checklstring(L, 2, &size);
     bool is_new = lua_toboolean(L, 3);
@@ -175,6 +177,7 @@ static int close_file(lua_State *L)
 /* private.open(path) -> a file of Lua's, to be written from its start; or nil, message, code */
 static int private_open_file(lua_State *L)
 {
+    offline_refuse(L, "private.open");
     const char *path = luaL_checkstring(L, 1), *why;
     luaL_Stream *file = lua_newuserdatauv(L, sizeof *file, 0);
     file->closef = NULL;
@@ -208,6 +211,7 @@ static const char *make_private(const char *path)
 /* private.make_directory(path, is_strict) -> true; or nil, message, code */
 static int private_make_directory(lua_State *L)
 {
+    offline_refuse(L, "private.make_directory");
     const char *path = luaL_checkstring(L, 1);
     struct stat directory;
     int error = private_make_directories(path, true);
@@ -226,6 +230,7 @@ static int private_make_directory(lua_State *L)
 /* private.tighten(path): takes from others what they may do with a file, if it is our own. */
 static int private_tighten_file(lua_State *L)
 {
+    offline_refuse(L, "private.tighten");
     private_tighten(luaL_checkstring(L, 1));
     return 0;
 }

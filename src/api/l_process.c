@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "api/offline.h"
 #include "loop/process.h"
 
 #define PROCESS "ponder.process.Child"
@@ -54,6 +55,7 @@ static int fail(lua_State *L, const char *program, int error)
 /* start(arguments, environment, cwd | nil, max_buffered) -> child | nil, message, code */
 static int process_l_start(lua_State *L)
 {
+    offline_refuse(L, "process.start");
     lua_settop(L, 4);
     ProcessOptions o = {.cwd = luaL_optstring(L, 3, NULL),
                         .max_buffered = (size_t)luaL_checkinteger(L, 4)};

@@ -8,6 +8,7 @@
 #include <sys/statvfs.h>
 
 #include "api/l_store.h"
+#include "api/offline.h"
 
 /* ---- failures ---- */
 
@@ -236,6 +237,8 @@ static int l_open(lua_State *L)
         return luaL_error(L, "store.open: opts must be a table (got %s)", luaL_typename(L, 2));
     }
     read_options(L, &o);
+    if (o.mode != STORE_READ)
+        offline_refuse(L, "store.open for writing");
     Store *s = lua_newuserdatauv(L, sizeof *s, STORE_HIDDEN);
     s->db = NULL;
     luaL_setmetatable(L, STORE);

@@ -162,6 +162,7 @@ function Again:replay(execute)
         end
     end
     files.play(texts_of(self), true)
+    host.begin_replay()
     return start(self, execute, { kind = "replay", past = past.new(self.db, { ordered = true }) })
 end
 

@@ -233,7 +233,7 @@ end
 local function depart(self, where)
     self.departed = self.departed or where
     if self.offline then
-        error("ponder replay: " .. where, 0)
+        error("NOT_IN_REPLAY: " .. where, 0)
     end
 end
 
