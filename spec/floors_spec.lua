@@ -3,8 +3,8 @@
 -- given its floor here.
 
 -- Each knows the floors below it and its own, but not its neighbours on the same height.
-local C_FLOORS = { core = 1, loop = 2, net = 3, store = 3, api = 4, blocks = 5, sandbox = 5,
-    signals = 5, host = 6, main = 7 }
+local C_FLOORS = { core = 1, loop = 2, net = 3, http = 3, store = 3, api = 4, blocks = 5,
+    sandbox = 5, signals = 5, host = 6, main = 7 }
 
 -- Modules by the first part of their name: ponder.model.retry is of `model`. On one floor they may
 -- know each other. C modules (ponder.core.*) lie below them all.
@@ -14,7 +14,7 @@ local LUA_FLOORS = {
     { "json", "machine", "parse", "tot", "got", "trm" },
     { "log", "model", "process", "prompt", "run", "task" },
     { "ensemble", "operations", "policy", "search", "strategy" },
-    { "eval" },
+    { "eval", "serve" },
     { "bench", "cli", "report" },
 }
 
@@ -24,6 +24,7 @@ local FORBIDDEN = {
         "^time%.h$", "^sys/", "^fcntl%.h$", "^pthread%.h$", "^threads%.h$", "^signal%.h$" },
     loop = { "^lua%.h$", "^lauxlib%.h$", "^lualib%.h$", "^curl/", "^sqlite3%.h$" },
     net = { "^lua%.h$", "^lauxlib%.h$", "^lualib%.h$", "^sqlite3%.h$" },
+    http = { "^lua%.h$", "^lauxlib%.h$", "^lualib%.h$", "^curl/", "^sqlite3%.h$" },
     store = { "^lua%.h$", "^lauxlib%.h$", "^lualib%.h$", "^curl/" },
 }
 

@@ -3,14 +3,17 @@
  *
  * Lua hears of what has come as numbers of ports; described in lua/ponder/meta/loop.lua.
  */
+#include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <string.h>
 
 #include "api/api.h"
 #include "api/l_task.h"
 #include "loop/loop.h"
 
-#define PORT "ponder.loop.Port"
+#define PORT   "ponder.loop.Port"
+#define SIGNAL "ponder.loop.Signal"
 
 enum { BATCH = 256 }; /* ports that one wait gives at most */
 
@@ -88,17 +91,62 @@ static int port_close(lua_State *L)
     return 0;
 }
 
+/* ---- signals ---- */
+
+/* A port that a signal posts. */
+typedef struct SignalPort {
+    LoopPort port;
+    LoopSignal *signal; /* NULL: closed */
+} SignalPort;
+
+static void on_signal(void *port)
+{
+    loop_post(&((SignalPort *)port)->port);
+}
+
+static int loop_l_signal(lua_State *L)
+{
+    static const char *const names[] = {"interrupt", "terminate", "hangup", NULL};
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    int number = numbers[luaL_checkoption(L, 1, NULL, names)];
+    SignalPort *s = lua_newuserdatauv(L, sizeof *s, 0);
+    *s = (SignalPort){.signal = NULL};
+    loop_port_open(&s->port);
+    luaL_setmetatable(L, SIGNAL);
+    s->signal = loop_signal(number, on_signal, s);
+    if (s->signal == NULL)
+        return luaL_error(L, "loop.signal: %s%s", strerror(errno), api_descriptor_hint(errno));
+    return 1;
+}
+
+static int signal_number(lua_State *L)
+{
+    const SignalPort *s = luaL_checkudata(L, 1, SIGNAL);
+    lua_pushinteger(L, s->port.number);
+    return 1;
+}
+
+static int signal_close(lua_State *L)
+{
+    SignalPort *s = luaL_checkudata(L, 1, SIGNAL);
+    loop_signal_end(s->signal);
+    s->signal = NULL;
+    loop_port_close(&s->port);
+    return 0;
+}
+
 PONDER_MODULE int luaopen_ponder_core_loop(lua_State *L);
 
 PONDER_MODULE int luaopen_ponder_core_loop(lua_State *L)
 {
     static const luaL_Reg methods[] = {{"number", port_number}, {"post", port_post}, {NULL, NULL}};
-    static const luaL_Reg functions[] = {{"now", loop_l_now},
-                                         {"port", loop_l_port},
-                                         {"stats", loop_l_stats},
-                                         {"wait", loop_l_wait},
-                                         {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"now", loop_l_now},       {"port", loop_l_port},
+                                         {"signal", loop_l_signal}, {"stats", loop_l_stats},
+                                         {"wait", loop_l_wait},     {NULL, NULL}};
+    static const luaL_Reg signal_methods[] = {
+        {"number", signal_number}, {"close", signal_close}, {NULL, NULL}};
     api_new_class(L, PORT, methods, port_close);
+    api_new_class(L, SIGNAL, signal_methods, signal_close);
     luaL_newlib(L, functions);
     return 1;
 }

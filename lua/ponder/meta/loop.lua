@@ -41,4 +41,19 @@ function Port:number() end
 --- Its source has something for tasks.
 function Port:post() end
 
+---@class ponder.loop.Signal
+local Signal = {}
+
+--- Catches a signal in place of what the program does about it: its port is posted after each
+--- delivery, until it is closed. For a source of ponder.task.
+---@param name "interrupt"|"terminate"|"hangup"
+---@return ponder.loop.Signal
+function loop.signal(name) end
+
+---@return integer port
+function Signal:number() end
+
+--- The signal ends the process again.
+function Signal:close() end
+
 return loop

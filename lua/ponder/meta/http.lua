@@ -1,0 +1,95 @@
+---@meta ponder.core.http
+error("a description for editors, not a module")
+
+--- An HTTP/1.1 server on the event loop; ponder.serve makes an API of it.
+---@class ponder.core.http
+local http = {}
+
+---@class ponder.http.Options each limit has a default
+---@field address string "HOST:PORT" (port 0: any free one), "[V6]:PORT", "unix:PATH"
+---@field max_connections integer? 10,000
+---@field max_connections_per_address integer? 10,000
+---@field max_header_bytes integer? 16,384; over it the answer is 431
+---@field max_body_bytes integer? 16 MiB; over it a request is `too_large`, without its body
+---@field max_unsent_bytes integer? 4 MiB of a stream; a client that reads more slowly is cut off
+---@field header_timeout_ms integer? 10,000
+---@field body_timeout_ms integer? 60,000
+---@field idle_timeout_ms integer? 75,000, between requests
+
+---@class ponder.http.Server
+local Server = {}
+
+---@class ponder.http.Request
+---@field id integer
+---@field method string
+---@field path string percent-decoded, without the query
+---@field query table<string, string> the first of each name
+---@field headers table<string, string> names in lower case; the first of each name
+---@field body string
+---@field address string of the client: "127.0.0.1", "unix"
+---@field too_large boolean
+
+--- Listens. The server closes when it is collected.
+---@param opts ponder.http.Options
+---@return ponder.http.Server? server
+---@return string address as it is, with the port; or why it cannot listen
+function http.listen(opts) end
+
+--- Number of the port that is posted when there is something to take.
+---@return integer
+function Server:port() end
+
+--- The next request.
+---@return ponder.http.Request? request nil: there is none
+function Server:take() end
+
+--- The id of a request that was taken and whose client has gone.
+---@return integer? id nil: there is none
+function Server:take_gone() end
+
+--- Answers a request.
+---@param id integer
+---@param status integer 200 to 599
+---@param headers string[]? names and values in turn, without line ends
+---@param body string?
+---@return boolean waiting false: it was answered already, or its client has gone
+function Server:respond(id, status, headers, body) end
+
+--- Begins an answer of unknown length.
+---@param id integer
+---@param status integer
+---@param headers string[]?
+---@return boolean waiting
+function Server:begin(id, status, headers) end
+
+--- Sends more of it.
+---@param id integer
+---@param text string
+---@return boolean open false: its client has gone, or reads too slowly and was cut off
+function Server:write(id, text) end
+
+--- Ends it.
+---@param id integer
+---@return boolean open
+function Server:finish(id) end
+
+--- Closes the connection of a request at once.
+---@param id integer
+function Server:abort(id) end
+
+--- Accepts no further connection.
+function Server:stop_listening() end
+
+---@class ponder.http.Stats
+---@field connections integer open now
+---@field requests integer received so far
+---@field running integer not yet sent
+---@field gone integer whose client went away
+
+---@return ponder.http.Stats
+function Server:stats() end
+
+--- Closes every connection.
+function Server:close() end
+
+return http

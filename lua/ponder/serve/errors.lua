@@ -1,0 +1,89 @@
+--- What a server says when it cannot answer: a status, and an error in the shape of OpenAI's API.
+
+local json = require "ponder.json"
+
+local errors = {}
+
+---@class ponder.serve.Error
+---@field status integer of HTTP
+---@field message string
+---@field type string "invalid_request_error", "server_error"...
+---@field param string? the field of the request that is wrong
+---@field code string? "model_not_found"...
+---@field final boolean? whether a client must not try again by itself
+---@field retry_after integer? seconds
+---@field allow string? methods, with 405
+
+local TYPES = { [401] = "authentication_error", [403] = "permission_error",
+    [404] = "not_found_error", [429] = "rate_limit_error" }
+
+---@param status integer
+---@param code string?
+---@param message string
+---@param param string?
+---@return ponder.serve.Error
+function errors.new(status, code, message, param)
+    return { status = status, code = code, message = message, param = param,
+        type = TYPES[status] or status < 500 and "invalid_request_error" or "server_error" }
+end
+
+-- What a policy or model failed with -> status and code for the client. These are the answer of the
+-- policy, paid for: a client that tries again by itself would pay again.
+local FAILED = {
+    RATE_LIMITED = { 429, "rate_limit_exceeded" }, BUDGET = { 429, "insufficient_quota" },
+    TIMEOUT = { 504, "timeout" }, CANCELLED = { 499, "cancelled" },
+    CONTEXT_LENGTH = { 400, "context_length_exceeded" },
+}
+
+---The error of a policy that failed. What it raised is not shown to clients.
+---@param policy string its name
+---@param message string?
+---@param code string? of a `nil, message, code`
+---@return ponder.serve.Error
+function errors.of_policy(policy, message, code)
+    local known = FAILED[code]
+    local text = code == "ERROR" and ("the policy %s failed; the server's log has the reason")
+        :format(policy) or ("the policy %s failed: %s"):format(policy, message or "no reason given")
+    local err = errors.new(known and known[1] or 500,
+        known and known[2] or tostring(code or "policy_failed"):lower(), text)
+    err.final = true
+    return err
+end
+
+---As OpenAI's clients read it.
+---@param err ponder.serve.Error
+---@return table body
+function errors.openai(err)
+    return { error = { message = err.message, type = err.type, param = err.param or json.null,
+        code = err.code or json.null } }
+end
+
+local ANTHROPIC = { [413] = "request_too_large", [429] = "rate_limit_error",
+    [500] = "api_error", [503] = "overloaded_error", [504] = "timeout_error" }
+
+---As Anthropic's clients read it.
+---@param err ponder.serve.Error
+---@return table body
+function errors.anthropic(err)
+    return { type = "error", error = { type = ANTHROPIC[err.status] or err.type,
+        message = err.message } }
+end
+
+---The headers that go with it, names and values in turn.
+---@param err ponder.serve.Error
+---@return string[]
+function errors.headers(err)
+    local list = {}
+    if err.final then
+        list = { "x-should-retry", "false" }
+    end
+    if err.retry_after then
+        table.move({ "Retry-After", tostring(err.retry_after) }, 1, 2, #list + 1, list)
+    end
+    if err.allow then
+        table.move({ "Allow", err.allow }, 1, 2, #list + 1, list)
+    end
+    return list
+end
+
+return errors

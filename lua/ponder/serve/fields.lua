@@ -1,0 +1,209 @@
+--- What the three APIs have in common: reading a request's fields, or saying which one is wrong.
+
+local errors = require "ponder.serve.errors"
+local json = require "ponder.json"
+
+local fields = {}
+
+---Ends the reading of a request: raise what this returns.
+---@param param string?
+---@param message string
+---@param code string?
+---@return ponder.serve.Error
+function fields.wrong(param, message, code)
+    return errors.new(400, code or "invalid_value", message, param)
+end
+
+local function fail(...)
+    error(fields.wrong(...), 0)
+end
+
+---Calls `read(...)`, which raises a ponder.serve.Error where a field is wrong.
+---@return table? job
+---@return ponder.serve.Error? err
+function fields.read(read, ...)
+    local ok, result = pcall(read, ...)
+    if ok then
+        return result
+    elseif type(result) == "table" and result.status then
+        return nil, result
+    end
+    error(result, 0)
+end
+
+---The JSON object of a body.
+---@param text string
+---@return table
+function fields.body(text)
+    local ok, body = pcall(json.decode, text)
+    if not ok then
+        local why = tostring(body):gsub("^.-json%.decode: ", ""):match "^[^\n]*"
+        fail(nil, "the body is not valid JSON: " .. why, "invalid_json")
+    elseif type(body) ~= "table" or #body > 0 then
+        fail(nil, "the body must be a JSON object", "invalid_json")
+    end
+    return body
+end
+
+local function given(body, name)
+    local value = body[name]
+    if value ~= json.null then
+        return value
+    end
+end
+
+---A field of one type, or nil where it is absent or null.
+---@param body table
+---@param name string
+---@param kind "string"|"boolean"|"table"|"number"|"integer"
+---@param required boolean?
+function fields.get(body, name, kind, required)
+    local value = given(body, name)
+    if value == nil then
+        return required and fail(name, "missing required field: " .. name,
+            "missing_required_parameter") or nil
+    end
+    if kind == "integer" then
+        value = type(value) == "number" and math.tointeger(value) or nil
+    elseif type(value) ~= kind then
+        value = nil
+    end
+    if value == nil then
+        fail(name, ("%s must be %s %s"):format(name, kind == "integer" and "an" or "a",
+            kind == "table" and "list or object" or kind), "invalid_type")
+    end
+    return value
+end
+
+---A number of tokens or choices: an integer from 1.
+function fields.count(body, name, most)
+    local value = fields.get(body, name, "integer")
+    if value and (value < 1 or value > (most or math.maxinteger)) then
+        fail(name, ("%s must be an integer from 1%s"):format(name, most and " to " .. most or ""))
+    end
+    return value
+end
+
+local TEXT_PARTS = { text = true, input_text = true, output_text = true }
+
+---The text of a message's content: a text, or a list of text parts.
+---@param content any
+---@param where string "messages[2].content"
+---@return string
+function fields.text(content, where)
+    if type(content) == "string" then
+        return content
+    elseif content == nil or content == json.null then
+        return ""
+    elseif type(content) ~= "table" then
+        fail(where, where .. " must be a text or a list of parts", "invalid_type")
+    end
+    local texts = {}
+    for i = 1, #content do
+        local part = content[i]
+        if type(part) ~= "table" or not TEXT_PARTS[part.type] or type(part.text) ~= "string" then
+            local kind = type(part) == "table" and tostring(part.type) or type(part)
+            fail(("%s[%d]"):format(where, i - 1), ("%s[%d]: this model reads text parts only (got "
+                .. "%s)"):format(where, i - 1, kind), "unsupported_content")
+        end
+        texts[i] = part.text
+    end
+    return table.concat(texts)
+end
+
+local ROLES = { system = "system", developer = "system", user = "user", assistant = "assistant",
+    tool = "tool" }
+
+---The messages of a conversation as roles and texts.
+---@param list any
+---@param name string of the field
+---@return {role: string, content: string}[]
+function fields.messages(list, name)
+    if type(list) ~= "table" or #list == 0 then
+        fail(name, name .. " must be a list of messages that is not empty", "invalid_type")
+    end
+    local messages = {}
+    for i = 1, #list do
+        local where, message = ("%s[%d]"):format(name, i - 1), list[i]
+        if type(message) ~= "table" or not ROLES[message.role] then
+            fail(where .. ".role", where .. ".role must be system, developer, user or assistant")
+        end
+        messages[i] = { role = ROLES[message.role],
+            content = fields.text(message.content, where .. ".content") }
+    end
+    return messages
+end
+
+---The text of the last user message.
+---@param messages {role: string, content: string}[]
+---@return string
+function fields.prompt(messages)
+    for i = #messages, 1, -1 do
+        if messages[i].role == "user" then
+            return messages[i].content
+        end
+    end
+    return ""
+end
+
+local function changes_nothing(value)
+    return value == nil or value == json.null or value == false or value == "none"
+        or value == "auto" or type(value) == "table"
+            and (#value == 0 and next(value) == nil or #value == 1 and value[1] == "text")
+end
+
+---Refuses fields that change the shape of the reply and that the policy does not accept.
+---@param body table
+---@param names string[]
+---@param policy ponder.serve.Policy
+function fields.refuse(body, names, policy)
+    for _, name in ipairs(names) do
+        if not changes_nothing(body[name]) and not policy.accepts[name] then
+            fail(name, ("%s is not supported by the model %s"):format(name, policy.name),
+                "unsupported_parameter")
+        end
+    end
+end
+
+---What else the client sent.
+---@param body table
+---@param known table<string, true>
+---@return table params
+function fields.rest(body, known)
+    local params = {}
+    for name, value in pairs(body) do
+        if type(name) == "string" and not known[name] and value ~= json.null then
+            params[name] = value
+        end
+    end
+    return params
+end
+
+---@param names string[]
+---@return table<string, true>
+function fields.set(names)
+    local set = {}
+    for _, name in ipairs(names) do
+        set[name] = true
+    end
+    return set
+end
+
+---The sequences at which an answer stops.
+---@param body table
+---@param name string
+---@return string[]
+function fields.stop(body, name)
+    local stop = given(body, name)
+    if type(stop) == "string" then
+        stop = { stop }
+    end
+    for i = 1, #(stop or {}) do
+        if type(stop[i]) ~= "string" or stop[i] == "" then
+            fail(name, name .. " must be a text, or a list of texts that are not empty")
+        end
+    end
+    return stop or {}
+end
+
+return fields

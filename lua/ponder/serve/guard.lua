@@ -1,0 +1,129 @@
+--- Who may ask: keys, the Host header, and pages of other origins.
+
+local errors = require "ponder.serve.errors"
+
+local guard = {}
+
+---@class ponder.serve.Key
+---@field text string
+---@field name string
+---@field max_cost number? USD
+
+---Reads a key file: one key a line, with an optional name and budget in USD. `#` begins a comment.
+---@param text string
+---@return ponder.serve.Key[]? keys
+---@return string? message
+function guard.read_keys(text)
+    local keys = {}
+    local number = 0
+    for line in (text .. "\n"):gmatch "(.-)\r?\n" do
+        number = number + 1
+        local key, rest = line:match "^%s*([^%s#]%S*)%s*(.-)%s*$"
+        if key then
+            local name, cost = rest:match "^(%S*)%s*(%S*)$"
+            if not name or #key < 8 or cost ~= "" and not tonumber(cost) then
+                return nil, ("line %d: expected KEY [NAME [MAX_COST]], the key of 8 bytes or more")
+                    :format(number)
+            end
+            keys[#keys + 1] = { text = key, name = name ~= "" and name or "key " .. #keys + 1,
+                max_cost = tonumber(cost) }
+        end
+    end
+    if #keys == 0 then
+        return nil, "it has no key"
+    end
+    return keys
+end
+
+-- Takes a time that does not depend on where the texts differ.
+local function is_equal(a, b)
+    local difference = #a ~ #b
+    for i = 1, #a do
+        difference = difference | (a:byte(i) ~ (b:byte(i) or 0))
+    end
+    return difference == 0
+end
+
+---The key that a request carries, or what is wrong with it.
+---@param keys ponder.serve.Key[]? nil: anybody may ask
+---@param headers table<string, string>
+---@return ponder.serve.Key? key
+---@return ponder.serve.Error? err
+function guard.key(keys, headers)
+    if not keys then
+        return nil
+    end
+    local given = (headers.authorization or ""):match "^[Bb]earer%s+(%S+)" or headers["x-api-key"]
+    local found
+    for _, key in ipairs(keys) do
+        found = is_equal(key.text, given or "") and key or found
+    end
+    if not found then
+        return nil, errors.new(401, "invalid_api_key",
+            given and "the API key is not known here" or "an API key is required: Authorization: "
+                .. "Bearer KEY, or x-api-key")
+    end
+    return found
+end
+
+local LOOPBACK = { localhost = true, ["127.0.0.1"] = true, ["[::1]"] = true }
+
+local function host_of(text)
+    return text:match "^(%[[%x:.]+%])" or text:match "^([^:/]+)"
+end
+
+---Whether an address is one that only this machine reaches.
+---@param address string "127.0.0.1:8321", "unix:PATH"
+function guard.is_local(address)
+    local host = host_of(address)
+    return address:find "^unix:" ~= nil or LOOPBACK[host] or host:find "^127%." ~= nil
+end
+
+---Refuses requests that a page of another origin made a browser send, or that reached this machine
+---by another name (DNS rebinding).
+---@param opts {keys: table?, cors: string[]?, address: string}
+---@param headers table<string, string>
+---@return ponder.serve.Error?
+function guard.origin(opts, headers)
+    local host = host_of(headers.host or "")
+    if not opts.keys and not opts.address:find "^unix:" and host and not LOOPBACK[host:lower()]
+        and not host:find "^127%.%d+%.%d+%.%d+$" then
+        return errors.new(403, "unknown_host", ("this server is not called %s"):format(host))
+    end
+    local origin = headers.origin
+    if origin and not guard.allowed_origin(opts, origin)
+        and host_of(origin:gsub("^%a+://", "")) ~= host then
+        return errors.new(403, "unknown_origin", "requests of pages from " .. origin
+            .. " are not allowed (--cors allows an origin)")
+    end
+end
+
+---@param opts {cors: string[]?}
+---@param origin string?
+---@return boolean
+function guard.allowed_origin(opts, origin)
+    for _, allowed in ipairs(opts.cors or {}) do
+        if allowed == origin or allowed == "*" then
+            return origin ~= nil
+        end
+    end
+    return false
+end
+
+---Headers that let a page of an allowed origin read the answer.
+---@param opts {cors: string[]?}
+---@param headers table<string, string>
+---@param list string[] changed
+function guard.add_cors(opts, headers, list)
+    if guard.allowed_origin(opts, headers.origin) then
+        table.move({ "Access-Control-Allow-Origin", headers.origin, "Vary", "Origin" }, 1, 4,
+            #list + 1, list)
+        if headers["access-control-request-method"] then
+            table.move({ "Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS",
+                "Access-Control-Allow-Headers", headers["access-control-request-headers"] or "",
+                "Access-Control-Max-Age", "600" }, 1, 6, #list + 1, list)
+        end
+    end
+end
+
+return guard

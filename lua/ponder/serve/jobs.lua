@@ -1,0 +1,95 @@
+--- Runs what a request asks for: a run for each choice, its course sent as it happens.
+
+local answers = require "ponder.serve.answer"
+local budgets = require "ponder.task.budget"
+local errors = require "ponder.serve.errors"
+local policies = require "ponder.serve.policies"
+local requests = require "ponder.serve.request"
+local run = require "ponder.run"
+local task = require "ponder.task"
+
+local jobs = {}
+
+---@class ponder.serve.JobOptions
+---@field max_cost_per_request number? USD
+---@field max_calls_per_request integer?
+---@field timeout_ms number?
+---@field log fun(text: string)
+
+-- Where the deltas of one choice go: to a stream, or to a list.
+local function new_sink(job, index, stream, log)
+    local reasoning = {}
+    local cutter = stream and answers.cutter(job.stop, function(text)
+        stream:write(index, text)
+    end)
+    return {
+        reasoning = reasoning,
+        think = function(_, text)
+            if not job.reasoning then
+                return
+            elseif stream then
+                stream:think(index, text)
+            else
+                reasoning[#reasoning + 1] = text
+            end
+        end,
+        write = function(_, text)
+            if cutter then
+                cutter:write(text)
+            end
+        end,
+        finish = function() cutter:finish() end,
+        progress = function() end,
+        log = function(_, level, text) log(level .. ": " .. text) end,
+    }
+end
+
+-- One choice: its answer, or an error.
+local function choose(job, index, stream, opts)
+    local fields, sink = {}, new_sink(job, index, stream, opts.log)
+    for name, value in pairs(job.fields) do
+        fields[name] = value
+    end
+    local request = requests.new(fields, sink)
+    local r = run.new {
+        name = job.policy.name, seed = job.seed and job.seed + index - 1 or nil,
+        labels = { request = job.id, choice = index }, timeout_ms = opts.timeout_ms,
+        budget = { max_cost = opts.max_cost_per_request, max_calls = opts.max_calls_per_request },
+    }
+    local result, message, code = r:call(policies.run, job.policy, request)
+    if not result then
+        opts.log(("%s: request %s: %s"):format(job.policy.name, job.id, tostring(message)))
+        return nil, errors.of_policy(job.policy.name, message, code)
+    end
+    if stream then
+        if request:text() == "" then
+            sink:write(result.answer)
+        end
+        sink:finish()
+        stream:finish(index)
+    end
+    return { answer = answers.cut(result.answer, job.stop),
+        reasoning = table.concat(sink.reasoning), value = result.value }
+end
+
+---Runs a job; waits until its last run has ended. Cancelled with its task.
+---@param job ponder.serve.Job
+---@param stream ponder.serve.Stream? nil: nothing is sent before the end
+---@param opts ponder.serve.JobOptions
+---@return {answer: string, reasoning: string, value: any}[]? results one for each choice
+---@return ponder.serve.Error? err
+---@return ponder.task.Spent spent
+function jobs.run(job, stream, opts)
+    local numbers, budget, failed = {}, budgets.new {}, nil
+    for i = 1, job.n do
+        numbers[i] = i
+    end
+    local results = budgets.within(budget, task.map, numbers, function(i)
+        local result, err = choose(job, i, stream, opts)
+        failed = failed or err
+        return result or false
+    end, { concurrency = job.n })
+    return not failed and results or nil, failed, budget:account()
+end
+
+return jobs

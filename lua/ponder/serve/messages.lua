@@ -1,0 +1,123 @@
+--- POST /v1/messages, as Anthropic's API has it.
+
+local errors = require "ponder.serve.errors"
+local fields = require "ponder.serve.fields"
+local json = require "ponder.json"
+
+local messages = {}
+
+local SHAPE = { "tools", "tool_choice", "mcp_servers", "container" }
+local KNOWN = fields.set { "model", "messages", "system", "stream", "max_tokens",
+    "stop_sequences", "stream_reasoning" }
+
+---Reads a request's body; raises a ponder.serve.Error.
+---@param body table
+---@param find fun(name: string): ponder.serve.Policy
+---@return ponder.serve.Job
+function messages.read(body, find)
+    local policy = find(fields.get(body, "model", "string", true))
+    fields.refuse(body, SHAPE, policy)
+    local list = fields.messages(fields.get(body, "messages", "table", true), "messages")
+    local system = fields.text(body.system, "system")
+    if system ~= "" then
+        table.insert(list, 1, { role = "system", content = system })
+    end
+    return {
+        policy = policy, n = 1, include_usage = true,
+        stream = fields.get(body, "stream", "boolean") or false,
+        stop = fields.stop(body, "stop_sequences"),
+        reasoning = fields.get(body, "stream_reasoning", "boolean") ~= false,
+        fields = { messages = list, prompt = fields.prompt(list), model = policy.name,
+            max_output_tokens = fields.count(body, "max_tokens"),
+            params = fields.rest(body, KNOWN) },
+    }
+end
+
+local function usage_of(spent)
+    return { input_tokens = spent and spent.usage.input_tokens or 0,
+        output_tokens = spent and spent.usage.output_tokens or 0,
+        cost = spent and spent.cost or nil }
+end
+
+local function frame(job, spent)
+    return { id = "msg_" .. job.id, type = "message", role = "assistant", model = job.policy.name,
+        content = json.array {}, stop_reason = json.null, stop_sequence = json.null,
+        usage = usage_of(spent), run = job.id }
+end
+
+---The body of a reply that is not a stream.
+function messages.whole(job, results, spent)
+    local body = frame(job, spent)
+    if results[1].reasoning ~= "" then
+        body.content[1] = { type = "thinking", thinking = results[1].reasoning, signature = "" }
+    end
+    body.content[#body.content + 1] = { type = "text", text = results[1].answer }
+    body.stop_reason = "end_turn"
+    return body
+end
+
+-- One content block at a time is open: "thinking", then "text".
+local Stream = {}
+Stream.__index = Stream
+
+function Stream:event(name, data)
+    data.type = name
+    self.send(("event: %s\ndata: %s\n\n"):format(name, json.encode(data)))
+end
+
+function Stream:block(kind)
+    if self.kind == kind then
+        return
+    elseif self.kind then
+        self:event("content_block_stop", { index = self.index })
+        self.index = self.index + 1
+    end
+    self.kind = kind
+    if kind then
+        self:event("content_block_start", { index = self.index, content_block = kind == "text"
+            and { type = "text", text = "" } or { type = "thinking", thinking = "",
+                signature = "" } })
+    end
+end
+
+function Stream:open()
+    self:event("message_start", { message = frame(self.job) })
+end
+
+function Stream:think(_, text)
+    self:block "thinking"
+    self:event("content_block_delta", { index = self.index,
+        delta = { type = "thinking_delta", thinking = text } })
+end
+
+function Stream:write(_, text)
+    self:block "text"
+    self:event("content_block_delta", { index = self.index,
+        delta = { type = "text_delta", text = text } })
+end
+
+function Stream:finish()
+    if not self.kind then
+        self:block "text"
+    end
+    self:block(nil)
+end
+
+function Stream:close(spent)
+    self:event("message_delta", { delta = { stop_reason = "end_turn",
+        stop_sequence = json.null }, usage = usage_of(spent) })
+    self:event("message_stop", {})
+end
+
+function Stream:fail(err)
+    self:event("error", errors.anthropic(err))
+end
+
+---The events of a stream.
+function messages.stream(job, send)
+    return setmetatable({ job = job, send = send, index = 0 }, Stream)
+end
+
+messages.error = errors.anthropic
+
+return messages

@@ -1,0 +1,148 @@
+--- The policies that a server offers: from files, or built in.
+
+local options = require "ponder.options"
+
+local policies = {}
+
+---@class ponder.serve.Policy
+---@field name string
+---@field description string?
+---@field parameters table? JSON schema of `request.arguments`
+---@field returns table? JSON schema of the answer's table
+---@field accepts table<string, true> fields that change the shape of a reply and that it handles
+---@field run fun(request: ponder.serve.Request): any, string?, string?
+---@field reload (fun(): ponder.serve.Policy?)? the policy as its file is now
+
+local FIELDS = {
+    run = { type = { "function", "table" }, required = true },
+    description = { type = "string" },
+    parameters = { type = "table" },
+    returns = { type = "table" },
+    accepts = { type = "table", default = {} },
+}
+
+local function is_strategy(value)
+    return type(value) == "table" and type(value.run) == "function"
+        and type(value.fresh) == "function"
+end
+
+-- Sends a line for each thought once it has a score: score and text.
+local function thinker(request)
+    local shown = {}
+    return function(_, s)
+        local nodes = s.machine.nodes or {}
+        for i = 1, #nodes do
+            local node = nodes[i]
+            if node.score and not shown[node.id] then
+                shown[node.id] = true
+                local text = tostring(node.content):gsub("%s+", " ")
+                request:think(("%.2f  %s\n"):format(node.score, text))
+            end
+        end
+    end
+end
+
+-- A strategy as a function of a request.
+local function run_strategy(strategy)
+    return function(request)
+        local outcome, message, code = strategy:fresh():run(request.prompt,
+            { on_event = thinker(request) })
+        if not outcome then
+            return nil, message, code
+        end
+        return outcome.answer
+    end
+end
+
+local function as_set(list)
+    local set = {}
+    for _, name in ipairs(list) do
+        set[name] = true
+    end
+    return set
+end
+
+---A policy from what a file gives for it: a function, a strategy, or a table with `run`.
+---@param name string
+---@param value any
+---@return ponder.serve.Policy? policy
+---@return string? message
+function policies.new(name, value)
+    if type(value) == "function" then
+        value = { run = value }
+    elseif is_strategy(value) then
+        value = { run = value }
+    elseif type(value) ~= "table" then
+        return nil, ("policy %s: expected a function, a strategy or a table with run (got %s)")
+            :format(name, options.show(value))
+    end
+    local ok, checked = pcall(options.check, "policy " .. name, value, FIELDS, 0)
+    if not ok then
+        return nil, checked
+    end
+    checked.name, checked.accepts = name, as_set(checked.accepts)
+    if is_strategy(checked.run) then
+        checked.run = run_strategy(checked.run)
+    elseif type(checked.run) ~= "function" then
+        return nil, ("policy %s: run must be a function or a strategy"):format(name)
+    end
+    return checked
+end
+
+local function is_policy(value)
+    return type(value) == "function" or is_strategy(value)
+        or type(value) == "table" and value.run ~= nil
+end
+
+---The policies that a file's value stands for: one named `name`, or several by name.
+---@param name string
+---@param value any
+---@return ponder.serve.Policy[]? list
+---@return string? message
+function policies.of(name, value)
+    if is_policy(value) or type(value) ~= "table" or next(value) == nil then
+        local policy, message = policies.new(name, value)
+        return policy and { policy }, message
+    end
+    local names, list = {}, {}
+    for key in pairs(value) do
+        names[#names + 1] = type(key) == "string" and key or nil
+    end
+    table.sort(names)
+    for i, key in ipairs(names) do
+        local policy, message = policies.new(key, value[key])
+        if not policy then
+            return nil, message
+        end
+        list[i] = policy
+    end
+    if #list == 0 then
+        return nil, ("%s: its table has no policies by name"):format(name)
+    end
+    return list
+end
+
+---Runs a policy.
+---@param policy ponder.serve.Policy
+---@param request ponder.serve.Request
+---@return {answer: string, value: any}? result `value`: the table that it returned
+---@return string? message
+---@return string? code
+function policies.run(policy, request)
+    local value, message, code = policy.run(request)
+    if value == nil and message ~= nil then
+        return nil, message, code or "ERROR"
+    end
+    local answer = value
+    if type(value) == "table" then
+        answer = value.answer
+    end
+    if answer == nil then
+        answer = request:text()
+    elseif type(answer) ~= "string" then
+        answer = tostring(answer)
+    end
+    return { answer = answer, value = type(value) == "table" and value or nil }
+end
+
+return policies

@@ -1,0 +1,84 @@
+--- What a policy is given when it is asked through a server.
+
+local request = {}
+
+---@class ponder.serve.Request
+---@field messages {role: string, content: string}[] the conversation
+---@field prompt string text of the last user message
+---@field model string the policy's name, as the client gave it
+---@field params table what else the client sent: temperature...
+---@field arguments table? what an MCP client gave
+---@field response_format table? as the client sent it
+---@field max_output_tokens integer? how long the answer may be
+---@field seed integer?
+---@field private sink table what takes the deltas
+---@field private written string[] what was written so far
+local Request = {}
+Request.__index = Request
+Request.__name = "ponder.serve.Request"
+
+local function check_text(where, text)
+    if type(text) ~= "string" then
+        error(("%s: text must be a string (got a %s)"):format(where, type(text)), 3)
+    end
+end
+
+---Sends a piece of reasoning. Clients that stream see it as it comes.
+---@param text string
+function Request:think(text)
+    check_text("request:think", text)
+    if text ~= "" then
+        self.sink:think(text)
+    end
+end
+
+---Sends a piece of the answer. A policy that returns nil has answered with what it wrote.
+---@param text string
+function Request:write(text)
+    check_text("request:write", text)
+    if text ~= "" then
+        self.written[#self.written + 1] = text
+        self.sink:write(text)
+    end
+end
+
+---Says how far it is, to clients that ask for it (MCP).
+---@param done number
+---@param total number?
+---@param message string?
+function Request:progress(done, total, message)
+    if type(done) ~= "number" or done ~= done then
+        error("request:progress: done must be a number", 2)
+    end
+    self.sink:progress(done, total, message)
+end
+
+local LEVELS = { debug = true, info = true, notice = true, warning = true, error = true,
+    critical = true, alert = true, emergency = true }
+
+---Sends a line for the log of the client (MCP), or of the server.
+---@param level "debug"|"info"|"notice"|"warning"|"error"|"critical"|"alert"|"emergency"
+---@param text string
+function Request:log(level, text)
+    if not LEVELS[level] then
+        error(("request:log: unknown level %q"):format(tostring(level)), 2)
+    end
+    check_text("request:log", text)
+    self.sink:log(level, text)
+end
+
+---What was written so far.
+---@return string
+function Request:text()
+    return table.concat(self.written)
+end
+
+---@param fields table messages, prompt, model, params...
+---@param sink table think, write, progress, log: methods that take the deltas
+---@return ponder.serve.Request
+function request.new(fields, sink)
+    fields.sink, fields.written = sink, {}
+    return setmetatable(fields, Request)
+end
+
+return request

@@ -1,0 +1,454 @@
+-- ponder.serve: the APIs as clients see them. The server and its clients are tasks of one process.
+
+local guard = require "ponder.serve.guard"
+local json = require "ponder.json"
+local serve = require "ponder.serve"
+local shell = require "shell"
+local task = require "ponder.task"
+local transport = require "ponder.model.transport"
+
+local logged -- what the server said last
+local cancelled -- set by the policy `wait` when it is cancelled
+
+local POLICIES = {
+    echo = function(request)
+        request:think("reading\n")
+        request:write("you said: ")
+        request:write(request.prompt)
+    end,
+    answer = function(request) return { answer = request.prompt, extra = 1 } end,
+    raise = function() error "a secret of the server" end,
+    fail = function() return nil, "no luck", "BUDGET" end,
+    wait = function(request)
+        local guarded <close> = setmetatable({}, { __close = function() cancelled = true end })
+        request:write("first")
+        task.sleep(20)
+        return guarded and "late"
+    end,
+    random = function() return tostring(math.random(1 << 30)) end,
+    tools = { run = function(request) return #request.params.tools .. " tools" end,
+        accepts = { "tools" }, description = "counts tools" },
+}
+
+-- Calls f(client, server) while a server listens; client(method, path, body, headers, on_event).
+local function with_server(opts, f)
+    task.run(function()
+        opts.policies, opts.listen = opts.policies or POLICIES, "127.0.0.1:0"
+        opts.log = function(text) logged = text end
+        local server = serve.new(opts)
+        local address = assert(server:start())
+        local net = transport.new()
+        local function client(method, path, body, headers, on_event)
+            local all = { ["content-type"] = "application/json" }
+            for name, value in pairs(headers or {}) do
+                all[name] = value or nil
+            end
+            local result = net:send({ url = "http://" .. address .. path, method = method,
+                body = type(body) == "table" and json.encode(body) or body, headers = all,
+                proxy = "", stream = on_event and "sse" or nil, timeout_ms = 30000 }, on_event)
+            local ok, decoded = pcall(json.decode, result.body or "")
+            return result, ok and decoded or result.body
+        end
+        f(client, server, address)
+        net:close()
+        server:drain()
+        server:wait()
+    end)
+end
+
+local function chat(model, text, more)
+    local body = { model = model, messages = { { role = "user", content = text } } }
+    for name, value in pairs(more or {}) do
+        body[name] = value
+    end
+    return body
+end
+
+local CHAT = "/v1/chat/completions"
+
+-- The data of each event of a stream.
+local function stream(client, path, body)
+    local events = {}
+    local result = client("POST", path, body, nil, function(_, data)
+        events[#events + 1] = json.decode(data)
+    end)
+    return events, result
+end
+
+describe("chat completions", function()
+    it("answer whole, with reasoning, usage and the run's id", function()
+        with_server({}, function(client)
+            local result, body = client("POST", CHAT, chat("echo", "hi"))
+            assert.equal(200, result.status)
+            assert.equal("you said: hi", body.choices[1].message.content)
+            assert.equal("reading\n", body.choices[1].message.reasoning_content)
+            assert.equal("stop", body.choices[1].finish_reason)
+            assert.equal(0, body.usage.total_tokens)
+            assert.equal("chatcmpl-" .. body.run, body.id)
+            result, body = client("POST", CHAT, chat("answer", "table"))
+            assert.equal(200, result.status)
+            assert.equal("table", body.choices[1].message.content)
+        end)
+    end)
+
+    it("stream reasoning and answer as deltas", function()
+        with_server({}, function(client)
+            local events, result = stream(client, CHAT, chat("echo", "hi", { stream = true,
+                stream_options = { include_usage = true } }))
+            assert.equal("assistant", events[1].choices[1].delta.role)
+            assert.equal("reading\n", events[2].choices[1].delta.reasoning_content)
+            assert.equal("you said: ", events[3].choices[1].delta.content)
+            assert.equal("hi", events[4].choices[1].delta.content)
+            assert.equal("stop", events[5].choices[1].finish_reason)
+            assert.same({}, events[6].choices)
+            assert.is_number(events[6].usage.cost)
+            assert.is_true(result.done) -- [DONE]
+            events = stream(client, CHAT, chat("echo", "hi", { stream = true,
+                stream_reasoning = false }))
+            assert.equal("you said: ", events[2].choices[1].delta.content)
+        end)
+    end)
+
+    it("give n choices, each a run with a seed of its own", function()
+        with_server({}, function(client)
+            local _, a = client("POST", CHAT, chat("random", "", { n = 3, seed = 7 }))
+            local _, b = client("POST", CHAT, chat("random", "", { n = 3, seed = 7 }))
+            assert.equal(3, #a.choices)
+            for i = 1, 3 do
+                assert.equal(i - 1, a.choices[i].index)
+                assert.equal(a.choices[i].message.content, b.choices[i].message.content)
+            end
+            assert.not_equal(a.choices[1].message.content, a.choices[2].message.content)
+        end)
+    end)
+
+    it("stop at a sequence, also one that two deltas share", function()
+        with_server({ policies = { p = function(request)
+            for piece in ("one tw|o three"):gmatch "[^|]+" do request:write(piece) end
+        end } }, function(client)
+            local _, body = client("POST", CHAT, chat("p", "", { stop = { "two" } }))
+            assert.equal("one ", body.choices[1].message.content)
+            local text = {}
+            for _, event in ipairs(stream(client, CHAT, chat("p", "", { stop = "two",
+                stream = true }))) do
+                text[#text + 1] = event.choices and event.choices[1].delta.content
+            end
+            assert.equal("one ", table.concat(text))
+        end)
+    end)
+
+    it("hand a policy the conversation and what else the client sent", function()
+        local seen
+        with_server({ policies = { p = function(request)
+            seen = request
+            return "ok"
+        end } }, function(client)
+            client("POST", CHAT, { model = "p", temperature = 0.5, user = "me", max_tokens = 9,
+                response_format = { type = "json_object" }, messages = {
+                    { role = "developer", content = "be brief" },
+                    { role = "user", content = { { type = "text", text = "a" },
+                        { type = "text", text = "b" } } },
+                    { role = "assistant", content = "c" }, { role = "user", content = "d" } } })
+        end)
+        assert.same({ { role = "system", content = "be brief" }, { role = "user", content = "ab" },
+            { role = "assistant", content = "c" }, { role = "user", content = "d" } },
+            seen.messages)
+        assert.equal("d", seen.prompt)
+        assert.same({ temperature = 0.5, user = "me" }, seen.params)
+        assert.equal(9, seen.max_output_tokens)
+        assert.equal("json_object", seen.response_format.type)
+    end)
+end)
+
+describe("a request that is wrong", function()
+    local function refused(status, code, param, ...)
+        local arguments = table.pack(...)
+        with_server({}, function(client)
+            local result, body = client(table.unpack(arguments, 1, arguments.n))
+            assert.equal(status, result.status)
+            assert.equal(code, body.error.code)
+            assert.equal(param or json.null, body.error.param)
+            assert.is_string(body.error.message)
+            assert.is_string(body.error.type)
+        end)
+    end
+
+    it("is told what is wrong in OpenAI's shape", function()
+        refused(400, "invalid_json", nil, "POST", CHAT, "{nonsense")
+        refused(400, "invalid_json", nil, "POST", CHAT, "[1]")
+        refused(400, "missing_required_parameter", "model", "POST", CHAT, {})
+        refused(404, "model_not_found", "model", "POST", CHAT, chat("nosuch", "x"))
+        refused(400, "invalid_type", "messages", "POST", CHAT, { model = "echo",
+            messages = json.array {} })
+        refused(400, "invalid_value", "messages[0].role", "POST", CHAT, { model = "echo",
+            messages = { { role = "nobody", content = "" } } })
+        refused(400, "unsupported_content", "messages[0].content[0]", "POST", CHAT, {
+            model = "echo",
+            messages = { { role = "user", content = { { type = "image_url" } } } } })
+        refused(400, "unsupported_parameter", "tools", "POST", CHAT,
+            chat("echo", "x", { tools = { { type = "function" } } }))
+        refused(400, "invalid_type", "n", "POST", CHAT, chat("echo", "x", { n = "three" }))
+        refused(400, "invalid_value", "n", "POST", CHAT, chat("echo", "x", { n = 1000 }))
+        refused(404, "not_found", nil, "GET", "/v1/nosuch")
+        refused(405, "method_not_allowed", nil, "GET", CHAT)
+        refused(415, "unsupported_media_type", nil, "POST", CHAT, "x",
+            { ["content-type"] = "text/plain" })
+    end)
+
+    it("may carry fields that its policy accepts, or that change nothing", function()
+        with_server({}, function(client)
+            local result, body = client("POST", CHAT, chat("tools", "x", { tools = { {}, {} } }))
+            assert.equal(200, result.status)
+            assert.equal("2 tools", body.choices[1].message.content)
+            result = client("POST", CHAT, chat("echo", "x", { tools = json.array {},
+                logprobs = false, tool_choice = "auto", modalities = { "text" } }))
+            assert.equal(200, result.status)
+        end)
+    end)
+
+    it("is 413 where it is too large, read to its end", function()
+        with_server({ max_body_bytes = 1000 }, function(client)
+            local result, body = client("POST", CHAT, chat("echo", ("x"):rep(100000)))
+            assert.equal(413, result.status)
+            assert.equal("request_too_large", body.error.code)
+        end)
+    end)
+end)
+
+describe("a policy that fails", function()
+    it("is not retried by clients, and shows nothing of the server", function()
+        with_server({}, function(client)
+            local result, body = client("POST", CHAT, chat("raise", "x"))
+            assert.equal(500, result.status)
+            assert.equal("false", result.headers["x-should-retry"])
+            assert.is_nil(json.encode(body):find("secret", 1, true))
+            assert.matches("raise: request " .. "%x+: [^\n]*a secret of the server", logged)
+            result, body = client("POST", CHAT, chat("fail", "x"))
+            assert.equal(429, result.status)
+            assert.equal("false", result.headers["x-should-retry"])
+            assert.equal("insufficient_quota", body.error.code)
+        end)
+    end)
+
+    it("ends a stream with the error", function()
+        with_server({}, function(client)
+            local events = stream(client, CHAT, chat("fail", "x", { stream = true }))
+            assert.equal("insufficient_quota", events[#events].error.code)
+        end)
+    end)
+
+    it("is 504 when its time is up", function()
+        with_server({ timeout_ms = 20 }, function(client)
+            local result, body = client("POST", CHAT, chat("wait", "x"))
+            assert.equal(504, result.status)
+            assert.equal("timeout", body.error.code)
+        end)
+    end)
+end)
+
+describe("the other endpoints", function()
+    it("are Anthropic's messages", function()
+        with_server({}, function(client)
+            local body = { model = "echo", max_tokens = 10, system = "s",
+                messages = { { role = "user", content = "hi" } } }
+            local _, reply = client("POST", "/v1/messages", body)
+            assert.same({ "thinking", "text" }, { reply.content[1].type, reply.content[2].type })
+            assert.equal("you said: hi", reply.content[2].text)
+            assert.equal("end_turn", reply.stop_reason)
+            body.stream = true
+            local kinds = {}
+            for i, event in ipairs((stream(client, "/v1/messages", body))) do
+                kinds[i] = event.type
+            end
+            assert.same({ "message_start", "content_block_start", "content_block_delta",
+                "content_block_stop", "content_block_start", "content_block_delta",
+                "content_block_delta", "content_block_stop", "message_delta", "message_stop" },
+                kinds)
+            local _, err = client("POST", "/v1/messages", { model = "nosuch",
+                messages = body.messages })
+            assert.same({ "error", "not_found_error" }, { err.type, err.error.type })
+        end)
+    end)
+
+    it("are OpenAI's responses", function()
+        with_server({}, function(client)
+            local _, reply = client("POST", "/v1/responses", { model = "echo", input = "hi" })
+            assert.equal("you said: hi", reply.output[2].content[1].text)
+            assert.equal("completed", reply.status)
+            local events = stream(client, "/v1/responses", { model = "echo", stream = true,
+                input = { { role = "user", content = { { type = "input_text", text = "hi" } } } } })
+            for i, event in ipairs(events) do
+                assert.equal(i - 1, event.sequence_number)
+            end
+            local last = events[#events]
+            assert.equal("response.completed", last.type)
+            assert.equal("you said: hi", last.response.output[2].content[1].text)
+            local result = client("POST", "/v1/responses", { model = "echo", input = "x",
+                previous_response_id = "resp_1" })
+            assert.equal(400, result.status)
+        end)
+    end)
+
+    it("list models, health and metrics", function()
+        with_server({}, function(client)
+            local _, models = client("GET", "/v1/models")
+            assert.equal("answer", models.data[1].id)
+            assert.equal(7, #models.data)
+            local _, one = client("GET", "/v1/models/tools")
+            assert.equal("counts tools", one.description)
+            assert.equal(404, (client("GET", "/v1/models/a%2Fb%20c")).status)
+            client("POST", CHAT, chat("echo", "x"))
+            client("POST", CHAT, chat("fail", "x"))
+            assert.equal(200, (client("GET", "/healthz")).status)
+            local _, text = client("GET", "/metrics")
+            assert.matches('ponder_requests_total{policy="echo",status="200"} 1\n', text)
+            assert.matches('ponder_requests_total{policy="fail",status="429"} 1\n', text)
+            assert.matches('ponder_request_seconds_count{policy="echo"} 1\n', text)
+            assert.matches('ponder_errors_total{code="insufficient_quota"} 1\n', text)
+        end)
+    end)
+end)
+
+describe("who may ask", function()
+    it("is who has a key, within its budget", function()
+        local keys = assert(guard.read_keys "# ours\nsecret-key-1 ann 0.5\nsecret-key-2\n")
+        assert.same({ "ann", 0.5 }, { keys[1].name, keys[1].max_cost })
+        with_server({ keys = keys }, function(client)
+            local body = chat("echo", "x")
+            assert.equal(401, (client("POST", CHAT, body)).status)
+            assert.equal(401, (client("POST", CHAT, body,
+                { authorization = "Bearer secret-key-3" })).status)
+            assert.equal(200, (client("POST", CHAT, body,
+                { authorization = "Bearer secret-key-1" })).status)
+            assert.equal(200, (client("POST", CHAT, body, { ["x-api-key"] = "secret-key-2" }))
+                .status)
+            assert.equal(200, (client("GET", "/healthz")).status)
+        end)
+        assert.is_nil((guard.read_keys "short\n"))
+        assert.is_nil((guard.read_keys "\n"))
+    end)
+
+    it("is not a page of another origin, nor one by another name", function()
+        with_server({ cors = { "https://app.example" } }, function(client)
+            local body = chat("echo", "x")
+            assert.equal(403, (client("POST", CHAT, body, { host = "evil.example" })).status)
+            assert.equal(403, (client("POST", CHAT, body, { origin = "https://evil.example" }))
+                .status)
+            local result = client("POST", CHAT, body, { origin = "https://app.example" })
+            assert.equal("https://app.example", result.headers["access-control-allow-origin"])
+            result = client("OPTIONS", CHAT, nil, { origin = "https://app.example",
+                ["access-control-request-method"] = "POST",
+                ["access-control-request-headers"] = "x-stainless-os" })
+            assert.equal(204, result.status)
+            assert.equal("x-stainless-os", result.headers["access-control-allow-headers"])
+        end)
+    end)
+
+    it("is this machine alone without keys", function()
+        assert.has_error(function()
+            serve.new { policies = POLICIES, listen = "0.0.0.0:0" }
+        end)
+        assert.is_true(guard.is_local "unix:/tmp/x")
+        assert.is_true(guard.is_local "[::1]:80")
+        assert.is_false(guard.is_local "10.0.0.1:80")
+    end)
+end)
+
+describe("limits", function()
+    it("queue requests, and refuse them when the queue is full", function()
+        with_server({ concurrency = 1, max_queue = 1, queue_timeout_ms = 30 },
+            function(client, server)
+                local results = {}
+                local one = task.spawn(function()
+                    results[1] = client("POST", CHAT, chat("wait", "x"))
+                end)
+                repeat task.sleep(0.001) until server.in_flight == 1
+                local two = task.spawn(function()
+                    results[2] = client("POST", CHAT, chat("echo", "x"))
+                end)
+                repeat task.sleep(0.001) until server.queued == 1
+                local full, body = client("POST", CHAT, chat("echo", "x"))
+                assert.equal(429, full.status)
+                assert.equal("queue_full", body.error.code)
+                assert.equal("1", full.headers["retry-after"])
+                two:join()
+                assert.equal(429, results[2].status)
+                one:cancel()
+            end)
+    end)
+
+    it("end a request whose client has gone", function()
+        cancelled = false
+        with_server({}, function(client, server)
+            local handle = task.spawn(client, "POST", CHAT, chat("wait", "x", { stream = true }),
+                nil, function(_, data)
+                    return data:find("first", 1, true) ~= nil -- true: hang up
+                end)
+            handle:join()
+            repeat task.sleep(0.001) until next(server.running) == nil
+        end)
+        assert.is_true(cancelled)
+    end)
+
+    it("drain: what runs is finished, or cancelled when the time is up", function()
+        for _, case in ipairs { { "echo", true, 1000 }, { "wait", false, 10 } } do
+            task.run(function()
+                local server = serve.new { policies = { echo = function()
+                    task.sleep(0.02)
+                    return "done"
+                end, wait = POLICIES.wait }, listen = "127.0.0.1:0", drain_ms = case[3] }
+                local address = assert(server:start())
+                local net, result = transport.new(), nil
+                local client = task.spawn(function()
+                    result = net:send { url = "http://" .. address .. CHAT, proxy = "",
+                        headers = { ["content-type"] = "application/json" },
+                        body = json.encode(chat(case[1], "x")) }
+                end)
+                repeat task.sleep(0.001) until server.in_flight == 1
+                server:drain()
+                assert.equal(case[2], server:wait())
+                client:join()
+                assert.equal(case[2] and 200 or nil, result.status)
+                net:close()
+            end)
+        end
+    end)
+end)
+
+describe("ponder serve", function()
+    it("serves files and built-in policies until it is told to stop", function()
+        local folder <close> = shell.folder {
+            ["up.lua"] = "print('loaded')\nreturn function(r) return r.prompt:upper() end",
+            ["two.lua"] = "return { a = function() return 'A' end, b = { run = function() end } }",
+        }
+        local r = shell.run(([[
+            cd %s
+            %s serve up.lua other=up.lua two.lua chat --model script:%s --listen unix:s.sock \
+                >$OUT 2>$ERR & pid=$!
+            until grep -q ' at unix' $ERR; do sleep 0.01; done
+            stat -c %%a s.sock
+            kill -TERM $pid; wait $pid]]):format(folder.path, shell.quote(shell.executable),
+            shell.quote(shell.root .. "/scripts/models/arithmetic.lua")))
+        assert.equal(0, r.status)
+        assert.equal("", r.out)
+        assert.matches("ponder serve: up, other, a, b, chat at unix:s.sock\n", r.err)
+    end)
+
+    it("says what is wrong before it listens", function()
+        local folder <close> = shell.folder { ["bad.lua"] = "return 5", ["keys"] = "short\n",
+            ["up.lua"] = "return function() end" }
+        for _, case in ipairs {
+            { "expected a policy" },
+            { "cannot open nosuch.lua", "nosuch.lua" },
+            { "expected a function, a strategy or a table with run %(got 5%)", "bad.lua" },
+            { "two policies are called up", "up.lua", "up.lua" },
+            { "%-%-listen: 0.0.0.0:1 can be reached from other machines", "--listen", "0.0.0.0:1",
+                "up.lua" },
+            { "%-%-key%-file: keys: line 1: expected KEY", "--key-file", "keys", "up.lua" },
+        } do
+            local r = shell.ponder({ "serve", table.unpack(case, 2) }, { cwd = folder.path })
+            assert.equal(2, r.status)
+            assert.matches(case[1], r.err)
+        end
+    end)
+end)

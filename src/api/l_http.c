@@ -1,0 +1,289 @@
+/*
+ * l_http.c -- ponder.core.http: an HTTP server for Lua. Described in lua/ponder/meta/http.lua.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "api/api.h"
+#include "http/server.h"
+
+#define SERVER "ponder.http.Server"
+
+typedef struct LuaServer {
+    HttpServer *server; /* NULL: closed */
+    Alloc alloc;
+} LuaServer;
+
+static HttpServer *to_server(lua_State *L)
+{
+    LuaServer *s = luaL_checkudata(L, 1, SERVER);
+    if (s->server == NULL)
+        luaL_error(L, "the server is closed");
+    return s->server;
+}
+
+/* ---- opening ---- */
+
+static int64_t limit_field(lua_State *L, const char *name, int64_t minimum, int64_t otherwise)
+{
+    int is_integer;
+    if (lua_getfield(L, 1, name) == LUA_TNIL) {
+        lua_pop(L, 1);
+        return otherwise;
+    }
+    lua_Integer value = lua_tointegerx(L, -1, &is_integer);
+    if (!is_integer || value < minimum || value > (int64_t)1 << 40)
+        luaL_error(L, "http.listen: %s must be an integer from %d to 2^40", name, (int)minimum);
+    lua_pop(L, 1);
+    return value;
+}
+
+static HttpOptions read_options(lua_State *L)
+{
+    return (HttpOptions){
+        .max_connections = limit_field(L, "max_connections", 1, 10000),
+        .max_connections_per_address = limit_field(L, "max_connections_per_address", 1, 10000),
+        .max_header_bytes = limit_field(L, "max_header_bytes", 1024, 16384),
+        .max_body_bytes = limit_field(L, "max_body_bytes", 0, 16 << 20),
+        .max_unsent_bytes = limit_field(L, "max_unsent_bytes", 1024, 4 << 20),
+        .header_timeout_ms = limit_field(L, "header_timeout_ms", 1, 10000),
+        .body_timeout_ms = limit_field(L, "body_timeout_ms", 1, 60000),
+        .idle_timeout_ms = limit_field(L, "idle_timeout_ms", 1, 75000),
+    };
+}
+
+/* opts -> Server, address; or nil, message. */
+static int http_l_listen(lua_State *L)
+{
+    char shown[300], error[200];
+    luaL_checktype(L, 1, LUA_TTABLE);
+    lua_settop(L, 1);
+    HttpOptions options = read_options(L);
+    lua_getfield(L, 1, "address");
+    const char *address = luaL_checkstring(L, -1);
+    LuaServer *s = lua_newuserdatauv(L, sizeof *s, 0);
+    *s = (LuaServer){.alloc = api_alloc(L)};
+    luaL_setmetatable(L, SERVER);
+    options.listen_fd = http_listen(address, shown, error);
+    if (options.listen_fd < 0) {
+        luaL_pushfail(L);
+        lua_pushstring(L, error);
+        return 2;
+    }
+    s->server = http_open(&s->alloc, &options);
+    if (s->server == NULL) {
+        close(options.listen_fd);
+        luaL_pushfail(L);
+        lua_pushliteral(L, "the server could not start: not enough memory or descriptors");
+        return 2;
+    }
+    lua_pushstring(L, shown);
+    return 2;
+}
+
+static int server_close(lua_State *L)
+{
+    LuaServer *s = luaL_checkudata(L, 1, SERVER);
+    HttpServer *server = s->server;
+    s->server = NULL;
+    if (server != NULL)
+        http_close(server);
+    return 0;
+}
+
+static int server_stop_listening(lua_State *L)
+{
+    http_stop_listening(to_server(L));
+    return 0;
+}
+
+static int server_port(lua_State *L)
+{
+    lua_pushinteger(L, http_port(to_server(L))->number);
+    return 1;
+}
+
+/* ---- receiving ---- */
+
+/* A table of "name NUL value NUL" pairs; names in lower case where `lower`; the first one counts.
+ */
+static void push_pairs(lua_State *L, const Buffer *pairs, bool lower)
+{
+    const char *at = pairs->data, *end = at + pairs->size;
+    lua_newtable(L);
+    while (at < end) {
+        luaL_Buffer name;
+        size_t length = strlen(at);
+        char *copy = luaL_buffinitsize(L, &name, length);
+        for (size_t i = 0; i < length; i++)
+            copy[i] = lower && at[i] >= 'A' && at[i] <= 'Z' ? (char)(at[i] + 32) : at[i];
+        luaL_pushresultsize(&name, length);
+        at += length + 1;
+        lua_pushvalue(L, -1);
+        if (lua_rawget(L, -3) == LUA_TNIL) {
+            lua_pop(L, 1);
+            lua_pushstring(L, at);
+            lua_rawset(L, -3);
+        } else {
+            lua_pop(L, 2);
+        }
+        at += strlen(at) + 1;
+    }
+}
+
+static void push_request(lua_State *L, const HttpRequest *r)
+{
+    lua_createtable(L, 0, 8);
+    lua_pushinteger(L, r->id);
+    lua_setfield(L, -2, "id");
+    lua_pushstring(L, r->method);
+    lua_setfield(L, -2, "method");
+    lua_pushstring(L, r->path);
+    lua_setfield(L, -2, "path");
+    push_pairs(L, r->query, false);
+    lua_setfield(L, -2, "query");
+    push_pairs(L, r->headers, true);
+    lua_setfield(L, -2, "headers");
+    lua_pushlstring(L, r->body->size > 0 ? r->body->data : "", r->body->size);
+    lua_setfield(L, -2, "body");
+    lua_pushstring(L, r->address);
+    lua_setfield(L, -2, "address");
+    lua_pushboolean(L, r->too_large);
+    lua_setfield(L, -2, "too_large");
+}
+
+/* server:take() -> the next request, or nil. */
+static int server_take(lua_State *L)
+{
+    HttpServer *s = to_server(L);
+    const HttpRequest *r = http_first_request(s);
+    if (r == NULL)
+        return 0;
+    push_request(L, r);
+    if (to_server(L) != s) /* a finalizer closed it meanwhile */
+        return 0;
+    http_drop_request(s);
+    return 1;
+}
+
+/* server:take_gone() -> the id of a request whose client has gone, or nil. */
+static int server_take_gone(lua_State *L)
+{
+    HttpServer *s = to_server(L);
+    int64_t id = http_first_gone(s);
+    if (id == 0)
+        return 0;
+    http_drop_gone(s);
+    lua_pushinteger(L, id);
+    return 1;
+}
+
+/* ---- answering ---- */
+
+/* The headers in the table at `index` as "name NUL value NUL" pairs, pushed as one string. */
+static const char *pack_headers(lua_State *L, int index, size_t *size)
+{
+    luaL_Buffer b;
+    if (lua_isnoneornil(L, index)) {
+        *size = 0;
+        return "";
+    }
+    luaL_checktype(L, index, LUA_TTABLE);
+    lua_Integer n = luaL_len(L, index);
+    luaL_argcheck(L, n % 2 == 0, index, "names and values, one after the other");
+    luaL_buffinit(L, &b);
+    for (lua_Integer i = 1; i <= n; i++) {
+        lua_geti(L, index, i);
+        const char *text = lua_tostring(L, -1);
+        if (text == NULL || strpbrk(text, "\r\n") != NULL)
+            luaL_argerror(L, index, "a header must be a text without line ends");
+        luaL_addvalue(&b);
+        luaL_addchar(&b, '\0');
+    }
+    luaL_pushresult(&b);
+    return lua_tolstring(L, -1, size);
+}
+
+static int checked_status(lua_State *L)
+{
+    lua_Integer status = luaL_checkinteger(L, 3);
+    luaL_argcheck(L, status >= 200 && status <= 599, 3, "an HTTP status from 200 to 599");
+    return (int)status;
+}
+
+/* server:respond(id, status, headers, body) -> whether it was still waiting for an answer */
+static int server_respond(lua_State *L)
+{
+    HttpServer *s = to_server(L);
+    size_t size, headers_size;
+    lua_Integer id = luaL_checkinteger(L, 2);
+    int status = checked_status(L);
+    const char *body = luaL_optlstring(L, 5, "", &size);
+    const char *headers = pack_headers(L, 4, &headers_size);
+    lua_pushboolean(L, http_respond(s, id, status, headers, headers_size, body, size));
+    return 1;
+}
+
+static int server_begin(lua_State *L)
+{
+    HttpServer *s = to_server(L);
+    size_t headers_size;
+    lua_Integer id = luaL_checkinteger(L, 2);
+    int status = checked_status(L);
+    const char *headers = pack_headers(L, 4, &headers_size);
+    lua_pushboolean(L, http_begin(s, id, status, headers, headers_size));
+    return 1;
+}
+
+static int server_write(lua_State *L)
+{
+    HttpServer *s = to_server(L);
+    size_t size;
+    const char *text = luaL_checklstring(L, 3, &size);
+    lua_pushboolean(L, http_write(s, luaL_checkinteger(L, 2), text, size));
+    return 1;
+}
+
+static int server_finish(lua_State *L)
+{
+    lua_pushboolean(L, http_end(to_server(L), luaL_checkinteger(L, 2)));
+    return 1;
+}
+
+static int server_abort(lua_State *L)
+{
+    http_abort(to_server(L), luaL_checkinteger(L, 2));
+    return 0;
+}
+
+static int server_stats(lua_State *L)
+{
+    HttpStats stats = http_stats(to_server(L));
+    lua_createtable(L, 0, 4);
+    lua_pushinteger(L, stats.connections);
+    lua_setfield(L, -2, "connections");
+    lua_pushinteger(L, stats.requests);
+    lua_setfield(L, -2, "requests");
+    lua_pushinteger(L, stats.running);
+    lua_setfield(L, -2, "running");
+    lua_pushinteger(L, stats.gone);
+    lua_setfield(L, -2, "gone");
+    return 1;
+}
+
+PONDER_MODULE int luaopen_ponder_core_http(lua_State *L);
+
+PONDER_MODULE int luaopen_ponder_core_http(lua_State *L)
+{
+    static const luaL_Reg methods[] = {
+        {"abort", server_abort}, {"begin", server_begin},
+        {"close", server_close}, {"finish", server_finish},
+        {"port", server_port},   {"respond", server_respond},
+        {"stats", server_stats}, {"stop_listening", server_stop_listening},
+        {"take", server_take},   {"take_gone", server_take_gone},
+        {"write", server_write}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"listen", http_l_listen}, {NULL, NULL}};
+    api_new_class(L, SERVER, methods, server_close);
+    luaL_newlib(L, functions);
+    return 1;
+}

@@ -1,0 +1,84 @@
+/*
+ * parts.h -- what the files of src/http share.
+ */
+#ifndef PONDER_HTTP_PARTS_H
+#define PONDER_HTTP_PARTS_H
+
+#include <microhttpd.h>
+
+#include "core/vec.h"
+#include "http/server.h"
+
+/* One connection, from accept to close. */
+typedef struct Peer {
+    int fd;
+    double deadline_ms; /* of what is being received; INFINITY: of nothing */
+    struct Peer *prev, *next;
+} Peer;
+
+typedef enum RequestState {
+    REQUEST_RECEIVING,
+    REQUEST_QUEUED,
+    REQUEST_TAKEN,
+    REQUEST_ANSWERED,
+    REQUEST_STREAMING,
+    REQUEST_ENDED,  /* streaming, and nothing follows */
+    REQUEST_ABORTED /* its connection is being closed */
+} RequestState;
+
+typedef struct Request {
+    HttpServer *server;
+    struct MHD_Connection *connection;
+    Peer *peer;
+    RequestState state;
+    bool suspended;
+    bool is_gone; /* told, or about to be */
+    HttpRequest shown;
+    char address[64];
+    Buffer text; /* method NUL path NUL */
+    Buffer query, headers, body;
+    Buffer out; /* of a stream, from `sent` on */
+    size_t sent;
+    struct MHD_Response *response;
+    int status;
+    LoopWatch *watch; /* for the client's going away */
+} Request;
+
+typedef VEC(int64_t) IdQueue;
+
+struct HttpServer {
+    Alloc alloc;
+    HttpOptions options;
+    struct MHD_Daemon *daemon;
+    LoopWatch *watch;
+    LoopTimer *run_timer;      /* when libmicrohttpd wants to run again */
+    LoopTimer *deadline_timer; /* once a second while there are peers */
+    LoopTimer *watch_timer;    /* when what runs for long is watched */
+    bool watching;             /* that timer is set */
+    LoopPort port;
+    Peer *peers;
+    VEC(Request *) slots; /* a request's id is slot + 1 + its generation * 2^32 */
+    VEC(uint32_t) free_slots;
+    int64_t generation;
+    IdQueue queue, gone;
+    size_t queue_first, gone_first;
+    HttpStats stats;
+};
+
+/* requests.c: libmicrohttpd's callbacks. */
+enum MHD_Result http_on_request(void *cls, struct MHD_Connection *connection, const char *url,
+                                const char *method, const char *version, const char *upload_data,
+                                size_t *upload_data_size, void **con_cls);
+void http_on_completed(void *cls, struct MHD_Connection *connection, void **con_cls,
+                       enum MHD_RequestTerminationCode how);
+void http_on_watch_due(void *server);
+Peer *http_peer_of(struct MHD_Connection *connection);
+
+/* The request, or NULL once it has ended. */
+Request *http_find(const HttpServer *s, int64_t id);
+void http_resume(Request *r);
+void http_tell_gone(Request *r);
+void http_fail(Request *r);
+void http_free_request(Request *r);
+
+#endif

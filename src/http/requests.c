@@ -1,0 +1,300 @@
+/*
+ * requests.c -- one request from its first byte to the last byte of its answer. See server.h.
+ *
+ * While Lua works on a request its connection is suspended: libmicrohttpd leaves it alone until it
+ * is resumed, and calls back again. A suspended connection does not tell that its client has gone,
+ * so its descriptor is watched for that, unless the answer comes at once (most do).
+ */
+#include <errno.h>
+#include <math.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "http/parts.h"
+
+enum { WATCH_AFTER_MS = 10, SLOT_BITS = 32 };
+
+/* ---- ids ---- */
+
+static size_t slot_of(int64_t id)
+{
+    return (size_t)(id & 0xffffffff) - 1;
+}
+
+Request *http_find(const HttpServer *s, int64_t id)
+{
+    size_t slot = slot_of(id);
+    if (id <= 0 || slot >= s->slots.count || s->slots.items[slot] == NULL ||
+        s->slots.items[slot]->shown.id != id)
+        return NULL;
+    return s->slots.items[slot];
+}
+
+static bool take_slot(HttpServer *s, Request *r)
+{
+    size_t slot = s->slots.count;
+    if (s->free_slots.count > 0) {
+        slot = s->free_slots.items[--s->free_slots.count];
+    } else if (!vec_reserve(&s->slots, &s->alloc, 1) ||
+               !vec_reserve(&s->free_slots, &s->alloc, s->slots.count + 1)) {
+        return false;
+    } else {
+        s->slots.count++;
+    }
+    s->slots.items[slot] = r;
+    s->generation = (s->generation + 1) & 0x7fffffff;
+    r->shown.id = (int64_t)((uint64_t)s->generation << SLOT_BITS | (slot + 1));
+    return true;
+}
+
+/* ---- queues of ids ---- */
+
+/* The first of a queue that is still there, without those that have ended. */
+static Request *first_of(HttpServer *s, IdQueue *q, size_t *first)
+{
+    while (*first < q->count) {
+        Request *r = http_find(s, q->items[*first]);
+        if (r != NULL)
+            return r;
+        ++*first;
+    }
+    q->count = *first = 0;
+    return NULL;
+}
+
+static bool enqueue(HttpServer *s, IdQueue *q, int64_t id)
+{
+    if (!vec_reserve(q, &s->alloc, 1))
+        return false;
+    vec_push(q, id);
+    loop_post(&s->port);
+    return true;
+}
+
+const HttpRequest *http_first_request(HttpServer *s)
+{
+    Request *r = first_of(s, &s->queue, &s->queue_first);
+    return r != NULL ? &r->shown : NULL;
+}
+
+void http_drop_request(HttpServer *s)
+{
+    Request *r = http_find(s, s->queue.items[s->queue_first++]);
+    if (r == NULL)
+        return;
+    if (r->state == REQUEST_QUEUED)
+        r->state = REQUEST_TAKEN;
+    buffer_free(&r->body, &s->alloc);
+    buffer_free(&r->headers, &s->alloc);
+    buffer_free(&r->query, &s->alloc);
+}
+
+/* An id is all that Lua needs of one that has gone: the request itself may have ended. */
+int64_t http_first_gone(HttpServer *s)
+{
+    if (s->gone_first < s->gone.count)
+        return s->gone.items[s->gone_first];
+    s->gone.count = s->gone_first = 0;
+    return 0;
+}
+
+void http_drop_gone(HttpServer *s)
+{
+    s->gone_first++;
+}
+
+/* ---- the client's going away ---- */
+
+void http_tell_gone(Request *r)
+{
+    HttpServer *s = r->server;
+    if (r->is_gone || r->state == REQUEST_RECEIVING || r->state == REQUEST_QUEUED)
+        return;
+    r->is_gone = true;
+    s->stats.gone++;
+    enqueue(s, &s->gone, r->shown.id);
+}
+
+static void on_readable(void *request, int fd, int events)
+{
+    Request *r = request;
+    char byte;
+    (void)events;
+    ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n > 0) { /* the next request already: it waits for this one's end */
+        loop_watch_for(r->watch, 0);
+        return;
+    }
+    http_tell_gone(r);
+    http_fail(r);
+}
+
+static void watch(Request *r)
+{
+    if (r->watch == NULL && r->peer != NULL)
+        r->watch = loop_watch(r->peer->fd, LOOP_READ, on_readable, r);
+}
+
+void http_on_watch_due(void *server)
+{
+    HttpServer *s = server;
+    s->watching = false;
+    for (size_t i = 0; i < s->slots.count; i++) {
+        Request *r = s->slots.items[i];
+        if (r != NULL && (r->state == REQUEST_TAKEN || r->state == REQUEST_QUEUED ||
+                          r->state == REQUEST_STREAMING))
+            watch(r);
+    }
+}
+
+static void watch_soon(HttpServer *s)
+{
+    if (!s->watching)
+        loop_timer_set(s->watch_timer, WATCH_AFTER_MS);
+    s->watching = true;
+}
+
+void http_resume(Request *r)
+{
+    if (!r->suspended)
+        return;
+    r->suspended = false;
+    MHD_resume_connection(r->connection);
+    loop_timer_set(r->server->run_timer, 0);
+}
+
+/* Closes the connection. */
+void http_fail(Request *r)
+{
+    loop_unwatch(r->watch);
+    r->watch = NULL;
+    r->state = REQUEST_ABORTED;
+    if (r->peer != NULL)
+        shutdown(r->peer->fd, SHUT_RDWR);
+    http_resume(r);
+}
+
+/* ---- receiving ---- */
+
+typedef struct PairList {
+    Buffer *buffer;
+    const Alloc *alloc;
+    bool failed;
+} PairList;
+
+static enum MHD_Result add_pair(void *list, enum MHD_ValueKind kind, const char *name,
+                                const char *value)
+{
+    PairList *to = list;
+    (void)kind;
+    if (value == NULL)
+        value = "";
+    if (!buffer_append(to->buffer, to->alloc, name, strlen(name) + 1) ||
+        !buffer_append(to->buffer, to->alloc, value, strlen(value) + 1)) {
+        to->failed = true;
+        return MHD_NO;
+    }
+    return MHD_YES;
+}
+
+static bool collect(Request *r, enum MHD_ValueKind kind, Buffer *buffer)
+{
+    PairList to = {buffer, &r->server->alloc, false};
+    MHD_get_connection_values(r->connection, kind, add_pair, &to);
+    return !to.failed;
+}
+
+static void note_address(Request *r)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *address = info != NULL ? info->client_addr : NULL;
+    socklen_t size = address == NULL                  ? 0
+                     : address->sa_family == AF_INET  ? sizeof(struct sockaddr_in)
+                     : address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                      : 0;
+    if (size == 0 ||
+        getnameinfo(address, size, r->address, sizeof r->address, NULL, 0, NI_NUMERICHOST) != 0)
+        strcpy(r->address, "unix");
+}
+
+static Request *new_request(HttpServer *s, struct MHD_Connection *connection, const char *url,
+                            const char *method)
+{
+    Request *r = alloc_resize(&s->alloc, NULL, 0, sizeof *r);
+    if (r == NULL)
+        return NULL;
+    *r = (Request){.server = s, .connection = connection, .peer = http_peer_of(connection)};
+    size_t method_size = strlen(method) + 1;
+    if (!buffer_append(&r->text, &s->alloc, method, method_size) ||
+        !buffer_append(&r->text, &s->alloc, url, strlen(url) + 1) || !take_slot(s, r)) {
+        buffer_free(&r->text, &s->alloc);
+        alloc_free(&s->alloc, r, sizeof *r);
+        return NULL;
+    }
+    r->shown.method = r->text.data;
+    r->shown.path = r->text.data + method_size;
+    r->shown.query = &r->query;
+    r->shown.headers = &r->headers;
+    r->shown.body = &r->body;
+    r->shown.address = r->address;
+    if (r->peer != NULL)
+        r->peer->deadline_ms = loop_now_ms() + (double)s->options.body_timeout_ms;
+    s->stats.requests++;
+    s->stats.running++;
+    return r;
+}
+
+static bool receive(Request *r, const char *bytes, size_t n)
+{
+    HttpServer *s = r->server;
+    if (!r->shown.too_large && r->body.size + n > (size_t)s->options.max_body_bytes) {
+        r->shown.too_large = true;
+        buffer_free(&r->body, &s->alloc);
+    }
+    return r->shown.too_large || buffer_append(&r->body, &s->alloc, bytes, n);
+}
+
+/* The whole request is there: Lua's turn. */
+static bool hand_over(Request *r)
+{
+    HttpServer *s = r->server;
+    note_address(r);
+    if (!collect(r, MHD_HEADER_KIND, &r->headers) ||
+        !collect(r, MHD_GET_ARGUMENT_KIND, &r->query) || !enqueue(s, &s->queue, r->shown.id))
+        return false;
+    r->state = REQUEST_QUEUED;
+    if (r->peer != NULL)
+        r->peer->deadline_ms = INFINITY;
+    r->suspended = true;
+    MHD_suspend_connection(r->connection);
+    watch_soon(s);
+    return true;
+}
+
+enum MHD_Result http_on_request(void *cls, struct MHD_Connection *connection, const char *url,
+                                const char *method, const char *version, const char *upload_data,
+                                size_t *upload_data_size, void **con_cls)
+{
+    HttpServer *s = cls;
+    Request *r = *con_cls;
+    (void)version;
+    if (r == NULL) {
+        *con_cls = r = new_request(s, connection, url, method);
+        return r != NULL ? MHD_YES : MHD_NO;
+    }
+    if (*upload_data_size > 0) {
+        bool ok = receive(r, upload_data, *upload_data_size);
+        *upload_data_size = 0;
+        return ok ? MHD_YES : MHD_NO;
+    }
+    if (r->state == REQUEST_RECEIVING)
+        return hand_over(r) ? MHD_YES : MHD_NO;
+    if (r->response == NULL || r->state == REQUEST_ABORTED)
+        return MHD_NO;
+    return MHD_queue_response(connection, (unsigned)r->status, r->response);
+}

@@ -1,0 +1,210 @@
+/*
+ * server.c -- libmicrohttpd's daemon on the loop, and the deadlines of its connections. See
+ * server.h; requests.c has what becomes of a request.
+ *
+ * The daemon has an epoll descriptor of its own, which the loop watches; when libmicrohttpd wants
+ * to run again without news there, it says so, and a timer does it.
+ */
+#include "http/server.h"
+
+#include <math.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "http/parts.h"
+
+enum { CHECK_MS = 500 };
+
+/* ---- running ---- */
+
+static void run(HttpServer *s)
+{
+    MHD_UNSIGNED_LONG_LONG timeout;
+    MHD_run(s->daemon);
+    loop_timer_set(s->run_timer,
+                   MHD_get_timeout(s->daemon, &timeout) == MHD_YES ? (double)timeout : -1);
+}
+
+static void on_ready(void *server, int fd, int events)
+{
+    (void)fd, (void)events;
+    run(server);
+}
+
+static void on_run_due(void *server)
+{
+    run(server);
+}
+
+/* ---- connections ---- */
+
+static const char late[] =
+    "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Type: application/json\r\n"
+    "Content-Length: 122\r\n\r\n{\"error\":{\"message\":\"the request did not arrive in time\","
+    "\"type\":\"invalid_request_error\",\"param\":null,\"code\":\"timeout\"}}   ";
+
+static void on_deadlines_due(void *server)
+{
+    HttpServer *s = server;
+    double now = loop_now_ms();
+    for (Peer *p = s->peers; p != NULL; p = p->next) {
+        if (p->deadline_ms > now)
+            continue;
+        p->deadline_ms = INFINITY;
+        if (send(p->fd, late, sizeof late - 1, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+            shutdown(p->fd, SHUT_WR);
+        shutdown(p->fd, SHUT_RD); /* libmicrohttpd reads an end, and closes */
+    }
+    if (s->peers != NULL)
+        loop_timer_set(s->deadline_timer, CHECK_MS);
+}
+
+static void add_peer(HttpServer *s, struct MHD_Connection *connection, void **context)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    Peer *p = alloc_resize(&s->alloc, NULL, 0, sizeof *p);
+    *context = p;
+    if (p == NULL)
+        return; /* it has no deadline */
+    *p = (Peer){.fd = info->connect_fd,
+                .deadline_ms = loop_now_ms() + (double)s->options.header_timeout_ms,
+                .next = s->peers};
+    if (s->peers == NULL)
+        loop_timer_set(s->deadline_timer, CHECK_MS);
+    else
+        s->peers->prev = p;
+    s->peers = p;
+    s->stats.connections++;
+}
+
+static void drop_peer(HttpServer *s, Peer *p)
+{
+    if (p == NULL)
+        return;
+    *(p->prev != NULL ? &p->prev->next : &s->peers) = p->next;
+    if (p->next != NULL)
+        p->next->prev = p->prev;
+    alloc_free(&s->alloc, p, sizeof *p);
+    s->stats.connections--;
+}
+
+static void on_connection(void *server, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    if (what == MHD_CONNECTION_NOTIFY_STARTED)
+        add_peer(server, connection, context);
+    else
+        drop_peer(server, *context);
+}
+
+Peer *http_peer_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info != NULL ? info->socket_context : NULL;
+}
+
+/* The first line of a request has come. */
+static void *on_uri(void *server, const char *uri, struct MHD_Connection *connection)
+{
+    HttpServer *s = server;
+    Peer *p = http_peer_of(connection);
+    (void)uri;
+    if (p != NULL && !isfinite(p->deadline_ms))
+        p->deadline_ms = loop_now_ms() + (double)s->options.header_timeout_ms;
+    return NULL;
+}
+
+/* ---- opening and closing ---- */
+
+static void quiet(void *cls, const char *format, va_list arguments)
+{
+    (void)cls, (void)format, (void)arguments;
+}
+
+static bool start_daemon(HttpServer *s)
+{
+    const HttpOptions *o = &s->options;
+    s->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
+        http_on_request, s, MHD_OPTION_EXTERNAL_LOGGER, quiet, NULL, MHD_OPTION_LISTEN_SOCKET,
+        o->listen_fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)o->max_connections,
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)o->max_connections_per_address,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)o->max_header_bytes,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)((o->idle_timeout_ms + 999) / 1000),
+        MHD_OPTION_NOTIFY_COMPLETED, http_on_completed, s, MHD_OPTION_NOTIFY_CONNECTION,
+        on_connection, s, MHD_OPTION_URI_LOG_CALLBACK, on_uri, s, MHD_OPTION_END);
+    if (s->daemon == NULL)
+        return false;
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    s->watch = loop_watch(info->epoll_fd, LOOP_READ, on_ready, s);
+    return s->watch != NULL;
+}
+
+HttpServer *http_open(const Alloc *alloc, const HttpOptions *options)
+{
+    HttpServer *s = alloc_resize(alloc, NULL, 0, sizeof *s);
+    if (s == NULL)
+        return NULL;
+    *s = (HttpServer){.alloc = *alloc, .options = *options};
+    loop_port_open(&s->port);
+    s->run_timer = loop_timer(on_run_due, s);
+    s->deadline_timer = loop_timer(on_deadlines_due, s);
+    s->watch_timer = loop_timer(http_on_watch_due, s);
+    if (s->run_timer == NULL || s->deadline_timer == NULL || s->watch_timer == NULL ||
+        !start_daemon(s)) {
+        http_close(s);
+        return NULL;
+    }
+    return s;
+}
+
+/* libmicrohttpd wants no connection suspended when it stops. */
+static void resume_all(HttpServer *s)
+{
+    for (size_t i = 0; i < s->slots.count; i++)
+        if (s->slots.items[i] != NULL)
+            http_fail(s->slots.items[i]);
+}
+
+void http_close(HttpServer *s)
+{
+    loop_unwatch(s->watch);
+    if (s->daemon != NULL) {
+        resume_all(s);
+        MHD_run(s->daemon);
+        MHD_stop_daemon(s->daemon);
+    }
+    for (size_t i = 0; i < s->slots.count; i++)
+        if (s->slots.items[i] != NULL)
+            http_free_request(s->slots.items[i]);
+    loop_timer_end(s->run_timer);
+    loop_timer_end(s->deadline_timer);
+    loop_timer_end(s->watch_timer);
+    loop_port_close(&s->port);
+    vec_free(&s->slots, &s->alloc);
+    vec_free(&s->free_slots, &s->alloc);
+    vec_free(&s->queue, &s->alloc);
+    vec_free(&s->gone, &s->alloc);
+    Alloc alloc = s->alloc;
+    alloc_free(&alloc, s, sizeof *s);
+}
+
+void http_stop_listening(HttpServer *s)
+{
+    MHD_socket fd = MHD_quiesce_daemon(s->daemon);
+    if (fd != MHD_INVALID_SOCKET)
+        close(fd);
+}
+
+LoopPort *http_port(HttpServer *s)
+{
+    return &s->port;
+}
+
+HttpStats http_stats(const HttpServer *s)
+{
+    return s->stats;
+}

@@ -1,0 +1,100 @@
+/*
+ * server.h -- an HTTP/1.1 server on the event loop, over libmicrohttpd (which parses).
+ *
+ *               whole request               http_first_request
+ *   receiving ----------------> queued ------------------------> taken
+ *       |                                                       |    |
+ *       | deadline: 408                            http_respond |    | http_begin
+ *       v                                                       v    v
+ *    (closed)                                              answered  streaming <-+ http_write
+ *                                                               |    | http_end  +-+
+ *                                                               v    v
+ *                                                               (sent)
+ *
+ * A client that goes away is noticed while its request is taken or streaming: http_first_gone gives
+ * its id once, and whatever is then said of that id does nothing. Callbacks of libmicrohttpd append
+ * to queues and never touch Lua; the server's port is posted when a queue has something.
+ * One thread. A body over the limit is read to its end and dropped, so that the refusal arrives.
+ */
+#ifndef PONDER_HTTP_SERVER_H
+#define PONDER_HTTP_SERVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/buffer.h"
+#include "loop/loop.h"
+
+typedef struct HttpServer HttpServer;
+
+typedef struct HttpOptions {
+    int listen_fd; /* bound and listening; the server owns it once http_open succeeded */
+    int64_t max_connections;
+    int64_t max_connections_per_address;
+    int64_t max_header_bytes; /* over it: 431 */
+    int64_t max_body_bytes;   /* over it the request is `too_large` */
+    int64_t max_unsent_bytes; /* of a stream; a client that reads more slowly is gone */
+    int64_t header_timeout_ms;
+    int64_t body_timeout_ms;
+    int64_t idle_timeout_ms; /* between requests */
+} HttpOptions;
+
+/* What a client sent. Texts end in NUL and live until the request is dropped from the queue. */
+typedef struct HttpRequest {
+    int64_t id;
+    const char *method;
+    const char *path;    /* percent-decoded, without the query */
+    const Buffer *query; /* name NUL value NUL..., decoded */
+    const Buffer *headers;
+    const Buffer *body;
+    const char *address; /* "127.0.0.1", "unix" */
+    bool too_large;      /* the body was dropped */
+} HttpRequest;
+
+typedef struct HttpStats {
+    int64_t connections; /* open now */
+    int64_t requests;    /* received so far */
+    int64_t running;     /* not yet sent */
+    int64_t gone;        /* whose client went away */
+} HttpStats;
+
+/* Listens at "HOST:PORT" (port 0: any free one), "[V6]:PORT" or "unix:PATH". Returns a descriptor,
+ * or -1 with the reason in `error`. `shown` gets the address as it is, with the port. A socket file
+ * that nobody listens to any more is replaced; it is for its owner alone. */
+int http_listen(const char *address, char shown[300], char error[200]);
+
+/* NULL: no memory, or libmicrohttpd could not start. */
+HttpServer *http_open(const Alloc *alloc, const HttpOptions *options);
+
+/* Closes every connection. */
+void http_close(HttpServer *s);
+
+/* Accepts no further connection. */
+void http_stop_listening(HttpServer *s);
+
+LoopPort *http_port(HttpServer *s);
+
+/* The oldest request that was not taken; dropping it takes it. */
+const HttpRequest *http_first_request(HttpServer *s);
+void http_drop_request(HttpServer *s);
+
+/* The oldest taken request whose client went away, once; 0: none. */
+int64_t http_first_gone(HttpServer *s);
+void http_drop_gone(HttpServer *s);
+
+/* Answers a request. `headers` are "name NUL value NUL" pairs. False: it is not waiting for an
+ * answer any more, or memory is short. */
+bool http_respond(HttpServer *s, int64_t id, int status, const char *headers, size_t headers_size,
+                  const char *body, size_t body_size);
+
+/* Begins an answer of unknown length, sends more of it, and ends it. */
+bool http_begin(HttpServer *s, int64_t id, int status, const char *headers, size_t headers_size);
+bool http_write(HttpServer *s, int64_t id, const char *bytes, size_t n);
+bool http_end(HttpServer *s, int64_t id);
+
+/* Closes the connection of a request at once. */
+void http_abort(HttpServer *s, int64_t id);
+
+HttpStats http_stats(const HttpServer *s);
+
+#endif
