@@ -4,13 +4,13 @@
 
 -- Each knows the floors below it and its own, but not its neighbours on the same height.
 local C_FLOORS = { core = 1, loop = 2, net = 3, http = 3, store = 3, api = 4, blocks = 5,
-    sandbox = 5, signals = 5, host = 6, main = 7 }
+    guard = 5, signals = 5, host = 6, main = 7 }
 
 -- Modules by the first part of their name: ponder.model.retry is of `model`. On one floor they may
 -- know each other. C modules (ponder.core.*) lie below them all.
 local LUA_FLOORS = {
-    { "args", "builtin", "options", "pure", "quote", "sequence", "state", "stats", "tally",
-        "template" },
+    { "args", "builtin", "options", "pure", "quote", "sandbox", "sequence", "state", "stats",
+        "tally", "template" },
     { "json", "machine", "parse", "tot", "got", "trm" },
     { "log", "model", "process", "prompt", "run", "task" },
     { "ensemble", "operations", "policy", "search", "strategy" },

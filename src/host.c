@@ -5,7 +5,7 @@
  *   libraries   Lua's own, lua-cjson, and the C modules of src/api
  *   loaders     "ponder.*" and "prompts.*" from the executable, then files beside the script;
  *               neither the working directory nor any system path is searched
- *   sandbox     what scripts may not do with Lua's own library: sandbox.c
+ *   guards      what scripts may not do with Lua's own library: guard.c
  *   output      what could not be written to standard output is an error, not lost
  *
  * The command line itself is Lua: lua/ponder/cli.lua.
@@ -30,7 +30,7 @@
 #include "api/l_task.h"
 #include "api/offline.h"
 #include "blocks.h"
-#include "sandbox.h"
+#include "guard.h"
 #include "signals.h"
 
 /* A cycle of the collector begins when memory in use is so many percent of what the last one left.
@@ -363,7 +363,7 @@ static int open_libraries(lua_State *L)
 {
     luaL_openlibs(L);
     set_searchers(L);
-    sandbox_apply(L);
+    guard_library(L);
     offline_guard(L);
     preload(L, "cjson", luaopen_cjson);
     preload(L, "cjson.safe", luaopen_cjson_safe);

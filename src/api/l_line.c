@@ -108,7 +108,7 @@ static int raise_if_stopped(lua_State *L)
     if (!task_stop_is_pending())
         return 0;
     clearerr(stdin);
-    return luaL_error(L, "%s", task_stop_message());
+    return task_stop_raise(L);
 }
 
 /* line.read(prompt) -> the line without its end, or nil at the end of input. Raises what ends the

@@ -7,6 +7,8 @@
 #ifndef PONDER_API_L_TASK_H
 #define PONDER_API_L_TASK_H
 
+#include <lua.h>
+
 typedef enum StopReason {
     STOP_NONE,
     STOP_INTERRUPT, /* Ctrl-C */
@@ -24,6 +26,9 @@ StopReason task_stop_reason(void);
 
 /* The error that ends it, as text. */
 const char *task_stop_message(void);
+
+/* Raises it, from C code that has noticed by itself. */
+int task_stop_raise(lua_State *L);
 
 /* Whether there is a reason that nothing has raised yet: what waits should end. */
 int task_stop_is_pending(void);

@@ -152,7 +152,7 @@ static bool out_of_time(lua_State *L, const Core *core)
 static void check_stop(lua_State *L, const Core *core)
 {
     if (task_stop_reason() != STOP_NONE && !core->stopped_before)
-        luaL_error(L, "%s", task_stop_message());
+        task_stop_raise(L);
 }
 
 static Phase expand(lua_State *L, Core *core)

@@ -296,6 +296,16 @@ const char *task_stop_message(void)
     }
 }
 
+int task_stop_raise(lua_State *L)
+{
+    if (pending) {
+        pending = 0;
+        raised = 1;
+        tell(STOP_WAS_RAISED);
+    }
+    return luaL_error(L, "%s", task_stop_message());
+}
+
 void stop_limit_steps(lua_Integer limit)
 {
     counting = limit >= 0;

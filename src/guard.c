@@ -1,5 +1,5 @@
 /*
- * sandbox.c -- see sandbox.h.
+ * guard.c -- see guard.h.
  *
  *   pcall, xpcall             not keep an error that ends the run: see task_stop.h
  *   load, loadfile, dofile    text only: Lua does not verify binary code
@@ -12,7 +12,7 @@
  *
  * All else is Lua's own. package.loadlib stays too: who loads machine code knows what it does.
  */
-#include "sandbox.h"
+#include "guard.h"
 
 #include <lauxlib.h>
 #include <string.h>
@@ -168,7 +168,7 @@ static void guard(lua_State *L, const char *name, lua_CFunction function, lua_CF
     lua_setfield(L, -2, name);
 }
 
-void sandbox_apply(lua_State *L)
+void guard_library(lua_State *L)
 {
     lua_pushglobaltable(L);
     guard(L, "pcall", guard_pcall, NULL);
