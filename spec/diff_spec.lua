@@ -93,10 +93,10 @@ describe("ponder diff", function()
     it("finds that equal runs are the same, whatever they took", function()
         local a = log()
         local b = log(function(db)
-            db:execute "UPDATE run SET ended_at = ended_at + 5, started_at = started_at - 1"
-            db:execute "UPDATE run SET answer = json_set(answer, '$.duration_ms', 7)"
+            db:execute "UPDATE runs SET ended_at = ended_at + 5, started_at = started_at - 1"
+            db:execute "UPDATE runs SET answer = json_set(answer, '$.duration_ms', 7)"
             db:execute "UPDATE calls SET cost = cost * 2, latency_ms = 1"
-            db:execute("UPDATE run SET options = ?", json.encode { PONDER_MODEL = "x:y" })
+            db:execute("UPDATE runs SET options = ?", json.encode { PONDER_MODEL = "x:y" })
             db:execute "DELETE FROM calls WHERE id = 40"
         end)
         local r = diff(a, a)
@@ -115,8 +115,8 @@ describe("ponder diff", function()
     it("tells by the answer, the end and the trees", function()
         local a = log()
         for _, change in ipairs {
-            "UPDATE run SET answer = '{\"answer\":\"25\"}'", "UPDATE run SET status = 'failed'",
-            "UPDATE run SET answer = NULL", "UPDATE nodes SET score = 0.5 WHERE id = 'n6'",
+            "UPDATE runs SET answer = '{\"answer\":\"25\"}'", "UPDATE runs SET status = 'failed'",
+            "UPDATE runs SET answer = NULL", "UPDATE nodes SET score = 0.5 WHERE id = 'n6'",
             "UPDATE nodes SET text = 'x' WHERE search = 1 AND id = 30",
             "DELETE FROM nodes WHERE search = 1 AND id = 30",
             "UPDATE nodes SET best = NULL WHERE search = 2 AND id = 'n6'",
@@ -152,7 +152,7 @@ describe("ponder diff", function()
     it("says what differs of everything", function()
         local a = log()
         local b = log(function(db, w)
-            db:execute("UPDATE run SET answer = ?, seed = 7", json.encode { answer =
+            db:execute("UPDATE runs SET answer = ?, seed = 7", json.encode { answer =
                 "(8 - 4) * 6 = 24\nor \27[31mnothing" })
             db:execute("UPDATE files SET hash = 'ff', text = ? WHERE path = 'policy.lua'",
                 "local search = require \"ponder.search\"\nreturn nil\n")

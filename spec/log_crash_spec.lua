@@ -69,7 +69,7 @@ local function look_at(log)
         return nil
     end
     assert.equal("ok", (db:row "PRAGMA integrity_check"))
-    if not db:row "SELECT id FROM run" then
+    if not db:row "SELECT id FROM runs" then
         db:close()
         return nil
     end
@@ -82,7 +82,7 @@ local function look_at(log)
             seen.answered[body] = (seen.answered[body] or 0) + 1
         end
     end
-    seen.status = db:row "SELECT status FROM run"
+    seen.status = db:row "SELECT status FROM runs"
     db:close()
     return seen
 end

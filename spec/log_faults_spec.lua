@@ -145,7 +145,7 @@ describe("a process that is killed at a write", function()
             if file then
                 file:close()
                 assert.equal("ok", (w:row "PRAGMA integrity_check"))
-                assert.equal("run", (w:row "SELECT command FROM run"))
+                assert.equal("run", (w:row "SELECT command FROM runs"))
                 local resumed = w:resume()
                 assert.same({ 0, "" }, { resumed.status, resumed.err })
             end

@@ -105,7 +105,7 @@ describe("the log of a run", function()
         it("is made even without a call", function()
             w:begin "say(1)"
             assert.equal(0, w:run().status)
-            assert.equal("completed", w:row "SELECT status FROM run")
+            assert.equal("completed", w:row "SELECT status FROM runs")
         end)
 
         it("is one file when the run has ended", function()

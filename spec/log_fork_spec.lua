@@ -35,7 +35,7 @@ describe("ponder fork", function()
         assert.matches("^%d+ %d+ %d+ %d+\t7\t%-%-depth=3\t%-%-fast\n$", r.out)
         assert.equal(4, w:requests())
         assert.same({ "--max-calls", "2", "--max-calls=2", w.script, "7", "--depth=3", "--fast" },
-            json.decode(new_row "SELECT arguments FROM run"))
+            json.decode(new_row "SELECT arguments FROM runs"))
     end)
 
     it("leaves options to the script that it had itself", function()
@@ -55,7 +55,7 @@ describe("ponder fork", function()
         assert.equal(("%s\t%s\n"):format(first.out:match "^%d+ (%d+)", w.script), r.out)
         assert.equal(4, w:requests())
         assert.same({ "--max-calls", "9", w.folder.path .. "/other.lua", w.script },
-            json.decode(new_row "SELECT arguments FROM run"))
+            json.decode(new_row "SELECT arguments FROM runs"))
     end)
 
     it("gives options to commands, before what is no option", function()
@@ -64,7 +64,7 @@ describe("ponder fork", function()
         local r = fork("-o", "system=Be short.", w.log)
         assert.equal(0, r.status)
         assert.same({ "--system=Be short.", "--", "--log", "me" },
-            json.decode(new_row "SELECT arguments FROM run"))
+            json.decode(new_row "SELECT arguments FROM runs"))
     end)
 
     it("says what it saved, as far as that is known", function()
@@ -79,7 +79,7 @@ describe("ponder fork", function()
         local cost = w:row "SELECT sum(cost) FROM calls"
         assert.is_true(cost > 0)
         assert.equal(("which saved $%.4f"):format(cost), fork(w.log).err:match(report))
-        assert.same({ 4, cost }, { new_row "SELECT saved_calls, saved_cost FROM run" })
+        assert.same({ 4, cost }, { new_row "SELECT saved_calls, saved_cost FROM runs" })
         local shown = w:ponder { "show", "new.db" }
         assert.matches("\nsaved     4 calls, $0.060; forked from ", shown.out, 1, true)
     end)
@@ -95,7 +95,7 @@ describe("ponder fork", function()
         w.server:next("status=400&body={}")
         assert.equal(1, fork(w.log).status)
         assert.equal(0, w:ponder({ "resume", "new.db" }).status)
-        assert.same({ 2, cost }, { new_row "SELECT saved_calls, saved_cost FROM run" })
+        assert.same({ 2, cost }, { new_row "SELECT saved_calls, saved_cost FROM runs" })
     end)
 
     it("that calls no model is not kept", function()

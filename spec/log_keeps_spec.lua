@@ -34,14 +34,14 @@ describe("a log", function()
         local first = w:run()
         assert.same({ 0, "" }, { first.status, first.err })
         assert.is_nil(w:bytes():find(SECRET, 1, true))
-        assert.equal('{"key":"[redacted]"}', w:row "SELECT answer FROM run")
+        assert.equal('{"key":"[redacted]"}', w:row "SELECT answer FROM runs")
         assert.equal("it is [redacted]\n", first.out:match "^[^\n]*\n")
         local again = w:replay()
         assert.same({ 0, first.out, "" }, { again.status, again.out, again.err })
         w:begin(EVERYWHERE)
         assert.equal(1, w:run("die").status)
         assert.is_nil(w:bytes():find(SECRET, 1, true))
-        assert.truthy(w:row("SELECT error FROM run"):find("died of [redacted]", 1, true))
+        assert.truthy(w:row("SELECT error FROM runs"):find("died of [redacted]", 1, true))
     end)
 
     it("holds no key of a script that is killed before it opens its model", function()
@@ -76,7 +76,7 @@ describe("a log", function()
         w:ponder({ "run", "--log", w.log, w.script }, { env = {
             OPENAI_BASE_URL = "https://me:pw@127.0.0.1:1/v1?key=" .. SECRET,
             OLLAMA_HOST = "me:pw@127.0.0.1:1" } })
-        local options = w:row "SELECT options FROM run"
+        local options = w:row "SELECT options FROM runs"
         assert.truthy(options:find("127.0.0.1:1", 1, true))
         assert.is_nil(w:bytes():find("me:pw", 1, true))
         assert.is_nil(w:bytes():find(SECRET, 1, true))

@@ -136,7 +136,7 @@ describe("a log that is read", function()
     it("takes damaged JSON for none", function()
         local path = folder.path .. "/torn.db"
         sample_log.write(path, function(db)
-            db:execute "UPDATE run SET answer = '{\"a\":', arguments = 'x'"
+            db:execute "UPDATE runs SET answer = '{\"a\":', arguments = 'x'"
             db:execute "UPDATE calls SET reply = '{', request = 'no' WHERE id = 1"
         end)
         local torn <close> = reader.open(path)
@@ -159,7 +159,7 @@ describe("a log that is read", function()
     it("is known to run, or to have been killed, by its lock", function()
         local path = folder.path .. "/open.db"
         sample_log.write(path, function(db)
-            db:execute "UPDATE run SET status = NULL, ended_at = NULL, exit_status = NULL"
+            db:execute "UPDATE runs SET status = NULL, ended_at = NULL, exit_status = NULL"
         end)
         local before <close> = reader.open(path)
         assert.equal("killed", before:state())
@@ -169,7 +169,7 @@ describe("a log that is read", function()
         local open <close> = reader.open(path)
         assert(writer:execute "DELETE FROM calls WHERE id > 10")
         assert.equal(40, open:totals().calls) -- it is read as it stood
-        assert(writer:execute "UPDATE run SET status = 'failed'")
+        assert(writer:execute "UPDATE runs SET status = 'failed'")
         assert.equal("running", open:state())
         writer:close()
         assert.equal("failed", open:state())
@@ -275,7 +275,7 @@ describe("the runs that are kept", function()
     local folder
     local function write(name, started_at)
         sample_log.write(("%s/%s.db"):format(folder.path, name), function(db)
-            db:execute("UPDATE run SET started_at = ?", started_at)
+            db:execute("UPDATE runs SET started_at = ?", started_at)
         end)
     end
     setup(function()

@@ -73,7 +73,7 @@ describe("README.md", function()
         local log = folder.path .. "/versions.db"
         assert.equal(0, shell.ponder({ "run", "--log", log, "-e", "" }).status)
         local of <close> = assert(store.open(log))
-        local versions = json.decode((of:row "SELECT versions FROM run"))
+        local versions = json.decode((of:row "SELECT versions FROM runs"))
         for name in schema.SQL:match("versions TEXT[^\n]*object: ([%w, ]+)"):gmatch "%w+" do
             assert.matches("%d+%.%d+", versions[name])
         end

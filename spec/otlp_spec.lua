@@ -126,7 +126,7 @@ describe("the spans of a run", function()
         assert.equal("ponder.attempt_failed", again.events[1].name)
         local file = folder.path .. "/failed.db"
         sample_log.write(file, function(db)
-            db:execute "UPDATE run SET status = 'failed', error = 'the secret plan failed'"
+            db:execute "UPDATE runs SET status = 'failed', error = 'the secret plan failed'"
         end)
         local text = export(file)
         assert.same({ "failed", { code = 2 } }, { read(text)[1].named["error.type"],
@@ -161,14 +161,14 @@ describe("the spans of a run", function()
     it("are the same each time", function()
         assert.equal(export(path), export(path))
         local other = folder.path .. "/other.db"
-        sample_log.write(other, function(db) db:execute "UPDATE run SET id = 'ff'" end)
+        sample_log.write(other, function(db) db:execute "UPDATE runs SET uid = 'ff'" end)
         assert.are_not.equal(read(export(path))[1].traceId, read(export(other))[1].traceId)
     end)
 
     it("end when a killed run was last heard of", function()
         local file = folder.path .. "/killed.db"
         sample_log.write(file, function(db)
-            db:execute "UPDATE run SET status = NULL, ended_at = NULL"
+            db:execute "UPDATE runs SET status = NULL, ended_at = NULL"
             db:execute "UPDATE searches SET ended_at = NULL WHERE id = 2"
             db:execute "DELETE FROM searches WHERE id = 3" -- its calls are the run's then
         end)

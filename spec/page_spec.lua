@@ -508,7 +508,7 @@ describe("the page of a run", function()
                 w:insert("sessions", { id = 2, kind = "resume", started_at = w.at + 7200 })
                 w.at = w.at + 7200
                 w:call { session = 2, question = "And now?" }
-                assert(db:execute("UPDATE run SET ended_at = ?", w.at + 2))
+                assert(db:execute("UPDATE runs SET ended_at = ?", w.at + 2))
                 assert(db:execute "DELETE FROM calls WHERE status IS NULL")
             end)
         end))

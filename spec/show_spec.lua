@@ -39,10 +39,10 @@ setup(function()
     ENV = { XDG_STATE_HOME = folder.path .. "/state", TZ = "UTC", LC_ALL = "C.UTF-8" }
     sample_log.write(path)
     sample_log.write(folder.path .. "/state/ponder/dead.db", function(db)
-        db:execute "UPDATE run SET status = NULL, ended_at = NULL, exit_status = NULL"
-        db:execute "UPDATE run SET started_at = started_at - 60, command = 'tot', script = NULL"
-        db:execute "INSERT INTO sessions VALUES (2, 'resume', 1, 'ada', 1760000000, NULL)"
-        db:execute("UPDATE run SET arguments = ?", json.encode { "it's \27[31mred" })
+        db:execute "UPDATE runs SET status = NULL, ended_at = NULL, exit_status = NULL"
+        db:execute "UPDATE runs SET started_at = started_at - 60, command = 'tot', script = NULL"
+        db:execute "INSERT INTO sessions VALUES (1, 2, 'resume', 1, 'ada', 1760000000, NULL)"
+        db:execute("UPDATE runs SET arguments = ?", json.encode { "it's \27[31mred" })
     end)
 end)
 teardown(function() folder:__close() end)
@@ -115,7 +115,7 @@ describe("ponder show", function()
         other = folder.path .. "/told.db"
         sample_log.write(other, function(db)
             db:execute "UPDATE calls SET status = 'error', code = 'BUDGET', message = 'spent'"
-            db:execute "UPDATE run SET error = 'script: spent'"
+            db:execute "UPDATE runs SET error = 'script: spent'"
         end)
         assert.is_nil(show(other):find("\nfailed ", 1, true))
     end)
@@ -133,7 +133,7 @@ describe("ponder show", function()
     it("gives the text of a reply that was all", function()
         local other = folder.path .. "/chat.db"
         sample_log.write(other, function(db)
-            db:execute("UPDATE run SET answer = ?",
+            db:execute("UPDATE runs SET answer = ?",
                 json.encode { text = "It scatters.", texts = { "It scatters." }, raw = {} })
         end)
         has(show(other), "\nanswer    It scatters.\n")
@@ -293,7 +293,7 @@ describe("ponder show", function()
         local file = folder.path .. "/renamed.db"
         sample_log.write(file, function(db) db:script "ALTER TABLE calls RENAME node TO nodf" end)
         local r = ponder { "show", "--calls", file }
-        assert.same({ 1, ("ponder show: %s: damaged: no such column: node\n"):format(file) },
+        assert.same({ 1, ("ponder show: %s: damaged: its tables are not those of a run log\n"):format(file) },
             { r.status, r.err })
     end)
 

@@ -2,7 +2,7 @@
 ---
 ---     sample_log.write(path)                  -- a finished run: 3 searches, 40 calls, a tool
 ---     sample_log.write(path, function(db)     -- the same, changed
----         db:execute "UPDATE run SET status = NULL, ended_at = NULL"
+---         db:execute "UPDATE runs SET status = NULL, ended_at = NULL"
 ---     end)
 ---     sample_log.fill(path, 100000)           -- one search with so many nodes and calls
 ---
@@ -142,7 +142,9 @@ function Writer:node(search, id, parent, depth, score, text, extra)
 end
 
 function Writer:event(search, name, data)
-    self:insert("events", { at = self.at, search = search, name = name, data = json.encode(data) })
+    self.events = (self.events or 0) + 1
+    self:insert("events", { id = self.events, at = self.at,
+        search = search, name = name, data = json.encode(data) })
 end
 
 -------------------------------------------------------------------------------
@@ -150,7 +152,7 @@ end
 
 local function write_run(w)
     local start = sample_log.STARTED_AT
-    w:insert("run", { id = "00c0ffee00c0ffee", command = "run",
+    w:insert("runs", { id = 1, uid = "00c0ffee00c0ffee", command = "run",
         arguments = json.encode { "policy.lua", "4 4 6 8" }, script = "policy.lua",
         directory = "/home/ada/puzzles", seed = 42,
         options = json.encode { PONDER_MODEL = "openai:gpt-4o-mini" },

@@ -1,14 +1,13 @@
 --- Opens a log to run it again: ponder resume, replay and fork.
 
+local file = require "ponder.log.file"
 local files = require "ponder.log.files"
 local host = require "ponder.core.host"
-local json = require "ponder.json"
 local kept = require "ponder.log.kept"
 local past = require "ponder.log.past"
 local recorder = require "ponder.log.recorder"
 local redact = require "ponder.model.redact"
 local run = require "ponder.log.run"
-local schema = require "ponder.log.schema"
 local session = require "ponder.log.session"
 local store = require "ponder.core.store"
 
@@ -17,25 +16,33 @@ local again = {}
 ---@class ponder.log.Again a log that is to be run again
 ---@field path string
 ---@field db ponder.store.Store
----@field run table its row of `run`, arguments and options decoded
+---@field run table its row of `runs`, arguments and options decoded
 ---@field files table<string, {absolute: string?, kind: string, hash: string, text: string}>
 ---  by path
 local Again = {}
 Again.__index = Again
 
-local function read(db, path)
+local function read(db, path, number)
     local state = db:row("PRAGMA quick_check(1)")
     if state ~= "ok" then
         error(("%s: damaged: %s"):format(path, (state:gsub("^%*%*%*[^\n]*\n", ""))), 0)
     end
-    local row, list = db:columns("SELECT * FROM run")(), {}
+    local row, list = db:columns("SELECT * FROM runs WHERE id = ?", number)(), {}
     if not row then
         return nil
     end
-    row.arguments, row.options = json.decode(row.arguments), json.decode(row.options)
-    for name, absolute, kind, hash, text in db:rows(
-        "SELECT path, absolute, kind, hash, text FROM files") do
-        list[name] = { absolute = absolute, kind = kind, hash = hash, text = text }
+    file.decode("runs", file.check(path, "runs", row), "arguments", "options")
+    if not row.arguments or not row.options then
+        error(path .. ": damaged: its run cannot be read", 0)
+    end
+    for one in db:columns("SELECT * FROM files WHERE run = ?", number) do
+        file.check(path, "files", one)
+        local is_masked = one.text:find(redact.MARK, 1, true)
+        if not is_masked and store.sha256(one.text) ~= one.hash then
+            error(("%s: damaged: the text of %s is not the one of its hash"):format(path,
+                tostring(one.path):gsub("%c", "?")), 0)
+        end
+        list[one.path] = one
     end
     return row, list
 end
@@ -46,21 +53,21 @@ end
 ---@return ponder.log.Again?
 ---@return string? message one line
 function again.open(what, mode, sync)
-    local path, message = kept.find(what)
+    local path, message, number = kept.find(what)
     if not path then
         return nil, message
     end
     path = host.absolute(path) or path
-    local db, problem = store.open(path, { mode = mode, sync = sync, lock = mode == "write",
-        application_id = schema.APPLICATION_ID, version = schema.VERSION })
+    local db, problem = file.open(path, { mode = mode, sync = sync, look_up = true })
     if not db then
         return nil, problem
     end
-    local ok, row, texts = pcall(read, db, path)
-    if not ok or not row or type(row.arguments) ~= "table" or type(row.options) ~= "table" then
+    local ok, row, texts = pcall(read, db, path, number or 1)
+    if not ok or not row then
         db:close()
-        return nil, not ok and row:gsub("%c+", " ") or path .. (row and ": damaged: its run "
-            .. "cannot be read" or ": holds no run; it was killed before it began")
+        return nil, not ok and file.line_of(path, row) or number
+            and ("%s: holds no run %d"):format(path, number)
+            or path .. ": holds no run; it was killed before it began"
     end
     return setmetatable({ path = path, db = db, run = row, files = texts }, Again)
 end
@@ -86,8 +93,8 @@ end
 ---@return boolean gone a file is not there
 function Again:changes()
     local list, gone = {}, false
-    for path, file in pairs(self.files) do
-        local change, is_gone = files.change(path, file.hash, file.absolute)
+    for path, one in pairs(self.files) do
+        local change, is_gone = files.change(path, one.hash, one.absolute)
         list[#list + 1] = change
         gone = gone or is_gone or false
     end
@@ -115,8 +122,8 @@ end
 -- `piped`: only of what is no file.
 local function texts_of(self, piped)
     local texts = {}
-    for path, file in pairs(self.files) do
-        texts[path] = (not piped or not file.absolute) and file.text or nil
+    for path, one in pairs(self.files) do
+        texts[path] = (not piped or not one.absolute) and one.text or nil
     end
     return texts
 end
@@ -142,9 +149,10 @@ function Again:resume(execute)
     restore_environment(self, false)
     go_to_directory(self)
     files.play(texts_of(self, true), false) -- files are as they were, and hold their keys
-    return start(self, execute, { kind = "resume", past = past.new(self.db, { ordered = true,
-        retries = self.run.status ~= "completed" }),
-        recorder = recorder.continue(self.db, self.path, host.time) })
+    return start(self, execute, { kind = "resume",
+        past = past.new(self.db, self.run.id, { ordered = true,
+            retries = self.run.status ~= "completed" }),
+        recorder = recorder.continue(self.db, self.path, self.run.id, host.time) })
 end
 
 -- A model that is never called needs no key, but a provider asks for one.
@@ -163,7 +171,8 @@ function Again:replay(execute)
     end
     files.play(texts_of(self), true)
     host.begin_replay()
-    return start(self, execute, { kind = "replay", past = past.new(self.db, { ordered = true }) })
+    return start(self, execute, { kind = "replay",
+        past = past.new(self.db, self.run.id, { ordered = true }) })
 end
 
 ---Runs it, perhaps changed, into a new log.
@@ -175,7 +184,8 @@ function Again:fork(execute, arguments, path)
     restore_environment(self, false)
     path = path and path:sub(1, 1) ~= "/" and host.directory() .. "/" .. path or path
     go_to_directory(self)
-    return start(self, execute, { kind = "fork", past = past.new(self.db, { ordered = false }),
+    return start(self, execute, { kind = "fork",
+        past = past.new(self.db, self.run.id, { ordered = false }),
         source = self.path, path = path }, arguments)
 end
 

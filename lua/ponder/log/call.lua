@@ -67,8 +67,8 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Rows
 
-local ASKED = { "id", "session", "identity", "occurrence", "provider", "model", "sample", "samples",
-    "request", "metadata", "within", "search", "node", "purpose", "asked_at" }
+local ASKED = { "run", "id", "session", "identity", "occurrence", "provider", "model", "sample",
+    "samples", "request", "metadata", "within", "search", "node", "purpose", "asked_at" }
 local ANSWERED = { "status", "origin", "answered_at", "reply", "code", "message", "latency_ms",
     "time_to_first_ms", "attempts", "input_tokens", "output_tokens", "total_tokens",
     "cache_read_tokens", "cache_write_tokens", "reasoning_tokens", "cost" }
@@ -81,8 +81,8 @@ end
 local ASK = insertion(ASKED)
 local ASK_AND_ANSWER = insertion(table.move(ANSWERED, 1, #ANSWERED, #ASKED + 1,
     table.move(ASKED, 1, #ASKED, 1, {})))
-local ANSWER = ("UPDATE calls SET (%s) = (%s) WHERE id = ?1"):format(table.concat(ANSWERED, ", "),
-    ("?, "):rep(#ANSWERED - 1):gsub("?", "?2", 1) .. "?")
+local ANSWER = ("UPDATE calls SET (%s) = (%s) WHERE run = ?1 AND id = ?2"):format(
+    table.concat(ANSWERED, ", "), ("?, "):rep(#ANSWERED - 1):gsub("?", "?3", 1) .. "?")
 
 -- A row is written once, with its answer, unless that takes long: see Recorder:defer.
 ---@param log ponder.log.Recorder
@@ -94,7 +94,8 @@ function Call:insert(log)
     end
     self.body = request:body_json()
     self.metadata = request.metadata and json.encode(request.metadata)
-    self.search, self.node, self.purpose, self.session = search, node, purpose, log.session
+    self.search, self.node, self.purpose = search, node, purpose
+    self.run, self.session = log.run, log.session
     self.asked_at, self.unwritten = log.clock(), true
     log:defer(self)
 end
@@ -103,9 +104,9 @@ end
 local function asked(self, ...)
     local request = self.request
     self.unwritten = false
-    return self.id, self.session, self.identity, self.occurrence, request.provider, request.model,
-        request.sample, request.n, self.body, self.metadata, self.within_id, self.search,
-        self.node, self.purpose, self.asked_at, ...
+    return self.run, self.id, self.session, self.identity, self.occurrence,
+        request.provider, request.model, request.sample, request.n, self.body, self.metadata,
+        self.within_id, self.search, self.node, self.purpose, self.asked_at, ...
 end
 
 -- A statement with its values, which ANSWERED lists.
@@ -113,7 +114,7 @@ local function answered(self, ...)
     if self.unwritten then
         return ASK_AND_ANSWER, asked(self, ...)
     end
-    return ANSWER, self.id, ...
+    return ANSWER, self.run, self.id, ...
 end
 
 --- Writes the row that is waiting for its answer.
@@ -126,11 +127,12 @@ end
 
 ---@param log ponder.log.Recorder
 function Call:ask_again(log)
-    log:write([[INSERT INTO attempts (call, attempt, at, code, message)
-        SELECT id, coalesce(attempts, 1), answered_at, code, message FROM calls
-        WHERE id = ? AND status = 'error']], self.id)
-    log:write("UPDATE calls SET session = ?, asked_at = ?, status = NULL WHERE id = ?",
-        log.session, log.clock(), self.id)
+    self.run = log.run
+    log:write([[INSERT INTO attempts (run, call, attempt, at, code, message)
+        SELECT run, id, coalesce(attempts, 1), answered_at, code, message FROM calls
+        WHERE run = ? AND id = ? AND status = 'error']], self.run, self.id)
+    log:write("UPDATE calls SET session = ?, asked_at = ?, status = NULL WHERE run = ? AND id = ?",
+        log.session, log.clock(), self.run, self.id)
 end
 
 local function write_answer(self, log, status, draft, reply, message, code, cost)
@@ -144,9 +146,9 @@ end
 
 local function write_failures(self, log)
     for _, failed in ipairs(self.request.failures) do
-        log:write([[INSERT INTO attempts (call, attempt, at, status, code, message, queue_ms,
-            total_ms, retry_in_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)]], self.id, failed.attempt,
-            log.clock(), failed.status, failed.code,
+        log:write([[INSERT INTO attempts (run, call, attempt, at, status, code, message, queue_ms,
+            total_ms, retry_in_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]], self.run, self.id,
+            failed.attempt, log.clock(), failed.status, failed.code,
             self.request.target.redactor:text(failed.message), failed.queue_ms, failed.total_ms,
             failed.retry_in_ms)
     end
@@ -184,17 +186,18 @@ end
 function Call:cancel(log)
     self:write_asked(log)
     write_failures(self, log)
-    log:write("UPDATE calls SET status = 'cancelled', answered_at = ? WHERE id = ?", log.clock(),
-        self.id)
+    log:write("UPDATE calls SET status = 'cancelled', answered_at = ? WHERE run = ? AND id = ?",
+        log.clock(), self.run, self.id)
 end
 
 --- What the script gets of a row.
 ---@param db userdata
+---@param run integer
 ---@param id integer
 ---@return table results
-function call.results(db, id)
+function call.results(db, run, id)
     local status, reply, message, code = db:row(
-        "SELECT status, reply, message, code FROM calls WHERE id = ?", id)
+        "SELECT status, reply, message, code FROM calls WHERE run = ? AND id = ?", run, id)
     local draft = reply and json.decode(reply)
     if status == "ok" then
         return { draft, n = 1 }

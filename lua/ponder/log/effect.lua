@@ -40,20 +40,21 @@ end
 function Effect:insert(log)
     local asker = task.context("asker")
     local search = asker and asker.tree and asker.tree:asks(log, asker)
-    log:write([[INSERT INTO effects (id, session, kind, name, key, occurrence, within, search,
-        asked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)]], self.id, log.session, self.what, self.name,
-        self.key, self.occurrence, self.within_id, search, log.clock())
+    log:write([[INSERT INTO effects (run, id, session, kind, name, key, occurrence, within,
+        search, asked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]], log.run, self.id,
+        log.session, self.what, self.name, self.key, self.occurrence, self.within_id, search,
+        log.clock())
 end
 
 ---@param log ponder.log.Recorder
 function Effect:ask_again(log)
-    log:write("UPDATE effects SET session = ?, asked_at = ?, status = NULL WHERE id = ?",
-        log.session, log.clock(), self.id)
+    log:write("UPDATE effects SET session = ?, asked_at = ?, status = NULL "
+        .. "WHERE run = ? AND id = ?", log.session, log.clock(), log.run, self.id)
 end
 
 local function write_answer(self, log, status, value, message)
-    log:write("UPDATE effects SET status = ?, answered_at = ?, value = ?, message = ? WHERE id = ?",
-        status, log.clock(), value, message, self.id)
+    log:write("UPDATE effects SET status = ?, answered_at = ?, value = ?, message = ? "
+        .. "WHERE run = ? AND id = ?", status, log.clock(), value, message, log.run, self.id)
 end
 
 -- Results are true and then values, as pcall has them; these are kept, nil as JSON's null.
@@ -106,11 +107,12 @@ function Effect:cancel(log)
 end
 
 ---@param db userdata
+---@param run integer
 ---@param id integer
 ---@return table results
-function effect.results(db, id)
-    local status, value, message = db:row("SELECT status, value, message FROM effects WHERE id = ?",
-        id)
+function effect.results(db, run, id)
+    local status, value, message = db:row("SELECT status, value, message FROM effects "
+        .. "WHERE run = ? AND id = ?", run, id)
     return status == "ok" and decode(value) or { false, message, n = 2 }
 end
 

@@ -1,9 +1,10 @@
 --- The runs that are kept: the logs in $XDG_STATE_HOME/ponder.
 
 local folder = require "ponder.core.folder"
-local schema = require "ponder.log.schema"
+local run_file = require "ponder.log.file"
 local state = require "ponder.state"
 local store = require "ponder.core.store"
+local version1 = require "ponder.log.version1"
 
 local kept = {}
 
@@ -12,12 +13,11 @@ local OWN_NAME = "^%d+%-%d+%-.+%-%x+%.db"
 
 -- When a run began, as its log says; or nil and what is wrong with the file.
 local function start_of(path)
-    local db, message, code = store.open(path, { mode = "read",
-        application_id = schema.APPLICATION_ID, version = schema.VERSION })
+    local db, message, code = run_file.open(path, { mode = "read" })
     if not db then
         return nil, message, code
     end
-    local ok, started_at = pcall(db.row, db, "SELECT started_at FROM run")
+    local ok, started_at = pcall(db.row, db, "SELECT min(started_at) FROM runs")
     db:close()
     return ok and started_at or nil, ok and path .. ": holds no run" or tostring(started_at)
 end
@@ -81,7 +81,7 @@ end
 -- With what lies beside it, unless somebody writes it.
 local function remove(path)
     if store.in_use(path) == false then
-        for _, ending in ipairs { "", "-wal", "-shm", "-journal" } do
+        for _, ending in ipairs { "", "-wal", "-shm", "-journal", version1.BACKUP } do
             os.remove(path .. ending)
         end
     end
@@ -133,16 +133,20 @@ end
 ---The path of a run's log.
 ---@param what? string|integer a path; a name or a number (1 is the newest) among the kept runs;
 ---  nothing: the newest
----@return string?
+---@return string? path
 ---@return string? message
+---@return integer? number runs.id of FILE#3
 function kept.find(what)
-    local at = state.directory()
-    if what and (exists(tostring(what)) or tostring(what):find("/", 1, true)) then
-        return tostring(what)
+    local at, number = state.directory(), nil
+    if what then
+        what, number = run_file.split(tostring(what))
+    end
+    if what and (exists(what) or what:find("/", 1, true)) then
+        return what, nil, number
     end
     local path = at and among_kept(what, at)
     if path then
-        return path
+        return path, nil, number
     elseif not what then
         return nil, (at or "$HOME") .. ": no run is kept there yet"
     end

@@ -2,6 +2,7 @@
 
 local call = require "ponder.log.call"
 local effect = require "ponder.log.effect"
+local schema = require "ponder.log.schema"
 
 local past = {}
 
@@ -23,6 +24,7 @@ local LOAD = { call = call.results, effect = effect.results }
 ---@field answered ponder.log.Answered? of calls and effects
 
 ---@class ponder.log.Past
+---@field run integer runs.id
 ---@field ordered boolean it is the same run: played in order, in its own rows
 ---@field entries ponder.log.Entry[]
 ---@field readings table<string, number[]>
@@ -55,21 +57,23 @@ end
 local function load_asked(self)
     local db = self.db
     for id, place, within, identity, status, code in db:rows(
-        "SELECT id, occurrence, within, identity, status, code FROM calls ORDER BY id") do
+        "SELECT id, occurrence, within, identity, status, code FROM calls WHERE run = ? "
+            .. "ORDER BY id", self.run) do
         if code == "BUDGET" and not self.ordered then
             status = nil -- what another budget may allow
         end
         add(self, "call", id, place, within, identity, status)
     end
     for id, place, within, kind, name, key, status in db:rows(
-        "SELECT id, occurrence, within, kind, name, key, status FROM effects ORDER BY id") do
+        "SELECT id, occurrence, within, kind, name, key, status FROM effects WHERE run = ? "
+            .. "ORDER BY id", self.run) do
         add(self, "effect", id, place, within, ("%s\n%s\n%s"):format(kind, name, key), status)
     end
 end
 
 local function load_entries(self)
     for seq, round, kind, what in self.db:rows(
-        "SELECT seq, round, kind, what FROM tape ORDER BY seq") do
+        "SELECT seq, round, kind, what FROM tape WHERE run = ? ORDER BY seq", self.run) do
         local of = self.by_id[kind]
         local answered = of and of[what]
         if not of or answered.answered then
@@ -83,7 +87,8 @@ local function load_entries(self)
 end
 
 local function load_readings(self)
-    for clock, bytes in self.db:rows("SELECT clock, readings FROM readings ORDER BY seq") do
+    for clock, bytes in self.db:rows(
+        "SELECT clock, readings FROM readings WHERE run = ? ORDER BY clock, seq", self.run) do
         local list = self.readings[clock] or {}
         local form = clock == "seed" and "<i8" or "<d"
         for at = 1, #bytes, 8 do
@@ -114,8 +119,11 @@ local function cut_failures(self)
     local first = first_failure(entries)
     if first then
         local seq = entries[first].seq
-        db:execute("DELETE FROM tape WHERE seq >= ?", seq)
-        db:execute("DELETE FROM readings WHERE seq > ?", seq)
+        db:execute("DELETE FROM tape WHERE run = ? AND seq >= ?", self.run, seq)
+        for _, clock in ipairs(schema.CLOCKS) do
+            db:execute("DELETE FROM readings WHERE run = ? AND clock = ? AND seq > ?", self.run,
+                clock, seq)
+        end
         for i = #entries, first, -1 do
             if entries[i].answered then
                 entries[i].answered.played = false
@@ -146,16 +154,18 @@ local function set_times(self)
 end
 
 ---@param db userdata an open log; of a run that is resumed, open to be written
+---@param run integer runs.id
 ---@param how {ordered: boolean, retries: boolean?} ordered: it is the same run; retries: and what
 ---  it failed with is tried again
 ---@return ponder.log.Past
-function past.new(db, how)
-    local self = setmetatable({ db = db, ordered = how.ordered, retries = how.retries or false,
-        index = {}, by_id = { call = {}, effect = {} }, entries = {}, readings = {} }, Past)
+function past.new(db, run, how)
+    local self = setmetatable({ db = db, run = run, ordered = how.ordered,
+        retries = how.retries or false, index = {}, by_id = { call = {}, effect = {} },
+        entries = {}, readings = {} }, Past)
     -- A call that one process had asked for may have been called off in the next, still waiting for
     -- the tape to end: it has no row.
-    self.ended = db:row("SELECT ended_at FROM run") ~= nil
-        and db:row("SELECT count(*) FROM sessions") == 1
+    self.ended = db:row("SELECT ended_at FROM runs WHERE id = ?", run) ~= nil
+        and db:row("SELECT count(*) FROM sessions WHERE run = ?", run) == 1
     load_asked(self)
     if not how.ordered then
         return self
@@ -170,15 +180,16 @@ function past.new(db, how)
 end
 
 local NAME = {
-    call = "SELECT 'call ' || id || ' to ' || provider || ':' || model FROM calls WHERE id = ?",
-    effect = "SELECT kind || ' ' || name FROM effects WHERE id = ?",
+    call = "SELECT 'call ' || id || ' to ' || provider || ':' || model FROM calls "
+        .. "WHERE run = ? AND id = ?",
+    effect = "SELECT kind || ' ' || name FROM effects WHERE run = ? AND id = ?",
 }
 
 --- What was asked, in a few words.
 ---@param answered ponder.log.Answered
 ---@return string
 function Past:label(answered)
-    return (self.db:row(NAME[answered.kind], answered.id))
+    return (self.db:row(NAME[answered.kind], self.run, answered.id))
 end
 
 --- What was asked under a key for the n-th time.
@@ -193,7 +204,7 @@ end
 ---@param answered ponder.log.Answered
 ---@return table results
 function Past:results(answered)
-    return LOAD[answered.kind](self.db, answered.id)
+    return LOAD[answered.kind](self.db, self.run, answered.id)
 end
 
 return past

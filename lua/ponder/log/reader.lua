@@ -9,43 +9,37 @@
 --- column that is NULL is nil. Iterators read a row at a time, and what was sent and replied only
 --- where it says so: a log may hold 100,000 calls.
 
+local file = require "ponder.log.file"
 local kept = require "ponder.log.kept"
-local json = require "ponder.json"
-local schema = require "ponder.log.schema"
 local store = require "ponder.core.store"
 
 local reader = {}
 
 ---@class ponder.log.Reader
 ---@field path string
+---@field number integer runs.id
 ---@field private db table
 local Reader = {}
 Reader.__index = Reader
 Reader.__name = "ponder.log.Reader"
 
 local LIGHT = "id, session, identity, occurrence, provider, model, sample, samples, metadata, "
-    .. "within, search, node, purpose, origin, asked_at, answered_at, status, code, message, "
-    .. "latency_ms, time_to_first_ms, attempts, input_tokens, output_tokens, total_tokens, "
-    .. "cache_read_tokens, cache_write_tokens, reasoning_tokens, cost"
+    .. "within, search, node, purpose, origin, asked_at, queued_at, sent_at, answered_at, status, "
+    .. "code, message, latency_ms, time_to_first_ms, attempts, input_tokens, output_tokens, "
+    .. "total_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, cost"
 
--- NULL where the JSON is damaged too: what is said of a run is then less, but not nothing.
-local function decode(row, ...)
-    for _, name in ipairs { ... } do
-        if row[name] ~= nil then
-            row[name] = json.decode(row[name])
-        end
-    end
-    return row
-end
-
--- An iterator over rows with these columns decoded.
-local function decoded(rows, ...)
-    local names = { ... }
+-- Rows of a table, checked, with these columns decoded. `sql` has a place for the run.
+local function rows_of(self, name, sql, values, ...)
+    local rows = self.db:columns(sql, self.number, table.unpack(values, 1, values.n))
+    local json_columns = table.pack(...)
     return function()
         local row = rows()
-        return row and decode(row, table.unpack(names))
+        return row and file.decode(name, file.check(self.path, name, row),
+            table.unpack(json_columns, 1, json_columns.n))
     end
 end
+
+local NONE = { n = 0 }
 
 local function first(rows)
     local row = rows()
@@ -53,28 +47,29 @@ local function first(rows)
     return row
 end
 
-local OPTIONS = { mode = "read", application_id = schema.APPLICATION_ID,
-    version = schema.VERSION }
-
--- What was raised while the first row was read, as one line about the file.
-local function damaged(path, raised)
-    local line = tostring(raised):gsub("%c+", " ")
-    return line:sub(1, #path + 2) == path .. ": " and line or ("%s: damaged: %s"):format(path, line)
+-- The run of a number; or the first, within which all others began.
+local function find_run(self, number)
+    local found = self.db:row("SELECT id FROM runs WHERE id >= ? ORDER BY id LIMIT 1", number or 1)
+    self.number = found
+    if not found or number and found ~= number then
+        return nil
+    end
+    return self:run()
 end
 
 ---Opens a log to read it. A run that is under way may be read too: as it stands now, whatever is
 ---written meanwhile.
 ---@param what? string a path; the name of a run among those kept, or its number, 1 the newest;
----  nothing: the newest
+---  nothing: the newest. FILE#3 is the third run of a log
 ---@return ponder.log.Reader?
 ---@return string? message one line that begins with the path
 ---@return string? code NOT_FOUND, NOT_A_LOG, NEWER, DAMAGED, IO, MEMORY
 function reader.open(what)
-    local path, missing = kept.find(what)
+    local path, missing, number = kept.find(what)
     if not path then
         return nil, missing, "NOT_FOUND"
     end
-    local db, message, code = store.open(path, OPTIONS)
+    local db, message, code = file.open(path, { mode = "read" })
     if not db then
         return nil, message, code
     end
@@ -87,57 +82,78 @@ function reader.open(what)
         self:close()
         return nil, message, code
     end
-    local ok, run = pcall(self.run, self)
+    local ok, run = pcall(find_run, self, number)
     if not ok or not run then
         self:close()
-        return nil, ok and path .. ": holds no run" or damaged(path, run),
-            ok and "NOT_A_LOG" or "DAMAGED"
+        if not ok then
+            return nil, file.line_of(path, run), "DAMAGED"
+        end
+        return nil, number and ("%s: holds no run %d"):format(path, number)
+            or path .. ": holds no run", number and "NOT_FOUND" or "NOT_A_LOG"
     end
     return self
 end
 
----The run, with `arguments`, `options`, `versions` and `answer` decoded.
+---The run, with `labels`, `arguments`, `options`, `versions` and `answer` decoded.
 ---@return table
 function Reader:run()
-    local row = first(self.db:columns("SELECT * FROM run"))
-    return row and decode(row, "arguments", "options", "versions", "answer")
+    return first(rows_of(self, "runs", "SELECT * FROM runs WHERE id = ?", NONE, "labels",
+        "arguments", "options", "versions", "answer"))
+end
+
+---The numbers of all runs that the file holds.
+---@return integer[]
+function Reader:numbers()
+    local numbers = {}
+    for number in self.db:rows "SELECT id FROM runs ORDER BY id" do
+        numbers[#numbers + 1] = number
+    end
+    return numbers
+end
+
+---Another run of the same file, to be read until this one is closed.
+---@param number integer
+---@return ponder.log.Reader
+function Reader:other(number)
+    return setmetatable({ path = self.path, number = number, db = self.db }, Reader)
 end
 
 ---How the run stands: what it ended as, or whether a process still has it.
 ---@return "completed"|"failed"|"interrupted"|"running"|"killed"
 function Reader:state()
-    local status = self.db:row("SELECT status FROM run")
+    local status = self.db:row("SELECT status FROM runs WHERE id = ?", self.number)
     if status or store.in_use(self.path) then
         return status or "running"
     end
     -- It may have ended since this reader began to read.
-    local now <close> = store.open(self.path, OPTIONS)
-    return now and now:row("SELECT status FROM run") or "killed"
+    local now <close> = file.open(self.path, { mode = "read" })
+    return now and now:row("SELECT status FROM runs WHERE id = ?", self.number) or "killed"
 end
 
 ---The processes that ran it.
 ---@return fun(): table?
 function Reader:sessions()
-    return self.db:columns("SELECT * FROM sessions ORDER BY id")
+    return rows_of(self, "sessions", "SELECT * FROM sessions WHERE run = ? ORDER BY id", NONE)
 end
 
 ---Scripts, prompts and other files that it read, with their text.
 ---@return fun(): table?
 function Reader:files()
-    return self.db:columns("SELECT * FROM files ORDER BY path")
+    return rows_of(self, "files", "SELECT * FROM files WHERE run = ? ORDER BY path", NONE)
 end
 
 ---Model calls in the order in which they were asked, without request and reply.
 ---@return fun(): table? call `metadata` is decoded
 function Reader:calls()
-    return decoded(self.db:columns("SELECT " .. LIGHT .. " FROM calls ORDER BY id"), "metadata")
+    return rows_of(self, "calls", "SELECT " .. LIGHT .. " FROM calls WHERE run = ? ORDER BY id",
+        NONE, "metadata")
 end
 
 ---The same with `request` and `reply`, decoded, one call at a time.
 ---@return fun(): table?
 function Reader:contents()
-    return decoded(self.db:columns("SELECT * FROM calls ORDER BY id"), "metadata", "request",
-        "reply")
+    return rows_of(self, "calls", "SELECT * FROM calls WHERE run = ? ORDER BY id", NONE,
+        "metadata", "request", "reply")
 end
 
 ---One call with all that was sent and answered: `request` and `reply` decoded, and `failures`, the
@@ -145,33 +161,38 @@ end
 ---@param id integer
 ---@return table? call nil: there is none
 function Reader:call(id)
-    local row = first(self.db:columns("SELECT * FROM calls WHERE id = ?", id))
+    local row = first(rows_of(self, "calls", "SELECT * FROM calls WHERE run = ? AND id = ?",
+        { id, n = 1 }, "metadata", "request", "reply"))
     if not row then
         return nil
     end
     row.failures = {}
-    for attempt in self.db:columns("SELECT * FROM attempts WHERE call = ? ORDER BY attempt", id) do
+    for attempt in rows_of(self, "attempts", "SELECT * FROM attempts WHERE run = ? AND call = ? "
+        .. "ORDER BY attempt", { id, n = 1 }) do
         table.insert(row.failures, attempt)
     end
-    return decode(row, "metadata", "request", "reply")
+    return row
 end
 
 ---Attempts that failed.
 ---@return fun(): table?
 function Reader:attempts()
-    return self.db:columns("SELECT * FROM attempts ORDER BY call, attempt")
+    return rows_of(self, "attempts", "SELECT * FROM attempts WHERE run = ? ORDER BY call, attempt",
+        NONE)
 end
 
 ---Tools and what else came from outside, in order; `key` and `value` are decoded.
 ---@return fun(): table?
 function Reader:effects()
-    return decoded(self.db:columns("SELECT * FROM effects ORDER BY id"), "key", "value")
+    return rows_of(self, "effects", "SELECT * FROM effects WHERE run = ? ORDER BY id", NONE, "key",
+        "value")
 end
 
 ---Searches and runs of machines, in order; `options` and `stats` are decoded.
 ---@return fun(): table?
 function Reader:searches()
-    return decoded(self.db:columns("SELECT * FROM searches ORDER BY id"), "options", "stats")
+    return rows_of(self, "searches", "SELECT * FROM searches WHERE run = ? ORDER BY id", NONE,
+        "options", "stats")
 end
 
 -- Ids of a search are numbers; those of machines are n1, n2... n10, which come in that order too.
@@ -181,14 +202,16 @@ local BY_ID = " ORDER BY CASE WHEN typeof(id) = 'text' THEN length(id) END, id"
 ---@param search integer searches.id
 ---@return fun(): table?
 function Reader:nodes(search)
-    return self.db:columns("SELECT * FROM nodes WHERE search = ?" .. BY_ID, search)
+    return rows_of(self, "nodes", "SELECT * FROM nodes WHERE run = ? AND search = ?" .. BY_ID,
+        { search, n = 1 })
 end
 
 ---How many nodes a search has.
 ---@param search integer
 ---@return integer
 function Reader:node_count(search)
-    return (self.db:row("SELECT count(*) FROM nodes WHERE search = ?", search))
+    return (self.db:row("SELECT count(*) FROM nodes WHERE run = ? AND search = ?", self.number,
+        search))
 end
 
 ---One node.
@@ -196,8 +219,8 @@ end
 ---@param id any as in nodes.id; the text of a number will do
 ---@return table?
 function Reader:node(search, id)
-    return first(self.db:columns("SELECT * FROM nodes WHERE search = ? AND id IN (?, ?)", search,
-        id, math.tointeger(tonumber(id)) or id))
+    return first(rows_of(self, "nodes", "SELECT * FROM nodes WHERE run = ? AND search = ? "
+        .. "AND id IN (?, ?)", { search, id, math.tointeger(tonumber(id)) or id, n = 3 }))
 end
 
 ---The calls that were made for a node, without request and reply.
@@ -205,21 +228,22 @@ end
 ---@param id any
 ---@return fun(): table?
 function Reader:calls_of(search, id)
-    return decoded(self.db:columns("SELECT " .. LIGHT .. " FROM calls WHERE search = ? AND "
-        .. "node = ? ORDER BY id", search, id), "metadata")
+    return rows_of(self, "calls", "SELECT " .. LIGHT .. " FROM calls WHERE run = ? AND search = ? "
+        .. "AND node = ? ORDER BY id", { search, id, n = 2 }, "metadata")
 end
 
 ---Edges of a graph that are no node's parent.
 ---@param search integer
 ---@return fun(): table?
 function Reader:edges(search)
-    return self.db:columns("SELECT * FROM edges WHERE search = ? ORDER BY rowid", search)
+    return rows_of(self, "edges", "SELECT * FROM edges WHERE run = ? AND search = ? ORDER BY rowid",
+        { search, n = 1 })
 end
 
 ---Events in order; `data` is decoded.
 ---@return fun(): table?
 function Reader:events()
-    return decoded(self.db:columns("SELECT * FROM events ORDER BY id"), "data")
+    return rows_of(self, "events", "SELECT * FROM events WHERE run = ? ORDER BY id", NONE, "data")
 end
 
 -------------------------------------------------------------------------------
@@ -240,7 +264,7 @@ SELECT %s count(*) AS calls, count(*) FILTER (WHERE status = 'ok') AS ok,
   sum(cost) FILTER (WHERE $live) AS cost, sum(cost) FILTER (WHERE NOT $live) AS saved_cost,
   count(*) FILTER (WHERE $live AND status = 'ok' AND cost IS NULL) AS unpriced,
   min(asked_at) AS first_at, max(answered_at) AS last_at
-FROM calls %s]]
+FROM calls WHERE run = ? %s]]
 SUMS = SUMS:gsub("%$live", "coalesce(origin, 'live') = 'live'")
 
 ---@class ponder.log.Totals nil where no call says; tokens, retries and cost are of what was sent
@@ -264,14 +288,14 @@ SUMS = SUMS:gsub("%$live", "coalesce(origin, 'live') = 'live'")
 ---What all calls come to.
 ---@return ponder.log.Totals
 function Reader:totals()
-    local totals = first(self.db:columns(SUMS:format("", "")))
+    local totals = first(self.db:columns(SUMS:format("", ""), self.number))
     totals.models = {}
     for row in self.db:columns(SUMS:format("provider, model,",
-        "GROUP BY provider, model ORDER BY min(id)")) do
+        "GROUP BY provider, model ORDER BY min(id)"), self.number) do
         table.insert(totals.models, row)
     end
     totals.tools, totals.tool_errors = self.db:row("SELECT count(*), coalesce(sum(status = "
-        .. "'error'), 0) FROM effects WHERE kind = 'tool'")
+        .. "'error'), 0) FROM effects WHERE run = ? AND kind = 'tool'", self.number)
     return totals
 end
 
@@ -279,7 +303,8 @@ end
 ---@return fun(): {code: string?, message: string?, calls: integer}?
 function Reader:failures()
     return self.db:columns("SELECT code, message, count(*) AS calls FROM calls "
-        .. "WHERE status = 'error' GROUP BY code, message ORDER BY min(id)")
+        .. "WHERE run = ? AND status = 'error' GROUP BY code, message ORDER BY min(id)",
+        self.number)
 end
 
 ---What is wrong with the file, as far as SQLite can tell. It reads all of it.

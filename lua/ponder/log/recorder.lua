@@ -18,6 +18,7 @@ local COMMITS = 200 -- that are worth a checkpoint when there is nothing else to
 ---@class ponder.log.Recorder: ponder.log.Sink
 ---@field path string? of the file, when it is known
 ---@field db ponder.store.Store? the open file
+---@field run integer runs.id
 ---@field session integer
 ---@field seq integer last row of the tape
 ---@field saved {calls: integer, cost: number, unpriced: integer} answers that were not paid for
@@ -30,8 +31,8 @@ Recorder.__index = Recorder
 ---@param clock fun(): number seconds since 1970
 ---@return ponder.log.Recorder
 function recorder.new(clock)
-    return setmetatable({ clock = clock, queue = {}, session = 1, seq = 0, calls = 0, effects = 0,
-        searches = 0, events = 0, deferred = {}, deferred_first = 1, deferred_last = 0,
+    return setmetatable({ clock = clock, queue = {}, run = 1, session = 1, seq = 0, calls = 0,
+        effects = 0, searches = 0, events = 0, deferred = {}, deferred_first = 1, deferred_last = 0,
         in_flight = 0, commits = 0,
         before = { events = {}, searches = {} },
         saved = { calls = 0, cost = 0.0, unpriced = 0 } }, Recorder)
@@ -42,28 +43,33 @@ end
 
 -- Numbers go on where the log ends.
 local function count_rows(self)
-    local db = self.db
-    self.session = (db:row("SELECT max(id) FROM sessions") or 0) + 1
-    self.seq = math.max(db:row("SELECT max(seq) FROM tape") or 0,
-        db:row("SELECT max(seq) FROM readings") or 0)
-    self.calls = db:row("SELECT max(id) FROM calls") or 0
-    self.effects = db:row("SELECT max(id) FROM effects") or 0
+    local function last(column, name)
+        return self.db:row(("SELECT max(%s) FROM %s WHERE run = ?"):format(column, name), self.run)
+            or 0
+    end
+    self.session, self.seq = last("id", "sessions") + 1, last("seq", "tape")
+    for _, clock in ipairs(schema.CLOCKS) do
+        self.seq = math.max(self.seq, self.db:row("SELECT max(seq) FROM readings WHERE run = ? "
+            .. "AND clock = ?", self.run, clock) or 0)
+    end
+    self.calls, self.effects = last("id", "calls"), last("id", "effects")
 end
 
 -- What a run makes of what comes in it makes again when it is played: trees and events, but for
 -- their times.
 local function forget_made(self)
     local events, searches = {}, {}
-    for name, at in self.db:rows("SELECT name, at FROM events ORDER BY id") do
+    for name, at in self.db:rows("SELECT name, at FROM events WHERE run = ? ORDER BY id",
+        self.run) do
         events[#events + 1] = { name = name, at = at }
     end
     for id, began, ended, status in self.db:rows(
-        "SELECT id, started_at, ended_at, status FROM searches") do
+        "SELECT id, started_at, ended_at, status FROM searches WHERE run = ?", self.run) do
         searches[id] = { began = began, ended = status == "completed" and ended or nil }
     end
     self.before = { events = events, searches = searches }
     for _, name in ipairs { "searches", "nodes", "edges", "events" } do
-        self:write("DELETE FROM " .. name)
+        self:write(("DELETE FROM %s WHERE run = ?"):format(name), self.run)
     end
 end
 
@@ -121,11 +127,12 @@ end
 --- Goes on with a log.
 ---@param db userdata open to be written
 ---@param path string
+---@param run integer runs.id
 ---@param clock fun(): number seconds since 1970
 ---@return ponder.log.Recorder
-function recorder.continue(db, path, clock)
+function recorder.continue(db, path, run, clock)
     local self = recorder.new(clock)
-    self.db, self.path = db, path
+    self.db, self.path, self.run = db, path, run
     count_rows(self)
     forget_made(self)
     return self
@@ -175,8 +182,8 @@ end
 local function write_readings(self, readings)
     for clock, list in pairs(readings) do
         local form = clock == "seed" and "<i8" or "<d"
-        self:write("INSERT INTO readings (seq, clock, readings) VALUES (?, ?, ?)",
-            self:next_seq(), clock, string.pack(form:rep(#list), table.unpack(list)))
+        self:write("INSERT INTO readings (run, seq, clock, readings) VALUES (?, ?, ?, ?)",
+            self.run, self:next_seq(), clock, string.pack(form:rep(#list), table.unpack(list)))
     end
 end
 
@@ -227,8 +234,8 @@ function Recorder:commit(entries, readings)
         end
     end
     for _, entry in ipairs(entries) do
-        self:write("INSERT INTO tape (seq, round, kind, what) VALUES (?, ?, ?, ?)",
-            self:next_seq(), entry[1], entry[2], entry[3])
+        self:write("INSERT INTO tape (run, seq, round, kind, what) VALUES (?, ?, ?, ?, ?)",
+            self.run, self:next_seq(), entry[1], entry[2], entry[3])
     end
     if not commit(self) then
         return nil, ("%s; the run stops here, and can be resumed (ponder resume %s)"):format(
@@ -294,8 +301,9 @@ end
 function Recorder:event(name, data, search)
     self.events = self.events + 1
     local before = self.before.events[self.events]
-    self:write("INSERT INTO events (at, search, name, data) VALUES (?, ?, ?, ?)",
-        before and before.name == name and before.at or self.clock(), search, name, data)
+    self:write("INSERT INTO events (run, id, at, search, name, data) VALUES (?, ?, ?, ?, ?, ?)",
+        self.run, self.events, before and before.name == name and before.at or self.clock(), search,
+        name, data)
 end
 
 --- The number of a new search.

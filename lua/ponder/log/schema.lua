@@ -1,14 +1,16 @@
---- What a run log holds: one run in one SQLite file.
+--- What a run log holds: runs in one SQLite file.
 ---
----     run        the run: one row            calls      every request to a model, and its reply
+---     runs       a row for each run          calls      every request to a model, and its reply
 ---     sessions   the processes that ran it   attempts   those of its attempts that failed
 ---     files      scripts, prompts, models    effects    what else came from outside: tools...
 ---     searches   searches and machines       tape       what reached the script, in order
 ---     nodes      their trees                 readings   what its clocks said
 ---     edges      further edges of graphs     events     of searches and machines
 ---
---- Times are seconds since 1970, UTC; money is in USD, and NULL where the price is unknown; columns
---- that hold JSON say so. Calls and effects are numbered in the order in which they were asked for.
+--- Rows belong to a run by `run` and are numbered within it, calls and effects in the order in
+--- which they were asked for. Times are seconds since 1970, UTC; money is in USD, and NULL where
+--- the price is unknown; columns that hold JSON say so. Columns of type ANY hold text, or bytes
+--- that are not UTF-8, or what their comments say. Version 1 is described in ponder.log.version1.
 
 local schema = {}
 
@@ -16,77 +18,96 @@ local schema = {}
 schema.APPLICATION_ID = 0x706e6472
 
 --- PRAGMA user_version.
-schema.VERSION = 1
+schema.VERSION = 2
 
 schema.SQL = [[
-CREATE TABLE run (
-  id TEXT NOT NULL,             -- 16 hex digits
+CREATE TABLE runs (
+  id INTEGER PRIMARY KEY,       -- from 1; FILE#2 is the second
+  uid TEXT NOT NULL,            -- 16 hex digits
+  parent INTEGER,               -- runs.id of the run within which it began
+  name ANY,
+  labels TEXT,                  -- JSON object
   command TEXT NOT NULL,        -- run, tot, got, trm, cot, chat
   arguments TEXT NOT NULL,      -- JSON list, as typed
-  script TEXT,                  -- as typed; '-' is standard input, '-e' is code
-  directory TEXT,               -- the working directory
-  input TEXT,                   -- what was read from standard input
+  script ANY,                   -- as typed; '-' is standard input, '-e' is code
+  directory ANY,                -- the working directory
+  input ANY,                    -- what was read from standard input
   seed INTEGER NOT NULL,        -- of math.random
   options TEXT NOT NULL,        -- JSON object: environment variables that count
   versions TEXT NOT NULL,       -- JSON object: ponder, lua, curl, sqlite
+  mac TEXT,                     -- HMAC-SHA256 of the above, see ponder.log.trust
   started_at REAL NOT NULL,
   ended_at REAL,                -- NULL: it runs, or was killed
   status TEXT,                  -- completed, failed, interrupted
   exit_status INTEGER,
   answer TEXT,                  -- JSON, as --json prints it
-  error TEXT,
-  source TEXT,                  -- path of the log that it was forked from
+  error ANY,
+  source ANY,                   -- path of the log that it was forked from
   saved_calls INTEGER,          -- answered from that log, or from a cache
   saved_cost REAL,
   incomplete INTEGER            -- 1: more came in before there was a file than is kept
-);
+) STRICT;
+CREATE INDEX runs_by_uid ON runs (uid);
+CREATE INDEX runs_by_parent ON runs (parent) WHERE parent IS NOT NULL;
 CREATE TABLE sessions (
-  id INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL DEFAULT 1, id INTEGER NOT NULL,
   kind TEXT NOT NULL,           -- run, resume, fork
-  pid INTEGER, host TEXT,
+  pid INTEGER, host ANY,
   started_at REAL NOT NULL,
-  ended_at REAL
-);
+  ended_at REAL,
+  PRIMARY KEY (run, id)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE files (
-  path TEXT PRIMARY KEY,        -- as it was opened
-  absolute TEXT,
+  run INTEGER NOT NULL DEFAULT 1,
+  path ANY NOT NULL,            -- as it was opened
+  absolute ANY,
   kind TEXT NOT NULL,           -- script, module, prompts, model, tools, data
   hash TEXT NOT NULL,           -- SHA-256, hexadecimal
-  text TEXT NOT NULL
-);
+  text ANY NOT NULL,
+  mac TEXT,                     -- HMAC-SHA256 of the above and the run
+  PRIMARY KEY (run, path)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE calls (
-  id INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL DEFAULT 1, id INTEGER NOT NULL,
   session INTEGER NOT NULL,
   identity TEXT NOT NULL,       -- SHA-256 of provider, sample number and request
   occurrence INTEGER NOT NULL,  -- 2 for the second equal request
-  provider TEXT NOT NULL, model TEXT NOT NULL,
+  provider ANY NOT NULL, model ANY NOT NULL,
   sample INTEGER NOT NULL,      -- number of the first sample
   samples INTEGER NOT NULL,     -- how many were asked for
   request TEXT NOT NULL,        -- JSON, the body that was sent
   metadata TEXT,                -- JSON
   within INTEGER,               -- effects.id of the tool that asked
-  search INTEGER, node, purpose TEXT, -- who asked: searches.id, nodes.id, evaluate...
+  search INTEGER, node ANY, purpose ANY, -- who asked: searches.id, nodes.id, evaluate...
   origin TEXT,                  -- live, log (the source of a fork), cache
-  asked_at REAL NOT NULL, answered_at REAL,
+  asked_at REAL NOT NULL,
+  queued_at REAL, sent_at REAL, -- of the last attempt: when it began to wait for a slot, and left
+  answered_at REAL,
   status TEXT,                  -- ok, error, cancelled; NULL: no answer was kept
   reply TEXT,                   -- JSON: samples, usage, model, id, raw
-  code TEXT, message TEXT,      -- of an error
+  code ANY, message ANY,        -- of an error
   latency_ms REAL, time_to_first_ms REAL, attempts INTEGER,
   input_tokens INTEGER, output_tokens INTEGER, total_tokens INTEGER,
   cache_read_tokens INTEGER, cache_write_tokens INTEGER, reasoning_tokens INTEGER,
-  cost REAL
-);
+  cost REAL,
+  PRIMARY KEY (run, id)
+) STRICT;
+CREATE INDEX calls_by_identity ON calls (run, identity, within, occurrence);
+CREATE INDEX calls_by_node ON calls (run, search, node) WHERE search IS NOT NULL;
 CREATE TABLE attempts (         -- those that failed
-  call INTEGER NOT NULL, attempt INTEGER NOT NULL, at REAL NOT NULL,
+  run INTEGER NOT NULL DEFAULT 1,
+  call INTEGER NOT NULL, attempt INTEGER NOT NULL,
+  at REAL NOT NULL,             -- when it failed
   status INTEGER,               -- of HTTP
-  code TEXT, message TEXT, queue_ms REAL, total_ms REAL,
+  code ANY, message ANY, queue_ms REAL, total_ms REAL,
   retry_in_ms REAL              -- NULL: it was not tried again
-);
+) STRICT;
+CREATE INDEX attempts_by_call ON attempts (run, call, attempt);
 CREATE TABLE effects (
-  id INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL DEFAULT 1, id INTEGER NOT NULL,
   session INTEGER NOT NULL,
   kind TEXT NOT NULL,           -- tool, outside
-  name TEXT NOT NULL,
+  name ANY NOT NULL,
   key TEXT NOT NULL,            -- JSON: what it was asked
   occurrence INTEGER NOT NULL,
   within INTEGER,               -- effects.id of the tool that asked
@@ -94,50 +115,66 @@ CREATE TABLE effects (
   asked_at REAL NOT NULL, answered_at REAL,
   status TEXT,                  -- ok, error (it raised), cancelled
   value TEXT,                   -- JSON list: what it returned
-  message TEXT
-);
+  message ANY,
+  PRIMARY KEY (run, id)
+) STRICT;
+CREATE INDEX effects_by_key ON effects (run, kind, name, key, within, occurrence);
 CREATE TABLE tape (
-  seq INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL DEFAULT 1, seq INTEGER NOT NULL,
   round INTEGER NOT NULL,       -- how many rounds of tasks came before
   kind TEXT NOT NULL,           -- call, effect, timers
-  what                          -- calls.id, effects.id; the time up to which timers were due
-);
+  what ANY,                     -- calls.id, effects.id; the time up to which timers were due
+  PRIMARY KEY (run, seq)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE readings (
-  seq INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL DEFAULT 1,
   clock TEXT NOT NULL,          -- now, time, cpu, seed
-  readings BLOB NOT NULL        -- numbers of 8 bytes, little-endian
-);
+  seq INTEGER NOT NULL,
+  readings ANY NOT NULL,        -- numbers of 8 bytes, little-endian
+  PRIMARY KEY (run, clock, seq)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE searches (         -- also runs of the machines
-  id INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL DEFAULT 1, id INTEGER NOT NULL,
   kind TEXT NOT NULL,           -- bfs, dfs, beam, best_first, tot, got, trm, cot
-  question TEXT, options TEXT,  -- options: JSON object
-  model TEXT,
+  question ANY, options TEXT,   -- options: JSON object
+  model ANY,
   started_at REAL NOT NULL, ended_at REAL,
   status TEXT,                  -- completed, error
-  reason TEXT,                  -- why it ended
-  best,                         -- nodes.id
-  score REAL, answer TEXT,
-  stats TEXT                    -- JSON object
-);
+  reason ANY,                   -- why it ended
+  best ANY,                     -- nodes.id
+  score REAL, answer ANY,
+  stats TEXT,                   -- JSON object
+  PRIMARY KEY (run, id)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE nodes (
-  search INTEGER NOT NULL, id NOT NULL,
-  parent, depth INTEGER, score REAL,
+  run INTEGER NOT NULL DEFAULT 1, search INTEGER NOT NULL, id ANY NOT NULL, -- a number, or n1...
+  parent ANY, depth INTEGER, score REAL,
   terminal INTEGER,
   status TEXT,
-  text TEXT,                    -- a thought; a state, as JSON where it is no text
+  text ANY,                     -- a thought; a state, as JSON where it is not text
   best INTEGER,                 -- 1: on the path to the best node
-  PRIMARY KEY (search, id)
-) WITHOUT ROWID;
+  PRIMARY KEY (run, search, id)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE edges (            -- those of graphs that are not a node's parent
-  search INTEGER NOT NULL, source NOT NULL, target NOT NULL, kind TEXT, score REAL
-);
+  run INTEGER NOT NULL DEFAULT 1, search INTEGER NOT NULL,
+  source ANY NOT NULL, target ANY NOT NULL, kind TEXT, score REAL
+) STRICT;
+CREATE INDEX edges_by_search ON edges (run, search);
 CREATE TABLE events (
-  id INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL DEFAULT 1, id INTEGER NOT NULL,
   at REAL NOT NULL,
   search INTEGER,
-  name TEXT NOT NULL,
-  data TEXT                     -- JSON object
-);
+  name ANY NOT NULL,
+  data TEXT,                    -- JSON object
+  PRIMARY KEY (run, id)
+) STRICT, WITHOUT ROWID;
 ]]
+
+--- The tables, those first that others point to.
+schema.TABLES = { "runs", "sessions", "files", "calls", "attempts", "effects", "tape", "readings",
+    "searches", "nodes", "edges", "events" }
+
+--- readings.clock
+schema.CLOCKS = { "now", "time", "cpu", "seed" }
 
 return schema

@@ -44,8 +44,8 @@ local function note_environment_keys()
 end
 
 local function write_file(self, file)
-    self.recorder:write([[INSERT OR REPLACE INTO files (path, absolute, kind, hash, text)
-        VALUES (?, ?, ?, ?, ?)]], file.path,
+    self.recorder:write([[INSERT OR REPLACE INTO files (run, path, absolute, kind, hash, text)
+        VALUES (?, ?, ?, ?, ?, ?)]], self.recorder.run, file.path,
         not file.piped and host.absolute(file.path) or nil, file.kind,
         store.sha256(file.text), file.text)
 end
@@ -107,18 +107,19 @@ local function write_run(self)
     local run, about = self.run, self.run.about
     local versions = { ponder = host.version, lua = _VERSION, sqlite = store.sqlite_version,
         curl = require("ponder.core.net").curl_version }
-    self.recorder:write([[INSERT INTO run (id, command, arguments, script, directory, input, seed,
-        options, versions, started_at, source) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]],
-        ("%016x"):format(run.id), about.command, json.encode(arguments_of(about)), about.script,
-        (host.directory()), about.input, run.seed,
+    self.recorder:write([[INSERT INTO runs (id, uid, command, arguments, script, directory, input,
+        seed, options, versions, started_at, source) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]],
+        self.recorder.run, ("%016x"):format(run.id), about.command,
+        json.encode(arguments_of(about)), about.script, (host.directory()), about.input, run.seed,
         json.encode(environment()), json.encode(versions), run.started_at,
         run.play and run.play.source)
 end
 
 local function write_session(self)
     local pid, name = host.process()
-    self.recorder:write("INSERT INTO sessions (id, kind, pid, host, started_at) "
-        .. "VALUES (?, ?, ?, ?, ?)", self.recorder.session, self.run.kind, pid, name, host.time())
+    self.recorder:write("INSERT INTO sessions (run, id, kind, pid, host, started_at) "
+        .. "VALUES (?, ?, ?, ?, ?, ?)", self.recorder.run, self.recorder.session,
+        self.run.kind, pid, name, host.time())
 end
 
 -- A name that sorts by time: 20261122-021033-game24-4f2a91c0.
@@ -160,7 +161,7 @@ function Session:open()
         return nil, problem
     end
     if self.tape.incomplete or self.recorder.incomplete then
-        self.recorder:write("UPDATE run SET incomplete = 1")
+        self.recorder:write("UPDATE runs SET incomplete = 1 WHERE id = ?", self.recorder.run)
     end
     return true
 end
@@ -218,8 +219,9 @@ function session.start(run, before)
         if run.kind ~= "resume" then
             write_run(self)
         else
-            self.recorder:write("UPDATE run SET ended_at = NULL, status = NULL, "
-                .. "exit_status = NULL, answer = NULL, error = NULL")
+            self.recorder:write("UPDATE runs SET ended_at = NULL, status = NULL, "
+                .. "exit_status = NULL, answer = NULL, error = NULL WHERE id = ?",
+                self.recorder.run)
         end
         write_session(self)
         log.set_recorder(self.recorder)
@@ -270,11 +272,11 @@ end
 
 -- What was not paid for, by this process and those before it. Of one that was killed it is not
 -- known what the calls were worth.
-local SAVED = [[UPDATE run SET saved_calls = reused, saved_cost = CASE
+local SAVED = [[UPDATE runs SET saved_calls = reused, saved_cost = CASE
     WHEN coalesce(saved_calls, 0) + now = reused AND (saved_calls IS NULL OR saved_cost IS NOT NULL)
     THEN coalesce(saved_cost, 0) + worth END
-    FROM (SELECT count(*) AS reused FROM calls WHERE origin <> 'live'),
-    (SELECT ? AS now, ? AS worth)]]
+    FROM (SELECT count(*) AS reused FROM calls WHERE run = ?1 AND origin <> 'live'),
+    (SELECT ?2 AS now, ?3 AS worth) WHERE id = ?1]]
 
 ---Ends the run.
 ---@param status integer what the process ends with
@@ -290,11 +292,12 @@ function Session:finish(status)
     write_files(self)
     local readable, answer = pcall(json.encode, run.answer)
     local saved = rows.saved
-    rows:write(SAVED, saved.calls, saved.unpriced == 0 and saved.cost or nil)
-    rows:write("UPDATE run SET ended_at = ?, status = ?, exit_status = ?, answer = ?, error = ?",
-        host.time(), STATUS[status] or "failed", status,
-        run.answer ~= nil and readable and answer or nil, run.error)
-    rows:write("UPDATE sessions SET ended_at = ? WHERE id = ?", host.time(), rows.session)
+    rows:write(SAVED, rows.run, saved.calls, saved.unpriced == 0 and saved.cost or nil)
+    rows:write("UPDATE runs SET ended_at = ?, status = ?, exit_status = ?, answer = ?, error = ? "
+        .. "WHERE id = ?", host.time(), STATUS[status] or "failed", status,
+        run.answer ~= nil and readable and answer or nil, run.error, rows.run)
+    rows:write("UPDATE sessions SET ended_at = ? WHERE run = ? AND id = ?", host.time(), rows.run,
+        rows.session)
     local _, problem = self.tape:commit()
     local said = remark(self, status)
     rows.db:close()

@@ -41,18 +41,18 @@ function Tree:row(recorder)
         local about = self.about
         local id, began, ended = recorder:next_search()
         self.id, self.ended = id, ended
-        recorder:write("INSERT INTO searches (id, kind, question, options, model, started_at) "
-            .. "VALUES (?, ?, ?, ?, ?, ?)", self.id, self.kind, about.question,
+        recorder:write("INSERT INTO searches (run, id, kind, question, options, model, started_at) "
+            .. "VALUES (?, ?, ?, ?, ?, ?, ?)", recorder.run, self.id, self.kind, about.question,
             encode(about.options), about.model, began)
     end
     return self.id
 end
 
 local function write_node(self, recorder, node, is_best)
-    recorder:write([[INSERT OR REPLACE INTO nodes (search, id, parent, depth, score, terminal,
-        status, text, best) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)]], self.id, node.id, node.parent,
-        node.depth, node.score == node.score and node.score or nil, node.terminal, node.status,
-        node.text, is_best)
+    recorder:write([[INSERT OR REPLACE INTO nodes (run, search, id, parent, depth, score,
+        terminal, status, text, best) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]], recorder.run,
+        self.id, node.id, node.parent, node.depth, node.score == node.score and node.score or nil,
+        node.terminal, node.status, node.text, is_best)
 end
 
 -- Whether a node that may still change is not as it was last written.
@@ -108,8 +108,9 @@ end
 
 local function write_edges(self, recorder, edges)
     for _, edge in ipairs(edges or {}) do
-        recorder:write("INSERT INTO edges (search, source, target, kind, score) "
-            .. "VALUES (?, ?, ?, ?, ?)", self.id, edge.source, edge.target, edge.kind, edge.score)
+        recorder:write("INSERT INTO edges (run, search, source, target, kind, score) "
+            .. "VALUES (?, ?, ?, ?, ?, ?)", recorder.run, self.id, edge.source,
+            edge.target, edge.kind, edge.score)
     end
 end
 
@@ -128,8 +129,9 @@ function Tree:finish()
     write_nodes(self, recorder, best)
     write_edges(self, recorder, final.edges)
     recorder:write([[UPDATE searches SET ended_at = ?, status = ?, reason = ?, best = ?, score = ?,
-        answer = ?, stats = ? WHERE id = ?]], self.ended or recorder.clock(), final.status,
-        final.reason, final.best, final.score, final.answer, encode(final.stats), self.id)
+        answer = ?, stats = ? WHERE run = ? AND id = ?]], self.ended or recorder.clock(),
+        final.status, final.reason, final.best, final.score, final.answer, encode(final.stats),
+        recorder.run, self.id)
 end
 
 Tree.__close = Tree.finish

@@ -105,7 +105,7 @@ end
 local function requests_of(log)
     local counts = {}
     for identity, count in log:database():rows(
-        "SELECT identity, count(*) FROM calls GROUP BY identity") do
+        "SELECT identity, count(*) FROM calls WHERE run = ? GROUP BY identity", log.number) do
         counts[identity] = count
     end
     return counts

@@ -80,7 +80,7 @@ local function attributes(...)
 end
 
 function Spans:id(...)
-    return store.sha256(table.concat({ "span", self.run.id, ... }, "\n")):sub(1, 16)
+    return store.sha256(table.concat({ "span", self.run.uid, ... }, "\n")):sub(1, 16)
 end
 
 function Spans:root_id()
@@ -124,7 +124,7 @@ function Spans:root()
         started_at = run.started_at, ended_at = self.last_at, failed = failed,
         message = run.error, completed = state == "completed",
         attributes = attributes(names.OPERATION, names.OPERATION_WORKFLOW, names.WORKFLOW,
-            workflow, names.OWN_RUN, run.id, names.OWN_STATUS, state) }
+            workflow, names.OWN_RUN, run.uid, names.OWN_STATUS, state) }
 end
 
 function Spans:of_search(search)
@@ -275,8 +275,8 @@ end
 local EXPANDED = [[
 SELECT c.search AS search, c.node AS id, min(c.asked_at) AS first_at,
   max(coalesce(c.answered_at, c.asked_at)) AS last_at, n.depth AS depth, n.score AS score
-FROM calls AS c LEFT JOIN nodes AS n ON n.search = c.search AND n.id = c.node
-WHERE c.search IS NOT NULL AND c.node IS NOT NULL
+FROM calls AS c LEFT JOIN nodes AS n ON n.run = c.run AND n.search = c.search AND n.id = c.node
+WHERE c.run = ? AND c.search IS NOT NULL AND c.node IS NOT NULL
 GROUP BY c.search, c.node ORDER BY min(c.id)]]
 
 -- Failed attempts by call: few, whatever the number of calls.
@@ -302,7 +302,7 @@ function Spans:each(take)
     for search in log:searches() do
         take_parent(self:of_search(search))
     end
-    for node in log:database():columns(EXPANDED) do
+    for node in log:database():columns(EXPANDED, log.number) do
         take_parent(self:of_node(node))
     end
     for effect in log:effects() do
@@ -334,11 +334,12 @@ function spans.of(log, content)
     local last_at = run.ended_at
     if not last_at then
         local asked, answered = log:database():row(
-            "SELECT coalesce(max(asked_at), 0), coalesce(max(answered_at), 0) FROM calls")
+            "SELECT coalesce(max(asked_at), 0), coalesce(max(answered_at), 0) FROM calls "
+            .. "WHERE run = ?", log.number)
         last_at = math.max(asked or 0, answered or 0, run.started_at)
     end
     return setmetatable({ log = log, run = run, content = content or false, last_at = last_at,
-        trace_id = store.sha256("trace\n" .. run.id):sub(1, 32) }, Spans)
+        trace_id = store.sha256("trace\n" .. run.uid):sub(1, 32) }, Spans)
 end
 
 return spans

@@ -1,0 +1,200 @@
+--- Opens the file of a run log, and checks that it is one. Whoever reads a log reads it through
+--- this module.
+---
+--- SQLite finds damage in its own structure when it meets it. What it cannot find are values that a
+--- log never holds: each row is checked as it is read, and raises "FILE: damaged: ..." in one line.
+
+local json = require "ponder.json"
+local schema = require "ponder.log.schema"
+local store = require "ponder.core.store"
+local version1 = require "ponder.log.version1"
+
+local file = {}
+
+---------------------------------------------------------------------------------------------------
+-- Tables
+
+-- The statements of the schema as SQLite keeps them, and the types of the columns, by table.
+local statements, columns_of = {}, {}
+for statement in schema.SQL:gmatch "(CREATE .-);\n" do
+    statements[#statements + 1] = statement
+    local name = statement:match "^CREATE TABLE (%l+)"
+    local columns = name and {}
+    for line in name and statement:gsub("%-%-[^\n]*", ""):gmatch "[^\n,]+" or function() end do
+        local column, kind = line:match "^%s*([%l_]+) (%u+)"
+        if column then
+            columns[column] = { kind = kind, needed = line:find("NOT NULL", 1, true) ~= nil }
+        end
+    end
+    columns_of[name or ""] = columns
+end
+
+-- Whether it has today's tables, and nothing that runs by itself.
+local function has_tables(db)
+    if db:row "SELECT count(*) FROM sqlite_schema WHERE type IN ('trigger', 'view')" ~= 0 then
+        return false
+    elseif version1.is(db) then
+        return true -- its columns are checked when it is presented
+    end
+    local found = {}
+    for sql in db:rows "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL" do
+        found[sql] = true
+    end
+    for _, statement in ipairs(statements) do
+        if not found[statement] then
+            return false
+        end
+    end
+    return true
+end
+
+---------------------------------------------------------------------------------------------------
+-- Values
+
+local TYPES = { INTEGER = "integer", REAL = "float", TEXT = "string" }
+local LATEST = 253402300799 -- 9999-12-31
+local MOST = 1 << 53 -- what is counted, and numbered
+
+-- Columns with JSON, and what it is.
+local JSON = { labels = "object", arguments = "list", options = "object", versions = "object",
+    stats = "object", metadata = "any", request = "any", reply = "object", key = "any",
+    value = "any", answer = "any", data = "any" }
+local PLAIN = { searches = { answer = true } }
+
+local function is_time(name)
+    return name:sub(-3) == "_at" or name == "at"
+end
+
+-- What is wrong with a value of a column; nil: nothing.
+local function fault(column, name, value)
+    local wanted = TYPES[column.kind]
+    local kind = math.type(value) or type(value)
+    if wanted and kind ~= wanted then
+        return ("is a %s where a log has %s"):format(kind, wanted)
+    elseif kind == "float" and name ~= "score" and value - value ~= 0 then
+        return "is not a finite number"
+    elseif is_time(name) and (value < 0 or value > LATEST) then
+        return "is not a time"
+    elseif kind == "integer" and name ~= "seed" and column.kind == "INTEGER"
+        and (value < -MOST or value > MOST) then
+        return "is out of range"
+    end
+end
+
+local function damaged(path, what, ...)
+    error(("%s: damaged: %s"):format(path, what:format(...)), 0)
+end
+
+-- Ids of a row, for a message.
+local function place_of(row)
+    local id = row.id or row.call or row.seq or row.path
+    return id ~= nil and (" " .. tostring(id):gsub("%c", "?"):sub(1, 40)) or ""
+end
+
+---Checks a row as `columns` of a store gives it; raises a line that names what is damaged.
+---@param path string of the log
+---@param name string of the table
+---@param row table<string, any>
+---@return table row
+function file.check(path, name, row)
+    local columns = columns_of[name]
+    for field, value in pairs(row) do
+        local column = columns[field]
+        local wrong = column and fault(column, field, value)
+        if wrong then
+            damaged(path, "%s of %s%s %s", field, name, place_of(row), wrong)
+        end
+    end
+    return row
+end
+
+-- Whether decoded JSON is what a column has.
+local function is_kind(value, kind)
+    return kind == "any" or type(value) == "table"
+        and (kind == "object" and #value == 0 or kind == "list" and (value[1] ~= nil
+        or next(value) == nil))
+end
+
+---Decodes columns with JSON. What is damaged is NULL: less is said of a run then, but not nothing.
+---@param name string of the table
+---@param row table<string, any>
+---@param ... string columns
+---@return table row
+function file.decode(name, row, ...)
+    for _, field in ipairs { ... } do
+        local text = row[field]
+        if text ~= nil and not (PLAIN[name] and PLAIN[name][field]) then
+            local value = json.decode(text)
+            row[field] = is_kind(value, JSON[field]) and value or nil
+        end
+    end
+    return row
+end
+
+---------------------------------------------------------------------------------------------------
+-- Opening
+
+---Splits FILE#3, unless there is such a file.
+---@param what string
+---@return string path
+---@return integer? number runs.id
+function file.split(what)
+    local path, number = what:match "^(.+)#(%d+)$"
+    if not path then
+        return what, nil
+    end
+    local there = io.open(what, "rb")
+    if there then
+        there:close()
+        return what, nil
+    end
+    return path, math.tointeger(tonumber(number))
+end
+
+-- What was raised, as one line about the file.
+local function line_of(path, raised)
+    local line = tostring(raised):gsub("%c+", " ")
+    return line:sub(1, #path + 2) == path .. ": " and line or ("%s: damaged: %s"):format(path, line)
+end
+file.line_of = line_of
+
+local function prepare(db, path, opts)
+    if not has_tables(db) then
+        damaged(path, "its tables are not those of a run log")
+    elseif version1.is(db) and opts.mode == "read" then
+        version1.present(db, opts.look_up)
+    elseif version1.is(db) then
+        local ok, message = version1.upgrade(db, path)
+        if not ok then
+            error(message, 0)
+        end
+    end
+end
+
+---@class ponder.log.FileOptions
+---@field mode "read"|"write" a log of version 1 that is to be written is upgraded
+---@field sync? "normal"|"full"
+---@field look_up boolean? a run of it is to be played
+
+---Opens a log.
+---@param path string
+---@param opts ponder.log.FileOptions
+---@return ponder.store.Store?
+---@return string? message one line that begins with the path
+---@return string? code NOT_FOUND, NOT_A_LOG, NEWER, LOCKED, READ_ONLY, DAMAGED, IO, MEMORY
+function file.open(path, opts)
+    local db, message, code = store.open(path, { mode = opts.mode, sync = opts.sync,
+        lock = opts.mode == "write", application_id = schema.APPLICATION_ID,
+        version = schema.VERSION })
+    if not db then
+        return nil, message, code
+    end
+    local ok, raised = pcall(prepare, db, path, opts)
+    if not ok then
+        db:close()
+        return nil, line_of(path, raised), "DAMAGED"
+    end
+    return db
+end
+
+return file

@@ -1,0 +1,166 @@
+-- Logs of version 1: they are read as they are, and upgraded when they are resumed; and the indexes
+-- of today's tables.
+
+local disk = require "failing_disk"
+local reader = require "ponder.log.reader"
+local schema = require "ponder.log.schema"
+local shell = require "shell"
+local store = require "ponder.core.store"
+
+local FIXTURES = shell.root .. "/spec/fixtures/log/version1"
+
+local function read(path)
+    local file <close> = assert(io.open(path, "rb"))
+    return file:read "a"
+end
+
+local function version_of(path)
+    local db <close> = assert(store.open(path, { mode = "read" }))
+    return (db:row "PRAGMA user_version"), (db:row "PRAGMA integrity_check")
+end
+
+describe("a log of version 1", function()
+    local folder, path, before
+
+    local function ponder(...)
+        return shell.ponder({ ... }, { cwd = folder.path,
+            env = { XDG_STATE_HOME = folder.path .. "/state" } })
+    end
+
+    before_each(function()
+        folder = shell.folder { ["script.lua"] = read(FIXTURES .. "_script.lua"),
+            ["model.lua"] = read(FIXTURES .. "_model.lua") }
+        path = folder.path .. "/run.db"
+        local db = assert(store.open(path, { mode = "create", version = 1,
+            application_id = schema.APPLICATION_ID,
+            schema = read(FIXTURES .. ".sql"):gsub("@DIRECTORY@", folder.path) }))
+        db:close()
+        before = read(path)
+    end)
+    after_each(function() folder:__close() end)
+
+    local OUT = "one: answer 1\tone: answer 2\tBAD_REQUEST\n"
+        .. "item 1: answer 4; item 2: answer 5; item 3: answer 6\na page\tnil\t7\n12\ttrue\t589\n"
+
+    it("is shown, exported and replayed as it is", function()
+        for _, arguments in ipairs { { "show" }, { "show", "--calls" }, { "show", "--tree" },
+            { "show", "--events" }, { "show", "--call", "3" }, { "show", "--json" },
+            { "export", "--format", "json" }, { "export", "--format", "html" },
+            { "export", "--format", "otlp" } } do
+            arguments[#arguments + 1] = path
+            local r = ponder(table.unpack(arguments))
+            assert.same({ 0, "" }, { r.status, r.err })
+            assert.is_true(#r.out > 20)
+        end
+        local same = ponder("diff", path, path)
+        assert.same({ 0, "" }, { same.status, same.err })
+        local replayed = ponder("replay", path)
+        assert.same({ OUT, 0, "" }, { replayed.out, replayed.status, replayed.err })
+        assert.equal(before, read(path))
+        local log <close> = assert(reader.open(path))
+        local totals = log:totals()
+        assert.same({ 11, 1 }, { totals.calls, totals.errors })
+        assert.same({ 1, 16 }, { log:run().id, #log:run().uid })
+    end)
+
+    it("is upgraded when it is resumed, after a copy has been made", function()
+        for _ = 1, 2 do
+            local resumed = ponder("resume", path)
+            assert.same({ OUT, 0, "" }, { resumed.out, resumed.status, resumed.err })
+            assert.same({ schema.VERSION, "ok" }, { version_of(path) })
+            assert.same({ 1, "ok" }, { version_of(path .. ".version1") })
+        end
+        local replayed = ponder("replay", path .. ".version1")
+        assert.same({ OUT, 0, "" }, { replayed.out, replayed.status, replayed.err })
+        replayed = ponder("replay", path)
+        assert.same({ OUT, 0, "" }, { replayed.out, replayed.status, replayed.err })
+        local same = ponder("diff", path, path .. ".version1")
+        assert.equal(0, same.status, same.out)
+        local db <close> = assert(store.open(path, { mode = "read" }))
+        assert.is_nil(db:row "SELECT 1 FROM sqlite_schema WHERE name LIKE '%version1%'")
+    end)
+
+    it("is whole, of one version or the other, when the upgrade is killed", function()
+        local at = 1
+        repeat
+            folder:write("run.db", before)
+            local killed = disk.ponder({ "resume", path }, { at = at, error = "KILL" },
+                { cwd = folder.path, env = { XDG_STATE_HOME = folder.path .. "/state" } })
+            local version, whole = version_of(path)
+            assert.equal("ok", whole)
+            assert.is_true(version == 1 or version == schema.VERSION)
+            if version == schema.VERSION then
+                assert.same({ 1, "ok" }, { version_of(path .. ".version1") })
+            end
+            local resumed = ponder("resume", path)
+            assert.same({ OUT, 0, "" }, { resumed.out, resumed.status, resumed.err })
+            at = at + (version == 1 and 4 or 16)
+        until killed.failures == 0
+        assert.is_true(at > 20)
+    end)
+end)
+
+describe("the tables of a log", function()
+    local folder, db
+
+    setup(function()
+        folder = shell.folder {}
+        db = assert(store.open(folder.path .. "/run.db", { mode = "create", schema = schema.SQL }))
+    end)
+    teardown(function()
+        db:close()
+        folder:__close()
+    end)
+
+    it("are strict, and belong to a run", function()
+        for _, name in ipairs(schema.TABLES) do
+            assert.equal(1, (db:row("SELECT strict FROM pragma_table_list WHERE name = ?", name)))
+            assert.is_true(name == "runs" or db:row("SELECT count(*) FROM pragma_table_info(?) "
+                .. "WHERE name = 'run'", name) == 1, name)
+        end
+    end)
+
+    -- The statements of our modules that read a log.
+    local function statements_of(module)
+        local text, list = read(shell.root .. "/lua/" .. module:gsub("%.", "/") .. ".lua"), {}
+        text = text:gsub("%-%-[^\n]*\n", "\n"):gsub('"%s*%.%.%s*"', "")
+        for statement in text:gmatch '"(SELECT [^"]*)"' do
+            list[#list + 1] = statement
+        end
+        for statement in text:gmatch "%[%[%s*(SELECT .-)%]%]" do
+            list[#list + 1] = statement
+        end
+        return list
+    end
+
+    -- What may be read from its start: runs, and what a statement makes itself.
+    local function scans(plan)
+        local name = plan:match "^SCAN (%w+)"
+        return name and name ~= "runs" and name ~= "CONSTANT"
+    end
+
+    it("are found by an index in every look-up", function()
+        local count = 0
+        for _, module in ipairs { "ponder.log.past", "ponder.log.recorder", "ponder.log.reader",
+            "ponder.log.effect", "ponder.log.call", "ponder.log.again", "ponder.log.session",
+            "ponder.report.spans", "ponder.report.compare" } do
+            for _, statement in ipairs(statements_of(module)) do
+                local sql = statement:gsub("%$live", "1"):gsub("%%s", "")
+                local prepared, plan = pcall(function()
+                    local found = {}
+                    local marks = select(2, sql:gsub("%?", ""))
+                    for row in db:columns("EXPLAIN QUERY PLAN " .. sql,
+                        table.unpack({}, 1, marks)) do
+                        found[#found + 1] = row.detail
+                    end
+                    return found
+                end)
+                for _, detail in ipairs(prepared and plan or {}) do
+                    assert.is_falsy(scans(detail), ("%s: %s: %s"):format(module, sql, detail))
+                end
+                count = count + (prepared and 1 or 0)
+            end
+        end
+        assert.is_true(count > 20, count)
+    end)
+end)
