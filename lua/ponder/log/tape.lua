@@ -64,6 +64,7 @@ local MOST_WITHOUT_FILE = 1 << 20 -- entries and readings kept before there is a
 ---@field departed string? where the script did not do what it did before
 ---@field stopping string? why nothing more is asked; what is in flight is waited for
 ---@field broken string? why the run is broken off
+---@field private live_from integer? the number of rounds when it had been played to its end
 ---@field incomplete boolean? too much came in before there was a file: it cannot be resumed
 local Tape = {}
 Tape.__index = Tape
@@ -109,9 +110,18 @@ local function note(self, round, kind, what)
     count(self)
 end
 
+-- The number of a round when the run is played again: the one in which tasks ask live, after they
+-- have waited for the tape to end, is not one of the script's.
+local function played_round(self, round)
+    return self.live_from and round > self.live_from and round - 1 or round
+end
+
 function Tape:note_timers(round, now)
     if not self.playing then
-        note(self, round, "timers", now)
+        if round == self.live_from then
+            self.live_from = nil -- what these timers wake runs in that round, too
+        end
+        note(self, played_round(self, round), "timers", now)
     end
 end
 
@@ -253,7 +263,7 @@ local function play_entry(self, entry)
 end
 
 -- The tape has ended. Who waits has an answer that was never handed over, or asks outside.
-local function go_live(self)
+local function go_live(self, rounds)
     self.playing = false
     if self.past.last_now then
         scheduler.set_clock(self.group, math.max(self.past.last_now, scheduler.clock(self.group)))
@@ -267,6 +277,7 @@ local function go_live(self)
     for _, waits in ipairs(tasks) do
         task.wake(waits, false)
     end
+    self.live_from = tasks[1] and rounds or nil
     self.waiting, self.held = {}, {}
 end
 
@@ -280,7 +291,7 @@ local function play(self, rounds)
         self.next = self.next + 1
     end
     if scheduler.is_idle(group) then
-        go_live(self)
+        go_live(self, rounds)
     end
 end
 
@@ -292,7 +303,7 @@ function Tape:turn(rounds)
     end
     local arrived = self.arrived[1] ~= nil
     if arrived then
-        note_arrived(self, rounds)
+        note_arrived(self, played_round(self, rounds))
     end
     if self.stopping and self.open == 0 and not self.broken then
         self.broken = self.stopping
