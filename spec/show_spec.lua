@@ -293,8 +293,8 @@ describe("ponder show", function()
         local file = folder.path .. "/renamed.db"
         sample_log.write(file, function(db) db:script "ALTER TABLE calls RENAME node TO nodf" end)
         local r = ponder { "show", "--calls", file }
-        assert.same({ 1, ("ponder show: %s: damaged: its tables are not those of a run log\n"):format(file) },
-            { r.status, r.err })
+        assert.same({ 1, ("ponder show: %s: damaged: its tables are not those of "
+            .. "a run log\n"):format(file) }, { r.status, r.err })
     end)
 
     it("draws a tree of many nodes without drawing them all", function()
