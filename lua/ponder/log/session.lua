@@ -47,7 +47,7 @@ local function write_file(self, file)
     self.recorder:write([[INSERT OR REPLACE INTO files (run, path, absolute, kind, hash, text)
         VALUES (?, ?, ?, ?, ?, ?)]], self.recorder.run, file.path,
         not file.piped and host.absolute(file.path) or nil, file.kind,
-        store.sha256(file.text), file.text)
+        store.sha256(file.text), file.kind == "data" and file.text or redact.script(file.text))
 end
 
 -- Writes the files that were held back; those with a key that was not known yet once more.
@@ -67,12 +67,7 @@ end
 -- `--headers '{"authorization": "Bearer ..."}'`
 local function without_secret_headers(text)
     local headers = json.decode(text)
-    for name in pairs(type(headers) == "table" and headers or {}) do
-        if type(name) == "string" and redact.is_secret_header(name) then
-            headers[name] = redact.MARK
-        end
-    end
-    return headers and json.encode(headers) or text
+    return type(headers) == "table" and json.encode(redact.without_values(headers)) or text
 end
 
 -- The command line, as it may be kept.
@@ -83,6 +78,8 @@ local function arguments_of(about)
         flag, value = flag or "", value or argument
         if flag == "--headers=" or about.arguments[i - 1] == "--headers" then
             value = without_secret_headers(value)
+        elseif about.arguments[i - 1] == "-e" then
+            value = redact.script(value)
         elseif value:find("^%a[%w+.-]*://%S+$") then
             value = redact.address(value, redact.MARK)
         end
@@ -227,6 +224,7 @@ function session.start(run, before)
         log.set_recorder(self.recorder)
         files.listen(function(file)
             table.insert(self.files, file)
+            redact.script(file.kind ~= "data" and file.text or "") -- before anything is asked
             if self.keys then
                 write_file(self, file)
             end

@@ -315,7 +315,8 @@ local function plain(opts)
         if kind == "number" or kind == "boolean" then
             options[name] = value
         elseif kind == "string" and name ~= "api_key" then
-            options[name] = redact.without_userinfo(value)
+            local is_address = value:find "^%a[%w+.-]*://%S+$"
+            options[name] = (is_address and redact.address or redact.without_userinfo)(value)
         end
     end
     return options

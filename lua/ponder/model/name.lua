@@ -3,9 +3,9 @@
 --- What is said in several places is taken from the first of: the options, the alias of the config
 --- file, the environment, the config file's providers and defaults, the built-in value.
 
+local literals = require "ponder.model.literals"
 local options = require "ponder.options"
 local pure = require "ponder.pure"
-local redact = require "ponder.model.redact"
 
 local name = {}
 
@@ -71,7 +71,7 @@ function name.endpoint(base_url, secret, headers)
         secrets[#secrets + 1] = plain:match(":(.+)$")
     end
     for field, value in (rest:match("%?(.*)$") or ""):gmatch("([^&=]+)=([^&#]*)") do
-        if redact.is_secret_header(field) then -- ?key=..., ?api-key=...
+        if not literals.is_harmless_field(field) then -- ?key=..., ?sig=...
             secrets[#secrets + 1], secrets[#secrets + 2] = value, percent_decode(value)
         end
     end

@@ -1,10 +1,13 @@
 --- Keeps keys out of everything that people or logs see.
 ---
---- A redactor knows the secrets of one open model: its key, the values of its authorization
---- headers, and the userinfo of its URL. Texts for people (errors, events, --verbose) lose every
---- secret of 4 characters or more. Replies lose only those that may be real keys: of 8 or more, and
---- no mere word. A local server's stand-in key ("ollama") must not be cut out of what a model says.
---- What is kept in files loses the real keys of all models that this process has opened.
+--- A redactor knows the secrets of one open model: its key, the userinfo of its URL, and the
+--- values of all headers and query fields but those that are known to be harmless. Texts for
+--- people (errors, events, --verbose) lose every secret of 4 characters or more. Replies lose only
+--- those that may be real keys: of 8 or more, and not a mere word. A local server's stand-in key
+--- ("ollama") must not be cut out of what a model says. What is kept in files loses the real keys
+--- of all models that this process has opened, and those that its scripts hold as literals.
+
+local literals = require "ponder.model.literals"
 
 local redact = {}
 
@@ -14,14 +17,14 @@ local SHORTEST_SECRET, SHORTEST_KEY, LONGEST_WORD = 4, 8, 15
 local STAND_INS = { ["lm-studio"] = true, ["not-needed"] = true, ["no-key-needed"] = true,
     ["sk-no-key-required"] = true }
 
-local HIDDEN_HEADERS = { "auth", "key", "token", "cookie", "secret", "password" }
+local SECRET_WORDS = { "auth", "key", "token", "cookie", "secret", "password" }
 
---- Whether a header's value is never shown, whoever set it.
+--- Whether the name of a variable, a field or a header says that its value is secret.
 ---@param name string
 ---@return boolean
-function redact.is_secret_header(name)
+function redact.is_secret_name(name)
     name = name:lower()
-    for _, word in ipairs(HIDDEN_HEADERS) do
+    for _, word in ipairs(SECRET_WORDS) do
         if name:find(word, 1, true) then return true end
     end
     return false
@@ -60,7 +63,18 @@ function redact.without_userinfo(text, mark)
     return (text:gsub(USERINFO, mark and "%1" .. mark .. "@" or "%1"))
 end
 
---- An address as it may be kept: without userinfo, and without the values of secret fields.
+--- Headers without their values, but for those that are known to be harmless.
+---@param headers table<string, any>
+---@return table<string, any>
+function redact.without_values(headers)
+    local shown = {}
+    for name, value in pairs(headers) do
+        shown[name] = literals.is_harmless_header(tostring(name)) and value or MARK
+    end
+    return shown
+end
+
+--- An address as it may be kept: without userinfo, and with the values of harmless fields alone.
 ---@param url string may lack its scheme, as in $OLLAMA_HOST
 ---@param mark? string in the place of userinfo
 ---@return string
@@ -68,7 +82,7 @@ function redact.address(url, mark)
     local plain = redact.without_userinfo(url, mark)
     plain = plain:gsub("^[^/%s@?#]+@", mark and mark .. "@" or "")
     return (plain:gsub("([?&])([^?&=#]+)=([^?&#]*)", function(before, field, value)
-        return before .. field .. "=" .. (redact.is_secret_header(field) and MARK or value)
+        return before .. field .. "=" .. (literals.is_harmless_field(field) and value or MARK)
     end))
 end
 
@@ -143,12 +157,12 @@ end
 function Redactor:headers(headers)
     local shown = {}
     for name, value in pairs(headers) do
-        shown[name] = redact.is_secret_header(name) and MARK or self:text(tostring(value))
+        shown[name] = literals.is_harmless_header(name) and self:text(tostring(value)) or MARK
     end
     return shown
 end
 
---- A redactor for these secrets and for the secret ones among these headers.
+--- A redactor for these secrets and the values of these headers that may be secret.
 ---@param secrets string[]
 ---@param headers? table<string, string>
 ---@return ponder.model.Redactor
@@ -156,7 +170,7 @@ function redact.new(secrets, headers)
     local all, keys = {}, {}
     for _, secret in ipairs(secrets) do add_secret(all, secret) end
     for name, value in pairs(headers or {}) do
-        if redact.is_secret_header(name) then add_secret(all, value) end
+        if not literals.is_harmless_header(name) then add_secret(all, value) end
     end
     table.sort(all, function(a, b) return #a > #b end) -- a secret may hold a shorter one
     for _, secret in ipairs(all) do
@@ -169,6 +183,24 @@ function redact.new(secrets, headers)
     end
     for _, key in ipairs(keys) do note_key(key) end
     return setmetatable({ secrets = all, keys = keys }, Redactor)
+end
+
+--- The text of a script as it may be kept. The secrets that it holds as literals are known from now
+--- on, before any of them is used; and options and headers are masked where they stand, also those
+--- too short or too common to be looked for elsewhere.
+---@param text string
+---@return string
+function redact.script(text)
+    local found, options = literals.find(text)
+    redact.new(found)
+    local parts, from = {}, 1
+    for _, option in ipairs(options) do
+        parts[#parts + 1] = text:sub(from, option.first - 1)
+        parts[#parts + 1] = MARK
+        from = option.last + 1
+    end
+    parts[#parts + 1] = text:sub(from)
+    return redact.keep(table.concat(parts))
 end
 
 return redact

@@ -19,7 +19,7 @@ local Child = {}
 Child.__index = Child
 
 local function is_secret(name, value)
-    return redact.is_secret_header(name) or redact.keep(value) ~= value
+    return redact.is_secret_name(name) or redact.keep(value) ~= value
         or redact.without_userinfo(value) ~= value
 end
 

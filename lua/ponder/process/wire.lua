@@ -33,7 +33,7 @@ local function shown_env(env)
         if math.type(name) == "integer" then
             shown[value] = true
         else
-            shown[name] = redact.is_secret_header(name) and redact.MARK or wire.text(value)
+            shown[name] = redact.is_secret_name(name) and redact.MARK or wire.text(value)
         end
     end
     return next(shown) and shown
