@@ -18,6 +18,7 @@ local args = {}
 ---@field value? string name of the value in the help; without one the option is a switch
 ---@field type? "string"|"integer"|"number"|"duration" of the value; "string" if absent
 ---@field unit? "s"|"ms" of a duration: of a number without one, and of the value; "s" if absent
+---@field many? boolean it may be given several times; the value is a list
 ---@field alias? string another name, which the help does not list
 ---@field min? number
 ---@field max? number
@@ -164,9 +165,14 @@ local function read_option(list, i, rules, opts, others)
     if not text then
         return nil, ("%s needs a value: %s %s"):format(flag, flag, rule.value)
     end
-    local message
-    opts[name], message = convert(flag, text, rule)
-    return opts[name] ~= nil and i or nil, message
+    local value, message = convert(flag, text, rule)
+    if rule.many and value ~= nil then
+        local values = opts[name] or {}
+        values[#values + 1] = value
+        value = values
+    end
+    opts[name] = value
+    return value ~= nil and i or nil, message
 end
 
 ---Reads options and operands.

@@ -117,6 +117,12 @@ function run.prepare(play)
     next_play = play
 end
 
+---Whether the next run is to play a log.
+---@return boolean
+function run.is_played()
+    return next_play ~= nil
+end
+
 ---What a command reads from standard input: what the run that is played had read, else all.
 ---@return string
 function run.read_input()

@@ -46,6 +46,7 @@ budget.LIMITS = {
 ---@field spent string? what it refused a call with
 ---@field late boolean? its time was up
 ---@field unpriced_call string? what a call was told whose price is unknown
+---@field clock (fun(): number)? where set, busy_seconds says how long calls were in flight
 ---@field private reserved {tokens: integer, cost: number}
 ---@field private holds table<integer, ponder.task.Hold> calls in flight, by number
 ---@field private in_flight integer how many
@@ -192,6 +193,9 @@ local function open_hold(innermost, need)
     local one = innermost
     while one do
         one.calls = one.calls + 1
+        if one.clock and one.in_flight == 0 then
+            one.busy_since = one.clock()
+        end
         one.in_flight = one.in_flight + 1
         one.reserved.tokens = one.reserved.tokens + need.tokens
         one.reserved.cost = one.reserved.cost + (need.cost or 0)
@@ -247,6 +251,9 @@ function Hold:settle(usage, cost, failed)
     local need, one = self.need, self.innermost
     while one do
         one.in_flight = one.in_flight - 1
+        if one.clock and one.in_flight == 0 then
+            one.busy = (one.busy or 0) + one.clock() - one.busy_since
+        end
         one.holds[self.number] = nil
         local reserved = one.reserved
         reserved.tokens = reserved.tokens - need.tokens
@@ -367,6 +374,12 @@ end
 ---@field usage ponder.model.Usage sums of what replies said
 ---@field cost number? USD; nil: the price of a call is unknown
 ---@field spent string? the message of the first refusal
+
+---How long at least one call was in flight, of a budget with a `clock`.
+---@return number seconds
+function Budget:busy_seconds()
+    return self.busy or 0
+end
 
 ---What the budget has come to, as a plain table.
 ---@return ponder.task.Spent

@@ -1,0 +1,407 @@
+--- `ponder eval FILE`: which policy is better, by how much, at what price.
+
+local args = require "ponder.args"
+local cli = require "ponder.cli"
+local compare = require "ponder.eval.compare"
+local curves = require "ponder.report.eval.curves"
+local eval = require "ponder.eval"
+local exports = require "ponder.report.eval.files"
+local files = require "ponder.log.files"
+local flags = require "ponder.log.flags"
+local host = require "ponder.core.host"
+local json = require "ponder.json"
+local limits = require "ponder.report.limits"
+local live = require "ponder.report.eval.live"
+local log = require "ponder.log"
+local log_run = require "ponder.log.run"
+local options = require "ponder.options"
+local page = require "ponder.report.eval.page"
+local private = require "ponder.core.private"
+local recorded = require "ponder.eval.recorded"
+local changes = require "ponder.report.eval.changes"
+local scheduler = require "ponder.task.scheduler"
+local style = require "ponder.report.style"
+local summary = require "ponder.eval.summary"
+local tables = require "ponder.report.eval.table"
+local task = require "ponder.task"
+local text = require "ponder.report.text"
+local threshold = require "ponder.eval.threshold"
+
+local MISSED = 99 -- exit status
+local WATCH_S = 0.5
+
+local RULES = {
+    policy = { value = "A,B", help = "run these policies only" },
+    model = { value = "MODEL", help = "handed to FILE, which gets the flags as its argument" },
+    limit = { value = "N", type = "integer", min = 1, help = "the first N items" },
+    sample = { value = "N", type = "integer", min = 1, help = "N items at random, by --seed" },
+    seed = { value = "S", type = "integer", default = 0,
+        help = "of the sample, the order and each run (default: 0)" },
+    epochs = { value = "N", type = "integer", min = 1, help = "run each item N times" },
+    concurrency = { value = "N", type = "integer", min = 1, help = "runs at once (default: 16)" },
+    max_cost = { value = "USD", type = "number", min = 0, help = "dollars of all runs" },
+    max_cost_per_item = { value = "USD", type = "number", min = 0, help = "dollars of a run" },
+    timeout_per_item = { value = "TIME", type = "duration", unit = "ms", min = 1,
+        help = "time of a run: 30s, 500ms, 2m" },
+    baseline = { value = "POLICY", help = "compare the others with this one" },
+    exclude_errors = { help = "leave runs that failed out of accuracy (else they are wrong)" },
+    threshold = { value = "COND", many = true,
+        help = 'such as "accuracy(tot) >= 0.7"; exit 99 if it is missed' },
+    retry_errors = { help = "run again what failed or was stopped in the log of --log" },
+    rescore = { value = "LOG", files = true, help = "score its answers again; call nothing" },
+    compare = { help = "compare two evaluations: logs, or what --json printed" },
+    fail_on_regression = { help = "with --compare: exit 99 if a policy's score fell" },
+    watch = { help = "run again whenever FILE or its data change; nothing is logged" },
+    json = { help = "print one JSON object" },
+    junit = { value = "FILE", files = true, help = "write JUnit XML" },
+    csv = { value = "FILE", files = true, help = "write a line for each run" },
+    html = { value = "FILE", files = true, help = "write a page" },
+    cache = limits.RULES.cache,
+}
+
+local SECTIONS = {
+    { title = "What is run", names = { "policy", "model", "limit", "sample", "seed", "epochs",
+        "concurrency", "retry_errors", "watch" } },
+    { title = "What it may cost", names = { "max_cost", "max_cost_per_item", "timeout_per_item",
+        "cache" } },
+    { title = "What counts", names = { "baseline", "exclude_errors", "threshold" } },
+    { title = "Output", names = { "json", "html", "csv", "junit" } },
+    { title = "What has run", names = { "rescore", "compare", "fail_on_regression" } },
+    { title = "Run log", names = flags.ORDER },
+}
+flags.add(RULES)
+
+local command = { rules = RULES, sections = SECTIONS, files = true }
+
+command.summary = "compare policies on many items: accuracy, cost, time, with intervals"
+
+local function usage()
+    local parts = { [[
+ponder eval [OPTION...] FILE
+ponder eval --compare A.db B.db
+ponder eval --rescore LOG FILE
+
+FILE is a Lua file that returns an evaluation: data, policies, score (ponder init eval writes one).
+Each item of each policy and epoch is a run. After Ctrl-C, ponder resume goes on and pays for
+nothing twice. Exit status: 0; 99 when a threshold is missed; 1 when nothing could be measured; 2
+for a usage error.]] }
+    for _, section in ipairs(SECTIONS) do
+        parts[#parts + 1] = section.title .. ":\n" .. args.help(RULES, section.names)
+    end
+    return table.concat(parts, "\n\n")
+end
+
+command.usage = usage()
+
+-- ---- the evaluation's file ----
+
+local function directory_of(path)
+    local absolute = host.absolute(path)
+    return absolute and (absolute:match "^(.+)/" or "/") or "."
+end
+
+-- What a file returns; or nil, message. What it raises goes on.
+local function load_file(path, given)
+    local source, message = files.read(path, "script")
+    if not source then
+        return nil, message
+    end
+    host.set_script_folder(directory_of(path))
+    local chunk, problem = load((source:gsub("^#[^\n]*", "")), "@" .. path, "t")
+    if not chunk then
+        return nil, problem
+    end
+    local evaluation = chunk(given)
+    if type(evaluation) ~= "table" then
+        return nil, ("%s: must return an evaluation: a table with data, policies, score (got %s)")
+            :format(path, options.show(evaluation))
+    end
+    return evaluation
+end
+
+local function names_in(list)
+    local names = {}
+    for name in list:gmatch "[^,]+" do
+        names[#names + 1] = name:match "^%s*(.-)%s*$"
+    end
+    return names
+end
+
+local function run_options(given, path)
+    return { policy = given.policy and names_in(given.policy), limit = given.limit,
+        sample = given.sample, seed = given.seed, epochs = given.epochs,
+        concurrency = given.concurrency, max_cost = given.max_cost,
+        max_cost_per_item = given.max_cost_per_item,
+        timeout_ms_per_item = given.timeout_per_item, baseline = given.baseline,
+        exclude_errors = given.exclude_errors, directory = directory_of(path) }
+end
+
+-- ---- output ----
+
+local function write_file(path, content)
+    if not path then
+        return true
+    end
+    local ok, message = private.write(path, content)
+    if not ok then
+        io.stderr:write("ponder eval: ", message, "\n")
+    end
+    return ok
+end
+
+local function print_lines(lines)
+    io.stdout:write(table.concat(lines, "\n"), "\n")
+end
+
+-- Tests the thresholds and says which are missed.
+local function test(given, policies, is_quiet)
+    local tests, missed = {}, false
+    for i, one in ipairs(given.thresholds) do
+        tests[i] = threshold.test(one, policies)
+        missed = missed or not tests[i].met
+        if not is_quiet then
+            io.stdout:write(("%s: %s (%s)\n"):format(tests[i].met and "met" or "missed",
+                text.line(tests[i].text), tests[i].value and ("%.6g"):format(tests[i].value)
+                or "not measured"))
+        end
+    end
+    return tests, missed
+end
+
+-- What JSON cannot hold, answers of a policy's own kind, is told as text.
+local function encoded(value)
+    local ok, message = pcall(json.encode, value)
+    if ok then
+        return message
+    end
+    for _, record in ipairs(value.records or {}) do
+        if not pcall(json.encode, record) then
+            record.answer, record.target = tostring(record.answer), tostring(record.target)
+        end
+    end
+    return json.encode(value)
+end
+
+-- Shows a result in all ways that flags ask for; the exit status.
+local function show(given, result)
+    local out = style.of(1)
+    if not given.json then
+        print_lines(tables.lines(result, out))
+        print_lines(curves.lines(result, out))
+    end
+    local tests, missed = test(given, result.policies, given.json)
+    result.thresholds = tests
+    if given.json then
+        io.stdout:write(encoded(result), "\n")
+    end
+    local written = write_file(given.csv, given.csv and exports.csv(result))
+        and write_file(given.junit, given.junit and exports.junit(result, tests))
+        and write_file(given.html, given.html and page.write(result))
+    if not written then
+        return 1
+    elseif not summary.is_measured(result) then
+        io.stderr:write("ponder eval: nothing could be measured: every run failed\n")
+        return 1
+    end
+    return missed and MISSED or 0
+end
+
+-- ---- modes ----
+
+local function check_thresholds(given)
+    given.thresholds = {}
+    for i, written in ipairs(given.threshold or {}) do
+        local one, message = threshold.parse(written)
+        if not one then
+            return message
+        end
+        given.thresholds[i] = one
+    end
+end
+
+local function compare_logs(given, operands)
+    local two = {}
+    for i = 1, 2 do
+        local meta, records = recorded.read(operands[i])
+        if not meta then
+            io.stderr:write("ponder eval: ", records, "\n")
+            return 1
+        end
+        two[i] = { meta = meta, records = records }
+    end
+    local list = compare.new(two[1], two[2])
+    if not list[1] then
+        io.stderr:write("ponder eval: no policy is in both\n")
+        return 1
+    end
+    if given.json then
+        io.stdout:write(json.encode { changes = json.array(list) }, "\n")
+    else
+        print_lines(changes.lines(list, style.of(1)))
+    end
+    for _, change in ipairs(list) do
+        change.name = change.policy
+    end
+    local _, missed = test(given, list, given.json)
+    local regressed = given.fail_on_regression and compare.has_regressed(list)
+    return (missed or regressed) and MISSED or 0
+end
+
+local function rescore(given, path)
+    local meta, records = recorded.read(given.rescore)
+    if not meta then
+        return nil, records
+    end
+    local file, problem = load_file(path, given)
+    if not file then
+        return nil, problem
+    end
+    local evaluation, missing = recorded.rescore(file, { seed = given.seed,
+        directory = directory_of(path) }, records, 1)
+    if not evaluation then
+        return nil, missing
+    elseif missing > 0 then
+        io.stderr:write(("ponder eval: %d records are left out: %s has no such item\n"):format(
+            missing, path))
+    end
+    meta.scorers = {}
+    for i, scorer in ipairs(evaluation.scorers) do
+        meta.scorers[i] = scorer.name
+    end
+    meta.exclude_errors = given.exclude_errors
+    meta.baseline = given.baseline or meta.baseline
+    return summary.new(meta, records)
+end
+
+-- The old records of a log that is run again, as an effect of the run that JSON holds.
+local function read_known(path)
+    return log.record("ponder eval --retry-errors", path, function()
+        local meta, records = recorded.read(path)
+        return meta and records or error(records, 0)
+    end)
+end
+
+-- Moves the log aside, so that the new one has its name.
+local function set_aside(given)
+    local number = 0
+    repeat
+        number = number + 1
+    until not files.exists(("%s.%d"):format(given.log, number))
+    local aside = ("%s.%d"):format(given.log, number)
+    local ok, message = os.rename(given.log, aside)
+    return ok and aside, message
+end
+
+local function evaluate(given, path)
+    local file, problem = load_file(path, given)
+    if not file then
+        return nil, problem
+    end
+    local opts = run_options(given, path)
+    opts.known = given.known and recorded.good(read_known(given.known))
+    local stop
+    local err = style.of(2)
+    if err.live and not given.json then
+        opts.on_progress, stop = live.start(io.stderr, err, scheduler.clock)
+    end
+    local _ <close> = setmetatable({}, { __close = function()
+        if stop then
+            stop()
+        end
+    end })
+    return eval.run(file, opts)
+end
+
+-- Runs a mode that gives a result, and shows it.
+local function result_of(given, path, mode)
+    local ok, result, message = xpcall(mode, cli.with_traceback, given, path)
+    if not ok then
+        return cli.report_error(result)
+    elseif not result then
+        io.stderr:write("ponder eval: ", message, "\n")
+        return 1
+    end
+    local names = result.meta.policies
+    for _, one in ipairs(given.thresholds) do
+        local known, problem = threshold.check(one, names)
+        if not known then
+            return cli.usage_error("ponder eval: " .. problem)
+        end
+    end
+    log_run.answer { name = result.meta.name, policies = result.policies }
+    return show(given, result)
+end
+
+-- When the file, or data beside it, was last changed.
+local function last_change(path)
+    local directory, latest = directory_of(path), 0
+    for _, file in ipairs(require("ponder.core.folder").files(directory) or {}) do
+        latest = math.max(latest, file.modified_at)
+    end
+    return latest
+end
+
+local function watch(given, path)
+    while true do
+        local seen = last_change(path)
+        result_of(given, path, evaluate)
+        io.stderr:write("ponder eval: waiting for a change in ", directory_of(path), "\n")
+        repeat
+            task.sleep(WATCH_S)
+        until last_change(path) ~= seen
+    end
+end
+
+-- What is wrong with flags and operands that do not go together.
+local function misuse(given, operands)
+    if given.compare then
+        return #operands ~= 2 and "--compare takes two evaluations: --compare A.db B.db" or nil
+    elseif #operands ~= 1 then
+        return "expected one file: ponder eval FILE"
+    elseif given.fail_on_regression then
+        return "--fail-on-regression goes with --compare"
+    elseif given.retry_errors and not given.log then
+        return "--retry-errors needs the log of the evaluation: --log FILE"
+    elseif given.watch and (given.log or given.rescore) then
+        return "--watch goes neither with --log nor with --rescore"
+    end
+end
+
+---@param list string[] arguments
+---@return integer status
+function command.run(list)
+    local given, operands = args.parse("ponder eval", list, RULES)
+    if not given then
+        return cli.usage_error(operands)
+    end
+    local problem = misuse(given, operands) or check_thresholds(given)
+    if problem then
+        return cli.usage_error("ponder eval: " .. problem)
+    elseif given.compare then
+        return compare_logs(given, operands)
+    elseif given.rescore then
+        return result_of(given, operands[1], rescore)
+    end
+    if given.retry_errors and not log_run.is_played() then
+        given.known, problem = set_aside(given)
+    elseif given.retry_errors then
+        given.known = given.log
+    end
+    local begun = not problem
+    if begun and not given.watch then
+        begun, problem = flags.begin(given, { command = "eval", arguments = list,
+            script = operands[1] })
+    end
+    if not begun then
+        return cli.usage_error("ponder eval: " .. problem)
+    end
+    local _ <close>, refused = limits.cache(given.cache)
+    if refused then
+        return cli.usage_error("ponder eval: --cache: " .. refused)
+    elseif given.watch then
+        return watch(given, operands[1])
+    end
+    return result_of(given, operands[1], evaluate)
+end
+
+return command

@@ -1,0 +1,273 @@
+--- One policy on one item once: a run of its own, with its budget, its random numbers, and what it
+--- would have answered by then; then its score.
+
+local budgets = require "ponder.task.budget"
+local runs = require "ponder.run"
+local score = require "ponder.eval.score"
+local store = require "ponder.core.store"
+local task = require "ponder.task"
+local text = require "ponder.eval.text"
+
+local attempt = {}
+
+local MOST_POINTS = 256 -- of a curve; later ones take the place of the last
+
+---@class ponder.eval.Job
+---@field policy ponder.eval.Policy
+---@field item ponder.eval.Item
+---@field epoch integer
+
+---@class ponder.eval.Point what a policy would have answered by then
+---@field answer any
+---@field score number?
+---@field calls integer
+---@field tokens integer
+---@field cost number? USD
+---@field seconds number
+
+---@alias ponder.eval.Outcome
+---| "right"      # a score of 1 or more
+---| "partial"    # a score between 0 and 1
+---| "wrong"      # a score of 0 or less
+---| "no_answer"  # the policy ended without one
+---| "stopped"    # by a budget; what it would have answered by then is scored
+---| "failed"     # the policy or the scorer raised, or returned nil, message, code
+
+---@class ponder.eval.Record what came of a job, a plain table
+---@field id string of the item
+---@field policy string
+---@field epoch integer
+---@field cluster any? of the item
+---@field outcome ponder.eval.Outcome
+---@field score number? 0 where there is no answer; nil where it failed
+---@field scores table<string, number>? by scorer, where there are several
+---@field why string?
+---@field answer any?
+---@field target any?
+---@field question any?
+---@field message string? what it failed with, or was stopped by
+---@field code string?
+---@field calls integer model calls sent
+---@field tokens integer
+---@field cost number? USD; nil: the price of a call is unknown
+---@field seconds number from its start to its answer, waiting for others' calls included
+---@field critical_seconds number with a call in flight
+---@field score_calls integer? of judges, with their score_cost
+---@field score_cost number?
+---@field points ponder.eval.Point[]?
+---@field samples {score: number?, key: string?, reward: number?}[]? of one run of k samples
+
+-------------------------------------------------------------------------------
+-- What a policy is given
+
+---@class ponder.eval.Run: ponder.Run
+---@field item ponder.eval.Item
+---@field question any
+---@field policy string
+---@field epoch integer
+---@field points ponder.eval.Point[] so far
+---@field drawn table[]?
+---@field started number
+---@field note_report function ponder.Run.report
+
+-- Takes the place of ponder.Run.report: notes a point of the curve too.
+local function report(self, answer)
+    self.note_report(self, answer)
+    local spent = self.budget:account()
+    local point = { answer = answer, calls = spent.calls, tokens = spent.tokens,
+        cost = spent.cost, seconds = task.now() - self.started }
+    local last = self.points[#self.points]
+    local replaces = last and last.calls == point.calls and last.tokens == point.tokens
+    self.points[#self.points + (replaces and 0 or 1)] = point
+    if #self.points > MOST_POINTS then
+        table.remove(self.points, MOST_POINTS)
+    end
+end
+
+-- run:samples{{answer=, key=, reward=}, ...}: what the answer was chosen from, so that one run
+-- gives the curve of all numbers of samples: the most frequent `key` wins, or the highest `reward`.
+local function samples(self, list)
+    self.drawn = list
+end
+
+-- A seed that depends on what is run, and not on when.
+local function seed_of(evaluation_seed, job)
+    local text_of_job = ("%d\n%s\n%s\n%d"):format(evaluation_seed, job.policy.name, job.item.id,
+        job.epoch)
+    return math.tointeger(tonumber(store.sha256(text_of_job):sub(1, 13), 16))
+end
+
+local function new_run(evaluation, job, limits)
+    local name, id = job.policy.name, job.item.id
+    local run = runs.new { name = ("%s %s"):format(name, id), seed = seed_of(limits.seed, job),
+        labels = { policy = name, item = id, epoch = job.epoch },
+        budget = { max_cost = limits.max_cost_per_item }, timeout_ms = limits.timeout_ms_per_item }
+    run.item, run.policy, run.epoch, run.points = job.item, name, job.epoch, {}
+    run.question = evaluation.question(job.item)
+    run.note_report, run.report, run.samples = run.report, report, samples
+    run.budget.clock = task.now
+    return run
+end
+
+-------------------------------------------------------------------------------
+-- Running
+
+local OUT_OF_BUDGET = { BUDGET = true, TIMEOUT = true }
+
+local function act(run, policy, item)
+    run.started = task.now()
+    local _ <close> = setmetatable({}, { __close = function()
+        run.ended = task.now()
+    end })
+    return policy.act(item, run)
+end
+
+-- The answer; or what there is of one, and {message=, code=, stopped=}.
+local function perform(run, job)
+    local answer, message, code, partial = run:call(act, run, job.policy, job.item)
+    if answer == "" then
+        answer = nil
+    end
+    if answer ~= nil or message == nil then
+        return answer
+    end
+    local failure = { message = text.of(message), code = text.of(code or "ERROR"),
+        stopped = OUT_OF_BUDGET[code] }
+    if failure.stopped then
+        answer = type(partial) == "table" and partial.answer or nil
+        return answer ~= nil and answer or run.reported, failure
+    end
+    return nil, failure
+end
+
+-------------------------------------------------------------------------------
+-- Scoring
+
+local function with_traceback(problem)
+    return type(problem) == "string" and debug.traceback(problem, 2) or text.of(problem)
+end
+
+local function is_number(value)
+    return type(value) == "number" and value == value and math.abs(value) < math.huge
+end
+
+-- The score by one scorer; or nil, message, code.
+local function measure(scorer, item, answer, target)
+    local ok, value, why, code = xpcall(scorer.measure, with_traceback, item, answer, target)
+    if not ok then
+        return nil, ("score: %s"):format(value), "ERROR"
+    elseif value == nil then
+        return nil, ("score: %s"):format(why or "the scorer returned nothing"), code or "ERROR"
+    end
+    value = score.number(value)
+    if not is_number(value) then
+        return nil, ("score: %s must return true, false or a number (got %s)"):format(scorer.name,
+            text.of(value)), "BAD_RESULT"
+    end
+    return value, why and tostring(why) or nil
+end
+
+-- Scores of answers by the first scorer, each text once.
+local function memory(evaluation, item, target)
+    local known = {}
+    return function(answer)
+        if answer == nil then
+            return 0
+        end
+        local key = type(answer) .. text.of(answer)
+        if known[key] == nil then
+            known[key] = table.pack(measure(evaluation.scorers[1], item, answer, target))
+        end
+        return table.unpack(known[key], 1, 3)
+    end
+end
+
+local function outcome_of(value)
+    return value >= 1 and "right" or value > 0 and "partial" or "wrong"
+end
+
+-- Scores the answer by all scorers.
+local function score_answer(record, evaluation, item, target, rate)
+    local value, why, code = rate(record.answer)
+    if value == nil then
+        record.outcome, record.message, record.code = "failed", why, code
+        return
+    end
+    record.score, record.why = value, why
+    if #evaluation.scorers > 1 then
+        record.scores = { [evaluation.scorers[1].name] = value }
+        for i = 2, #evaluation.scorers do
+            local scorer = evaluation.scorers[i]
+            record.scores[scorer.name] = measure(scorer, item, record.answer, target)
+        end
+    end
+    record.outcome = record.outcome or outcome_of(value)
+end
+
+-- The points and samples of the run, with their scores.
+local function score_curve(record, run, rate)
+    for _, point in ipairs(run.points) do
+        point.score = rate(point.answer)
+        point.answer = nil
+    end
+    record.points = run.points[1] and run.points or nil
+    if run.drawn and run.drawn[1] then
+        record.samples = {}
+        for i, sample in ipairs(run.drawn) do
+            record.samples[i] = { score = rate(sample.answer), reward = sample.reward,
+                key = sample.key or text.of(sample.answer) }
+        end
+    end
+end
+
+---Scores a record that has an answer, from the run that it came from or from a log.
+---@param record ponder.eval.Record changed
+---@param evaluation ponder.eval.Evaluation
+---@param item ponder.eval.Item
+---@param run ponder.eval.Run?
+function attempt.score(record, evaluation, item, run)
+    local target = evaluation.target(item)
+    record.target = target
+    local rate, budget = memory(evaluation, item, target), budgets.new {}
+    local ok, message = xpcall(budgets.within, with_traceback, budget, function()
+        if record.answer ~= nil then
+            score_answer(record, evaluation, item, target, rate)
+        end
+        if run and evaluation.curves then
+            score_curve(record, run, rate)
+        end
+    end)
+    if not ok then
+        record.outcome, record.message, record.code = "failed", message, "ERROR"
+    end
+    local spent = budget:account()
+    if spent.calls > 0 then
+        record.score_calls, record.score_cost = spent.calls, spent.cost
+    end
+end
+
+---Runs a policy on an item and scores what it answers.
+---@param evaluation ponder.eval.Evaluation
+---@param job ponder.eval.Job
+---@param limits {seed: integer, max_cost_per_item: number?, timeout_ms_per_item: number?}
+---@return ponder.eval.Record
+function attempt.run(evaluation, job, limits)
+    local item, run = job.item, new_run(evaluation, job, limits)
+    local answer, failure = perform(run, job)
+    local spent = run:spent()
+    local record = { id = item.id, policy = run.policy, epoch = job.epoch, cluster = item.cluster,
+        question = run.question,
+        answer = answer, calls = spent.calls, tokens = spent.tokens, cost = spent.cost,
+        seconds = run.ended - run.started, critical_seconds = run.budget:busy_seconds() }
+    if failure then
+        record.message, record.code = failure.message, failure.code
+        record.outcome = failure.stopped and "stopped" or "failed"
+    elseif answer == nil then
+        record.outcome = "no_answer"
+    end
+    record.score = record.outcome ~= "failed" and 0 or nil
+    attempt.score(record, evaluation, item, run)
+    return record
+end
+
+return attempt

@@ -1,0 +1,134 @@
+--- Two evaluations of the same items: what is fixed, what is broken, and how sure that is.
+
+local estimate = require "ponder.eval.estimate"
+local summary = require "ponder.eval.summary"
+
+local compare = {}
+
+---@class ponder.eval.Change of one policy
+---@field policy string
+---@field before string its name in the first evaluation
+---@field fixed string[] ids that were not right and are
+---@field broken string[] ids that were right and are not
+---@field unchanged {right: integer, wrong: integer}
+---@field only_before integer runs without a counterpart
+---@field only_after integer
+---@field n integer runs in both
+---@field binary boolean
+---@field accuracy ponder.eval.Figure after
+---@field accuracy_before ponder.eval.Figure
+---@field difference ponder.eval.Difference after minus before
+---@field cost_difference ponder.eval.Difference? USD a run, of those whose cost is known
+---@field outcomes table<string, integer> after
+
+local function by_policy(records)
+    local lists = {}
+    for _, record in ipairs(records) do
+        lists[record.policy] = lists[record.policy] or {}
+        table.insert(lists[record.policy], record)
+    end
+    return lists
+end
+
+-- The policies to compare, as {before, after}: those of one name; two that are alone, in any case.
+local function pairs_of(before, after)
+    local list = {}
+    for _, name in ipairs(after.policies) do
+        for _, other in ipairs(before.policies) do
+            if name == other then
+                list[#list + 1] = { name, name }
+            end
+        end
+    end
+    if not list[1] and #before.policies == 1 and #after.policies == 1 then
+        list[1] = { before.policies[1], after.policies[1] }
+    end
+    return list
+end
+
+local function is_right(record)
+    return (record.score or 0) >= 1
+end
+
+local function count_changes(change, matched)
+    for _, two in ipairs(matched) do
+        local now, then_ = is_right(two[1]), is_right(two[2])
+        local label = two[1].epoch > 1 and ("%s #%d"):format(two[1].id, two[1].epoch) or two[1].id
+        if now == then_ then
+            local kind = now and "right" or "wrong"
+            change.unchanged[kind] = change.unchanged[kind] + 1
+        else
+            table.insert(now and change.fixed or change.broken, label)
+        end
+    end
+end
+
+local function figure(records)
+    local xs, clusters = {}, {}
+    for i, record in ipairs(records) do
+        xs[i], clusters[i] = record.score or 0, record.cluster ~= nil and record.cluster
+            or record.id
+    end
+    return estimate.mean(xs, clusters), estimate.is_binary(xs)
+end
+
+local function cost_difference(matched)
+    local xs, ys, clusters = {}, {}, {}
+    for _, two in ipairs(matched) do
+        if two[1].cost and two[2].cost then
+            xs[#xs + 1], ys[#ys + 1] = two[1].cost, two[2].cost
+            clusters[#clusters + 1] = two[1].id
+        end
+    end
+    local difference = estimate.difference(xs, ys, clusters)
+    difference.more_items = nil
+    return difference.n > 0 and difference or nil
+end
+
+local function change_of(names, before, after, meta)
+    local matched = summary.match(after, before, meta)
+    local first, second = {}, {}
+    for i, two in ipairs(matched) do
+        first[i], second[i] = two[1], two[2]
+    end
+    local change = { policy = names[2], before = names[1], fixed = {}, broken = {},
+        unchanged = { right = 0, wrong = 0 }, n = #matched, only_before = #before - #matched,
+        only_after = #after - #matched, outcomes = {} }
+    count_changes(change, matched)
+    local binary_before
+    change.accuracy, change.binary = figure(first)
+    change.accuracy_before, binary_before = figure(second)
+    change.binary = change.binary and binary_before
+    change.difference = summary.difference(matched)
+    change.cost_difference = cost_difference(matched)
+    for _, record in ipairs(after) do
+        change.outcomes[record.outcome] = (change.outcomes[record.outcome] or 0) + 1
+    end
+    return change
+end
+
+---Compares two evaluations, policy by policy of the same name.
+---@param before {meta: ponder.eval.Meta, records: ponder.eval.Record[]}
+---@param after {meta: ponder.eval.Meta, records: ponder.eval.Record[]}
+---@return ponder.eval.Change[] changes empty: no policy is in both
+function compare.new(before, after)
+    local old, new, changes = by_policy(before.records), by_policy(after.records), {}
+    for i, names in ipairs(pairs_of(before.meta, after.meta)) do
+        changes[i] = change_of(names, old[names[1]] or {}, new[names[2]] or {}, after.meta)
+    end
+    return changes
+end
+
+---Whether a policy became worse: its mean score over the runs that both have fell.
+---@param changes ponder.eval.Change[]
+---@return boolean
+function compare.has_regressed(changes)
+    for _, change in ipairs(changes) do
+        if (change.difference.value or 0) < 0 then
+            return true
+        end
+    end
+    return false
+end
+
+return compare

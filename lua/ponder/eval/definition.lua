@@ -1,0 +1,156 @@
+--- Checks what an evaluation's file returns, and reads its data.
+
+local data = require "ponder.eval.data"
+local options = require "ponder.options"
+local policy = require "ponder.eval.policy"
+local score = require "ponder.eval.score"
+local text = require "ponder.eval.text"
+
+local definition = {}
+
+---@class ponder.eval.Evaluation
+---@field name string
+---@field items ponder.eval.Item[] those that are run
+---@field policies ponder.eval.Policy[] the baseline first, then by name
+---@field scorers {name: string, measure: ponder.eval.Measure}[] the first is the one that counts
+---@field question fun(item: ponder.eval.Item): any
+---@field target fun(item: ponder.eval.Item): any
+---@field baseline string? name of a policy
+---@field curves boolean
+
+---@type OptionSchema
+local RULES = {
+    name = { type = "string", default = "eval" },
+    data = { type = { "string", "table", "function" }, required = true },
+    policies = { type = "table", required = true },
+    score = { type = { "function", "string", "table" }, required = true },
+    question = { type = { "string", "function" } },
+    target = { type = { "string", "function" } },
+    baseline = { type = "string" },
+    curves = { type = "boolean", default = true },
+}
+
+---@type OptionSchema of ponder.eval.run, what concerns the items and policies
+definition.CHOICE = {
+    policy = { type = "table" },
+    limit = { type = "integer", min = 1 },
+    sample = { type = "integer", min = 1 },
+    seed = { type = "integer", default = 0 },
+    baseline = { type = "string" },
+    directory = { type = "string" },
+}
+
+local function scorer(where, value, level)
+    local measure, message = score.resolve(value)
+    return measure or error(("eval: %s %s"):format(where, message), level + 1)
+end
+
+-- One scorer, a list of them, or several by name.
+local function scorers_of(given, level)
+    local list = {}
+    if type(given) ~= "table" or getmetatable(given) then
+        local name = type(given) == "string" and given or type(given) == "table" and given.name
+        return { { name = name or "score", measure = scorer("score", given, level + 1) } }
+    elseif given[1] ~= nil then
+        for i, value in ipairs(given) do
+            local name = type(value) == "string" and value or type(value) == "table" and value.name
+            list[i] = { name = name or "score" .. i,
+                measure = scorer(("score[%d]"):format(i), value, level + 1) }
+        end
+        return list
+    end
+    for name, value in pairs(given) do
+        list[#list + 1] = { name = tostring(name),
+            measure = scorer(("score.%s"):format(name), value, level + 1) }
+    end
+    table.sort(list, function(a, b) return a.name < b.name end)
+    return list[1] and list or error("eval: score must not be empty", level + 1)
+end
+
+local function names_of(policies)
+    local names = {}
+    for name in pairs(policies) do
+        names[#names + 1] = name
+    end
+    return names
+end
+
+local function check_name(name, policies, what, level)
+    if policies[name] == nil then
+        local names = names_of(policies)
+        table.sort(names)
+        local near = options.nearest(name, names)
+        error(("eval: %s %s is not a policy%s; there are %s"):format(what, options.show(name),
+            near and (" (did you mean %s?)"):format(options.show(near)) or "",
+            table.concat(names, ", ")), level + 1)
+    end
+    return name
+end
+
+-- The names of the policies that are run, in the order of the table.
+local function chosen_names(policies, wanted, baseline, level)
+    local names = {}
+    for i, name in ipairs(wanted or names_of(policies)) do
+        if type(name) ~= "string" then
+            error(("eval: the names of policies must be strings (got %s)"):format(
+                options.show(name)), level + 1)
+        end
+        names[i] = check_name(name, policies, "policy", level + 1)
+    end
+    if not names[1] then
+        error("eval: policies must not be empty", level + 1)
+    end
+    table.sort(names, function(a, b)
+        if (a == baseline) ~= (b == baseline) then
+            return a == baseline
+        end
+        return a < b
+    end)
+    return names
+end
+
+-- A field of the items: by its name, by a function, else the one that is called so.
+local function field(given, default)
+    if type(given) == "function" then
+        return given
+    end
+    local name = given or default
+    return function(item)
+        return item[name]
+    end
+end
+
+---Checks an evaluation. What is wrong in it raises, but for its data.
+---@param given table what the file returns
+---@param opts table of definition.CHOICE, checked
+---@param level integer whose place errors carry: 1 is this function
+---@return ponder.eval.Evaluation?
+---@return string? message what is wrong with the data
+---@return "BAD_DATA"? code
+function definition.new(given, opts, level)
+    local checked = options.check("eval", given, RULES, level + 1)
+    local baseline = opts.baseline or checked.baseline
+    if baseline then
+        check_name(baseline, checked.policies, "baseline", level + 1)
+    end
+    local policies = {}
+    for i, name in ipairs(chosen_names(checked.policies, opts.policy, baseline, level + 1)) do
+        policies[i] = policy.new(name, checked.policies[name], level + 1)
+    end
+    baseline = policies[1].name == baseline and baseline or not opts.baseline and policies[1].name
+    local question = checked.question
+    if type(question) == "string" then
+        question = text.template(question, "question")
+    end
+    local evaluation = { name = checked.name, policies = policies, baseline = baseline or nil,
+        scorers = scorers_of(checked.score, level + 1), question = field(question, "question"),
+        target = field(checked.target, "target"), curves = checked.curves }
+    local items, message = data.items(checked.data, opts.directory)
+    if not items then
+        return nil, message, "BAD_DATA"
+    end
+    evaluation.items = data.choose(items, opts.limit, opts.sample, opts.seed)
+    return evaluation
+end
+
+return definition

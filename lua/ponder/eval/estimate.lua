@@ -1,0 +1,231 @@
+--- The figures of a table from its records: a policy's scores with their interval, the difference
+--- between two policies, what an item took.
+
+local stats = require "ponder.stats"
+
+local estimate = {}
+
+estimate.CONFIDENCE = 0.95
+
+local MAX_DRAWS = 1000000 -- of a bootstrap: replicates times items
+local MAX_REPLICATES, MIN_REPLICATES = 2000, 200
+local POWER, ALPHA = 0.8, 0.05
+
+---@class ponder.eval.Figure
+---@field value number? nil: nothing was measured
+---@field lower number?
+---@field upper number?
+---@field method string
+
+---Whether all scores are 0 or 1.
+---@param xs number[]
+---@return boolean
+function estimate.is_binary(xs)
+    for _, x in ipairs(xs) do
+        if x ~= 0 and x ~= 1 then
+            return false
+        end
+    end
+    return true
+end
+
+-- Whether any cluster has more than one score.
+local function repeats(clusters)
+    local seen = {}
+    for _, cluster in ipairs(clusters) do
+        if seen[cluster] then
+            return true
+        end
+        seen[cluster] = true
+    end
+    return false
+end
+
+local function sum(xs)
+    local total = 0.0
+    for _, x in ipairs(xs) do
+        total = total + x
+    end
+    return total
+end
+
+local function count_clusters(clusters)
+    local seen, n = {}, 0
+    for _, cluster in ipairs(clusters) do
+        n = n + (seen[cluster] and 0 or 1)
+        seen[cluster] = true
+    end
+    return n
+end
+
+-- The mean with its clustered interval; of yes-or-no scores that are all alike, which have no
+-- spread, Wilson's with as many trials as clusters.
+local function clustered(xs, clusters, binary)
+    local mean, se = stats.mean(xs), stats.se_cluster_cr1(xs, clusters)
+    if binary and (not se or se == 0) then
+        local n = count_clusters(clusters)
+        local interval = stats.wilson(math.tointeger(mean * n // 1 | 0), n, estimate.CONFIDENCE)
+        return { value = mean, lower = interval[1], upper = interval[2],
+            method = "wilson over clusters" }
+    elseif not se then
+        return { value = mean, method = "none" }
+    end
+    local z = 1.959963984540054 -- of 95 %
+    local lower, upper = mean - z * se, mean + z * se
+    if binary then
+        lower, upper = math.max(0, lower), math.min(1, upper)
+    end
+    return { value = mean, lower = lower, upper = upper, se = se,
+        method = repeats(clusters) and "clustered CR1" or "normal" }
+end
+
+---The mean score with its interval: Wilson's for a share of independent items, else clustered CR1.
+---@param xs number[] scores
+---@param clusters any[] of each
+---@param binary? boolean default: whether all are 0 or 1
+---@return ponder.eval.Figure
+function estimate.mean(xs, clusters, binary)
+    if not xs[1] then
+        return { method = "none" }
+    elseif binary == nil then
+        binary = estimate.is_binary(xs)
+    end
+    if binary and not repeats(clusters) then
+        local k = math.tointeger(sum(xs))
+        local interval = stats.wilson(k, #xs, estimate.CONFIDENCE)
+        return { value = k / #xs, lower = interval[1], upper = interval[2], method = "wilson" }
+    end
+    return clustered(xs, clusters, binary)
+end
+
+-------------------------------------------------------------------------------
+-- Two policies on the same items
+
+-- How many items there would have to be for the difference to be told, given how it varies over
+-- clusters.
+local function items_needed(xs, ys, clusters)
+    local by_cluster, order = {}, {}
+    for i, cluster in ipairs(clusters) do
+        local one = by_cluster[cluster]
+        if not one then
+            one = { sum = 0.0, n = 0 }
+            by_cluster[cluster], order[#order + 1] = one, one
+        end
+        one.sum, one.n = one.sum + xs[i] - ys[i], one.n + 1
+    end
+    local means = {}
+    for i, one in ipairs(order) do
+        means[i] = one.sum / one.n
+    end
+    local delta, se = stats.mean(means), stats.se_clt(means)
+    if not se or delta == 0 then
+        return nil
+    end
+    local needed = stats.sample_size(se * se * #means, 0, 1, 0, 1, delta, ALPHA, POWER)
+    return math.max(needed - #means, 1)
+end
+
+---@class ponder.eval.Difference first minus second
+---@field value number?
+---@field lower number?
+---@field upper number?
+---@field p number?
+---@field method string
+---@field n integer pairs
+---@field both integer? right in both; for yes-or-no scores
+---@field first_only integer?
+---@field second_only integer?
+---@field neither integer?
+---@field more_items integer? that would decide it, if it is undecided and not 0
+
+---The difference of pairs of scores: Newcombe's interval and McNemar's exact test for yes-or-no
+---scores of independent items, else clustered CR1.
+---@param xs number[]
+---@param ys number[]
+---@param clusters any[]
+---@return ponder.eval.Difference
+function estimate.difference(xs, ys, clusters)
+    if not xs[1] then
+        return { n = 0, method = "none" }
+    end
+    local result
+    if estimate.is_binary(xs) and estimate.is_binary(ys) and not repeats(clusters) then
+        local cells = { [0] = 0, 0, 0, 0 }
+        for i, x in ipairs(xs) do
+            local cell = (x == 1 and 2 or 0) + (ys[i] == 1 and 1 or 0)
+            cells[cell] = cells[cell] + 1
+        end
+        local both, first, second, neither = cells[3], cells[2], cells[1], cells[0]
+        local interval = stats.newcombe_paired(both, first, second, neither, estimate.CONFIDENCE)
+        result = { value = interval[1], lower = interval[2], upper = interval[3],
+            p = stats.mcnemar_exact(first, second), method = "newcombe, mcnemar", both = both,
+            first_only = first, second_only = second, neither = neither }
+    else
+        local paired = stats.paired_clustered(xs, ys, clusters, estimate.CONFIDENCE)
+        result = { value = paired[1], lower = paired[3], upper = paired[4], p = paired[5],
+            method = "clustered CR1" }
+    end
+    result.n = #xs
+    if not result.p or result.p >= ALPHA then
+        result.more_items = items_needed(xs, ys, clusters)
+    end
+    return result
+end
+
+-------------------------------------------------------------------------------
+-- What it took
+
+---@class ponder.eval.Amounts
+---@field total number
+---@field mean number
+---@field p50 number
+---@field p95 number
+
+---@param xs number[]
+---@return ponder.eval.Amounts? nil: there are none
+function estimate.amounts(xs)
+    if not xs[1] then
+        return nil
+    end
+    local total = sum(xs)
+    return { total = total, mean = total / #xs, p50 = stats.quantile7(xs, 0.5),
+        p95 = stats.quantile7(xs, 0.95) }
+end
+
+-- Sums by cluster, in the order of their first appearance.
+local function cluster_sums(xs, clusters)
+    local place, sums = {}, {}
+    for i, x in ipairs(xs) do
+        local at = place[clusters[i]]
+        if not at then
+            at = #sums + 1
+            place[clusters[i]], sums[at] = at, 0.0
+        end
+        sums[at] = sums[at] + x
+    end
+    return sums
+end
+
+---What a right answer costs: the ratio of all costs to all scores, with a bootstrap interval.
+---@param costs number[]
+---@param scores number[]
+---@param clusters any[]
+---@param seed integer
+---@return ponder.eval.Figure figure with seed and replicates; infinite ratios are absent
+function estimate.cost_per_right(costs, scores, clusters, seed)
+    if not costs[1] then
+        return { method = "none" }
+    elseif sum(costs) == 0 then
+        return { value = 0.0, lower = 0.0, upper = 0.0, method = "none" }
+    end
+    local tops, bottoms = cluster_sums(costs, clusters), cluster_sums(scores, clusters)
+    local replicates = math.max(MIN_REPLICATES, math.min(MAX_REPLICATES, MAX_DRAWS // #tops))
+    local ratio = stats.bootstrap_ratio(tops, bottoms, replicates, seed, estimate.CONFIDENCE)
+    local function finite(x)
+        return x < math.huge and x or nil
+    end
+    return { value = finite(ratio[1]), lower = finite(ratio[2]), upper = finite(ratio[3]),
+        method = "bootstrap of the ratio", seed = seed, replicates = replicates }
+end
+
+return estimate

@@ -1,0 +1,95 @@
+--- Policies of all combinations of what may differ.
+
+local options = require "ponder.options"
+
+local MOST = 1000 -- policies
+
+-- A value as part of a name: the last part of a model's or prompt's, the number of another in its
+-- list.
+local function label(value, index)
+    if type(value) == "string" and #value <= 40 and not value:find "[{\n]" then
+        return (value:gsub("^.*/", ""))
+    elseif type(value) == "number" or type(value) == "boolean" then
+        return tostring(value)
+    elseif type(value) == "table" and type(value.name) == "string" then
+        return value.name
+    end
+    return tostring(index)
+end
+
+-- The values of one option: a list, or a table of named ones by name.
+local function values_of(name, given)
+    local list = {}
+    if type(given) ~= "table" then
+        return { { value = given } }
+    elseif given[1] ~= nil then
+        for i, value in ipairs(given) do
+            local text = label(value, i)
+            list[i] = { value = value, label = text:find "^%d" and name .. text or text }
+        end
+    else
+        for key in pairs(given) do
+            list[#list + 1] = { value = given[key], label = tostring(key) }
+        end
+        table.sort(list, function(a, b) return a.label < b.label end)
+    end
+    return list
+end
+
+local ORDER = { model = 1, prompt = 2 }
+
+local function sorted_names(axes)
+    local names = {}
+    for name in pairs(axes) do
+        names[#names + 1] = name
+    end
+    table.sort(names, function(a, b)
+        local first, second = ORDER[a] or 3, ORDER[b] or 3
+        if first ~= second then
+            return first < second
+        end
+        return a < b
+    end)
+    return names
+end
+
+---Policies made of every combination of the values given for each option: a list of values, named
+---values (`{short = "...", long = "..."}`), or one value. A policy's name is made of what differs:
+---`gpt-4o-mini short k3`. Options keep model, prompt, then the alphabet as their order.
+---@param axes table<string, any>
+---@return table<string, table> policies by name
+return function(axes)
+    if type(axes) ~= "table" or next(axes) == nil then
+        error(("eval.matrix: expected a table of options with their values (got %s)"):format(
+            type(axes) == "table" and "an empty one" or options.show(axes)), 2)
+    end
+    local combinations = { { parts = {}, policy = {} } }
+    for _, name in ipairs(sorted_names(axes)) do
+        local values, longer = values_of(name, axes[name]), {}
+        if #combinations * #values > MOST then
+            error(("eval.matrix: more than %d policies"):format(MOST), 2)
+        end
+        for _, before in ipairs(combinations) do
+            for _, one in ipairs(values) do
+                local parts = table.move(before.parts, 1, #before.parts, 1, {})
+                parts[#parts + 1] = values[2] and one.label or nil
+                local policy = { [name] = one.value }
+                for key, value in pairs(before.policy) do
+                    policy[key] = value
+                end
+                longer[#longer + 1] = { parts = parts, policy = policy }
+            end
+        end
+        combinations = longer
+    end
+    local policies = {}
+    for _, one in ipairs(combinations) do
+        local name = one.parts[1] and table.concat(one.parts, " ") or "policy"
+        if policies[name] then
+            error(("eval.matrix: two policies are named %s; name their values: %s"):format(
+                options.show(name), "prompt = {short = ..., long = ...}"), 2)
+        end
+        policies[name] = one.policy
+    end
+    return policies
+end

@@ -1,0 +1,199 @@
+--- Policies of an evaluation as functions: from a prompt, a search, a strategy, or a function.
+---
+--- | policy                                  | what it does with an item                          |
+--- |-----------------------------------------|----------------------------------------------------|
+--- | function(item, run)                     | returns an answer, or nil, message, code           |
+--- | { model, prompt, k, reward, ... }       | one call; with k > 1 the answer of most samples,   |
+--- |                                         | or with reward(text, item) the best of k           |
+--- | { search = f(item), answer = f(state) } | ponder.search with the options that f returns      |
+--- | a strategy                              | s:run(question)                                    |
+
+local accounts = require "ponder.ensemble.account"
+local ensemble = require "ponder.ensemble"
+local models = require "ponder.strategy.models"
+local options = require "ponder.options"
+local search = require "ponder.search"
+local text = require "ponder.eval.text"
+
+local policy = {}
+
+---@class ponder.eval.Policy
+---@field name string
+---@field act fun(item: ponder.eval.Item, run: ponder.eval.Run): any answer, or nil, message, code,
+---  partial
+
+local PROMPT_RULES = accounts.schema {
+    model = { type = { "string", "table" } },
+    prompt = { type = { "string", "function" } },
+    k = { type = "integer", min = 1, default = 1 },
+    reward = { type = "function" },
+}
+
+local SEARCH_RULES = {
+    search = { type = "function", required = true },
+    answer = { type = "function", required = true },
+}
+
+-- The options of a call, without a prompt policy's own.
+local function call_options(opts)
+    local call = {}
+    for name, value in pairs(opts) do
+        if name ~= "model" and name ~= "prompt" and name ~= "k" and name ~= "reward" then
+            call[name] = value
+        end
+    end
+    return call
+end
+
+-------------------------------------------------------------------------------
+-- A prompt
+
+local function ask_once(m, messages, opts)
+    local call = call_options(opts)
+    call.messages = messages
+    local reply, message, code, partial = m:chat(call)
+    if not reply then
+        return nil, message, code, partial
+    end
+    return reply.text
+end
+
+local function ask_majority(m, messages, opts, _, run)
+    local call = call_options(opts)
+    call.n = opts.k
+    local result, message, code = ensemble.self_consistency(m, messages, call)
+    if not result then
+        return nil, message, code
+    end
+    local samples = {}
+    for i, sample in ipairs(result.samples) do
+        samples[i] = { answer = sample.answer, key = sample.key }
+    end
+    run:samples(samples)
+    return result.answer
+end
+
+local function ask_best(m, messages, opts, item, run)
+    local call = call_options(opts)
+    call.n = opts.k
+    function call.reward(candidate)
+        return opts.reward(candidate, item)
+    end
+    local result, message, code = ensemble.best_of_n(m, messages, call)
+    if not result then
+        return nil, message, code
+    end
+    local samples = {}
+    for i, candidate in ipairs(result.candidates) do
+        samples[i] = { answer = candidate.text, reward = candidate.score }
+    end
+    run:samples(samples)
+    return result.text
+end
+
+local function of_prompt(where, given, level)
+    local opts = options.check(where, given, PROMPT_RULES, level + 1)
+    local m = accounts.model(where .. ".model", opts.model or models.default(), level + 1)
+    local render = opts.prompt
+    if type(render) == "string" then
+        render = text.template(render, where .. ".prompt")
+    end
+    local ask = opts.reward and ask_best or opts.k > 1 and ask_majority or ask_once
+    return function(item, run)
+        local prompt = run.question
+        if render then
+            prompt = render(item)
+        end
+        local messages = accounts.messages(where, prompt, 1)
+        return ask(m, messages, opts, item, run)
+    end
+end
+
+-------------------------------------------------------------------------------
+-- A search
+
+-- Whether a scored node takes the place of the best one: a terminal one before others.
+local function is_better(event, best)
+    if not best or event.terminal ~= best.terminal then
+        return not best or event.terminal
+    end
+    return event.score > best.score
+end
+
+local function of_search(where, given, level)
+    local own = options.check(where, given, SEARCH_RULES, level + 1)
+    return function(item, run)
+        local opts, best = {}, nil
+        for name, value in pairs(own.search(item)) do
+            opts[name] = value
+        end
+        local hear = opts.on_event
+        function opts.on_event(event)
+            if event.type == "scored" and is_better(event, best) then
+                best = event
+                run:report(own.answer(event.state, item))
+            end
+            if hear then
+                hear(event)
+            end
+        end
+        local result, message, code, partial = search.run(opts)
+        local node = (result or partial or {}).best_node
+        local answer = node and own.answer(node.state, item)
+        if result then
+            return answer
+        end
+        return nil, message, code, { answer = answer }
+    end
+end
+
+-------------------------------------------------------------------------------
+-- A strategy
+
+local function of_strategy(strategy)
+    return function(_, run)
+        local last
+        local outcome, message, code, partial = strategy:run(run.question, {
+            on_event = function(_, running)
+                local answer = running and running.answer and running:answer()
+                if answer ~= nil and answer ~= last then
+                    last = answer
+                    run:report(answer)
+                end
+            end,
+        })
+        if not outcome then
+            return nil, message, code, partial
+        end
+        return outcome.answer
+    end
+end
+
+local function is_strategy(value)
+    local meta = getmetatable(value)
+    return type(meta) == "table" and type(value.run) == "function"
+end
+
+---A policy as a function.
+---@param name string
+---@param value any
+---@param level integer whose place errors carry: 1 is this function
+---@return ponder.eval.Policy
+function policy.new(name, value, level)
+    local where, act = ("eval: policies[%s]"):format(options.show(name)), nil
+    if type(value) == "function" then
+        act = value
+    elseif type(value) ~= "table" then
+        error(("%s must be a function, a prompt, a search or a strategy (got %s)"):format(where,
+            options.show(value)), level + 1)
+    elseif is_strategy(value) then
+        act = of_strategy(value)
+    elseif type(value.search) == "function" then
+        act = of_search(where, value, level + 1)
+    else
+        act = of_prompt(where, value, level + 1)
+    end
+    return { name = name, act = act }
+end
+
+return policy

@@ -1,0 +1,111 @@
+--- Records of an evaluation that has run: from its log, or from the object that --json printed.
+
+local definition = require "ponder.eval.definition"
+local attempt = require "ponder.eval.attempt"
+local json = require "ponder.json"
+local reader = require "ponder.log.reader"
+local work = require "ponder.eval.work"
+
+local recorded = {}
+
+local function from_json(path)
+    local file, message = io.open(path, "rb")
+    if not file then
+        return nil, message
+    end
+    local result, problem = json.decode(file:read "a" or "")
+    file:close()
+    if type(result) ~= "table" or type(result.meta) ~= "table"
+        or type(result.records) ~= "table" then
+        return nil, ("%s: expected what ponder eval --json printed%s"):format(path,
+            problem and ": " .. problem or "")
+    end
+    return result.meta, result.records
+end
+
+-- The last evaluation of a log, and the last record of each of its runs.
+local function from_log(path)
+    local log <close>, message = reader.open(path)
+    if not log then
+        return nil, message
+    end
+    local meta, by_key, order = nil, {}, {}
+    for event in log:events() do
+        if event.name == work.BEGIN then
+            meta, by_key, order = event.data, {}, {}
+        elseif event.name == work.RECORD and meta then
+            local record = event.data
+            local key = work.key(record.policy, record.id, record.epoch)
+            order[#order + 1] = not by_key[key] and key or nil
+            by_key[key] = record
+        end
+    end
+    if not meta then
+        return nil, path .. ": holds no evaluation"
+    end
+    local records = {}
+    for i, key in ipairs(order) do
+        records[i] = by_key[key]
+    end
+    table.sort(records, function(a, b)
+        return work.key(a.policy, a.id, a.epoch) < work.key(b.policy, b.id, b.epoch)
+    end)
+    return meta, records
+end
+
+---Reads an evaluation.
+---@param path string a log, or a name that ends in .json
+---@return ponder.eval.Meta? meta
+---@return ponder.eval.Record[]|string records, or a message
+function recorded.read(path)
+    return (path:find "%.json$" and from_json or from_log)(path)
+end
+
+---The records that need not be run again, by key: those that neither failed nor were stopped.
+---@param records ponder.eval.Record[]
+---@return table<string, ponder.eval.Record>
+function recorded.good(records)
+    local known = {}
+    for _, record in ipairs(records) do
+        if record.outcome ~= "failed" and record.outcome ~= "stopped" then
+            known[work.key(record.policy, record.id, record.epoch)] = record
+        end
+    end
+    return known
+end
+
+---Scores recorded answers again, by the scorers and targets of a file; no policy is run.
+---@param given table the evaluation
+---@param opts table of definition.CHOICE
+---@param records ponder.eval.Record[] changed; points and samples of curves are dropped, since
+---their
+---  answers are not recorded
+---@param level integer whose place errors carry
+---@return ponder.eval.Evaluation? evaluation
+---@return string|integer missing how many records have no item any more; or a message
+function recorded.rescore(given, opts, records, level)
+    local evaluation, message = definition.new(given, opts, level + 1)
+    if not evaluation then
+        return nil, message
+    end
+    local items, missing = {}, 0
+    for _, item in ipairs(evaluation.items) do
+        items[item.id] = item
+    end
+    for i = #records, 1, -1 do
+        local record = records[i]
+        local item = items[record.id]
+        record.points, record.samples = nil, nil
+        if not item then
+            missing = missing + 1
+            table.remove(records, i)
+        elseif record.answer ~= nil then
+            record.outcome = record.outcome == "stopped" and "stopped" or nil
+            record.scores, record.why, record.message = nil, nil, record.outcome and record.message
+            attempt.score(record, evaluation, item)
+        end
+    end
+    return evaluation, missing
+end
+
+return recorded

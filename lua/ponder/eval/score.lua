@@ -1,0 +1,411 @@
+--- Scorers: whether an answer is right, or how good it is.
+---
+---     score = score.numeric                       -- as it is
+---     score = score.numeric { tolerance = 0.01 }  -- with options
+---     score = "exact"                             -- by name
+---     score = score.all { "contains", score.regex { pattern = "^[0-9]+$" } }
+---
+--- A scorer is called with (item, answer, target) and returns true, false or a number, higher is
+--- better and 1 right, then why; or nil, message, code when it cannot tell. It may wait. A function
+--- of the same kind serves as well.
+---
+--- | scorer      | options, their defaults, and what it asks                                     |
+--- |-------------|-------------------------------------------------------------------------------|
+--- | exact       | the answer is the target; of a list, one of the targets                       |
+--- | normalized  | the same without case, quotes, emphasis, a full stop; numbers by their value  |
+--- | numeric     | tolerance 0, relative 1e-9: the number of the answer is near the target       |
+--- | regex       | pattern (the target), ignore_case false: a POSIX extended expression matches  |
+--- | choice      | choices (item.choices): the answer names the target's letter                  |
+--- | contains    | case false: the answer contains the target; of a list, all of them            |
+--- | json_schema | schema (the target): the answer is JSON that fits                             |
+--- | command     | command, input "answer" or "json", timeout_ms 10000, max_output_bytes 65536,  |
+--- |             | env, cwd: a program that gets the answer on its standard input ends with 0    |
+--- | model       | rubric, model, votes 1, against "rubric" or "target": see ponder.eval.judge   |
+--- | all, any    | a list of scorers: the least, or the greatest, of their scores                |
+
+local extract = require "ponder.ensemble.answer"
+local json = require "ponder.json"
+local options = require "ponder.options"
+local regex = require "ponder.core.regex"
+local schemas = require "ponder.model.schema"
+local text = require "ponder.eval.text"
+
+local score = {}
+
+---@alias ponder.eval.Measure fun(item: ponder.eval.Item, answer: any, target: any):
+---(boolean|number|nil), string?, string?
+
+---@class ponder.eval.Scorer a function of an item, an answer and a target; called with one table,
+---it is one with these options
+---@field name string
+---@field opts table
+---@field private kind table {name, rules, measure, prepare}
+local Scorer = {}
+Scorer.__index = Scorer
+Scorer.__name = "ponder.eval.Scorer"
+
+local LEVEL = 3
+
+-- options.check, raising where the evaluation's file calls the scorer.
+local function configure(kind, opts, level)
+    local where = "eval.score." .. kind.name
+    opts = options.check(where, opts, kind.rules, level + 1)
+    if kind.prepare then
+        local problem = kind.prepare(opts)
+        if problem then
+            error(("%s: %s"):format(where, problem), level + 1)
+        end
+    end
+    return setmetatable({ name = kind.name, opts = opts, kind = kind }, Scorer)
+end
+
+function Scorer:__call(...)
+    if select("#", ...) <= 1 then
+        local made = configure(self.kind, (...), LEVEL - 1)
+        return made
+    end
+    return self.kind.measure(self.opts, ...)
+end
+
+---A scorer by its name, or as it is; nil and why for what is none.
+---@param value any
+---@return ponder.eval.Measure?
+---@return string? message
+function score.resolve(value)
+    if type(value) == "function" or getmetatable(value) == Scorer then
+        return value
+    elseif type(value) ~= "string" then
+        return nil, ("must be a function or a scorer's name (got %s)"):format(options.show(value))
+    end
+    local names = {}
+    for name, scorer in pairs(score) do
+        if getmetatable(scorer) == Scorer then
+            names[#names + 1] = name
+        end
+    end
+    table.sort(names)
+    local found = getmetatable(score[value]) == Scorer and score[value]
+    local near = options.nearest(value, names)
+    return found or nil, not found and ("must be one of %s (got %s%s)"):format(
+        table.concat(names, ", "), options.show(value),
+        near and ("; did you mean %s?"):format(near) or "") or nil
+end
+
+local function define(name, rules, measure, prepare)
+    score[name] = setmetatable({ name = name, opts = {}, kind = { name = name, rules = rules,
+        measure = measure, prepare = prepare } }, Scorer)
+    local opts = {}
+    for option, rule in pairs(rules) do
+        opts[option] = rule.default
+    end
+    score[name].opts = opts
+end
+
+-------------------------------------------------------------------------------
+-- Texts
+
+local MISSING = "the item has no target"
+
+-- Whether `same` holds for the target, or for one of a list of them.
+local function any_target(target, same)
+    if type(target) ~= "table" or target[1] == nil then
+        return same(target)
+    end
+    for _, one in ipairs(target) do
+        if same(one) then
+            return true
+        end
+    end
+    return false
+end
+
+local function expected(target)
+    return "expected " .. text.of(target)
+end
+
+define("exact", {}, function(_, _, answer, target)
+    if target == nil then
+        return nil, MISSING, "NO_TARGET"
+    end
+    local said = text.of(answer)
+    local right = said == text.of(target) or any_target(target, function(one)
+        return said == text.of(one)
+    end)
+    return right, not right and expected(target) or nil
+end)
+
+define("normalized", {}, function(_, _, answer, target)
+    if target == nil then
+        return nil, MISSING, "NO_TARGET"
+    end
+    local said = text.of(answer)
+    local keys = { [extract.normalize(said)] = true,
+        [extract.normalize(extract.extract(said) or "")] = true }
+    local right = any_target(target, function(one)
+        return keys[extract.normalize(text.of(one))] == true
+    end)
+    return right, not right and expected(target) or nil
+end)
+
+define("contains", { case = { type = "boolean", default = false } },
+    function(opts, _, answer, target)
+        if target == nil then
+            return nil, MISSING, "NO_TARGET"
+        end
+        local fold = opts.case and text.of or function(value) return text.of(value):lower() end
+        local said = fold(answer)
+        for _, part in ipairs(type(target) == "table" and target or { target }) do
+            if not said:find(fold(part), 1, true) then
+                return false, "does not contain " .. text.of(part)
+            end
+        end
+        return true
+    end)
+
+-------------------------------------------------------------------------------
+-- Numbers
+
+-- The last number in a text: 12, -3.5, 1e6, 1,234.5, 3/4.
+local function last_number(said)
+    local found
+    local plain = said:gsub("(%d),(%d%d%d)%f[%D]", "%1%2"):gsub("(%d),(%d%d%d)%f[%D]", "%1%2")
+    for at, digits in plain:gmatch "()(%d+%.?%d*)" do
+        local after = at + #digits
+        local exponent = plain:match("^[eE][+-]?%d+", after) or ""
+        local bottom = exponent == "" and tonumber(plain:match("^/(%d+)", after)) or nil
+        local value = tonumber(digits .. exponent)
+        local before = plain:sub(math.max(1, at - 2), at - 1)
+        if before:sub(-1) == "-" and not before:find "^[%w)]" then
+            value = -value
+        end
+        if not plain:sub(at - 1, at - 1):find "/" or not found then
+            found = bottom and bottom ~= 0 and value / bottom or value
+        end
+    end
+    return found
+end
+
+-- The number that an answer comes to: the one that it begins with, unless it goes on to another by
+-- an equals sign, else its last.
+local function number_of(value)
+    if type(value) == "number" then
+        return value
+    end
+    local said = text.of(value)
+    local stated = extract.extract(said) or ""
+    if stated:find "^[$(-]*%d" and not stated:find("=", 1, true) then
+        stated = stated:match "^[$(-]*[%d.,]+[eE]?[+-]?%d*/?%d*"
+    end
+    return tonumber(said) or last_number(stated) or last_number(said)
+end
+
+define("numeric", {
+    tolerance = { type = "number", min = 0, default = 0 },
+    relative = { type = "number", min = 0, default = 1e-9 },
+}, function(opts, _, answer, target)
+    local wanted, said = number_of(target), number_of(answer)
+    if target == nil or not wanted then
+        return nil, target == nil and MISSING or "the target is not a number: " .. text.of(target),
+            "NO_TARGET"
+    elseif not said then
+        return false, "the answer has no number"
+    end
+    local right = said == wanted or math.abs(said - wanted)
+        <= math.max(opts.tolerance, opts.relative * math.abs(wanted))
+    return right, not right and ("expected %s, got %s"):format(text.of(wanted), text.of(said))
+        or nil
+end)
+
+-------------------------------------------------------------------------------
+-- Patterns
+
+local compiled = setmetatable({}, { __mode = "v" })
+
+local function compile(pattern, ignore_case)
+    local key = (ignore_case and "i" or "-") .. pattern
+    local message
+    if not compiled[key] then
+        compiled[key], message = regex.new(pattern, ignore_case)
+    end
+    return compiled[key], message and ("the pattern %s: %s"):format(options.show(pattern), message)
+end
+
+define("regex", {
+    pattern = { type = "string" },
+    ignore_case = { type = "boolean", default = false },
+}, function(opts, _, answer, target)
+    local pattern = opts.pattern or target
+    if type(pattern) ~= "string" then
+        return nil, "expected a pattern, as option or target (got " .. options.show(pattern) .. ")",
+            "NO_TARGET"
+    end
+    local expression, message = compile(pattern, opts.ignore_case)
+    if not expression then
+        return nil, message, "NO_TARGET"
+    end
+    local right = expression:matches(text.of(answer))
+    return right, not right and "does not match " .. pattern or nil
+end, function(opts)
+    local expression, message
+    if opts.pattern then
+        expression, message = compile(opts.pattern, opts.ignore_case)
+    end
+    return not expression and message or nil
+end)
+
+-------------------------------------------------------------------------------
+-- Choices
+
+local LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+local function letter(index)
+    return LETTERS:sub(index, index)
+end
+
+-- The letter of a target: a letter, an index, or the text of a choice.
+local function letter_of_target(target, choices)
+    for i, choice in ipairs(choices or {}) do
+        if text.of(choice) == text.of(target) then
+            return letter(i)
+        end
+    end
+    local index = type(target) == "number" and math.tointeger(target)
+    if index then
+        return letter(index)
+    end
+    return text.of(target):match "^%s*%(?(%u)%)?%s*$" or text.of(target):match "^%s*(%l)%s*$"
+        and text.of(target):upper():match "%u"
+end
+
+-- The letter that a text names: alone, in brackets or before a full stop; else the only choice
+-- whose text it has.
+local function named_letter(said, choices)
+    local found = said:match "^[%s*_`]*%(?(%u)[).:,*]" or said:match "%((%u)%)"
+        or said:match "^%s*(%a)[%s.):]*$" or said:match "%f[%w](%u)[%s.*_)]*$"
+    if found then
+        return found:upper()
+    end
+    local only
+    for i, choice in ipairs(choices or {}) do
+        if said:lower():find(text.of(choice):lower(), 1, true) then
+            if only then
+                return nil
+            end
+            only = letter(i)
+        end
+    end
+    return only
+end
+
+define("choice", { choices = { type = "table" } }, function(opts, item, answer, target)
+    local choices = opts.choices or type(item.choices) == "table" and item.choices or nil
+    local wanted = target ~= nil and letter_of_target(target, choices)
+    if not wanted or wanted == "" then
+        return nil, target == nil and MISSING
+            or "the target does not name a choice: " .. text.of(target), "NO_TARGET"
+    end
+    local whole = text.of(answer)
+    local said = named_letter(extract.extract(whole) or whole, choices)
+        or named_letter(whole, choices)
+    return said == wanted, said ~= wanted and ("expected %s, got %s"):format(wanted,
+        said or "no choice") or nil
+end)
+
+-------------------------------------------------------------------------------
+-- JSON
+
+define("json_schema", { schema = { type = "table" } }, function(opts, _, answer, target)
+    local schema = opts.schema or target
+    if type(schema) ~= "table" then
+        return nil, "expected a JSON schema, as option or target (got " .. options.show(schema)
+            .. ")", "NO_TARGET"
+    end
+    local ok, message
+    if type(answer) == "string" then
+        ok, message = schemas.parse(answer, { schema = schema })
+        ok = ok ~= nil
+    else
+        ok, message = schemas.check(answer, schema)
+    end
+    return ok == true, message
+end)
+
+-------------------------------------------------------------------------------
+-- A program, a model
+
+define("command", {
+    command = { type = "table", required = true },
+    input = { type = "string", enum = { "answer", "json" }, default = "answer" },
+    timeout_ms = { type = "integer", min = 1, default = 10000 },
+    max_output_bytes = { type = "integer", min = 1, default = 65536 },
+    env = { type = "table" },
+    cwd = { type = "string" },
+}, function(opts, item, answer, target)
+    if not opts.command then
+        error("eval.score.command: expected the program: score.command{command = {\"FILE\"}}", 0)
+    end
+    local input = text.of(answer)
+    if opts.input == "json" then
+        input = json.encode { item = item, answer = answer, target = target }
+    end
+    local ended, message, code = require("ponder.process").run { command = opts.command,
+        input = input, timeout_ms = opts.timeout_ms, max_output_bytes = opts.max_output_bytes,
+        env = opts.env, cwd = opts.cwd }
+    if not ended then
+        if code == "TIMEOUT" or code == "TOO_LARGE" then
+            return false, message
+        end
+        return nil, message, code
+    end
+    local said = (ended.stderr ~= "" and ended.stderr or ended.stdout):match "^%s*([^\n]*)"
+    return ended.status == 0, ended.status ~= 0 and ("%s%s"):format(ended.status
+        and "exit status " .. ended.status or "signal " .. tostring(ended.signal),
+        said ~= "" and ": " .. said or "") or nil
+end)
+
+define("model", require("ponder.eval.judge").RULES, require("ponder.eval.judge").measure,
+    require("ponder.eval.judge").prepare)
+
+-------------------------------------------------------------------------------
+-- Several
+
+---A score as a number.
+---@param value boolean|number
+---@return number
+function score.number(value)
+    return value == true and 1 or value == false and 0 or value
+end
+
+local function combined(name, is_better)
+    score[name] = function(list)
+        if type(list) ~= "table" or list[1] == nil then
+            error(("eval.score.%s: expected a list of scorers (got %s)"):format(name,
+                options.show(list)), 2)
+        end
+        local measures = {}
+        for i, value in ipairs(list) do
+            local measure, message = score.resolve(value)
+            if not measure then
+                error(("eval.score.%s: scorer %d %s"):format(name, i, message), 2)
+            end
+            measures[i] = measure
+        end
+        return function(item, answer, target)
+            local best, best_why
+            for _, measure in ipairs(measures) do
+                local value, why, code = measure(item, answer, target)
+                if value == nil then
+                    return nil, why, code
+                elseif best == nil or is_better(score.number(value), score.number(best)) then
+                    best, best_why = value, why
+                end
+            end
+            return best, best_why
+        end
+    end
+end
+
+combined("all", function(a, b) return a < b end)
+combined("any", function(a, b) return a > b end)
+
+return score

@@ -1,0 +1,278 @@
+--- The result of an evaluation from its records: counts, accuracies, differences, what it took. Its
+--- seeds are in it, so that each figure can be computed again.
+
+local curves = require "ponder.eval.curves"
+local estimate = require "ponder.eval.estimate"
+local stats = require "ponder.stats"
+
+local summary = {}
+
+-- Of more policies than these, not all pairs are compared but those with the baseline.
+local MOST_COMPARED = 40
+local OUTCOMES = { "right", "partial", "wrong", "no_answer", "stopped", "failed" }
+
+---@class ponder.eval.Meta what was run, a plain table
+---@field name string
+---@field policies string[]
+---@field baseline string?
+---@field items integer
+---@field epochs integer
+---@field seed integer
+---@field exclude_errors boolean?
+---@field scorers string[]
+
+---@class ponder.eval.PolicyResult
+---@field name string
+---@field n integer scores in the accuracy
+---@field outcomes table<ponder.eval.Outcome, integer>
+---@field stopped_right integer? runs stopped by a budget whose answer by then was right
+---@field binary boolean accuracy is a share of right answers; else a mean score
+---@field accuracy ponder.eval.Figure
+---@field scores table<string, ponder.eval.Figure>? by scorer, where there are several
+---@field difference ponder.eval.Difference? from the baseline
+---@field calls ponder.eval.Amounts?
+---@field tokens ponder.eval.Amounts?
+---@field cost ponder.eval.Amounts? of records whose cost is known
+---@field unpriced integer records whose cost is not
+---@field seconds ponder.eval.Amounts?
+---@field critical_seconds ponder.eval.Amounts?
+---@field score_cost number? of judges, all together
+---@field cost_per_right ponder.eval.Figure
+---@field pass_at table? {k, pass_at_k, pass_hat_k} for each k up to the epochs
+
+---@class ponder.eval.Result a plain table
+---@field meta ponder.eval.Meta
+---@field policies ponder.eval.PolicyResult[]
+---@field pairs table[] {first, second, difference, p_holm}
+---@field curves table? see ponder.eval.curves
+---@field records ponder.eval.Record[]
+---@field skipped integer runs that did not begin, since the budget was spent
+
+local function cluster_of(record)
+    return record.cluster ~= nil and record.cluster or record.id
+end
+
+-- Whether the record is part of the accuracy.
+local function counts(record, meta)
+    return not (meta.exclude_errors and record.outcome == "failed")
+end
+
+local function group(records, names)
+    local by_policy = {}
+    for _, name in ipairs(names) do
+        by_policy[name] = {}
+    end
+    for _, record in ipairs(records) do
+        local list = by_policy[record.policy]
+        if list then
+            list[#list + 1] = record
+        end
+    end
+    return by_policy
+end
+
+-- One field of each record that has it.
+local function column(records, name)
+    local list = {}
+    for _, record in ipairs(records) do
+        list[#list + 1] = record[name]
+    end
+    return list
+end
+
+local function count_outcomes(records)
+    local outcomes, stopped_right = {}, 0
+    for _, name in ipairs(OUTCOMES) do
+        outcomes[name] = 0
+    end
+    for _, record in ipairs(records) do
+        outcomes[record.outcome] = outcomes[record.outcome] + 1
+        if record.outcome == "stopped" and (record.score or 0) >= 1 then
+            stopped_right = stopped_right + 1
+        end
+    end
+    return outcomes, stopped_right
+end
+
+-- Scores and clusters of the records that count.
+local function scored(records, meta, of)
+    local xs, clusters = {}, {}
+    for _, record in ipairs(records) do
+        if counts(record, meta) then
+            xs[#xs + 1] = of and of(record) or not of and record.score or 0
+            clusters[#clusters + 1] = cluster_of(record)
+        end
+    end
+    return xs, clusters
+end
+
+local function by_scorer(records, meta)
+    if #meta.scorers < 2 then
+        return nil
+    end
+    local figures = {}
+    for _, name in ipairs(meta.scorers) do
+        figures[name] = estimate.mean(scored(records, meta, function(record)
+            return record.scores and record.scores[name] or 0
+        end))
+    end
+    return figures
+end
+
+local function cost_per_right(records, meta)
+    local costs, scores, clusters = {}, {}, {}
+    for _, record in ipairs(records) do
+        if record.cost and counts(record, meta) then
+            costs[#costs + 1], scores[#scores + 1] = record.cost, record.score or 0
+            clusters[#clusters + 1] = cluster_of(record)
+        end
+    end
+    return estimate.cost_per_right(costs, scores, clusters, meta.seed)
+end
+
+-- The chances that one of k, and all k, are right: means over the items that have all epochs.
+local function pass_at(records, meta)
+    if meta.epochs < 2 then
+        return nil
+    end
+    local right, runs, ids = {}, {}, {}
+    for _, record in ipairs(records) do
+        if not runs[record.id] then
+            runs[record.id], right[record.id], ids[#ids + 1] = 0, 0, record.id
+        end
+        runs[record.id] = runs[record.id] + 1
+        right[record.id] = right[record.id] + ((record.score or 0) >= 1 and 1 or 0)
+    end
+    local list = {}
+    for k = 1, meta.epochs do
+        local one, all = {}, {}
+        for _, id in ipairs(ids) do
+            one[#one + 1] = stats.pass_at_k(runs[id], right[id], k)
+            all[#all + 1] = stats.pass_hat_k(runs[id], right[id], k)
+        end
+        list[k] = { k = k, pass_at_k = stats.mean(one), pass_hat_k = stats.mean(all) }
+    end
+    return list
+end
+
+local function sum_of(records, name)
+    local total
+    for _, record in ipairs(records) do
+        total = record[name] and (total or 0) + record[name] or total
+    end
+    return total
+end
+
+local function describe(name, records, meta)
+    local xs, clusters = scored(records, meta)
+    local outcomes, stopped_right = count_outcomes(records)
+    local costs = column(records, "cost")
+    return { name = name, n = #xs, outcomes = outcomes, stopped_right = stopped_right,
+        binary = estimate.is_binary(xs), accuracy = estimate.mean(xs, clusters),
+        scores = by_scorer(records, meta),
+        calls = estimate.amounts(column(records, "calls")),
+        tokens = estimate.amounts(column(records, "tokens")),
+        cost = estimate.amounts(costs), unpriced = #records - #costs,
+        seconds = estimate.amounts(column(records, "seconds")),
+        critical_seconds = estimate.amounts(column(records, "critical_seconds")),
+        score_cost = sum_of(records, "score_cost"),
+        cost_per_right = cost_per_right(records, meta), pass_at = pass_at(records, meta) }
+end
+
+-------------------------------------------------------------------------------
+-- Pairs
+
+---Matches the records of two lists by item and epoch; those that count in both.
+---@param first ponder.eval.Record[]
+---@param second ponder.eval.Record[]
+---@param meta ponder.eval.Meta
+---@return {[1]: ponder.eval.Record, [2]: ponder.eval.Record}[] in the order of the first
+function summary.match(first, second, meta)
+    local by_key, matched = {}, {}
+    for _, record in ipairs(second) do
+        by_key[record.id .. "\0" .. record.epoch] = record
+    end
+    for _, record in ipairs(first) do
+        local other = by_key[record.id .. "\0" .. record.epoch]
+        if other and counts(record, meta) and counts(other, meta) then
+            matched[#matched + 1] = { record, other }
+        end
+    end
+    return matched
+end
+
+---The difference of the scores of matched records, first minus second.
+---@param matched {[1]: ponder.eval.Record, [2]: ponder.eval.Record}[]
+---@return ponder.eval.Difference
+function summary.difference(matched)
+    local xs, ys, clusters = {}, {}, {}
+    for i, two in ipairs(matched) do
+        xs[i], ys[i] = two[1].score or 0, two[2].score or 0
+        clusters[i] = cluster_of(two[1])
+    end
+    return estimate.difference(xs, ys, clusters)
+end
+
+local function compare_pairs(by_policy, meta)
+    local list, tested, ps = {}, {}, {}
+    for i, first in ipairs(meta.policies) do
+        for j = 1, i - 1 do
+            local second = meta.policies[j]
+            if #meta.policies <= MOST_COMPARED or second == meta.baseline then
+                local pair = { first = first, second = second, difference = summary.difference(
+                    summary.match(by_policy[first], by_policy[second], meta)) }
+                list[#list + 1] = pair
+                if pair.difference.p then
+                    tested[#tested + 1], ps[#ps + 1] = pair, pair.difference.p
+                end
+            end
+        end
+    end
+    local adjusted = stats.holm(ps)
+    for i, pair in ipairs(tested) do
+        pair.p_holm = adjusted[i]
+    end
+    return list
+end
+
+---The result of records.
+---@param meta ponder.eval.Meta
+---@param records ponder.eval.Record[]
+---@param skipped? integer
+---@return ponder.eval.Result
+function summary.new(meta, records, skipped)
+    local by_policy = group(records, meta.policies)
+    local result = { meta = meta, policies = {}, records = records, skipped = skipped or 0 }
+    for i, name in ipairs(meta.policies) do
+        result.policies[i] = describe(name, by_policy[name], meta)
+    end
+    result.pairs = compare_pairs(by_policy, meta)
+    for _, pair in ipairs(result.pairs) do
+        if pair.second == meta.baseline then
+            for _, policy in ipairs(result.policies) do
+                if policy.name == pair.first then
+                    policy.difference = pair.difference
+                    policy.p_holm = pair.p_holm
+                end
+            end
+        end
+    end
+    result.curves = curves.new(meta, by_policy)
+    return result
+end
+
+---Whether anything was measured: a run that did not fail.
+---@param result ponder.eval.Result
+---@return boolean
+function summary.is_measured(result)
+    for _, policy in ipairs(result.policies) do
+        for outcome, count in pairs(policy.outcomes) do
+            if outcome ~= "failed" and count > 0 then
+                return true
+            end
+        end
+    end
+    return false
+end
+
+return summary

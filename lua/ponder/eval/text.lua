@@ -1,0 +1,66 @@
+--- Answers and targets as text, and templates filled in with an item's fields.
+
+local json = require "ponder.json"
+local template = require "ponder.template"
+
+local text = {}
+
+---A value as the text that a person would write: numbers without a needless fraction, tables as
+---JSON.
+---@param value any
+---@return string
+function text.of(value)
+    if type(value) == "string" then
+        return value
+    elseif math.type(value) == "float" and math.tointeger(value) then
+        return ("%d"):format(value)
+    elseif type(value) == "table" then
+        local ok, encoded = pcall(json.encode, value)
+        return ok and encoded or tostring(value)
+    end
+    return tostring(value)
+end
+
+local function is_scalar(value)
+    return type(value) == "string" or type(value) == "number"
+end
+
+-- A field as a tag shows it: lists of numbers and texts with spaces between, other tables as JSON.
+local function shown(value)
+    if type(value) == "boolean" then
+        return tostring(value)
+    elseif type(value) ~= "table" then
+        return value
+    end
+    local parts = {}
+    for i, part in ipairs(value) do
+        if not is_scalar(part) then
+            return text.of(value)
+        end
+        parts[i] = text.of(part)
+    end
+    return parts[1] and table.concat(parts, " ") or text.of(value)
+end
+
+---Reads a template (ponder.template) once. A list of numbers or texts that a plain tag names is
+---shown with spaces between: `Use {{numbers}} to make 24.`
+---@param source string
+---@param name string for errors: "question"
+---@return fun(item: table): string render raises where a field is missing
+function text.template(source, name)
+    local render, tags = template.compile(source, name), {}
+    for tag in source:gmatch "{{%s*([%w_]+)%s*}}" do
+        tags[#tags + 1] = tag
+    end
+    return function(item)
+        local values = setmetatable({}, { __index = item })
+        for _, tag in ipairs(tags) do
+            if not source:find("{{[#^]%s*" .. tag) then
+                values[tag] = shown(item[tag])
+            end
+        end
+        return render(values)
+    end
+end
+
+return text

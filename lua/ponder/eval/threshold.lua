@@ -1,0 +1,139 @@
+--- Thresholds: conditions on the figures of a result, such as `lower(difference(tot)) > 0`.
+---
+---     CONDITION := FIGURE OPERATOR NUMBER          operators: >= > <= < ==
+---     FIGURE    := METRIC(POLICY) | lower(METRIC(POLICY)) | upper(METRIC(POLICY))
+---                | p50(METRIC(POLICY)) | p95(METRIC(POLICY)) | total(METRIC(POLICY))
+---     METRIC    := accuracy | difference | p | cost_per_right
+---                | calls | tokens | cost | time      means of an item, time in seconds
+---                | failed | stopped | no_answer      shares of the runs
+---
+--- `difference` and `p` are against the baseline; of a comparison, against the first evaluation. A
+--- figure that was not measured misses its threshold.
+
+local options = require "ponder.options"
+
+local threshold = {}
+
+---@class ponder.eval.Threshold
+---@field text string as it was written
+---@field metric string
+---@field part string "value", "lower", "upper", "p50", "p95", "total"
+---@field policy string
+---@field operator string
+---@field limit number
+
+local METRICS = { "accuracy", "difference", "p", "cost_per_right", "calls", "tokens", "cost",
+    "time", "failed", "stopped", "no_answer" }
+local PARTS = { "lower", "upper", "p50", "p95", "total" }
+local AMOUNTS = { calls = "calls", tokens = "tokens", cost = "cost", time = "seconds" }
+local INTERVALS = { accuracy = true, difference = true, cost_per_right = true }
+
+local COMPARE = {
+    [">="] = function(a, b) return a >= b end,
+    [">"] = function(a, b) return a > b end,
+    ["<="] = function(a, b) return a <= b end,
+    ["<"] = function(a, b) return a < b end,
+    ["=="] = function(a, b) return a == b end,
+}
+
+local function has(list, name)
+    for _, known in ipairs(list) do
+        if known == name then
+            return true
+        end
+    end
+    return false
+end
+
+local function unknown(what, name, list)
+    local near = options.nearest(name, list)
+    return ("unknown %s %s%s"):format(what, options.show(name),
+        near and (" (did you mean %s?)"):format(near) or ": one of " .. table.concat(list, ", "))
+end
+
+-- The part, metric and policy of a figure; or nil, message.
+local function read_figure(text)
+    local outer, inner = text:match "^(%w+)%(%s*([%w_]+%b())%s*%)$"
+    local metric, policy = (inner or text):match "^([%w_]+)(%b())$"
+    if not metric then
+        return nil, "expected METRIC(POLICY), such as accuracy(tot)"
+    elseif outer and not has(PARTS, outer) then
+        return nil, unknown("function", outer, PARTS)
+    elseif not has(METRICS, metric) then
+        return nil, unknown("metric", metric, METRICS)
+    end
+    local is_interval = outer == "lower" or outer == "upper"
+    if outer and (is_interval and not INTERVALS[metric]
+        or not is_interval and not AMOUNTS[metric]) then
+        return nil, ("%s has no %s"):format(metric, outer)
+    end
+    policy = policy:sub(2, -2):match "^%s*(.-)%s*$"
+    return outer or "value", metric, policy:match '^"(.*)"$' or policy
+end
+
+---Reads a threshold.
+---@param text string
+---@return ponder.eval.Threshold?
+---@return string? message one line
+function threshold.parse(text)
+    local figure, operator, number = text:match "^%s*(.-)%s*([<>=]=?)%s*([^%s<>=]+)%s*$"
+    local limit = number and tonumber((number:gsub("%%$", "")))
+    if not figure or not COMPARE[operator] or not limit then
+        return nil, ("threshold %s: expected FIGURE OPERATOR NUMBER, such as accuracy(tot) >= 0.7")
+            :format(options.show(text))
+    end
+    local part, metric, policy = read_figure(figure)
+    if not part then
+        return nil, ("threshold %s: %s"):format(options.show(text), metric)
+    end
+    return { text = text:match "^%s*(.-)%s*$", part = part, metric = metric, policy = policy,
+        operator = operator, limit = number:find "%%$" and limit / 100 or limit }
+end
+
+-- The number that a threshold is about; nil: not measured.
+local function figure_of(one, policy)
+    if AMOUNTS[one.metric] then
+        local amounts = policy[AMOUNTS[one.metric]]
+        return amounts and amounts[one.part == "value" and "mean" or one.part]
+    elseif INTERVALS[one.metric] then
+        local figure = policy[one.metric]
+        return figure and figure[one.part]
+    elseif one.metric == "p" then
+        return policy.difference and policy.difference.p
+    end
+    local total = 0
+    for _, count in pairs(policy.outcomes) do
+        total = total + count
+    end
+    return total > 0 and policy.outcomes[one.metric] / total or nil
+end
+
+---Tests a threshold.
+---@param one ponder.eval.Threshold
+---@param policies ponder.eval.PolicyResult[]
+---@return {text: string, value: number?, met: boolean}
+function threshold.test(one, policies)
+    for _, policy in ipairs(policies) do
+        if policy.name == one.policy then
+            local value = figure_of(one, policy)
+            return { text = one.text, value = value,
+                met = value ~= nil and COMPARE[one.operator](value, one.limit) }
+        end
+    end
+    return { text = one.text, met = false }
+end
+
+---Whether the threshold is about one of these policies.
+---@param one ponder.eval.Threshold
+---@param names string[]
+---@return boolean known
+---@return string? message
+function threshold.check(one, names)
+    if has(names, one.policy) then
+        return true
+    end
+    return false, ("threshold %s: %s"):format(options.show(one.text),
+        unknown("policy", one.policy, names))
+end
+
+return threshold

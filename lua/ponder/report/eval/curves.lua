@@ -1,0 +1,143 @@
+--- Accuracy at a budget as a plot in the terminal: braille dots where there is Unicode, letters
+--- elsewhere, one mark a policy.
+
+local amount = require "ponder.report.amount"
+local tables = require "ponder.report.eval.table"
+local text = require "ponder.report.text"
+
+local curves = {}
+
+local ROWS, MOST_COLUMNS = 8, 72
+local MARKS = { "o", "x", "+", "#", "*", "%", "@", "=", "~", "^" }
+local COLORS = { "green", "yellow", "red", "bold", "dim" }
+local BRAILLE = 0x2800
+-- The bit of each dot of a braille character, by row and column.
+local DOTS = { { 0x01, 0x08 }, { 0x02, 0x10 }, { 0x04, 0x20 }, { 0x40, 0x80 } }
+local UNITS = {
+    calls = function(x) return ("%.0f"):format(x) end,
+    tokens = function(x) return amount.count(x // 1 | 0) end,
+    cost = amount.money,
+    seconds = function(x) return x < 1 and ("%.3g ms"):format(x * 1000) or amount.seconds(x) end,
+}
+-- The axis that says most, among those with more than one point.
+local ORDER = { "calls", "cost", "tokens", "seconds" }
+
+local function choose(result)
+    for _, axis in ipairs(ORDER) do
+        local list = result.curves and result.curves[axis]
+        if list and list[1] and #list[1].points > 1 then
+            return axis, list
+        end
+    end
+end
+
+-- The highest value of all points, at least a little.
+local function range_of(list)
+    local high = 0
+    for _, curve in ipairs(list) do
+        for _, point in ipairs(curve.points) do
+            high = math.max(high, point.value)
+        end
+    end
+    return high <= 1 and 1 or high
+end
+
+-- Calls `mark(column, row)` for dots along the line through the points; both from 0.
+local function trace(points, columns, rows, high, mark)
+    for i, point in ipairs(points) do
+        local x = (i - 1) * (columns - 1) / math.max(#points - 1, 1)
+        local y = (1 - math.max(point.value, 0) / high) * (rows - 1)
+        local following = points[i + 1]
+        local steps = following and math.ceil(columns / #points) * 2 or 1
+        local next_y = following and (1 - math.max(following.value, 0) / high) * (rows - 1) or y
+        for step = 0, steps - 1 do
+            local share = step / steps
+            mark((x + share * (columns - 1) / math.max(#points - 1, 1) + 0.5) // 1 | 0,
+                (y + share * (next_y - y) + 0.5) // 1 | 0)
+        end
+    end
+end
+
+-- A grid of cells: {bits or mark, colour}.
+local function draw(list, columns, high, unicode)
+    local cells = {}
+    local wide, tall = unicode and 2 or 1, unicode and 4 or 1
+    for number, curve in ipairs(list) do
+        local color = COLORS[(number - 1) % #COLORS + 1]
+        trace(curve.points, columns * wide, ROWS * tall, high, function(x, y)
+            local at = (y // tall) * columns + x // wide
+            local cell = cells[at] or { bits = 0 }
+            cell.bits = cell.bits | DOTS[y % tall + 1][x % wide + 1]
+            cell.mark, cell.color = MARKS[(number - 1) % #MARKS + 1], color
+            cells[at] = cell
+        end)
+    end
+    return cells
+end
+
+local function line_of(cells, row, columns, style)
+    local parts = {}
+    for column = 0, columns - 1 do
+        local cell = cells[row * columns + column]
+        local shown = not cell and " " or style.unicode and utf8.char(BRAILLE + cell.bits)
+            or cell.mark
+        parts[#parts + 1] = cell and style:paint(shown, cell.color) or shown
+    end
+    return (table.concat(parts):gsub(" +$", ""))
+end
+
+-- The first and last step of the axis below the plot.
+local function axis_line(points, columns, unit, indent)
+    local first, last = unit(points[1].at), unit(points[#points].at)
+    return (" "):rep(indent) .. first
+        .. (" "):rep(math.max(1, columns - text.width(first) - text.width(last))) .. last
+end
+
+-- Each policy with its mark and its values along the axis.
+local function legend(list, style, binary, width)
+    local lines = {}
+    for number, curve in ipairs(list) do
+        local values = {}
+        for i, point in ipairs(curve.points) do
+            values[i] = (tables.score(point.value, binary):gsub(" %%$", ""))
+        end
+        local mark = style.unicode and "─" or MARKS[(number - 1) % #MARKS + 1]
+        local name = text.line(curve.policy)
+        local line = ("%s: %s"):format(name, table.concat(values, " "))
+        lines[#lines + 1] = style:paint(mark, COLORS[(number - 1) % #COLORS + 1]) .. " "
+            .. text.cut(line, width - 2, style:mark())
+    end
+    return lines
+end
+
+---The plot of a result; nothing where there is no curve.
+---@param result ponder.eval.Result
+---@param style ponder.report.Style
+---@return string[] lines
+function curves.lines(result, style)
+    local axis, list = choose(result)
+    if not axis then
+        return {}
+    end
+    local width = style.is_terminal and style:size() - 1 or 80
+    local indent = 7
+    local columns = math.max(8, math.min(MOST_COLUMNS, width - indent))
+    local high = range_of(list)
+    local cells = draw(list, columns, high, style.unicode)
+    local binary = true
+    for _, policy in ipairs(result.policies) do
+        binary = binary and policy.binary
+    end
+    local lines = { ("accuracy at so many %s"):format(axis == "cost" and "dollars" or axis) }
+    for row = 0, ROWS - 1 do
+        local label = (row == 0 or row == ROWS - 1)
+            and tables.score(row == 0 and high or 0, binary) or ""
+        lines[#lines + 1] = (("%6s "):format((label:gsub("%.0 %%", " %%")))
+            .. line_of(cells, row, columns, style)):gsub(" +$", "")
+    end
+    lines[#lines + 1] = axis_line(list[1].points, columns, UNITS[axis], indent)
+    table.move(legend(list, style, binary, width), 1, #list, #lines + 1, lines)
+    return lines
+end
+
+return curves

@@ -1,0 +1,94 @@
+--- The table of an evaluation while it runs, redrawn in place on a terminal.
+
+local amount = require "ponder.report.amount"
+local grid = require "ponder.report.grid"
+local stats = require "ponder.stats"
+local tables = require "ponder.report.eval.table"
+local task = require "ponder.task"
+local text = require "ponder.report.text"
+local view = require "ponder.report.view"
+
+local live = {}
+
+local REDRAW_S = 0.2
+
+local COLUMNS = {
+    { "POLICY", least = 6 },
+    { "DONE", right = true },
+    { "RUNNING", right = true, drop = 3 },
+    { "ACCURACY", right = true },
+    { "95 %", right = true, drop = 2 },
+    { "COST", right = true, drop = 1 },
+}
+
+local function row_of(tally, each)
+    local accuracy, interval = "-", "-"
+    if tally.scored > 0 then
+        accuracy = tables.score(tally.score / tally.scored, tally.binary)
+        if tally.binary then
+            local limits = stats.wilson(math.tointeger(tally.score), tally.scored)
+            interval = ("%.0f..%.0f"):format(limits[1] * 100, limits[2] * 100)
+        end
+    end
+    return { text.line(tally.name), ("%d/%d"):format(tally.done, each), tostring(tally.running),
+        accuracy, interval, amount.money(tally.cost) }
+end
+
+-- "120 of 400 runs, 12 running, 3.4 s, about 8 s left"
+local function sum_up(progress, now)
+    local elapsed = now - progress.started
+    local facts = { ("%d of %s"):format(progress.done, amount.of(progress.total, "run")),
+        progress.running .. " running", amount.seconds(elapsed) }
+    if progress.done > 0 and progress.done < progress.total then
+        facts[#facts + 1] = ("about %s left"):format(amount.seconds(
+            elapsed / progress.done * (progress.total - progress.done)))
+    end
+    return facts
+end
+
+---The lines of the live table.
+---@param progress ponder.eval.Progress
+---@param style ponder.report.Style
+---@param now number
+---@return string[]
+function live.lines(progress, style, now)
+    local rows = {}
+    for i, tally in ipairs(progress.policies) do
+        rows[i] = row_of(tally, progress.total // #progress.policies)
+    end
+    local columns, height = style:size()
+    local lines = grid.new(COLUMNS, rows, style):lines(rows)
+    lines = table.move(lines, 1, math.min(#lines, math.max(height - 4, 1)), 1, {})
+    for _, line in ipairs(text.flow(sum_up(progress, now), columns - 2, "", style:mark())) do
+        lines[#lines + 1] = line
+    end
+    return lines
+end
+
+---Draws the table until `stop` is called.
+---@param out file*
+---@param style ponder.report.Style
+---@param clock fun(): number
+---@return fun(progress: ponder.eval.Progress) take
+---@return fun() stop
+function live.start(out, style, clock)
+    local latest
+    local drawn = view.new(out, style, nil)
+    function drawn.lines()
+        return latest and live.lines(latest, style, clock()) or {}
+    end
+    local drawing = task.with_context("outside", true, task.spawn, function()
+        while true do
+            task.sleep(REDRAW_S)
+            drawn:draw()
+        end
+    end)
+    return function(progress)
+        latest = progress
+    end, function()
+        drawing:cancel()
+        drawn:clear()
+    end
+end
+
+return live

@@ -1,0 +1,53 @@
+--- An evaluation as one page that needs nothing else: the table, the curves, the items.
+
+local json = require "ponder.json"
+local quote = require "ponder.quote"
+local standalone = require "ponder.report.standalone"
+local tables = require "ponder.report.eval.table"
+
+local page = {}
+
+local MAX_TEXT_BYTES = 4000 -- of an answer, a question, a message
+local FIELDS = { "policy", "id", "epoch", "outcome", "score", "answer", "target", "why", "code",
+    "message", "calls", "tokens", "cost", "seconds", "critical_seconds" }
+local TEXTS = { answer = true, target = true, why = true, message = true }
+
+-- Any value as a text of bounded length.
+local function short(value)
+    if type(value) ~= "string" then
+        local ok, encoded = pcall(json.encode, value)
+        value = ok and encoded or tostring(value)
+    end
+    if #value > MAX_TEXT_BYTES then
+        value = quote.utf8(value:sub(1, MAX_TEXT_BYTES)) .. " ..."
+    end
+    return value
+end
+
+local function row_of(record)
+    local row = {}
+    for i, name in ipairs(FIELDS) do
+        local value = record[name]
+        row[i] = value == nil and json.null or TEXTS[name] and short(value) or value
+    end
+    return json.array(row)
+end
+
+---The page of a result.
+---@param result ponder.eval.Result
+---@return string html
+function page.write(result)
+    local rows, questions = json.array {}, json.object {}
+    for i, record in ipairs(result.records) do
+        rows[i] = row_of(record)
+        if record.question ~= nil and not questions[record.id] then
+            questions[record.id] = short(record.question)
+        end
+    end
+    return standalone.assemble(standalone.part "eval.html", standalone.part "eval.css",
+        standalone.join { "eval" }, { meta = result.meta, policies = json.array(result.policies),
+            curves = result.curves or json.object {}, notes = json.array(tables.notes(result)),
+            fields = FIELDS, records = rows, questions = questions })
+end
+
+return page

@@ -1,0 +1,175 @@
+--- An evaluation's result as a table for people: one row a policy, then what to know about it.
+
+local amount = require "ponder.report.amount"
+local grid = require "ponder.report.grid"
+local text = require "ponder.report.text"
+
+local tables = {}
+
+local COLUMNS = {
+    { "POLICY", least = 6 },
+    { "N", right = true, drop = 6 },
+    { "ACCURACY", right = true },
+    { "95 %", right = true, drop = 1 },
+    { "DIFFERENCE", right = true, drop = 3 },
+    { "95 %", right = true, drop = 5 },
+    { "P", right = true, drop = 4 },
+    { "CALLS", right = true, drop = 8 },
+    { "TOKENS", right = true, drop = 9 },
+    { "COST", right = true, drop = 7 },
+    { "$/RIGHT", right = true, drop = 11 },
+    { "TIME", right = true, drop = 10 },
+    { "P95", right = true, drop = 12 },
+    { "PATH", right = true, drop = 13 },
+}
+
+---A score or share: 63.2 % of yes-or-no scores, else 0.632.
+---@param value number?
+---@param binary boolean
+---@param signed? boolean
+---@return string
+function tables.score(value, binary, signed)
+    if not value then
+        return "-"
+    end
+    local format = binary and (signed and "%+.1f %%" or "%.1f %%") or signed and "%+.3f" or "%.3f"
+    return format:format(binary and value * 100 or value)
+end
+
+---An interval as `55..71`, in percent of yes-or-no scores.
+---@param figure ponder.eval.Figure|ponder.eval.Difference|nil
+---@param binary boolean
+---@param signed? boolean
+---@return string
+function tables.interval(figure, binary, signed)
+    if not figure or not figure.lower then
+        return "-"
+    end
+    local format = binary and (signed and "%+.0f..%+.0f" or "%.0f..%.0f")
+        or signed and "%+.2f..%+.2f" or "%.2f..%.2f"
+    local scale = binary and 100 or 1
+    return format:format(figure.lower * scale, figure.upper * scale)
+end
+
+---@param p number?
+---@return string
+function tables.p_value(p)
+    return not p and "-" or p < 0.001 and "<0.001" or ("%.3f"):format(p)
+end
+
+local function time(seconds)
+    if not seconds then
+        return "-"
+    end
+    return seconds < 1 and ("%.0f ms"):format(seconds * 1000) or amount.seconds(seconds)
+end
+
+local function row_of(policy, is_baseline)
+    local difference, binary = policy.difference, policy.binary
+    local color = difference and difference.p and difference.p < 0.05
+        and (difference.value > 0 and "green" or "red") or nil
+    local seconds, path = policy.seconds, policy.critical_seconds
+    return {
+        { text.line(policy.name), "bold" }, tostring(policy.n),
+        tables.score(policy.accuracy.value, binary), tables.interval(policy.accuracy, binary),
+        { is_baseline and "baseline" or tables.score(difference and difference.value, binary, true),
+            color },
+        tables.interval(difference, binary, true), tables.p_value(difference and difference.p),
+        policy.calls and ("%.1f"):format(policy.calls.mean) or "-",
+        policy.tokens and amount.count(policy.tokens.mean // 1 | 0) or "-",
+        policy.cost and amount.money(policy.cost.mean) or "-",
+        policy.cost_per_right.value and amount.money(policy.cost_per_right.value) or "-",
+        time(seconds and seconds.mean), time(seconds and seconds.p95),
+        seconds and seconds.mean > 0 and ("%.2f"):format(path.mean / seconds.mean) or "-",
+    }
+end
+
+-------------------------------------------------------------------------------
+-- What is to be said
+
+local function note_outcomes(lines, policy, meta)
+    local parts, o = {}, policy.outcomes
+    parts[#parts + 1] = o.no_answer > 0 and o.no_answer .. " without an answer" or nil
+    if o.stopped > 0 then
+        parts[#parts + 1] = ("%d stopped by a budget%s"):format(o.stopped, policy.stopped_right > 0
+            and (", %d of them right by then"):format(policy.stopped_right) or "")
+    end
+    if o.failed > 0 then
+        parts[#parts + 1] = ("%d failed, which %s"):format(o.failed, meta.exclude_errors
+            and "are left out" or "count as wrong (--exclude-errors leaves them out)")
+    end
+    if policy.unpriced > 0 then
+        parts[#parts + 1] = ("the cost of %d is unknown"):format(policy.unpriced)
+    end
+    if policy.score_cost then
+        parts[#parts + 1] = ("judges cost %s"):format(amount.money(policy.score_cost))
+    end
+    if parts[1] then
+        lines[#lines + 1] = ("%s: %s"):format(text.line(policy.name), table.concat(parts, "; "))
+    end
+end
+
+local function note_pair(lines, pair)
+    local d = pair.difference
+    local p = pair.p_holm or d.p
+    if not p then
+        return
+    end
+    local first, second = text.line(pair.first), text.line(pair.second)
+    if p < 0.05 then
+        lines[#lines + 1] = ("%s is %s than %s (p %s over all pairs)"):format(first,
+            d.value > 0 and "better" or "worse", second, tables.p_value(p))
+    else
+        lines[#lines + 1] = ("%s or %s: undecided (p %s over all pairs)%s"):format(first, second,
+            tables.p_value(p), d.more_items and ("; about %s more would decide it"):format(
+                amount.of(d.more_items, "item")) or "")
+    end
+end
+
+local MOST_PAIRS = 10
+
+---What is to be said about a result, in sentences.
+---@param result ponder.eval.Result
+---@return string[]
+function tables.notes(result)
+    local lines, meta = {}, result.meta
+    for _, policy in ipairs(result.policies) do
+        note_outcomes(lines, policy, meta)
+    end
+    for i, pair in ipairs(result.pairs) do
+        if i > MOST_PAIRS then
+            lines[#lines + 1] = ("and %d more pairs (--json)"):format(#result.pairs - MOST_PAIRS)
+            break
+        end
+        note_pair(lines, pair)
+    end
+    if result.skipped > 0 then
+        lines[#lines + 1] = ("%s did not begin, since the budget was spent"):format(
+            amount.of(result.skipped, "run"))
+    end
+    lines[#lines + 1] = ("%s, %s, seed %d"):format(amount.of(meta.items, "item"),
+        amount.of(meta.epochs, "epoch"), meta.seed)
+    return lines
+end
+
+---The lines of a table and what is said below it.
+---@param result ponder.eval.Result
+---@param style ponder.report.Style
+---@return string[]
+function tables.lines(result, style)
+    local rows = {}
+    for i, policy in ipairs(result.policies) do
+        rows[i] = row_of(policy, policy.name == result.meta.baseline)
+    end
+    local lines = grid.new(COLUMNS, rows, style):lines(rows)
+    lines[#lines + 1] = ""
+    local columns = style.is_terminal and style:size() - 1 or math.huge
+    for _, line in ipairs(tables.notes(result)) do
+        for _, part in ipairs(columns < math.huge and text.wrap(line, columns) or { line }) do
+            lines[#lines + 1] = part
+        end
+    end
+    return lines
+end
+
+return tables

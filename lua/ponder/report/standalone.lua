@@ -1,0 +1,74 @@
+--- Puts a page together that needs nothing else: its style, its script and its data in one file.
+---
+--- What the data holds cannot become markup or code: it is JSON in an element that no browser runs,
+--- without any `<`, and the page's policy allows its own script and style alone, by their hashes,
+--- and no connection.
+
+local builtin = require "ponder.builtin"
+local json = require "ponder.json"
+local store = require "ponder.core.store"
+
+local standalone = {}
+
+local POLICY = "default-src 'none'; script-src 'sha256-%s'; style-src 'sha256-%s'; "
+    .. "img-src data:; base-uri 'none'; form-action 'none'"
+
+local DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+-- The hash as policies write it: the bytes of SHA-256 in base 64.
+local function hash(text)
+    local bytes = store.sha256(text):gsub("%x%x", function(pair)
+        return string.char(tonumber(pair, 16))
+    end)
+    local coded = bytes:gsub("..?.?", function(group)
+        local a, b, c = group:byte(1, 3)
+        local bits = a << 16 | (b or 0) << 8 | (c or 0)
+        local digits = ""
+        for i = 0, #group do
+            local digit = (bits >> (18 - 6 * i) & 63) + 1
+            digits = digits .. DIGITS:sub(digit, digit)
+        end
+        return digits .. ("="):rep(3 - #group)
+    end)
+    return coded
+end
+
+---A part of a page, from lua/ponder/report/page.
+---@param name string
+---@return string
+function standalone.part(name)
+    return builtin.file("ponder/report/page/" .. name)
+end
+
+---The scripts of a page as one: they share their names with each other, and with nothing else.
+---@param names string[] without ".js"
+---@return string
+function standalone.join(names)
+    local parts = { "(() => {\n'use strict';\n" }
+    for _, name in ipairs(names) do
+        parts[#parts + 1] = standalone.part(name .. ".js")
+    end
+    parts[#parts + 1] = "})();\n"
+    return table.concat(parts, "\n")
+end
+
+---A whole page.
+---@param template string with {{policy}}, {{style}}, {{script}}, {{data}}
+---@param style string
+---@param script string
+---@param data any of values that JSON has
+---@return string
+function standalone.assemble(template, style, script, data)
+    local fill = { policy = POLICY:format(hash(script), hash(style)), style = style,
+        script = script, data = json.encode(data):gsub("<", "\\u003c") }
+    local pieces, rest = {}, 1
+    for from, name, to in template:gmatch("(){{(%l+)}}()") do
+        pieces[#pieces + 1] = template:sub(rest, from - 1)
+        pieces[#pieces + 1] = fill[name]
+        rest = to
+    end
+    pieces[#pieces + 1] = template:sub(rest)
+    return table.concat(pieces)
+end
+
+return standalone

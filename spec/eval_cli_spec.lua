@@ -1,0 +1,225 @@
+local json = require "ponder.json"
+local screen = require "screen"
+local shell = require "shell"
+
+local MODEL = [[
+return function(request)
+    local n = tonumber(request.messages[1].content:match "%d+")
+    if os.getenv "SLOW" then require("ponder.task").sleep(tonumber(os.getenv "SLOW")) end
+    local file <close> = assert(io.open("asked", "a"))
+    file:write(n, "\n")
+    if n % 5 == 0 and os.getenv "BROKEN" then return nil, "overloaded", "BAD_REQUEST" end
+    return { text = tostring(n <= (tonumber(os.getenv "SKILL") or 15) and n or 0),
+        usage = { input_tokens = 10, output_tokens = 1 } }
+end]]
+
+local EVAL = [[
+local flags = ...
+local data = {}
+for i = 1, 20 do data[i] = { id = "i" .. i, target = i } end
+return { name = "sums", data = data, score = "numeric", baseline = "const", policies = {
+    const = function(item, run) run:report(1) return 3 end,
+    io = { model = flags.model or "script:model.lua", prompt = "Say {{target}}" },
+} }]]
+
+local ENV = { HOME = "/nonexistent", XDG_CONFIG_HOME = "/nonexistent" }
+
+local function environment(more)
+    local all = {}
+    for _, list in ipairs { ENV, more or {} } do
+        for name, value in pairs(list) do
+            all[name] = value
+        end
+    end
+    return all
+end
+
+describe("ponder eval", function()
+    local folder
+
+    before_each(function()
+        folder = shell.folder()
+        folder:write("model.lua", MODEL)
+        folder:write("sums.lua", EVAL)
+    end)
+
+    after_each(function()
+        folder:__close()
+    end)
+
+    local function ponder(arguments, env)
+        table.insert(arguments, 1, "eval")
+        return shell.ponder(arguments, { cwd = folder.path, env = environment(env) })
+    end
+
+    local function asked()
+        local ok, text = pcall(folder.read, folder, "asked")
+        return ok and text and select(2, text:gsub("\n", "")) or 0
+    end
+
+    it("prints a table, and what is to be said", function()
+        local result = ponder { "--no-log", "sums.lua" }
+        assert.equal(0, result.status, result.err)
+        assert.matches("\nconst +20 +5%.0 %% +1%.%.24 +baseline", result.out)
+        assert.matches("\nio +20 +75%.0 %% +53%.%.89 +%+70%.0 %%", result.out)
+        assert.matches("\nio is better than const %(p <0%.001 over all pairs%)\n", result.out)
+        assert.matches("20 items, 1 epoch, seed 0", result.out)
+        assert.is_nil(result.out:find("\27", 1, true))
+    end)
+
+    it("is silent but for one object with --json", function()
+        local result = ponder { "--no-log", "--json", "--limit", "5", "--epochs", "2", "sums.lua" }
+        local object = assert(json.decode(result.out))
+        assert.same({ 0, 20, 5, 2, 0, "" }, { result.status, #object.records, object.meta.items,
+            object.meta.epochs, object.meta.seed, result.err })
+    end)
+
+    it("tests thresholds: 0 when met, 99 when missed, and says which", function()
+        assert.equal(0, ponder({ "--no-log", "--threshold", "accuracy(io) >= 0.7", "--threshold",
+            "lower(difference(io)) > 0", "sums.lua" }).status)
+        local result = ponder { "--no-log", "--threshold", "accuracy(io) >= 80%", "--threshold",
+            "calls(io) <= 1", "sums.lua" }
+        assert.equal(99, result.status)
+        assert.matches("missed: accuracy%(io%) >= 80%% %(0%.75%)", result.out)
+        assert.matches("met: calls%(io%) <= 1 %(1%)", result.out)
+    end)
+
+    it("ends with 1 when nothing could be measured", function()
+        local result = ponder({ "--no-log", "--policy", "io", "--limit", "5", "--model",
+            "script:none.lua", "sums.lua" })
+        assert.equal(1, result.status)
+        folder:write("fails.lua", 'return { data = { "x" }, score = "exact", policies = {'
+            .. ' p = function() error "no" end } }')
+        result = ponder { "--no-log", "fails.lua" }
+        assert.equal(1, result.status)
+        assert.matches("nothing could be measured", result.err)
+    end)
+
+    it("writes JUnit, CSV and a page for their owner", function()
+        local result = ponder({ "--no-log", "--junit", "j.xml", "--csv", "c.csv", "--html",
+            "p.html", "--threshold", "accuracy(io) >= 0.9", "sums.lua" }, { BROKEN = "1" })
+        assert.equal(99, result.status)
+        local junit, csv = folder:read "j.xml", folder:read "c.csv"
+        assert.matches('<testsuite name="io" tests="20" failures="4" errors="4"', junit)
+        assert.matches('<testsuite name="thresholds" tests="1" failures="1"', junit)
+        assert.equal(41, select(2, csv:gsub("\r\n", "")))
+        assert.matches("\r\nio,i5,1,failed,,,5,", csv)
+        assert.matches("Content%-Security%-Policy", folder:read "p.html")
+        local modes = shell.run(("cd %s && stat -c %%a j.xml c.csv p.html >$OUT"):format(
+            shell.quote(folder.path)))
+        assert.equal("600\n600\n600\n", modes.out)
+    end)
+
+    it("scores recorded answers again without a call", function()
+        assert.equal(0, ponder({ "--log", "a.db", "sums.lua" }).status)
+        local before = asked()
+        folder:write("other.lua", (EVAL:gsub('score = "numeric"',
+            "score = function(_, answer) return tonumber(answer) == 3 end")))
+        local result = ponder { "--rescore", "a.db", "other.lua" }
+        assert.equal(0, result.status, result.err)
+        assert.matches("\nconst +20 +100%.0 %%", result.out)
+        assert.matches("\nio +20 +5%.0 %%", result.out)
+        assert.equal(before, asked())
+    end)
+
+    it("runs again only what failed, and keeps the old log", function()
+        assert.equal(0, ponder({ "--log", "a.db", "sums.lua" }, { BROKEN = "1" }).status)
+        local before = asked()
+        local result = ponder { "--retry-errors", "--log", "a.db", "sums.lua" }
+        assert.equal(0, result.status, result.err)
+        assert.equal(before + 4, asked())
+        assert.matches("\nio +20 +75%.0 %%", result.out)
+        assert.is_string(folder:read "a.db.1")
+        assert.matches("\nio +20 +75%.0 %%", ponder({ "--rescore", "a.db", "sums.lua" }).out)
+    end)
+
+    it("compares two evaluations item by item", function()
+        assert.equal(0, ponder({ "--log", "a.db", "sums.lua" }).status)
+        assert.equal(0, ponder({ "--log", "b.db", "sums.lua" }, { SKILL = "12" }).status)
+        assert.equal(0, ponder({ "--log", "c.db", "sums.lua" }, { SKILL = "20" }).status)
+        local worse = ponder { "--compare", "a.db", "b.db", "--fail-on-regression" }
+        assert.equal(99, worse.status)
+        assert.matches("\nio +20 +75%.0 %% +60%.0 %% +%-15%.0 %% +%S+ +0%.250 +0 +3 +17", worse.out)
+        assert.matches("io: broken i13, i14, i15", worse.out)
+        local better = ponder { "--compare", "a.db", "c.db", "--fail-on-regression", "--threshold",
+            "difference(io) > 0.2" }
+        assert.equal(0, better.status)
+        assert.matches("io: fixed i16, i17, i18, i19, i20", better.out)
+        assert.equal(0, ponder({ "--compare", "a.db", "a.db", "--fail-on-regression" }).status)
+        local object = assert(json.decode(ponder({ "--compare", "a.db", "b.db", "--json" }).out))
+        assert.same({ "i13", "i14", "i15" }, object.changes[2].broken)
+    end)
+
+    for _, case in ipairs {
+        { {}, "expected one file" },
+        { { "--compare", "a.db" }, "--compare takes two evaluations" },
+        { { "--fail-on-regression", "x.lua" }, "goes with --compare" },
+        { { "--retry-errors", "x.lua" }, "--retry-errors needs the log" },
+        { { "--threshold", "accuracy(io)", "x.lua" }, "expected FIGURE OPERATOR NUMBER" },
+        { { "--threshold", "acuracy(io) > 1", "x.lua" }, "did you mean accuracy" },
+        { { "--threshold", "lower(calls(io)) > 1", "x.lua" }, "calls has no lower" },
+        { { "--threshold", "accuracy(oi) > 1", "sums.lua" }, 'policy "oi" .did you mean io' },
+    } do
+        it("refuses: " .. case[2], function()
+            local result = ponder(case[1])
+            assert.equal(2, result.status, result.err)
+            assert.matches(case[2]:gsub("%-", "%%-"), result.err)
+            assert.equal(1, select(2, result.err:gsub("\n", "")))
+        end)
+    end
+
+    it("names what is wrong with the file", function()
+        folder:write("bad.lua", "return 3")
+        local result = ponder { "--no-log", "bad.lua" }
+        assert.equal(1, result.status)
+        assert.matches("bad%.lua: must return an evaluation", result.err)
+        result = ponder { "--no-log", "--policy", "oi", "sums.lua" }
+        assert.equal(1, result.status)
+        assert.matches('policy "oi" is not a policy %(did you mean "io"%?%)', result.err)
+    end)
+end)
+
+describe("the table of ponder eval in a terminal", function()
+    local folder
+
+    setup(function()
+        folder = shell.folder()
+        folder:write("model.lua", MODEL)
+        folder:write("sums.lua", (EVAL:gsub('"script:model.lua"', ('"script:%s/model.lua"'):format(
+            folder.path))))
+    end)
+
+    teardown(function()
+        folder:__close()
+        os.remove "asked"
+    end)
+
+    local function open(columns, more)
+        return screen.open({ "eval", "--no-log", folder.path .. "/sums.lua" },
+            { columns = columns, rows = 30, env = environment(more) })
+    end
+
+    for _, columns in ipairs { 80, 40 } do
+        it(("fits %d columns"):format(columns), function()
+            local s <close> = open(columns)
+            local status, lines = s:finish()
+            assert.equal(0, status)
+            local head, widest = nil, 0
+            for _, line in ipairs(lines) do
+                head = head or line:match "^POLICY.*"
+                widest = math.max(widest, utf8.len(line) or #line)
+            end
+            assert.is_true(widest <= columns, table.concat(lines, "\n"))
+            assert.truthy(head:find("ACCURACY", 1, true))
+            assert.equal(columns == 80, head:find("CALLS", 1, true) ~= nil, head)
+        end)
+    end
+
+    it("shows how far it is while it runs, and takes that away", function()
+        local s <close> = open(80, { SLOW = "0.25" })
+        s:wait "POLICY +DONE"
+        s:wait "of 40 runs"
+        local _, lines = s:finish()
+        assert.is_nil(table.concat(lines, "\n"):find("of 40 runs", 1, true))
+    end)
+end)

@@ -1,0 +1,410 @@
+local eval = require "ponder.eval"
+local json = require "ponder.json"
+local model = require "ponder.model"
+local stats = require "ponder.stats"
+local task = require "ponder.task"
+
+local function items(n)
+    local list = {}
+    for i = 1, n do
+        list[i] = { id = ("%03d"):format(i), question = "q" .. i, target = i }
+    end
+    return list
+end
+
+local function run(definition, opts)
+    return task.run(function()
+        local result, message, code = eval.run(definition, opts)
+        assert(result, message)
+        return result, code
+    end)
+end
+
+local function policy_of(result, name)
+    for _, policy in ipairs(result.policies) do
+        if policy.name == name then
+            return policy
+        end
+    end
+end
+
+local function record_of(result, policy, id, epoch)
+    for _, record in ipairs(result.records) do
+        if record.policy == policy and record.id == id and record.epoch == (epoch or 1) then
+            return record
+        end
+    end
+end
+
+-- A model that takes 10 tokens and 1 a reply; `answer(number, sample)` gets the number in the
+-- prompt.
+local function open(answer)
+    -- USD a million tokens; a prompt has 10.
+    local client = model.client { env = function() return nil end, config = {}, transport = {},
+        prices = { ["eval-spec:*"] = { input = 1000, output = 0 } } }
+    client.register("eval-spec", { call = function(request)
+        local text = request.messages[#request.messages].content
+        local reply = answer(tonumber(text:match "%d+"), request.sample, text)
+        if not reply then
+            return nil, "overloaded", "SERVER"
+        end
+        return { text = reply, usage = { input_tokens = 10, output_tokens = 1 } }
+    end })
+    return client.open("eval-spec:m", { max_retries = 0 })
+end
+
+describe("outcomes", function()
+    local result
+    setup(function()
+        local ways = {
+            function(item) return item.target end,
+            function() return 0 end,
+            function() return nil end,
+            function() error "broken" end,
+            function() return nil, "no such thing", "NOT_FOUND" end,
+            function() return nil, "no money", "BUDGET" end,
+            function(item, r)
+                r:report(item.target)
+                task.sleep(60)
+            end,
+            function() return "" end,
+        }
+        result = run({ data = items(#ways), score = "numeric", policies = {
+            p = function(item, r) return ways[item.target](item, r) end,
+        } }, { timeout_ms_per_item = 30 })
+    end)
+
+    it("tell wrong, no answer, failed and stopped apart", function()
+        local outcomes = {}
+        for i, record in ipairs(result.records) do
+            outcomes[i] = record.outcome
+        end
+        assert.same({ "right", "wrong", "no_answer", "failed", "failed", "stopped", "stopped",
+            "no_answer" }, outcomes)
+        assert.same({ right = 1, partial = 0, wrong = 1, no_answer = 2, failed = 2, stopped = 2 },
+            result.policies[1].outcomes)
+    end)
+
+    it("say why", function()
+        assert.truthy(record_of(result, "p", "004").message:find("broken", 1, true))
+        assert.same({ "no such thing", "NOT_FOUND" }, { record_of(result, "p", "005").message,
+            record_of(result, "p", "005").code })
+        assert.equal("expected 2, got 0", record_of(result, "p", "002").why)
+    end)
+
+    it("score what a run would have answered when its budget stopped it", function()
+        assert.same({ 7, 1 }, { record_of(result, "p", "007").answer,
+            record_of(result, "p", "007").score })
+        assert.equal(0, record_of(result, "p", "006").score)
+        assert.equal(1, result.policies[1].stopped_right)
+    end)
+
+    it("count as wrong where runs failed, unless they are excluded", function()
+        local accuracy = result.policies[1].accuracy
+        assert.same({ 8, 2 / 8, "wilson" }, { result.policies[1].n, accuracy.value,
+            accuracy.method })
+        local excluded = run({ data = items(2), score = "numeric", policies = { p = function(item)
+            return item.target == 1 and 1 or error "x"
+        end } }, { exclude_errors = true })
+        assert.same({ 1, 1 }, { excluded.policies[1].n, excluded.policies[1].accuracy.value })
+    end)
+
+    it("fail where the scorer does", function()
+        local other = run { data = items(1), policies = { p = function() return 1 end },
+            score = function() return 0 / 0 end }
+        assert.same({ "failed", "BAD_RESULT" }, { other.records[1].outcome,
+            other.records[1].code })
+    end)
+end)
+
+describe("the order and the seeds", function()
+    local function order(seed, concurrency)
+        local list = {}
+        local result = run({ data = items(12), score = "exact", policies = {
+            a = function(item) list[#list + 1] = "a" .. item.id return math.random() end,
+            b = function(item) list[#list + 1] = "b" .. item.id return math.random() end,
+        } }, { seed = seed, concurrency = concurrency, epochs = 2 })
+        local answers = {}
+        for i, record in ipairs(result.records) do
+            answers[i] = record.answer
+        end
+        return list, answers
+    end
+
+    it("mix items and policies at random, the same for a seed", function()
+        local first = order(1, 1)
+        assert.equal(48, #first)
+        assert.same(first, (order(1, 1)))
+        assert.not_same(first, (order(2, 1)))
+        local policies = table.concat(first):gsub("%d", "")
+        assert.truthy(policies:find("ab", 1, true) and policies:find("ba", 1, true))
+    end)
+
+    it("give every run random numbers of its own, whatever the concurrency", function()
+        local _, alone = order(1, 1)
+        local _, together = order(1, 16)
+        assert.same(alone, together)
+        assert.not_equal(alone[1], alone[2])
+    end)
+end)
+
+describe("policies", function()
+    it("are prompts with a model", function()
+        local m = open(function(n) return tostring(n) end)
+        local result = run({ data = items(3), score = "numeric", policies = {
+            io = { model = m, prompt = "Say {{target}}", temperature = 0 } } })
+        assert.same({ 1, 1, 11 }, { result.policies[1].accuracy.value,
+            result.policies[1].calls.mean, result.policies[1].tokens.mean })
+    end)
+
+    it("are prompts of k samples, of which the most frequent answer counts", function()
+        local m = open(function(n, sample) return "Answer: " .. (sample <= 3 and n or sample) end)
+        local result = run({ data = items(2), score = "numeric", policies = {
+            sc = { model = m, prompt = "Say {{target}}", k = 5 } } })
+        assert.same({ 1, 5 }, { result.policies[1].accuracy.value, result.policies[1].calls.mean })
+    end)
+
+    it("are prompts of k samples with a reward", function()
+        local m = open(function(n, sample) return tostring(sample == 2 and n or n + sample) end)
+        local result = run({ data = items(2), score = "numeric", policies = { best = { model = m,
+            prompt = "Say {{target}}", k = 4, reward = function(text, item)
+                return -math.abs(tonumber(text) - item.target)
+            end } } })
+        assert.equal(1, result.policies[1].accuracy.value)
+        local values = {}
+        for i, point in ipairs(result.curves.calls[1].points) do
+            values[i] = point.value
+        end
+        assert.same({ 0.25, 0.5, 1 }, values) -- the right one is among n of 4
+    end)
+
+    it("are searches, whose best node so far is their answer by then", function()
+        local result = run({ data = { { id = "a", goal = 24 } }, score = "exact",
+            target = "goal", policies = { s = { search = function(item)
+                return { initial_state = 1, k = 2, search = "best_first",
+                    expand = function(n) return { n * 2, n * 3 } end,
+                    evaluate = function(n) return -math.abs(item.goal - n) end,
+                    is_terminal = function(n) return n == item.goal end,
+                    stop = function(node) return node.terminal end }
+            end, answer = function(state) return state end } } })
+        assert.same({ "right", 24 }, { result.records[1].outcome, result.records[1].answer })
+    end)
+
+    it("are strategies", function()
+        local m = open(function(_, _, text) return "Answer: " .. #text // #text * 42 end)
+        local result = run({ data = { { id = 1, question = "6 * 7?", target = 42 } },
+            score = "numeric", policies = {
+                cot = require("ponder.strategy.cot").new { model = m } } })
+        assert.same({ "right", 1 }, { result.records[1].outcome, result.records[1].calls })
+    end)
+
+    it("fail alone where their model does", function()
+        local m = open(function(n) return n ~= 2 and tostring(n) end)
+        local result = run({ data = items(3), score = "numeric", policies = {
+            io = { model = m, prompt = "Say {{target}}" } } })
+        assert.same({ 2, 1 }, { result.policies[1].outcomes.right,
+            result.policies[1].outcomes.failed })
+        assert.equal("SERVER", record_of(result, "io", "002").code)
+    end)
+
+    for _, case in ipairs {
+        { { policies = { p = 1 } }, 'policies["p"] must be a function, a prompt' },
+        { { policies = {} }, "policies must not be empty" },
+        { { baseline = "q" }, 'baseline "q" is not a policy; there are p' },
+        { { score = "exat" }, "score must be one of .*did you mean exact" },
+        { { dat = 1 }, 'unknown option "dat" %(did you mean "data"' },
+    } do
+        it("are checked: " .. case[2], function()
+            local definition = { data = items(1), score = "exact",
+                policies = { p = function() end } }
+            for name, value in pairs(case[1]) do
+                definition[name] = value
+            end
+            local ok, message = pcall(run, definition)
+            assert.is_false(ok)
+            assert.truthy(message:find(case[2]) or message:find(case[2], 1, true), message)
+        end)
+    end
+end)
+
+describe("statistics of a result", function()
+    it("are those of the table that a model of known accuracy makes", function()
+        local draws = stats.splitmix64_below(7, 1000, 400)
+        local cells = { a = 0, b = 0, c = 0, d = 0 }
+        local function right(n, second)
+            return draws[2 * n - (second and 0 or 1)] < (second and 500 or 300)
+        end
+        for n = 1, 200 do
+            local cell = right(n) and (right(n, true) and "a" or "b")
+                or right(n, true) and "c" or "d"
+            cells[cell] = cells[cell] + 1
+        end
+        local m = open(function(n, _, text)
+            return right(n, text:find "second") and tostring(n) or "0"
+        end)
+        local result = run({ data = items(200), score = "numeric", baseline = "one", policies = {
+            one = { model = m, prompt = "{{target}}" },
+            two = { model = m, prompt = "{{target}} second" } } })
+        local one, two = policy_of(result, "one"), policy_of(result, "two")
+        local interval = stats.wilson(cells.a + cells.b, 200)
+        assert.same({ interval[1], interval[2] }, { one.accuracy.lower, one.accuracy.upper })
+        local difference = stats.newcombe_paired(cells.a, cells.c, cells.b, cells.d)
+        assert.same(difference, { two.difference.value, two.difference.lower,
+            two.difference.upper })
+        assert.equal(stats.mcnemar_exact(cells.b, cells.c), two.difference.p)
+        assert.equal(2200, one.tokens.total)
+    end)
+
+    it("cluster where items repeat", function()
+        local result = run({ data = items(20), score = "numeric", policies = {
+            a = function(item, r) return r.epoch <= item.target % 3 and item.target end,
+            b = function(item) return item.target > 5 and item.target end,
+        } }, { epochs = 3 })
+        local xs, clusters = {}, {}
+        for _, record in ipairs(result.records) do
+            if record.policy == "a" then
+                xs[#xs + 1], clusters[#clusters + 1] = record.score, record.id
+            end
+        end
+        local accuracy = policy_of(result, "a").accuracy
+        assert.equal("clustered CR1", accuracy.method)
+        assert.equal(stats.se_cluster_cr1(xs, clusters), accuracy.se)
+        assert.equal("clustered CR1", policy_of(result, "b").difference.method)
+        assert.equal(stats.mean(xs), policy_of(result, "a").pass_at[1].pass_at_k)
+        assert.equal(14 / 20, policy_of(result, "a").pass_at[3].pass_at_k)
+    end)
+
+    it("correct for all pairs, and say how many more items would decide", function()
+        local result = run { data = items(60), score = "numeric", policies = {
+            a = function(item) return item.target % 2 == 0 and item.target end,
+            b = function(item) return item.target % 2 == 0 and item.target
+                or item.target % 15 == 0 and item.target end,
+            c = function(item) return item.target end,
+        } }
+        assert.equal(3, #result.pairs)
+        local ps, adjusted = {}, {}
+        for i, pair in ipairs(result.pairs) do
+            ps[i], adjusted[i] = pair.difference.p, pair.p_holm
+        end
+        assert.same(stats.holm(ps), adjusted)
+        local undecided = result.pairs[1]
+        assert.same({ "b", "a" }, { undecided.first, undecided.second })
+        assert.is_true(undecided.difference.more_items > 0)
+        assert.is_nil(result.pairs[2].difference.more_items)
+    end)
+
+    it("are mean scores where scores are numbers, and of every scorer by name", function()
+        local result = run { data = items(10), policies = { p = function(item)
+            return item.target
+        end }, score = { half = function(_, answer) return answer / 20 end, zero = function()
+            return false
+        end } }
+        local policy = result.policies[1]
+        assert.is_false(policy.binary)
+        assert.is_true(math.abs(policy.accuracy.value - 0.275) < 1e-12)
+        assert.same({ 0, 10 }, { policy.scores.zero.value, policy.outcomes.partial })
+    end)
+
+    it("have the cost of a right answer with its seed", function()
+        local m = open(function(n) return tostring(n % 4 == 0 and n or 0) end)
+        local result = run({ data = items(40), score = "numeric", policies = {
+            io = { model = m, prompt = "{{target}}" } } }, { seed = 5 })
+        local figure = result.policies[1].cost_per_right
+        local costs, rights = {}, {}
+        for i, record in ipairs(result.records) do
+            costs[i], rights[i] = record.cost, record.score
+        end
+        local want = stats.bootstrap_ratio(costs, rights, figure.replicates, 5)
+        assert.same({ want[1], want[2], want[3], 5 }, { figure.value, figure.lower, figure.upper,
+            figure.seed })
+        assert.is_true(math.abs(figure.value - 0.04) < 1e-9)
+    end)
+end)
+
+describe("curves", function()
+    -- Counts down to the target, a call a step, and says what it would answer by then.
+    local function counting(m, calls)
+        return function(item, r)
+            local by_now
+            for i = 1, calls do
+                local reply = assert(m:chat { messages = { { role = "user",
+                    content = ("%d step %d"):format(item.target, i) } } })
+                by_now = tonumber(reply.text)
+                r:report(by_now)
+            end
+            return by_now
+        end
+    end
+
+    -- Right from the step on that the item says, and wrong again at the 7th for some.
+    local function model_of_steps()
+        return open(function(n, _, text)
+            local step = tonumber(text:match "step (%d+)")
+            return tostring(step > n % 5 and not (step == 7 and n % 2 == 0) and n or 0)
+        end)
+    end
+
+    it("equal separate runs with that budget", function()
+        local m = model_of_steps()
+        local whole = run { data = items(30), score = "numeric", policies = {
+            p = counting(m, 8) } }
+        local checked = 0
+        for _, point in ipairs(whole.curves.calls[1].points) do
+            local alone = run { data = items(30), score = "numeric", policies = {
+                p = counting(m, math.tointeger(point.at)) } }
+            assert.equal(alone.policies[1].accuracy.value, point.value)
+            assert.equal(alone.policies[1].accuracy.lower, point.lower)
+            checked = checked + 1
+        end
+        assert.equal(4, checked) -- 1, 2, 4, 8
+    end)
+
+    it("give the votes of all numbers of samples from one run", function()
+        local m = open(function(n, sample) return "Answer: " .. (sample % 2 == 1 and n or 0) end)
+        local result = run { data = items(3), score = "numeric", policies = {
+            sc = { model = m, prompt = "{{target}}", k = 4 } } }
+        local values = {}
+        for i, point in ipairs(result.curves.calls[1].points) do
+            values[i] = point.value
+        end
+        assert.same({ stats.majority_at_k({ 2, 2 }, 1, 1), stats.majority_at_k({ 2, 2 }, 1, 2),
+            stats.majority_at_k({ 2, 2 }, 1, 4) }, values)
+    end)
+
+    it("are of calls, tokens and seconds too, and are JSON", function()
+        local result = run { data = items(4), score = "numeric", policies = {
+            p = counting(model_of_steps(), 2) } }
+        for _, axis in ipairs { "calls", "tokens", "seconds" } do
+            assert.equal("p", result.curves[axis][1].policy)
+        end
+        assert.is_string(json.encode(result))
+    end)
+end)
+
+describe("budgets", function()
+    it("stop a run and no other", function()
+        local m = open(function(n) return tostring(n) end)
+        local result = run({ data = items(4), score = "numeric", policies = { p = function(item)
+            for _ = 1, item.target == 2 and 5 or 1 do
+                local reply, message, code = m:chat { max_tokens = 1, messages = { { role = "user",
+                    content = tostring(item.target) } } }
+                if not reply then
+                    return nil, message, code
+                end
+            end
+            return item.target
+        end } }, { max_cost_per_item = 0.05 })
+        assert.equal("stopped", record_of(result, "p", "002").outcome)
+        assert.equal(3, result.policies[1].outcomes.right)
+    end)
+
+    it("of all runs let no other begin", function()
+        local m = open(function(n) return tostring(n) end)
+        local result = run({ data = items(50), score = "numeric", policies = {
+            io = { model = m, prompt = "{{target}}", max_tokens = 1 } } },
+            { max_cost = 0.2, concurrency = 2 })
+        assert.is_true(result.skipped > 0)
+        assert.is_true(result.policies[1].cost.total <= 0.2)
+        assert.equal(50, #result.records + result.skipped)
+    end)
+end)

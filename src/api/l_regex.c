@@ -1,0 +1,74 @@
+/*
+ * l_regex.c -- ponder.core.regex: POSIX extended regular expressions, as the C library has them.
+ */
+#include <limits.h>
+#include <regex.h>
+#include <stdbool.h>
+
+#include "api/api.h"
+
+#define REGEX "ponder.core.regex"
+
+typedef struct Regex {
+    regex_t compiled;
+    bool open;
+} Regex;
+
+static int regex_gc(lua_State *L)
+{
+    Regex *regex = luaL_checkudata(L, 1, REGEX);
+    if (regex->open)
+        regfree(&regex->compiled);
+    regex->open = false;
+    return 0;
+}
+
+/* regex:matches(text) -> boolean; a NUL is a character like any other */
+static int regex_matches(lua_State *L)
+{
+    const Regex *regex = luaL_checkudata(L, 1, REGEX);
+    size_t len;
+    const char *text = luaL_checklstring(L, 2, &len);
+    regmatch_t range = {.rm_so = 0, .rm_eo = (regoff_t)len};
+    luaL_argcheck(L, len <= INT_MAX, 2, "too long");
+    int status = regexec(&regex->compiled, text, 1, &range, REG_STARTEND);
+    if (status == REG_ESPACE)
+        return luaL_error(L, "regex: not enough memory");
+    lua_pushboolean(L, status == 0);
+    return 1;
+}
+
+/* regex.new(pattern, ignore_case) -> regex; or nil, message */
+static int regex_new(lua_State *L)
+{
+    const char *pattern = luaL_checkstring(L, 1);
+    int flags = REG_EXTENDED | (lua_toboolean(L, 2) ? REG_ICASE : 0);
+    Regex *regex = lua_newuserdatauv(L, sizeof *regex, 0);
+    regex->open = false;
+    luaL_setmetatable(L, REGEX);
+    int status = regcomp(&regex->compiled, pattern, flags);
+    regex->open = status == 0;
+    if (status == 0)
+        return 1;
+    char message[128];
+    regerror(status, &regex->compiled, message, sizeof message);
+    lua_pushnil(L);
+    lua_pushstring(L, message);
+    return 2;
+}
+
+PONDER_MODULE int luaopen_ponder_core_regex(lua_State *L);
+
+PONDER_MODULE int luaopen_ponder_core_regex(lua_State *L)
+{
+    static const luaL_Reg methods[] = {{"matches", regex_matches}, {NULL, NULL}};
+    static const luaL_Reg events[] = {{"__gc", regex_gc}, {"__close", regex_gc}, {NULL, NULL}};
+    luaL_newmetatable(L, REGEX);
+    luaL_setfuncs(L, events, 0);
+    luaL_newlib(L, methods);
+    lua_setfield(L, -2, "__index");
+    lua_pop(L, 1);
+    static const luaL_Reg functions[] = {{"new", regex_new}, {NULL, NULL}};
+    luaL_newlib(L, functions);
+    return 1;
+}
