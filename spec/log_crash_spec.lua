@@ -16,7 +16,8 @@ local KILLS = tonumber(os.getenv "PONDER_KILLS" or "200")
 local SEED = math.tointeger(tonumber(os.getenv "PONDER_SEED" or "")) or os.time()
 
 local KILLED = 137
-local IN_FLIGHT = 8 -- as in crash_script.lua
+-- As in crash_script.lua: 64 runs with two calls each, else one run.
+local IN_FLIGHT = setmetatable({ runs = 128 }, { __index = function() return 8 end })
 local SLOWEST_S = 20 -- a run that takes longer has come to a halt
 
 local DIGITS = "######"
@@ -25,9 +26,10 @@ local REPLIES = {
     tot = [[{"thoughts":["a######","b######","c######"],]]
         .. [["scores":{"t1":0.##,"t2":0.##,"t3":0.##}}]],
     got = "idea ######\nn2: 0.##\nn3: 0.##\nn4: 0.##\nn5: 0.##\nn6: 0.##\nVOTE: n3",
+    runs = DIGITS,
     trm = "ISSUE: is ######\nSUGGESTION: do ######\nSCORE: 0.##\n<answer>\n######\n</answer>",
 }
-local KINDS = { "bfs", "dfs", "beam", "best_first", "tot", "got", "trm" }
+local KINDS = { "bfs", "dfs", "beam", "best_first", "tot", "got", "trm", "runs" }
 
 local s, folder, script
 
@@ -74,7 +76,7 @@ local function look_at(log)
         return nil
     end
     local seen = { replies = {}, answered = {}, asked = {} }
-    for id, request, reply in db:rows "SELECT id, request, reply FROM calls" do
+    for id, request, reply in db:rows "SELECT run || '.' || id, request, reply FROM calls" do
         local body = server.hash(request)
         seen.asked[body] = (seen.asked[body] or 0) + 1
         if reply then
@@ -82,7 +84,7 @@ local function look_at(log)
             seen.answered[body] = (seen.answered[body] or 0) + 1
         end
     end
-    seen.status = db:row "SELECT status FROM runs"
+    seen.status = db:row "SELECT status FROM runs WHERE id = 1"
     db:close()
     return seen
 end
@@ -95,6 +97,9 @@ local function trees_in(log)
         "SELECT id, kind, status, reason, best, score, answer FROM searches ORDER BY id",
         "SELECT search, id, parent, depth, score, terminal, text, best FROM nodes ORDER BY 1, 2",
         "SELECT search, source, target, kind, score FROM edges ORDER BY 1, 2, 3",
+        "SELECT name, status, answer, error, seed FROM runs WHERE id > 1 ORDER BY name",
+        [[SELECT runs.name, events.id, events.name AS event, data FROM events
+            JOIN runs ON runs.id = run WHERE parent IS NOT NULL ORDER BY 1, 2]],
     } do
         for row in db:columns(sql) do
             lines[#lines + 1] = json.encode(row)
@@ -123,12 +128,12 @@ local function allowed_after(kills, i, body, calls)
 end
 
 -- Whoever waits for a call has its slot until the log holds the reply: a kill loses no more.
-local function check_counts(kills, final, counts, total)
+local function check_counts(kills, final, counts, total, in_flight)
     local calls_of_all = 0
     for _, calls in pairs(final.asked) do
         calls_of_all = calls_of_all + calls
     end
-    assert.is_true(total <= calls_of_all + IN_FLIGHT * #kills,
+    assert.is_true(total <= calls_of_all + in_flight * #kills,
         ("%d requests, %d calls, %d kills"):format(total, calls_of_all, #kills))
     for body, count in pairs(counts) do
         local calls = final.asked[body] or 1 -- one made ahead, that was not needed in the end
@@ -183,7 +188,7 @@ local function kill_and_resume(kind, reference, span, limit)
     if kills[#kills] then
         check_kept(kills[#kills], final)
     end
-    check_counts(kills, final, s:bodies(), s:counters().requests)
+    check_counts(kills, final, s:bodies(), s:counters().requests, IN_FLIGHT[kind])
     return number
 end
 

@@ -19,6 +19,7 @@ local args = require "ponder.args"
 local core = require "ponder.core.task"
 local host = require "ponder.core.host"
 local options = require "ponder.options"
+local runs = require "ponder.run"
 local task = require "ponder.task"
 
 local cli = {}
@@ -170,15 +171,15 @@ local STOPPED = { interrupt = "interrupted", terminate = "terminated", hangup = 
 
 ---Prints an error with its traceback, or where a run stood that was stopped.
 ---@param message string
+---@param run? ponder.Run whose; default: the current one
 ---@return integer status 1, or that of a run that was stopped: 130 if it came of Ctrl-C
-function cli.report_error(message)
+function cli.report_error(message, run)
     core.heard()
     local log_run = package.loaded["ponder.log.run"]
-    local run = log_run and log_run.current()
-    if run then
-        run.error = message
+    if log_run then
+        log_run.failure(message, run)
     end
-    if run and log_run.is_broken() then
+    if log_run and log_run.is_broken(run) then
         return 1 -- its end says why
     elseif core.is_stopping() then
         local where = match(message, "\n(search%.run[^\n]*)")
@@ -200,9 +201,9 @@ end
 local TIME_IS_UP = 124
 
 -- Ends the log of a run, where there is one.
-local function end_run(status)
+local function end_run(run, status)
     local log_run = package.loaded["ponder.log.run"]
-    return log_run and log_run.finish(status) or status
+    return log_run and log_run.finish(run, status) or status
 end
 
 local function run_command(name, list)
@@ -211,14 +212,15 @@ local function run_command(name, list)
         print(command.usage)
         return 0
     end
+    local run = runs.new()
     local ok, status
     if command.outside_tasks then
         ok, status = xpcall(command.run, cli.with_traceback, list)
     else
-        ok, status = xpcall(task.run, cli.with_traceback, command.run, list)
+        ok, status = xpcall(task.run, cli.with_traceback, run.enter, run, command.run, list)
     end
-    status = ok and status or cli.report_error(status)
-    return end_run(status == 1 and host.time_is_up() and TIME_IS_UP or status)
+    status = ok and status or cli.report_error(status, run)
+    return end_run(run, status == 1 and host.time_is_up() and TIME_IS_UP or status)
 end
 
 ---Runs a command within one that runs.

@@ -18,8 +18,6 @@ local scheduler = require "ponder.task.scheduler"
 
 local log = {}
 
-local recorder -- of the run that goes on
-
 local function check_name(where, name)
     if type(name) ~= "string" or name == "" then
         error(("%s: name must be a string that is not empty (got %s)"):format(where,
@@ -48,15 +46,12 @@ local function check_function(where, f)
     end
 end
 
----The recorder of the run that goes on, for what is to be written; a run that has noted nothing but
----the time gets one now, whose file comes with the first call.
+---The recorder of the current run, for what is to be written; a run that has noted nothing but the
+---time gets one now, whose file comes with the first call.
 ---@return ponder.log.Recorder?
 function log.writer()
     local tape = scheduler.tape()
-    if not recorder and tape and tape.grow then
-        tape:grow()
-    end
-    return recorder
+    return tape and tape:whole().recorder
 end
 
 ---Takes something in from outside that is neither a model's reply nor the time: calls f(...). The
@@ -109,16 +104,11 @@ function log.event(name, data)
     end
 end
 
----The recorder of the run that goes on, if it has one.
+---The recorder of the current run, if it has one.
 ---@return ponder.log.Recorder?
 function log.recorder()
-    return recorder
-end
-
----Sets it; for ponder.log.run.
----@param new ponder.log.Recorder?
-function log.set_recorder(new)
-    recorder = new
+    local tape = scheduler.tape()
+    return tape and tape.recorder
 end
 
 return log

@@ -41,7 +41,7 @@ local scopes = require "ponder.task.scope"
 local run = {}
 
 local FIELD = "run" -- of a task's context
-local WAIT = "run:call"
+local WAIT = "run:call" -- as ponder.log.tape has it
 local OWN = { "asker", "outside" } -- of a context: what a run within does not inherit
 
 ---@class ponder.RunOptions
@@ -63,6 +63,10 @@ local OWN = { "asker", "outside" } -- of a context: what a run within does not i
 ---@field error any what its function raised, as it was raised
 ---@field exit_status integer? what os.exit was called with within
 ---@field group ponder.task.Group? its tasks
+---@field is_command boolean? it is what a command does
+---@field log ponder.log.Run? of a command whose run is logged
+---@field session ponder.log.Session? of a run within one that is logged
+---@field before_exit (fun(status: integer): integer)? of a command: what is done before os.exit
 local Run = {}
 Run.__index = Run
 Run.__name = "ponder.Run"
@@ -105,6 +109,15 @@ function run.current()
     return scheduler.context(FIELD)
 end
 
+---Calls `f(...)` as what a command does, the outermost run; as the main task. For ponder.cli.
+---@param f function
+---@param ... any
+---@return any ... what `f` returned
+function Run:enter(f, ...)
+    self.is_command, self.status, self.group = true, "running", scheduler.current().group
+    return scheduler.with_context(FIELD, self, f, ...)
+end
+
 ---------------------------------------------------------------------------------------------------
 -- The tasks of a run
 
@@ -138,6 +151,15 @@ local function main(self, f, ...)
         end
     end
     return table.unpack(results, 1, results.n)
+end
+
+-- Its last task has ended.
+local function finish(self, results)
+    self.results = results
+    if self.session then
+        self.session:finish_within(self.status, results[1], self.status ~= "completed"
+            and results[2] or nil, self.exit_status)
+    end
 end
 
 local function fail(self, message, code)
@@ -192,19 +214,32 @@ function Run:call(f, ...)
     elseif type(f) ~= "function" and not (getmetatable(f) or {}).__call then
         error(("%s: f must be a function (got %s)"):format(where, options.show(f)), 2)
     end
-    local t = scheduler.check(where)
+    local t, tape = scheduler.check(where), scheduler.tape()
     self.outer, self.status = run.current(), "running"
+    if tape then
+        tape = tape:whole()
+        self.session = tape.session:within(self)
+        self.seed = self.session.run.seed
+    end
     self.group = scheduler.begin({ outer = t.group, random = random.new(self.seed),
         context = context_within(self, t.context),
         on_end = function()
-            self.results = outcome(self)
-            scheduler.wake(t, WAIT)
+            finish(self, outcome(self))
+            if not tape then
+                scheduler.wake(t, WAIT)
+            end
         end }, main, self, f, ...)
-    scheduler.park(t, WAIT, function(woken)
+    local function leave(woken)
         if not woken then
             self:cancel()
         end
-    end)
+    end
+    if tape then
+        self.session:attach(self.group)
+        tape:await_run(self.session.what, leave)
+    else
+        scheduler.park(t, WAIT, leave)
+    end
     return table.unpack(self.results, 1, self.results.n)
 end
 
@@ -242,13 +277,18 @@ end
 
 local exit = os.exit
 
--- Within a run that another called, it ends that run alone.
+-- Within a run that another called, it ends that run alone; else the process, and its log.
 os.exit = function(code, close) -- luacheck: ignore 122
     local self = run.current()
-    if not self or not self.group then
+    if not self then
         return exit(code, close)
     end
-    self.exit_status = (code == nil or code == true) and 0 or math.tointeger(code) or 1
+    local status = (code == nil or code == true) and 0 or math.tointeger(code) or 1
+    if self.is_command then
+        local final = self.before_exit and self.before_exit(status) or status
+        return exit(final == status and code or final, close)
+    end
+    self.exit_status = status
     scheduler.abort(self.group)
     error("os.exit: the run ends", 0) -- where a task cannot stop at once: a callback of C
 end

@@ -1,11 +1,14 @@
 --- A script that the crash tests run: `crash_script.lua KIND` searches or thinks with a model that
 --- answers with digits, and returns what it came to, without times.
 
+local log = require "ponder.log"
 local model = require "ponder.model"
+local run = require "ponder.run"
 local search = require "ponder.search"
 local task = require "ponder.task"
 
 local IN_FLIGHT = 8
+local RUNS = 64 -- at once, each with a call in flight, or two
 
 local kind = ...
 local m = model.open()
@@ -72,4 +75,42 @@ local function run_strategy(name)
     return outcomes
 end
 
+-- What a run of many comes to: random numbers, calls one after the other and at once, events, and
+-- every seventh out of its budget.
+local function think(name, i)
+    local said = { math.random(1000), ask(name .. " begins") }
+    run.current():report(said[2])
+    local pair = task.map({ "left", "right" }, function(side)
+        return ask(("%s goes %s at %s"):format(name, side, said[2]))
+    end)
+    log.event("pair", { pair[1], pair[2] })
+    if i % 3 == 0 then
+        said[3] = run.new { name = "within " .. name, seed = i }:call(function()
+            return ask(name .. " within") .. math.random(1000)
+        end)
+    end
+    said[#said + 1] = pair[1] .. pair[2] .. math.random(1000)
+    said[#said + 1] = ask(name .. " ends after " .. said[#said])
+    return said
+end
+
+local function run_many()
+    local names = {}
+    for i = 1, RUNS do
+        names[i] = "run " .. i
+    end
+    local outcomes = task.map(names, function(name, i)
+        local r = run.new { name = name, seed = i,
+            budget = { max_calls = i % 7 == 0 and 3 or nil } }
+        local said, _, code = r:call(think, name, i)
+        return { said = said or false, code = code, status = r.status, calls = r:spent().calls,
+            reported = r.reported }
+    end, { concurrency = RUNS })
+    outcomes.n = nil
+    return outcomes
+end
+
+if kind == "runs" then
+    return run_many()
+end
 return OPTIONS[kind] and run_strategy(kind) or run_search(kind)

@@ -10,6 +10,7 @@ local redact = require "ponder.model.redact"
 local run = require "ponder.log.run"
 local session = require "ponder.log.session"
 local store = require "ponder.core.store"
+local writer = require "ponder.log.writer"
 
 local again = {}
 
@@ -152,7 +153,8 @@ function Again:resume(execute)
     return start(self, execute, { kind = "resume",
         past = past.new(self.db, self.run.id, { ordered = true,
             retries = self.run.status ~= "completed" }),
-        recorder = recorder.continue(self.db, self.path, self.run.id, host.time) })
+        recorder = recorder.continue(writer.continue(self.db, self.path, host.time),
+            self.run.id) })
 end
 
 -- A model that is never called needs no key, but a provider asks for one.

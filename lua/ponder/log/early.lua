@@ -53,6 +53,11 @@ end
 
 function Early:turn() end -- luacheck: ignore 212
 
+---@return ponder.log.Tape
+function Early:whole()
+    return self:grow()
+end
+
 function Early:perform(...)
     return self:grow():perform(...)
 end

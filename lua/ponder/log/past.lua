@@ -9,8 +9,9 @@ local past = {}
 local LOAD = { call = call.results, effect = effect.results }
 
 ---@class ponder.log.Answered what was asked, and perhaps answered
----@field kind "call"|"effect"
+---@field kind "call"|"effect"|"run"
 ---@field id integer
+---@field seed integer? of a run
 ---@field answered boolean
 ---@field failed boolean it ended in an error
 ---@field within integer? the effect inside which it was asked
@@ -19,9 +20,9 @@ local LOAD = { call = call.results, effect = effect.results }
 ---@class ponder.log.Entry
 ---@field seq integer
 ---@field round integer
----@field kind "call"|"effect"|"timers"
+---@field kind "call"|"effect"|"run"|"timers"
 ---@field what any
----@field answered ponder.log.Answered? of calls and effects
+---@field answered ponder.log.Answered? of calls, effects and runs
 
 ---@class ponder.log.Past
 ---@field run integer runs.id
@@ -68,6 +69,20 @@ local function load_asked(self)
         "SELECT id, occurrence, within, kind, name, key, status FROM effects WHERE run = ? "
             .. "ORDER BY id", self.run) do
         add(self, "effect", id, place, within, ("%s\n%s\n%s"):format(kind, name, key), status)
+    end
+end
+
+local STATUS = { completed = "ok", failed = "error" }
+
+-- Runs within this one. Their rows come in the order in which they began, without a gap.
+local function load_runs(self)
+    local places = {}
+    for id, name, within, seed, status in self.db:rows(
+        "SELECT id, name, within, seed, status FROM runs WHERE parent = ? ORDER BY id", self.run) do
+        local key = ("%s %s"):format(within or "", name or "")
+        places[key] = (places[key] or 0) + 1
+        add(self, "run", id, places[key], within, name or "", STATUS[status])
+        self.by_id.run[id].seed = seed
     end
 end
 
@@ -160,13 +175,14 @@ end
 ---@return ponder.log.Past
 function past.new(db, run, how)
     local self = setmetatable({ db = db, run = run, ordered = how.ordered,
-        retries = how.retries or false, index = {}, by_id = { call = {}, effect = {} },
+        retries = how.retries or false, index = {}, by_id = { call = {}, effect = {}, run = {} },
         entries = {}, readings = {} }, Past)
     -- A call that one process had asked for may have been called off in the next, still waiting for
     -- the tape to end: it has no row.
     self.ended = db:row("SELECT ended_at FROM runs WHERE id = ?", run) ~= nil
         and db:row("SELECT count(*) FROM sessions WHERE run = ?", run) == 1
     load_asked(self)
+    load_runs(self)
     if not how.ordered then
         return self
     end
@@ -183,6 +199,7 @@ local NAME = {
     call = "SELECT 'call ' || id || ' to ' || provider || ':' || model FROM calls "
         .. "WHERE run = ? AND id = ?",
     effect = "SELECT kind || ' ' || name FROM effects WHERE run = ? AND id = ?",
+    run = "SELECT 'run ' || coalesce(name, id) FROM runs WHERE parent = ? AND id = ?",
 }
 
 --- What was asked, in a few words.
@@ -190,6 +207,14 @@ local NAME = {
 ---@return string
 function Past:label(answered)
     return (self.db:row(NAME[answered.kind], self.run, answered.id))
+end
+
+---The past of a run within this one.
+---@param known ponder.log.Answered
+---@return ponder.log.Past
+function Past:within(known)
+    return past.new(self.db, known.id, { ordered = self.ordered,
+        retries = self.retries and not known.answered })
 end
 
 --- What was asked under a key for the n-th time.

@@ -1,4 +1,4 @@
---- The run of this process, as far as it is logged:
+--- The run of a command, as far as it is logged:
 ---
 ---     run       a first run: noted from the start; the file comes with its first call, or is named
 ---     resume    the log's own tape is played, then it goes on there
@@ -42,7 +42,7 @@ core.protect((debug.getinfo(1, "S").source:gsub("/run%.lua$", ""))) -- ponder/lo
 
 ---@class ponder.log.Run
 ---@field kind "run"|"resume"|"replay"|"fork"
----@field id integer
+---@field uid integer
 ---@field seed integer of math.random
 ---@field started_at number seconds since 1970
 ---@field about ponder.log.About
@@ -53,20 +53,7 @@ core.protect((debug.getinfo(1, "S").source:gsub("/run%.lua$", ""))) -- ponder/lo
 ---@field answer any what the run came to, of values that JSON has
 ---@field error string?
 
-local current -- the run of this process
-local next_play -- what the next run is to play
-
-local exit, stderr = os.exit, io.stderr -- a script may replace them
-
--- A script that exits ends its run.
-local function exit_at_last(code, close)
-    if runs.current() then
-        return exit(code, close)
-    end
-    local status = (code == nil or code == true) and 0 or code or 1
-    local final = run.finish(status)
-    exit(final == status and code or final, close)
-end
+local stderr = io.stderr -- a script may replace it
 
 local function grow(self, tape)
     self.session = require("ponder.log.session").start(self, tape)
@@ -74,29 +61,37 @@ local function grow(self, tape)
     return self.session.tape
 end
 
----Begins the run of a command.
+-- What a first run notes until it calls a model.
+local function note_early(self)
+    scheduler.set_tape(self.group, early.new(function(tape)
+        return grow(self, tape)
+    end))
+end
+
+---Begins to log the current run.
 ---@param about ponder.log.About
 ---@param opts ponder.log.Options
 ---@return ponder.log.Run?
 ---@return string? message why its log cannot be written
 function run.begin(about, opts)
-    local play = next_play
-    next_play = nil
-    local self = { kind = play and play.kind or "run", id = random.draw(), about = about,
+    local owner = runs.current()
+    local play = owner.next_play
+    owner.next_play = nil
+    local self = { kind = play and play.kind or "run", uid = random.draw(), about = about,
         seed = play and play.seed or random.draw(), started_at = host.time(), opts = opts,
-        play = play, group = scheduler.current().group }
+        play = play, group = owner.group }
     if self.kind == "fork" then
         opts.path = play.path
     end
-    current = self
+    owner.log, owner.seed = self, self.seed
+    owner.before_exit = function(status)
+        return run.finish(owner, status)
+    end
     math.randomseed(self.seed)
     clocks.install()
-    os.exit = exit_at_last -- luacheck: ignore 122
     files.follow_modules()
     if not play and not opts.path then
-        scheduler.set_tape(self.group, early.new(function(tape)
-            return grow(self, tape)
-        end))
+        note_early(self)
         return self
     end
     grow(self)
@@ -105,16 +100,21 @@ function run.begin(about, opts)
     end
     local ok, message = self.session:open()
     if not ok then
-        current = nil
+        owner.log = nil
         return nil, message
     end
     return self
 end
 
----Says what the next run is to play.
+---Says what the current run is to play, once it begins.
 ---@param play ponder.log.Play
 function run.prepare(play)
-    next_play = play
+    runs.current().next_play = play
+end
+
+local function next_play()
+    local owner = runs.current()
+    return owner and owner.next_play
 end
 
 ---Whether the next run is to play a log.
@@ -126,50 +126,60 @@ end
 ---What a command reads from standard input: what the run that is played had read, else all.
 ---@return string
 function run.read_input()
-    return next_play and next_play.input or io.read("a") or ""
+    local play = next_play()
+    return play and play.input or io.read("a") or ""
 end
 
 ---Whether there is such input without anybody typing it.
 ---@return boolean
 function run.has_input()
-    return next_play ~= nil and next_play.input ~= nil or not host.is_terminal(0)
+    local play = next_play()
+    return play ~= nil and play.input ~= nil or not host.is_terminal(0)
 end
 
----Says what the run came to.
+---Says what the current run came to.
 ---@param answer any of values that JSON has
 function run.answer(answer)
-    if current then
-        current.answer = answer
+    local self = run.current()
+    if self then
+        self.answer = answer
     end
 end
 
----Says what the run failed with.
+---Says what a run failed with.
 ---@param message string
-function run.failure(message)
-    if current then
-        current.error = message
+---@param owner? ponder.Run default: the current one
+function run.failure(message, owner)
+    local self = run.current(owner)
+    if self then
+        self.error = message
     end
 end
 
----@return ponder.log.Run?
-function run.current()
-    return current
+---@param owner? ponder.Run default: the current one
+---@return ponder.log.Run? run nil: it is not logged
+function run.current(owner)
+    owner = owner or runs.current()
+    return owner and owner.log
 end
 
----Whether it was broken off, since its log cannot be written.
+---Whether a run was broken off, since its log cannot be written.
+---@param owner? ponder.Run default: the current one
 ---@return boolean
-function run.is_broken()
-    local begun = current and current.session
+function run.is_broken(owner)
+    local self = run.current(owner)
+    local begun = self and self.session
     return begun ~= nil and begun.tape.broken ~= nil
 end
 
----Ends the run of this process, if there is one, and says on standard error what is to be said.
+---Ends the log of a run, if there is one, and says on standard error what is to be said.
+---@param owner ponder.Run
 ---@param status integer what the process would end with
 ---@return integer status what it is to end with: 1 where the log could not be written, or a replay
 ---  was not the run that the log has
-function run.finish(status)
-    local self = current
-    current = nil
+function run.finish(owner, status)
+    local self = owner.log
+    owner.log, owner.before_exit = nil, nil
     if not self or not self.session then
         return status
     end

@@ -25,6 +25,7 @@ CREATE TABLE runs (
   id INTEGER PRIMARY KEY,       -- from 1; FILE#2 is the second
   uid TEXT NOT NULL,            -- 16 hex digits
   parent INTEGER,               -- runs.id of the run within which it began
+  within INTEGER,               -- effects.id of the tool that called it there
   name ANY,
   labels TEXT,                  -- JSON object
   command TEXT NOT NULL,        -- run, tot, got, trm, cot, chat

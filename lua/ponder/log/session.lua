@@ -5,12 +5,14 @@ local files = require "ponder.log.files"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
 local kept = require "ponder.log.kept"
-local log = require "ponder.log"
+local random = require "ponder.core.random"
 local recorder = require "ponder.log.recorder"
 local redact = require "ponder.model.redact"
+local scheduler = require "ponder.task.scheduler"
 local state = require "ponder.state"
 local store = require "ponder.core.store"
 local tape = require "ponder.log.tape"
+local writer = require "ponder.log.writer"
 
 local session = {}
 
@@ -23,9 +25,11 @@ local KEEP = 100
 
 ---@class ponder.log.Session
 ---@field run ponder.log.Run
+---@field root ponder.log.Session that of the outermost run of the log, which has its file
 ---@field tape ponder.log.Tape
 ---@field recorder ponder.log.Recorder? nil: nothing is written
 ---@field wanted boolean the file is to be made at the first call
+---@field what ponder.log.Inner? of a run within another: what it is to that one
 ---@field private keys integer? how many were known when files were last written; nil: none was
 ---@field private files ponder.log.File[]
 local Session = {}
@@ -106,7 +110,7 @@ local function write_run(self)
         curl = require("ponder.core.net").curl_version }
     self.recorder:write([[INSERT INTO runs (id, uid, command, arguments, script, directory, input,
         seed, options, versions, started_at, source) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]],
-        self.recorder.run, ("%016x"):format(run.id), about.command,
+        self.recorder.run, ("%016x"):format(run.uid), about.command,
         json.encode(arguments_of(about)), about.script, (host.directory()), about.input, run.seed,
         json.encode(environment()), json.encode(versions), run.started_at,
         run.play and run.play.source)
@@ -124,7 +128,7 @@ local function name_of(run)
     local script = run.about.script or ""
     local what = script:match("([%w_-]+)%.%w+$") or script:match("^([%w_]+)$") or run.about.command
     return ("%s-%s-%08x"):format(os.date("!%Y%m%d-%H%M%S", run.started_at // 1 | 0), what,
-        run.id & 0xffffffff)
+        run.uid & 0xffffffff)
 end
 
 -- The path of a new log among the kept runs.
@@ -153,11 +157,11 @@ function Session:open()
     if not path then
         return nil, message
     end
-    local ok, problem = self.recorder:create(path, run.opts.sync)
+    local ok, problem = self.recorder.writer:create(path, run.opts.sync)
     if not ok then
         return nil, problem
     end
-    if self.tape.incomplete or self.recorder.incomplete then
+    if self.tape.incomplete or self.recorder.writer.incomplete then
         self.recorder:write("UPDATE runs SET incomplete = 1 WHERE id = ?", self.recorder.run)
     end
     return true
@@ -171,15 +175,15 @@ local function open_late(self)
     local ok, message = self:open()
     if not ok then
         io.stderr:write(("ponder: %s; this run is not logged\n"):format(message))
-        self.recorder:discard() -- the tape stays: tasks may wait for what is on it
+        self.recorder.writer:discard() -- the tape stays: tasks may wait for what is on it
     end
 end
 
 -- Asks a model: see ponder.task.Tape.
 local function follow(self, request, ask)
     if self.recorder then
-        write_files(self)
-        open_late(self)
+        write_files(self.root)
+        open_late(self.root)
     end
     return self.tape:perform(call.new(request), ask, request)
 end
@@ -195,8 +199,23 @@ local function open_recorder(self)
         return play.recorder
     end
     self.wanted = true
-    return recorder.new(host.time)
+    local rows = writer.new(host.time)
+    return recorder.new(rows, rows:next_run())
 end
+
+-- Gives a run its tape.
+local function make_tape(self, past, opts)
+    local sink = self.recorder or recorder.new(writer.new(host.time):discard(), 1)
+    opts.offline = self.root.run.kind == "replay"
+    self.tape = tape.new(self.run.group, sink, past, opts)
+    self.tape.session, self.tape.recorder = self, self.recorder
+    function self.tape.call(_, request, ask)
+        return follow(self, request, ask)
+    end
+end
+
+local REOPEN = [[UPDATE runs SET ended_at = NULL, status = NULL, exit_status = NULL, answer = NULL,
+    error = NULL WHERE id = ?]]
 
 ---Gives a run its tape.
 ---@param run ponder.log.Run
@@ -205,23 +224,16 @@ end
 function session.start(run, before)
     note_environment_keys()
     local self = setmetatable({ run = run, wanted = false, files = {} }, Session)
+    self.root = self
     self.recorder = open_recorder(self)
-    local play = run.play
-    self.tape = tape.new(run.group, self.recorder or recorder.new(host.time), play and play.past,
-        run.kind == "replay", before)
-    function self.tape.call(_, request, ask)
-        return follow(self, request, ask)
-    end
+    make_tape(self, run.play and run.play.past, { before = before })
     if self.recorder then
         if run.kind ~= "resume" then
             write_run(self)
         else
-            self.recorder:write("UPDATE runs SET ended_at = NULL, status = NULL, "
-                .. "exit_status = NULL, answer = NULL, error = NULL WHERE id = ?",
-                self.recorder.run)
+            self.recorder:write(REOPEN, self.recorder.run)
         end
         write_session(self)
-        log.set_recorder(self.recorder)
         files.listen(function(file)
             table.insert(self.files, file)
             redact.script(file.kind ~= "data" and file.text or "") -- before anything is asked
@@ -232,6 +244,84 @@ function session.start(run, before)
     end
     return self
 end
+
+---------------------------------------------------------------------------------------------------
+-- Runs within a run
+
+local function write_inner_run(self, about)
+    local run, what = self.run, self.what
+    self.recorder:write([[INSERT INTO runs (id, uid, parent, within, name, labels, command,
+        arguments, script, seed, options, versions, started_at)
+        VALUES (?, ?, ?, ?, ?, ?, ?, '[]', ?, ?, '{}', '{}', ?)]], self.recorder.run,
+        ("%016x"):format(run.uid), what.parent, what.within_id, about.name,
+        next(about.labels) and json.encode(about.labels) or nil, run.about.command,
+        run.about.script, run.seed, run.started_at)
+end
+
+-- The rows of a run within: new ones, or those that the log has.
+local function open_inner_rows(self, rows, about)
+    local what = self.what
+    what.parent = self.outer.recorder.run
+    if what.id then
+        self.recorder = recorder.continue(rows, what.id)
+    else
+        what.id = rows:next_run()
+        self.recorder = recorder.new(rows, what.id)
+        write_inner_run(self, about)
+    end
+    if not self.keeps_row then
+        self.recorder:write(REOPEN, what.id)
+        write_session(self)
+    end
+end
+
+---A run is to begin within this one. What the log has of it is looked up, and says its seed.
+---@param about {name: string?, labels: table, seed: integer}
+---@return ponder.log.Session
+function Session:within(about)
+    local what, run = self.tape:look_up_run(about.name or ""), self.run
+    local known, ordered = what.known, self.tape.past.ordered
+    local inner = setmetatable({ root = self.root, outer = self, what = what }, Session)
+    inner.past = known and self.tape.past:within(known)
+    inner.keeps_row = known ~= nil and known.answered and ordered
+    inner.run = { kind = run.kind, uid = random.draw(), about = run.about,
+        started_at = host.time(), seed = known and ordered and known.seed or about.seed }
+    if self.recorder then
+        open_inner_rows(inner, self.recorder.writer, about)
+    end
+    return inner
+end
+
+---Gives a run within its tape.
+---@param group ponder.task.Group its tasks
+function Session:attach(group)
+    self.run.group = group
+    make_tape(self, self.past, { outer = self.outer.tape })
+    self.what.tape = self.tape
+    scheduler.set_tape(group, self.tape)
+end
+
+---A run within is over.
+---@param status "completed"|"failed"|"cancelled"
+---@param answer any of values that JSON has, else it is not kept
+---@param message string?
+---@param exit_status integer?
+function Session:finish_within(status, answer, message, exit_status)
+    local rows = self.recorder
+    if rows and not self.keeps_row then
+        local readable, text = pcall(json.encode, answer)
+        rows:write("UPDATE runs SET ended_at = ?, status = ?, exit_status = ?, answer = ?, "
+            .. "error = ? WHERE id = ?", host.time(), status, exit_status,
+            answer ~= nil and readable and text or nil, message, rows.run)
+        rows:write("UPDATE sessions SET ended_at = ? WHERE run = ? AND id = ?", host.time(),
+            rows.run, rows.session)
+    end
+    self.tape.recorder = nil
+    self.outer.tape:end_run(self.what)
+end
+
+---------------------------------------------------------------------------------------------------
+-- The end
 
 local STATUS = { [0] = "completed", [129] = "interrupted", [130] = "interrupted",
     [143] = "interrupted" }
@@ -246,8 +336,8 @@ function REMARK.fork(self)
     elseif saved.unpriced > 0 then
         worth = ("%s and the unknown price of %d"):format(worth, saved.unpriced)
     end
-    return rows.path and ("%d of %d calls were answered from %s, %s; the log is %s"):format(
-        saved.calls, rows.calls, self.run.play.source, worth, rows.path)
+    return rows.writer.path and ("%d of %d calls were answered from %s, %s; the log is %s"):format(
+        saved.calls, rows.calls, self.run.play.source, worth, rows.writer.path)
 end
 
 function REMARK.resume(self)
@@ -282,11 +372,11 @@ local SAVED = [[UPDATE runs SET saved_calls = reused, saved_cost = CASE
 ---@return string? remark
 function Session:finish(status)
     local run, rows = self.run, self.recorder
-    log.set_recorder(nil)
-    if not rows or not rows.db then
+    self.tape.recorder = nil
+    if not rows or not rows.writer.db then
         return nil, remark(self, status)
     end
-    rows:write_deferred(math.huge)
+    rows.writer:write_deferred(math.huge)
     write_files(self)
     local readable, answer = pcall(json.encode, run.answer)
     local saved = rows.saved
@@ -298,7 +388,7 @@ function Session:finish(status)
         rows.session)
     local _, problem = self.tape:commit()
     local said = remark(self, status)
-    rows.db:close()
+    rows.writer.db:close()
     return problem, said
 end
 

@@ -22,6 +22,13 @@
 --- All that has arrived between two rounds is committed at once, before any of it wakes a task. So
 --- a process that is killed has shown its script nothing that the log does not hold.
 ---
+--- Each run has a tape of its own (ponder.run), with its own rounds: what others do leaves no trace
+--- on it. A run within another is an operation of the outer one, with one difference: it is run
+--- again, from its own tape, and the outer tape's entry says when it was over. Two rules keep both
+--- in step while they are played: an entry waits until the runs within have played what came before
+--- it (`seq` counts over all tapes), and a run does not go live before the one around it has. So a
+--- run that was cancelled from outside is cancelled where it was.
+---
 --- A script that does not do again what it did (it iterates with `pairs`, it has been changed)
 --- still gets what equal requests were answered the first time: an entry that nobody asks for is
 --- passed over as soon as no task can go on. `left` counts those that it never asked for.
@@ -37,7 +44,7 @@ local WAIT = "the run log" -- what tasks wait for until it holds a reply
 local MOST_WITHOUT_FILE = 1 << 20 -- entries and readings kept before there is a file to hold them
 
 ---@class ponder.log.Operation something that is asked of the world outside
----@field kind "call"|"effect"
+---@field kind "call"|"effect"|"run"
 ---@field identity string what is asked; equal ones may be answered alike
 ---@field describe fun(self): string in a few words, for people
 ---@field played fun(self, results: table) the past has answered it
@@ -52,11 +59,17 @@ local MOST_WITHOUT_FILE = 1 << 20 -- entries and readings kept before there is a
 ---@field cancel fun(self, what: ponder.log.Operation)
 ---@field shortage fun(self): string? why nothing more should be asked, while there is still room
 ---@field rest fun(self) there is nothing else to do
----@field commit fun(self, entries: table[], readings: table<string, number[]>): boolean?, string?
----  true: it is on disk; false: there is no file yet; nil, message: it failed
+---@field expect fun(self, tape: ponder.log.Tape) it has noted something: see Tape:put
+---@field put fun(self, entries: table[], readings: table<string, number[]>) part of the next commit
+---@field commit fun(self): boolean?, string? of all tapes of the log. true: it is on disk; false:
+---  there is no file yet; nil, message: it failed
 
 ---@class ponder.log.Tape: ponder.task.Tape
 ---@field group ponder.task.Group
+---@field outer ponder.log.Tape? of the run around this one
+---@field inner table<ponder.log.Inner, true> runs within that are not over
+---@field session ponder.log.Session
+---@field recorder ponder.log.Recorder? nil: nothing is written
 ---@field sink ponder.log.Sink
 ---@field past ponder.log.Past what is played, or looked up
 ---@field playing boolean
@@ -75,13 +88,15 @@ local NOTHING = { ordered = false, entries = {}, readings = {} }
 ---@param group ponder.task.Group whose tasks it follows
 ---@param sink ponder.log.Sink
 ---@param past? ponder.log.Past
----@param offline? boolean
----@param before? ponder.log.EarlyTape what has been noted until now
+---@param opts? {offline: boolean?, before: ponder.log.EarlyTape?, outer: ponder.log.Tape?}
+---  before: what has been noted until now
 ---@return ponder.log.Tape
-function tape.new(group, sink, past, offline, before)
-    past = past or NOTHING
+function tape.new(group, sink, past, opts)
+    past, opts = past or NOTHING, opts or {}
+    local before = opts.before
     local self = setmetatable({
-        group = group, sink = sink, past = past, playing = past.ordered, offline = offline or false,
+        group = group, sink = sink, past = past, playing = past.ordered,
+        offline = opts.offline or false, outer = opts.outer, inner = {}, runs = {},
         next = 1, read = {}, asked = {}, found = {}, waiting = {}, held = {}, arrived = {},
         noted = {}, open = 0,
         entries = before and before.entries or {}, readings = before and before.readings or {},
@@ -89,6 +104,10 @@ function tape.new(group, sink, past, offline, before)
     }, Tape)
     if self.playing and past.first_now then
         scheduler.set_clock(group, past.first_now)
+    end
+    if before and before.kept > 0 then
+        self.is_expected = true
+        sink:expect(self)
     end
     scheduler.set_plays(group, self.playing)
     return self
@@ -100,6 +119,10 @@ end
 -- A run without a file keeps so much and no more.
 local function count(self)
     self.kept = self.kept + 1
+    if not self.is_expected then
+        self.is_expected = true
+        self.sink:expect(self)
+    end
     if self.kept > MOST_WITHOUT_FILE and self:commit() == false then
         self.entries, self.readings, self.kept, self.incomplete = {}, {}, 0, true
     end
@@ -154,17 +177,27 @@ function Tape:now()
     return self:reading("now", scheduler.clock)
 end
 
+--- See ponder.log.EarlyTape.
+---@return ponder.log.Tape
+function Tape:whole()
+    return self
+end
+
 --- Hands to the log what has gathered.
+function Tape:put()
+    self.sink:put(self.entries, self.readings)
+    self.entries, self.readings, self.kept, self.is_expected = {}, {}, 0, false
+end
+
+--- Puts all that the tapes of the log have gathered on disk.
 ---@return boolean? committed false: there is no file yet; nil: it failed, the run cannot go on
 ---@return string? message
 function Tape:commit()
     if self.broken then
         return nil, self.broken
     end
-    local committed, message = self.sink:commit(self.entries, self.readings)
-    if committed then
-        self.entries, self.readings, self.kept = {}, {}, 0
-    elseif committed == nil then
+    local committed, message = self.sink:commit()
+    if committed == nil then
         self.broken = message
     end
     return committed, message
@@ -187,7 +220,7 @@ function Tape:deliver()
         return scheduler.break_off(self.group, message)
     end
     for _, one in ipairs(self.noted) do
-        scheduler.wake(one.task, WAIT)
+        scheduler.wake(one.task, one.waits)
     end
     self.noted = {}
 end
@@ -204,7 +237,7 @@ end
 -- Waits until the log holds what has come.
 local function arrive(self, what)
     local t = scheduler.current()
-    local one = { task = t, what = what }
+    local one = { task = t, what = what, waits = WAIT }
     self.arrived[#self.arrived + 1] = one
     scheduler.park(t, WAIT, function() take_out(self.arrived, one) end)
 end
@@ -247,10 +280,36 @@ local function depart(self, where)
     end
 end
 
+-- Whether a run within has still to play what came before an entry.
+local function is_ahead(self, entry)
+    for what in pairs(self.inner) do
+        local next_one = what.tape.playing and what.tape.past.entries[what.tape.next]
+        if next_one and next_one.seq < entry.seq then
+            return true
+        end
+    end
+    return false
+end
+
+-- A run within is over.
+local function note_over(self, what)
+    self.arrived[#self.arrived + 1] = { task = what.task, what = what, waits = tape.WAIT_FOR_RUN }
+end
+
 -- Plays the next entry; false: not yet.
 local function play_entry(self, entry)
-    if entry.kind == "timers" then
+    if next(self.inner) and is_ahead(self, entry) then
+        return false
+    elseif entry.kind == "timers" then
         scheduler.fire_timers(self.group, entry.what)
+        return true
+    end
+    local within = self.runs[entry.answered]
+    if within and not within.over then
+        return false
+    elseif within then
+        self.runs[entry.answered] = nil
+        scheduler.wake(within.task, tape.WAIT_FOR_RUN)
         return true
     end
     local waits = self.waiting[entry.answered]
@@ -262,8 +321,12 @@ local function play_entry(self, entry)
     return scheduler.is_idle(self.group) -- pass it over
 end
 
+local function by_id(a, b)
+    return a.task.id < b.task.id
+end
+
 -- The tape has ended. Who waits has an answer that was never handed over, or asks outside.
-local function go_live(self, rounds)
+local function go_live(self)
     self.playing = false
     if self.past.last_now then
         scheduler.set_clock(self.group, math.max(self.past.last_now, scheduler.clock(self.group)))
@@ -277,8 +340,16 @@ local function go_live(self, rounds)
     for _, waits in ipairs(tasks) do
         task.wake(waits, false)
     end
-    self.live_from = tasks[1] and rounds or nil
-    self.waiting, self.held = {}, {}
+    self.live_from = tasks[1] and self.group.rounds or nil
+    local over = {}
+    for _, what in pairs(self.runs) do
+        over[#over + 1] = what.over and what or nil
+    end
+    table.sort(over, by_id)
+    for _, what in ipairs(over) do
+        note_over(self, what)
+    end
+    self.waiting, self.held, self.runs = {}, {}, {}
 end
 
 local function play(self, rounds)
@@ -290,16 +361,30 @@ local function play(self, rounds)
         end
         self.next = self.next + 1
     end
-    if scheduler.is_idle(group) then
-        go_live(self, rounds)
+    if scheduler.is_idle(group) and not (self.outer and self.outer.playing) then
+        go_live(self)
     end
+end
+
+--- See ponder.task.Tape.
+function Tape:pass_over(at_end)
+    if not self.playing or at_end ~= (self.past.entries[self.next] == nil) then
+        return false
+    elseif at_end then
+        go_live(self)
+    else
+        self.next = self.next + 1
+    end
+    return true
 end
 
 --- See ponder.task.Tape.
 function Tape:turn(rounds)
     if self.playing then
         play(self, rounds)
-        return false
+        if self.playing then
+            return false
+        end
     end
     local arrived = self.arrived[1] ~= nil
     if arrived then
@@ -345,12 +430,17 @@ local function times_asked(self, key)
     return times
 end
 
+-- Where an operation is asked. (What draws on the screen is outside too, and has no row.)
+local function place_of(within)
+    return type(within) == "table" and within.kind .. within.id or ""
+end
+
 -- What the past has on an operation; nil: nothing, it is new. In the same run equal ones are told
 -- apart by the place where they are asked and by their order there, in another by their order.
 local function look_up(self, what)
     local within, past = what.within, self.past
     local key = ("%s %s"):format(what.kind, what.identity)
-    local here = ("%s %s"):format(within and within.kind .. within.id or "", key)
+    local here = ("%s %s"):format(place_of(within), key)
     what.occurrence = times_asked(self, here)
     local known
     if past.ordered then
@@ -410,6 +500,70 @@ function Tape:perform(what, f, ...)
     end
     local results = ask(self, what, f, ...)
     return unpack(results, 1, results.n)
+end
+
+---------------------------------------------------------------------------------------------------
+-- Runs within
+
+--- What tasks wait for that have called a run within.
+tape.WAIT_FOR_RUN = "run:call"
+
+---@class ponder.log.Inner: ponder.log.Operation a run within this one
+---@field known ponder.log.Answered? what the past has of it
+---@field tape ponder.log.Tape its own, once it has one
+---@field task ponder.task.Handle? that waits for it
+---@field over boolean?
+
+--- A run is to begin within this one.
+---@param name string
+---@return ponder.log.Inner
+function Tape:look_up_run(name)
+    local within = scheduler.context("outside")
+    local what = { kind = "run", identity = name, within = within,
+        within_id = type(within) == "table" and within.kind == "effect" and within.id or nil }
+    what.known = look_up(self, what)
+    what.id = self.past.ordered and what.known and what.known.id or nil
+    if self.offline and not what.known then
+        depart(self, ("the run %q is not in the log: here the script departs from it"):format(name))
+    end
+    return what
+end
+
+--- Waits until a run within is over, and the log holds that; call it within a task.
+---@param what ponder.log.Inner
+---@param on_cancel fun(woken: boolean)
+function Tape:await_run(what, on_cancel)
+    local known = what.known
+    what.task = scheduler.current()
+    self.inner[what] = true
+    if self.playing and known and known.answered and not what.within then
+        self.runs[known] = what
+    end
+    scheduler.park(what.task, tape.WAIT_FOR_RUN, function(woken)
+        what.task = nil
+        self.inner[what] = nil
+        if known and self.runs[known] == what then
+            self.runs[known] = nil
+        end
+        for i, one in ipairs(self.arrived) do
+            if one.what == what then
+                table.remove(self.arrived, i)
+                break
+            end
+        end
+        on_cancel(woken)
+    end)
+end
+
+--- A run within is over.
+---@param what ponder.log.Inner
+function Tape:end_run(what)
+    what.over = true
+    self.inner[what] = nil
+    if what.task and not (what.known and self.runs[what.known] == what) then
+        note_over(self, what)
+        scheduler.turn_later(self.group)
+    end
 end
 
 return tape

@@ -117,7 +117,7 @@ end
 ---Writes the tree as it is at the end.
 function Tree:finish()
     local recorder = log.recorder()
-    if self.finished or not recorder or not recorder.db then
+    if self.finished or not recorder or not recorder.writer.db then
         return
     end
     self.finished = true

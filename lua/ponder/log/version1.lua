@@ -34,7 +34,7 @@ local COLUMNS = {
 
 -- What those who read ask for and version 1 did not have.
 local MISSING = {
-    runs = "NULL AS parent, NULL AS name, NULL AS labels, NULL AS mac",
+    runs = "NULL AS parent, NULL AS within, NULL AS name, NULL AS labels, NULL AS mac",
     files = "NULL AS mac",
     calls = "NULL AS queued_at, NULL AS sent_at",
 }

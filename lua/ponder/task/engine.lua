@@ -496,8 +496,26 @@ local function handle_stop(t)
     end
 end
 
+-- Nothing goes on: a tape that plays waits for what the script does not do. Those that are at their
+-- end go live first, the newest run before those around it.
+local function pass_over()
+    for _, at_end in ipairs { true, false } do
+        for i = #players, 1, -1 do
+            local group = players[i]
+            if group.tape:pass_over(at_end) then
+                engine.turn_later(group)
+                return true
+            end
+        end
+    end
+    return false
+end
+
 -- The innermost groups are told: those around them wait for these.
 local function deadlock()
+    if pass_over() then
+        return
+    end
     for _, group in ipairs(table.move(groups, 1, group_count, 1, {})) do
         if group.inner == 0 and group.live > 0 then
             local message = deadlock_message(engine.alive(group))
@@ -791,6 +809,14 @@ end
 ---@return ponder.task.Tape?
 function engine.tape()
     return current and current.group.tape or nil
+end
+
+---Gives the tape of a group its turn, after the next rounds.
+---@param group ponder.task.Group
+function engine.turn_later(group)
+    if not group.queued then
+        enqueue(group)
+    end
 end
 
 ---Raises an error in the main task of a group, where it waits, and ends all others.

@@ -131,6 +131,8 @@ end
 ---@field turn fun(self, rounds: integer): boolean? after each round of tasks; true: `deliver` is to
 ---  be called, once all tapes have had their turn
 ---@field deliver fun(self)
+---@field pass_over fun(self, at_end: boolean): boolean nothing goes on: if it plays, and is at its
+---  end or is not, it goes live or leaves out an entry
 ---@field note_timers fun(self, rounds: integer, now: number) time was up for followed tasks
 ---@field perform fun(self, what: table, f: function, ...): ... see ponder.log.tape
 ---@field call fun(self, request: table, ask: fun(request: table)): ... asks a model

@@ -1,0 +1,161 @@
+-- Runs at once, by random programs: each does what it does alone, whatever the others come to.
+
+local program = require "task_program"
+local run = require "ponder.run"
+local task = require "ponder.task"
+
+local RUNS, SEEDS = 12, 25
+
+-- Runs programs within one run of tasks whose time stands still while anything goes on. Gives what
+-- each wrote down and came to.
+local function play(lists, concurrency, also)
+    local now, results = 0, {}
+    local function clock() return now end
+    local before = task.on_unjoined_error(function() end)
+    task.run_with({ clock = clock, wait = function(seconds) now = now + seconds end }, function()
+        task.map(lists, function(list, i)
+            local r = run.new { name = "program " .. i, seed = i }
+            local started = now
+            local real = program.runner(function() return now - started end)
+            if also then
+                also(r, i)
+            end
+            local value, message, code = r:call(function()
+                return real.body(list), math.random(1 << 40)
+            end)
+            results[i] = { log = real.log, status = r.status, code = code or message or value,
+                deadlocked = code == "ERROR" and message:find("deadlock", 1, true) ~= nil }
+        end, { concurrency = concurrency })
+    end)
+    task.on_unjoined_error(before)
+    return results
+end
+
+-- How much a run wrote down that it writes at once with others too. A deadlock is seen when nothing
+-- goes on in any run: what comes of it has a later time than alone.
+local function count_lines(alone)
+    local count = #alone.log
+    local last = count > 0 and alone.log[count]:match "^%S+"
+    while alone.deadlocked and count > 0 and alone.log[count]:match "^%S+" == last do
+        count = count - 1
+    end
+    return count
+end
+
+local function compare(alone, together, where)
+    assert.equal(alone.status, together.status, where)
+    assert.equal(alone.deadlocked, together.deadlocked, where)
+    assert.equal(alone.deadlocked or alone.code, together.deadlocked or together.code, where)
+    local count = count_lines(alone)
+    assert.same(table.move(alone.log, 1, count, 1, {}), table.move(together.log, 1, count, 1, {}),
+        where)
+    assert.equal(#alone.log, #together.log, where)
+end
+
+local function programs(seed)
+    math.randomseed(seed)
+    local lists = {}
+    for i = 1, RUNS do
+        lists[i] = program.random()
+    end
+    return lists
+end
+
+describe("runs at once", function()
+    it("do what each does alone, at any concurrency", function()
+        local statuses, lines = {}, 0
+        for seed = 1, SEEDS do
+            local lists = programs(seed)
+            local alone = {}
+            for i, list in ipairs(lists) do
+                -- As the run number i, with the same seed.
+                alone[i] = play({ list }, 1, function(r) r.seed = i end)[1]
+                lines = lines + count_lines(alone[i])
+                local key = alone[i].deadlocked and "deadlock" or alone[i].status
+                statuses[key] = (statuses[key] or 0) + 1
+            end
+            for _, concurrency in ipairs { 1, 3, RUNS } do
+                local together = play(lists, concurrency)
+                for i in ipairs(lists) do
+                    compare(alone[i], together[i], ("seed %d, concurrency %d, program %d"):format(
+                        seed, concurrency, i))
+                end
+            end
+        end
+        assert.is_true(lines > 10 * RUNS * SEEDS)
+        for _, status in ipairs { "completed", "failed", "deadlock" } do
+            assert.is_true((statuses[status] or 0) >= 10, status .. ": " .. (statuses[status] or 0))
+        end
+    end)
+
+    it("go on as they would when others are cancelled", function()
+        local lists = programs(77)
+        local whole = play(lists, RUNS)
+        local cut = play(lists, RUNS, function(r, i)
+            if i % 3 == 0 then
+                task.spawn(function()
+                    task.sleep(i / 4)
+                    r:cancel()
+                end)
+            end
+        end)
+        local cancelled = 0
+        for i in ipairs(lists) do
+            if cut[i].status == "cancelled" then
+                cancelled = cancelled + 1
+            else
+                compare(whole[i], cut[i], "program " .. i)
+            end
+        end
+        assert.is_true(cancelled > 0)
+    end)
+end)
+
+local OF_A_RUN = { run = true, recorder = true, session = true, tape = true, current_run = true,
+    budget = true, play = true, next_play = true, seed = true, rounds = true, writer = true }
+
+describe("modules", function()
+    it("keep no run in a variable of their own", function()
+        local found = {}
+        local pipe <close> = assert(io.popen "find lua -name '*.lua' -not -path '*/meta/*'")
+        for path in pipe:lines() do
+            local file <close> = assert(io.open(path))
+            local number = 0
+            for line in file:lines() do
+                number = number + 1
+                -- Variables of a module begin at the margin, and have no value, or nil, at first.
+                local name = line:match "^local ([%w_, ]+)%f[\n\0%-=]"
+                local value = line:match "=%s*([^%-]*)"
+                local is_empty = name and (not value or value:find "^nil")
+                for word in (is_empty and name or ""):gmatch "[%w_]+" do
+                    if OF_A_RUN[word] then
+                        found[#found + 1] = ("%s:%d: %s"):format(path, number, line)
+                    end
+                end
+            end
+        end
+        assert.same({}, found)
+    end)
+
+    it("know two runs at once apart", function()
+        task.run(function()
+            local a, b = run.new { seed = 1, budget = { max_calls = 1 } }, run.new { seed = 2 }
+            local seen = task.map({ a, b }, function(r)
+                return r:call(function()
+                    local list = {}
+                    for i = 1, 5 do
+                        list[i] = { run.current() == r, task.context "run" == r,
+                            math.random(1000) }
+                        task.sleep(0)
+                    end
+                    return list
+                end)
+            end)
+            for i = 1, 5 do
+                assert.same({ true, true }, { seen[1][i][1], seen[1][i][2] })
+                assert.same({ true, true }, { seen[2][i][1], seen[2][i][2] })
+            end
+            assert.are_not.same(seen[1], seen[2])
+        end)
+    end)
+end)
