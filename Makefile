@@ -14,7 +14,7 @@
 B       ?= build
 PREFIX  ?= /usr/local
 CC      ?= cc
-CSTD    := -std=c11 -D_XOPEN_SOURCE=700
+CSTD    := -std=c11 -D_XOPEN_SOURCE=700 -ffp-contract=off
 WARN    := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
 CFLAGS  ?= -O2 -g
 VERSION := 0.1.0

@@ -368,10 +368,26 @@ describe("a failing callback", function()
                 assert.matches("boom\nstack traceback:.*innermost", message)
             end
         end
-        local message = raised { evaluate = function(s)
-            return s < 3 and s or error { "no text" }
-        end }
-        assert.matches("^search.run: evaluate raised for node 4 at depth 2: table", message)
+    end)
+
+    it("that raises a table: it reaches the caller as it is", function()
+        for _, concurrency in ipairs { 1, 4 } do
+            local raised_table = setmetatable({ code = "X" }, { __name = "mine" })
+            local caught = raised({ concurrency = concurrency, evaluate = function(s)
+                return s < 3 and s or error(raised_table)
+            end }, function(opts)
+                return task.run(function()
+                    local ok, err = pcall(search.run, opts)
+                    assert.is_false(ok)
+                    error({ err }, 0)
+                end)
+            end)[1]
+            assert.equal(raised_table, caught)
+            local where = search.raised_by(caught)
+            assert.same({ "evaluate", 4, 2 }, { where.callback, where.node, where.depth })
+            assert.matches("search_spec.lua", where.traceback)
+        end
+        assert.is_nil(search.raised_by "text")
     end)
 
     it("that raises cancels its siblings", function()
@@ -524,7 +540,7 @@ describe("search.run's options", function()
         assert.matches("opts.beam_width must be", complaint { beam_width = "5" })
         assert.matches("opts.concurrency must be", complaint { concurrency = 0 / 0 })
         assert.matches("opts.max_duration_ms must be", complaint { max_duration_ms = -1 })
-        assert.matches("opts.search must be", complaint { search = "astar" })
+        assert.matches("opts.search must be", complaint { search = "best" })
         assert.matches("opts.expand must be a function", complaint { expand = 1 })
         assert.matches("opts.expand", complaint(nil, "expand"))
         assert.matches("opts.is_terminal", complaint(nil, "is_terminal"))
@@ -556,15 +572,21 @@ describe("the core's nodes", function()
 
     it("withstand wrong ids and wrong arguments", function()
         local c = new()
-        for _, name in ipairs { "state", "node", "path", "depth", "expandable", "score", "test",
-            "check_children" } do
+        for _, name in ipairs { "state", "node", "path", "depth" } do
             for _, id in ipairs { -1, 1, 2 ^ 40 | 0, "x", 0.5 } do
                 assert.is_false(pcall(c[name], c, id, 1))
             end
             assert.is_false(pcall(c[name], {}, 0))
             assert.is_false(pcall(c[name]))
         end
-        assert.is_false(pcall(c.truncate, c, 2))
+        assert.is_false(pcall(c.ask, c))
+        c:begin { expand = print, evaluate = print, is_terminal = print, wants_node = {} }
+        local unit = c:ask()
+        for _, name in ipairs { "callback", "tell", "fail" } do
+            for _, wrong in ipairs { unit + 1, 0, -1, 2 ^ 40 | 0, "x", 0.5 } do
+                assert.is_false(pcall(c[name], c, wrong, 1))
+            end
+        end
         assert.is_false(pcall(c.run, c))
         assert.is_false(pcall(c.run, c, {}))
         assert.is_false(pcall(core.new, {}))

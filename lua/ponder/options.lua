@@ -23,6 +23,7 @@ local options = {}
 ---| "string"
 ---| "boolean"
 ---| "function"
+---| "callable"  # a function, or a value with a __call metamethod
 ---| "table"
 ---| "userdata"
 ---| "any"
@@ -44,6 +45,7 @@ local NOUNS = {
     string = "a string",
     boolean = "a boolean",
     ["function"] = "a function",
+    callable = "a function",
     table = "a table",
     userdata = "a userdata",
     any = "given",
@@ -165,6 +167,9 @@ local function accept(value, kind, rule)
         return integer ~= nil and in_range(integer, rule), integer
     elseif kind == "number" then
         return type(value) == "number" and value == value and in_range(value, rule), value
+    elseif kind == "callable" then
+        local meta = type(value) ~= "function" and debug.getmetatable(value)
+        return type(value) == "function" or type(meta) == "table" and meta.__call ~= nil, value
     end
     return type(value) == kind, value
 end

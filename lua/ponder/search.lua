@@ -1,4 +1,5 @@
---- Generic tree search over three callbacks: breadth-first, depth-first, beam and best-first.
+--- Generic tree search over a few callbacks: breadth-first, depth-first, beam and best-first
+--- search, Monte Carlo tree search, A*, diverse verifier trees and evolution.
 ---
 ---     local search = require "ponder.search"
 ---     local result = search.run {
@@ -10,13 +11,14 @@
 ---     }
 ---     print(result.best_node.state, #result.best_path)
 ---
---- The order of the search is the core's (src/core/search.h). Callbacks run one at a time in
+--- The order of the search is the engine's (src/core/search.h). Callbacks run one at a time in
 --- src/api/search_loop.c, or up to `concurrency` of them in lua/ponder/search/concurrent.lua; the
---- tree, the ids and the answer are the same. The strategies follow Yao et al. 2023, "Tree of
---- Thoughts" (bfs with a beam, dfs), and the usual textbook best-first search.
+--- tree, the ids and the answer are the same. Which paper a search follows is said in its
+--- src/core/search_NAME.c.
 
 local concurrent = require "ponder.search.concurrent"
 local core_search = require "ponder.core.search"
+local json = require "ponder.json"
 local options = require "ponder.options"
 local scheduler = require "ponder.task.scheduler"
 local sequence = require "ponder.sequence"
@@ -24,24 +26,78 @@ local task = require "ponder.task"
 
 local search = {}
 
+local STRATEGIES = { "bfs", "dfs", "beam", "best_first", "uct", "puct", "ab_mcts", "astar",
+    "idastar", "dvts", "evolve" }
+
+local DEEPEST = 500000000
+
 local SCHEMA = {
     initial_state = { type = "any", required = true },
-    expand = { type = "function", required = true },
-    evaluate = { type = "function" },
-    evaluate_all = { type = "function" },
-    is_terminal = { type = "function", required = true },
-    search = { type = "string", enum = { "bfs", "dfs", "beam", "best_first" }, default = "bfs" },
-    k = { type = "integer", min = 1, default = 1 },
+    expand = { type = "callable", required = true },
+    evaluate = { type = "callable" },
+    evaluate_all = { type = "callable" },
+    is_terminal = { type = "callable", required = true },
+    search = { type = "string", enum = STRATEGIES, default = "bfs" },
+    k = { type = "integer", min = 1 },
     beam_width = { type = "integer", min = 1 },
-    max_depth = { type = "integer", min = 0, max = 500000000, default = 8 },
-    stop = { type = "function" },
+    max_depth = { type = "integer", min = 0, max = DEEPEST },
+    max_iterations = { type = "integer", min = 1, default = 100 },
+    stop = { type = "callable" },
     concurrency = { type = "integer", min = 1, default = 1 },
     batch = { type = "integer", min = 1, default = 1 },
     max_nodes = { type = "integer", min = 1, max = 4000000000, default = 10000000 },
     max_duration_ms = { type = "number", min = 0 },
-    key = { type = "function" },
-    on_event = { type = "function" },
+    key = { type = "callable" },
+    retain = { type = "string", enum = { "tree", "path" }, default = "tree" },
+    on_event = { type = "callable" },
+    reflect = { type = "callable" },
+    memory = { type = "integer", min = 0, default = 4 },
+    simulate = { type = "callable" },
+    -- uct, puct
+    c = { type = "number", min = 0, finite = true },
+    c_init = { type = "number", finite = true, default = 1.25 },
+    c_base = { type = "number", min = 1, finite = true, default = 19652 },
+    prior = { type = { "string", "callable" } },
+    normalize = { type = "boolean", default = true },
+    backup = { type = "string", enum = { "mean", "max" }, default = "mean" },
+    rollout = { type = "string", enum = { "none", "greedy" }, default = "none" },
+    revisit = { type = "boolean", default = false },
+    guide = { type = "number", finite = true },
+    spent = { type = "callable" },
+    -- ab_mcts, evolve
+    posterior = { type = "string", enum = { "gaussian", "beta", "mixed" }, default = "gaussian" },
+    actions = { type = "table" },
+    seed = { type = "integer", default = 0 },
+    -- astar, idastar
+    cost = { type = "callable" },
+    heuristic = { type = "callable" },
+    weight = { type = "number", min = 0, finite = true, default = 1 },
+    -- dvts
+    subtrees = { type = "integer", min = 1, default = 4 },
+    -- evolve
+    islands = { type = "integer", min = 1, max = 65536, default = 1 },
+    select = { type = "string", enum = { "weighted", "puct", "best" }, default = "weighted" },
+    sharpness = { type = "number", finite = true, default = 10 },
+    population = { type = "integer", min = 1 },
+    features = { type = "callable" },
+    migrate_every = { type = "integer", min = 1 },
+    migrate = { type = "integer", min = 0, default = 1 },
 }
+
+-- Callbacks that only some searches ask.
+local ONLY_OF = {
+    cost = { "astar", "idastar" },
+    heuristic = { "astar", "idastar" },
+    prior = { "uct", "puct" },
+    spent = { "uct", "puct" },
+    features = { "evolve" },
+    simulate = { "uct", "puct", "ab_mcts", "dvts" },
+}
+
+-- Which searches use all children, unless k says how many; and which go as deep as it takes.
+local ALL_CHILDREN = { uct = true, puct = true, astar = true, idastar = true }
+local UNLIMITED = { astar = true, idastar = true, evolve = true }
+local PATHS = { astar = true, idastar = true }
 
 ---@class SearchNode a node of the tree; made when it is read
 ---@field id integer 0 for the root; ids count up in order of creation
@@ -49,16 +105,26 @@ local SCHEMA = {
 ---@field state any
 ---@field path any[] the states from the root to this one; made when it is read
 ---@field depth integer 0 for the root
----@field score? number nil while the node is being scored
+---@field score? number nil while the node is being scored; astar, idastar: -f
 ---@field terminal? boolean nil while the node is being scored
+---@field visits? integer uct, puct: values backed up through it; ab_mcts: observations of it
+---@field value? number uct, puct: the mean (or highest) of these values
+---@field g? number astar, idastar: the cost of the path to it
+---@field action? integer ab_mcts: the action that made it, from 1; in `expand` the one to be taken
+---@field expansions? integer ab_mcts, evolve: how often it was expanded
+---@field island? integer evolve, in `expand`: the island that the children will join, from 1
+---@field inspirations? SearchNode[] evolve, in `expand`: the other members of that island, best
+---  first; made when it is read
+---@field memory? any[] with `reflect`, in callbacks: what it returned, the newest `memory` of them,
+---  oldest first, as of the beginning of the round
 
 ---@class SearchTree
 ---@field root_id integer 0
 ---@field best_id? integer nil if the search failed before the root was scored
 ---@field nodes SearchNode[] in order of creation: nodes[1] is the root; works with #, ipairs
----  and pairs, and can only be read
+---  and pairs, and can only be read. With retain = "path" those that are left
 ---@field search string
----@field k integer
+---@field k? integer nil: all children
 ---@field max_depth integer
 ---@field beam_width integer `k` where it was not given
 ---@field to_table fun(self: SearchTree): table a plain copy for JSON, without `path`; infinite
@@ -69,11 +135,19 @@ local SCHEMA = {
 ---@field best_path any[] the states from the root to the best node
 ---@field best_score? number
 ---@field best_node? SearchNode the terminal node with the highest score, else the node with the
----  highest score; ties to the oldest
----@field stop_reason "stop"|"max_nodes"|"max_duration"|"terminal"|"exhausted"|"failed"
+---  highest score; ties to the oldest. astar, idastar: the terminal node that ended the search;
+---  else the terminal node with the highest score, else the node with the least h
+---@field stop_reason "stop"|"max_nodes"|"max_duration"|"max_iterations"|"terminal"|"exhausted"|
+---  "failed"
+---@field hint? string what cut the tree, where no terminal node was found
+---@field iterations integer uct, puct, ab_mcts, evolve: tickets backed up; else 0
+---@field kept integer[][] dvts: the ids of each level; else empty
+---@field islands integer[][] evolve: the ids of each island's members; else empty
 ---@field tree SearchTree
 ---@field stats {nodes: integer, expansions: integer, evaluations: integer, duplicates: integer,
----  pruned: integer, duration_ms: number}
+---  pruned: integer, depth_limited: integer, children_dropped: integer, duration_ms: number}
+---  `depth_limited`: nodes at max_depth that could have been expanded; `children_dropped`: states
+---  that expand returned beyond `k`
 
 local Tree = {}
 Tree.__index = Tree
@@ -102,28 +176,82 @@ end
 
 -- The nodes as a sequence that makes them when they are read. A node in use is made only once.
 local function lazy_nodes(core)
-    local made = setmetatable({}, { __mode = "v" })
+    local made, kept = setmetatable({}, { __mode = "v" }), core:kept_ids()
     return sequence.new(function()
-        return core:count()
+        return kept and #kept or core:count()
     end, function(i)
-        local node = made[i] or core:node(i - 1)
-        made[i] = node
+        local id = kept and kept[i] or i - 1
+        local node = made[id] or core:node(id)
+        made[id] = node
         return node
     end)
+end
+
+-- Lists of ids: the levels of dvts, the islands of evolve.
+local function groups_of(core, wanted)
+    local groups = json.array {}
+    while wanted do
+        local ids = core:group(#groups + 1)
+        if not ids then
+            break
+        end
+        groups[#groups + 1] = json.array(ids)
+    end
+    return groups
+end
+
+local function count_of(n, singular, plural)
+    return ("%d %s"):format(n, n == 1 and singular or plural)
+end
+
+-- What cut the tree, in words, where no terminal node was found; else nil.
+local function hint_of(ok, opts, stats)
+    local causes = {}
+    if stats.depth_limited > 0 then
+        causes[1] = ("%s at max_depth %d not expanded (raise max_depth)"):format(
+            count_of(stats.depth_limited, "node was", "nodes were"), opts.max_depth)
+    end
+    if stats.children_dropped > 0 and opts.k then
+        causes[#causes + 1] = ("%s beyond k = %d not used (raise k)"):format(
+            count_of(stats.children_dropped, "child was", "children were"), opts.k)
+    end
+    if ok or not causes[1] then
+        return nil
+    end
+    return "no terminal node was found; " .. table.concat(causes, "; ")
+end
+
+local function stats_of(core, started)
+    local expansions, duplicates, pruned, depth_limited, children_dropped = core:counts()
+    return {
+        nodes = core:count(),
+        expansions = expansions,
+        evaluations = core:count(), -- each node is scored once
+        duplicates = duplicates,
+        pruned = pruned,
+        depth_limited = depth_limited,
+        children_dropped = children_dropped,
+        duration_ms = (task.now() - started) * 1000,
+    }
 end
 
 local function make_result(core, opts, outcome, started)
     local nodes = lazy_nodes(core)
     local best_id = core:best()
-    local best = best_id and nodes[best_id + 1]
+    local best = best_id and core:node(best_id)
     local ok = best ~= nil and best.terminal
-    local expansions, duplicates, pruned = core:counts()
+    local stats = stats_of(core, started)
     return {
         ok = ok,
         best_path = best and core:path(best_id) or {},
         best_score = best and best.score,
-        best_node = best,
+        best_node = best and nodes[best_id + 1] and nodes[best_id + 1].id == best_id
+            and nodes[best_id + 1] or best,
         stop_reason = outcome ~= "over" and outcome or ok and "terminal" or "exhausted",
+        hint = hint_of(ok, opts, stats),
+        iterations = select(6, core:counts()),
+        kept = groups_of(core, opts.search == "dvts"),
+        islands = groups_of(core, opts.search == "evolve"),
         tree = setmetatable({
             root_id = 0,
             best_id = best_id,
@@ -133,14 +261,7 @@ local function make_result(core, opts, outcome, started)
             max_depth = opts.max_depth,
             beam_width = opts.beam_width or opts.k,
         }, Tree),
-        stats = {
-            nodes = core:count(),
-            expansions = expansions,
-            evaluations = core:count(), -- each node is scored once
-            duplicates = duplicates,
-            pruned = pruned,
-            duration_ms = (task.now() - started) * 1000,
-        },
+        stats = stats,
     }
 end
 
@@ -158,8 +279,11 @@ local function progress(core, opts)
         line, best.score, best.id, best.depth, best.terminal and ", terminal" or "")
 end
 
--- An error that came out of a callback: which callback, for which node, and where.
+-- An error that came out of a callback: which callback, for which node, and where. What was raised
+-- as anything but text stays what it is; `raised_by` tells the rest.
 local Described = {}
+
+local raised = setmetatable({}, { __mode = "k" })
 
 local function describe(core, opts, err, callback, id)
     if getmetatable(err) == Described then
@@ -167,6 +291,10 @@ local function describe(core, opts, err, callback, id)
     end
     if callback == nil then
         callback, id = core:calling()
+    end
+    if callback and type(err) == "table" and not task.interrupted() then
+        return setmetatable({ value = err, from = { callback = callback, node = id,
+            depth = core:depth(id), traceback = debug.traceback("", 2):sub(2) } }, Described)
     end
     local message = tostring(err)
     if task.stop_reason() then
@@ -179,6 +307,15 @@ local function describe(core, opts, err, callback, id)
         end
     end
     return setmetatable({ message = message }, Described)
+end
+
+---Where a table came from that a callback of search.run raised: it reaches the caller of search.run
+---as it was raised.
+---@param err any
+---@return {callback: string, node: integer, depth: integer, traceback: string}? where nil for any
+---  other value
+function search.raised_by(err)
+    return raised[err]
 end
 
 -- Runs the callbacks; returns an outcome, or "failed", message, code.
@@ -201,7 +338,13 @@ local function drive(core, opts)
         ok, outcome, message, code = xpcall(run, describe_error, core, opts, describe_error)
     end
     if not ok then
-        error(type(outcome) == "table" and outcome.message or outcome, 0)
+        if getmetatable(outcome) ~= Described then
+            error(outcome, 0)
+        elseif outcome.message then
+            error(outcome.message, 0)
+        end
+        raised[outcome.value] = outcome.from
+        error(outcome.value, 0)
     end
     return outcome, message, code
 end
@@ -227,46 +370,168 @@ end
 
 -- Whether a callback has a parameter for the node, so that one is made for it.
 local function has_parameter(f, position)
+    if f ~= nil and type(f) ~= "function" then
+        f, position = debug.getmetatable(f).__call, position + 1
+        if type(f) ~= "function" then
+            return true
+        end
+    end
     local info = f and debug.getinfo(f, "u")
     return info and (info.isvararg or info.nparams >= position) or false
 end
 
-local function check_options(opts)
-    local checked = options.check("search.run", opts, SCHEMA, 3)
+local function wrong(level, format, ...)
+    error("search.run: " .. format:format(...), level + 1)
+end
+
+local function check_evaluators(checked, level)
+    if PATHS[checked.search] then
+        if checked.evaluate or checked.evaluate_all then
+            wrong(level + 1, "opts.heuristic takes the place of evaluate in %s", checked.search)
+        end
+        return
+    end
     local evaluators = (checked.evaluate and 1 or 0) + (checked.evaluate_all and 1 or 0)
     if evaluators ~= 1 then
-        error(("search.run: opts must have one of evaluate and evaluate_all (got %s)"):format(
-            evaluators == 2 and "both" or "neither"), 3)
+        wrong(level + 1, "opts must have one of evaluate and evaluate_all (got %s)",
+            evaluators == 2 and "both" or "neither")
+    end
+end
+
+local function check_owners(checked, level)
+    for name, owners in pairs(ONLY_OF) do
+        local owned = checked[name] == nil
+        for _, owner in ipairs(owners) do
+            owned = owned or checked.search == owner
+        end
+        if not owned and type(checked[name]) ~= "string" then
+            wrong(level + 1, "opts.%s is for %s (got search = %q)", name,
+                table.concat(owners, ", "), checked.search)
+        end
+    end
+end
+
+local PRIORS = { none = true, uniform = true, softmax = true }
+
+local function check_rest(checked, level)
+    if type(checked.prior) == "string" and not PRIORS[checked.prior] then
+        wrong(level + 1,
+            'opts.prior must be a function, "uniform", "softmax" or "none" (got %q)', checked.prior)
+    end
+    if checked.actions and #checked.actions == 0 then
+        wrong(level + 1, "opts.actions must be a list of names (got an empty one)")
+    end
+    if checked.retain == "path" then
+        if checked.search ~= "dfs" and checked.search ~= "idastar" then
+            wrong(level + 1, 'opts.retain = "path" is for dfs and idastar (got search = %q)',
+                checked.search)
+        elseif checked.key then
+            wrong(level + 1,
+                'opts.key needs the whole tree: it cannot be given with retain = "path"')
+        end
     end
     if checked.concurrency > 1 and not task.current() then
-        error("search.run: opts.concurrency > 1 needs a task: call it within task.run", 3)
+        wrong(level + 1, "opts.concurrency > 1 needs a task: call it within task.run")
     end
+end
+
+local function check_options(opts)
+    local checked = options.check("search.run", opts, SCHEMA, 3)
+    check_evaluators(checked, 3)
+    check_owners(checked, 3)
+    check_rest(checked, 3)
+    if not checked.k and not ALL_CHILDREN[checked.search] then
+        checked.k = 1
+    end
+    checked.max_depth = checked.max_depth or UNLIMITED[checked.search] and DEEPEST or 8
     return checked
+end
+
+-- The width of a level or frontier, 0 for none.
+local function width_of(opts)
+    return opts.beam_width or opts.search == "beam" and opts.k or opts.search == "dvts" and 1 or 0
+end
+
+local function prior_of(opts)
+    local prior = opts.prior or opts.search == "puct" and "uniform" or "none"
+    return type(prior) == "string" and prior or "function"
+end
+
+local function new_core(opts)
+    return core_search.new {
+        initial_state = opts.initial_state, search = opts.search, k = opts.k,
+        max_depth = opts.max_depth, max_nodes = opts.max_nodes, beam_width = width_of(opts),
+        batch = opts.batch, concurrency = opts.concurrency, max_iterations = opts.max_iterations,
+        retain_path = opts.retain == "path", has_simulate = opts.simulate ~= nil,
+        memory = opts.memory,
+        c = opts.c or opts.search == "evolve" and 1 or math.sqrt(2),
+        c_init = opts.c_init, c_base = opts.c_base, guide = opts.guide, prior = prior_of(opts),
+        normalize = opts.normalize, backs_up_max = opts.backup == "max",
+        greedy = opts.rollout == "greedy", revisit = opts.revisit,
+        posterior = opts.posterior, actions = opts.actions and #opts.actions, seed = opts.seed,
+        weight = opts.weight, subtrees = opts.subtrees,
+        select = opts.select, islands = opts.islands, population = opts.population,
+        migrate = opts.migrate, migrate_every = opts.migrate_every, sharpness = opts.sharpness,
+    }
+end
+
+-- Which callbacks take the node, and at which place.
+local NODE_PLACES = { expand = 3, evaluate = 2, evaluate_all = 2, is_terminal = 2, simulate = 2,
+    features = 2, reflect = 2, heuristic = 2, cost = 3, prior = 2 }
+
+local function find_node_parameters(opts)
+    local wants = {}
+    for name, place in pairs(NODE_PLACES) do
+        local callback = opts[name]
+        wants[name] = type(callback) ~= "string" and has_parameter(callback, place)
+    end
+    return wants
 end
 
 ---Searches the tree that `expand` spans from `initial_state`.
 ---
----Callbacks may wait (for a model, a sleep). One that raises ends the search with an error that
----names the callback, the node and its depth; one that returns `nil, message, code` ends it with
+---A search is a sequence of rounds. A round selects up to `batch` nodes, runs their callbacks,
+---which may overlap, and backs up what came of them. So `batch` changes the tree; `concurrency`
+---never does.
+---README says which search to use when; lua/ponder/meta/search.lua describes each.
+---
+---Callbacks may wait (for a model, a sleep), and may be anything that can be called. What one
+---raises ends the search: text with the callback, the node and its depth added; a table as it is
+---(see search.raised_by). One that returns `nil, message, code` ends it with
 ---`nil, message, code, partial`.
 ---
----A search does not end at the first terminal node; `stop` is for that.
+---A search does not end at the first terminal node (but astar and idastar); `stop` is for that.
 ---@param opts table initial_state any but nil
 ---  expand(state, k, node) -> list of next states; the first `k` are used
 ---  evaluate(state, node) -> number, higher is better; or in its place
----  evaluate_all(states, nodes) -> list of numbers: beam, for all candidates of a level; else for
----    the children of one node
+---  evaluate_all(states, nodes) -> list of numbers: beam, dvts: for all candidates of a level; else
+---    for the children of one node; or, for astar and idastar,
+---  heuristic(state, node) -> number, an estimate of the cost that is left (default 0)
 ---  is_terminal(state, node) -> boolean
----  search "bfs" (default), "dfs", "beam" or "best_first"
----  k 1 (children used per node), beam_width `k` (beam: nodes kept a level; best_first: a cap of
----    the frontier, only if given), max_depth 8 (deepest child)
----  stop(node) -> boolean: asked when a node is taken up; true ends the search
+---  search "bfs" (default), "dfs", "beam", "best_first", "uct", "puct", "ab_mcts", "astar",
+---    "idastar", "dvts" or "evolve"
+---  k (children used of an expansion) all in uct, puct, astar, idastar; else 1. Where it is all,
+---    expand gets nil for it
+---  beam_width (beam: nodes kept a level, default `k`; dvts: a subtree, 1; best_first: a cap of the
+---    frontier, only if given)
+---  max_depth (deepest child) unlimited in astar, idastar, evolve; else 8
+---  stop(node) -> boolean: called when a node is selected; return true to stop
 ---  concurrency 1 (callbacks in flight; more than 1 needs a task)
----  batch 1 (best_first, dfs: nodes that a round takes up)
+---  batch 1 (nodes a round; beam and dvts: always a level)
 ---  max_nodes 10,000,000 (the root included), max_duration_ms none
----  key(state) -> string or number: a state whose key is in the tree is not added again
+---  max_iterations 100 (uct, puct, ab_mcts, evolve: nodes selected)
+---  key(state) -> string or number: a state whose key is in the tree is not added again. The node
+---    that came first is kept, also where best_first would have reached it better later; astar and
+---    idastar add a state again when a cheaper path to it is found
+---  retain "tree" (default) or "path" (dfs, idastar): a node is freed once nothing open descends
+---    from it, so memory stays flat; idastar then expands again in each pass
+---  reflect(state, node) -> any or nil: called for each terminal node made; what it returns is in
+---    `node.memory` of all callbacks of the rounds that follow: the newest `memory` (4)
+---  simulate(state, node) -> number: uct, puct, ab_mcts, dvts: a node's value, in place of its
+---    score
 ---  on_event(event): {type="expanded", id, depth, children}, {type="scored", id, depth, score,
 ---    terminal, state}, {type="pruned", ids}, {type="done", stop_reason, stats}
+---  The options of uct, puct, ab_mcts, astar, idastar, dvts and evolve: lua/ponder/meta/search.lua
 ---@return SearchResult? result nil if a callback failed
 ---@return string? message
 ---@return string? code
@@ -274,22 +539,10 @@ end
 function search.run(opts)
     opts = check_options(opts)
     local started = task.now()
-    local core = core_search.new {
-        initial_state = opts.initial_state,
-        search = opts.search,
-        max_depth = opts.max_depth,
-        max_nodes = opts.max_nodes,
-        beam_width = opts.beam_width or (opts.search == "beam" and opts.k or 0),
-        batch = opts.batch,
-    }
+    local core = new_core(opts)
     opts.now = task.now
     opts.deadline = opts.max_duration_ms and started + opts.max_duration_ms / 1000
-    opts.wants_node = {
-        expand = has_parameter(opts.expand, 3),
-        evaluate = has_parameter(opts.evaluate, 2),
-        evaluate_all = has_parameter(opts.evaluate_all, 2),
-        is_terminal = has_parameter(opts.is_terminal, 2),
-    }
+    opts.wants_node = find_node_parameters(opts)
     local outcome, message, code = drive_logged(core, opts)
     local result = make_result(core, opts, outcome, started)
     if opts.on_event then
@@ -299,6 +552,62 @@ function search.run(opts)
         return nil, message, code, result
     end
     return result
+end
+
+---The answer that most nodes agree on: nodes are grouped by `key` in the order in which the groups
+---first appear, weights are summed in the order of the list, and the highest sum wins, ties to the
+---first. Over terminal nodes, or over `result.kept`.
+---@param nodes SearchNode[]
+---@param opts? {answer: (fun(node: SearchNode): any)?, key: (fun(answer: any): any)?,
+---  weight: number|(fun(node: SearchNode): number)|nil} answer: default the node's state; key: what
+---  makes two answers the same, default the answer itself; weight: default the node's value, else
+---  its score; 1 counts heads
+---@return any? answer that of the group's heaviest member; nil for an empty list
+---@return {key: any, weight: number, members: SearchNode[], best: SearchNode}? winner
+---@return table[]? groups all, in order of first appearance
+function search.vote(nodes, opts)
+    if type(nodes) ~= "table" then
+        error(("search.vote: nodes must be a list (got %s)"):format(options.show(nodes)), 2)
+    end
+    opts = options.check("search.vote", opts, {
+        answer = { type = "callable" }, key = { type = "callable" },
+        weight = { type = { "number", "callable" } },
+    })
+    local function weigh(node)
+        if opts.weight == nil then
+            return node.value or node.score
+        end
+        return type(opts.weight) == "number" and opts.weight or opts.weight(node)
+    end
+    local groups, by_key, winner = {}, {}, nil
+    for _, node in ipairs(nodes) do
+        local answer = node.state
+        if opts.answer then
+            answer = opts.answer(node)
+        end
+        if answer ~= nil then
+            local key = answer
+            if opts.key then
+                key = opts.key(answer)
+            end
+            local group, weight = by_key[key], weigh(node)
+            if not group then
+                group = { key = key, weight = 0.0, members = {} }
+                by_key[key], groups[#groups + 1] = group, group
+            end
+            group.weight = group.weight + weight
+            group.members[#group.members + 1] = node
+            if not group.heaviest or weight > group.heaviest then
+                group.heaviest, group.best, group.answer = weight, node, answer
+            end
+        end
+    end
+    for _, group in ipairs(groups) do
+        if not winner or group.weight > winner.weight then
+            winner = group
+        end
+    end
+    return winner and winner.answer, winner, groups
 end
 
 return search

@@ -38,20 +38,12 @@ int core_no_memory(lua_State *L, Core *core)
     return core_raise(L, "search.run: not enough memory");
 }
 
-/* Makes a node of the state on top of the stack and pops it; false if max_nodes refuses it. */
-static bool add_state(lua_State *L, Core *core, int states, uint32_t parent)
+static void store_state(lua_State *L, int states, uint32_t id)
 {
-    uint32_t id = core->search.count;
-    SearchStatus status = search_add(&core->search, parent);
-    if (status == SEARCH_NO_MEMORY)
-        core_no_memory(L, core);
-    if (status == SEARCH_OK) {
-        core_push_chunk(L, states, id);
-        lua_insert(L, -2); /* chunk, state */
-        lua_rawseti(L, -2, core_slot(id));
-    }
+    core_push_chunk(L, states, id);
+    lua_insert(L, -2); /* chunk, state */
+    lua_rawseti(L, -2, core_slot(id));
     lua_pop(L, 1);
-    return status == SEARCH_OK;
 }
 
 /* ---- methods ---- */
@@ -68,50 +60,130 @@ static uint32_t check_id(lua_State *L, const Core *core, int arg)
 {
     lua_Integer id = luaL_checkinteger(L, arg);
     luaL_argcheck(L, id >= 0 && id < core->search.count, arg, "no such node");
+    luaL_argcheck(L, search_has(&core->search, (uint32_t)id), arg, "the node is gone");
     return (uint32_t)id;
 }
 
-static uint32_t field(lua_State *L, const char *name, lua_Integer max)
+/* ---- options: lua/ponder/search.lua has checked them ---- */
+
+static uint64_t integer_field(lua_State *L, const char *name, uint64_t max)
 {
     lua_getfield(L, 1, name);
-    lua_Integer value = luaL_checkinteger(L, -1);
+    lua_Integer value = luaL_optinteger(L, -1, 0);
     luaL_argcheck(L, value >= 0, 1, name);
     lua_pop(L, 1);
-    return (uint32_t)(value < max ? value : max);
+    return (uint64_t)value < max ? (uint64_t)value : max;
 }
 
-/* core.new{initial_state, search, max_depth, max_nodes, beam_width, batch} -> core with its root.
- */
+static uint32_t field(lua_State *L, const char *name, uint32_t max)
+{
+    return (uint32_t)integer_field(L, name, max);
+}
+
+static double number_field(lua_State *L, const char *name, double absent)
+{
+    lua_getfield(L, 1, name);
+    double value = luaL_optnumber(L, -1, absent);
+    lua_pop(L, 1);
+    return value;
+}
+
+static bool flag_field(lua_State *L, const char *name)
+{
+    lua_getfield(L, 1, name);
+    bool value = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return value;
+}
+
+static int name_field(lua_State *L, const char *name, const char *const *names)
+{
+    lua_getfield(L, 1, name);
+    int i = luaL_checkoption(L, -1, names[0], names);
+    lua_pop(L, 1);
+    return i;
+}
+
+static uint32_t at_least_one(uint32_t n)
+{
+    return n > 0 ? n : 1;
+}
+
+static SearchOptions read_options(lua_State *L)
+{
+    static const char *const priors[] = {"none", "uniform", "softmax", "function", NULL};
+    static const char *const posteriors[] = {"gaussian", "beta", "mixed", NULL};
+    static const char *const parents[] = {"weighted", "puct", "best", NULL};
+    const char *strategies[SEARCH_STRATEGIES + 1] = {NULL};
+    for (int i = 0; i < SEARCH_STRATEGIES; i++)
+        strategies[i] = search_strategy_name((SearchStrategy)i);
+    lua_getfield(L, 1, "seed");
+    uint64_t seed = (uint64_t)luaL_optinteger(L, -1, 0);
+    lua_getfield(L, 1, "search");
+    SearchOptions o = {.strategy = (SearchStrategy)luaL_checkoption(L, -1, NULL, strategies)};
+    lua_pop(L, 2);
+    o.k = field(L, "k", SEARCH_ALL - 1);
+    o.k = o.k == 0 ? SEARCH_ALL : o.k;
+    o.max_depth = field(L, "max_depth", SEARCH_MAX_DEPTH);
+    o.max_nodes = field(L, "max_nodes", SEARCH_NO_NODE);
+    o.beam_width = field(L, "beam_width", UINT32_MAX);
+    o.batch = at_least_one(field(L, "batch", UINT32_MAX));
+    o.window = at_least_one(field(L, "concurrency", UINT32_MAX));
+    o.max_iterations = integer_field(L, "max_iterations", UINT64_MAX);
+    o.retain_path = flag_field(L, "retain_path");
+    o.has_simulate = flag_field(L, "has_simulate");
+    o.c = number_field(L, "c", 0);
+    o.c_init = number_field(L, "c_init", 0);
+    o.c_base = number_field(L, "c_base", 1);
+    o.guide = number_field(L, "guide", NAN);
+    o.prior = (SearchPrior)name_field(L, "prior", priors);
+    o.normalize = flag_field(L, "normalize");
+    o.backs_up_max = flag_field(L, "backs_up_max");
+    o.greedy = flag_field(L, "greedy");
+    o.revisit = flag_field(L, "revisit");
+    o.posterior = (SearchPosterior)name_field(L, "posterior", posteriors);
+    o.actions = field(L, "actions", UINT32_MAX);
+    o.seed = seed;
+    o.weight = number_field(L, "weight", 1);
+    o.subtrees = at_least_one(field(L, "subtrees", UINT32_MAX));
+    o.select = (SearchParent)name_field(L, "select", parents);
+    o.islands = at_least_one(field(L, "islands", UINT32_MAX));
+    o.population = field(L, "population", UINT32_MAX);
+    o.migrate = field(L, "migrate", UINT32_MAX);
+    o.migrate_every = integer_field(L, "migrate_every", UINT64_MAX);
+    o.sharpness = number_field(L, "sharpness", 0);
+    return o;
+}
+
+/* core.new{initial_state, search, max_depth, max_nodes...} -> core with its root. */
 static int core_new(lua_State *L)
 {
-    static const char *const strategies[] = {"bfs", "dfs", "beam", "best_first", NULL};
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_settop(L, 1);
-    lua_getfield(L, 1, "search");
-    SearchOptions options = {.strategy = (SearchStrategy)luaL_checkoption(L, -1, NULL, strategies)};
-    options.max_depth = field(L, "max_depth", SEARCH_MAX_DEPTH);
-    options.max_nodes = field(L, "max_nodes", SEARCH_NO_NODE);
-    options.beam_width = field(L, "beam_width", UINT32_MAX);
-    options.batch = field(L, "batch", UINT32_MAX);
-
-    Core *core = lua_newuserdatauv(L, sizeof *core, 2);
+    SearchOptions options = read_options(L);
+    Core *core = lua_newuserdatauv(L, sizeof *core, CORE_VALUES);
     memset(core, 0, sizeof *core);
-    search_init(&core->search, api_alloc(L), &options);
+    core->memory_size = (lua_Integer)integer_field(L, "memory", UINT32_MAX);
+    bool ready = search_init(&core->search, api_alloc(L), &options);
     luaL_setmetatable(L, CORE_TYPE);
-    lua_newtable(L);
-    int states = lua_gettop(L);
-    lua_pushvalue(L, states);
-    lua_setiuservalue(L, -3, CORE_STATES);
-    lua_createtable(L, 0, 2);
-    lua_pushvalue(L, -3);
+    if (!ready)
+        return core_no_memory(L, core);
+    for (int value = CORE_STATES; value <= CORE_VALUES; value++) {
+        lua_newtable(L);
+        lua_setiuservalue(L, 2, value);
+    }
+    lua_getiuservalue(L, 2, CORE_NODE_META);
+    lua_pushvalue(L, 2);
     lua_pushcclosure(L, core_node_index, 1);
     lua_setfield(L, -2, "__index");
     lua_pushliteral(L, "ponder.search.node");
     lua_setfield(L, -2, "__name");
-    lua_setiuservalue(L, -3, CORE_NODE_META);
+    if (search_add(&core->search, SEARCH_NO_NODE) != SEARCH_OK)
+        return core_no_memory(L, core);
+    core_push_table(L, 2, CORE_STATES);
     lua_getfield(L, 1, "initial_state");
-    add_state(L, core, states, SEARCH_NO_NODE);
-    lua_settop(L, states - 1);
+    store_state(L, 4, 0);
+    lua_settop(L, 2);
     return 1;
 }
 
@@ -122,187 +194,213 @@ static int core_gc(lua_State *L)
     lua_Debug frame;
     if (lua_getstack(L, 0, &frame) && lua_getinfo(L, "n", &frame) && frame.name != NULL &&
         strcmp(frame.name, "__gc") == 0 && strcmp(frame.namewhat, "metamethod") == 0)
+    {
+        Alloc alloc = core->search.alloc;
         search_free(&core->search);
+        vec_free(&core->units, &alloc);
+    }
     return 0;
 }
 
-/* core:take() -> id, or nil when the search is over. */
-static int core_take(lua_State *L)
+/* ---- the concurrent driver: see lua/ponder/search/concurrent.lua ---- */
+
+static const char *const outcomes[] = {
+    [OUTCOME_OVER] = "over",
+    [OUTCOME_STOP] = "stop",
+    [OUTCOME_MAX_NODES] = "max_nodes",
+    [OUTCOME_MAX_DURATION] = "max_duration",
+    [OUTCOME_MAX_ITERATIONS] = "max_iterations",
+    [OUTCOME_FAILED] = "failed",
+};
+
+const char *core_outcome(const Core *core)
+{
+    return outcomes[core->search.outcome];
+}
+
+/* core:begin(callbacks): before the first ask. */
+static int core_begin(lua_State *L)
 {
     Core *core = check_idle(L);
-    uint32_t id = SEARCH_NO_NODE;
-    SearchStatus status = search_take(&core->search, &id);
-    if (status == SEARCH_NO_MEMORY)
-        return core_no_memory(L, core);
-    return push_optional_id(L, status == SEARCH_OK ? id : SEARCH_NO_NODE);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    luaL_argcheck(L, !core->started && core->search.count == 1, 1, "runs once");
+    core_read_callbacks(L, core, 1, 2);
+    lua_getfield(L, 2, "deadline");
+    core->search.options.wants_turns = !lua_isnil(L, -1);
+    search_begin(&core->search);
+    core->started = true;
+    return 0;
 }
 
-/* core:peek(ahead) -> the id that take will return after `ahead` others, or nil if uncertain. */
-static int core_peek(lua_State *L)
-{
-    const Core *core = check_core(L);
-    lua_Integer ahead = luaL_checkinteger(L, 2);
-    return push_optional_id(L, search_peek(&core->search, (size_t)ahead));
-}
-
-/* core:pruned() -> the ids dropped since it was last asked, or nil. */
-static int core_pruned(lua_State *L)
+static Core *check_started(lua_State *L)
 {
     Core *core = check_idle(L);
-    if (core->search.pruned.count == 0)
-        return 0;
-    core_push_pruned(L, core);
-    return 1;
+    luaL_argcheck(L, core->started, 1, "has not begun");
+    return core;
 }
 
-/* core:expandable(id) -> boolean. */
-static int core_expandable(lua_State *L)
+/* A slot for a unit in flight: its number, from 1. */
+static lua_Integer add_unit(lua_State *L, Core *core, const SearchAsk *ask)
 {
-    const Core *core = check_core(L);
-    lua_pushboolean(L, search_expandable(&core->search, check_id(L, core, 2)));
-    return 1;
-}
-
-/* core:check_children(id, list, k) -> its length: what expand returned; k items are used. */
-static int core_check_children(lua_State *L)
-{
-    Core *core = check_core(L);
-    core->calling = "expand";
-    core->calling_node = check_id(L, core, 2);
-    luaL_checkany(L, 3);
-    lua_pushinteger(L, core_check_list(L, core, "a list of states", 3, luaL_checkinteger(L, 4)));
-    return 1;
-}
-
-/* core:next_state(id, list, i) -> the i-th of the states that expand returned. */
-static int core_next_state(lua_State *L)
-{
-    Core *core = check_core(L);
-    core->calling = "expand";
-    core->calling_node = check_id(L, core, 2);
-    luaL_checktype(L, 3, LUA_TTABLE);
-    lua_Integer i = luaL_checkinteger(L, 4);
-    if (lua_geti(L, 3, i) == LUA_TNIL)
-        core_list_hole(L, core, i);
-    return 1;
-}
-
-/* core:add(parent_id, state, keys, key) -> id; nil, "duplicate" or nil, "full" if it was not made.
- * Without `keys` (a set) the key is not looked at. */
-static int core_add_child(lua_State *L)
-{
-    Core *core = check_idle(L);
-    uint32_t parent = check_id(L, core, 2);
-    lua_settop(L, 5);
-    if (!lua_isnil(L, 4)) {
-        luaL_checktype(L, 4, LUA_TTABLE);
-        core->calling = "key";
-        core->calling_node = parent;
-        if (!core_note_key(L, core, 4, 5)) {
-            lua_pushnil(L);
-            lua_pushliteral(L, "duplicate");
-            return 2;
-        }
+    size_t i = 0;
+    while (i < core->units.count && core->units.items[i].call != SEARCH_DONE)
+        i++;
+    if (i == core->units.count) {
+        Alloc alloc = api_alloc(L);
+        if (!vec_reserve(&core->units, &alloc, 1))
+            core_no_memory(L, core);
+        core->units.count++;
     }
+    core->units.items[i] = *ask;
+    return (lua_Integer)i + 1;
+}
+
+/* core:ask() -> "wait", "turn" or "done"; or the number of a unit. */
+static int core_ask(lua_State *L)
+{
+    static const char *const idle[] = {"turn", "wait", "done"};
+    Core *core = check_started(L);
+    SearchAsk ask;
+    lua_settop(L, 1);
     core_push_table(L, 1, CORE_STATES);
-    lua_pushvalue(L, 3);
-    if (add_state(L, core, 6, parent)) {
-        lua_pushinteger(L, (lua_Integer)core->search.count - 1);
-        return 1;
+    core_drop_states(L, core, 2);
+    if (!search_ask(&core->search, &ask))
+        return core_no_memory(L, core);
+    core_update_memory(L, core, 1);
+    if (ask.call >= SEARCH_TURN)
+        lua_pushstring(L, idle[ask.call - SEARCH_TURN]);
+    else
+        lua_pushinteger(L, add_unit(L, core, &ask));
+    return 1;
+}
+
+/* The unit in argument 2; raises where it is not in flight. */
+static SearchAsk *check_unit(lua_State *L, Core *core)
+{
+    lua_Integer unit = luaL_checkinteger(L, 2);
+    luaL_argcheck(L, unit >= 1 && (lua_Unsigned)unit <= core->units.count &&
+                         core->units.items[unit - 1].call != SEARCH_DONE,
+                  2, "not a unit in flight");
+    SearchAsk *ask = &core->units.items[unit - 1];
+    core->calling = core_call_name(core, ask->call);
+    core->calling_node = ask->node == SEARCH_NO_NODE ? 0 : ask->node;
+    return ask;
+}
+
+/* core:callback(unit) -> its name, its node, the function, and its arguments; nothing where the
+ * search has ended, or its next step needs no callback. */
+static int core_callback(lua_State *L)
+{
+    Core *core = check_started(L);
+    const SearchAsk *ask = check_unit(L, core);
+    lua_settop(L, 2);
+    if (core->search.ended || ask->call == SEARCH_MAKE)
+        return 0;
+    lua_pushnil(L); /* 3: the state in hand */
+    if (ask->call == SEARCH_COST || ask->call == SEARCH_KEY) {
+        lua_Integer slot = 2 * (lua_Integer)ask->ticket + 1;
+        core_push_table(L, 1, CORE_WORK);
+        lua_rawgeti(L, 4, slot); /* 5: the list */
+        lua_rawgeti(L, 4, slot + 1);
+        lua_replace(L, 3);
+        core_fetch_state(L, core, ask, 5, 3);
+        lua_pushvalue(L, 3);
+        lua_rawseti(L, 4, slot + 1);
+        core->calling = core_call_name(core, ask->call);
     }
-    lua_pushnil(L);
-    lua_pushliteral(L, "full");
+    lua_settop(L, 3);
+    lua_pushstring(L, core->calling);
+    lua_pushinteger(L, core->calling_node);
+    core_push_table(L, 1, CORE_CALLBACKS);
+    lua_rawgeti(L, -1, (lua_Integer)ask->call + 1);
+    lua_remove(L, -2);
+    return 3 + core_push_arguments(L, core, 1, ask, 3);
+}
+
+static void make_child(lua_State *L, Core *core, const SearchAsk *ask)
+{
+    lua_Integer slot = 2 * (lua_Integer)ask->ticket + 1;
+    lua_settop(L, 3);
+    core_push_table(L, 1, CORE_WORK);
+    lua_rawgeti(L, 4, slot);
+    lua_rawgeti(L, 4, slot + 1);
+    core_fetch_state(L, core, ask, 5, 6);
+    uint32_t id = core_make(L, core, ask);
+    if (id != SEARCH_NO_NODE) {
+        core_push_table(L, 1, CORE_STATES);
+        lua_pushvalue(L, 6);
+        store_state(L, 7, id);
+    }
+}
+
+/* core:tell(unit, result) -> whether the unit goes on: it has another callback. */
+static int core_tell_result(lua_State *L)
+{
+    Core *core = check_started(L);
+    SearchAsk ask = *check_unit(L, core), *unit;
+    lua_settop(L, 3);
+    if (!core->search.ended && ask.call == SEARCH_EXPAND) {
+        core_push_table(L, 1, CORE_WORK);
+        lua_pushvalue(L, 3);
+        lua_rawseti(L, 4, 2 * (lua_Integer)ask.ticket + 1);
+    }
+    if (!core->search.ended && ask.call != SEARCH_MAKE)
+        core_tell(L, core, 1, &ask, 3);
+    else if (!core->search.ended)
+        make_child(L, core, &ask);
+    bool goes_on;
+    while ((goes_on = search_continue(&core->search, &ask)) && ask.call == SEARCH_MAKE) {
+        check_unit(L, core)->call = SEARCH_MAKE;
+        make_child(L, core, &ask);
+    }
+    unit = check_unit(L, core);
+    *unit = ask;
+    if (!goes_on)
+        unit->call = SEARCH_DONE;
+    lua_pushboolean(L, goes_on);
+    return 1;
+}
+
+/* core:fail(unit): a callback of it raised, or returned a failure. -> whether it is about a new
+ * node, and that node or the ticket: what core:outcome returns when its turn has come. */
+static int core_fail(lua_State *L)
+{
+    Core *core = check_started(L);
+    SearchAsk *unit = check_unit(L, core), ask = *unit;
+    unit->call = SEARCH_DONE;
+    search_fail(&core->search, &ask);
+    bool of_node = ask.call >= SEARCH_EVALUATE && ask.call <= SEARCH_REFLECT;
+    lua_pushboolean(L, of_node);
+    lua_pushinteger(L, of_node ? ask.node : ask.ticket);
     return 2;
 }
 
-/* core:note_root_key(keys, key). */
-static int core_note_root_key(lua_State *L)
+/* core:outcome() -> the outcome; where it is "failed" also whether a new node's callback failed,
+ * and the ticket or node. */
+static int core_get_outcome(lua_State *L)
 {
-    Core *core = check_core(L);
-    luaL_checktype(L, 2, LUA_TTABLE);
-    core->calling = "key";
-    core->calling_node = 0;
-    lua_settop(L, 3);
-    core_note_key(L, core, 2, 3);
-    return 0;
+    const Core *core = check_core(L);
+    const SearchAsk *failure = &core->search.failure;
+    lua_pushstring(L, core_outcome(core));
+    if (core->search.outcome != OUTCOME_FAILED)
+        return 1;
+    bool of_node = failure->call == SEARCH_EVALUATE;
+    lua_pushboolean(L, of_node);
+    lua_pushinteger(L, of_node ? failure->node : failure->ticket);
+    return 3;
 }
 
-/* core:score(id, value): what evaluate returned. */
-static int core_score(lua_State *L)
-{
-    Core *core = check_idle(L);
-    core->calling = "evaluate";
-    core->calling_node = check_id(L, core, 2);
-    lua_settop(L, 3);
-    search_set_score(&core->search, core->calling_node, core_check_score(L, core, 3));
-    return 0;
-}
-
-/* core:score_all(first_id, last_id, scores): what evaluate_all returned for these nodes. */
-static int core_score_list(lua_State *L)
-{
-    Core *core = check_idle(L);
-    uint32_t first = check_id(L, core, 2), last = check_id(L, core, 3);
-    core->calling = "evaluate_all";
-    core->calling_node = first;
-    lua_settop(L, 4);
-    core_score_all(L, core, 4, first, last);
-    return 0;
-}
-
-/* core:test(id, value): what is_terminal returned. */
-static int core_test(lua_State *L)
-{
-    Core *core = check_idle(L);
-    core->calling = "is_terminal";
-    core->calling_node = check_id(L, core, 2);
-    lua_settop(L, 3);
-    search_set_terminal(&core->search, core->calling_node, core_check_boolean(L, core, 3));
-    return 0;
-}
-
-/* core:check_stop(id, value) -> the boolean that stop returned. */
-static int core_check_stop(lua_State *L)
-{
-    Core *core = check_core(L);
-    core->calling = "stop";
-    core->calling_node = check_id(L, core, 2);
-    lua_settop(L, 3);
-    lua_pushboolean(L, core_check_boolean(L, core, 3));
-    return 1;
-}
-
-/* core:truncate(count): forgets the nodes from that id on; the search is to end. */
-static int core_truncate(lua_State *L)
-{
-    Core *core = check_idle(L);
-    lua_Integer count = luaL_checkinteger(L, 2);
-    luaL_argcheck(L, count >= 0 && count <= core->search.count, 2, "out of range");
-    search_truncate(&core->search, (uint32_t)count);
-    return 0;
-}
-
-/* core:settle(): forgets the first node that is not tested, and all after it. */
+/* core:settle(outcome): ends a search that nothing else has ended; what is not evaluated is
+ * forgotten. */
 static int core_settle(lua_State *L)
 {
-    search_settle(&check_core(L)->search);
-    return 0;
-}
-
-/* core:tally(expansions, duplicates): adds to the counts. */
-static int core_tally(lua_State *L)
-{
     Core *core = check_core(L);
-    core->expansions += luaL_checkinteger(L, 2);
-    core->duplicates += luaL_checkinteger(L, 3);
+    bool late = strcmp(luaL_optstring(L, 2, ""), "max_duration") == 0;
+    uint32_t keep = late ? core->search.committed : core->search.count;
+    if (!core->search.ended)
+        search_end(&core->search, late ? OUTCOME_MAX_DURATION : OUTCOME_OVER, keep);
+    core->running = false;
     return 0;
-}
-
-/* core:round_over() -> whether every node of the round was taken up. */
-static int core_round_over(lua_State *L)
-{
-    lua_pushboolean(L, search_round_over(&check_core(L)->search));
-    return 1;
 }
 
 /* core:depth(id) -> the node's depth. */
@@ -335,15 +433,48 @@ static int core_state(lua_State *L)
     return 1;
 }
 
-/* core:node(id) -> the node as a table. */
+/* core:node(id) -> the node as a table; nil where it is gone. */
 static int core_node(lua_State *L)
 {
     const Core *core = check_core(L);
-    uint32_t id = check_id(L, core, 2);
-    lua_settop(L, 2);
-    core_push_table(L, 1, CORE_STATES);
-    core_push_table(L, 1, CORE_NODE_META);
-    core_push_node(L, core, 3, 4, id);
+    lua_Integer id = luaL_checkinteger(L, 2);
+    luaL_argcheck(L, id >= 0 && id < core->search.count, 2, "no such node");
+    if (!search_has(&core->search, (uint32_t)id))
+        return 0;
+    core_push_node(L, core, 1, (uint32_t)id, NULL, false);
+    return 1;
+}
+
+/* core:kept_ids() -> the ids of the nodes that are there, where some are gone. */
+static int core_kept_ids(lua_State *L)
+{
+    const Search *s = &check_core(L)->search;
+    lua_Integer count = 0;
+    if (!s->options.retain_path)
+        return 0;
+    lua_newtable(L);
+    for (uint64_t id = 0; id < s->count; id++) {
+        if (s->chunks[id >> SEARCH_CHUNK_BITS] == NULL) {
+            id |= SEARCH_CHUNK_SIZE - 1;
+        } else if (search_has(s, (uint32_t)id)) {
+            lua_pushinteger(L, (lua_Integer)id);
+            lua_rawseti(L, -2, ++count);
+        }
+    }
+    return 1;
+}
+
+/* core:group(i) -> the ids of a level of `kept`, or of an island; nil: there is none. */
+static int core_group(lua_State *L)
+{
+    const Search *s = &check_core(L)->search;
+    lua_Integer i = luaL_checkinteger(L, 2);
+    const uint32_t *ids = NULL;
+    size_t count = 0;
+    if (i < 1 || i > UINT32_MAX || s->data == NULL ||
+        !search_group(s, (uint32_t)(i - 1), &ids, &count))
+        return 0;
+    core_push_ids(L, ids, count);
     return 1;
 }
 
@@ -369,14 +500,16 @@ static int core_calling(lua_State *L)
     return 3;
 }
 
-/* core:counts() -> expansions, duplicates, pruned. */
+/* core:counts() -> expansions, duplicates, pruned, depth_limited, children_dropped, iterations. */
 static int core_counts(lua_State *L)
 {
-    const Core *core = check_core(L);
-    lua_pushinteger(L, core->expansions);
-    lua_pushinteger(L, core->duplicates);
-    lua_pushinteger(L, (lua_Integer)core->search.pruned_total);
-    return 3;
+    const Search *s = &check_core(L)->search;
+    const uint64_t counts[] = {s->expansions,    s->duplicates,       s->pruned_total,
+                               s->depth_limited, s->children_dropped, s->iterations};
+    int n = sizeof counts / sizeof *counts;
+    for (int i = 0; i < n; i++)
+        lua_pushinteger(L, counts[i] < LUA_MAXINTEGER ? (lua_Integer)counts[i] : LUA_MAXINTEGER);
+    return n;
 }
 
 PONDER_MODULE int luaopen_ponder_core_search(lua_State *L);
@@ -384,31 +517,24 @@ PONDER_MODULE int luaopen_ponder_core_search(lua_State *L);
 PONDER_MODULE int luaopen_ponder_core_search(lua_State *L)
 {
     static const luaL_Reg methods[] = {
-        {"add", core_add_child},
+        {"ask", core_ask},
+        {"begin", core_begin},
         {"best", core_best},
+        {"callback", core_callback},
         {"calling", core_calling},
-        {"check_children", core_check_children},
-        {"check_stop", core_check_stop},
         {"count", core_count},
         {"counts", core_counts},
         {"depth", core_depth},
-        {"expandable", core_expandable},
-        {"next_state", core_next_state},
+        {"fail", core_fail},
+                {"group", core_group},
+        {"kept_ids", core_kept_ids},
         {"node", core_node},
-        {"note_root_key", core_note_root_key},
+        {"outcome", core_get_outcome},
         {"path", core_path},
-        {"peek", core_peek},
-        {"pruned", core_pruned},
-        {"round_over", core_round_over},
         {"run", core_run},
-        {"score", core_score},
-        {"score_all", core_score_list},
         {"settle", core_settle},
         {"state", core_state},
-        {"take", core_take},
-        {"tally", core_tally},
-        {"test", core_test},
-        {"truncate", core_truncate},
+        {"tell", core_tell_result},
         {NULL, NULL},
     };
     luaL_newmetatable(L, CORE_TYPE);

@@ -2,7 +2,8 @@
  * l_search.h -- a search as Lua sees it: what l_search.c and search_*.c share.
  *
  * The userdata's user values are the states (a list of tables of SEARCH_CHUNK_SIZE states: a tree
- * that grows copies nothing) and the metatable of the node tables that callbacks get.
+ * that grows copies nothing), the metatable of the node tables that callbacks get, the callbacks,
+ * and what the concurrent driver and `reflect` keep.
  */
 #ifndef PONDER_API_L_SEARCH_H
 #define PONDER_API_L_SEARCH_H
@@ -12,43 +13,36 @@
 
 #define CORE_TYPE "ponder.core.search"
 
-/* What the loop does next; see search_loop.c. */
-typedef enum Phase {
-    TAKE,
-    TAKEN,
-    STOPPED,
-    EXPANDED,
-    REGISTER,
-    KEYED,
-    ROOT_KEYED,
-    SCORE,
-    SCORED,
-    SCORED_ALL,
-    TESTED,
-    NEXT_CHILD,
-    ENDED
-} Phase;
+enum {
+    CORE_STATES = 1,
+    CORE_NODE_META,
+    CORE_CALLBACKS,   /* by SearchCall, from 1 */
+    CORE_WORK,        /* of the concurrent driver: by ticket its list, and the state in hand */
+    CORE_MEMORY,      /* what reflect has returned: the newest, as of this round */
+    CORE_REFLECTIONS, /* of this round, by node */
+    CORE_VALUES = CORE_REFLECTIONS
+};
 
 typedef struct Core {
     Search search;
     const char *calling; /* the callback that runs or has just returned; NULL for our own errors */
     uint32_t calling_node;
-    lua_Integer expansions, duplicates;
+    const char *call_names[SEARCH_DONE];
+    bool wants_node[SEARCH_DONE]; /* whether a callback has a parameter for the node */
+    bool has[SEARCH_DONE];        /* which callbacks there are */
+    lua_Integer memory_size;
+    uint64_t memory_round; /* in which the memory was last brought up to date */
+    uint32_t reflected;    /* nodes below it had their part in the memory */
 
-    /* the loop's own */
-    bool running; /* from its beginning until it has ended: nothing else may change the tree */
-    Phase phase;
-    const char *outcome; /* set when ENDED: "over", "stop", "max_nodes", "max_duration", "failed" */
-    lua_Integer k;
-    uint32_t node;    /* the node taken up */
-    uint32_t child;   /* the node being scored or tested */
-    lua_Integer next; /* of the list that expand returned: the next state, and the last one used */
-    lua_Integer last;
-    bool full;       /* max_nodes: a child was refused */
-    double deadline; /* by the caller's clock, in seconds; infinity if there is none */
-    bool expand_wants_node, evaluate_wants_node, is_terminal_wants_node;
-    bool stopped_before;                            /* by a Ctrl-C that the script has caught */
-    bool has_stop, has_key, has_events, scores_all; /* which callbacks there are */
+    VEC(SearchAsk) units; /* of the concurrent driver, in flight; SEARCH_DONE: a free slot */
+
+    /* the loop's own (search_loop.c) */
+    bool running;  /* from its beginning until it has ended: nothing else may change the tree */
+    bool started;  /* by either driver: it runs once */
+    bool awaiting; /* the results of a callback are on top of the stack */
+    SearchAsk ask;
+    double deadline;              /* by the caller's clock, in seconds; infinity if there is none */
+    bool stopped_before;          /* by a Ctrl-C that the script has caught */
     uint32_t chunk, parent_chunk; /* which tables of states are in CHUNK and PARENT */
 } Core;
 
@@ -58,7 +52,7 @@ static inline lua_Integer core_slot(uint32_t id)
     return (lua_Integer)(id & (SEARCH_CHUNK_SIZE - 1)) + 1;
 }
 
-enum { CORE_STATES = 1, CORE_NODE_META = 2 }; /* user values */
+/* ---- nodes (search_nodes.c) ---- */
 
 /* Pushes a user value of the search at `index`: a table, unless a script has meddled with it. */
 void core_push_table(lua_State *L, int index, int which);
@@ -69,37 +63,72 @@ void core_push_state(lua_State *L, int states, uint32_t id);
 /* Pushes the table that holds the states of `id` and its neighbours. */
 void core_push_chunk(lua_State *L, int states, uint32_t id);
 
-/* {id, parent_id, state, depth, score, terminal}; `path` is made when it is read. */
-void core_push_node(lua_State *L, const Core *core, int states, int meta, uint32_t id);
+/* Forgets the states of the nodes that were freed; true: a chunk is gone too. */
+bool core_drop_states(lua_State *L, Core *core, int states);
+
+/* A node of the search at `self` as a table, see SearchNode in lua/ponder/search.lua; with a
+ * ticket, as its expand finds it. `tested`: is_terminal was asked, though not all callbacks have
+ * been. `path` and `inspirations` are made when they are read. */
+void core_push_node(lua_State *L, const Core *core, int self, uint32_t id,
+                    const SearchTicket *ticket, bool tested);
 
 /* The states from the root to a node, as a new list. */
 void core_push_path(lua_State *L, const Core *core, int states, uint32_t id);
 
-/* __index of a node table: makes `path`. Upvalue 1 is the search. */
+/* __index of a node table: makes `path`, `inspirations`. Upvalue 1 is the search. */
 int core_node_index(lua_State *L);
 
-/* Checks of what the callback `calling` returned at a stack index; they raise. */
-double core_check_score(lua_State *L, Core *core, int index);
-bool core_check_boolean(lua_State *L, Core *core, int index);
-lua_Integer core_check_list(lua_State *L, Core *core, const char *expected, int index,
-                            lua_Integer most); /* of which so many items are used */
+/* A list of ids. */
+void core_push_ids(lua_State *L, const uint32_t *ids, size_t count);
 
-/* Whether the key at `index` is new; it counts as in the tree from now on. */
-bool core_note_key(lua_State *L, Core *core, int keys, int index);
+/* ---- what callbacks return (search_check.c); these raise ---- */
 
-/* Checks the list of scores at `index` and gives them to the nodes `first` to the last. */
-void core_score_all(lua_State *L, Core *core, int index, uint32_t first, uint32_t last);
-
-/* The ids of the nodes that were pruned since the last call, as a list. */
-void core_push_pruned(lua_State *L, Core *core);
+double core_check_score(lua_State *L, Core *core, SearchCall call, int index);
+bool core_check_boolean(lua_State *L, Core *core, SearchCall call, int index);
+lua_Integer core_check_list(lua_State *L, Core *core, SearchCall call, const char *expected,
+                            int index, lua_Integer used); /* of which so many items are used */
+void core_check_key(lua_State *L, Core *core, int index, SearchKey *key, uint64_t *number);
+int core_wrong_result(lua_State *L, Core *core, SearchCall call, const char *expected, int index);
+int core_list_hole(lua_State *L, Core *core, SearchCall call, lua_Integer at);
 
 /* Raises without a position: the line of Lua that drives the search says nothing to a script. */
 int core_raise(lua_State *L, const char *format, ...);
-
 int core_no_memory(lua_State *L, Core *core);
-int core_list_hole(lua_State *L, Core *core, lua_Integer at);
+
+/* ---- callbacks (search_calls.c) ---- */
+
+/* The name of the callback, as the user gave it. */
+const char *core_call_name(const Core *core, SearchCall call);
+
+/* Reads the callbacks from the table at `index`. */
+void core_read_callbacks(lua_State *L, Core *core, int self, int index);
+
+/* Pushes the arguments of the callback; returns how many. COST, KEY: the state at `state`. */
+int core_push_arguments(lua_State *L, Core *core, int self, const SearchAsk *ask, int state);
+
+/* Checks what the callback returned and tells the engine; it raises. An expansion's list is at
+ * `index`, and stays there. */
+void core_tell(lua_State *L, Core *core, int self, const SearchAsk *ask, int index);
+
+/* COST, KEY and MAKE: puts the state that they are about from the list at `list` into `state`,
+ * unless it is there already. */
+void core_fetch_state(lua_State *L, Core *core, const SearchAsk *ask, int list, int state);
+
+/* MAKE: makes the child; its state, at `state`, is to be stored under the id that is returned, or
+ * SEARCH_NO_NODE. */
+uint32_t core_make(lua_State *L, Core *core, const SearchAsk *ask);
+
+/* At the beginning of a round: what reflect has returned since joins the memory. */
+void core_update_memory(lua_State *L, Core *core, int self);
 
 /* core:run(callbacks) -> outcome, or "failed", message, code. In search_loop.c. */
 int core_run(lua_State *L);
+const char *core_outcome(const Core *core);
+
+/* Whether the callback reported a failure: nil, message; the first of its results is at `index`. */
+static inline bool core_is_failure(lua_State *L, int index)
+{
+    return lua_isnil(L, index) && lua_type(L, index + 1) == LUA_TSTRING;
+}
 
 #endif

@@ -1,15 +1,32 @@
 /*
  * search_check.c -- what a search's callbacks returned: whether it is what they must return.
  *
- * Each check raises an error that names the callback, what was expected, what came, and the node.
+ * Each check raises an error that names the callback, what was expected, what came, the node, and
+ * where the callback is.
  */
 #include <math.h>
+#include <string.h>
 
 #include "api/l_search.h"
 
-static int wrong_result(lua_State *L, Core *core, const char *expected, int index)
+/* Pushes a second line, "evaluate is at FILE:LINE", or nothing where that is not known. */
+static const char *push_place(lua_State *L, const Core *core, SearchCall call)
 {
-    const char *callback = core->calling, *type = luaL_typename(L, index);
+    lua_Debug about;
+    if (lua_getiuservalue(L, 1, CORE_CALLBACKS) != LUA_TTABLE)
+        return lua_pushliteral(L, "");
+    lua_rawgeti(L, -1, (lua_Integer)call + 1);
+    if (luaL_getmetafield(L, -1, "__call") == LUA_TNIL)
+        lua_pushvalue(L, -1);
+    if (!lua_isfunction(L, -1) || !lua_getinfo(L, ">S", &about) || about.linedefined < 0)
+        return lua_pushliteral(L, "");
+    return lua_pushfstring(L, "\n\t%s is at %s:%d", core_call_name(core, call), about.short_src,
+                           about.linedefined);
+}
+
+int core_wrong_result(lua_State *L, Core *core, SearchCall call, const char *expected, int index)
+{
+    const char *type = luaL_typename(L, index);
     index = lua_absindex(L, index);
     core->calling = NULL;
     size_t length = 0;
@@ -17,53 +34,54 @@ static int wrong_result(lua_State *L, Core *core, const char *expected, int inde
     bool telling = lua_isboolean(L, index) || lua_isnumber(L, index) ||
                    (lua_isstring(L, index) && length <= 40);
     const char *got = telling ? lua_pushfstring(L, "%s %s", type, text) : type;
-    return core_raise(L, "search.run: %s must return %s (got %s), for node %I at depth %I",
-                      callback, expected, got, (LUAI_UACINT)core->calling_node,
-                      (LUAI_UACINT)search_node(&core->search, core->calling_node)->depth);
+    return core_raise(L, "search.run: %s must return %s (got %s), for node %I at depth %I%s",
+                      core_call_name(core, call), expected, got, (LUAI_UACINT)core->calling_node,
+                      (LUAI_UACINT)search_node(&core->search, core->calling_node)->depth,
+                      push_place(L, core, call));
 }
 
-double core_check_score(lua_State *L, Core *core, int index)
+double core_check_score(lua_State *L, Core *core, SearchCall call, int index)
 {
     if (lua_type(L, index) != LUA_TNUMBER)
-        wrong_result(L, core, "a number", index);
+        core_wrong_result(L, core, call, "a number", index);
     double score = lua_tonumber(L, index);
     if (isnan(score))
-        wrong_result(L, core, "a number that is not NaN", index);
+        core_wrong_result(L, core, call, "a number that is not NaN", index);
     return score;
 }
 
-bool core_check_boolean(lua_State *L, Core *core, int index)
+bool core_check_boolean(lua_State *L, Core *core, SearchCall call, int index)
 {
     if (!lua_isboolean(L, index))
-        wrong_result(L, core, "a boolean", index);
+        core_wrong_result(L, core, call, "a boolean", index);
     return lua_toboolean(L, index);
 }
 
-int core_list_hole(lua_State *L, Core *core, lua_Integer at)
+int core_list_hole(lua_State *L, Core *core, SearchCall call, lua_Integer at)
 {
-    const char *callback = core->calling;
     core->calling = NULL;
-    return core_raise(L, "search.run: %s returned a list with a hole at index %I, for node %I",
-                      callback, (LUAI_UACINT)at, (LUAI_UACINT)core->calling_node);
+    return core_raise(L, "search.run: %s returned a list with a hole at index %I, for node %I%s",
+                      core_call_name(core, call), (LUAI_UACINT)at, (LUAI_UACINT)core->calling_node,
+                      push_place(L, core, call));
 }
 
 /* Checks the list at `index` for holes; returns its length. */
-lua_Integer core_check_list(lua_State *L, Core *core, const char *expected, int index,
-                            lua_Integer most)
+lua_Integer core_check_list(lua_State *L, Core *core, SearchCall call, const char *expected,
+                            int index, lua_Integer used)
 {
     if (lua_type(L, index) != LUA_TTABLE)
-        wrong_result(L, core, expected, index);
+        core_wrong_result(L, core, call, expected, index);
     if (lua_getmetatable(L, index)) { /* a proxy: its own rules */
         int is_integer;
         lua_len(L, index);
         lua_Integer length = lua_tointegerx(L, -1, &is_integer);
         if (!is_integer)
-            wrong_result(L, core, expected, index);
+            core_wrong_result(L, core, call, expected, index);
         lua_pop(L, 2);
-        return length;
+        return length < 0 ? 0 : length;
     }
     lua_Integer length = (lua_Integer)lua_rawlen(L, index);
-    if (length >= most)
+    if (length >= used)
         return length;
     /* What follows the last element in the table's own order must not be a further index. */
     if (length == 0)
@@ -72,44 +90,33 @@ lua_Integer core_check_list(lua_State *L, Core *core, const char *expected, int 
         lua_pushinteger(L, length);
     while (lua_next(L, index)) {
         if (lua_isinteger(L, -2) && lua_tointeger(L, -2) > length)
-            core_list_hole(L, core, length + 1);
+            core_list_hole(L, core, call, length + 1);
         lua_pop(L, 1);
     }
     return length;
 }
 
-/* Whether the key at `index` is new; it counts as in the tree from now on. */
-bool core_note_key(lua_State *L, Core *core, int keys, int index)
+/* A float that is an integer is the same key as that integer, as in a table. */
+void core_check_key(lua_State *L, Core *core, int index, SearchKey *key, uint64_t *number)
 {
-    int type = lua_type(L, index);
-    if ((type != LUA_TSTRING && type != LUA_TNUMBER) ||
-        (type == LUA_TNUMBER && isnan(lua_tonumber(L, index))))
-        wrong_result(L, core, "a string or a number", index);
-    lua_pushvalue(L, index);
-    bool seen = lua_rawget(L, keys) != LUA_TNIL;
-    lua_pop(L, 1);
-    if (seen)
-        return false;
-    lua_pushvalue(L, index);
-    lua_pushboolean(L, true);
-    lua_rawset(L, keys);
-    return true;
-}
-
-/* Checks the list of scores at `index` and gives them to the nodes `first` to the last. */
-void core_score_all(lua_State *L, Core *core, int index, uint32_t first, uint32_t last)
-{
-    lua_Integer wanted = (lua_Integer)last - first + 1;
-    lua_Integer length = core_check_list(L, core, "a list of scores", index, wanted);
-    if (length != wanted) {
-        core->calling = NULL;
-        core_raise(L, "search.run: evaluate_all must return %I scores (got %I)",
-                   (LUAI_UACINT)wanted, (LUAI_UACINT)length);
+    int is_integer;
+    lua_Integer integer = lua_tointegerx(L, index, &is_integer);
+    lua_Number real = lua_tonumber(L, index);
+    switch (lua_type(L, index)) {
+    case LUA_TSTRING:
+        key->type = KEY_STRING;
+        key->bytes = lua_tolstring(L, index, &key->size);
+        return;
+    case LUA_TNUMBER:
+        if (!isnan(real))
+            break;
+        /* fall through */
+    default: core_wrong_result(L, core, SEARCH_KEY, "a string or a number", index);
     }
-    for (lua_Integer i = 1; i <= length; i++) {
-        lua_geti(L, index, i);
-        core->calling_node = first + (uint32_t)i - 1;
-        search_set_score(&core->search, core->calling_node, core_check_score(L, core, -1));
-        lua_pop(L, 1);
-    }
+    key->type = is_integer ? KEY_INTEGER : KEY_FLOAT;
+    key->size = sizeof *number;
+    key->bytes = number;
+    *number = (uint64_t)integer;
+    if (!is_integer)
+        memcpy(number, &real, sizeof real);
 }

@@ -30,29 +30,89 @@ void core_push_state(lua_State *L, int states, uint32_t id)
     lua_remove(L, -2);
 }
 
-void core_push_node(lua_State *L, const Core *core, int states, int meta, uint32_t id)
+bool core_drop_states(lua_State *L, Core *core, int states)
+{
+    Search *s = &core->search;
+    bool dropped = false;
+    for (size_t i = 0; i < s->freed.count; i++) {
+        uint32_t id = s->freed.items[i];
+        lua_Integer chunk = (lua_Integer)(id >> SEARCH_CHUNK_BITS) + 1;
+        if (s->chunks[chunk - 1] == NULL) {
+            lua_pushboolean(L, false);
+            lua_rawseti(L, states, chunk);
+            dropped = true;
+        } else {
+            core_push_chunk(L, states, id);
+            lua_pushboolean(L, false);
+            lua_rawseti(L, -2, core_slot(id));
+            lua_pop(L, 1);
+        }
+    }
+    s->freed.count = 0;
+    return dropped;
+}
+
+static void set_number(lua_State *L, const char *name, double value)
+{
+    lua_pushnumber(L, value);
+    lua_setfield(L, -2, name);
+}
+
+static void set_integer(lua_State *L, const char *name, lua_Integer value)
+{
+    lua_pushinteger(L, value);
+    lua_setfield(L, -2, name);
+}
+
+/* The fields that only some searches have. */
+static void set_facts(lua_State *L, const Core *core, int self, uint32_t id,
+                      const SearchTicket *ticket)
+{
+    const Search *s = &core->search;
+    SearchFacts facts;
+    search_facts(s, id, &facts);
+    if (facts.has_visits) {
+        set_integer(L, "visits", (lua_Integer)facts.visits);
+        if (!isnan(facts.value))
+            set_number(L, "value", facts.value);
+    }
+    if (facts.has_g)
+        set_number(L, "g", facts.g);
+    if (facts.has_expansions)
+        set_integer(L, "expansions", ticket != NULL ? ticket->expansions : facts.expansions);
+    uint32_t action = ticket != NULL && s->options.actions > 0 ? ticket->arm : facts.action;
+    if (action > 0 && s->options.actions > 0)
+        set_integer(L, "action", action);
+    if (ticket != NULL && s->options.strategy == SEARCH_EVOLVE)
+        set_integer(L, "island", (lua_Integer)ticket->arm + 1);
+    if (core->has[SEARCH_REFLECT] && core->running) {
+        lua_getiuservalue(L, self, CORE_MEMORY);
+        lua_setfield(L, -2, "memory");
+    }
+}
+
+void core_push_node(lua_State *L, const Core *core, int self, uint32_t id,
+                    const SearchTicket *ticket, bool tested)
 {
     const SearchNode *node = search_node(&core->search, id);
+    self = lua_absindex(L, self);
     lua_createtable(L, 0, 6);
-    lua_pushinteger(L, id);
-    lua_setfield(L, -2, "id");
-    if (node->parent != SEARCH_NO_NODE) {
-        lua_pushinteger(L, node->parent);
-        lua_setfield(L, -2, "parent_id");
-    }
-    core_push_state(L, states, id);
-    lua_setfield(L, -2, "state");
-    lua_pushinteger(L, node->depth);
-    lua_setfield(L, -2, "depth");
-    if (!isnan(node->score)) {
-        lua_pushnumber(L, node->score);
-        lua_setfield(L, -2, "score");
-    }
-    if (node->tested) {
+    set_integer(L, "id", id);
+    if (node->parent != SEARCH_NO_NODE)
+        set_integer(L, "parent_id", node->parent);
+    core_push_table(L, self, CORE_STATES);
+    core_push_state(L, lua_gettop(L), id);
+    lua_setfield(L, -3, "state");
+    lua_pop(L, 1);
+    set_integer(L, "depth", node->depth);
+    if (!isnan(node->score))
+        set_number(L, "score", node->score);
+    if (node->evaluated || tested) {
         lua_pushboolean(L, node->terminal);
         lua_setfield(L, -2, "terminal");
     }
-    lua_pushvalue(L, meta);
+    set_facts(L, core, self, id, ticket);
+    lua_getiuservalue(L, self, CORE_NODE_META);
     lua_setmetatable(L, -2);
 }
 
@@ -74,33 +134,72 @@ void core_push_path(lua_State *L, const Core *core, int states, uint32_t id)
     lua_pop(L, 1);
 }
 
+/* The members of the island in hand but the node itself, the best first. */
+static void push_inspirations(lua_State *L, const Core *core, uint32_t id)
+{
+    const Search *s = &core->search;
+    const uint32_t *ids = NULL;
+    size_t count = 0;
+    lua_pushliteral(L, "island");
+    lua_rawget(L, 1);
+    lua_Integer island = lua_tointeger(L, -1) - 1;
+    if (s->options.strategy != SEARCH_EVOLVE || island < 0 || island > UINT32_MAX ||
+        !search_group(s, (uint32_t)island, &ids, &count)) {
+        lua_pushnil(L);
+        return;
+    }
+    uint32_t *sorted = lua_newuserdatauv(L, (count + 1) * sizeof *sorted, 0);
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (ids[i] == id || ids[i] >= s->count)
+            continue;
+        double score = search_node(s, ids[i])->score;
+        size_t at = kept++;
+        for (; at > 0; at--) {
+            double other = search_node(s, sorted[at - 1])->score;
+            if (other > score || (other == score && sorted[at - 1] < ids[i]))
+                break;
+            sorted[at] = sorted[at - 1];
+        }
+        sorted[at] = ids[i];
+    }
+    lua_createtable(L, (int)kept, 0);
+    for (size_t i = 0; i < kept; i++) {
+        core_push_node(L, core, lua_upvalueindex(1), sorted[i], NULL, true);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+}
+
 int core_node_index(lua_State *L)
 {
     const Core *core = luaL_testudata(L, lua_upvalueindex(1), CORE_TYPE);
     lua_settop(L, 2);
-    if (core == NULL || !lua_istable(L, 1) || lua_type(L, 2) != LUA_TSTRING ||
-        strcmp(lua_tostring(L, 2), "path") != 0)
+    const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
+    bool path = strcmp(name, "path") == 0;
+    if (core == NULL || !lua_istable(L, 1) || (!path && strcmp(name, "inspirations") != 0))
         return 0;
     lua_pushliteral(L, "id");
     lua_rawget(L, 1);
     lua_Integer id = lua_tointeger(L, -1);
-    if (!lua_isinteger(L, -1) || id < 0 || id >= core->search.count)
+    if (!lua_isinteger(L, -1) || id < 0 || id >= core->search.count ||
+        !search_has(&core->search, (uint32_t)id))
         return 0;
     core_push_table(L, lua_upvalueindex(1), CORE_STATES);
-    core_push_path(L, core, lua_gettop(L), (uint32_t)id);
-    lua_pushliteral(L, "path");
+    if (path)
+        core_push_path(L, core, lua_gettop(L), (uint32_t)id);
+    else
+        push_inspirations(L, core, (uint32_t)id);
+    lua_pushvalue(L, 2);
     lua_pushvalue(L, -2);
     lua_rawset(L, 1);
     return 1;
 }
 
-void core_push_pruned(lua_State *L, Core *core)
+void core_push_ids(lua_State *L, const uint32_t *ids, size_t count)
 {
-    IdList *pruned = &core->search.pruned;
-    lua_createtable(L, (int)pruned->count, 0);
-    for (size_t i = 0; i < pruned->count; i++) {
-        lua_pushinteger(L, pruned->items[i]);
+    lua_createtable(L, (int)count, 0);
+    for (size_t i = 0; i < count; i++) {
+        lua_pushinteger(L, ids[i]);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
-    pruned->count = 0;
 }

@@ -1,37 +1,70 @@
 /*
- * search.c -- see search.h for the model.
+ * search.c -- the tree of a search, its rounds, and its end; see search.h.
  */
-#include "core/search.h"
+#include "core/search_policy.h"
 
 #include <string.h>
 
-/* ---- the tree ---- */
+static const SearchPolicy *const policies[SEARCH_STRATEGIES] = {
+    [SEARCH_BFS] = &search_bfs,         [SEARCH_DFS] = &search_dfs,
+    [SEARCH_BEAM] = &search_beam,       [SEARCH_BEST_FIRST] = &search_best_first,
+    [SEARCH_UCT] = &search_uct,         [SEARCH_PUCT] = &search_puct,
+    [SEARCH_AB_MCTS] = &search_ab_mcts, [SEARCH_ASTAR] = &search_astar,
+    [SEARCH_IDASTAR] = &search_idastar, [SEARCH_DVTS] = &search_dvts,
+    [SEARCH_EVOLVE] = &search_evolve,
+};
 
-void search_init(Search *s, Alloc alloc, const SearchOptions *options)
+const char *search_strategy_name(SearchStrategy strategy)
+{
+    return policies[strategy]->name;
+}
+
+bool search_init(Search *s, Alloc alloc, const SearchOptions *options)
 {
     memset(s, 0, sizeof *s);
     s->alloc = alloc;
     s->options = *options;
-    s->best = SEARCH_NO_NODE;
-    s->bar = -INFINITY;
-    s->worst.worst_first = true;
+    s->policy = policies[options->strategy];
+    s->best = s->answer = SEARCH_NO_NODE;
+    s->best_score = -INFINITY;
+    s->keys.costs = s->policy->terminal_ends;
+    s->node_size = s->policy->node_size;
+    s->value_offset = SEARCH_CHUNK_SIZE * (sizeof(SearchNode) + s->node_size);
+    s->refs_offset = s->value_offset + (options->has_simulate ? SEARCH_CHUNK_SIZE * 8 : 0);
+    s->chunk_size = s->refs_offset + (options->retain_path ? (SEARCH_CHUNK_SIZE + 1) * 4 : 0);
+    s->has_more_than_nodes = s->node_size > 0 || options->retain_path;
+    s->has_policy_score = s->policy->score != NULL;
+    if (s->policy->data_size == 0)
+        return true;
+    s->data = alloc_resize(&alloc, NULL, 0, s->policy->data_size);
+    if (s->data != NULL)
+        memset(s->data, 0, s->policy->data_size);
+    return s->data != NULL;
 }
 
 void search_free(Search *s)
 {
-    for (size_t i = 0; i < s->chunk_capacity && s->chunks[i] != NULL; i++)
-        alloc_free(&s->alloc, s->chunks[i], SEARCH_CHUNK_SIZE * sizeof(SearchNode));
+    if (s->data != NULL && s->policy->free != NULL)
+        s->policy->free(s);
+    for (size_t i = 0; i < s->chunk_capacity; i++)
+        alloc_free(&s->alloc, s->chunks[i], s->chunk_size);
     alloc_free(&s->alloc, s->chunks, s->chunk_capacity * sizeof *s->chunks);
+    if (s->data != NULL)
+        alloc_free(&s->alloc, s->data, s->policy->data_size);
+    s->data = NULL;
     s->chunks = NULL;
     s->chunk_capacity = s->count = 0;
     s->ended = true;
-    vec_free(&s->round, &s->alloc);
-    vec_free(&s->stack, &s->alloc);
+    search_keys_free(&s->keys, &s->alloc);
+    vec_free(&s->tickets, &s->alloc);
+    vec_free(&s->ready, &s->alloc);
     vec_free(&s->pruned, &s->alloc);
-    vec_free(&s->frontier, &s->alloc);
-    vec_free(&s->worst, &s->alloc);
+    vec_free(&s->freed, &s->alloc);
 }
 
+/* ---- nodes ---- */
+
+/* Makes room for the node `id`, the first of a chunk. */
 bool search_add_chunk(Search *s, uint32_t id)
 {
     size_t index = id >> SEARCH_CHUNK_BITS;
@@ -46,217 +79,199 @@ bool search_add_chunk(Search *s, uint32_t id)
         s->chunk_capacity = grown;
     }
     if (s->chunks[index] == NULL)
-        s->chunks[index] = alloc_resize(&s->alloc, NULL, 0, SEARCH_CHUNK_SIZE * sizeof(SearchNode));
+        s->chunks[index] = alloc_resize(&s->alloc, NULL, 0, s->chunk_size);
+    if (s->chunks[index] != NULL && s->options.retain_path)
+        memset((char *)s->chunks[index] + s->refs_offset, 0, (SEARCH_CHUNK_SIZE + 1) * 4);
     return s->chunks[index] != NULL;
 }
 
+/* A node is held until its policy releases it, and by its children. */
+void search_note_added(Search *s, uint32_t id)
+{
+    uint32_t parent = search_node(s, id)->parent;
+    if (s->node_size > 0)
+        memset(search_extra(s, id), 0, s->node_size);
+    search_hold(s, id);
+    if (parent != SEARCH_NO_NODE)
+        search_hold(s, parent);
+}
+
+/* ---- retain_path ---- */
+
+static uint32_t *refs_of(const Search *s, uint32_t id)
+{
+    char *chunk = (char *)s->chunks[id >> SEARCH_CHUNK_BITS];
+    return (uint32_t *)(void *)(chunk + s->refs_offset) + (id & (SEARCH_CHUNK_SIZE - 1));
+}
+
+/* How many nodes of its chunk are gone. */
+static uint32_t *freed_of(const Search *s, uint32_t id)
+{
+    char *chunk = (char *)s->chunks[id >> SEARCH_CHUNK_BITS];
+    return (uint32_t *)(void *)(chunk + s->refs_offset) + SEARCH_CHUNK_SIZE;
+}
+
+bool search_has(const Search *s, uint32_t id)
+{
+    return !s->options.retain_path ||
+           (s->chunks[id >> SEARCH_CHUNK_BITS] != NULL && *refs_of(s, id) > 0);
+}
+
+void search_hold(Search *s, uint32_t id)
+{
+    if (s->options.retain_path)
+        ++*refs_of(s, id);
+}
+
+/* A chunk is given back once all its nodes are gone; `freed` has no room only if memory is short,
+ * and then the driver keeps a state longer than it must. */
+void search_release(Search *s, uint32_t id)
+{
+    while (s->options.retain_path && id != SEARCH_NO_NODE && --*refs_of(s, id) == 0) {
+        uint32_t parent = search_node(s, id)->parent;
+        if (vec_reserve(&s->freed, &s->alloc, 1))
+            vec_push(&s->freed, id);
+        if (++*freed_of(s, id) == SEARCH_CHUNK_SIZE) {
+            alloc_free(&s->alloc, s->chunks[id >> SEARCH_CHUNK_BITS], s->chunk_size);
+            s->chunks[id >> SEARCH_CHUNK_BITS] = NULL;
+        }
+        id = parent;
+    }
+}
+
+/* ---- the best node ---- */
+
 /* Whether node `a` is the better answer: terminal, else with the higher score, else older. */
-static bool better(const Search *s, uint32_t a, uint32_t b)
+static bool is_better(const Search *s, uint32_t a, uint32_t b)
 {
     const SearchNode *x = search_node(s, a), *y = search_node(s, b);
     if (x->terminal != y->terminal)
         return x->terminal;
+    if (s->policy->better != NULL && !x->terminal)
+        return s->policy->better(s, a, b);
     return x->score > y->score || (x->score == y->score && a < b);
 }
 
+/* Makes `id` the best node if it is better than the best so far. */
 void search_judge(Search *s, uint32_t id)
 {
-    if (s->best != SEARCH_NO_NODE && !better(s, id, s->best))
+    if (s->best != SEARCH_NO_NODE && !is_better(s, id, s->best))
         return;
     const SearchNode *node = search_node(s, id);
+    search_hold(s, id);
+    if (s->best != SEARCH_NO_NODE)
+        search_release(s, s->best);
     s->best = id;
-    s->bar = node->terminal ? INFINITY : node->score;
+    if (s->policy->better == NULL)
+        s->best_score = node->terminal ? INFINITY : node->score;
 }
 
-bool search_expandable(const Search *s, uint32_t id)
+/* Whether max_depth alone keeps an evaluated node from being expanded. */
+static bool is_depth_limited(const Search *s, const SearchNode *node)
 {
-    const SearchNode *node = search_node(s, id);
-    return !node->terminal && node->depth < s->options.max_depth;
+    return node->evaluated && node->depth == s->options.max_depth && !node->terminal;
 }
 
-void search_truncate(Search *s, uint32_t count)
+void search_advance_prefix(Search *s)
 {
-    if (count < s->count)
-        s->count = count;
-    s->ended = true; /* the frontier may hold what is forgotten */
-}
-
-void search_settle(Search *s)
-{
-    while (s->settled < s->count && search_node(s, s->settled)->tested)
-        s->settled++;
-    search_truncate(s, s->settled);
+    while (s->evaluated_prefix < s->count && search_node(s, s->evaluated_prefix)->evaluated)
+        s->evaluated_prefix++;
 }
 
 uint32_t search_best(const Search *s)
 {
+    if (s->answer < s->count)
+        return s->answer;
     if (s->best < s->count)
         return s->best;
     uint32_t best = SEARCH_NO_NODE; /* the best was forgotten */
     for (uint32_t id = 0; id < s->count; id++)
-        if (search_node(s, id)->tested && (best == SEARCH_NO_NODE || better(s, id, best)))
+        if (search_has(s, id) && search_node(s, id)->evaluated &&
+            (best == SEARCH_NO_NODE || is_better(s, id, best)))
             best = id;
     return best;
 }
 
-/* ---- the order ---- */
+/* ---- rounds ---- */
 
-/* dfs: the first child of the round's first node ends up on top. */
-static bool stack_children(Search *s)
+SearchTicket *search_select(Search *s, uint32_t node)
 {
-    if (!vec_reserve(&s->stack, &s->alloc, s->count - s->round_children))
+    SearchTicket ticket = {.node = node,
+                           .width = s->options.k,
+                           .failed_from = SEARCH_NO_NODE,
+                           .expands = search_expandable(s, node)};
+    vec_push(&s->tickets, ticket);
+    return &vec_last(&s->tickets);
+}
+
+/* The ticket of the first round; the driver has made the root. */
+static bool add_root_ticket(Search *s)
+{
+    if (!search_reserve_tickets(s, 1))
         return false;
-    for (uint32_t id = s->count; id-- > s->round_children;)
-        vec_push(&s->stack, id);
+    SearchTicket ticket = {.node = SEARCH_NO_NODE, .failed_from = SEARCH_NO_NODE, .end = 1};
+    vec_push(&s->tickets, ticket);
     return true;
 }
 
-/* Drops the entries of nodes that are no longer open, once they are most of the heap. */
-static void drop_closed(const Search *s, Frontier *f)
-{
-    if (f->count < 2 * s->open_count + 64)
-        return;
-    size_t kept = 0;
-    for (size_t i = 0; i < f->count; i++)
-        if (search_node(s, f->items[i].id)->open)
-            f->items[kept++] = f->items[i];
-    frontier_keep(f, kept);
-}
-
-/* Takes the first open node of a capped frontier's heap; the other heap still lists it. */
-static uint32_t pop_open(Search *s, Frontier *f)
-{
-    for (;;) {
-        uint32_t id = frontier_pop(f).id;
-        SearchNode *node = search_node(s, id);
-        if (node->open) {
-            node->open = false;
-            s->open_count--;
-            return id;
-        }
-    }
-}
-
-static bool open_capped_children(Search *s)
-{
-    size_t children = s->count - s->round_children, cap = s->options.beam_width;
-    if (!vec_reserve(&s->worst, &s->alloc, children) ||
-        !vec_reserve(&s->pruned, &s->alloc, children))
-        return false;
-    for (uint32_t id = s->round_children; id < s->count; id++) {
-        SearchNode *node = search_node(s, id);
-        node->open = true;
-        frontier_push(&s->frontier, (FrontierEntry){node->score, id});
-        frontier_push(&s->worst, (FrontierEntry){node->score, id});
-    }
-    s->open_count += children;
-    while (s->open_count > cap)
-        vec_push(&s->pruned, pop_open(s, &s->worst));
-    s->pruned_total += s->pruned.count;
-    drop_closed(s, &s->frontier);
-    drop_closed(s, &s->worst);
-    return true;
-}
-
-static bool open_children(Search *s)
-{
-    if (!vec_reserve(&s->frontier, &s->alloc, s->count - s->round_children))
-        return false;
-    if (s->options.beam_width != 0)
-        return open_capped_children(s);
-    for (uint32_t id = s->round_children; id < s->count; id++)
-        frontier_push(&s->frontier, (FrontierEntry){search_node(s, id)->score, id});
-    return true;
-}
-
-/* dfs and best_first: the first open node. */
-static uint32_t take_open(Search *s)
-{
-    if (s->options.strategy == SEARCH_DFS)
-        return s->stack.items[--s->stack.count];
-    if (s->options.beam_width != 0)
-        return pop_open(s, &s->frontier);
-    return frontier_pop(&s->frontier).id;
-}
-
-/* beam: the level's candidates, sorted as far as they are kept; the others are pruned. */
-static bool keep_best_children(Search *s)
-{
-    size_t candidates = s->count - s->round_children, width = s->options.beam_width;
-    size_t kept = candidates < width ? candidates : width;
-    frontier_keep(&s->frontier, 0);
-    if (!vec_reserve(&s->frontier, &s->alloc, candidates) ||
-        !vec_reserve(&s->round, &s->alloc, kept) ||
-        !vec_reserve(&s->pruned, &s->alloc, candidates - kept))
-        return false;
-    for (uint32_t id = s->round_children; id < s->count; id++)
-        frontier_push(&s->frontier, (FrontierEntry){search_node(s, id)->score, id});
-    frontier_sort(&s->frontier, kept);
-    for (size_t i = 0; i < candidates; i++)
-        vec_push(i < kept ? &s->round : &s->pruned, s->frontier.items[i].id);
-    s->pruned_total += s->pruned.count;
-    return true;
-}
-
-/* Puts the children of the round that is over where they wait, and fills the next round. */
-static bool next_round(Search *s)
-{
-    const SearchOptions *o = &s->options;
-    s->round.count = s->round_taken = s->pruned.count = 0;
-    if (o->strategy == SEARCH_BEAM)
-        return keep_best_children(s);
-    if (!(o->strategy == SEARCH_DFS ? stack_children(s) : open_children(s)))
-        return false;
-    size_t open = o->strategy == SEARCH_DFS ? s->stack.count
-                  : o->beam_width != 0      ? s->open_count
-                                            : s->frontier.count;
-    size_t taken = open < o->batch ? open : o->batch;
-    if (!vec_reserve(&s->round, &s->alloc, taken))
-        return false;
-    while (s->round.count < taken)
-        vec_push(&s->round, take_open(s));
-    return true;
-}
-
-SearchStatus search_take(Search *s, uint32_t *id)
+SearchStatus search_next_round(Search *s)
 {
     if (s->ended)
         return SEARCH_OVER;
-    if (s->options.strategy == SEARCH_BFS) {
-        *id = s->bfs_cursor;
-        if (s->bfs_cursor >= s->count)
-            return SEARCH_OVER;
-        s->bfs_cursor++;
-        return SEARCH_OK;
-    }
-    if (s->round_taken == s->round.count) {
-        if (!next_round(s)) {
-            s->ended = true; /* the frontier is half made */
-            return SEARCH_NO_MEMORY;
-        }
+    SearchStatus status = SEARCH_OK;
+    if (s->rounds == 0) {
+        s->round_children = 0;
+        status = add_root_ticket(s) ? SEARCH_OK : SEARCH_NO_MEMORY;
+    } else {
+        s->tickets.count = 0;
         s->round_children = s->count;
-        if (s->round.count == 0)
-            return SEARCH_OVER;
+        status = s->policy->select(s);
     }
-    *id = s->round.items[s->round_taken];
-    if (s->options.strategy == SEARCH_BEAM && search_node(s, *id)->depth >= s->options.max_depth)
-        return SEARCH_OVER;
-    s->round_taken++;
-    return SEARCH_OK;
+    if (status == SEARCH_OK && s->tickets.count == 0)
+        status = SEARCH_OVER;
+    s->rounds++;
+    s->selected = (uint32_t)s->tickets.count;
+    if (status == SEARCH_NO_MEMORY)
+        s->ended = true;
+    return status;
 }
 
-uint32_t search_peek(const Search *s, size_t ahead)
+bool search_back_up(Search *s)
 {
-    uint32_t id = SEARCH_NO_NODE;
-    if (s->ended)
-        return id;
-    if (s->options.strategy == SEARCH_BFS) {
-        if (ahead < s->count - s->bfs_cursor)
-            id = s->bfs_cursor + (uint32_t)ahead;
-    } else if (ahead < s->round.count - s->round_taken) {
-        id = s->round.items[s->round_taken + ahead];
+    s->pruned.count = 0;
+    if (!s->policy->back_up(s)) {
+        s->ended = true; /* the statistics are half made */
+        return false;
     }
-    if (id == SEARCH_NO_NODE || !search_node(s, id)->tested)
-        return SEARCH_NO_NODE;
-    return id;
+    s->pruned_total += s->pruned.count;
+    if (s->policy->counts_iterations && s->rounds > 1)
+        s->iterations += s->selected;
+    return true;
+}
+
+/* ---- the end ---- */
+
+void search_end(Search *s, SearchOutcome outcome, uint32_t keep)
+{
+    if (keep > s->evaluated_prefix)
+        keep = s->evaluated_prefix;
+    for (uint32_t id = keep; id < s->count; id++)
+        s->depth_limited -= search_has(s, id) && is_depth_limited(s, search_node(s, id));
+    if (keep < s->count)
+        s->count = keep;
+    s->ended = true; /* a frontier may hold what is forgotten */
+    if (s->outcome == OUTCOME_NONE)
+        s->outcome = outcome;
+}
+
+void search_facts(const Search *s, uint32_t id, SearchFacts *facts)
+{
+    memset(facts, 0, sizeof *facts);
+    if (s->policy->facts != NULL)
+        s->policy->facts(s, id, facts);
+}
+
+bool search_group(const Search *s, uint32_t i, const uint32_t **ids, size_t *count)
+{
+    return s->policy->group != NULL && s->policy->group(s, i, ids, count);
 }

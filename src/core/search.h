@@ -1,23 +1,23 @@
 /*
- * search.h -- the tree and the order of a search: which node comes next, which child is made.
+ * search.h -- the one engine of all searches: the tree, its statistics, and the order of the work.
  *
- * The engine calls nothing and reads no clock. A driver (a C loop or a Lua one, in l_search.c and
- * lua/ponder/search/) asks it for the next node, runs the callbacks, and tells it what came:
+ * A search is a sequence of rounds. A round selects up to `batch` tickets from the statistics of
+ * the tree, works on them (callbacks, which may overlap), and backs up what came of them, in the
+ * order of the tickets. What a search selects and backs up is its policy's (search_policy.h, one
+ * file each: search_bfs.c, search_uct.c...); everything else is here and in search_work.c.
  *
- *     search_add(root)
- *     while search_take(&node)            in the order of the strategy
- *         for each next state of node     unless it is a leaf: terminal or at max_depth
- *             search_add(node)            ids count up from 0, in order of creation
- *             search_set_score(child), search_set_terminal(child)
+ * The engine calls nothing, reads no clock and stores no state of a user. A driver asks it what is
+ * to be done next, does it, and tells it what came of it:
  *
- * Nodes are taken up in rounds; what a round's nodes made joins the frontier when it is over.
- * Since ids count up, a round's children are always the ids from `round_children` to the end:
+ *     search_ask(s, &ask)          a unit of work: EXPAND, MAKE, EVALUATE...
+ *     do                           run the callback, search_tell_...(s, &ask, result)
+ *     while search_continue(s, &ask)     the next callback of the same unit, if it has one
  *
- *     strategy    a round is                              its children
- *     bfs         the oldest node                         wait in order of creation
- *     dfs         the newest `batch` nodes                are explored first child first
- *     best_first  the best `batch` nodes of the frontier  join it; it keeps its best `beam_width`
- *     beam        a level                                 the best `beam_width` are the next one
+ * A driver that does one unit at a time gives SearchOptions.window 1; with more it may ask on while
+ * units are in flight. The tree, the ids and the answer are the same. What was done in advance for
+ * later tickets is forgotten when the search ends before their turn.
+ *
+ * The ToT machine (tot.h) drives rounds itself: search_next_round, search_add, search_set_...
  */
 #ifndef PONDER_CORE_SEARCH_H
 #define PONDER_CORE_SEARCH_H
@@ -27,32 +27,85 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/alloc.h"
-#include "core/frontier.h"
+#include "core/search_keys.h"
+#include "core/vec.h"
 
 #define SEARCH_NO_NODE   UINT32_MAX
 #define SEARCH_MAX_DEPTH 0x1fffffffu
+#define SEARCH_ALL       UINT32_MAX /* of k: all children */
 
 typedef enum SearchStrategy {
     SEARCH_BFS,
     SEARCH_DFS,
     SEARCH_BEAM,
-    SEARCH_BEST_FIRST
+    SEARCH_BEST_FIRST,
+    SEARCH_UCT,
+    SEARCH_PUCT,
+    SEARCH_AB_MCTS,
+    SEARCH_ASTAR,
+    SEARCH_IDASTAR,
+    SEARCH_DVTS,
+    SEARCH_EVOLVE,
+    SEARCH_STRATEGIES
 } SearchStrategy;
+
+typedef enum SearchPrior { PRIOR_NONE, PRIOR_UNIFORM, PRIOR_SOFTMAX, PRIOR_ASKED } SearchPrior;
+typedef enum SearchPosterior {
+    POSTERIOR_GAUSSIAN,
+    POSTERIOR_BETA,
+    POSTERIOR_MIXED
+} SearchPosterior;
+typedef enum SearchParent { PARENT_WEIGHTED, PARENT_PUCT, PARENT_BEST } SearchParent;
 
 typedef enum SearchStatus {
     SEARCH_OK,
-    SEARCH_OVER,     /* no node is left to take up */
+    SEARCH_OVER,     /* no node is left to select */
+    SEARCH_LIMIT,    /* max_iterations, and something is still open */
     SEARCH_FULL,     /* max_nodes: the child was not made */
-    SEARCH_NO_MEMORY /* search_add: nothing was changed; search_take: the search has ended */
+    SEARCH_NO_MEMORY /* nothing was changed; from search_next_round: the search has ended */
 } SearchStatus;
+
+typedef enum SearchOutcome {
+    OUTCOME_NONE, /* it goes on */
+    OUTCOME_OVER, /* "terminal" or "exhausted" */
+    OUTCOME_STOP,
+    OUTCOME_MAX_NODES,
+    OUTCOME_MAX_DURATION,
+    OUTCOME_MAX_ITERATIONS,
+    OUTCOME_FAILED,
+    OUTCOME_NO_MEMORY
+} SearchOutcome;
 
 typedef struct SearchOptions {
     SearchStrategy strategy;
+    uint32_t k;          /* children used of an expansion; SEARCH_ALL */
     uint32_t max_depth;  /* the deepest child, at most SEARCH_MAX_DEPTH */
     uint32_t max_nodes;  /* the root included */
-    uint32_t beam_width; /* beam: nodes kept a level; best_first: cap of the frontier, 0 for none */
-    uint32_t batch;      /* dfs and best_first: nodes a round takes up */
+    uint32_t beam_width; /* nodes kept a level (dvts: a subtree); best_first: cap, 0 for none */
+    uint32_t batch;      /* tickets a round */
+    uint32_t window;     /* tickets worked on at the same time */
+    uint64_t max_iterations;
+    /* which callbacks there are */
+    bool has_stop, has_key, has_cost, has_evaluate, evaluates_all, has_simulate, has_features;
+    bool has_reflect, has_events, has_spent;
+    bool wants_turns; /* to be asked SEARCH_TURN before each ticket */
+    bool retain_path; /* dfs, idastar: a node is freed once nothing open descends from it */
+    bool leaves_stay; /* ToT: nodes that cannot be expanded never join a frontier */
+    /* uct, puct */
+    double c, c_init, c_base, guide; /* c is evolve's too; guide is NaN for none */
+    SearchPrior prior;
+    bool normalize, backs_up_max, greedy, revisit;
+    /* ab_mcts, evolve */
+    SearchPosterior posterior;
+    uint32_t actions; /* 0: none */
+    uint64_t seed;
+    double weight;     /* astar, idastar */
+    uint32_t subtrees; /* dvts */
+    /* evolve */
+    SearchParent select;
+    uint32_t islands, population, migrate; /* population 0: no limit */
+    uint64_t migrate_every;                /* 0: never */
+    double sharpness;
 } SearchOptions;
 
 /* 16 bytes; the state itself is the driver's. */
@@ -60,76 +113,202 @@ typedef struct SearchNode {
     double score; /* NaN until scored */
     uint32_t parent;
     uint32_t depth : 29;
-    uint32_t tested : 1; /* scored, and `terminal` is known */
+    uint32_t evaluated : 1; /* all its callbacks have returned */
     uint32_t terminal : 1;
-    uint32_t open : 1; /* on a capped frontier, neither taken up nor pruned yet */
+    uint32_t open : 1; /* the policy's own */
 } SearchNode;
 
 typedef struct IdList {
     VEC_OF(uint32_t);
 } IdList;
 
+/* How far the work on a ticket is. */
+typedef enum SearchStage {
+    STAGE_QUEUED,
+    STAGE_EXPANDING,
+    STAGE_LISTED, /* the list is there; the tickets before it make their children first */
+    STAGE_MAKING,
+    STAGE_EVALUATING,
+    STAGE_DONE
+} SearchStage;
+
+typedef struct SearchTicket {
+    uint32_t node;       /* SEARCH_NO_NODE: the root is to be evaluated, or a level */
+    uint32_t width;      /* how many children expand is asked for */
+    uint32_t first, end; /* its children are first .. end - 1 */
+    uint32_t next, last; /* of the list that expand returned: the next place, the places used */
+    uint32_t evaluated;  /* children */
+    uint32_t duplicates;
+    uint32_t expansions;  /* earlier ones of its node (ab_mcts, evolve) */
+    uint32_t arm;         /* its action (ab_mcts), island (evolve), the path's last node (uct) */
+    uint32_t failed_from; /* the first child whose callback failed; SEARCH_NO_NODE */
+    uint32_t key_entry;   /* of the child to be made next */
+    double cost;          /* of it */
+    uint64_t dropped;     /* of the list, beyond the width */
+    uint8_t stage;        /* SearchStage */
+    bool expands;
+    bool fetched, cost_known, key_known; /* of the child to be made next */
+    bool failed;                         /* in a callback about the ticket itself */
+    bool full;                           /* max_nodes refused a child */
+} SearchTicket;
+
+/* What is to be done. The first are callbacks about a ticket, then those about a new node. */
+typedef enum SearchCall {
+    SEARCH_STOP,
+    SEARCH_EXPAND,
+    SEARCH_COST,
+    SEARCH_KEY,
+    SEARCH_MAKE, /* store the state at `place` as node `node` after search_make */
+    SEARCH_EVALUATE_ALL,
+    SEARCH_PRIOR,
+    SEARCH_SPENT,
+    SEARCH_EVALUATE,
+    SEARCH_IS_TERMINAL,
+    SEARCH_SIMULATE,
+    SEARCH_FEATURES,
+    SEARCH_REFLECT,
+    SEARCH_EXPANDED_EVENT,
+    SEARCH_SCORED_EVENT,
+    SEARCH_PRUNED_EVENT,
+    SEARCH_TURN, /* a ticket's turn begins: look at the clock */
+    SEARCH_WAIT, /* nothing may start before a unit in flight has been told */
+    SEARCH_DONE
+} SearchCall;
+
+typedef struct SearchAsk {
+    SearchCall call;
+    uint32_t ticket;
+    uint32_t node; /* the ticket's node or the new one; evaluate_all and prior: the first child */
+    uint32_t last; /* evaluate_all and prior: the last child */
+} SearchAsk;
+
+typedef enum SearchTurn { TURN_BEGIN, TURN_STOP, TURN_WORK, TURN_MADE, TURN_SCORED } SearchTurn;
+typedef enum SearchRoundStep { ROUND_OVER, ROUND_BACKED_UP, ROUND_SPENT } SearchRoundStep;
+
+struct SearchPolicy;
+
 typedef struct Search {
     Alloc alloc;
     SearchOptions options;
+    const struct SearchPolicy *policy;
+    void *data;          /* the policy's own */
     SearchNode **chunks; /* never moved: a search that grows copies no node */
     size_t chunk_capacity;
+    size_t node_size, value_offset, refs_offset, chunk_size; /* see search_extra */
+    bool has_more_than_nodes;                                /* beside a node something is kept */
+    bool has_policy_score;
+    bool has_plain_children; /* see search_continue; search_begin knows */
+    SearchCall first_call;   /* of them */
     uint32_t count;
-    uint32_t settled;        /* all nodes below it are tested, maybe more */
-    uint32_t best;           /* SEARCH_NO_NODE if none is judged */
-    double bar;              /* below it only a terminal node can be the best */
-    uint32_t round_children; /* the first id that the current round made */
-    uint32_t bfs_cursor;
-    IdList round; /* the nodes of this round, and how many of them were taken up */
-    size_t round_taken;
-    IdList stack;      /* dfs: the next node last */
-    Frontier frontier; /* best_first: the open nodes; beam: a level's candidates */
-    Frontier worst;    /* capped best_first: the same nodes, worst first */
-    size_t open_count; /* capped best_first: how many of them are still open */
-    IdList pruned;     /* the nodes that the latest round dropped, in no order */
-    size_t pruned_total;
-    bool ended; /* nothing is taken up or made any more */
+    uint32_t evaluated_prefix; /* all nodes below it are evaluated, maybe more */
+    uint32_t best;             /* SEARCH_NO_NODE if none is evaluated */
+    double best_score;         /* below it only a terminal node can be the best */
+    uint32_t answer;           /* the terminal node that ended the search (astar, idastar) */
+    SearchKeys keys;
+
+    /* the round */
+    VEC(SearchTicket) tickets;
+    uint32_t selected; /* tickets that were selected; what follows them are waves and levels */
+    uint32_t round_children; /* the first id that the round made */
+    uint64_t rounds, iterations;
+    double spent;
+    IdList pruned; /* the nodes that the latest round dropped, in no order */
+    IdList freed;  /* retain_path: the nodes that were freed since the driver last looked */
+
+    /* the work (search_work.c) */
+    VEC(SearchAsk) ready;
+    size_t ready_next;
+    uint32_t head, opened, maker; /* tickets: in turn, opened before it, making children */
+    uint32_t committed;           /* nodes that count: those of the tickets before `head` */
+    uint32_t reported;            /* nodes below it had their event */
+    uint32_t in_flight;
+    uint8_t turn;       /* SearchTurn */
+    uint8_t round_step; /* SearchRoundStep */
+    bool turning;       /* a callback that nothing may overtake is in flight */
+    bool full, refused; /* max_nodes: in a ticket's turn; ahead of it */
+    bool ended;         /* nothing is selected or made any more */
+    SearchOutcome outcome;
+    SearchAsk failure; /* with OUTCOME_FAILED: which callback */
+
+    uint64_t expansions, duplicates, pruned_total, children_dropped, depth_limited;
 } Search;
 
-/* A search without nodes. `options` must be in range. Allocates nothing. */
-void search_init(Search *s, Alloc alloc, const SearchOptions *options);
+/* The name of a strategy, and how many bytes its statistics take beside each node. */
+const char *search_strategy_name(SearchStrategy strategy);
+
+/* A search without nodes. `options` must be in range. False: no memory. */
+bool search_init(Search *s, Alloc alloc, const SearchOptions *options);
 void search_free(Search *s);
 
 /* Makes the node `count`, below `parent` (SEARCH_NO_NODE for the root): OK, FULL or NO_MEMORY. */
 static inline SearchStatus search_add(Search *s, uint32_t parent);
 
-/* The node `id` < count. */
+/* The node `id` < count; with retain_path it may be gone (search_has). */
 static inline SearchNode *search_node(const Search *s, uint32_t id);
+bool search_has(const Search *s, uint32_t id);
 
-/* What the callbacks said of a node: first its score (not NaN), then whether it is terminal. */
-static inline void search_set_score(Search *s, uint32_t id, double score);
-static inline void search_set_terminal(Search *s, uint32_t id, bool terminal);
-
-/* The next node to take up: OK, OVER or NO_MEMORY. All nodes made so far must be tested. */
-SearchStatus search_take(Search *s, uint32_t *id);
-
-/* The `ahead`-th node (0: the next) that search_take will return whatever happens until then, or
- * SEARCH_NO_NODE if that is not certain yet or the node is not tested. */
-uint32_t search_peek(const Search *s, size_t ahead);
-
-/* Whether every node of the current round was taken up. */
-static inline bool search_round_over(const Search *s)
-{
-    return s->round_taken == s->round.count;
-}
+/* simulate's result, else the score. */
+static inline double search_value(const Search *s, uint32_t id);
 
 /* Whether the node may have children: it is neither terminal nor at max_depth. */
-bool search_expandable(const Search *s, uint32_t id);
+static inline bool search_expandable(const Search *s, uint32_t id);
 
-/* Ends a search: forgets the nodes from `count` on. */
-void search_truncate(Search *s, uint32_t count);
+/* All callbacks of a new node have returned. */
+static inline void search_set_evaluated(Search *s, uint32_t id);
 
-/* Ends a search: forgets the first node that is not tested, and all after it. */
-void search_settle(Search *s);
+/* Selects the next round's tickets. The first round is the root's, which the driver has made. */
+SearchStatus search_next_round(Search *s);
 
-/* The terminal node with the highest score, else the node with the highest score; ties to the
- * oldest. SEARCH_NO_NODE if none was tested. */
+/* Backs up the round that is over. False: no memory, and the search has ended. */
+bool search_back_up(Search *s);
+
+/* Ends a search. Of the nodes from `keep` on, and from the first that is not evaluated on, nothing
+ * is left. */
+void search_end(Search *s, SearchOutcome outcome, uint32_t keep);
+
+/* What the search found: see "The best node" in the documentation of search.run. SEARCH_NO_NODE if
+ * no node was evaluated. */
 uint32_t search_best(const Search *s);
+
+/* ---- ask and tell (search_work.c) ---- */
+
+/* Before the first search_ask, when `options` says which callbacks there are. */
+void search_begin(Search *s);
+
+/* What is to be done next. False: no memory, and the search has ended. */
+bool search_ask(Search *s, SearchAsk *ask);
+
+/* The next step of a unit whose step has been told; false: the unit is over. */
+static inline bool search_continue(Search *s, SearchAsk *ask);
+
+void search_tell_stop(Search *s, bool stop);
+void search_tell_list(Search *s, const SearchAsk *ask, uint64_t length);
+void search_tell_cost(Search *s, const SearchAsk *ask, double cost);
+bool search_tell_key(Search *s, const SearchAsk *ask, const SearchKey *key);  /* false: no memory */
+static inline void search_tell_score(Search *s, uint32_t node, double score); /* or heuristic */
+static inline void search_tell_terminal(Search *s, uint32_t node, bool terminal);
+void search_tell_value(Search *s, uint32_t node, double value); /* simulate */
+void search_tell_cell(Search *s, uint32_t node, int64_t cell);  /* features */
+void search_tell_prior(Search *s, uint32_t node, double prior); /* of one child */
+
+/* MAKE: the next child of the ticket, as search_add; its place in the list was `next`. */
+static inline SearchStatus search_make(Search *s, const SearchAsk *ask);
+
+/* The callback failed: its unit is over. The search ends when its turn has come. */
+void search_fail(Search *s, const SearchAsk *ask);
+
+/* ---- what a policy knows of a node, for callbacks and results ---- */
+
+typedef struct SearchFacts {
+    bool has_visits, has_g, has_expansions;
+    double visits, value, g;
+    uint32_t expansions, action; /* action counts from 1; 0: none */
+} SearchFacts;
+
+void search_facts(const Search *s, uint32_t id, SearchFacts *facts);
+
+/* dvts: level `i` of `kept`; evolve: the members of island `i`. False: there is no such list. */
+bool search_group(const Search *s, uint32_t i, const uint32_t **ids, size_t *count);
 
 /* ---- inline ---- */
 
@@ -141,8 +320,41 @@ static inline SearchNode *search_node(const Search *s, uint32_t id)
     return &s->chunks[id >> SEARCH_CHUNK_BITS][id & (SEARCH_CHUNK_SIZE - 1)];
 }
 
-/* Makes room for the node `id`, the first of a chunk. */
+/* What the policy keeps beside a node: zero when the node is made. */
+static inline void *search_extra(const Search *s, uint32_t id)
+{
+    char *chunk = (char *)s->chunks[id >> SEARCH_CHUNK_BITS];
+    return chunk + SEARCH_CHUNK_SIZE * sizeof(SearchNode) +
+           (id & (SEARCH_CHUNK_SIZE - 1)) * s->node_size;
+}
+
+static inline double *search_simulated(const Search *s, uint32_t id)
+{
+    char *chunk = (char *)s->chunks[id >> SEARCH_CHUNK_BITS];
+    return (double *)(void *)(chunk + s->value_offset) + (id & (SEARCH_CHUNK_SIZE - 1));
+}
+
+static inline double search_value(const Search *s, uint32_t id)
+{
+    const SearchNode *node = search_node(s, id);
+    return s->options.has_simulate && id > 0 && !node->terminal ? *search_simulated(s, id)
+                                                                : node->score;
+}
+
+static inline bool search_expandable(const Search *s, uint32_t id)
+{
+    const SearchNode *node = search_node(s, id);
+    return !node->terminal && node->depth < s->options.max_depth;
+}
+
+/* What is not so frequent is in search.c and search_work.c. */
 bool search_add_chunk(Search *s, uint32_t id);
+void search_note_added(Search *s, uint32_t id);
+void search_judge(Search *s, uint32_t id);
+void search_advance_prefix(Search *s);
+bool search_continue_other(Search *s, SearchAsk *ask);
+void search_tell_policy_score(Search *s, uint32_t node, double score);
+void search_note_made(Search *s, SearchTicket *t, SearchStatus status);
 
 static inline SearchStatus search_add(Search *s, uint32_t parent)
 {
@@ -155,25 +367,68 @@ static inline SearchStatus search_add(Search *s, uint32_t parent)
     *search_node(s, id) =
         (SearchNode){.score = NAN, .parent = parent, .depth = depth & SEARCH_MAX_DEPTH};
     s->count++;
+    if (s->has_more_than_nodes)
+        search_note_added(s, id);
     return SEARCH_OK;
 }
 
-/* Makes `id` the best node if it is better than the best so far. */
-void search_judge(Search *s, uint32_t id);
-
-static inline void search_set_score(Search *s, uint32_t id, double score)
+static inline SearchStatus search_make(Search *s, const SearchAsk *ask)
 {
-    search_node(s, id)->score = score;
+    SearchTicket *t = &s->tickets.items[ask->ticket];
+    SearchStatus status = search_add(s, t->node);
+    search_note_made(s, t, status);
+    return status;
 }
 
-static inline void search_set_terminal(Search *s, uint32_t id, bool terminal)
+/* Whether the ticket's next child is made without a callback about it. */
+static inline bool search_makes_on(const Search *s, const SearchTicket *t)
+{
+    return t->next < t->last && !t->full && !s->options.has_cost && !s->options.has_key;
+}
+
+static inline void search_tell_score(Search *s, uint32_t node, double score)
+{
+    if (s->has_policy_score)
+        search_tell_policy_score(s, node, score);
+    else if (!s->ended)
+        search_node(s, node)->score = score;
+}
+
+static inline void search_tell_terminal(Search *s, uint32_t node, bool terminal)
+{
+    if (!s->ended)
+        search_node(s, node)->terminal = terminal;
+}
+
+static inline void search_set_evaluated(Search *s, uint32_t id)
 {
     SearchNode *node = search_node(s, id);
-    node->terminal = terminal;
-    node->tested = true;
-    s->settled += id == s->settled;
-    if (terminal || node->score >= s->bar)
+    node->evaluated = true;
+    if (s->options.window > 1)
+        search_advance_prefix(s);
+    else
+        s->evaluated_prefix = id + 1;
+    s->depth_limited += node->depth == s->options.max_depth && !node->terminal;
+    if (node->terminal || node->score >= s->best_score)
         search_judge(s, id);
+}
+
+/* The shortcut: children one after another, whose score is followed by is_terminal alone. */
+static inline bool search_continue(Search *s, SearchAsk *ask)
+{
+    if (s->has_plain_children && !s->ended) {
+        if (ask->call == SEARCH_EVALUATE) {
+            ask->call = SEARCH_IS_TERMINAL;
+            return true;
+        }
+        if (ask->call == SEARCH_IS_TERMINAL && ask->node < ask->last) {
+            search_set_evaluated(s, ask->node++);
+            s->tickets.items[ask->ticket].evaluated++;
+            ask->call = s->first_call;
+            return true;
+        }
+    }
+    return search_continue_other(s, ask);
 }
 
 #endif

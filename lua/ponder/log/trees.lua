@@ -146,7 +146,8 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Searches
 
-local OPTIONS = { "k", "beam_width", "max_depth", "max_nodes", "concurrency", "batch" }
+local OPTIONS = { "k", "beam_width", "max_depth", "max_nodes", "max_iterations", "concurrency",
+    "batch", "seed" }
 
 ---A state as text: itself, or as JSON.
 ---@return string

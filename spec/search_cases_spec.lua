@@ -1,0 +1,143 @@
+-- The searches against trees that others have made: random problems with the results of a reference
+-- implementation, and trees of published programs. Exact to the last bit.
+
+local json = require "ponder.json"
+local problems = require "search_problem"
+local search = require "ponder.search"
+local task = require "ponder.task"
+
+local function or_nil(value)
+    return value ~= json.null and value or nil
+end
+
+local function run(opts, concurrency)
+    opts.concurrency = concurrency
+    return task.run(search.run, opts)
+end
+
+-- The first difference between a result and what is expected, or nil.
+local function difference(result, expect, calls)
+    local nodes = result.tree.nodes
+    if #nodes ~= #expect.nodes then
+        return ("%d nodes, expected %d"):format(#nodes, #expect.nodes)
+    end
+    for i, row in ipairs(expect.nodes) do
+        local n = nodes[i]
+        local got = { n.id, n.parent_id or -1, n.state, n.depth, n.score, n.terminal,
+            n.visits or 0, or_nil(row[8]) and n.value, n.g or 0, (n.action or 0) - 1 }
+        for column = 1, 10 do
+            local wanted = row[column]
+            if wanted == json.null then
+                wanted = nil
+            end
+            if (got[column] or nil) ~= (wanted or nil) then
+                return ("node %d, column %d: %s, expected %s"):format(i - 1, column,
+                    tostring(got[column]), tostring(wanted))
+            end
+        end
+    end
+    local got = { result.ok, result.tree.best_id, result.best_score, result.stop_reason,
+        result.iterations, json.encode(result.kept), json.encode(result.islands),
+        json.encode(result.best_path) }
+    for i, wanted in ipairs { expect.ok, expect.best_id, expect.best_score, expect.stop_reason,
+        expect.iterations, json.encode(expect.kept), json.encode(expect.islands),
+        json.encode(expect.best_path) } do
+        if got[i] ~= wanted then
+            return ("%s, expected %s"):format(tostring(got[i]), tostring(wanted))
+        end
+    end
+    for name, count in pairs(calls) do
+        if expect.calls[name] ~= count then
+            return ("%d calls of %s, expected %d"):format(count, name, expect.calls[name])
+        end
+    end
+end
+
+-- `choose` says whether a case is run.
+local function check_cases(concurrency, choose)
+    local seen = {}
+    problems.each("search_cases.jsonl", function(case)
+        local name = case.problem.search
+        seen[name] = (seen[name] or 0) + 1
+        if choose(seen[name]) then
+            local opts, calls = problems.options(case.problem)
+            local result = run(opts, concurrency)
+            local found = difference(result, case.expect, concurrency == 1 and calls or {})
+            if found then
+                error(("%s\n%s"):format(found, json.encode(case.problem)), 0)
+            end
+        end
+    end)
+    for _, name in ipairs { "uct", "puct", "ab_mcts", "astar", "idastar", "dvts", "evolve" } do
+        assert.is_true(seen[name] > 30, name)
+    end
+end
+
+describe("the reference implementation's trees come out", function()
+    it("one callback at a time", function()
+        check_cases(1, function() return true end)
+    end)
+
+    it("with many callbacks in flight", function()
+        check_cases(5, function(i) return i % 8 == 0 end)
+        check_cases(2, function(i) return i % 16 == 1 end)
+    end)
+end)
+
+-- Rows of a tree: {id, parent, state, visits, value}.
+local function check_tree(result, tree)
+    assert.equal(#tree, #result.tree.nodes)
+    for i, row in ipairs(tree) do
+        local n = result.tree.nodes[i]
+        assert.equal(row[1], n.id)
+        assert.equal(row[2], n.parent_id or -1)
+        assert.equal(row[3], n.state)
+        if row[4] ~= json.null then
+            assert.equal(row[4], n.visits)
+        end
+        if row[5] ~= json.null and row[4] ~= 0 then
+            assert.equal(row[5], n.value)
+        end
+    end
+end
+
+-- For each subtree the places of the children that were kept, from 1.
+local function places_of(result, p)
+    local places = {}
+    for subtree = 1, p.subtrees do
+        places[subtree] = json.array {}
+    end
+    local index_of, count_of = {}, {}
+    for _, node in ipairs(result.tree.nodes) do
+        local parent = node.parent_id
+        if parent then
+            count_of[parent] = (count_of[parent] or 0) + 1
+            index_of[node.id] = count_of[parent]
+        end
+    end
+    local subtree_of = {}
+    for level, ids in ipairs(result.kept) do
+        for _, id in ipairs(ids) do
+            local parent, place = result.tree.nodes[id + 1].parent_id, index_of[id]
+            subtree_of[id] = level == 1 and (place - 1) // p.k + 1 or subtree_of[parent]
+            local list = places[subtree_of[id]]
+            list[#list + 1] = place
+        end
+    end
+    return places
+end
+
+describe("the trees of published programs come out", function()
+    local seen = {}
+    problems.each("search_peers.jsonl", function(line)
+        seen[line.peer] = (seen[line.peer] or 0) + 1
+        it(("%s, %d"):format(line.peer, seen[line.peer]), function()
+            local result = run(problems.options(line.problem), 1)
+            if line.problem.search == "dvts" then
+                assert.equal(json.encode(line.tree), json.encode(places_of(result, line.problem)))
+            else
+                check_tree(result, line.tree)
+            end
+        end)
+    end)
+end)

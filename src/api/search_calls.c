@@ -1,0 +1,341 @@
+/*
+ * search_calls.c -- between the engine's units of work and Lua's callbacks: their arguments, and
+ * what they returned.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "api/l_search.h"
+
+static const char *const names[SEARCH_DONE] = {
+    [SEARCH_STOP] = "stop",
+    [SEARCH_EXPAND] = "expand",
+    [SEARCH_COST] = "cost",
+    [SEARCH_KEY] = "key",
+    [SEARCH_EVALUATE_ALL] = "evaluate_all",
+    [SEARCH_PRIOR] = "prior",
+    [SEARCH_SPENT] = "spent",
+    [SEARCH_EVALUATE] = "evaluate",
+    [SEARCH_IS_TERMINAL] = "is_terminal",
+    [SEARCH_SIMULATE] = "simulate",
+    [SEARCH_FEATURES] = "features",
+    [SEARCH_REFLECT] = "reflect",
+    [SEARCH_EXPANDED_EVENT] = "on_event",
+    [SEARCH_SCORED_EVENT] = "on_event",
+    [SEARCH_PRUNED_EVENT] = "on_event",
+};
+
+const char *core_call_name(const Core *core, SearchCall call)
+{
+    SearchStrategy strategy = core->search.options.strategy;
+    bool path = strategy == SEARCH_ASTAR || strategy == SEARCH_IDASTAR;
+    return call == SEARCH_EVALUATE && path ? "heuristic" : names[call];
+}
+
+/* The callbacks, by SearchCall, and {wants_node = {name = boolean}} say what there is. */
+void core_read_callbacks(lua_State *L, Core *core, int self, int index)
+{
+    index = lua_absindex(L, index);
+    lua_createtable(L, SEARCH_DONE, 0);
+    lua_getfield(L, index, "wants_node");
+    luaL_checktype(L, -1, LUA_TTABLE);
+    for (int call = 0; call < SEARCH_DONE; call++) {
+        if (names[call] == NULL)
+            continue;
+        const char *name = core->call_names[call] = core_call_name(core, (SearchCall)call);
+        lua_getfield(L, -1, name);
+        core->wants_node[call] = lua_toboolean(L, -1);
+        lua_pop(L, 1);
+        lua_getfield(L, index, name);
+        core->has[call] = !lua_isnil(L, -1) && lua_type(L, -1) != LUA_TSTRING;
+        lua_rawseti(L, -3, call + 1);
+    }
+    lua_pop(L, 1);
+    lua_setiuservalue(L, self, CORE_CALLBACKS);
+    SearchOptions *o = &core->search.options;
+    o->has_stop = core->has[SEARCH_STOP];
+    o->has_key = core->has[SEARCH_KEY];
+    o->has_cost = core->has[SEARCH_COST];
+    o->has_evaluate = core->has[SEARCH_EVALUATE];
+    o->evaluates_all = core->has[SEARCH_EVALUATE_ALL];
+    o->has_features = core->has[SEARCH_FEATURES];
+    o->has_reflect = core->has[SEARCH_REFLECT];
+    o->has_events = core->has[SEARCH_EXPANDED_EVENT];
+    o->has_spent = core->has[SEARCH_SPENT];
+    o->has_simulate = o->has_simulate && core->has[SEARCH_SIMULATE];
+}
+
+/* ---- arguments ---- */
+
+static void push_state_of(lua_State *L, int self, uint32_t id)
+{
+    core_push_table(L, self, CORE_STATES);
+    core_push_state(L, lua_gettop(L), id);
+    lua_remove(L, -2);
+}
+
+static void set_field(lua_State *L, const char *name, lua_Integer value)
+{
+    lua_pushinteger(L, value);
+    lua_setfield(L, -2, name);
+}
+
+static int push_event(lua_State *L, Core *core, int self, const SearchAsk *ask)
+{
+    const Search *s = &core->search;
+    lua_createtable(L, 0, 6);
+    if (ask->call == SEARCH_PRUNED_EVENT) {
+        lua_pushliteral(L, "pruned");
+        lua_setfield(L, -2, "type");
+        core_push_ids(L, s->pruned.items, s->pruned.count);
+        lua_setfield(L, -2, "ids");
+        return 1;
+    }
+    const SearchNode *node = search_node(s, ask->node);
+    lua_pushstring(L, ask->call == SEARCH_EXPANDED_EVENT ? "expanded" : "scored");
+    lua_setfield(L, -2, "type");
+    set_field(L, "id", ask->node);
+    set_field(L, "depth", node->depth);
+    if (ask->call == SEARCH_EXPANDED_EVENT) {
+        const SearchTicket *t = &s->tickets.items[ask->ticket];
+        set_field(L, "children", (lua_Integer)t->end - t->first);
+        return 1;
+    }
+    lua_pushnumber(L, node->score);
+    lua_setfield(L, -2, "score");
+    lua_pushboolean(L, node->terminal);
+    lua_setfield(L, -2, "terminal");
+    push_state_of(L, self, ask->node);
+    lua_setfield(L, -2, "state");
+    return 1;
+}
+
+/* The states of the children, and their nodes where they are wanted. */
+static int push_children(lua_State *L, Core *core, int self, const SearchAsk *ask)
+{
+    int count = (int)(ask->last - ask->node) + 1;
+    bool wants_nodes = core->wants_node[ask->call];
+    lua_createtable(L, count, 0);
+    for (int i = 0; i < count; i++) {
+        push_state_of(L, self, ask->node + (uint32_t)i);
+        lua_rawseti(L, -2, i + 1);
+    }
+    if (!wants_nodes)
+        return 1;
+    lua_createtable(L, count, 0);
+    for (int i = 0; i < count; i++) {
+        core_push_node(L, core, self, ask->node + (uint32_t)i, NULL, false);
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 2;
+}
+
+static void push_width(lua_State *L, const SearchTicket *t)
+{
+    if (t->width == SEARCH_ALL)
+        lua_pushnil(L);
+    else
+        lua_pushinteger(L, t->width);
+}
+
+int core_push_arguments(lua_State *L, Core *core, int self, const SearchAsk *ask, int state)
+{
+    const SearchTicket *t = &core->search.tickets.items[ask->ticket];
+    bool wants_node = core->wants_node[ask->call];
+    int count = 1;
+    switch (ask->call) {
+    case SEARCH_STOP: core_push_node(L, core, self, ask->node, NULL, true); return 1;
+    case SEARCH_EXPAND:
+        push_state_of(L, self, ask->node);
+        push_width(L, t);
+        if (wants_node)
+            core_push_node(L, core, self, ask->node, t, true);
+        return wants_node ? 3 : 2;
+    case SEARCH_COST:
+        push_state_of(L, self, t->node);
+        lua_pushvalue(L, state);
+        if (wants_node)
+            core_push_node(L, core, self, t->node, NULL, true);
+        return wants_node ? 3 : 2;
+    case SEARCH_KEY:
+        if (t->node == SEARCH_NO_NODE)
+            push_state_of(L, self, 0);
+        else
+            lua_pushvalue(L, state);
+        return 1;
+    case SEARCH_SPENT: return 0;
+    case SEARCH_EVALUATE_ALL: return push_children(L, core, self, ask);
+    case SEARCH_PRIOR:
+        count = push_children(L, core, self, ask);
+        if (count == 2)
+            core_push_node(L, core, self, t->node, NULL, true);
+        return count == 2 ? 3 : 1;
+    case SEARCH_EXPANDED_EVENT:
+    case SEARCH_SCORED_EVENT:
+    case SEARCH_PRUNED_EVENT: return push_event(L, core, self, ask);
+    default:
+        push_state_of(L, self, ask->node);
+        if (wants_node)
+            core_push_node(L, core, self, ask->node, NULL, ask->call > SEARCH_IS_TERMINAL);
+        return wants_node ? 2 : 1;
+    }
+}
+
+/* ---- results ---- */
+
+/* One number a child. */
+static void tell_list(lua_State *L, Core *core, const SearchAsk *ask, int index)
+{
+    Search *s = &core->search;
+    lua_Integer wanted = (lua_Integer)ask->last - ask->node + 1;
+    const char *expected = ask->call == SEARCH_PRIOR ? "a list of numbers" : "a list of scores";
+    lua_Integer length = core_check_list(L, core, ask->call, expected, index, wanted);
+    if (length != wanted) {
+        core->calling = NULL;
+        core_raise(L, "search.run: %s must return %I %s (got %I)", core_call_name(core, ask->call),
+                   (LUAI_UACINT)wanted, ask->call == SEARCH_PRIOR ? "numbers" : "scores",
+                   (LUAI_UACINT)length);
+    }
+    for (uint32_t i = 0; i < (uint32_t)length; i++) {
+        lua_geti(L, index, (lua_Integer)i + 1);
+        core->calling_node = ask->node + i;
+        double x = core_check_score(L, core, ask->call, -1);
+        if (ask->call == SEARCH_EVALUATE_ALL)
+            search_tell_score(s, ask->node + i, x);
+        else if (x >= 0)
+            search_tell_prior(s, ask->node + i, x);
+        else
+            core_wrong_result(L, core, ask->call, "numbers >= 0", -1);
+        lua_pop(L, 1);
+    }
+}
+
+static void tell_key(lua_State *L, Core *core, const SearchAsk *ask, int index)
+{
+    SearchKey key;
+    uint64_t number;
+    core_check_key(L, core, index, &key, &number);
+    if (!search_tell_key(&core->search, ask, &key))
+        core_no_memory(L, core);
+}
+
+static void tell_number(lua_State *L, Core *core, const SearchAsk *ask, int index)
+{
+    Search *s = &core->search;
+    double x = core_check_score(L, core, ask->call, index);
+    if (ask->call == SEARCH_SIMULATE)
+        search_tell_value(s, ask->node, x);
+    else if (ask->call == SEARCH_COST && !(x >= 0))
+        core_wrong_result(L, core, ask->call, "a number >= 0", index);
+    else if (ask->call == SEARCH_COST)
+        search_tell_cost(s, ask, x);
+    else
+        s->spent = x < 0 ? 0 : x > 1 ? 1 : x;
+}
+
+static void note_reflection(lua_State *L, int self, uint32_t id, int index)
+{
+    if (lua_isnil(L, index))
+        return;
+    core_push_table(L, self, CORE_REFLECTIONS);
+    lua_pushvalue(L, index);
+    lua_rawseti(L, -2, id);
+    lua_pop(L, 1);
+}
+
+void core_tell(lua_State *L, Core *core, int self, const SearchAsk *ask, int index)
+{
+    Search *s = &core->search;
+    index = lua_absindex(L, index);
+    switch (ask->call) {
+    case SEARCH_STOP: search_tell_stop(s, core_check_boolean(L, core, ask->call, index)); break;
+    case SEARCH_EXPAND:
+        search_tell_list(s, ask,
+                         (uint64_t)core_check_list(L, core, ask->call, "a list of states", index,
+                                                   s->tickets.items[ask->ticket].width));
+        break;
+    case SEARCH_EVALUATE_ALL:
+    case SEARCH_PRIOR: tell_list(L, core, ask, index); break;
+    case SEARCH_KEY: tell_key(L, core, ask, index); break;
+    case SEARCH_COST:
+    case SEARCH_SIMULATE:
+    case SEARCH_SPENT: tell_number(L, core, ask, index); break;
+    case SEARCH_EVALUATE:
+        search_tell_score(s, ask->node, core_check_score(L, core, ask->call, index));
+        break;
+    case SEARCH_IS_TERMINAL:
+        search_tell_terminal(s, ask->node, core_check_boolean(L, core, ask->call, index));
+        break;
+    case SEARCH_FEATURES: {
+        int is_integer;
+        lua_Integer cell = lua_tointegerx(L, index, &is_integer);
+        if (!is_integer || lua_type(L, index) != LUA_TNUMBER)
+            core_wrong_result(L, core, ask->call, "an integer", index);
+        search_tell_cell(s, ask->node, cell);
+        break;
+    }
+    case SEARCH_REFLECT: note_reflection(L, self, ask->node, index); break;
+    default: break;
+    }
+}
+
+/* ---- children ---- */
+
+void core_fetch_state(lua_State *L, Core *core, const SearchAsk *ask, int list, int state)
+{
+    const SearchTicket *t = &core->search.tickets.items[ask->ticket];
+    if (t->node == SEARCH_NO_NODE || t->fetched)
+        return;
+    core->calling = "expand";
+    core->calling_node = t->node;
+    if (lua_geti(L, list, (lua_Integer)t->next + 1) == LUA_TNIL)
+        core_list_hole(L, core, SEARCH_EXPAND, (lua_Integer)t->next + 1);
+    lua_replace(L, state);
+    core->search.tickets.items[ask->ticket].fetched = true;
+}
+
+uint32_t core_make(lua_State *L, Core *core, const SearchAsk *ask)
+{
+    uint32_t id = core->search.count;
+    SearchStatus status = search_make(&core->search, ask);
+    if (status == SEARCH_NO_MEMORY)
+        core_no_memory(L, core);
+    return status == SEARCH_OK ? id : SEARCH_NO_NODE;
+}
+
+/* ---- memory ---- */
+
+void core_update_memory(lua_State *L, Core *core, int self)
+{
+    const Search *s = &core->search;
+    if (!core->has[SEARCH_REFLECT] || core->memory_round == s->rounds)
+        return;
+    core->memory_round = s->rounds;
+    int top = lua_gettop(L);
+    core_push_table(L, self, CORE_MEMORY);
+    core_push_table(L, self, CORE_REFLECTIONS);
+    lua_newtable(L); /* a new list: that of the last round may be in use */
+    lua_Integer old = (lua_Integer)lua_rawlen(L, top + 1), count = 0, skip;
+    lua_newtable(L); /* all of them, oldest first */
+    for (lua_Integer i = 1; i <= old; i++) {
+        lua_rawgeti(L, top + 1, i);
+        lua_rawseti(L, top + 4, ++count);
+    }
+    for (uint32_t id = core->reflected; id < s->committed; id++) {
+        if (lua_rawgeti(L, top + 2, id) != LUA_TNIL)
+            lua_rawseti(L, top + 4, ++count);
+        else
+            lua_pop(L, 1);
+    }
+    core->reflected = s->committed;
+    skip = count > core->memory_size ? count - core->memory_size : 0;
+    for (lua_Integer i = skip + 1; i <= count; i++) {
+        lua_rawgeti(L, top + 4, i);
+        lua_rawseti(L, top + 3, i - skip);
+    }
+    lua_pushvalue(L, top + 3);
+    lua_setiuservalue(L, self, CORE_MEMORY);
+    lua_newtable(L);
+    lua_setiuservalue(L, self, CORE_REFLECTIONS);
+    lua_settop(L, top);
+}

@@ -1,0 +1,365 @@
+/*
+ * search_ab_mcts.c -- adaptive branching Monte Carlo tree search (Inoue et al. 2025, "Wider or
+ * Deeper?"): at each node Thompson sampling decides whether to generate a new child or to go on
+ * with one that is there, so that a node may be expanded many times.
+ *
+ * Posteriors: "gaussian" and "beta" (AB-MCTS-A) here, "mixed" (AB-MCTS-M) in search_mixed.c.
+ */
+#include "core/search_ab.h"
+
+#include <string.h>
+
+typedef struct AbNode {
+    AbArm gen, cont, self; /* to generate, to go on with a child; and the node as a child */
+    uint32_t expansions, pending;
+    uint32_t first_child, last_child, next_sibling;
+    uint32_t place; /* among its siblings, from 0 */
+    uint32_t child_count, open_children;
+    uint32_t action;      /* from 1 */
+    uint32_t buckets;     /* of its observations, in Ab.buckets; plus 1 */
+    bool open, exhausted; /* an expansion returned nothing */
+} AbNode;
+
+/* How often an observation rounds to so many hundredths. */
+typedef struct Bucket {
+    double hundredths;
+    uint32_t count, next;
+} Bucket;
+
+typedef struct Ab {
+    uint64_t tickets; /* of all rounds: the next one's number */
+    AbArm *actions;   /* over the whole tree */
+    VEC(Bucket) buckets;
+    VEC(AbGroup) groups;
+    AbMixed mixed;
+} Ab;
+
+enum { ARM_GEN, ARM_CONT, ARM_CHILDREN };
+#define ARM_ACTIONS (UINT64_C(1) << 32)
+
+static AbNode *stats_of(const Search *s, uint32_t id)
+{
+    return search_extra(s, id);
+}
+
+/* ---- observations ---- */
+
+static void tell_arm(AbArm *arm, double x)
+{
+    arm->n += 1;
+    double d = x - arm->mean;
+    arm->mean = arm->mean + d / arm->n;
+    arm->m2 = arm->m2 + d * (x - arm->mean);
+    arm->a = arm->a + x;
+    arm->b = arm->b + (1 - x);
+}
+
+static bool note_bucket(Search *s, AbNode *node, double x)
+{
+    Ab *ab = s->data;
+    double hundredths = floor(100 * x + 0.5);
+    for (uint32_t i = node->buckets; i != 0; i = ab->buckets.items[i - 1].next)
+        if (ab->buckets.items[i - 1].hundredths == hundredths) {
+            ab->buckets.items[i - 1].count++;
+            return true;
+        }
+    if (!vec_reserve(&ab->buckets, &s->alloc, 1))
+        return false;
+    Bucket bucket = {hundredths, 1, node->buckets};
+    vec_push(&ab->buckets, bucket);
+    node->buckets = (uint32_t)ab->buckets.count;
+    return true;
+}
+
+static bool tell_node(Search *s, AbNode *node, double x)
+{
+    tell_arm(&node->self, x);
+    return s->options.posterior != POSTERIOR_MIXED || note_bucket(s, node, x);
+}
+
+/* Nearly all its observations are the same: nothing is left to learn below it. */
+static bool is_prunable(const Search *s, const AbNode *node)
+{
+    const Ab *ab = s->data;
+    double most = 0;
+    for (uint32_t i = node->buckets; i != 0; i = ab->buckets.items[i - 1].next)
+        if (ab->buckets.items[i - 1].count > most)
+            most = ab->buckets.items[i - 1].count;
+    return node->self.n >= 4 && most >= 0.75 * node->self.n;
+}
+
+/* ---- draws ---- */
+
+static double draw_gaussian(SearchDraw *d, const AbArm *arm)
+{
+    double k0 = 1, n0 = 1, m0 = 0, t0 = 0.1, n = arm->n;
+    double kappa = k0 + n, nu = n0 + n, m = (k0 * m0 + n * arm->mean) / kappa, e = m0 - arm->mean;
+    double tau2 = (n0 * t0 + arm->m2 + n * k0 * e * e / kappa) / nu;
+    return m + sqrt(tau2 / kappa) * search_student(d, nu);
+}
+
+static double draw_arm(const Search *s, const AbArm *arm, uint32_t v, uint64_t number)
+{
+    const Ab *ab = s->data;
+    SearchDraw d = search_draw(s->options.seed, ab->tickets, v, number);
+    if (s->options.posterior == POSTERIOR_BETA)
+        return search_beta(&d, 0.5 + arm->a, 0.5 + arm->b);
+    return draw_gaussian(&d, arm);
+}
+
+/* ---- select ---- */
+
+static bool may_generate(const Search *s, uint32_t id)
+{
+    return search_expandable(s, id) && !stats_of(s, id)->exhausted;
+}
+
+static uint32_t next_open(const Search *s, uint32_t id)
+{
+    while (id != 0 && !stats_of(s, id)->open)
+        id = stats_of(s, id)->next_sibling;
+    return id;
+}
+
+#define FOR_OPEN_CHILDREN(s, v, c)                                                                 \
+    for (uint32_t c = next_open(s, stats_of(s, v)->first_child); c != 0;                           \
+         c = next_open(s, stats_of(s, c)->next_sibling))
+
+/* The child of `v` to go on with, or `v` itself: it is to be expanded. */
+static uint32_t step_by_arms(const Search *s, uint32_t v)
+{
+    const AbNode *node = stats_of(s, v);
+    if (may_generate(s, v) &&
+        !(draw_arm(s, &node->cont, v, ARM_CONT) > draw_arm(s, &node->gen, v, ARM_GEN)))
+        return v;
+    uint32_t best = v;
+    double highest = 0;
+    FOR_OPEN_CHILDREN(s, v, c)
+    {
+        double y =
+            draw_arm(s, &stats_of(s, c)->self, v, ARM_CHILDREN + (uint64_t)stats_of(s, c)->place);
+        if (best == v || y > highest) {
+            best = c;
+            highest = y;
+        }
+    }
+    return best;
+}
+
+static bool fit_children(Search *s, uint32_t v)
+{
+    Ab *ab = s->data;
+    ab->groups.count = 0;
+    if (!vec_reserve(&ab->groups, &s->alloc, stats_of(s, v)->child_count))
+        return false;
+    for (uint32_t c = stats_of(s, v)->first_child; c != 0; c = stats_of(s, c)->next_sibling) {
+        const AbArm *arm = &stats_of(s, c)->self;
+        AbGroup group = {arm->n, arm->mean, arm->m2};
+        vec_push(&ab->groups, group);
+    }
+    search_mixed_fit(&ab->mixed, ab->groups.items, ab->groups.count);
+    return true;
+}
+
+static double draw_mixed(const Search *s, uint32_t v, uint64_t number, const AbGroup *group)
+{
+    const Ab *ab = s->data;
+    SearchDraw d = search_draw(s->options.seed, ab->tickets, v, number);
+    return search_mixed_draw(&ab->mixed, &d, group);
+}
+
+static uint32_t step_by_mixed(Search *s, uint32_t v)
+{
+    const Ab *ab = s->data;
+    bool generates = may_generate(s, v);
+    double gen = generates ? draw_mixed(s, v, ARM_GEN, NULL) : 0, highest = 0, highest_kept = 0;
+    uint32_t best = v, kept = v;
+    FOR_OPEN_CHILDREN(s, v, c)
+    {
+        const AbNode *child = stats_of(s, c);
+        double y = draw_mixed(s, v, ARM_CHILDREN + (uint64_t)child->place,
+                              &ab->groups.items[child->place]);
+        if (best == v || y > highest) {
+            best = c;
+            highest = y;
+        }
+        if ((kept == v || y > highest_kept) && !is_prunable(s, child)) {
+            kept = c;
+            highest_kept = y;
+        }
+    }
+    if (generates && gen > highest)
+        return v;
+    return kept != v ? kept : generates ? v : best;
+}
+
+/* The node that the next ticket expands; SEARCH_NO_NODE: no memory. */
+static uint32_t descend(Search *s)
+{
+    uint32_t v = 0;
+    while (next_open(s, stats_of(s, v)->first_child) != 0) {
+        if (s->options.posterior == POSTERIOR_MIXED && !fit_children(s, v))
+            return SEARCH_NO_NODE;
+        uint32_t next =
+            s->options.posterior == POSTERIOR_MIXED ? step_by_mixed(s, v) : step_by_arms(s, v);
+        if (next == v)
+            break;
+        v = next;
+    }
+    return v;
+}
+
+/* Of several actions the one with the highest draw, from 1; 0 where there are none. */
+static uint32_t choose_action(const Search *s, uint32_t v)
+{
+    const Ab *ab = s->data;
+    uint32_t best = s->options.actions > 0;
+    double highest = 0;
+    for (uint32_t a = 0; a < s->options.actions && s->options.actions > 1; a++) {
+        double y = draw_arm(s, &ab->actions[a], v, ARM_ACTIONS + a);
+        if (a == 0 || y > highest) {
+            best = a + 1;
+            highest = y;
+        }
+    }
+    return best;
+}
+
+static SearchStatus select_nodes(Search *s)
+{
+    Ab *ab = s->data;
+    if (!stats_of(s, 0)->open)
+        return SEARCH_OVER;
+    uint64_t limit = search_round_limit(s);
+    if (limit == 0)
+        return SEARCH_LIMIT;
+    for (; limit > 0; limit--) {
+        uint32_t v = search_reserve_tickets(s, 1) ? descend(s) : SEARCH_NO_NODE;
+        if (v == SEARCH_NO_NODE)
+            return SEARCH_NO_MEMORY;
+        SearchTicket *t = search_select(s, v);
+        AbNode *node = stats_of(s, v);
+        t->expands = true;
+        t->expansions = node->expansions + node->pending++;
+        t->arm = choose_action(s, v);
+        ab->tickets++;
+    }
+    return SEARCH_OK;
+}
+
+/* ---- back up ---- */
+
+/* Whether a node is open follows from its own state; a change goes on to its parent. */
+static void update_open(Search *s, uint32_t id)
+{
+    for (;;) {
+        AbNode *node = stats_of(s, id);
+        bool open = may_generate(s, id) || node->open_children > 0;
+        uint32_t parent = search_node(s, id)->parent;
+        if (open == node->open)
+            return;
+        node->open = open;
+        if (parent == SEARCH_NO_NODE)
+            return;
+        stats_of(s, parent)->open_children += open ? 1u : -1u;
+        id = parent;
+    }
+}
+
+static void link_child(Search *s, uint32_t v, uint32_t id)
+{
+    AbNode *node = stats_of(s, v), *child = stats_of(s, id);
+    child->place = node->child_count++;
+    if (node->last_child == 0)
+        node->first_child = id;
+    else
+        stats_of(s, node->last_child)->next_sibling = id;
+    node->last_child = id;
+    update_open(s, id);
+}
+
+static bool back_up_child(Search *s, const SearchTicket *t, uint32_t id)
+{
+    const Ab *ab = s->data;
+    double x = search_value(s, id);
+    tell_arm(&stats_of(s, t->node)->gen, x);
+    if (t->arm > 0)
+        tell_arm(&ab->actions[t->arm - 1], x);
+    if (!tell_node(s, stats_of(s, id), x))
+        return false;
+    for (uint32_t u = t->node; u != 0; u = search_node(s, u)->parent) {
+        if (!tell_node(s, stats_of(s, u), x))
+            return false;
+        tell_arm(&stats_of(s, search_node(s, u)->parent)->cont, x);
+    }
+    return true;
+}
+
+static void add(Search *s, const SearchTicket *ticket, uint32_t id, uint32_t place)
+{
+    (void)place;
+    stats_of(s, id)->action = ticket->arm;
+}
+
+static bool begin(Search *s)
+{
+    Ab *ab = s->data;
+    size_t size = s->options.actions * sizeof *ab->actions;
+    update_open(s, 0);
+    if (size == 0)
+        return true;
+    ab->actions = alloc_resize(&s->alloc, NULL, 0, size);
+    if (ab->actions != NULL)
+        memset(ab->actions, 0, size);
+    return ab->actions != NULL;
+}
+
+static bool back_up(Search *s)
+{
+    if (s->rounds == 1)
+        return begin(s);
+    for (size_t i = 0; i < s->tickets.count; i++) {
+        const SearchTicket *t = &s->tickets.items[i];
+        AbNode *node = stats_of(s, t->node);
+        node->pending--;
+        node->expansions++;
+        node->exhausted = node->exhausted || t->last == 0;
+        for (uint32_t id = t->first; id < t->end; id++) {
+            link_child(s, t->node, id);
+            if (!back_up_child(s, t, id))
+                return false;
+        }
+        update_open(s, t->node);
+    }
+    return true;
+}
+
+static void tell_facts(const Search *s, uint32_t id, SearchFacts *facts)
+{
+    const AbNode *node = stats_of(s, id);
+    facts->has_visits = facts->has_expansions = true;
+    facts->visits = node->self.n;
+    facts->value = NAN;
+    facts->expansions = node->expansions;
+    facts->action = node->action;
+}
+
+static void free_data(Search *s)
+{
+    Ab *ab = s->data;
+    alloc_free(&s->alloc, ab->actions, s->options.actions * sizeof *ab->actions);
+    vec_free(&ab->buckets, &s->alloc);
+    vec_free(&ab->groups, &s->alloc);
+}
+
+const SearchPolicy search_ab_mcts = {
+    .name = "ab_mcts",
+    .node_size = sizeof(AbNode),
+    .data_size = sizeof(Ab),
+    .back_up = back_up,
+    .select = select_nodes,
+    .free = free_data,
+    .add = add,
+    .facts = tell_facts,
+    .counts_iterations = true,
+};

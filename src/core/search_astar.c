@@ -1,0 +1,126 @@
+/*
+ * search_astar.c -- A* (Hart, Nilsson and Raphael 1968): the open node of least f = g + weight * h,
+ * ties to the least h, then to the oldest.
+ *
+ * A state may be in the tree twice: a cheaper path to it makes another node, and the dearer one,
+ * which is stale by then, is dropped when it is selected. So h need not be consistent.
+ */
+#include "core/heap.h"
+#include "core/search_path.h"
+
+typedef struct OpenNode {
+    double f, h;
+    uint32_t id;
+} OpenNode;
+
+typedef struct Astar {
+    struct OpenHeap {
+        HEAP_OF(OpenNode);
+    } open;
+} Astar;
+
+static bool least_first(const struct OpenHeap *heap, OpenNode a, OpenNode b)
+{
+    (void)heap;
+    if (a.f != b.f)
+        return a.f < b.f;
+    return a.h < b.h || (a.h == b.h && a.id < b.id);
+}
+
+#define HEAP_TYPE   struct OpenHeap
+#define HEAP_ENTRY  OpenNode
+#define HEAP_BEFORE least_first
+#define HEAP(name)  open_##name
+#include "core/heap.h"
+
+static bool back_up(Search *s)
+{
+    Astar *astar = s->data;
+    if (!vec_reserve(&astar->open, &s->alloc, s->count - s->round_children))
+        return false;
+    for (uint32_t id = s->round_children; id < s->count; id++) {
+        const PathNode *node = path_node(s, id);
+        open_push(&astar->open, (OpenNode){path_f(s, node), node->h, id});
+    }
+    return true;
+}
+
+static SearchStatus select_least(Search *s)
+{
+    Astar *astar = s->data;
+    while (astar->open.count > 0 && s->tickets.count < s->options.batch) {
+        uint32_t id = open_first(&astar->open).id;
+        if (path_is_stale(s, path_node(s, id))) {
+            open_pop(&astar->open);
+            continue;
+        }
+        bool terminal = search_node(s, id)->terminal;
+        if (terminal && s->tickets.count > 0)
+            break;
+        if (!search_reserve_tickets(s, 1))
+            return SEARCH_NO_MEMORY;
+        open_pop(&astar->open);
+        search_select(s, id);
+        if (terminal)
+            break;
+    }
+    return SEARCH_OK;
+}
+
+static void free_data(Search *s)
+{
+    Astar *astar = s->data;
+    vec_free(&astar->open, &s->alloc);
+}
+
+/* ---- for idastar too ---- */
+
+void path_add(Search *s, const SearchTicket *ticket, uint32_t id, uint32_t place)
+{
+    PathNode *node = path_node(s, id);
+    (void)place;
+    node->g = id == 0 ? 0 : path_node(s, ticket->node)->g + ticket->cost;
+    node->key_entry = ticket->key_entry;
+    if (s->options.has_key)
+        search_keys_set_cost(&s->keys, node->key_entry, node->g);
+    path_score(s, id, 0);
+}
+
+void path_score(Search *s, uint32_t id, double h)
+{
+    path_node(s, id)->h = h;
+    search_node(s, id)->score = 0 - path_f(s, path_node(s, id));
+}
+
+bool path_is_cheaper(const Search *s, const SearchTicket *ticket)
+{
+    return path_node(s, ticket->node)->g + ticket->cost <
+           search_keys_cost(&s->keys, ticket->key_entry);
+}
+
+bool path_better(const Search *s, uint32_t a, uint32_t b)
+{
+    double x = path_node(s, a)->h, y = path_node(s, b)->h;
+    return x < y || (x == y && a < b);
+}
+
+void path_facts(const Search *s, uint32_t id, SearchFacts *facts)
+{
+    facts->has_g = true;
+    facts->g = path_node(s, id)->g;
+}
+
+const SearchPolicy search_astar = {
+    .name = "astar",
+    .node_size = sizeof(PathNode),
+    .data_size = sizeof(Astar),
+    .back_up = back_up,
+    .select = select_least,
+    .free = free_data,
+    .add = path_add,
+    .score = path_score,
+    .makes_again = path_is_cheaper,
+    .better = path_better,
+    .facts = path_facts,
+    .terminal_ends = true,
+};

@@ -1,0 +1,53 @@
+/*
+ * search_bfs.c -- breadth-first search: the oldest node is next.
+ *
+ * What a round makes does not matter for the order, so a round grows while nodes are evaluated.
+ */
+#include "core/search_policy.h"
+
+enum { LONGEST_ROUND = 4096 }; /* tickets; their memory goes back between rounds */
+
+typedef struct Bfs {
+    uint32_t next;
+} Bfs;
+
+static bool back_up(Search *s)
+{
+    (void)s;
+    return true;
+}
+
+/* Adds up to `most` tickets for nodes that are evaluated; false: no memory. */
+static bool add_tickets(Search *s, uint32_t most)
+{
+    Bfs *bfs = s->data;
+    for (; most > 0 && bfs->next < s->evaluated_prefix; most--) {
+        if (!search_reserve_tickets(s, 1))
+            return false;
+        search_select(s, bfs->next++);
+    }
+    return true;
+}
+
+static SearchStatus select_next(Search *s)
+{
+    return add_tickets(s, s->options.batch) ? SEARCH_OK : SEARCH_NO_MEMORY;
+}
+
+static bool extend(Search *s, SearchStatus *status)
+{
+    size_t before = s->tickets.count;
+    if (before >= LONGEST_ROUND)
+        return false;
+    if (!add_tickets(s, s->options.window))
+        *status = SEARCH_NO_MEMORY;
+    return s->tickets.count > before;
+}
+
+const SearchPolicy search_bfs = {
+    .name = "bfs",
+    .data_size = sizeof(Bfs),
+    .back_up = back_up,
+    .select = select_next,
+    .extend = extend,
+};

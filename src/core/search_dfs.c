@@ -1,0 +1,48 @@
+/*
+ * search_dfs.c -- depth-first search: a round is the newest `batch` nodes; the first child of its
+ * first node is next.
+ */
+#include "core/search_policy.h"
+
+typedef struct Dfs {
+    IdList stack; /* the next node last */
+} Dfs;
+
+static bool back_up(Search *s)
+{
+    Dfs *dfs = s->data;
+    if (!vec_reserve(&dfs->stack, &s->alloc, s->count - s->round_children))
+        return false;
+    for (uint32_t id = s->count; id-- > s->round_children;)
+        if (!s->options.leaves_stay || search_expandable(s, id))
+            vec_push(&dfs->stack, id);
+    for (size_t i = 0; i < s->tickets.count && s->options.retain_path; i++)
+        if (s->tickets.items[i].node != SEARCH_NO_NODE)
+            search_release(s, s->tickets.items[i].node);
+    return true;
+}
+
+static SearchStatus select_next(Search *s)
+{
+    Dfs *dfs = s->data;
+    size_t count = dfs->stack.count < s->options.batch ? dfs->stack.count : s->options.batch;
+    if (!search_reserve_tickets(s, count))
+        return SEARCH_NO_MEMORY;
+    for (; count > 0; count--)
+        search_select(s, dfs->stack.items[--dfs->stack.count]);
+    return SEARCH_OK;
+}
+
+static void free_data(Search *s)
+{
+    Dfs *dfs = s->data;
+    vec_free(&dfs->stack, &s->alloc);
+}
+
+const SearchPolicy search_dfs = {
+    .name = "dfs",
+    .data_size = sizeof(Dfs),
+    .back_up = back_up,
+    .select = select_next,
+    .free = free_data,
+};

@@ -1,0 +1,39 @@
+/*
+ * search_path.h -- what astar and idastar share: the cost of a path and what is left of it.
+ */
+#ifndef PONDER_CORE_SEARCH_PATH_H
+#define PONDER_CORE_SEARCH_PATH_H
+
+#include "core/search_policy.h"
+
+typedef struct PathNode {
+    double g, h;
+    uint32_t key_entry;          /* with keys: where the least g of its key is */
+    uint32_t first, child_count; /* idastar */
+    bool expanded, processed;    /* idastar */
+} PathNode;
+
+static inline PathNode *path_node(const Search *s, uint32_t id)
+{
+    return search_extra(s, id);
+}
+
+/* f = g + weight * h */
+static inline double path_f(const Search *s, const PathNode *node)
+{
+    return node->g + s->options.weight * node->h;
+}
+
+/* Whether a cheaper node with its key was made; such a node is never processed. */
+static inline bool path_is_stale(const Search *s, const PathNode *node)
+{
+    return s->options.has_key && search_keys_cost(&s->keys, node->key_entry) < node->g;
+}
+
+void path_add(Search *s, const SearchTicket *ticket, uint32_t id, uint32_t place);
+void path_score(Search *s, uint32_t id, double h);
+bool path_is_cheaper(const Search *s, const SearchTicket *ticket);
+bool path_better(const Search *s, uint32_t a, uint32_t b);
+void path_facts(const Search *s, uint32_t id, SearchFacts *facts);
+
+#endif

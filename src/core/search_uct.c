@@ -1,0 +1,363 @@
+/*
+ * search_uct.c -- uct and puct: Monte Carlo tree search.
+ *
+ * UCT after Kocsis and Szepesvari 2006, PUCT as AlphaZero has it (Silver et al. 2018). A ticket is
+ * a descent to an open leaf; pending descents count as visits but not as values (WU-UCT, Liu et al.
+ * 2020). With `guide` the balance shifts from width to depth as the budget runs out (BG-MCTS,
+ * 2026).
+ *
+ * A node is closed while it is the leaf of a ticket of this round, and for good once nothing below
+ * it can be expanded. Each node counts its open children, so that closing walks up only as far as
+ * a parent still has another one.
+ */
+#include "core/search_policy.h"
+
+typedef struct UctNode { /* a cache line */
+    double total, max;   /* W, M */
+    double depths;       /* D */
+    double prior;        /* P */
+    uint32_t visits;     /* N */
+    uint32_t pending;    /* o */
+    uint32_t first, child_count, open_children;
+    bool expanded, open;
+} UctNode;
+
+typedef struct Uct {
+    double low, high;       /* of the values, over the search */
+    double rho, mean_depth; /* for guide, as of the beginning of the round */
+    uint64_t terminals, terminal_depths;
+    uint32_t deepest;
+    uint32_t looked_at; /* greedy: tickets of this round whose best child is known */
+} Uct;
+
+static UctNode *stats_of(const Search *s, uint32_t id)
+{
+    return search_extra(s, id);
+}
+
+/* ---- open nodes ---- */
+
+static void close_node(Search *s, uint32_t id)
+{
+    for (;;) {
+        stats_of(s, id)->open = false;
+        uint32_t parent = search_node(s, id)->parent;
+        if (parent == SEARCH_NO_NODE || --stats_of(s, parent)->open_children > 0)
+            return;
+        id = parent;
+    }
+}
+
+static void reopen_node(Search *s, uint32_t id)
+{
+    for (;;) {
+        stats_of(s, id)->open = true;
+        uint32_t parent = search_node(s, id)->parent;
+        if (parent == SEARCH_NO_NODE || stats_of(s, parent)->open_children++ > 0)
+            return;
+        id = parent;
+    }
+}
+
+/* Whether a node that no ticket of the round holds is open. */
+static bool may_be_open(const Search *s, uint32_t id)
+{
+    const UctNode *u = stats_of(s, id);
+    if (u->child_count > 0)
+        return u->open_children > 0;
+    return s->options.revisit || (!u->expanded && search_expandable(s, id));
+}
+
+/* ---- select ---- */
+
+static double mean_value(const Search *s, const UctNode *u, uint32_t id)
+{
+    if (u->visits == 0)
+        return search_value(s, id);
+    return s->options.backs_up_max ? u->max : u->total / u->visits;
+}
+
+/* What the children of a node have in common. */
+typedef struct Parent {
+    double log_visits, root_visits, weight;
+} Parent;
+
+static Parent parent_terms(const Search *s, const UctNode *v)
+{
+    const SearchOptions *o = &s->options;
+    double t = (double)v->visits + v->pending;
+    if (o->strategy == SEARCH_UCT)
+        return (Parent){.log_visits = log(t)};
+    return (Parent){.root_visits = sqrt(t),
+                    .weight = log((t + o->c_base + 1) / o->c_base) + o->c_init};
+}
+
+static double bound_of(const Search *s, const Parent *parent, uint32_t id)
+{
+    const SearchOptions *o = &s->options;
+    const Uct *uct = s->data;
+    const UctNode *u = stats_of(s, id);
+    double n = (double)u->visits + u->pending, q = mean_value(s, u, id), e;
+    if (o->normalize)
+        q = uct->high > uct->low ? (q - uct->low) / (uct->high - uct->low) : 0.5;
+    if (o->strategy == SEARCH_UCT)
+        e = (o->c * u->prior) * sqrt(parent->log_visits / (n > 1 ? n : 1));
+    else
+        e = (parent->weight * (parent->root_visits / (n + 1))) * u->prior;
+    if (isnan(o->guide))
+        return q + e;
+    double d = u->visits == 0 ? search_node(s, id)->depth : u->depths / u->visits;
+    return (q + (o->guide * uct->rho) * (d / uct->mean_depth)) + (1 - uct->rho) * e;
+}
+
+/* The leaf of a descent; o counts along its path. */
+static uint32_t descend(Search *s)
+{
+    uint32_t v = 0;
+    for (;;) {
+        UctNode *u = stats_of(s, v);
+        if (u->child_count == 0)
+            break;
+        Parent parent = parent_terms(s, u);
+        uint32_t best = SEARCH_NO_NODE;
+        double highest = 0;
+        u->pending++;
+        for (uint32_t id = u->first; id < u->first + u->child_count; id++) {
+            if (!stats_of(s, id)->open)
+                continue;
+            double bound = bound_of(s, &parent, id);
+            if (best == SEARCH_NO_NODE || bound > highest) {
+                best = id;
+                highest = bound;
+            }
+        }
+        v = best;
+    }
+    stats_of(s, v)->pending++;
+    return v;
+}
+
+static void begin_round(Search *s)
+{
+    Uct *uct = s->data;
+    double depth = uct->terminals > 0 ? (double)uct->terminal_depths / (double)uct->terminals
+                                      : (double)uct->deepest;
+    uct->mean_depth = depth > 1 ? depth : 1;
+    uct->rho =
+        s->options.has_spent ? s->spent : (double)s->iterations / (double)s->options.max_iterations;
+    uct->looked_at = 0;
+}
+
+static SearchStatus select_leaves(Search *s)
+{
+    if (!stats_of(s, 0)->open)
+        return SEARCH_OVER;
+    uint64_t limit = search_round_limit(s);
+    if (limit == 0)
+        return SEARCH_LIMIT;
+    begin_round(s);
+    for (; limit > 0 && stats_of(s, 0)->open; limit--) {
+        if (!search_reserve_tickets(s, 1))
+            return SEARCH_NO_MEMORY;
+        uint32_t leaf = descend(s);
+        SearchTicket *t = search_select(s, leaf);
+        t->expands = t->expands && !stats_of(s, leaf)->expanded;
+        t->arm = leaf;
+        close_node(s, leaf);
+    }
+    return SEARCH_OK;
+}
+
+/* ---- greedy rollouts: waves ---- */
+
+static uint32_t best_child(const Search *s, const SearchTicket *t)
+{
+    uint32_t best = SEARCH_NO_NODE;
+    for (uint32_t id = t->first; id < t->end; id++)
+        if (best == SEARCH_NO_NODE || search_value(s, id) > search_value(s, best))
+            best = id;
+    return best;
+}
+
+/* A ticket of a wave keeps in `arm` which ticket began its path, as those of the first wave keep
+ * their path's last node. */
+static bool next_wave(Search *s, SearchStatus *status)
+{
+    Uct *uct = s->data;
+    uint32_t from = uct->looked_at, end = (uint32_t)s->tickets.count;
+    if (!s->options.greedy || s->rounds == 1)
+        return false;
+    if (!search_reserve_tickets(s, end - from)) {
+        *status = SEARCH_NO_MEMORY;
+        return false;
+    }
+    uct->looked_at = end;
+    for (uint32_t i = from; i < end; i++) {
+        const SearchTicket *t = &s->tickets.items[i];
+        uint32_t origin = i < s->selected ? i : t->arm, child = best_child(s, t);
+        if (child == SEARCH_NO_NODE)
+            continue;
+        s->tickets.items[origin].arm = child;
+        if (search_expandable(s, child))
+            search_select(s, child)->arm = origin;
+    }
+    return s->tickets.count > end;
+}
+
+/* ---- back up ---- */
+
+/* Child i of m new ones, after they were scored; a function has told its own. */
+static void set_priors(Search *s, const SearchTicket *t)
+{
+    double highest = -INFINITY, sum = 0, m = t->end - t->first;
+    SearchPrior prior = s->options.prior;
+    for (uint32_t id = t->first; id < t->end; id++)
+        highest = search_node(s, id)->score > highest ? search_node(s, id)->score : highest;
+    for (uint32_t id = t->first; id < t->end && prior == PRIOR_SOFTMAX; id++)
+        sum += exp(search_node(s, id)->score - highest);
+    for (uint32_t id = t->first; id < t->end; id++) {
+        UctNode *u = stats_of(s, id);
+        if (prior == PRIOR_SOFTMAX)
+            u->prior = exp(search_node(s, id)->score - highest) / sum;
+        else if (prior != PRIOR_ASKED)
+            u->prior = prior == PRIOR_UNIFORM ? 1 / m : 1;
+    }
+}
+
+/* A node that a ticket has expanded. Tickets are linked last to first: below first. */
+static void link_children(Search *s, const SearchTicket *t)
+{
+    UctNode *u = stats_of(s, t->node);
+    if (t->expands) {
+        u->expanded = true;
+        u->first = t->first;
+        u->child_count = t->end - t->first;
+        set_priors(s, t);
+    }
+    for (uint32_t id = t->first; id < t->end; id++) {
+        UctNode *child = stats_of(s, id);
+        child->open = may_be_open(s, id);
+        u->open_children += child->open;
+    }
+}
+
+static void add_value(UctNode *u, double x, uint32_t depth)
+{
+    u->visits++;
+    u->total = u->total + x;
+    if (x > u->max || u->visits == 1)
+        u->max = x;
+    u->depths += depth;
+}
+
+/* Each new child in turn: the path to it; all their sums at a node are made at once. */
+static void back_up_children(Search *s, const SearchTicket *t)
+{
+    for (uint32_t id = t->first; id < t->end; id++)
+        add_value(stats_of(s, id), search_value(s, id), search_node(s, id)->depth);
+    if (t->first == t->end)
+        return;
+    uint32_t depth = search_node(s, t->first)->depth;
+    for (uint32_t v = t->node; v != SEARCH_NO_NODE; v = search_node(s, v)->parent) {
+        UctNode *u = stats_of(s, v);
+        for (uint32_t id = t->first; id < t->end; id++)
+            add_value(u, search_value(s, id), depth);
+    }
+}
+
+static void back_up_path(Search *s, uint32_t last)
+{
+    double x = search_value(s, last);
+    uint32_t depth = search_node(s, last)->depth;
+    for (uint32_t v = last; last != 0 && v != SEARCH_NO_NODE; v = search_node(s, v)->parent)
+        add_value(stats_of(s, v), x, depth);
+}
+
+static void note_nodes(Search *s)
+{
+    Uct *uct = s->data;
+    for (uint32_t id = s->round_children; id < s->count; id++) {
+        const SearchNode *node = search_node(s, id);
+        double x = search_value(s, id);
+        uct->terminals += node->terminal;
+        uct->terminal_depths += node->terminal ? node->depth : 0;
+        uct->deepest = node->depth > uct->deepest ? node->depth : uct->deepest;
+        if (id == 0)
+            continue;
+        uct->low = x < uct->low ? x : uct->low;
+        uct->high = x > uct->high ? x : uct->high;
+    }
+}
+
+static void back_up_tickets(Search *s)
+{
+    for (size_t i = s->tickets.count; i-- > 0;)
+        link_children(s, &s->tickets.items[i]);
+    for (uint32_t i = 0; i < s->selected; i++) {
+        const SearchTicket *t = &s->tickets.items[i];
+        for (uint32_t v = t->node; v != SEARCH_NO_NODE; v = search_node(s, v)->parent)
+            stats_of(s, v)->pending--;
+        if (may_be_open(s, t->node))
+            reopen_node(s, t->node);
+    }
+    for (uint32_t i = 0; i < s->selected; i++) {
+        const SearchTicket *t = &s->tickets.items[i];
+        if (s->options.greedy)
+            back_up_path(s, t->arm);
+        else if (t->expands)
+            back_up_children(s, t);
+        else
+            back_up_path(s, t->node);
+    }
+}
+
+static bool back_up(Search *s)
+{
+    Uct *uct = s->data;
+    if (s->rounds == 1) {
+        uct->low = INFINITY;
+        uct->high = -INFINITY;
+        stats_of(s, 0)->prior = 1;
+        stats_of(s, 0)->open = may_be_open(s, 0);
+    } else {
+        back_up_tickets(s);
+    }
+    note_nodes(s);
+    return true;
+}
+
+static void tell_facts(const Search *s, uint32_t id, SearchFacts *facts)
+{
+    const UctNode *u = stats_of(s, id);
+    facts->has_visits = true;
+    facts->visits = u->visits;
+    facts->value = mean_value(s, u, id);
+}
+
+void search_tell_prior(Search *s, uint32_t node, double prior)
+{
+    if (!s->ended)
+        stats_of(s, node)->prior = prior;
+}
+
+const SearchPolicy search_uct = {
+    .name = "uct",
+    .node_size = sizeof(UctNode),
+    .data_size = sizeof(Uct),
+    .back_up = back_up,
+    .select = select_leaves,
+    .wave = next_wave,
+    .facts = tell_facts,
+    .counts_iterations = true,
+};
+
+const SearchPolicy search_puct = {
+    .name = "puct",
+    .node_size = sizeof(UctNode),
+    .data_size = sizeof(Uct),
+    .back_up = back_up,
+    .select = select_leaves,
+    .wave = next_wave,
+    .facts = tell_facts,
+    .counts_iterations = true,
+};

@@ -1,0 +1,529 @@
+/*
+ * search_work.c -- the order of the work on a round; see search.h.
+ *
+ * A ticket in its turn: stop(v)? expand(v); its children are made; all are evaluated; their prior
+ * is asked. Ids come out in the order of the tickets, since a ticket makes its children only after
+ * the one before it has. With a window of one ticket nothing is done out of turn. With more,
+ * tickets are opened ahead of their turn; their turn then finds the work done.
+ *
+ * The units of one ticket:
+ *
+ *     STOP                                   in its turn
+ *     EXPAND [COST KEY MAKE]...              one; or the rest of it once the list is there
+ *     EVALUATE IS_TERMINAL SIMULATE FEATURES REFLECT     for each child, all at the same time
+ *     EVALUATE_ALL                           before IS_TERMINAL, for all children of the ticket; or
+ *                                            of the round, as a ticket that follows the others
+ *     PRIOR                                  when all children are evaluated
+ *     events                                 in its turn, as soon as what they report has happened
+ */
+#include "core/search_policy.h"
+
+static bool scores_levels(const Search *s)
+{
+    return s->options.evaluates_all && s->policy->scores_levels;
+}
+
+/* ---- units that are ready ---- */
+
+static bool push_ready(Search *s, SearchCall call, uint32_t ticket, uint32_t node, uint32_t last)
+{
+    if (s->ready_next == s->ready.count)
+        s->ready_next = s->ready.count = 0;
+    if (!vec_reserve(&s->ready, &s->alloc, 1)) {
+        search_end(s, OUTCOME_NO_MEMORY, s->committed);
+        return false;
+    }
+    SearchAsk ask = {call, ticket, node, last};
+    vec_push(&s->ready, ask);
+    return true;
+}
+
+static bool is_about_child(SearchCall call)
+{
+    return call >= SEARCH_EVALUATE && call <= SEARCH_REFLECT;
+}
+
+/* Nothing may overtake it. */
+static bool is_in_turn(SearchCall call)
+{
+    return call == SEARCH_STOP || call == SEARCH_SPENT || call >= SEARCH_EXPANDED_EVENT;
+}
+
+/* The first unit; those about children stand for a range of them. */
+static bool pop_ready(Search *s, SearchAsk *ask)
+{
+    while (s->ready_next < s->ready.count) {
+        SearchAsk *first = &s->ready.items[s->ready_next];
+        *ask = *first;
+        if (!is_about_child(first->call) || first->node == first->last || s->has_plain_children)
+            s->ready_next++;
+        else
+            first->node++;
+        const SearchTicket *t = &s->tickets.items[ask->ticket];
+        if (is_about_child(ask->call) && ask->node > t->failed_from)
+            continue;
+        s->in_flight++;
+        return true;
+    }
+    return false;
+}
+
+/* What follows `done` in the unit of a new node; SEARCH_WAIT: nothing. */
+static SearchCall call_after(const Search *s, SearchCall done, uint32_t id)
+{
+    const SearchOptions *o = &s->options;
+    switch (done) {
+    case SEARCH_MAKE:
+        if (o->has_evaluate)
+            return SEARCH_EVALUATE;
+        return SEARCH_IS_TERMINAL;
+    case SEARCH_EVALUATE: return SEARCH_IS_TERMINAL;
+    case SEARCH_IS_TERMINAL:
+        if (o->has_simulate && id > 0 && !search_node(s, id)->terminal)
+            return SEARCH_SIMULATE;
+        /* fall through */
+    case SEARCH_SIMULATE:
+        if (o->has_features)
+            return SEARCH_FEATURES;
+        /* fall through */
+    case SEARCH_FEATURES:
+        if (o->has_reflect && search_node(s, id)->terminal)
+            return SEARCH_REFLECT;
+        /* fall through */
+    default: return SEARCH_WAIT;
+    }
+}
+
+/* ---- children ---- */
+
+/* The children of a ticket are all evaluated. */
+static void finish_children(Search *s, uint32_t ticket)
+{
+    SearchTicket *t = &s->tickets.items[ticket];
+    bool asks_prior = s->options.prior == PRIOR_ASKED && t->node != SEARCH_NO_NODE && !t->full;
+    if (t->stage == STAGE_EVALUATING && asks_prior && t->end > t->first)
+        push_ready(s, SEARCH_PRIOR, ticket, t->first, t->end - 1);
+    else
+        t->stage = STAGE_DONE;
+}
+
+static void evaluate_children(Search *s, uint32_t ticket)
+{
+    SearchTicket *t = &s->tickets.items[ticket];
+    t->stage = STAGE_EVALUATING;
+    if (t->first == t->end)
+        t->stage = STAGE_DONE;
+    else if (s->options.evaluates_all)
+        push_ready(s, SEARCH_EVALUATE_ALL, ticket, t->first, t->end - 1);
+    else
+        push_ready(s, call_after(s, SEARCH_MAKE, t->first), ticket, t->first, t->end - 1);
+}
+
+static void begin_root(Search *s, uint32_t ticket)
+{
+    if (s->policy->add != NULL)
+        s->policy->add(s, &s->tickets.items[ticket], 0, 0);
+    evaluate_children(s, ticket);
+}
+
+static bool begin_making(Search *s, SearchAsk *ask);
+
+/* The ticket in the maker's turn has made its children: the next one's turn. */
+static void advance_maker(Search *s)
+{
+    for (; s->maker < s->opened && !s->refused; s->maker++) {
+        SearchTicket *t = &s->tickets.items[s->maker];
+        if (t->failed || t->stage == STAGE_EXPANDING || t->stage == STAGE_MAKING)
+            return;
+        if (t->stage == STAGE_LISTED) {
+            SearchAsk ask = {SEARCH_MAKE, s->maker, t->node, 0};
+            if (begin_making(s, &ask))
+                push_ready(s, ask.call, ask.ticket, ask.node, 0);
+            return;
+        }
+        if (t->node != SEARCH_NO_NODE && !t->expands)
+            t->first = t->end = s->count;
+    }
+}
+
+static void finish_making(Search *s, uint32_t ticket)
+{
+    SearchTicket *t = &s->tickets.items[ticket];
+    t->end = s->count;
+    if (scores_levels(s))
+        t->stage = STAGE_DONE;
+    else
+        evaluate_children(s, ticket);
+    s->maker++;
+    advance_maker(s);
+}
+
+/* What the ticket that makes its children needs next; false: nothing. */
+static bool continue_making(Search *s, SearchAsk *ask)
+{
+    SearchTicket *t = &s->tickets.items[ask->ticket];
+    if (t->next == t->last || t->full) {
+        finish_making(s, ask->ticket);
+        return false;
+    }
+    if (s->options.has_cost && !t->cost_known)
+        ask->call = SEARCH_COST;
+    else if (s->options.has_key && !t->key_known)
+        ask->call = SEARCH_KEY;
+    else
+        ask->call = SEARCH_MAKE;
+    return true;
+}
+
+static bool begin_making(Search *s, SearchAsk *ask)
+{
+    SearchTicket *t = &s->tickets.items[ask->ticket];
+    t->stage = STAGE_MAKING;
+    t->first = t->end = s->count;
+    return continue_making(s, ask);
+}
+
+static void next_place(SearchTicket *t)
+{
+    t->next++;
+    t->cost = 1;
+    t->fetched = t->cost_known = t->key_known = false;
+}
+
+void search_note_made(Search *s, SearchTicket *t, SearchStatus status)
+{
+    if (status == SEARCH_OK && s->policy->add != NULL)
+        s->policy->add(s, t, s->count - 1, t->next);
+    if (status == SEARCH_FULL)
+        t->full = s->refused = true;
+    next_place(t);
+}
+
+/* ---- what came of a call ---- */
+
+/* A callback about a new node has returned; whether another one follows. */
+static bool continue_child(Search *s, SearchAsk *ask)
+{
+    SearchCall next = call_after(s, ask->call, ask->node);
+    if (next != SEARCH_WAIT) {
+        ask->call = next;
+        return true;
+    }
+    SearchTicket *t = &s->tickets.items[ask->ticket];
+    search_set_evaluated(s, ask->node);
+    if (++t->evaluated == t->end - t->first)
+        finish_children(s, ask->ticket);
+    s->in_flight--;
+    return false;
+}
+
+bool search_continue_other(Search *s, SearchAsk *ask)
+{
+    bool goes_on = false;
+    if (s->ended)
+        return false;
+    if (is_about_child(ask->call))
+        return continue_child(s, ask);
+    if (is_in_turn(ask->call)) {
+        s->turning = false;
+        return false;
+    }
+    if (ask->call == SEARCH_EVALUATE_ALL)
+        push_ready(s, SEARCH_IS_TERMINAL, ask->ticket, ask->node, ask->last);
+    else if (ask->call == SEARCH_PRIOR)
+        s->tickets.items[ask->ticket].stage = STAGE_DONE;
+    else if (s->tickets.items[ask->ticket].node == SEARCH_NO_NODE)
+        begin_root(s, ask->ticket); /* its key is known */
+    else if (ask->call != SEARCH_EXPAND)
+        goes_on = continue_making(s, ask);
+    else if (s->maker == ask->ticket && !s->refused)
+        goes_on = begin_making(s, ask);
+    s->in_flight -= !goes_on;
+    return goes_on;
+}
+
+void search_tell_stop(Search *s, bool stop)
+{
+    if (stop && !s->ended)
+        search_end(s, OUTCOME_STOP, s->committed);
+}
+
+void search_tell_list(Search *s, const SearchAsk *ask, uint64_t length)
+{
+    if (s->ended)
+        return;
+    SearchTicket *t = &s->tickets.items[ask->ticket];
+    t->last = length < t->width ? (uint32_t)length : t->width;
+    t->dropped = length - t->last;
+    t->next = 0;
+    t->cost = 1;
+    t->stage = STAGE_LISTED;
+}
+
+void search_tell_cost(Search *s, const SearchAsk *ask, double cost)
+{
+    if (s->ended)
+        return;
+    SearchTicket *t = &s->tickets.items[ask->ticket];
+    t->cost = cost;
+    t->cost_known = true;
+}
+
+bool search_tell_key(Search *s, const SearchAsk *ask, const SearchKey *key)
+{
+    if (s->ended)
+        return true;
+    SearchTicket *t = &s->tickets.items[ask->ticket];
+    KeyFound found = search_keys_add(&s->keys, &s->alloc, key, &t->key_entry);
+    t->key_known = true;
+    if (found == KEY_NO_MEMORY)
+        search_end(s, OUTCOME_NO_MEMORY, s->committed);
+    else if (found == KEY_KNOWN && t->node != SEARCH_NO_NODE &&
+             (s->policy->makes_again == NULL || !s->policy->makes_again(s, t))) {
+        t->duplicates++;
+        next_place(t);
+    }
+    return found != KEY_NO_MEMORY;
+}
+
+void search_tell_policy_score(Search *s, uint32_t node, double score)
+{
+    if (!s->ended)
+        s->policy->score(s, node, score);
+}
+
+void search_tell_value(Search *s, uint32_t node, double value)
+{
+    if (!s->ended)
+        *search_simulated(s, node) = value;
+}
+
+void search_fail(Search *s, const SearchAsk *ask)
+{
+    if (s->ended)
+        return;
+    SearchTicket *t = &s->tickets.items[ask->ticket];
+    if (is_in_turn(ask->call)) {
+        s->failure = *ask;
+        search_end(s, OUTCOME_FAILED, s->committed);
+        return;
+    }
+    s->in_flight--;
+    if (!is_about_child(ask->call))
+        t->failed = true;
+    else if (ask->node < t->failed_from)
+        t->failed_from = ask->node;
+}
+
+/* ---- turns ---- */
+
+static bool ask_in_turn(Search *s, SearchAsk *ask, SearchCall call, uint32_t node)
+{
+    s->turning = call != SEARCH_TURN;
+    *ask = (SearchAsk){call, s->head, node, node};
+    return true;
+}
+
+/* After the last ticket: those of the level that was made, as one. */
+static bool add_level(Search *s)
+{
+    if (!search_reserve_tickets(s, 1)) {
+        search_end(s, OUTCOME_NO_MEMORY, s->committed);
+        return false;
+    }
+    SearchTicket ticket = {.node = SEARCH_NO_NODE,
+                           .first = s->round_children,
+                           .end = s->committed,
+                           .failed_from = SEARCH_NO_NODE};
+    vec_push(&s->tickets, ticket);
+    return true;
+}
+
+/* The ticket in turn is done: from now on its nodes count. */
+static void commit(Search *s, const SearchTicket *t)
+{
+    bool level = t->node == SEARCH_NO_NODE;
+    s->committed = t->end;
+    s->full = s->full || t->full;
+    s->head++;
+    s->turn = TURN_BEGIN;
+    if (s->full && (level || !scores_levels(s)))
+        search_end(s, OUTCOME_MAX_NODES, s->committed);
+    else if (scores_levels(s) && !level && (s->full || s->head == s->tickets.count)) {
+        s->head = (uint32_t)s->tickets.count; /* those behind a full one do not count */
+        s->opened = s->maker = s->head;
+        if (s->committed > s->round_children)
+            add_level(s);
+        else if (s->full)
+            search_end(s, OUTCOME_MAX_NODES, s->committed);
+    }
+}
+
+static void count_made(Search *s, const SearchTicket *t)
+{
+    if (!t->expands)
+        return;
+    s->expansions++;
+    s->duplicates += t->duplicates;
+    s->children_dropped += t->dropped;
+}
+
+static void fail_in_turn(Search *s, SearchCall call, uint32_t node, uint32_t keep)
+{
+    s->failure = (SearchAsk){call, s->head, node, node};
+    search_end(s, OUTCOME_FAILED, keep);
+}
+
+/* Goes on with the ticket in turn as far as its work allows; true: asks something. */
+static bool take_turn(Search *s, SearchAsk *ask)
+{
+    while (s->head < s->tickets.count && !s->turning && !s->ended) {
+        SearchTicket *t = &s->tickets.items[s->head];
+        switch ((SearchTurn)s->turn) {
+        case TURN_BEGIN:
+            s->turn = TURN_STOP;
+            if (s->options.wants_turns)
+                return ask_in_turn(s, ask, SEARCH_TURN, t->node);
+            break;
+        case TURN_STOP:
+            s->turn = TURN_WORK;
+            if (s->policy->terminal_ends && t->node != SEARCH_NO_NODE &&
+                search_node(s, t->node)->terminal)
+                s->answer = t->node;
+            if (s->options.has_stop && t->node != SEARCH_NO_NODE)
+                return ask_in_turn(s, ask, SEARCH_STOP, t->node);
+            break;
+        case TURN_WORK:
+            if (s->answer != SEARCH_NO_NODE)
+                search_end(s, OUTCOME_OVER, s->committed);
+            else if (t->failed && t->stage < STAGE_EVALUATING)
+                fail_in_turn(s, SEARCH_EXPAND, t->node, s->committed);
+            if (s->ended || t->stage < STAGE_EVALUATING)
+                return false;
+            s->turn = TURN_MADE;
+            break;
+        case TURN_MADE:
+            s->turn = TURN_SCORED;
+            s->reported = t->first;
+            count_made(s, t);
+            if (s->options.has_events && t->expands)
+                return ask_in_turn(s, ask, SEARCH_EXPANDED_EVENT, t->node);
+            break;
+        case TURN_SCORED:
+            if (s->options.has_events && s->reported < t->end &&
+                search_node(s, s->reported)->evaluated)
+                return ask_in_turn(s, ask, SEARCH_SCORED_EVENT, s->reported++);
+            if (t->failed)
+                fail_in_turn(s, SEARCH_EXPAND, t->node, t->end);
+            else if (t->failed_from != SEARCH_NO_NODE)
+                fail_in_turn(s, SEARCH_EVALUATE, t->failed_from, t->end);
+            if (s->ended || t->stage != STAGE_DONE)
+                return false;
+            commit(s, t);
+        }
+    }
+    return false;
+}
+
+/* Begins the work on the next ticket, if the window allows it. */
+static bool open_ticket(Search *s)
+{
+    if (s->opened == s->tickets.count && s->policy->extend != NULL && s->head < s->opened &&
+        s->opened - s->head < s->options.window && !s->options.has_reflect) {
+        SearchStatus status = SEARCH_OK;
+        if (!s->policy->extend(s, &status))
+            return false;
+    }
+    if (s->opened == s->tickets.count || s->opened - s->head >= s->options.window ||
+        (s->options.window == 1 && s->turn < TURN_WORK))
+        return false;
+    uint32_t ticket = s->opened++;
+    SearchTicket *t = &s->tickets.items[ticket];
+    if (t->node == SEARCH_NO_NODE) {
+        s->maker = s->opened;
+        if (s->rounds == 1 && s->options.has_key)
+            return push_ready(s, SEARCH_KEY, ticket, 0, 0);
+        if (s->rounds == 1)
+            begin_root(s, ticket);
+        else
+            evaluate_children(s, ticket);
+        return true;
+    }
+    if (t->expands) {
+        t->stage = STAGE_EXPANDING;
+        return push_ready(s, SEARCH_EXPAND, ticket, t->node, 0);
+    }
+    t->stage = STAGE_DONE;
+    advance_maker(s);
+    return true;
+}
+
+/* ---- between rounds ---- */
+
+static void end_round(Search *s, SearchStatus status)
+{
+    static const SearchOutcome outcomes[] = {[SEARCH_OVER] = OUTCOME_OVER,
+                                             [SEARCH_LIMIT] = OUTCOME_MAX_ITERATIONS,
+                                             [SEARCH_NO_MEMORY] = OUTCOME_NO_MEMORY};
+    if (status != SEARCH_OK)
+        search_end(s, outcomes[status], s->count);
+    s->head = s->opened = s->maker = 0;
+    s->turn = TURN_BEGIN;
+}
+
+/* Takes the round that is over to the next one; true: asks something. */
+static bool step_round(Search *s, SearchAsk *ask)
+{
+    SearchStatus status = SEARCH_OK;
+    switch ((SearchRoundStep)s->round_step) {
+    case ROUND_OVER:
+        if (s->rounds > 0 && s->policy->wave != NULL && s->policy->wave(s, &status))
+            return false;
+        if (status != SEARCH_OK || (s->rounds > 0 && !search_back_up(s))) {
+            end_round(s, SEARCH_NO_MEMORY);
+            return false;
+        }
+        s->round_step = ROUND_BACKED_UP;
+        if (s->pruned.count > 0 && s->options.has_events)
+            return ask_in_turn(s, ask, SEARCH_PRUNED_EVENT, 0);
+        /* fall through */
+    case ROUND_BACKED_UP:
+        s->round_step = ROUND_SPENT;
+        if (s->options.has_spent && s->rounds > 0)
+            return ask_in_turn(s, ask, SEARCH_SPENT, 0);
+        /* fall through */
+    case ROUND_SPENT: s->round_step = ROUND_OVER; end_round(s, search_next_round(s));
+    }
+    return false;
+}
+
+void search_begin(Search *s)
+{
+    const SearchOptions *o = &s->options;
+    s->has_plain_children =
+        o->window == 1 && !o->has_events && !o->has_simulate && !o->has_features && !o->has_reflect;
+    s->first_call = o->has_evaluate ? SEARCH_EVALUATE : SEARCH_IS_TERMINAL;
+}
+
+bool search_ask(Search *s, SearchAsk *ask)
+{
+    for (;;) {
+        if (s->ended) {
+            ask->call = SEARCH_DONE;
+            return s->outcome != OUTCOME_NO_MEMORY;
+        }
+        /* One at a time, a ticket's work is done before its turn goes on: a shortcut. */
+        if (s->options.window == 1 && !s->options.has_events && pop_ready(s, ask))
+            return true;
+        if (take_turn(s, ask) || pop_ready(s, ask))
+            return true;
+        if (s->ended || open_ticket(s) || s->ended)
+            continue;
+        if (s->turning || s->in_flight > 0 || s->head < s->tickets.count) {
+            ask->call = SEARCH_WAIT;
+            return true;
+        }
+        if (step_round(s, ask))
+            return true;
+    }
+}
