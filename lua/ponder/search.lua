@@ -292,7 +292,7 @@ local function describe(core, opts, err, callback, id)
     if callback == nil then
         callback, id = core:calling()
     end
-    if callback and type(err) == "table" and not task.interrupted() then
+    if callback and type(err) == "table" and not task.stop_reason() then
         return setmetatable({ value = err, from = { callback = callback, node = id,
             depth = core:depth(id), traceback = debug.traceback("", 2):sub(2) } }, Described)
     end
