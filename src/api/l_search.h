@@ -121,6 +121,23 @@ uint32_t core_make(lua_State *L, Core *core, const SearchAsk *ask);
 /* At the beginning of a round: what reflect has returned since joins the memory. */
 void core_update_memory(lua_State *L, Core *core, int self);
 
+/* ---- the search that is argument 1; one that is not running (l_search.c) ---- */
+
+Core *core_check(lua_State *L);
+Core *core_check_idle(lua_State *L);
+
+/* Pops a state and stores it as that of a node. */
+void core_store_state(lua_State *L, int states, uint32_t id);
+
+/* Methods of the concurrent driver: see search_units.c. */
+int core_begin(lua_State *L);
+int core_ask(lua_State *L);
+int core_callback(lua_State *L);
+int core_tell_result(lua_State *L);
+int core_fail(lua_State *L);
+int core_get_outcome(lua_State *L);
+int core_settle(lua_State *L);
+
 /* core:run(callbacks) -> outcome, or "failed", message, code. In search_loop.c. */
 int core_run(lua_State *L);
 const char *core_outcome(const Core *core);

@@ -1,0 +1,207 @@
+/*
+ * search_units.c -- the methods of a search by which the concurrent driver, in
+ * lua/ponder/search/concurrent.lua, gets units of work and tells what came of them.
+ */
+#include <string.h>
+
+#include "api/l_search.h"
+
+static const char *const outcomes[] = {
+    [OUTCOME_OVER] = "over",
+    [OUTCOME_STOP] = "stop",
+    [OUTCOME_MAX_NODES] = "max_nodes",
+    [OUTCOME_MAX_DURATION] = "max_duration",
+    [OUTCOME_MAX_ITERATIONS] = "max_iterations",
+    [OUTCOME_FAILED] = "failed",
+};
+
+const char *core_outcome(const Core *core)
+{
+    return outcomes[core->search.outcome];
+}
+
+/* core:begin(callbacks): before the first ask. */
+int core_begin(lua_State *L)
+{
+    Core *core = core_check_idle(L);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    luaL_argcheck(L, !core->started && core->search.count == 1, 1, "runs once");
+    core_read_callbacks(L, core, 1, 2);
+    lua_getfield(L, 2, "deadline");
+    core->search.options.wants_turns = !lua_isnil(L, -1);
+    search_begin(&core->search);
+    core->started = true;
+    return 0;
+}
+
+static Core *check_started(lua_State *L)
+{
+    Core *core = core_check_idle(L);
+    luaL_argcheck(L, core->started, 1, "has not begun");
+    return core;
+}
+
+/* A slot for a unit in flight: its number, from 1. */
+static lua_Integer add_unit(lua_State *L, Core *core, const SearchAsk *ask)
+{
+    size_t i = 0;
+    while (i < core->units.count && core->units.items[i].call != SEARCH_DONE)
+        i++;
+    if (i == core->units.count) {
+        Alloc alloc = api_alloc(L);
+        if (!vec_reserve(&core->units, &alloc, 1))
+            core_no_memory(L, core);
+        core->units.count++;
+    }
+    core->units.items[i] = *ask;
+    return (lua_Integer)i + 1;
+}
+
+/* core:ask() -> "wait", "turn" or "done"; or the number of a unit. */
+int core_ask(lua_State *L)
+{
+    static const char *const idle[] = {"turn", "wait", "done"};
+    Core *core = check_started(L);
+    SearchAsk ask;
+    lua_settop(L, 1);
+    core_push_table(L, 1, CORE_STATES);
+    core_drop_states(L, core, 2);
+    if (!search_ask(&core->search, &ask))
+        return core_no_memory(L, core);
+    core_update_memory(L, core, 1);
+    if (ask.call >= SEARCH_TURN)
+        lua_pushstring(L, idle[ask.call - SEARCH_TURN]);
+    else
+        lua_pushinteger(L, add_unit(L, core, &ask));
+    return 1;
+}
+
+/* The unit in argument 2; raises where it is not in flight. */
+static SearchAsk *check_unit(lua_State *L, Core *core)
+{
+    lua_Integer unit = luaL_checkinteger(L, 2);
+    luaL_argcheck(L,
+                  unit >= 1 && (lua_Unsigned)unit <= core->units.count &&
+                      core->units.items[unit - 1].call != SEARCH_DONE,
+                  2, "not a unit in flight");
+    SearchAsk *ask = &core->units.items[unit - 1];
+    core->calling = core_call_name(core, ask->call);
+    core->calling_node = ask->node == SEARCH_NO_NODE ? 0 : ask->node;
+    return ask;
+}
+
+/* core:callback(unit) -> its name, its node, the function, and its arguments; nothing where the
+ * search has ended, or its next step needs no callback. */
+int core_callback(lua_State *L)
+{
+    Core *core = check_started(L);
+    const SearchAsk *ask = check_unit(L, core);
+    lua_settop(L, 2);
+    if (core->search.ended || ask->call == SEARCH_MAKE)
+        return 0;
+    lua_pushnil(L); /* 3: the state in hand */
+    if (ask->call == SEARCH_COST || ask->call == SEARCH_KEY) {
+        lua_Integer slot = 2 * (lua_Integer)ask->ticket + 1;
+        core_push_table(L, 1, CORE_WORK);
+        lua_rawgeti(L, 4, slot); /* 5: the list */
+        lua_rawgeti(L, 4, slot + 1);
+        lua_replace(L, 3);
+        core_fetch_state(L, core, ask, 5, 3);
+        lua_pushvalue(L, 3);
+        lua_rawseti(L, 4, slot + 1);
+        core->calling = core_call_name(core, ask->call);
+    }
+    lua_settop(L, 3);
+    lua_pushstring(L, core->calling);
+    lua_pushinteger(L, core->calling_node);
+    core_push_table(L, 1, CORE_CALLBACKS);
+    lua_rawgeti(L, -1, (lua_Integer)ask->call + 1);
+    lua_remove(L, -2);
+    return 3 + core_push_arguments(L, core, 1, ask, 3);
+}
+
+static void make_child(lua_State *L, Core *core, const SearchAsk *ask)
+{
+    lua_Integer slot = 2 * (lua_Integer)ask->ticket + 1;
+    lua_settop(L, 3);
+    core_push_table(L, 1, CORE_WORK);
+    lua_rawgeti(L, 4, slot);
+    lua_rawgeti(L, 4, slot + 1);
+    core_fetch_state(L, core, ask, 5, 6);
+    uint32_t id = core_make(L, core, ask);
+    if (id != SEARCH_NO_NODE) {
+        core_push_table(L, 1, CORE_STATES);
+        lua_pushvalue(L, 6);
+        core_store_state(L, 7, id);
+    }
+}
+
+/* core:tell(unit, result) -> whether the unit goes on: it has another callback. */
+int core_tell_result(lua_State *L)
+{
+    Core *core = check_started(L);
+    SearchAsk ask = *check_unit(L, core), *unit;
+    lua_settop(L, 3);
+    if (!core->search.ended && ask.call == SEARCH_EXPAND) {
+        core_push_table(L, 1, CORE_WORK);
+        lua_pushvalue(L, 3);
+        lua_rawseti(L, 4, 2 * (lua_Integer)ask.ticket + 1);
+    }
+    if (!core->search.ended && ask.call != SEARCH_MAKE)
+        core_tell(L, core, 1, &ask, 3);
+    else if (!core->search.ended)
+        make_child(L, core, &ask);
+    bool goes_on;
+    while ((goes_on = search_continue(&core->search, &ask)) && ask.call == SEARCH_MAKE) {
+        check_unit(L, core)->call = SEARCH_MAKE;
+        make_child(L, core, &ask);
+    }
+    unit = check_unit(L, core);
+    *unit = ask;
+    if (!goes_on)
+        unit->call = SEARCH_DONE;
+    lua_pushboolean(L, goes_on);
+    return 1;
+}
+
+/* core:fail(unit): a callback of it raised, or returned a failure. -> whether it is about a new
+ * node, and that node or the ticket: what core:outcome returns when its turn has come. */
+int core_fail(lua_State *L)
+{
+    Core *core = check_started(L);
+    SearchAsk *unit = check_unit(L, core), ask = *unit;
+    unit->call = SEARCH_DONE;
+    search_fail(&core->search, &ask);
+    bool of_node = ask.call >= SEARCH_EVALUATE && ask.call <= SEARCH_REFLECT;
+    lua_pushboolean(L, of_node);
+    lua_pushinteger(L, of_node ? ask.node : ask.ticket);
+    return 2;
+}
+
+/* core:outcome() -> the outcome; where it is "failed" also whether a new node's callback failed,
+ * and the ticket or node. */
+int core_get_outcome(lua_State *L)
+{
+    const Core *core = core_check(L);
+    const SearchAsk *failure = &core->search.failure;
+    lua_pushstring(L, core_outcome(core));
+    if (core->search.outcome != OUTCOME_FAILED)
+        return 1;
+    bool of_node = failure->call == SEARCH_EVALUATE;
+    lua_pushboolean(L, of_node);
+    lua_pushinteger(L, of_node ? failure->node : failure->ticket);
+    return 3;
+}
+
+/* core:settle(outcome): ends a search that nothing else has ended; what is not evaluated is
+ * forgotten. */
+int core_settle(lua_State *L)
+{
+    Core *core = core_check(L);
+    bool late = strcmp(luaL_optstring(L, 2, ""), "max_duration") == 0;
+    uint32_t keep = late ? core->search.committed : core->search.count;
+    if (!core->search.ended)
+        search_end(&core->search, late ? OUTCOME_MAX_DURATION : OUTCOME_OVER, keep);
+    core->running = false;
+    return 0;
+}
