@@ -69,6 +69,7 @@ static int attempt(lua_State *L)
         return luaL_error(L, "failing_memory: no new state");
     bool ok = prepare(inner, path, cpath, code);
     if (ok) {
+        lua_gc(inner, LUA_GCSTOP); /* a finalizer that Lua has no memory to call is lost */
         m.armed = true;
         ok = lua_pcall(inner, 0, 0, 0) == LUA_OK;
         m.armed = false;
