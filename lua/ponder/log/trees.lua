@@ -212,93 +212,6 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Machines
 
-local function thought(node)
-    return { id = node.id, parent = node.parent_id, depth = node.depth, score = node.score,
-        status = node.status, text = node.content }
-end
-
--- Each thought hangs below the last one that it came from; the other edges are written as such.
-local function parents_of(machine)
-    local parent, edges = {}, {}
-    for i = 1, #machine.edges do
-        local edge = machine.edges[i]
-        if edge.type ~= "connects" then
-            parent[edge.to] = edge.from
-        end
-    end
-    for i = 1, #machine.edges do
-        local edge = machine.edges[i]
-        if edge.type == "connects" or parent[edge.to] ~= edge.from then
-            edges[#edges + 1] = { source = edge.from, target = edge.to, kind = edge.type,
-                score = edge.weight }
-        end
-    end
-    return parent, edges
-end
-
-local LOOK = {}
-
--- The ids from the root of a tree to a node.
-local function path_from_root(machine, id)
-    local parent, path = {}, {}
-    for i = 1, #machine.nodes do
-        local node = machine.nodes[i]
-        parent[node.id] = node.parent_id
-    end
-    while id do
-        table.insert(path, 1, id)
-        id = parent[id]
-    end
-    return path
-end
-
-function LOOK.tot(machine)
-    return { count = #machine.nodes, node = function(i) return thought(machine.nodes[i]) end,
-        path = function()
-            local path = machine.solution_path
-            local leaf = machine:find_best_leaf()
-            return path and path[1] and path or path_from_root(machine, leaf and leaf.id)
-        end }
-end
-
-function LOOK.got(machine)
-    local parent, edges = parents_of(machine)
-    return { count = #machine.nodes, edges = edges,
-        path = function()
-            local leaf = machine:find_best_leaf()
-            local best = machine.result_node_id or leaf and leaf.id
-            return best and machine:trace_path(best)
-        end,
-        node = function(i)
-            local node = thought(machine.nodes[i])
-            node.parent = parent[node.id]
-            return node
-        end }
-end
-
--- The question, and the graded answers below it.
-function LOOK.trm(machine, answers)
-    return { count = #answers + 1,
-        path = function()
-            local best
-            for i, answer in ipairs(answers) do
-                best = (not best or answer.score > answers[best].score) and i or best
-            end
-            return { 0, best }
-        end,
-        node = function(i)
-            local answer = answers[i - 1]
-            if not answer then
-                return { id = 0, depth = 0, text = machine.question }
-            end
-            return { id = i - 1, parent = 0, depth = 1, score = answer.score, text = answer.text }
-        end }
-end
-
-function LOOK.cot()
-    return { count = 0, node = function() end }
-end
-
 local function score_of(now, id)
     for i = 1, now.count do
         local node = now.node(i)
@@ -329,27 +242,18 @@ end
 ---@param outcome fun(): ponder.strategy.Outcome
 ---@return ponder.log.Tree
 function trees.of_strategy(s, question, outcome)
-    local name, answers, seen = s.kind.name, {}, nil
-    local function look()
-        return LOOK[name](s.machine, answers)
-    end
+    local seen
     return trees.new {
-        kind = name,
-        hear = name == "trm" and function(event)
-            if event.name == "trm.step" then
-                answers[#answers + 1] = { text = s.machine.current_answer,
-                    score = event.measurements.quality_score }
-            end
-        end or nil,
+        kind = s.kind.name,
         about = { question = question, options = plain(s.opts),
             model = s:model_name(s.kind.first_role) },
         count = function()
-            seen = look() -- at all nodes that follow
+            seen = s:look() -- at all nodes that follow
             return seen.count
         end,
         node = function(i) return seen.node(i) end,
         final = function()
-            local now, said = look(), outcome()
+            local now, said = s:look(), outcome()
             local path = now.path and now.path() or {}
             local best = path[#path]
             return { status = said.status, reason = said.termination_reason, best = best,

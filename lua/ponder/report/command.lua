@@ -134,13 +134,12 @@ end
 ---@field s ponder.strategy.Strategy
 ---@field style ponder.report.Style of standard error
 ---@field progress ponder.report.Progress
----@field answers table[] graded answers of trm
 ---@field view ponder.report.View?
 local Session = {}
 Session.__index = Session
 
 local function new_session(name, given, s)
-    local self = setmetatable({ name = name, given = given, s = s, answers = {},
+    local self = setmetatable({ name = name, given = given, s = s,
         style = style.of(2), progress = progress.new(name, scheduler.clock) }, Session)
     local silent = given.quiet or given.jsonl
     if self.style.live and not silent and not given.verbose then
@@ -158,10 +157,6 @@ end
 
 function Session:on_event(event, running)
     self.progress:take(event, running)
-    if event.name == "trm.step" then
-        table.insert(self.answers, { text = running.machine.current_answer,
-            score = event.measurements.quality_score })
-    end
     if self.given.jsonl then
         print_json { type = "event", name = event.name, measurements = event.measurements,
             metadata = event.metadata }
@@ -232,7 +227,7 @@ function Session:note(message)
 end
 
 function Session:draw_tree()
-    local root = shape.of(self.name, self.s.machine, self.answers)
+    local root = shape.of(self.s:look())
     if root then
         for _, line in ipairs(tree.lines(root, self.style)) do
             io.stderr:write(line, "\n")

@@ -4,6 +4,8 @@
 ---     local p = progress.new("tot", task.now)
 ---     s:run(question, { on_event = function(event, running) p:take(event, running) end })
 
+local look = require "ponder.strategy.look"
+
 local progress = {}
 
 ---@class ponder.report.Call
@@ -18,7 +20,8 @@ local progress = {}
 ---@field calls integer begun; not those that a budget refused
 ---@field failed integer
 ---@field tokens integer of prompts and replies that are in
----@field thoughts integer? nodes besides the question; rounds of trm; none of cot
+---@field thoughts integer? what the strategy counts: nodes besides the question, rounds
+---@field counted string[] what that is called, one and several
 ---@field best number? best score
 ---@field answer string? the best so far
 ---@field in_flight ponder.report.Call[] the oldest first
@@ -32,7 +35,8 @@ Progress.__index = Progress
 ---@return ponder.report.Progress
 function progress.new(name, now)
     return setmetatable({ name = name, now = now, started = now(), phase = "starting", calls = 0,
-        failed = 0, tokens = 0, in_flight = {}, tools = 0, scripted = false }, Progress)
+        failed = 0, tokens = 0, in_flight = {}, tools = 0, scripted = false,
+        counted = { "thought", "thoughts" } }, Progress)
 end
 
 local function leave(self, event)
@@ -67,28 +71,14 @@ end
 on["tool.start"] = function(self) self.tools = self.tools + 1 end
 on["tool.complete"] = function(self) self.tools = self.tools - 1 end
 
-local function best_score(nodes)
-    local best
-    for i = 1, #nodes do
-        local score = nodes[i].score
-        if score and (not best or score > best) then
-            best = score
-        end
-    end
-    return best
-end
-
 -- What only the machine knows; it is read when it has made a step.
-local function look(self, s)
-    local machine = s.machine
-    if self.name == "trm" then
-        self.thoughts = machine.latent_state and machine.latent_state.step_count
-        self.best = machine.best_score and machine.best_score > 0 and machine.best_score or nil
-    elseif machine.nodes then
-        self.thoughts = math.max(#machine.nodes - 1, 0)
-        self.best = best_score(machine.nodes)
+local function look_at(self, s)
+    local seen = s:look()
+    if seen.count > 0 then
+        self.thoughts = seen.done or seen.count - 1
+        self.best = look.best_score(seen)
     end
-    self.answer = s:answer()
+    self.answer, self.counted = s:answer(), s.kind.counted or self.counted
 end
 
 ---Takes an event of a strategy's run.
@@ -99,7 +89,7 @@ function Progress:take(event, s)
     if own then
         own(self, event)
     else
-        look(self, s)
+        look_at(self, s)
     end
     self.phase = s.machine.status
 end
@@ -144,8 +134,7 @@ end
 function Progress:facts()
     local facts = {}
     if self.thoughts then
-        facts[1] = self.name == "trm" and counted(self.thoughts, "improvement", "improvements")
-            or counted(self.thoughts, "thought", "thoughts")
+        facts[1] = counted(self.thoughts, self.counted[1], self.counted[2])
     end
     if self.best then
         facts[#facts + 1] = ("best %.2f"):format(self.best)

@@ -53,6 +53,10 @@ local class = {}
 ---@field answer fun(machine: table): string? the text that a person wants; the best so far
 ---@field failure fun(machine: table): string? what the machine itself could not go on with
 ---@field details fun(machine: table): table for snapshot
+---@field look fun(machine: table, memory: table): ponder.strategy.Look what it has built
+---@field hear (fun(memory: table, event: MachineEvent, machine: table))? keeps what the machine
+---  does not, in `memory` of one run
+---@field counted string[]? what the live view counts, one and several; default: thought, thoughts
 
 ---@class ponder.strategy.Strategy
 ---@field machine table its machine; of the run begun last, when there are several
@@ -76,7 +80,8 @@ local function machine_options(kind, opts)
 end
 
 local function build(kind, opts, machine, calls)
-    local self = setmetatable({ kind = kind, opts = opts, machine = machine }, Strategy)
+    local self = setmetatable({ kind = kind, opts = opts, machine = machine, memory = {} },
+        Strategy)
     self.calls = Calls.new(opts.tools, opts, calls)
     return self
 end
@@ -196,6 +201,12 @@ end
 ---@return ponder.strategy.Snapshot
 function Strategy:snapshot()
     return snapshot.of(self)
+end
+
+---What it has built.
+---@return ponder.strategy.Look
+function Strategy:look()
+    return self.kind.look(self.machine, self.memory)
 end
 
 ---The best answer so far, or nil.

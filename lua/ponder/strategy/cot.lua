@@ -13,6 +13,7 @@
 --- The answer is what stands in the reply's marked section; where there is none, the whole reply.
 
 local class = require "ponder.strategy.class"
+local look = require "ponder.strategy.look"
 local one = require "ponder.strategy.one"
 
 return class.new {
@@ -21,6 +22,8 @@ return class.new {
     roles = { answer = "generate" },
     first_role = "generate",
     instead = { generate = "generate" },
+
+    look = look.nothing,
 
     reply = function()
         return "llm_result"

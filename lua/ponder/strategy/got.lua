@@ -23,6 +23,7 @@
 --- thought.
 
 local class = require "ponder.strategy.class"
+local look = require "ponder.strategy.look"
 local got = require "ponder.got"
 
 -- The best thought that nothing was made of; the root is the question.
@@ -52,6 +53,8 @@ return class.new {
         aggregate = "generate",
         refine = "generate",
     },
+
+    look = look.graph,
 
     reply = function()
         return "llm_result"

@@ -48,6 +48,9 @@ Run.__index = Run
 
 -- Tells the log, if there is one, and the user.
 function Run:tell(event)
+    if self.s.kind.hear then
+        self.s.kind.hear(self.s.memory, event, self.s.machine)
+    end
     if self.tree then
         self.tree:event(event)
     end
@@ -317,6 +320,7 @@ end
 
 local function new_run(s, how)
     local own = s:fresh()
+    s.memory = own.memory
     s.machine, s.calls = own.machine, own.calls -- so that s:snapshot() shows what goes on
     local run = setmetatable({
         s = own, budget = budgets.new(s.opts), inbox = {}, first = 1, last = 0,

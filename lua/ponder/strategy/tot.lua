@@ -18,6 +18,7 @@
 --- unless `models.repair` says otherwise. The answer is the content of the best thought.
 
 local class = require "ponder.strategy.class"
+local look = require "ponder.strategy.look"
 local tot = require "ponder.tot"
 
 local function depth_of(machine)
@@ -42,6 +43,8 @@ return class.new {
     },
     first_role = "generate",
     instead = { generate = "generate", evaluate = "evaluate", repair = "generate" },
+
+    look = look.tree,
 
     reply = function()
         return "llm_result"

@@ -18,6 +18,7 @@
 --- themselves. The answer is the best graded one; before any was graded, the current one.
 
 local class = require "ponder.strategy.class"
+local look = require "ponder.strategy.look"
 local trm = require "ponder.trm"
 
 local REPLIES = {
@@ -38,6 +39,22 @@ return class.new {
         supervise = "evaluate",
         improve = "generate",
     },
+
+    counted = { "improvement", "improvements" },
+
+    -- The machine keeps the texts of answers, not their grades.
+    hear = function(memory, event, machine)
+        if event.name == "trm.step" then
+            memory[#memory + 1] = { text = machine.current_answer,
+                score = event.measurements.quality_score }
+        end
+    end,
+
+    look = function(machine, memory)
+        local seen = look.answers(machine.question, memory)
+        seen.done = machine.latent_state and machine.latent_state.step_count
+        return seen
+    end,
 
     reply = function(call)
         return REPLIES[call.kind]

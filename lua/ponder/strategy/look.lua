@@ -1,0 +1,132 @@
+--- What the machines of strategies have built, in one form: for the tree in the run log, the
+--- drawing on a terminal and the live view.
+
+local look = {}
+
+---@class ponder.strategy.Node
+---@field id string|integer
+---@field parent string|integer|nil below which it hangs
+---@field depth integer
+---@field text string?
+---@field score number?
+---@field status string?
+
+---@class ponder.strategy.Look
+---@field count integer how many nodes there are; none: nothing is drawn
+---@field node fun(i: integer): ponder.strategy.Node?
+---@field edges {source: any, target: any, kind: string, score: number?}[]? besides those to parents
+---@field path (fun(): any[])? ids from the root to the best node
+---@field is_numbered boolean? edges tell of nodes by number
+---@field done integer? what the live view counts; default: the nodes besides the root
+
+local function thought(node)
+    return { id = node.id, parent = node.parent_id, depth = node.depth, score = node.score,
+        status = node.status, text = node.content }
+end
+
+-- The ids from the root of a tree to a node.
+local function path_from_root(machine, id)
+    local parent, path = {}, {}
+    for i = 1, #machine.nodes do
+        local node = machine.nodes[i]
+        parent[node.id] = node.parent_id
+    end
+    while id do
+        table.insert(path, 1, id)
+        id = parent[id]
+    end
+    return path
+end
+
+---A machine with `nodes` that make a tree; `solution_path` and `find_best_leaf` are optional.
+---@param machine table
+---@return ponder.strategy.Look
+function look.tree(machine)
+    return { count = #machine.nodes, node = function(i) return thought(machine.nodes[i]) end,
+        path = function()
+            local path = machine.solution_path
+            local leaf = machine.find_best_leaf and machine:find_best_leaf()
+            return path and path[1] and path or path_from_root(machine, leaf and leaf.id)
+        end }
+end
+
+-- Each thought hangs below the last one that it came from; the other edges are written as such.
+local function parents_of(machine)
+    local parent, edges = {}, {}
+    for i = 1, #machine.edges do
+        local edge = machine.edges[i]
+        if edge.type ~= "connects" then
+            parent[edge.to] = edge.from
+        end
+    end
+    for i = 1, #machine.edges do
+        local edge = machine.edges[i]
+        if edge.type == "connects" or parent[edge.to] ~= edge.from then
+            edges[#edges + 1] = { source = edge.from, target = edge.to, kind = edge.type,
+                score = edge.weight }
+        end
+    end
+    return parent, edges
+end
+
+---A machine with `nodes`, `edges` and `trace_path`.
+---@param machine table
+---@return ponder.strategy.Look
+function look.graph(machine)
+    local parent, edges = parents_of(machine)
+    return { count = #machine.nodes, edges = edges, is_numbered = true,
+        path = function()
+            local leaf = machine:find_best_leaf()
+            local best = machine.result_node_id or leaf and leaf.id
+            return best and machine:trace_path(best) or {}
+        end,
+        node = function(i)
+            local node = thought(machine.nodes[i])
+            node.parent = parent[node.id]
+            return node
+        end }
+end
+
+---A question with graded answers below it, in order.
+---@param question string?
+---@param answers {text: string, score: number}[]
+---@return ponder.strategy.Look
+function look.answers(question, answers)
+    return { count = #answers + 1,
+        path = function()
+            local best
+            for i, answer in ipairs(answers) do
+                best = (not best or answer.score > answers[best].score) and i or best
+            end
+            return { 0, best }
+        end,
+        node = function(i)
+            local answer = answers[i - 1]
+            if not answer then
+                return { id = 0, depth = 0, text = question }
+            end
+            return { id = i - 1, parent = 0, depth = 1, score = answer.score, text = answer.text }
+        end }
+end
+
+---Nothing to look at.
+---@return ponder.strategy.Look
+function look.nothing()
+    return { count = 0, node = function() end }
+end
+
+---The highest score among the nodes.
+---@param seen ponder.strategy.Look
+---@return number?
+function look.best_score(seen)
+    local best
+    for i = 1, seen.count do
+        local score = seen.node(i).score
+        if score and (not best or score > best) then
+            best = score
+        end
+    end
+    return best
+end
+
+return look
