@@ -4,11 +4,13 @@
 #include <stdio.h>
 
 #include "host.h"
+#include "loop/loop.h"
 #include "signals.h"
 
 int main(int argc, char **argv)
 {
     host_guard_streams();
+    loop_raise_descriptor_limit();
     Host *host = host_open();
     if (host == NULL) {
         fputs("ponder: not enough memory to start\n", stderr);

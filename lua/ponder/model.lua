@@ -33,7 +33,7 @@ local model = {}
 ---server (vLLM, llama.cpp, LM Studio, OpenRouter, Ollama's /v1)
 ---@field api_key? string in place of the environment's
 ---@field headers? table<string, string|false> further headers; false takes one away
----@field max_in_flight? integer calls at once to the host, default 64, at most 1024; the limit
+---@field max_in_flight? integer calls at once to the host, default 64, at most 16384; the limit
 ---belongs to the host: the last model opened with one sets it for all models there
 ---@field adaptive? boolean find the right number of calls at once: from 20, up to max_in_flight
 ---@field requests_per_minute? integer

@@ -310,7 +310,7 @@ static struct MHD_Daemon *start(unsigned flags, const char *key, const char *cer
         flags | MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, NULL,
         MHD_OPTION_SOCK_ADDR, &loopback, MHD_OPTION_URI_LOG_CALLBACK, on_uri, NULL,
         MHD_OPTION_NOTIFY_COMPLETED, on_end, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
-        NULL, MHD_OPTION_CONNECTION_LIMIT, 4000U, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        NULL, MHD_OPTION_CONNECTION_LIMIT, 16000U, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         (size_t)128 * 1024, MHD_OPTION_ARRAY, key != NULL ? tls : tls + 2, MHD_OPTION_END);
     if (daemon == NULL) {
         fputs("server: could not start\n", stderr);

@@ -2,6 +2,7 @@
  * descriptors.c -- how many descriptors the process may open. See loop.h.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <sys/resource.h>
 
 #include "loop/loop.h"
@@ -15,13 +16,14 @@ void loop_raise_descriptor_limit(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* Those that are open; the directory that lists them is one itself. */
+/* Those that are open; the directory that lists them is one itself, and the last there is room for
+ * if it does not open. */
 static int64_t count_open(void)
 {
     int64_t n = -1;
     DIR *list = opendir("/proc/self/fd");
     if (list == NULL)
-        return 0;
+        return errno == EMFILE || errno == ENFILE ? INT64_MAX : 0;
     for (const struct dirent *entry; (entry = readdir(list)) != NULL;)
         n += entry->d_name[0] != '.';
     closedir(list);
@@ -33,6 +35,6 @@ int64_t loop_free_descriptors(void)
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
         return INT64_MAX;
-    int64_t left = (int64_t)limit.rlim_cur - count_open();
-    return left > 0 ? left : 0;
+    int64_t open = count_open(), most = (int64_t)limit.rlim_cur;
+    return open < most ? most - open : 0;
 }

@@ -122,6 +122,15 @@ void host_push(Host *h, Call *c)
     h->last = c;
 }
 
+void host_push_first(Host *h, Call *c)
+{
+    c->host = h;
+    c->prev = NULL;
+    c->next = h->first;
+    *(h->first != NULL ? &h->first->prev : &h->last) = c;
+    h->first = c;
+}
+
 void host_unlink(Host *h, Call *c)
 {
     *(c->prev != NULL ? &c->prev->next : &h->first) = c->next;

@@ -11,6 +11,7 @@
 #include "net/pump.h"
 
 typedef struct Host Host;
+typedef struct Multi Multi;
 typedef struct Transfer Transfer;
 
 /* --- call.c: a request while it waits and flies; one block of memory ---------------------- */
@@ -68,6 +69,7 @@ const char *host_origin(Pump *p, const char *url);
 Host *host_get(Pump *p, const char *origin);
 void host_drop_if_idle(Pump *p, Host *h);
 void host_push(Host *h, Call *c);
+void host_push_first(Host *h, Call *c);
 void host_unlink(Host *h, Call *c);
 void hosts_free(Pump *p);
 
@@ -88,9 +90,10 @@ struct Transfer {
     bool sent; /* the request has begun to go out */
     bool in_headers;
     bool paused;
-    bool unwatched; /* a socket of it could not be watched */
-    bool in_multi;
-    bool usual; /* the easy handle has the options of a call that is_usual */
+    bool unwatched;     /* a socket of it could not be watched */
+    bool no_descriptor; /* nor opened: the process may have no more */
+    Multi *multi;       /* NULL: libcurl does not have it */
+    bool usual;         /* the easy handle has the options of a call that is_usual */
     bool stream_type, json_type, html_type; /* what content-type says */
     bool has_location;
     int64_t header_bytes;
@@ -109,6 +112,9 @@ bool transfer_begin(Transfer *t, Call *c, double now);
 
 /* libcurl is done with it: fills in the result. True when a redirect makes it go on instead. */
 bool transfer_end(Transfer *t, CURLcode code, double now);
+
+/* Whether it failed before it was sent, for want of descriptors. */
+bool transfer_lacks_descriptor(const Transfer *t);
 
 /* Says why it failed, unless that was said before; the text must hold no secret. */
 void transfer_fail(Transfer *t, const char *code, const char *format, ...)
@@ -134,13 +140,40 @@ size_t reply_on_body(char *bytes, size_t unit, size_t count, void *arg);
 /* The body of a streamed reply came to its end. */
 bool reply_finish_stream(Transfer *t);
 
-/* --- sockets.c ---------------------------------------------------------------------------- */
+/* --- multi.c: libcurl's multi handles ------------------------------------------------------ */
 
-/* For a pump's new multi handle. */
-void sockets_open(Pump *p);
+/* Gives a transfer to libcurl. False when memory is short. */
+bool multi_add(Pump *p, Transfer *t);
 
-/* What the timer of libcurl asks for, if it ran out. */
-CURLMcode sockets_serve_timer(Pump *p);
+/* Takes it back, if libcurl has it. */
+void multi_remove(Transfer *t);
+
+/* When the first of libcurl's timers runs out; INFINITY: there is none. */
+double multis_due(const Pump *p);
+
+/* What those ask for that have run out. */
+CURLMcode multis_serve_timers(Pump *p);
+
+void multis_close(Pump *p);
+
+/* --- flow.c: how calls move ---------------------------------------------------------------- */
+
+/* Keeps a transfer whose call is gone for another call. */
+void flow_spare(Pump *p, Transfer *t);
+
+/* A call in flight is cancelled, or has a result. */
+void flow_retire(Pump *p, Transfer *t);
+void flow_end(Pump *p, Transfer *t);
+
+/* Gives results to the calls that a multi handle has ended. */
+void flow_take_ended(Pump *p, CURLM *multi);
+
+/* After libcurl has done something: fills free places, says what is new. */
+void flow_settle(Pump *p, CURLMcode code);
+
+/* Sets the timer for the earliest of what falls due; it calls flow_on_due. */
+void flow_schedule(Pump *p);
+void flow_on_due(void *pump);
 
 /* --- pump.c ------------------------------------------------------------------------------- */
 
@@ -153,10 +186,9 @@ struct Pump {
     Alloc alloc;
     PumpOptions options;
     char *user_agent, *ca_file, *proxy; /* NULL where not given */
-    CURLM *multi;
+    Multi *multis;
     LoopPort port;
-    LoopTimer *timer;  /* for the earliest of what falls due: see pump_schedule */
-    double curl_due;   /* when libcurl's own runs out */
+    LoopTimer *timer;  /* for the earliest of what falls due: see flow_schedule */
     double next_check; /* no idle limit passes before this time */
     pid_t owner;
     Host **hosts;
@@ -167,6 +199,7 @@ struct Pump {
     Transfer *active, *spare;
     TransferList ended, taken; /* not taken yet; taken and not dropped yet */
     size_t spare_count;
+    int64_t room, max_room; /* calls at one time that there are descriptors for */
     bool any_paused, any_unwatched;
     bool starved;   /* there was no memory for a transfer: until one ends */
     bool no_memory; /* to be said at the next take */
@@ -174,11 +207,5 @@ struct Pump {
     int64_t last_id;
     PumpStats stats;
 };
-
-/* After libcurl has done something: takes what has ended, fills free places, says what is new. */
-void pump_settle(Pump *p, CURLMcode code);
-
-/* Sets the timer for the earliest of what falls due. */
-void pump_schedule(Pump *p);
 
 #endif

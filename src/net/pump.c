@@ -1,5 +1,5 @@
 /*
- * pump.c -- queues, the multi handle, and the loop that moves calls along. See pump.h.
+ * pump.c -- opening, submitting, taking, cancelling. See pump.h.
  */
 #include "net/pump.h"
 
@@ -12,6 +12,7 @@
 
 enum {
     FIRST_BUCKETS = 64,
+    KEEP_DESCRIPTORS = 24, /* for files, logs, child processes */
 };
 
 const CallLimits net_default_limits = {
@@ -24,8 +25,6 @@ const CallLimits net_default_limits = {
     .max_header_bytes = 64 * 1024,
     .max_redirects = 5,
 };
-
-static void on_due(void *pump);
 
 /* --- opening and closing ------------------------------------------------------------------ */
 
@@ -81,26 +80,21 @@ PumpStatus pump_open(const Alloc *alloc, const PumpOptions *options, Pump **out)
     Pump *p = alloc_resize(alloc, NULL, 0, sizeof *p);
     if (p == NULL)
         return PUMP_NO_MEMORY;
-    *p = (Pump){.alloc = *alloc,
-                .owner = getpid(),
-                .multi = curl_multi_init(),
-                .next_check = INFINITY,
-                .curl_due = INFINITY};
+    *p = (Pump){.alloc = *alloc, .owner = getpid(), .next_check = INFINITY};
     loop_port_open(&p->port);
-    if (p->multi == NULL || !copy_options(p, options) || !make_buckets(p)) {
+    if (!copy_options(p, options) || !make_buckets(p)) {
         pump_close(p);
         return PUMP_NO_MEMORY;
     }
-    p->timer = loop_timer(on_due, p);
+    p->timer = loop_timer(flow_on_due, p);
     if (p->timer == NULL) {
         PumpStatus status = errno == ENOMEM ? PUMP_NO_MEMORY : PUMP_NO_LOOP;
         pump_close(p);
         return status;
     }
-    sockets_open(p);
-    long total = (long)options->max_total;
-    curl_multi_setopt(p->multi, CURLMOPT_MAXCONNECTS, total);
-    curl_multi_setopt(p->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_MULTIPLEX);
+    int64_t room = loop_free_descriptors() - KEEP_DESCRIPTORS;
+    p->max_room = options->max_total < room ? options->max_total : room > 1 ? room : 1;
+    p->room = p->max_room;
     *out = p;
     return PUMP_OK;
 }
@@ -109,8 +103,7 @@ static void free_transfers(Pump *p, Transfer *t)
 {
     for (Transfer *next; t != NULL; t = next) {
         next = t->next;
-        if (t->in_multi)
-            curl_multi_remove_handle(p->multi, t->easy);
+        multi_remove(t);
         call_free(&p->alloc, t->call);
         transfer_free(t);
     }
@@ -130,7 +123,7 @@ void pump_close(Pump *p)
         free_transfers(p, p->ended.first);
         free_transfers(p, p->taken.first);
         free_transfers(p, p->spare);
-        curl_multi_cleanup(p->multi);
+        multis_close(p);
         loop_timer_end(p->timer);
         loop_port_close(&p->port);
     }
@@ -169,7 +162,7 @@ PumpStatus pump_submit(Pump *p, const Request *request, int64_t *id)
     p->stats.queued++;
     p->stats.submitted++;
     calls_add(p, c);
-    pump_schedule(p);
+    flow_schedule(p);
     *id = c->id;
     return PUMP_OK;
 }
@@ -184,224 +177,8 @@ PumpStatus pump_limit(Pump *p, const char *url, int64_t max_in_flight)
         return PUMP_NO_MEMORY;
     h->limit = max_in_flight;
     h->pinned = true;
-    pump_schedule(p);
+    flow_schedule(p);
     return PUMP_OK;
-}
-
-/* --- transfers: spare, active, ended ------------------------------------------------------ */
-
-static Transfer *take_spare(Pump *p)
-{
-    Transfer *t = p->spare;
-    if (t == NULL)
-        return transfer_new(p);
-    p->spare = t->next;
-    p->spare_count--;
-    return t;
-}
-
-static void give_spare(Pump *p, Transfer *t)
-{
-    t->call = NULL;
-    if (p->spare_count >= (size_t)p->options.max_total) {
-        transfer_free(t);
-        return;
-    }
-    t->next = p->spare;
-    p->spare = t;
-    p->spare_count++;
-}
-
-static void link_active(Pump *p, Transfer *t)
-{
-    t->prev = NULL;
-    t->next = p->active;
-    if (p->active != NULL)
-        p->active->prev = t;
-    p->active = t;
-}
-
-/* Takes a transfer out of the multi handle and gives its place at the host to the next call. */
-static void retire(Pump *p, Transfer *t)
-{
-    Call *c = t->call;
-    if (t->in_multi)
-        curl_multi_remove_handle(p->multi, t->easy);
-    t->in_multi = false;
-    *(t->prev != NULL ? &t->prev->next : &p->active) = t->next;
-    if (t->next != NULL)
-        t->next->prev = t->prev;
-    t->next = t->prev = NULL;
-    calls_remove(p, c->id);
-    p->starved = false;
-    p->stats.in_flight--;
-    p->stats.connections += t->result.new_connections;
-    c->host->in_flight--;
-    host_drop_if_idle(p, c->host);
-    c->host = NULL;
-}
-
-static void move_to_ended(Pump *p, Transfer *t)
-{
-    TransferList *l = &p->ended;
-    retire(p, t);
-    *(l->first != NULL ? &l->last->next : &l->first) = t;
-    l->last = t;
-}
-
-static bool add_to_multi(Pump *p, Transfer *t)
-{
-    t->in_multi = curl_multi_add_handle(p->multi, t->easy) == CURLM_OK;
-    return t->in_multi;
-}
-
-/* The first call of a host's queue goes out. False when there is no memory for a transfer. */
-static bool start_call(Pump *p, Host *h, double now)
-{
-    Transfer *t = take_spare(p);
-    p->starved = t == NULL;
-    if (p->starved)
-        return false;
-    Call *c = h->first;
-    host_unlink(h, c);
-    h->in_flight++;
-    p->stats.queued--;
-    p->stats.in_flight++;
-    bool begun = transfer_begin(t, c, now);
-    link_active(p, t);
-    if (!begun || !add_to_multi(p, t)) {
-        transfer_fail(t, "NO_MEMORY", "not enough memory to send the request");
-        move_to_ended(p, t);
-    } else {
-        p->next_check = fmin(p->next_check, transfer_due(t));
-    }
-    return true;
-}
-
-/* Fills free places, one call a host in turn. False when memory is short and nothing flies. */
-static bool start_calls(Pump *p)
-{
-    double now = loop_now_ms();
-    size_t passed = 0; /* hosts in a row that had nothing to start */
-    while (p->stats.queued > 0 && p->stats.in_flight < p->options.max_total &&
-           passed < p->host_count) {
-        p->host_turn = (p->host_turn + 1) % p->host_count;
-        Host *h = p->hosts[p->host_turn];
-        if (h->first == NULL || h->in_flight >= h->limit) {
-            passed++;
-        } else if (start_call(p, h, now)) {
-            passed = 0;
-        } else {
-            return p->stats.in_flight > 0;
-        }
-    }
-    return true;
-}
-
-/* --- the loop ----------------------------------------------------------------------------- */
-
-static void take_ended(Pump *p)
-{
-    double now = loop_now_ms();
-    int left;
-    for (CURLMsg *m; (m = curl_multi_info_read(p->multi, &left)) != NULL;) {
-        if (m->msg != CURLMSG_DONE)
-            continue;
-        char *mine = NULL;
-        curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &mine);
-        Transfer *t = (Transfer *)(void *)mine;
-        CURLcode code = m->data.result;
-        curl_multi_remove_handle(p->multi, t->easy); /* m is gone from here on */
-        t->in_multi = false;
-        bool going_on = transfer_end(t, code, now);
-        if (going_on && add_to_multi(p, t))
-            continue;
-        if (going_on)
-            transfer_fail(t, "NO_MEMORY", "not enough memory to follow a redirect");
-        move_to_ended(p, t);
-    }
-}
-
-static void expire(Transfer *t, double now)
-{
-    transfer_measure(t, now);
-    t->result.streamed = t->mode == BODY_STREAM;
-    t->result.done = t->reader.done;
-    if (t->reader.done)
-        return;
-    t->result.timeout = "idle";
-    transfer_fail(t, "TIMEOUT", "no data event within idle_timeout_ms (%lld)",
-                  (long long)t->call->limits.idle_timeout_ms);
-}
-
-/* Time limits that libcurl does not know. A paused transfer has data that waits for us. */
-static void check_times(Pump *p)
-{
-    double now = loop_now_ms();
-    if (now < p->next_check)
-        return;
-    p->next_check = INFINITY;
-    for (Transfer *t = p->active, *next; t != NULL; t = next) {
-        next = t->next;
-        double due = t->paused ? INFINITY : transfer_due(t);
-        if (due > now) {
-            p->next_check = fmin(p->next_check, due);
-        } else {
-            expire(t, now);
-            move_to_ended(p, t);
-        }
-    }
-}
-
-/* Sockets that the loop would not watch: their calls would wait for nothing. */
-static void end_unwatched(Pump *p)
-{
-    if (!p->any_unwatched)
-        return;
-    p->any_unwatched = false;
-    for (Transfer *t = p->active, *next; t != NULL; t = next) {
-        next = t->next;
-        if (!t->unwatched)
-            continue;
-        transfer_measure(t, loop_now_ms());
-        transfer_fail(t, "NO_MEMORY", "the system watches no more sockets");
-        move_to_ended(p, t);
-    }
-}
-
-static bool can_start(const Pump *p)
-{
-    if (p->stats.queued == 0 || p->starved || p->stats.in_flight >= p->options.max_total)
-        return false;
-    for (size_t i = 0; i < p->host_count; i++)
-        if (p->hosts[i]->first != NULL && p->hosts[i]->in_flight < p->hosts[i]->limit)
-            return true;
-    return false;
-}
-
-void pump_schedule(Pump *p)
-{
-    double due = can_start(p) ? 0 : fmin(p->curl_due, p->next_check);
-    loop_timer_set(p->timer, fmax(0, due - loop_now_ms()));
-}
-
-void pump_settle(Pump *p, CURLMcode code)
-{
-    take_ended(p);
-    end_unwatched(p);
-    p->no_memory = !start_calls(p) || code == CURLM_OUT_OF_MEMORY || p->no_memory;
-    if (p->events.count > 0 || p->ended.first != NULL || p->no_memory)
-        loop_post(&p->port);
-    pump_schedule(p);
-}
-
-/* Requests go out before replies are read. */
-static void on_due(void *pump)
-{
-    Pump *p = pump;
-    CURLMcode code = start_calls(p) ? sockets_serve_timer(p) : CURLM_OUT_OF_MEMORY;
-    check_times(p);
-    pump_settle(p, code);
 }
 
 /* --- waiting, results, cancelling, numbers -------------------------------------------------- */
@@ -433,7 +210,7 @@ PumpStatus pump_take(Pump *p)
     loop_unpost(&p->port);
     bool no_memory = p->no_memory;
     p->no_memory = p->starved = false; /* memory may have become free */
-    pump_schedule(p);
+    flow_schedule(p);
     return no_memory ? PUMP_NO_MEMORY : PUMP_OK;
 }
 
@@ -453,7 +230,7 @@ void pump_drop_result(Pump *p)
     p->taken.first = t->next;
     p->stats.completed++;
     call_free(&p->alloc, t->call);
-    give_spare(p, t);
+    flow_spare(p, t);
 }
 
 /* What libcurl kept for a transfer comes at once, and may pause it again. */
@@ -472,10 +249,10 @@ void pump_resume(Pump *p)
         CURLcode code = curl_easy_pause(t->easy, CURLPAUSE_CONT);
         if (code != CURLE_OK) {
             transfer_end(t, code, loop_now_ms());
-            move_to_ended(p, t);
+            flow_end(p, t);
         }
     }
-    pump_settle(p, CURLM_OK);
+    flow_settle(p, CURLM_OK);
 }
 
 /* What has come of a cancelled call and was not taken is nobody's. */
@@ -501,9 +278,9 @@ bool pump_cancel(Pump *p, int64_t id)
     } else {
         Transfer *t = c->transfer;
         transfer_measure(t, loop_now_ms());
-        retire(p, t);
-        give_spare(p, t);
-        pump_schedule(p);
+        flow_retire(p, t);
+        flow_spare(p, t);
+        flow_schedule(p);
     }
     call_free(&p->alloc, c);
     return true;

@@ -159,7 +159,7 @@ static bool read_stream(Transfer *t, const char *bytes, size_t n)
     if (t->reader.done && t->done_at == 0) {
         t->done_at = loop_now_ms();
         t->pump->next_check = 0; /* the time limit of this transfer just came closer */
-        pump_schedule(t->pump);
+        flow_schedule(t->pump);
     }
     if (status != SSE_OK)
         explain_stream_failure(t, status);

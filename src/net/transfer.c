@@ -1,18 +1,20 @@
 /*
  * transfer.c -- one easy handle: its options, its redirects, how it ended.
  */
-#include <fcntl.h>
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "net/parts.h"
 
 enum {
     KEEP_BODY = 64 * 1024, /* bytes that a transfer keeps from one call to the next */
     KEEP_HEADERS = 4 * 1024,
+    FEW_DESCRIPTORS = 4, /* what a lookup and a connection take */
     DONE_GRACE_MS = 250, /* after [DONE]: time to end the reply, so that the connection can stay */
 };
 
@@ -104,12 +106,15 @@ static int before_request(void *transfer, char *ip, char *local_ip, int port, in
     return again ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
 }
 
-/* Programs that a script starts do not inherit our connections. */
-static int on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
+/* Programs that a script starts do not inherit our connections. libcurl does not tell why there is
+ * no socket. */
+static curl_socket_t open_socket(void *transfer, curlsocktype purpose, struct curl_sockaddr *to)
 {
-    (void)arg, (void)purpose;
-    fcntl(fd, F_SETFD, FD_CLOEXEC);
-    return CURL_SOCKOPT_OK;
+    Transfer *t = transfer;
+    (void)purpose;
+    int fd = socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+    t->no_descriptor = fd < 0 && (errno == EMFILE || errno == ENFILE);
+    return fd < 0 ? CURL_SOCKET_BAD : fd;
 }
 
 static bool set_callbacks(Transfer *t)
@@ -118,7 +123,8 @@ static bool set_callbacks(Transfer *t)
     return curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, before_request) == CURLE_OK &&
            set_pointer(e, CURLOPT_PREREQDATA, t) && set_pointer(e, CURLOPT_PRIVATE, t) &&
            set_pointer(e, CURLOPT_WRITEDATA, t) && set_pointer(e, CURLOPT_HEADERDATA, t) &&
-           curl_easy_setopt(e, CURLOPT_SOCKOPTFUNCTION, on_socket) == CURLE_OK &&
+           curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, open_socket) == CURLE_OK &&
+           set_pointer(e, CURLOPT_OPENSOCKETDATA, t) &&
            curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, reply_on_body) == CURLE_OK &&
            curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, reply_on_header) == CURLE_OK &&
            set_pointer(e, CURLOPT_ERRORBUFFER, t->curl_error);
@@ -179,7 +185,7 @@ static void forget_reply(Transfer *t)
     const CallLimits *l = &t->call->limits;
     const Alloc *a = &t->pump->alloc;
     t->mode = BODY_UNKNOWN;
-    t->sent = false;
+    t->sent = t->no_descriptor = false;
     t->in_headers = false;
     t->received = 0;
     t->done_at = 0;
@@ -328,8 +334,16 @@ static bool broke_off(CURLcode code, const char *text)
             strstr(text, "Send failure") != NULL);
 }
 
+/* A name cannot be looked up, nor a file of authorities read, when there are hardly any either. */
+bool transfer_lacks_descriptor(const Transfer *t)
+{
+    return !t->sent && (t->no_descriptor || loop_free_descriptors() < FEW_DESCRIPTORS);
+}
+
 static void fail_curl(Transfer *t, CURLcode code)
 {
+    if (transfer_lacks_descriptor(t))
+        transfer_fail(t, "CONNECT", "too many open files (EMFILE: raise `ulimit -n`)");
     if (code == CURLE_OPERATION_TIMEDOUT) {
         fail_timeout(t);
         return;

@@ -27,7 +27,8 @@ local net = {}
 
 ---@class ponder.net.OpenOptions
 ---@field max_in_flight_per_host? integer calls at one time to one scheme, host, port; default 64
----@field max_total? integer calls at one time to all hosts; default 256
+---@field max_total? integer calls at one time to all hosts; default 256; fewer where descriptors
+---are short (`ulimit -n`): the others wait
 ---@field max_queued? integer calls waiting for their turn; default 100000
 ---@field user_agent? string default "ponder/VERSION"; a call's own `user-agent` header wins
 ---@field timeout_ms? integer default of every call, as are the fields below (see SubmitOptions)

@@ -11,8 +11,9 @@ local task = require "ponder.task"
 
 local transport = {}
 
---- Calls at once to all hosts; each host has a limit of its own, which is no greater.
-transport.MAX_TOTAL = 1024
+--- Calls at once to all hosts, if there are descriptors for so many; each host has a limit of its
+--- own, which is no greater.
+transport.MAX_TOTAL = 16384
 
 local SPARE_ENTRIES = 64
 

@@ -1,0 +1,235 @@
+/*
+ * flow.c -- how calls move: out of the queue, into libcurl, and to those that have ended. See
+ * pump.h.
+ */
+#include <math.h>
+
+#include "net/parts.h"
+
+/* --- transfers: spare, active, ended ------------------------------------------------------ */
+
+static Transfer *take_spare(Pump *p)
+{
+    Transfer *t = p->spare;
+    if (t == NULL)
+        return transfer_new(p);
+    p->spare = t->next;
+    p->spare_count--;
+    return t;
+}
+
+void flow_spare(Pump *p, Transfer *t)
+{
+    t->call = NULL;
+    if (p->spare_count >= (size_t)p->options.max_total) {
+        transfer_free(t);
+        return;
+    }
+    t->next = p->spare;
+    p->spare = t;
+    p->spare_count++;
+}
+
+static void link_active(Pump *p, Transfer *t)
+{
+    t->prev = NULL;
+    t->next = p->active;
+    if (p->active != NULL)
+        p->active->prev = t;
+    p->active = t;
+}
+
+/* Takes a transfer out of the multi handle and gives its place at the host to the next call. */
+static void leave(Pump *p, Transfer *t)
+{
+    multi_remove(t);
+    *(t->prev != NULL ? &t->prev->next : &p->active) = t->next;
+    if (t->next != NULL)
+        t->next->prev = t->prev;
+    t->next = t->prev = NULL;
+    p->starved = false;
+    p->stats.in_flight--;
+    p->stats.connections += t->result.new_connections;
+    t->call->host->in_flight--;
+}
+
+void flow_retire(Pump *p, Transfer *t)
+{
+    Call *c = t->call;
+    leave(p, t);
+    calls_remove(p, c->id);
+    host_drop_if_idle(p, c->host);
+    c->host = NULL;
+}
+
+/* There was no descriptor for it: it is the next again once another has ended, and fewer fly. */
+static void requeue(Pump *p, Transfer *t)
+{
+    Call *c = t->call;
+    leave(p, t);
+    p->room = p->stats.in_flight;
+    c->transfer = NULL;
+    host_push_first(c->host, c);
+    p->stats.queued++;
+    flow_spare(p, t);
+}
+
+void flow_end(Pump *p, Transfer *t)
+{
+    TransferList *l = &p->ended;
+    flow_retire(p, t);
+    *(l->first != NULL ? &l->last->next : &l->first) = t;
+    l->last = t;
+}
+
+/* The first call of a host's queue goes out. False when there is no memory for a transfer. */
+static bool start_call(Pump *p, Host *h, double now)
+{
+    Transfer *t = take_spare(p);
+    p->starved = t == NULL;
+    if (p->starved)
+        return false;
+    Call *c = h->first;
+    host_unlink(h, c);
+    h->in_flight++;
+    p->stats.queued--;
+    p->stats.in_flight++;
+    bool begun = transfer_begin(t, c, now);
+    link_active(p, t);
+    if (!begun || !multi_add(p, t)) {
+        transfer_fail(t, "NO_MEMORY", "not enough memory to send the request");
+        flow_end(p, t);
+    } else {
+        p->next_check = fmin(p->next_check, transfer_due(t));
+    }
+    return true;
+}
+
+/* Fills free places, one call a host in turn. False when memory is short and nothing flies. */
+static bool start_calls(Pump *p)
+{
+    double now = loop_now_ms();
+    size_t passed = 0; /* hosts in a row that had nothing to start */
+    while (p->stats.queued > 0 && p->stats.in_flight < p->room && passed < p->host_count) {
+        p->host_turn = (p->host_turn + 1) % p->host_count;
+        Host *h = p->hosts[p->host_turn];
+        if (h->first == NULL || h->in_flight >= h->limit) {
+            passed++;
+        } else if (start_call(p, h, now)) {
+            passed = 0;
+        } else {
+            return p->stats.in_flight > 0;
+        }
+    }
+    return true;
+}
+
+/* --- the loop ----------------------------------------------------------------------------- */
+
+void flow_take_ended(Pump *p, CURLM *multi)
+{
+    double now = loop_now_ms();
+    int left;
+    for (CURLMsg *m; (m = curl_multi_info_read(multi, &left)) != NULL;) {
+        if (m->msg != CURLMSG_DONE)
+            continue;
+        char *mine = NULL;
+        curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &mine);
+        Transfer *t = (Transfer *)(void *)mine;
+        CURLcode code = m->data.result;
+        multi_remove(t); /* m is gone from here on */
+        if (code != CURLE_OK && p->stats.in_flight > 1 && t->result.redirects == 0 &&
+            transfer_lacks_descriptor(t)) {
+            requeue(p, t);
+            continue;
+        }
+        p->room += code == CURLE_OK && p->room < p->max_room;
+        bool going_on = transfer_end(t, code, now);
+        if (going_on && multi_add(p, t))
+            continue;
+        if (going_on)
+            transfer_fail(t, "NO_MEMORY", "not enough memory to follow a redirect");
+        flow_end(p, t);
+    }
+}
+
+static void expire(Transfer *t, double now)
+{
+    transfer_measure(t, now);
+    t->result.streamed = t->mode == BODY_STREAM;
+    t->result.done = t->reader.done;
+    if (t->reader.done)
+        return;
+    t->result.timeout = "idle";
+    transfer_fail(t, "TIMEOUT", "no data event within idle_timeout_ms (%lld)",
+                  (long long)t->call->limits.idle_timeout_ms);
+}
+
+/* Time limits that libcurl does not know. A paused transfer has data that waits for us. */
+static void check_times(Pump *p)
+{
+    double now = loop_now_ms();
+    if (now < p->next_check)
+        return;
+    p->next_check = INFINITY;
+    for (Transfer *t = p->active, *next; t != NULL; t = next) {
+        next = t->next;
+        double due = t->paused ? INFINITY : transfer_due(t);
+        if (due > now) {
+            p->next_check = fmin(p->next_check, due);
+        } else {
+            expire(t, now);
+            flow_end(p, t);
+        }
+    }
+}
+
+/* Sockets that the loop would not watch: their calls would wait for nothing. */
+static void end_unwatched(Pump *p)
+{
+    if (!p->any_unwatched)
+        return;
+    p->any_unwatched = false;
+    for (Transfer *t = p->active, *next; t != NULL; t = next) {
+        next = t->next;
+        if (!t->unwatched)
+            continue;
+        transfer_measure(t, loop_now_ms());
+        transfer_fail(t, "NO_MEMORY", "the system watches no more sockets");
+        flow_end(p, t);
+    }
+}
+
+static bool can_start(const Pump *p)
+{
+    if (p->stats.queued == 0 || p->starved || p->stats.in_flight >= p->room)
+        return false;
+    for (size_t i = 0; i < p->host_count; i++)
+        if (p->hosts[i]->first != NULL && p->hosts[i]->in_flight < p->hosts[i]->limit)
+            return true;
+    return false;
+}
+
+void flow_schedule(Pump *p)
+{
+    double due = can_start(p) ? 0 : fmin(multis_due(p), p->next_check);
+    loop_timer_set(p->timer, fmax(0, due - loop_now_ms()));
+}
+
+void flow_settle(Pump *p, CURLMcode code)
+{
+    end_unwatched(p);
+    p->no_memory = !start_calls(p) || code == CURLM_OUT_OF_MEMORY || p->no_memory;
+    if (p->events.count > 0 || p->ended.first != NULL || p->no_memory)
+        loop_post(&p->port);
+    flow_schedule(p);
+}
+
+/* Requests go out before replies are read. */
+void flow_on_due(void *pump)
+{
+    Pump *p = pump;
+    CURLMcode code = start_calls(p) ? multis_serve_timers(p) : CURLM_OUT_OF_MEMORY;
+    check_times(p);
+    flow_settle(p, code);
+}
