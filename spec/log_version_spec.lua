@@ -65,7 +65,7 @@ describe("a log of version 1", function()
 
     it("is upgraded when it is resumed, after a copy has been made", function()
         for _ = 1, 2 do
-            local resumed = ponder("resume", path)
+            local resumed = ponder("resume", "--trust", path)
             assert.same({ OUT, 0, "" }, { resumed.out, resumed.status, resumed.err })
             assert.same({ schema.VERSION, "ok" }, { version_of(path) })
             assert.same({ 1, "ok" }, { version_of(path .. ".version1") })
@@ -84,7 +84,7 @@ describe("a log of version 1", function()
         local at = 1
         repeat
             folder:write("run.db", before)
-            local killed = disk.ponder({ "resume", path }, { at = at, error = "KILL" },
+            local killed = disk.ponder({ "resume", "--trust", path }, { at = at, error = "KILL" },
                 { cwd = folder.path, env = { XDG_STATE_HOME = folder.path .. "/state" } })
             local version, whole = version_of(path)
             assert.equal("ok", whole)
@@ -92,7 +92,7 @@ describe("a log of version 1", function()
             if version == schema.VERSION then
                 assert.same({ 1, "ok" }, { version_of(path .. ".version1") })
             end
-            local resumed = ponder("resume", path)
+            local resumed = ponder("resume", "--trust", path)
             assert.same({ OUT, 0, "" }, { resumed.out, resumed.status, resumed.err })
             at = at + (version == 1 and 4 or 16)
         until killed.failures == 0

@@ -206,7 +206,7 @@ describe("a signal", function()
                 local db = store.open(dir.path .. "/a.db", { mode = "read" })
                 if db then
                     assert.equal(r.status == 0 and "completed" or "interrupted",
-                        (db:row "SELECT status FROM run"), at)
+                        (db:row "SELECT status FROM runs"), at)
                     db:close()
                     r = ends(0, shell.ponder({ "resume", "a.db" }, { cwd = dir.path }))
                     assert.equal(all, r.out)

@@ -228,7 +228,12 @@ end
 ---@param list string[] its arguments
 ---@return integer status
 function cli.execute(name, list)
-    return require("ponder.cli." .. name).run(list)
+    local command = is_command(name) and require("ponder.cli." .. name)
+    if not command or not (command.rules or {}).no_log then
+        return cli.usage_error(("ponder: no run is logged of the command %s: the log is damaged")
+            :format(options.show(name)))
+    end
+    return command.run(list)
 end
 
 ---Runs a command line.

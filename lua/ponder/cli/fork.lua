@@ -3,6 +3,7 @@
 local again = require "ponder.log.again"
 local args = require "ponder.args"
 local cli = require "ponder.cli"
+local consent = require "ponder.report.consent"
 local host = require "ponder.core.host"
 
 local RULES = {
@@ -11,8 +12,9 @@ local RULES = {
     o = { value = "OPT=VALUE,...", help = "options of the command or of the script, in place of "
         .. "those that it had: -o temperature=0.2,max-depth=4" },
     log = { value = "FILE", files = true, help = "log the new run in FILE" },
+    trust = consent.RULE,
 }
-local ORDER = { "script", "prompts", "o", "log" }
+local ORDER = { "script", "prompts", "o", "log", "trust" }
 
 local fork = { rules = RULES, order = ORDER, files = true }
 
@@ -134,7 +136,8 @@ function fork.run(arguments)
         return cli.usage_error("ponder fork: expected one log (got " .. operands[2] .. ")")
     end
     local past, message = again.open(operands[1], "read")
-    if not past then
+    message = past and consent.give(past, opts.trust) or message
+    if message then
         io.stderr:write("ponder fork: ", message, "\n")
         return 1
     end

@@ -3,14 +3,16 @@
 local again = require "ponder.log.again"
 local args = require "ponder.args"
 local cli = require "ponder.cli"
+local consent = require "ponder.report.consent"
 local fork = require "ponder.cli.fork"
 local limits = require "ponder.report.limits"
 
 local RULES = {
     fork = { help = "if the script, the prompts or the options have changed, fork the run" },
     sync = require("ponder.log.flags").RULES.sync,
+    trust = consent.RULE,
 }
-local ORDER = { "fork", "sync" }
+local ORDER = { "fork", "trust", "sync" }
 
 local resume = { rules = RULES, order = ORDER, files = true }
 
@@ -53,12 +55,15 @@ function resume.run(arguments)
     local past, message = again.open(operands[1], "write", opts.sync)
     local changes, gone
     if past then
+        message = consent.give(past, opts.trust)
+    end
+    if past and not message then
         changes, gone = past:changes()
     end
     if changes and not opts.fork then
         message = ("%s: %s; %s"):format(past.path, changes, gone
             and "put it back, or replay what the log holds" or "--fork runs it as it is now")
-    elseif past then
+    elseif past and not message then
         message = past:obstacle()
     end
     if message then

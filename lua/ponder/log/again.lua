@@ -10,6 +10,8 @@ local redact = require "ponder.model.redact"
 local run = require "ponder.log.run"
 local session = require "ponder.log.session"
 local store = require "ponder.core.store"
+local trust = require "ponder.log.trust"
+local version1 = require "ponder.log.version1"
 local writer = require "ponder.log.writer"
 
 local again = {}
@@ -17,6 +19,7 @@ local again = {}
 ---@class ponder.log.Again a log that is to be run again
 ---@field path string
 ---@field db ponder.store.Store
+---@field mode "read"|"write"
 ---@field run table its row of `runs`, arguments and options decoded
 ---@field files table<string, {absolute: string?, kind: string, hash: string, text: string}>
 ---  by path
@@ -28,7 +31,7 @@ local function read(db, path, number)
     if state ~= "ok" then
         error(("%s: damaged: %s"):format(path, (state:gsub("^%*%*%*[^\n]*\n", ""))), 0)
     end
-    local row, list = db:columns("SELECT * FROM runs WHERE id = ?", number)(), {}
+    local row, list = file.row(db, "SELECT * FROM runs WHERE id = ?", number), {}
     if not row then
         return nil
     end
@@ -70,7 +73,36 @@ function again.open(what, mode, sync)
             and ("%s: holds no run %d"):format(path, number)
             or path .. ": holds no run; it was killed before it began"
     end
-    return setmetatable({ path = path, db = db, run = row, files = texts }, Again)
+    return setmetatable({ path = path, db = db, mode = mode, run = row, files = texts }, Again)
+end
+
+---Whether this user's ponder wrote what would be run.
+---@return boolean
+function Again:is_signed()
+    return trust.is_signed(self.db, self.run.id)
+end
+
+---What would be run, and where it would ask, for people.
+---@return string
+function Again:describe()
+    return trust.describe(self.run, self.files)
+end
+
+---Signs it: from now on it is this user's. A log that cannot be written, or is of version 1 and
+---only read, stays as it is.
+function Again:sign()
+    local db, other = self.db, nil
+    if self.mode == "read" then
+        other = not version1.is(db) and file.open(self.path, { mode = "write" })
+        db = other
+    end
+    if db and db:begin() then
+        trust.sign(db, self.run.id, true)
+        db:commit()
+    end
+    if other then
+        other:close()
+    end
 end
 
 ---Why the run cannot go on, or be played, from what the log holds.
@@ -114,8 +146,10 @@ end
 -- What is not set now is as it was then. `all`: what is set is too.
 local function restore_environment(self, all)
     for _, name in ipairs(session.ENVIRONMENT) do
-        if all or (os.getenv(name) or "") == "" then
-            host.set_environment(name, self.run.options[name])
+        local before = self.run.options[name]
+        local is_whole = not before or not before:find(redact.MARK, 1, true)
+        if is_whole and (all or (os.getenv(name) or "") == "") then
+            host.set_environment(name, before)
         end
     end
 end

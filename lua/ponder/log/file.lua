@@ -91,6 +91,18 @@ local function place_of(row)
     return id ~= nil and (" " .. tostring(id):gsub("%c", "?"):sub(1, 40)) or ""
 end
 
+---The only row of a statement, which ends with it.
+---@param db ponder.store.Store
+---@param sql string
+---@param ... any
+---@return table<string, any>?
+function file.row(db, sql, ...)
+    local rows = db:columns(sql, ...)
+    local row = rows()
+    while rows() do end -- luacheck: ignore 542
+    return row
+end
+
 ---Checks a row as `columns` of a store gives it; raises a line that names what is damaged.
 ---@param path string of the log
 ---@param name string of the table

@@ -48,6 +48,7 @@ local function note_environment_keys()
 end
 
 local function write_file(self, file)
+    self.recorder.writer.unsigned[self.recorder.run] = true
     self.recorder:write([[INSERT OR REPLACE INTO files (run, path, absolute, kind, hash, text)
         VALUES (?, ?, ?, ?, ?, ?)]], self.recorder.run, file.path,
         not file.piped and host.absolute(file.path) or nil, file.kind,
@@ -105,6 +106,7 @@ local function environment()
 end
 
 local function write_run(self)
+    self.recorder.writer.unsigned[self.recorder.run] = true
     local run, about = self.run, self.run.about
     local versions = { ponder = host.version, lua = _VERSION, sqlite = store.sqlite_version,
         curl = require("ponder.core.net").curl_version }

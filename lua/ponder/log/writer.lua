@@ -6,6 +6,7 @@
 local redact = require "ponder.model.redact"
 local schema = require "ponder.log.schema"
 local store = require "ponder.core.store"
+local trust = require "ponder.log.trust"
 
 local writer = {}
 
@@ -25,6 +26,7 @@ local COMMITS = 200 -- that are worth a checkpoint when there is nothing else to
 ---@field incomplete boolean? more was written before there was a file than is kept
 ---@field discards boolean? nothing is written: there will be no file
 ---@field in_flight integer calls and effects, of all runs
+---@field unsigned table<integer, true> runs with rows that ponder.log.trust is to sign
 ---@field private tapes ponder.log.Tape[] that have noted what is not written yet
 local Writer = {}
 Writer.__index = Writer
@@ -34,7 +36,7 @@ Writer.__index = Writer
 function writer.new(clock)
     return setmetatable({ clock = clock, queue = {}, runs = 0, seq = 0, in_flight = 0,
         deferred = {}, deferred_first = 1, deferred_last = 0, commits = 0,
-        tapes = {} }, Writer)
+        tapes = {}, unsigned = {} }, Writer)
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -48,7 +50,19 @@ local function write_queue(self)
     end
 end
 
+-- What decides what is run again is signed as it stands in the file.
+local function sign(self)
+    for run in pairs(self.unsigned) do
+        local ok, message = pcall(trust.sign, self.db, run)
+        self.failed = self.failed or not ok and message or nil
+    end
+    self.unsigned = {}
+end
+
 local function end_transaction(self)
+    if self.writing and not self.failed and next(self.unsigned) then
+        sign(self)
+    end
     if self.writing and not self.failed then
         local ok, message = self.db:commit()
         self.failed = not ok and message or nil

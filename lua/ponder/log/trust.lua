@@ -1,0 +1,163 @@
+--- Whose log is it? Resuming and forking run the scripts of a log with its arguments, its working
+--- directory and the addresses of its servers. So each run is signed as it is written: HMAC-SHA256
+--- (RFC 2104) over all that decides what is run, with a key that is kept in the state directory. A
+--- log that somebody else wrote, or that was changed, has no right signature.
+---
+--- What a run only takes in (replies, results of tools, clocks) is not signed: it is data.
+
+local file = require "ponder.log.file"
+local json = require "ponder.json"
+local random = require "ponder.core.random"
+local redact = require "ponder.model.redact"
+local state = require "ponder.state"
+local store = require "ponder.core.store"
+
+local trust = {}
+
+local KEY_FILE, KEY_BYTES, BLOCK = "log.key", 32, 64
+
+local RUN = { "uid", "parent", "command", "arguments", "script", "directory", "input", "seed",
+    "options", "source" }
+local FILE = { "path", "absolute", "kind", "text" }
+
+---------------------------------------------------------------------------------------------------
+-- The key
+
+local function bytes_of(hex)
+    return (hex:gsub("%x%x", function(pair) return string.char(tonumber(pair, 16)) end))
+end
+
+local function read_key()
+    local text = state.read(KEY_FILE)
+    return text and #text == 2 * KEY_BYTES and not text:find "%X" and bytes_of(text) or nil
+end
+
+-- Of two processes that make one, both have that of the first.
+local function make_key()
+    local words = {}
+    for i = 1, KEY_BYTES // 8 do
+        words[i] = ("%016x"):format(random.draw())
+    end
+    state.create(KEY_FILE, table.concat(words))
+    return read_key()
+end
+
+---------------------------------------------------------------------------------------------------
+-- Signatures
+
+local function xor(key, byte)
+    return (key .. ("\0"):rep(BLOCK - #key)):gsub(".", function(c)
+        return string.char(c:byte() ~ byte)
+    end)
+end
+
+-- HMAC-SHA256 in hexadecimal; the key is shorter than a block.
+local function hmac(key, text)
+    return store.sha256(xor(key, 0x5c) .. bytes_of(store.sha256(xor(key, 0x36) .. text)))
+end
+trust.hmac = hmac
+
+-- Values with their lengths, so that no two lists of them are alike.
+local function joined(kind, uid, row, fields)
+    local parts = { kind, uid }
+    for _, field in ipairs(fields) do
+        local value = row[field]
+        local text = value == nil and "-" or tostring(value)
+        parts[#parts + 1] = ("%s %s %d:%s"):format(field, math.type(value) or type(value), #text,
+            text)
+    end
+    return table.concat(parts, "\n")
+end
+
+local function mac_of_run(key, row)
+    return hmac(key, joined("ponder run", row.uid, row, RUN))
+end
+
+local function mac_of_file(key, uid, row)
+    return hmac(key, joined("ponder file", uid, row, FILE))
+end
+
+local SELECT_RUN = "SELECT " .. table.concat(RUN, ", ") .. ", mac FROM runs WHERE id = ?"
+local SELECT_FILES = "SELECT " .. table.concat(FILE, ", ") .. ", mac FROM files WHERE run = ?"
+
+---Signs what is not signed of a run, within the transaction that is open. Where there is no state
+---directory, nothing is.
+---@param db ponder.store.Store
+---@param run integer runs.id
+---@param all boolean? what has another signature, too
+function trust.sign(db, run, all)
+    local key = read_key() or make_key()
+    local row = key and file.row(db, SELECT_RUN, run)
+    if not row then
+        return
+    end
+    if all or not row.mac then
+        db:execute("UPDATE runs SET mac = ? WHERE id = ?", mac_of_run(key, row), run)
+    end
+    local files = {}
+    for one in db:columns(SELECT_FILES, run) do
+        files[#files + 1] = (all or not one.mac) and one or nil
+    end
+    for _, one in ipairs(files) do
+        db:execute("UPDATE files SET mac = ? WHERE run = ? AND path = ?",
+            mac_of_file(key, row.uid, one), run, one.path)
+    end
+end
+
+---Whether a run, as it is in the log, was signed with this user's key.
+---@param db ponder.store.Store
+---@param run integer runs.id
+---@return boolean
+function trust.is_signed(db, run)
+    local key = read_key()
+    local row = file.row(db, SELECT_RUN, run)
+    if not key or not row or row.mac ~= mac_of_run(key, row) then
+        return false
+    end
+    for one in db:columns(SELECT_FILES, run) do
+        if one.mac ~= mac_of_file(key, row.uid, one) then
+            return false
+        end
+    end
+    return true
+end
+
+---------------------------------------------------------------------------------------------------
+-- What a log would run
+
+local SERVERS = { "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "OLLAMA_HOST" }
+
+---Where the servers of a run are, as its log says.
+---@param run table its row, decoded
+---@return string[]
+function trust.servers(run)
+    local list = {}
+    for _, name in ipairs(SERVERS) do
+        local value = run.options[name]
+        list[#list + 1] = type(value) == "string" and ("%s (%s)"):format(value, name) or nil
+    end
+    for _, argument in ipairs(run.arguments) do
+        list[#list + 1] = argument:match "%a[%w+.-]*://%S+"
+    end
+    return list
+end
+
+---What a run would execute and where it would ask, in a few words for people.
+---@param run table its row, decoded
+---@param files table<string, {kind: string}> by path
+---@return string
+function trust.describe(run, files)
+    local scripts = {}
+    for path, one in pairs(files) do
+        scripts[#scripts + 1] = ("%s (%s)"):format(path, one.kind)
+    end
+    table.sort(scripts)
+    local command = ("ponder %s %s"):format(run.command, table.concat(run.arguments, " "))
+    local servers = trust.servers(run)
+    return redact.printable(("it runs %s%s%s%s"):format(json.encode(command),
+        run.directory and " in " .. run.directory or "",
+        scripts[1] and ", with " .. table.concat(scripts, ", ") or "",
+        servers[1] and ", and asks " .. table.concat(servers, ", ") or ""):gsub("%c", "?"))
+end
+
+return trust

@@ -1,0 +1,157 @@
+-- Whose logs are resumed and forked: those that this user's ponder wrote. And where a key goes.
+
+local help = require "log_help"
+local shell = require "shell"
+local store = require "ponder.core.store"
+local trust = require "ponder.log.trust"
+
+describe("a log that is resumed or forked", function()
+    local w
+
+    before_each(function()
+        w = help.open()
+        w:begin 'say(..., ask(...))'
+        assert.equal(0, w:run("a").status)
+    end)
+    after_each(function() w:close() end)
+
+    local function change(sql, ...)
+        local db <close> = assert(store.open(w.log, { mode = "write" }))
+        assert(db:execute(sql, ...))
+    end
+
+    local function check_refused(what)
+        local before = w:requests()
+        for _, command in ipairs { "resume", "fork" } do
+            local said = w:ponder { command, w.log }
+            assert.same({ 1, "" }, { said.status, said.out }, what)
+            assert.matches(("^ponder %s: %s: was not written by you[^\n]*%%-%%-trust runs it\n$")
+                :format(command, w.log:gsub("%p", "%%%0")), said.err)
+            assert.matches("script.lua %(script%)", said.err)
+            assert.matches(w.server.url, said.err, 1, true)
+        end
+        assert.equal(0, w:replay().status, what)
+        assert.equal(before, w:requests())
+    end
+
+    it("is run as it is by the one who wrote it", function()
+        assert.equal(0, w:resume().status)
+        assert.equal(0, w:ponder({ "fork", "--log", w.log .. ".2.db", w.log }).status)
+        assert.equal(0, w:ponder({ "resume", w.log .. ".2.db" }).status)
+        assert.equal("600\n", w:sh("stat -c %a state/ponder/log.key").out)
+    end)
+
+    it("is not, once anything has changed that decides what runs", function()
+        for _, sql in ipairs { "UPDATE files SET path = path || 'x'",
+            "UPDATE files SET text = text || ' ', hash = '%s'",
+            "UPDATE files SET absolute = '/etc/passwd'", "UPDATE files SET kind = 'module'",
+            "UPDATE files SET mac = NULL", "UPDATE runs SET mac = NULL",
+            "UPDATE runs SET uid = '00'", "UPDATE runs SET command = 'tot'",
+            [[UPDATE runs SET arguments = '["x"]']], "UPDATE runs SET directory = '/'",
+            "UPDATE runs SET script = 'y'", "UPDATE runs SET input = 'typed'",
+            "UPDATE runs SET seed = seed + 1",
+            "INSERT INTO files (path, kind, hash, text) VALUES ('x.lua', 'module', "
+                .. "'" .. store.sha256 "" .. "', '')" } do
+            w:sh "cp run.db saved.db"
+            local text = w:row "SELECT text FROM files"
+            change(sql:format(store.sha256(text .. " ")))
+            local said = w:resume()
+            assert.equal(1, said.status, sql)
+            assert.matches("was not written by you", said.err, 1, true)
+            w:sh "cp saved.db run.db"
+        end
+        assert.equal(0, w:resume().status)
+    end)
+
+    it("is not, with another key, without one, and with an address that was put in", function()
+        change([[UPDATE runs SET options = '{"PONDER_MODEL":"openai:m",
+            "OPENAI_BASE_URL":"]] .. w.server.url .. [[/evil"}']])
+        check_refused "an address"
+        w:begin 'say(..., ask(...))'
+        w:run("a")
+        w:sh "echo 00 > state/ponder/log.key"
+        check_refused "another key"
+        w:sh "rm state/ponder/log.key"
+        check_refused "no key"
+    end)
+
+    it("is run with --trust, which signs it", function()
+        w:sh "rm -rf state"
+        check_refused "a new state directory"
+        assert.equal(0, w:ponder({ "resume", "--trust", w.log }).status)
+        assert.equal(0, w:resume().status)
+        w:sh "rm -rf state"
+        assert.equal(0, w:ponder({ "fork", "--trust", w.log }).status)
+        assert.equal(0, w:ponder({ "fork", w.log }).status)
+    end)
+
+    it("never sends a key to an address that only the log names", function()
+        local url = w.server.url .. "/v1"
+        w:begin 'say(ask "one"); error "stop"'
+        w:ponder({ "run", "--log", w.log, w.script }, { env = { OPENAI_BASE_URL = url } })
+        local before = w:requests()
+        for _, command in ipairs { "resume", "fork" } do
+            local said = w:ponder({ command, w.log }, { env = { OPENAI_BASE_URL = "" } })
+            assert.same({ 1, "" }, { said.status, said.out })
+            assert.matches("it asked " .. w.server.url, said.err, 1, true)
+            assert.matches(", which only the log names; a key goes where you say: "
+                .. "OPENAI_BASE_URL=" .. w.server.url, said.err, 1, true)
+        end
+        w.folder:write("config/ponder/config.lua",
+            'return { providers = { openai = { api_key = "k-0123456789" } } }')
+        local said = w:ponder({ "resume", "--trust", w.log }, { env = { OPENAI_BASE_URL = "",
+            OPENAI_API_KEY = "", XDG_CONFIG_HOME = w.folder.path .. "/config" } })
+        assert.matches("which only the log names", said.err, 1, true)
+        assert.equal(before, w:requests())
+        -- Without a key there is nothing to lose; and an address that is named may have it.
+        said = w:ponder({ "resume", w.log }, { env = { OPENAI_BASE_URL = "",
+            OPENAI_API_KEY = "" } })
+        assert.matches("stop", said.err, 1, true)
+        w.folder:write("config/ponder/config.lua", ('return { providers = { openai = { '
+            .. 'api_key = "k-0123456789", base_url = %q } } }'):format(url))
+        said = w:ponder({ "resume", w.log }, { env = { OPENAI_BASE_URL = "",
+            OPENAI_API_KEY = "", XDG_CONFIG_HOME = w.folder.path .. "/config" } })
+        assert.matches("stop", said.err, 1, true)
+    end)
+
+    it("runs no command that logs nothing", function()
+        change "UPDATE runs SET command = 'doctor', arguments = '[]'"
+        for _, arguments in ipairs { { "replay" }, { "resume", "--trust" }, { "fork" } } do
+            arguments[#arguments + 1] = w.log
+            local said = w:ponder(arguments)
+            assert.is_true(said.status ~= 0 and said.out == "", said.out)
+            assert.matches("no run is logged of the command", said.err, 1, true)
+        end
+    end)
+end)
+
+describe("HMAC-SHA256", function()
+    it("is that of RFC 4231", function()
+        assert.equal("b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7",
+            trust.hmac(("\x0b"):rep(20), "Hi There"))
+        assert.equal("5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",
+            trust.hmac("Jefe", "what do ya want for nothing?"))
+    end)
+end)
+
+it("a log of version 1 needs --trust", function()
+    local fixtures = shell.root .. "/spec/fixtures/log/version1"
+    local function read(path)
+        local file <close> = assert(io.open(path, "rb"))
+        return file:read "a"
+    end
+    local folder <close> = shell.folder { ["script.lua"] = read(fixtures .. "_script.lua"),
+        ["model.lua"] = read(fixtures .. "_model.lua") }
+    local path = folder.path .. "/run.db"
+    assert(store.open(path, { mode = "create", version = 1, application_id = 0x706e6472,
+        schema = read(fixtures .. ".sql"):gsub("@DIRECTORY@", folder.path) })):close()
+    local function resume(...)
+        return shell.ponder({ "resume", path, ... }, { cwd = folder.path,
+            env = { XDG_STATE_HOME = folder.path .. "/state" } })
+    end
+    local refused = resume()
+    assert.equal(1, refused.status)
+    assert.matches("model.lua (model), script.lua (script)", refused.err, 1, true)
+    assert.equal(0, resume("--trust").status)
+    assert.equal(0, resume().status)
+end)
