@@ -191,4 +191,10 @@ describe("the readers", function()
         -- 0.2 MB twice: a limit that a slow machine under a sanitizer keeps, and a square would not
         assert.is_true(slowest < 1, slowest)
     end)
+
+    it("compare with thoughts of any length", function()
+        -- Quadratic, this would take an hour.
+        local long = "x" .. (" "):rep(500000) .. "y"
+        assert.same({ t1 = 0.5 }, (parse.scores('{"t1":0.5}', { long })))
+    end)
 end)

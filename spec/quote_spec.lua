@@ -21,6 +21,17 @@ describe("ponder.quote", function()
         assert.is_true(os.clock() - began < 2)
     end)
 
+    it("trims a text, in linear time", function()
+        for text, expected in pairs { [""] = "", [" \n\t "] = "", ["a"] = "a",
+            [" a  b\n"] = "a  b", ["\n\0 "] = "\0" } do
+            assert.equal(expected, quote.trim(text))
+        end
+        -- A pattern that goes over the spaces again at each of them takes an hour.
+        local spaces = (" "):rep(1000000)
+        assert.equal("", quote.trim(spaces))
+        assert.equal(1000002, #quote.trim(spaces .. "a" .. spaces .. "b" .. spaces))
+    end)
+
     it("cuts before a character, not inside one", function()
         assert.equal("aé", quote.head("aéé", 3))
         assert.equal("aé", quote.head("aéé", 4))

@@ -7,15 +7,14 @@
 local core = require "ponder.core.parse"
 local json = require "ponder.json"
 local lists = require "ponder.parse.lists"
+local quote = require "ponder.quote"
 local scores = require "ponder.parse.scores"
 
 local parse = {}
 
-local MOST_THOUGHTS = 10000
+local trim = quote.trim
 
-local function trim(text)
-    return text:match("^%s*(.*%S)") or ""
-end
+local MOST_THOUGHTS = 10000
 
 --- Reasoning that some models put before their answer.
 local function without_reasoning(text)

@@ -54,6 +54,15 @@ function quote.cut(text, max)
     return ("%s [... %d bytes left out]"):format(head, #text - #head)
 end
 
+---A text without white space at its ends. (A pattern that does it at once goes over long runs of
+---spaces again and again: `^%s*(.-)%s*$` takes minutes for 100 KB.)
+---@param text string
+---@return string
+function quote.trim(text)
+    local _, last = text:find "^.*%S"
+    return last and text:sub((text:find "%S"), last) or ""
+end
+
 ---One short line for a log or a message: valid UTF-8 without control characters.
 ---@param text string
 ---@param max? integer bytes, default 200

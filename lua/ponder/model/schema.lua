@@ -277,6 +277,14 @@ function schema.check(value, node)
     return true
 end
 
+-- What stands between two fences. No pattern here goes over a piece of text twice: a reply may be a
+-- megabyte of line ends.
+local function inside_fence(text)
+    local _, opened = text:find "```%w*[ \t]*\r?\n"
+    local closed = opened and text:find("\n[ \t]*```", opened)
+    return closed and text:sub(opened + 1, closed - 1)
+end
+
 --- The JSON value in a text, which models like to wrap in a fence, checked against a format.
 ---@param text string?
 ---@param format ponder.model.Format
@@ -286,7 +294,7 @@ function schema.parse(text, format)
     if not text then return nil, "the reply holds no text" end
     local value, message = json.decode(text)
     if value == nil then
-        local fenced = text:match("```%w*%s*\n(.-)\n%s*```")
+        local fenced = inside_fence(text)
         if fenced then value = json.decode(fenced) end
     end
     if value == nil then return nil, "the reply is not JSON: " .. tostring(message) end

@@ -8,6 +8,8 @@
 --- until the next marker of that list or until a blank line that no indented line follows; what
 --- stands between two numbers in sequence belongs to the first.
 
+local quote = require "ponder.quote"
+
 local lists = {}
 
 local MOST_LINES = 100000
@@ -113,7 +115,7 @@ local function dedent(line, width)
 end
 
 local function item_text(item)
-    local text = table.concat(item.lines, "\n"):match("^%s*(.*%S)") or ""
+    local text = quote.trim(table.concat(item.lines, "\n"))
     if item.marker.bold then
         text = text:gsub("%*%*", "", 1)
     end

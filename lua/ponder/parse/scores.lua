@@ -1,5 +1,7 @@
 --- Scores of thoughts, in JSON values and in lines of text.
 
+local quote = require "ponder.quote"
+
 local scores = {}
 
 local MOST_LINES = 100000
@@ -72,7 +74,7 @@ function scores.resolver(thoughts)
         local content = type(thought) == "table" and thought.content or thought
         resolver.ids[i] = id
         resolver.by_id[id] = id
-        content = type(content) == "string" and content:match("^%s*(.-)%s*$")
+        content = type(content) == "string" and quote.trim(content)
         if content and resolver.by_text[content] == nil then
             resolver.by_text[content] = id
         end

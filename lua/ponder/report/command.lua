@@ -24,6 +24,7 @@ local log_run = require "ponder.log.run"
 local model = require "ponder.model"
 local progress = require "ponder.report.progress"
 local prompt = require "ponder.prompt"
+local quote = require "ponder.quote"
 local shape = require "ponder.report.shape"
 local style = require "ponder.report.style"
 local scheduler = require "ponder.task.scheduler"
@@ -78,7 +79,7 @@ local function question_of(operands)
         return nil
     end
     local input = log_run.read_input()
-    return input:match("^%s*(.-)%s*$"), input
+    return quote.trim(input), input
 end
 
 local function read_tools(path)

@@ -77,11 +77,12 @@ end
 ---@return string[]
 function text.wrap(s, columns)
     local lines = {}
-    for line in (s:gsub("\t", "    "):gsub("%s+$", "") .. "\n"):gmatch("(.-)\n") do
+    local _, last = s:find "^.*%S"
+    for line in (s:sub(1, last or 0):gsub("\t", "    ") .. "\n"):gmatch("(.-)\n") do
         repeat
-            local last = line_end(line, columns)
-            lines[#lines + 1] = line:sub(1, last)
-            line = line:sub(last + 1):gsub("^ +", "")
+            local upto = line_end(line, columns)
+            lines[#lines + 1] = line:sub(1, upto)
+            line = line:sub(upto + 1):gsub("^ +", "")
         until line == ""
     end
     return lines
