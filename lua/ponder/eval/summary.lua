@@ -43,6 +43,7 @@ local OUTCOMES = { "right", "partial", "wrong", "no_answer", "stopped", "failed"
 ---@class ponder.eval.Result a plain table
 ---@field meta ponder.eval.Meta
 ---@field policies ponder.eval.PolicyResult[]
+---@field binary boolean all scores are 0 or 1
 ---@field pairs table[] {first, second, difference, p_holm}
 ---@field curves table? see ponder.eval.curves
 ---@field records ponder.eval.Record[]
@@ -245,6 +246,12 @@ function summary.new(meta, records, skipped)
     local result = { meta = meta, policies = {}, records = records, skipped = skipped or 0 }
     for i, name in ipairs(meta.policies) do
         result.policies[i] = describe(name, by_policy[name], meta)
+    end
+    for _, policy in ipairs(result.policies) do
+        result.binary = result.binary ~= false and policy.binary
+    end
+    for _, policy in ipairs(result.policies) do
+        policy.binary = result.binary -- one kind of score in a table
     end
     result.pairs = compare_pairs(by_policy, meta)
     for _, pair in ipairs(result.pairs) do

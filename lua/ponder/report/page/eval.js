@@ -94,8 +94,8 @@ function fillTable() {
   for (const note of data.notes) $('notes').append(make('li', {}, note));
   $('title').textContent = data.meta.name;
   document.title = data.meta.name + ' - ponder eval';
-  $('about').textContent = `${data.meta.items} items, ${data.meta.epochs} epochs, seed `
-    + data.meta.seed;
+  $('about').textContent = `${data.meta.items} items, ${data.meta.epochs} `
+    + `${data.meta.epochs === 1 ? 'epoch' : 'epochs'}, seed ${data.meta.seed}`;
 }
 
 // ---- the curves ----
