@@ -1,0 +1,158 @@
+--- `ponder init eval|policy|strategy [FILE]`: a commented file to start from.
+
+local args = require "ponder.args"
+local cli = require "ponder.cli"
+local private = require "ponder.core.private"
+
+local EVAL = [[
+-- An evaluation: which policy is better, by how much, at what price.
+--
+--     ponder eval %s                       try it; the models below are scripted or named
+--     ponder eval --model openai:gpt-4o-mini --limit 20 --max-cost 0.50 %s
+--     ponder eval --threshold "accuracy(cot) >= 0.7" --html page.html %s
+
+local cot = require "ponder.strategy.cot"
+local flags = ... or {} -- of the command line: flags.model is --model
+
+local MODEL = flags.model or "openai:gpt-4o-mini"
+
+return {
+    name = "sums",
+
+    -- The items: a list, a file (.jsonl, .json, .csv, .tsv), or function(load) that returns a list.
+    -- An item has an `id` or gets one of its content; items of one `cluster` are not independent.
+    data = {
+        { id = "a", question = "What is 6 * 7?", target = 42 },
+        { id = "b", question = "What is 17 + 26?", target = 43 },
+        { id = "c", question = "What is 144 / 12?", target = 12 },
+    },
+
+    -- What is compared, by name.
+    policies = {
+        -- A prompt; {{question}} is a field of the item. With k = 5 the most frequent answer of
+        -- five counts; with reward = function(text, item) the best of them.
+        io = { model = MODEL, prompt = "{{question}} End with: Answer: NUMBER" },
+        -- Any strategy.
+        cot = cot.new { model = MODEL },
+        -- Any function: it returns an answer, or nil, message, code. run:report(answer) says what
+        -- it would answer by now, for the curve of accuracy at a budget.
+        guess = function(item, run)
+            run:report(40)
+            return item.question:find("*", 1, true) and 42 or 43
+        end,
+    },
+
+    -- Whether an answer is right: a scorer by name (exact, normalized, numeric, regex, choice,
+    -- contains, json_schema, command, model), several by name, or
+    -- function(item, answer, target) return true_or_number, "why" end.
+    score = "numeric",
+
+    baseline = "io", -- the others are compared with this one
+}
+]]
+
+local POLICY = [[
+-- A policy: a search over callbacks. Run it with `ponder %s`; `ponder --json %s` prints the result.
+
+local search = require "ponder.search"
+
+local GOAL = 96
+
+local result = search.run {
+    -- Where it begins: any value but nil.
+    initial_state = 1,
+    -- The next states of one; the first k are used. With a model, call it here.
+    expand = function(n) return { n * 2, n * 3 } end,
+    -- How good a state is: a number, higher is better.
+    evaluate = function(n) return -math.abs(GOAL - n) end,
+    -- Whether it is a solution.
+    is_terminal = function(n) return n == GOAL end,
+    -- Whether to end the search at this node.
+    stop = function(node) return node.terminal end,
+
+    search = "best_first", -- or "bfs", "dfs", "beam"
+    k = 2, -- children used per node
+    max_depth = 8,
+    concurrency = 1, -- callbacks in flight; the result does not depend on it
+}
+
+print(result.stop_reason, table.concat(result.best_path, " -> "))
+return result
+]]
+
+local STRATEGY = [[
+-- A strategy: Tree of Thoughts with a model for each role. Run it with
+--
+--     ponder %s "Use 4 4 6 8 to make 24"
+
+local tot = require "ponder.strategy.tot" -- also .got, .trm, .cot
+
+local strategy = tot.new {
+    -- model = "openai:gpt-4o-mini",     -- default: $PONDER_MODEL
+    -- models = { evaluate = "..." },    -- another model for one role
+    branching_factor = 3, -- thoughts asked for at each node
+    max_depth = 3,
+    batch = 4, -- nodes of a round
+    max_calls = 60, -- the budget; also max_cost (USD) and max_tokens
+}
+
+local question = ... or "Use 4 4 6 8 to make 24"
+local outcome, message, code, partial = strategy:run(question, {
+    on_event = function(event, running)
+        if event.name == "call.complete" then
+            io.stderr:write("so far: ", tostring(running:answer()), "\n")
+        end
+    end,
+})
+if not outcome then
+    io.stderr:write(("%%s [%%s]\n"):format(message, code))
+    outcome = partial -- what there was by then
+end
+print(outcome and outcome.answer)
+return outcome
+]]
+
+local KINDS = { eval = EVAL, policy = POLICY, strategy = STRATEGY }
+local WORDS = { "eval", "policy", "strategy" }
+
+local init = { rules = {}, order = {}, words = WORDS, files = true }
+
+init.summary = "write a commented file to start from"
+
+init.usage = [[
+ponder init [eval|policy|strategy] [FILE]
+
+Writes a commented Lua file: an evaluation (eval.lua, the default), a search policy (policy.lua) or
+a strategy (strategy.lua). A file that exists is not changed.]]
+
+-- The file's text, with its name in it.
+local function text_of(kind, path)
+    local name = path:gsub("%%", "%%%%")
+    return KINDS[kind]:format(name, name, name)
+end
+
+---@param list string[] arguments
+---@return integer status 0; 1 where the file cannot be written; 2 for a usage error
+function init.run(list)
+    local given, operands = args.parse("ponder init", list, init.rules)
+    if not given then
+        return cli.usage_error(operands)
+    end
+    local kind = operands[1] or "eval"
+    if not KINDS[kind] then
+        return cli.usage_error(("ponder init: expected one of %s (got %s)"):format(
+            table.concat(WORDS, ", "), kind))
+    elseif operands[3] then
+        return cli.usage_error("ponder init: expected one file (got " .. operands[3] .. ")")
+    end
+    local path = operands[2] or kind .. ".lua"
+    local ok, message = private.write(path, text_of(kind, path), true)
+    if not ok then
+        io.stderr:write("ponder init: ", message, "\n")
+        return 1
+    end
+    print(("wrote %s; try: ponder %s%s"):format(path, kind == "eval" and "eval " or "", path))
+    return 0
+end
+
+return init
