@@ -150,6 +150,26 @@ describe("ponder eval", function()
         assert.same({ "i13", "i14", "i15" }, object.changes[2].broken)
     end)
 
+    it("goes on after a kill, and asks nothing twice that was answered", function()
+        local killed = shell.run(("cd %s && { %s %s eval --log k.db --concurrency 2 sums.lua & "
+            .. "pid=$!; until [ -e asked ] && [ $(wc -l <asked) -ge 5 ]; do sleep 0.02; done; "
+            .. "kill -9 $pid; wait $pid; } >$OUT 2>$ERR"):format(shell.quote(folder.path),
+            "env HOME=/nonexistent XDG_CONFIG_HOME=/nonexistent SLOW=0.05 "
+            .. "XDG_STATE_HOME=" .. shell.quote(folder.path .. "/state"),
+            shell.quote(shell.executable)))
+        assert.equal(137, killed.status)
+        local result = shell.ponder({ "resume", "k.db" }, { cwd = folder.path,
+            env = environment { XDG_STATE_HOME = folder.path .. "/state" } })
+        assert.equal(0, result.status, result.err)
+        assert.matches("\nio +20 +75%.0 %%", result.out)
+        assert.is_true(asked() <= 22, "at most those in flight are asked again: " .. asked())
+        local replayed = asked()
+        assert.equal(result.out:match "[^\n]*\nio[^\n]*%%",
+            shell.ponder({ "replay", "k.db" }, { cwd = folder.path, env = environment {
+                XDG_STATE_HOME = folder.path .. "/state" } }).out:match "[^\n]*\nio[^\n]*%%")
+        assert.equal(replayed, asked())
+    end)
+
     for _, case in ipairs {
         { {}, "expected one file" },
         { { "--compare", "a.db" }, "--compare takes two evaluations" },
@@ -176,6 +196,79 @@ describe("ponder eval", function()
         result = ponder { "--no-log", "--policy", "oi", "sums.lua" }
         assert.equal(1, result.status)
         assert.matches('policy "oi" is not a policy %(did you mean "io"%?%)', result.err)
+    end)
+end)
+
+describe("ponder init", function()
+    local folder
+
+    before_each(function()
+        folder = shell.folder()
+    end)
+
+    after_each(function()
+        folder:__close()
+    end)
+
+    local function ponder(...)
+        return shell.ponder({ ... }, { cwd = folder.path, env = environment {
+            PONDER_MODEL = "script:model.lua" } })
+    end
+
+    it("writes files that run as they are", function()
+        folder:write("model.lua", [[return function(request)
+            local text = request.messages[#request.messages].content
+            return { text = text:find "6 %* 7" and "Answer: 42" or "Answer: 0" }
+        end]])
+        assert.equal("wrote eval.lua; try: ponder eval eval.lua\n", ponder("init").out)
+        local result = ponder("eval", "--no-log", "--model", "script:model.lua", "eval.lua")
+        assert.equal(0, result.status, result.err)
+        assert.matches("\nguess +3 +66%.7 %%", result.out)
+        assert.matches("\nio +3 +33%.3 %%", result.out)
+        assert.equal(0, ponder("init", "policy", "p.lua").status)
+        assert.matches("^stop\t1 %-> 3", ponder("p.lua").out)
+        assert.equal(0, ponder("init", "strategy").status)
+        assert.is_nil(ponder("strategy.lua", "Why?").err:find("traceback", 1, true))
+        local checked = shell.run(("cd %s && luacheck -q --std lua54 eval.lua p.lua strategy.lua "
+            .. ">$OUT 2>&1"):format(shell.quote(folder.path)))
+        assert.equal(0, checked.status, checked.out)
+    end)
+
+    it("changes no file that exists", function()
+        folder:write("eval.lua", "mine")
+        local result = ponder "init"
+        assert.equal(1, result.status)
+        assert.equal("mine", folder:read "eval.lua")
+        assert.equal(2, ponder("init", "evil").status)
+    end)
+end)
+
+describe("the evaluations in scripts/eval", function()
+    for _, name in ipairs { "game24", "countdown", "sorting" } do
+        it(name .. " runs offline", function()
+            local result = shell.ponder({ "eval", "--no-log", "--json", "--limit", "2",
+                "scripts/eval/" .. name .. ".lua" }, { env = environment() })
+            assert.equal(0, result.status, result.err)
+            local object = assert(json.decode(result.out))
+            assert.equal(name, object.meta.name)
+            for _, policy in ipairs(object.policies) do
+                assert.same({ 2, 0 }, { policy.n, policy.outcomes.failed }, policy.name)
+            end
+        end)
+    end
+
+    it("draw 100 puzzles that can be solved, the same each time", function()
+        local code = [[package.loaded.expression = dofile "scripts/eval/expression.lua"
+            local game = dofile "scripts/eval/game24.lua"
+            local list, seen = game.data(), {}
+            for _, item in ipairs(list) do
+                assert(not seen[item.id])
+                seen[item.id] = true
+            end
+            print(#list, list[1].id, list[100].id)]]
+        local first = shell.ponder({ "-e", code }, { env = environment() })
+        assert.matches("^100\t%d+%-%d+%-%d+%-%d+\t", first.out, first.err)
+        assert.equal(first.out, shell.ponder({ "-e", code }, { env = environment() }).out)
     end)
 end)
 

@@ -9,7 +9,7 @@ local eval = require "ponder.eval"
 local expression = require "expression"
 local stats = require "ponder.stats"
 
-local flags = ...
+local flags = ... or {}
 local here = debug.getinfo(1, "S").source:match "^@(.*)eval/[^/]*$" or "scripts/"
 local model = flags.model or ("script:%smodels/arithmetic.lua"):format(here)
 

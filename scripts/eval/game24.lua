@@ -11,7 +11,7 @@ local expression = require "expression"
 local stats = require "ponder.stats"
 local tot = require "ponder.strategy.tot"
 
-local flags = ...
+local flags = ... or {}
 local here = debug.getinfo(1, "S").source:match "^@(.*)eval/[^/]*$" or "scripts/"
 local model = flags.model or ("script:%smodels/arithmetic.lua"):format(here)
 

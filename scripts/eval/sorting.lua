@@ -9,7 +9,7 @@ local model = require "ponder.model"
 local policy = require "ponder.policy"
 local stats = require "ponder.stats"
 
-local flags = ...
+local flags = ... or {}
 local here = debug.getinfo(1, "S").source:match "^@(.*)eval/[^/]*$" or "scripts/"
 local name = flags.model or ("script:%smodels/lists.lua"):format(here)
 

@@ -182,6 +182,12 @@ local function encoded(value)
     return json.encode(value)
 end
 
+-- The log that holds the runs of a result, if there is one.
+local function log_of(given)
+    local recorder = log.recorder()
+    return given.rescore or recorder and recorder.writer.path or nil
+end
+
 -- Shows a result in all ways that flags ask for; the exit status.
 local function show(given, result)
     local out = style.of(1)
@@ -196,7 +202,7 @@ local function show(given, result)
     end
     local written = write_file(given.csv, given.csv and exports.csv(result))
         and write_file(given.junit, given.junit and exports.junit(result, tests))
-        and write_file(given.html, given.html and page.write(result))
+        and write_file(given.html, given.html and page.write(result, log_of(given)))
     if not written then
         return 1
     elseif not summary.is_measured(result) then

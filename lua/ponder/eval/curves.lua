@@ -11,7 +11,7 @@ local stats = require "ponder.stats"
 
 local curves = {}
 
-local MOST_STEPS = 40 -- of an axis
+local MOST_STEPS = 16 -- of an axis
 
 ---@class ponder.eval.Curve
 ---@field policy string
@@ -129,21 +129,35 @@ local function range(records, axis, least, most)
     return least, most
 end
 
-local function curve_of(records, axis, limits, exclude_errors, memory)
-    local points = {}
+local function curve_of(records, axis, limits, memory)
+    local points, clusters = {}, {}
+    for i, record in ipairs(records) do
+        clusters[i] = record.cluster ~= nil and record.cluster or record.id
+    end
+    local repeated = estimate.repeats(clusters)
     for step, limit in ipairs(limits) do
-        local xs, clusters = {}, {}
-        for _, record in ipairs(records) do
-            if not (exclude_errors and record.outcome == "failed") then
-                xs[#xs + 1] = score_at(record, axis, limit, memory)
-                clusters[#clusters + 1] = record.cluster ~= nil and record.cluster or record.id
-            end
+        local xs = {}
+        for i, record in ipairs(records) do
+            xs[i] = score_at(record, axis, limit, memory)
         end
-        local figure = estimate.mean(xs, clusters)
+        local figure = estimate.mean(xs, clusters, repeated)
         points[step] = { at = limit, value = figure.value, lower = figure.lower,
             upper = figure.upper }
     end
     return points
+end
+
+local function without_failed(by_policy)
+    local kept = {}
+    for name, records in pairs(by_policy) do
+        kept[name] = {}
+        for _, record in ipairs(records) do
+            if record.outcome ~= "failed" then
+                table.insert(kept[name], record)
+            end
+        end
+    end
+    return kept
 end
 
 ---The curves of all policies.
@@ -153,8 +167,10 @@ end
 ---that
 ---  no run took anything of are absent
 function curves.new(meta, by_policy)
-    local all = {}
-    local memory = {}
+    local all, memory = {}, {}
+    if meta.exclude_errors then
+        by_policy = without_failed(by_policy)
+    end
     for _, axis in ipairs(AXES) do
         local least, most = math.huge, 0
         for _, name in ipairs(meta.policies) do
@@ -163,7 +179,7 @@ function curves.new(meta, by_policy)
         if most > 0 then
             local limits, list = steps(axis == "calls" and 1 or least, most), {}
             for _, name in ipairs(meta.policies) do
-                local points = curve_of(by_policy[name], axis, limits, meta.exclude_errors, memory)
+                local points = curve_of(by_policy[name], axis, limits, memory)
                 list[#list + 1] = points[1] and points[1].value
                     and { policy = name, points = points } or nil
             end

@@ -1,6 +1,7 @@
 --- The figures of a table from its records: a policy's scores with their interval, the difference
 --- between two policies, what an item took.
 
+local moments = require "ponder.stats.moments"
 local stats = require "ponder.stats"
 
 local estimate = {}
@@ -29,8 +30,10 @@ function estimate.is_binary(xs)
     return true
 end
 
--- Whether any cluster has more than one score.
-local function repeats(clusters)
+---Whether any cluster has more than one score.
+---@param clusters any[]
+---@return boolean
+function estimate.repeats(clusters)
     local seen = {}
     for _, cluster in ipairs(clusters) do
         if seen[cluster] then
@@ -76,21 +79,22 @@ local function clustered(xs, clusters, binary)
         lower, upper = math.max(0, lower), math.min(1, upper)
     end
     return { value = mean, lower = lower, upper = upper, se = se,
-        method = repeats(clusters) and "clustered CR1" or "normal" }
+        method = estimate.repeats(clusters) and "clustered CR1" or "normal" }
 end
 
 ---The mean score with its interval: Wilson's for a share of independent items, else clustered CR1.
 ---@param xs number[] scores
 ---@param clusters any[] of each
----@param binary? boolean default: whether all are 0 or 1
+---@param repeated? boolean whether clusters have several; default: what they say
 ---@return ponder.eval.Figure
-function estimate.mean(xs, clusters, binary)
+function estimate.mean(xs, clusters, repeated)
     if not xs[1] then
         return { method = "none" }
-    elseif binary == nil then
-        binary = estimate.is_binary(xs)
+    elseif repeated == nil then
+        repeated = estimate.repeats(clusters)
     end
-    if binary and not repeats(clusters) then
+    local binary = estimate.is_binary(xs)
+    if binary and not repeated then
         local k = math.tointeger(sum(xs))
         local interval = stats.wilson(k, #xs, estimate.CONFIDENCE)
         return { value = k / #xs, lower = interval[1], upper = interval[2], method = "wilson" }
@@ -149,7 +153,7 @@ function estimate.difference(xs, ys, clusters)
         return { n = 0, method = "none" }
     end
     local result
-    if estimate.is_binary(xs) and estimate.is_binary(ys) and not repeats(clusters) then
+    if estimate.is_binary(xs) and estimate.is_binary(ys) and not estimate.repeats(clusters) then
         local cells = { [0] = 0, 0, 0, 0 }
         for i, x in ipairs(xs) do
             local cell = (x == 1 and 2 or 0) + (ys[i] == 1 and 1 or 0)
@@ -187,9 +191,10 @@ function estimate.amounts(xs)
     if not xs[1] then
         return nil
     end
-    local total = sum(xs)
-    return { total = total, mean = total / #xs, p50 = stats.quantile7(xs, 0.5),
-        p95 = stats.quantile7(xs, 0.95) }
+    local total, sorted = sum(xs), table.move(xs, 1, #xs, 1, {})
+    table.sort(sorted)
+    return { total = total, mean = total / #xs, p50 = moments.sorted_quantile(sorted, 0.5),
+        p95 = moments.sorted_quantile(sorted, 0.95) }
 end
 
 -- Sums by cluster, in the order of their first appearance.

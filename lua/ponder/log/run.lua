@@ -120,7 +120,7 @@ end
 ---Whether the next run is to play a log.
 ---@return boolean
 function run.is_played()
-    return next_play ~= nil
+    return next_play() ~= nil
 end
 
 ---What a command reads from standard input: what the run that is played had read, else all.

@@ -2,6 +2,7 @@
 
 local json = require "ponder.json"
 local quote = require "ponder.quote"
+local runs = require "ponder.report.eval.runs"
 local standalone = require "ponder.report.standalone"
 local tables = require "ponder.report.eval.table"
 
@@ -35,8 +36,9 @@ end
 
 ---The page of a result.
 ---@param result ponder.eval.Result
+---@param log? string path of its log, for the calls and trees of each run
 ---@return string html
-function page.write(result)
+function page.write(result, log)
     local rows, questions = json.array {}, json.object {}
     for i, record in ipairs(result.records) do
         rows[i] = row_of(record)
@@ -47,7 +49,8 @@ function page.write(result)
     return standalone.assemble(standalone.part "eval.html", standalone.part "eval.css",
         standalone.join { "eval" }, { meta = result.meta, policies = json.array(result.policies),
             curves = result.curves or json.object {}, notes = json.array(tables.notes(result)),
-            fields = FIELDS, records = rows, questions = questions })
+            fields = FIELDS, records = rows, questions = questions,
+            runs = log and runs.read(log) or nil })
 end
 
 return page

@@ -1,0 +1,127 @@
+--- What each run of an evaluation asked and how its searches went, for the page: from the log.
+
+local json = require "ponder.json"
+local messages = require "ponder.report.messages"
+local quote = require "ponder.quote"
+local reader = require "ponder.log.reader"
+
+local runs = {}
+
+local MAX_BYTES = 8 << 20 -- of all texts
+local MAX_TEXT_BYTES = 2000 -- of one
+local MAX_NODES = 100 -- of a tree
+
+local CALLS = [[SELECT r.id, r.labels, c.model, c.status, c.cost, c.request, c.reply
+    FROM runs r JOIN calls c ON c.run = r.id WHERE r.labels IS NOT NULL ORDER BY r.id, c.id]]
+local NODES = [[SELECT r.id, r.labels, n.search, n.depth, n.score, n.best, n.text
+    FROM runs r JOIN nodes n ON n.run = r.id WHERE r.labels IS NOT NULL
+    ORDER BY r.id, n.search, n.id]]
+
+local function key_of(labels)
+    local decoded = json.decode(labels)
+    if type(decoded) == "table" and decoded.policy and decoded.item and decoded.epoch then
+        return ("%s\n%s\n%d"):format(decoded.policy, decoded.item, decoded.epoch)
+    end
+end
+
+-- A text of bounded length, counted.
+local function take(room, value)
+    local shown = quote.utf8(value)
+    if #shown > MAX_TEXT_BYTES then
+        shown = quote.utf8(shown:sub(1, MAX_TEXT_BYTES)) .. " ..."
+    end
+    room.left = room.left - #shown
+    return shown
+end
+
+local function text_of(parts)
+    local texts = {}
+    for i, part in ipairs(parts) do
+        texts[i] = type(part.content) == "string" and part.content or json.encode(part)
+    end
+    return table.concat(texts, "\n")
+end
+
+-- The messages of a request, each after its role.
+local function prompt_of(request)
+    local input, system = messages.input(json.decode(request) or {})
+    local lines = { system and "system: " .. text_of(system) or nil }
+    for _, message in ipairs(input or {}) do
+        lines[#lines + 1] = ("%s: %s"):format(message.role, text_of(message.parts))
+    end
+    return table.concat(lines, "\n\n")
+end
+
+local function reply_of(reply)
+    local decoded, texts = reply and json.decode(reply), {}
+    for i, sample in ipairs(type(decoded) == "table" and decoded.samples or {}) do
+        texts[i] = type(sample.text) == "string" and sample.text or ""
+    end
+    return table.concat(texts, "\n---\n")
+end
+
+local function run_of(all, labels)
+    local key = key_of(labels)
+    if key and not all[key] then
+        all[key] = { calls = json.array {}, trees = json.array {} }
+    end
+    return all[key]
+end
+
+local function read_calls(db, all, room)
+    for _, labels, model, status, cost, request, reply in db:rows(CALLS) do
+        local run = room.left > 0 and run_of(all, labels)
+        if run then
+            table.insert(run.calls, { model = model, status = status, cost = cost,
+                request = take(room, prompt_of(request)), reply = take(room, reply_of(reply)) })
+        end
+    end
+end
+
+-- A tree as an outline: `0.80* text`, a star on the path to the best node.
+local function read_trees(db, all, room)
+    local current, lines, shown
+    local function finish()
+        if lines then
+            table.insert(current.trees, table.concat(lines, "\n"))
+        end
+        lines = nil
+    end
+    local last
+    for id, labels, search, depth, score, best, text in db:rows(NODES) do
+        local key = id .. " " .. search
+        if key ~= last then
+            finish()
+            last, shown = key, 0
+            current = room.left > 0 and run_of(all, labels)
+            lines = current and {}
+        end
+        if lines and shown < MAX_NODES then
+            shown = shown + 1
+            lines[shown] = take(room, ("%s%s%s %s"):format(("  "):rep(depth or 0),
+                score and ("%.2f"):format(score) or "-", best == 1 and "*" or "",
+                (tostring(text or ""):gsub("%s+", " "):sub(1, 200))))
+        elseif lines and shown == MAX_NODES then
+            shown = shown + 1
+            lines[shown] = "..."
+        end
+    end
+    finish()
+end
+
+---The calls and trees of the runs of a log, by policy, item and epoch.
+---@param path string
+---@return table<string, {calls: table[], trees: string[]}>? all keys are lines: policy, item, epoch
+---@return string? message
+function runs.read(path)
+    local log <close>, message = reader.open(path)
+    if not log then
+        return nil, message
+    end
+    local all, room = {}, { left = MAX_BYTES }
+    read_calls(log:database(), all, room)
+    read_trees(log:database(), all, room)
+    return all
+end
+
+return runs

@@ -1,0 +1,153 @@
+-- The page of an evaluation (`ponder eval --html`) in a real browser.
+
+local browser = require "browser"
+local page = require "ponder.report.eval.page"
+local shell = require "shell"
+local stats = require "ponder.stats"
+local summary = require "ponder.eval.summary"
+
+local folder = shell.folder()
+local b
+
+-- A result of n items for each of three policies, with scores drawn at random.
+local function result_of(n)
+    local names, records = { "io", "tot <b>", "search" }, {}
+    for p, name in ipairs(names) do
+        local draws = stats.splitmix64_below(p, 100, n)
+        for i = 1, n do
+            local value = draws[i] < 20 + 20 * p and 1 or 0
+            local outcome = value == 1 and "right" or i % 17 == 0 and "failed" or "wrong"
+            records[#records + 1] = { policy = name, id = "item" .. i, epoch = 1,
+                outcome = outcome, score = outcome ~= "failed" and value or nil,
+                answer = "answer " .. i .. "</script><script>document.title = 'x'</script>",
+                target = i, question = "question " .. i, calls = p, tokens = 10 * p,
+                cost = 0.001 * p * (i % 7 + 1), seconds = 0.1 * p, critical_seconds = 0.05,
+                message = outcome == "failed" and "it broke" or nil, code = outcome == "failed"
+                    and "ERROR" or nil,
+                points = { { calls = 1, tokens = 5, cost = 0.001, seconds = 0.05, score = 0 } } }
+        end
+    end
+    return summary.new({ name = "demo", policies = names, baseline = "io", items = n, epochs = 1,
+        seed = 0, scorers = { "exact" } }, records)
+end
+
+local function open(name, n)
+    folder:write(name, page.write(result_of(n)))
+    b:open(folder.path .. "/" .. name)
+end
+
+local function rows()
+    return b:run "return [...document.querySelectorAll('.row')].map((row) => row.textContent)"
+end
+
+local function count()
+    return b:text "#count"
+end
+
+describe("the page of an evaluation", function()
+    setup(function()
+        b = browser.start()
+        open("demo.html", 60)
+    end)
+
+    teardown(function()
+        b:close()
+        folder:__close()
+    end)
+
+    it("shows the table and what is to be said, and text as text", function()
+        assert.equal(3, b:run "return document.querySelectorAll('#policies tbody tr').length")
+        assert.equal("tot <b>",
+            b:run "return document.querySelectorAll('#policies tbody td')[17].textContent")
+        assert.equal("demo - ponder eval", b:run "return document.title")
+        assert.truthy(b:text("#notes"):find("failed, which count as wrong", 1, true))
+        assert.same({}, b:errors())
+    end)
+
+    it("draws a curve for each policy, told apart by dash and mark too", function()
+        local styles = b:run [[return [...document.querySelectorAll('#plot .curve')]
+            .map((path) => path.getAttribute('stroke-dasharray'))]]
+        assert.equal(3, #styles)
+        assert.is_true(styles[1] ~= styles[2] and styles[2] ~= styles[3])
+        assert.equal(3, b:run "return document.querySelectorAll('#legend li').length")
+        b:click "#axes button:nth-child(2)"
+        assert.equal("true", b:run [[return document.querySelector('#axes button:nth-child(2)')
+            .getAttribute('aria-pressed')]])
+    end)
+
+    it("says values under the pointer", function()
+        b:run [[const plot = document.getElementById('plot');
+            plot.dispatchEvent(new PointerEvent('pointermove', {
+                clientX: plot.getBoundingClientRect().right - 20, clientY: 300 }))]]
+        assert.equal("false", b:run "return String(document.getElementById('tip').hidden)")
+        assert.truthy(b:text("#tip"):find("search", 1, true))
+    end)
+
+    local function choose(id, value)
+        b:run([[const field = document.getElementById(arguments[0]); field.value = arguments[1];
+            field.dispatchEvent(new Event('input', { bubbles: true }))]], id, value)
+    end
+
+    it("filters by outcome, policy, score and text, and sorts by cost", function()
+        assert.equal("180 of 180 runs", count())
+        choose("policy", "search")
+        assert.equal("60 of 180 runs", count())
+        choose("outcome", "failed")
+        local failed = tonumber(count():match "^%d+")
+        assert.is_true(failed > 0 and failed < 10)
+        choose("outcome", "disagree")
+        local disagreeing = tonumber(count():match "^%d+")
+        assert.is_true(disagreeing > 0 and disagreeing < 60)
+        choose("outcome", "")
+        choose("low", "1")
+        assert.truthy(rows()[1]:find("right", 1, true))
+        choose("low", "")
+        choose("query", "question")
+        assert.equal("0 of 180 runs", count())
+        choose("query", "answer 33<")
+        assert.equal("1 of 180 runs", count())
+        choose("query", "")
+        choose("sort", "cost")
+        assert.truthy(rows()[1]:find("$0.021", 1, true))
+        choose("sort", "order")
+        choose("policy", "")
+    end)
+
+    it("shows an item when it is chosen, by key too", function()
+        b:click ".row"
+        assert.truthy(b:text("#details"):find("question 1", 1, true))
+        b:run "document.getElementById('list').focus()"
+        b:press "ArrowDown"
+        assert.truthy(b:text("#details"):find("question 2", 1, true))
+    end)
+
+    it("draws 10,000 items with elements for those in sight alone", function()
+        open("many.html", 3334)
+        b:wait "return document.querySelector('.row') !== null"
+        assert.equal("10002 of 10002 runs", count())
+        assert.is_true(#rows() < 60)
+        b:run "document.getElementById('list').scrollTop = 100000"
+        b:wait "return document.querySelector('.row').style.top > '5'"
+        assert.same({}, b:errors())
+    end)
+end)
+
+describe("the page of an evaluation that was logged", function()
+    it("has the calls and the trees of each run", function()
+        local model = shell.root .. "/scripts/models/arithmetic.lua"
+        local place <close> = shell.folder()
+        place:write("e.lua", ([[local tot = require "ponder.strategy.tot"
+            return { data = { { id = "x", question = "Use 4 4 6 8 to make 24" } }, policies = {
+                tot = tot.new { model = "script:%s" } },
+                score = function() return true end }]]):format(model))
+        local done = shell.ponder({ "eval", "--log", "e.db", "--html", "e.html", "e.lua" },
+            { cwd = place.path, env = { HOME = "/nonexistent" } })
+        assert.equal(0, done.status, done.err)
+        local text = place:read "e.html"
+        assert.truthy(text:find('"runs":{"tot\\nx\\n1":{"calls":[{', 1, true))
+        local later = shell.ponder({ "eval", "--rescore", "e.db", "--html", "f.html", "e.lua" },
+            { cwd = place.path, env = { HOME = "/nonexistent" } })
+        assert.equal(0, later.status, later.err)
+        assert.matches('"trees":%["[^"]+', place:read "f.html")
+    end)
+end)
