@@ -14,7 +14,7 @@ local LUA_FLOORS = {
     { "json", "machine", "parse", "tot", "got", "trm" },
     { "log", "model", "process", "prompt", "run", "task" },
     { "ensemble", "operations", "policy", "search", "strategy" },
-    { "eval", "serve" },
+    { "eval", "mcp", "serve" },
     { "bench", "cli", "report" },
 }
 

@@ -24,6 +24,7 @@ local http = require "ponder.core.http"
 local jobs = require "ponder.serve.jobs"
 local json = require "ponder.json"
 local loop = require "ponder.core.loop"
+local mcp = require "ponder.serve.mcp"
 local metrics = require "ponder.serve.metrics"
 local options = require "ponder.options"
 local policies = require "ponder.serve.policies"
@@ -94,7 +95,7 @@ local function list_policies(given)
         end
         byname[policy.name], names[#names + 1] = policy, policy.name
     end
-    return byname, names
+    return byname, names, list
 end
 
 ---A server that does not listen yet.
@@ -109,7 +110,7 @@ end
 ---@return ponder.serve.Server
 function serve.new(opts)
     opts = options.check("serve.new", opts, OPTIONS)
-    local byname, names = list_policies(opts.policies)
+    local byname, names, list = list_policies(opts.policies)
     if not byname then
         error("serve.new: opts.policies: " .. names, 2)
     elseif not opts.keys and not guard.is_local(opts.listen) then
@@ -123,6 +124,9 @@ function serve.new(opts)
     return setmetatable({ opts = opts, policies = byname, names = names, metrics = metrics.new(),
         permits = task.semaphore(opts.concurrency), in_flight = 0, queued = 0, running = {},
         budget = budgets.new { max_cost = opts.max_cost }, key_budgets = key_budgets,
+        mcp = mcp.new { policies = list, log = opts.log, timeout_ms = opts.timeout_ms,
+            max_cost_per_request = opts.max_cost_per_request,
+            max_calls_per_request = opts.max_calls_per_request },
         draining = false, cancelled = 0, streams = {}, inbox = {}, began = os.time() }, Server)
 end
 
@@ -362,6 +366,8 @@ function Server:dispatch(r)
     local key, denied = guard.key(not open and self.opts.keys or nil, r.headers)
     if denied then
         return self:refuse(r, denied, shape)
+    elseif r.path == "/mcp" then
+        return self.mcp:handle(self, r)
     elseif endpoint then
         err = self:obstacle(r)
         if err then

@@ -2,12 +2,8 @@
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
-local files = require "ponder.log.files"
-local flags = require "ponder.report.flags"
 local guard = require "ponder.serve.guard"
-local host = require "ponder.core.host"
-local model = require "ponder.model"
-local policies = require "ponder.serve.policies"
+local policies = require "ponder.cli.shared.policies"
 local server = require "ponder.serve"
 
 local serve = {}
@@ -88,138 +84,6 @@ end
 serve.usage = usage_text()
 
 -------------------------------------------------------------------------------
--- Policies
-
-local STRATEGIES = { tot = true, got = true, trm = true, cot = true }
-
--- The rules of this command and of the strategies that are named among its arguments.
-local function rules_for(arguments)
-    local rules = {}
-    for _, word in ipairs(arguments) do
-        if STRATEGIES[word] then
-            for name, rule in pairs((flags.of(require("ponder.strategy." .. word).options()))) do
-                rules[name] = rule
-            end
-        end
-    end
-    for name, rule in pairs(RULES) do
-        rules[name] = rule
-    end
-    return rules
-end
-
--- The options of one strategy, out of the flags of several.
-local function strategy_policy(name, given)
-    local strategy = require("ponder.strategy." .. name)
-    local own = flags.of(strategy.options())
-    local opts, message = flags.options(given, own)
-    if not opts then
-        return nil, message
-    end
-    opts.model = given.model
-    opts.max_cost, opts.timeout = nil, nil -- the server's
-    local ok, made = pcall(strategy.new, opts)
-    if not ok then
-        return nil, (tostring(made):gsub("^.-strategy%.%w+%.new: ", ""))
-    end
-    return policies.of(name, made)
-end
-
--- One streamed call of a model.
-local function chat_policy(given)
-    local ok, m = pcall(model.open, given.model)
-    if not ok then
-        return nil, (tostring(m):gsub("^.-model%.open: ", ""))
-    end
-    return policies.of("chat", { description = m.name, run = function(request)
-        local params = request.params
-        local reply, message, code = m:chat { messages = request.messages,
-            temperature = tonumber(params.temperature), top_p = tonumber(params.top_p),
-            seed = request.seed, max_tokens = request.max_output_tokens,
-            on_delta = function(text, kind)
-                if kind == "reasoning" then
-                    request:think(text)
-                else
-                    request:write(text)
-                end
-            end }
-        if not reply then
-            return nil, message, code
-        end
-        return request:text() == "" and reply.text or nil
-    end })
-end
-
-local function load_policies(name, path)
-    local chunk, message = files.load(path, "script")
-    if not chunk then
-        return nil, message
-    end
-    local ok, value = pcall(chunk)
-    if not ok then
-        return nil, tostring(value)
-    end
-    return policies.of(name, value)
-end
-
--- What its file gives now, where the text has changed since; what cannot be read changes nothing.
-local function reloader(name, path)
-    local seen = files.read(path, "script")
-    local current = {}
-    return function(policy)
-        return function()
-            local text = files.read(path, "script")
-            if text and text ~= seen then
-                local list, message = load_policies(name, path)
-                seen = text
-                if not list then
-                    io.stderr:write(("ponder serve: %s was not read again: %s\n"):format(path,
-                        message))
-                end
-                for _, one in ipairs(list or {}) do
-                    current[one.name] = one
-                end
-            end
-            return current[policy.name]
-        end
-    end
-end
-
-local function file_policies(word, given)
-    local name, path = word:match "^([%w_.-]+)=(.+)$"
-    path = path or word
-    name = name or path:match "([^/]+)$":gsub("%.lua$", "")
-    host.set_script_folder(path:match "^(.*)/[^/]*$" or ".")
-    local list, message = load_policies(name, path)
-    if list and given.reload then
-        local reload = reloader(name, path)
-        for _, policy in ipairs(list) do
-            policy.reload = reload(policy)
-        end
-    end
-    return list, message
-end
-
-local function all_policies(operands, given)
-    local all = {}
-    for _, word in ipairs(operands) do
-        local list, message
-        if STRATEGIES[word] then
-            list, message = strategy_policy(word, given)
-        elseif word == "chat" then
-            list, message = chat_policy(given)
-        else
-            list, message = file_policies(word, given)
-        end
-        if not list then
-            return nil, ("%s: %s"):format(word, message)
-        end
-        table.move(list, 1, #list, #all + 1, all)
-    end
-    return all
-end
-
--------------------------------------------------------------------------------
 
 local function ms(seconds)
     return seconds and math.max(math.floor(seconds * 1000 + 0.5), 1)
@@ -255,7 +119,7 @@ end
 
 -- Everything that may be wrong before it listens.
 local function prepare(arguments)
-    local given, operands = args.parse("ponder serve", arguments, rules_for(arguments))
+    local given, operands = args.parse("ponder serve", arguments, policies.rules(arguments, RULES))
     if not given then
         return nil, operands
     elseif #operands == 0 then
@@ -269,7 +133,7 @@ local function prepare(arguments)
             return nil, "ponder serve: --key-file: " .. message
         end
     end
-    list, message = all_policies(operands, given)
+    list, message = policies.load(operands, given)
     if not list then
         return nil, "ponder serve: " .. message
     end
@@ -281,20 +145,11 @@ local function prepare(arguments)
     return made
 end
 
--- Policies print where the server does: what they say is nothing for clients.
-local function print_to_stderr(...)
-    local texts = table.pack(...)
-    for i = 1, texts.n do
-        texts[i] = tostring(texts[i])
-    end
-    io.stderr:write(table.concat(texts, "\t"), "\n")
-end
-
 ---@param arguments string[]
 ---@return integer status 0; 143 or 130 when requests were cancelled; 1 when it cannot listen; 2 for
 ---  a usage error
 function serve.run(arguments)
-    print = print_to_stderr -- luacheck: ignore 121
+    policies.print_to_stderr()
     local made, problem = prepare(arguments)
     if not made then
         return cli.usage_error(problem)

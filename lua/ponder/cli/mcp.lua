@@ -1,0 +1,64 @@
+--- `ponder mcp POLICY...`: policies as tools of the Model Context Protocol, over standard input and
+--- output.
+
+local args = require "ponder.args"
+local cli = require "ponder.cli"
+local host = require "ponder.core.host"
+local policies = require "ponder.cli.shared.policies"
+local server = require "ponder.mcp.server"
+local stdio = require "ponder.mcp.stdio"
+
+local mcp = {}
+
+local RULES = {
+    model = { value = "NAME", help = "of tot, got, trm, cot and chat (default: $PONDER_MODEL)" },
+    reload = { help = "read changed policy files again for new calls" },
+    timeout = { value = "TIME", type = "duration", min = 0, help = "of a call (default: 10m)" },
+    max_cost_per_request = { value = "USD", type = "number", min = 0, help = "of each call" },
+    max_calls_per_request = { value = "N", type = "integer", min = 1,
+        help = "model calls of each call" },
+}
+local ORDER = { "model", "reload", "timeout", "max_cost_per_request", "max_calls_per_request" }
+
+mcp.summary = "offer policies as tools to agents (Model Context Protocol)"
+mcp.rules, mcp.order, mcp.files = RULES, ORDER, true
+mcp.words = { "tot", "got", "trm", "cot", "chat" }
+
+mcp.usage = [[
+ponder mcp [OPTION...] POLICY...
+
+A server of the Model Context Protocol over standard input and output. Each policy is a tool; see
+ponder serve --help for what POLICY is. `parameters` of a policy is the JSON schema of its
+arguments (request.arguments), `returns` that of the table that it returns:
+
+  return { run = function(request) return { sum = request.arguments.a + request.arguments.b } end,
+      description = "adds", parameters = { type = "object", required = { "a", "b" },
+          properties = { a = { type = "number" }, b = { type = "number" } } } }
+
+Versions 2024-10-07 to 2025-11-25 with initialize, and 2026-07-28 without. It ends when its input
+does. An agent's configuration: {"command": "ponder", "args": ["mcp", "policy.lua"]}
+
+]] .. args.help(RULES, ORDER)
+
+---@param arguments string[]
+---@return integer status 0; 2 for a usage error
+function mcp.run(arguments)
+    policies.print_to_stderr()
+    local given, operands = args.parse("ponder mcp", arguments, policies.rules(arguments, RULES))
+    if not given then
+        return cli.usage_error(operands)
+    elseif #operands == 0 then
+        return cli.usage_error("ponder mcp: expected a policy: ponder mcp FILE.lua")
+    end
+    local list, message = policies.load(operands, given)
+    if not list then
+        return cli.usage_error("ponder mcp: " .. message)
+    end
+    stdio.serve(server.new { policies = list, version = host.version,
+        timeout_ms = given.timeout and math.max(math.floor(given.timeout * 1000), 1),
+        max_cost_per_request = given.max_cost_per_request,
+        max_calls_per_request = given.max_calls_per_request })
+    return 0
+end
+
+return mcp

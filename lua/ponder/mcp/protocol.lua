@@ -1,0 +1,73 @@
+--- The words of the Model Context Protocol, over JSON-RPC 2.0.
+---
+--- Versions up to 2025-11-25 begin with `initialize`. From 2026-07-28 on there is none: each
+--- request says its version in `params._meta`, and each result says that it is complete.
+
+local json = require "ponder.json"
+
+local protocol = {}
+
+--- Newest first: what `initialize` may agree upon.
+protocol.WITH_INITIALIZE = { "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07" }
+protocol.STATELESS = "2026-07-28"
+
+protocol.VERSION_FIELD = "io.modelcontextprotocol/protocolVersion"
+protocol.CAPABILITIES_FIELD = "io.modelcontextprotocol/clientCapabilities"
+protocol.CLIENT_FIELD = "io.modelcontextprotocol/clientInfo"
+protocol.LEVEL_FIELD = "io.modelcontextprotocol/logLevel"
+protocol.SERVER_FIELD = "io.modelcontextprotocol/serverInfo"
+
+protocol.PARSE_ERROR = -32700
+protocol.INVALID_REQUEST = -32600
+protocol.METHOD_NOT_FOUND = -32601
+protocol.INVALID_PARAMS = -32602
+protocol.INTERNAL_ERROR = -32603
+protocol.HEADER_MISMATCH = -32020
+protocol.UNSUPPORTED_VERSION = -32022
+
+--- In order of gravity.
+protocol.LEVELS = { "debug", "info", "notice", "warning", "error", "critical", "alert",
+    "emergency" }
+
+---@param id any nil: the request's is not known
+---@param code integer
+---@param message string
+---@param data any
+---@return table
+function protocol.failure(id, code, message, data)
+    return { jsonrpc = "2.0", id = id == nil and json.null or id,
+        error = { code = code, message = message, data = data } }
+end
+
+---@param id any
+---@param result table
+---@return table
+function protocol.success(id, result)
+    return { jsonrpc = "2.0", id = id, result = result }
+end
+
+---@param method string
+---@param params table
+---@return table
+function protocol.notification(method, params)
+    return { jsonrpc = "2.0", method = method, params = params }
+end
+
+---Whether a list has a value.
+function protocol.has(list, value)
+    for _, one in ipairs(list) do
+        if one == value then
+            return true
+        end
+    end
+    return false
+end
+
+---A name that a tool may have: `[A-Za-z0-9_.-]`, at most 128 bytes.
+---@param name string
+---@return string
+function protocol.tool_name(name)
+    return (name:gsub("[^%w_.-]", "_"):sub(1, 128))
+end
+
+return protocol

@@ -1,0 +1,398 @@
+--- A server of the Model Context Protocol: policies are tools. It knows no transport: a message
+--- goes in, and what is to be sent comes out through `send`.
+---
+---     local session = server.new { policies = list }:session(send)
+---     session:receive(message)      -- a decoded object; answers go to send(table), also later
+---     session:close()               -- cancels what still runs
+---
+---     initialize ---> ready            2025-11-25 and before
+---     (nothing)  ---> ready            2026-07-28: each request says its version
+
+local json = require "ponder.json"
+local options = require "ponder.options"
+local policies = require "ponder.serve.policies"
+local protocol = require "ponder.mcp.protocol"
+local requests = require "ponder.serve.request"
+local run = require "ponder.run"
+local schema = require "ponder.model.schema"
+local task = require "ponder.task"
+
+local server = {}
+
+local PAGE = 100 -- items of a list at a time
+
+---@class ponder.mcp.Catalog what a server offers besides tools
+---@field list fun(): table[] as the protocol shows them
+---@field get fun(name: string, arguments: table): table? nil: there is none
+
+---@class ponder.mcp.Server
+---@field opts table
+---@field tools table[] as the protocol shows them, in order
+---@field by_name table<string, ponder.serve.Policy>
+local Server = {}
+Server.__index = Server
+
+local PROMPT_SCHEMA = { type = "object", required = json.array { "prompt" },
+    properties = { prompt = { type = "string", description = "what is asked" } } }
+
+-- A schema as JSON wants it: an empty table is an object.
+local function as_schema(node)
+    local copy = json.object {}
+    for name, value in pairs(node) do
+        copy[name] = type(value) == "table" and name == "properties" and as_schema(value)
+            or name == "required" and json.array(value) or value
+    end
+    return copy
+end
+
+local function tool_of(policy)
+    local input = as_schema(policy.parameters or PROMPT_SCHEMA)
+    input.type = input.type or "object"
+    return { name = protocol.tool_name(policy.name),
+        description = policy.description or ("the policy " .. policy.name),
+        inputSchema = input, outputSchema = policy.returns and as_schema(policy.returns),
+        annotations = { openWorldHint = true, readOnlyHint = true } }
+end
+
+local OPTIONS = {
+    policies = { type = "table", required = true },
+    prompts = { type = "table" },
+    resources = { type = "table" },
+    version = { type = "string", default = "0" },
+    timeout_ms = { type = "number", min = 1, default = 600000 },
+    max_cost_per_request = { type = "number", min = 0, finite = true },
+    max_calls_per_request = { type = "integer", min = 1 },
+    log = { type = "function", default = function(text)
+        io.stderr:write("ponder mcp: ", text, "\n")
+    end },
+}
+
+---@param opts table policies: a list from ponder.serve.policies; prompts, resources:
+---  ponder.mcp.Catalog; version: of the program; timeout_ms, max_cost_per_request (USD),
+---  max_calls_per_request of a call; log(text): what failed and why
+---@return ponder.mcp.Server
+function server.new(opts)
+    opts = options.check("mcp.server.new", opts, OPTIONS)
+    local self = setmetatable({ opts = opts, tools = json.array {}, by_name = {} }, Server)
+    for i, policy in ipairs(opts.policies) do
+        self.tools[i] = tool_of(policy)
+        self.by_name[self.tools[i].name] = policy
+    end
+    return self
+end
+
+---@class ponder.mcp.Session one client
+---@field server ponder.mcp.Server
+---@field send fun(message: table)
+---@field version string? agreed upon by `initialize`
+---@field level integer? of the log messages that the client wants
+---@field running table<any, ponder.task.Handle> by the request's id
+local Session = {}
+Session.__index = Session
+
+---@param send fun(message: table)
+---@return ponder.mcp.Session
+function Server:session(send)
+    return setmetatable({ server = self, send = send, running = {} }, Session)
+end
+
+-------------------------------------------------------------------------------
+-- Failures of a request, raised as tables
+
+local function fail(code, message, data)
+    error({ rpc = code, message = message, data = data }, 0)
+end
+
+local function bad_params(message)
+    fail(protocol.INVALID_PARAMS, message)
+end
+
+-------------------------------------------------------------------------------
+-- Tools
+
+local function level_of(name)
+    for i, level in ipairs(protocol.LEVELS) do
+        if level == name then
+            return i
+        end
+    end
+end
+
+-- What a policy says while it runs, as notifications. Progress only rises.
+local function new_sink(call)
+    local step = 0
+    local function progress(done, total, message)
+        if call.token ~= nil and done > step then
+            step = done
+            call.send(protocol.notification("notifications/progress", {
+                progressToken = call.token, progress = done, total = total, message = message }))
+        end
+    end
+    return {
+        think = function(_, text)
+            progress(step + 1, nil, (text:gsub("%s+$", "")))
+        end,
+        write = function() end,
+        progress = function(_, done, total, message) progress(done, total, message) end,
+        log = function(_, level, text)
+            if call.level and level_of(level) >= call.level then
+                call.send(protocol.notification("notifications/message", { level = level,
+                    logger = call.policy.name, data = text }))
+            end
+        end,
+    }
+end
+
+local function tool_error(text)
+    return { content = json.array { { type = "text", text = text } }, isError = true }
+end
+
+-- Runs a policy for a client; its result as the protocol has it.
+local function call_tool(self, call)
+    local arguments, policy, opts = call.arguments, call.policy, self.server.opts
+    local ok, problem = schema.check(arguments, policy.parameters or PROMPT_SCHEMA)
+    if not ok then
+        return tool_error("the arguments do not fit the schema: "
+            .. problem:gsub("^reply", "arguments"))
+    end
+    local prompt = type(arguments.prompt) == "string" and arguments.prompt or ""
+    local request = requests.new({ arguments = arguments, prompt = prompt, model = policy.name,
+        params = {}, messages = { { role = "user", content = prompt } } }, new_sink(call))
+    local r = run.new { name = policy.name, timeout_ms = opts.timeout_ms,
+        budget = { max_cost = opts.max_cost_per_request,
+            max_calls = opts.max_calls_per_request } }
+    local result, message, code = r:call(policies.run, policy, request)
+    if not result then
+        opts.log(("%s: %s"):format(policy.name, tostring(message)))
+        return tool_error(code == "ERROR" and ("the policy %s failed"):format(policy.name)
+            or ("the policy %s failed: %s"):format(policy.name, tostring(message)))
+    end
+    local text = result.value and json.encode(result.value) or result.answer
+    return { content = json.array { { type = "text", text = text } }, isError = false,
+        structuredContent = result.value or policy.returns and { answer = result.answer } or nil }
+end
+
+-------------------------------------------------------------------------------
+-- Methods
+
+-- One page of a list.
+local function page(list, field, params)
+    local first = 1
+    if params.cursor ~= nil then
+        first = math.tointeger(tonumber(params.cursor))
+        if not first or first < 1 or first > #list + 1 then
+            bad_params("unknown cursor")
+        end
+    end
+    local items = json.array(table.move(list, first, math.min(first + PAGE - 1, #list), 1, {}))
+    local rest = first + PAGE
+    return { [field] = items, nextCursor = rest <= #list and tostring(rest) or nil }
+end
+
+local function info(self)
+    return { name = "ponder", title = "ponder", version = self.server.opts.version }
+end
+
+local function capabilities(self)
+    local opts = self.server.opts
+    return { tools = json.object {}, logging = json.object {},
+        prompts = opts.prompts and json.object {}, resources = opts.resources and json.object {} }
+end
+
+local METHODS = {}
+
+METHODS["initialize"] = function(self, params)
+    local wanted = params.protocolVersion
+    local versions = protocol.WITH_INITIALIZE
+    self.version = protocol.has(versions, wanted) and wanted or versions[1]
+    return { protocolVersion = self.version, capabilities = capabilities(self),
+        serverInfo = info(self) }
+end
+
+METHODS["ping"] = function() return json.object {} end
+
+METHODS["logging/setLevel"] = function(self, params)
+    self.level = level_of(params.level) or bad_params("unknown level")
+    return json.object {}
+end
+
+METHODS["server/discover"] = function(self)
+    return { supportedVersions = json.array { protocol.STATELESS },
+        capabilities = capabilities(self), serverInfo = info(self), ttlMs = 0,
+        cacheScope = "private" }
+end
+
+METHODS["tools/list"] = function(self, params, stateless)
+    local result = page(self.server.tools, "tools", params)
+    if stateless then
+        result.ttlMs, result.cacheScope = 0, "private"
+    end
+    return result
+end
+
+METHODS["tools/call"] = function(self, params, stateless, send)
+    local policy = self.server.by_name[params.name]
+    if not policy then
+        bad_params(("Unknown tool: %s"):format(tostring(params.name)))
+    elseif policy.reload then
+        policy = policy.reload() or policy
+    end
+    local arguments = params.arguments
+    if arguments ~= nil and type(arguments) ~= "table" then
+        bad_params("arguments must be an object")
+    end
+    local meta = type(params._meta) == "table" and params._meta or {}
+    local token = meta.progressToken
+    if type(token) ~= "string" and math.type(token) ~= "integer" then
+        token = nil
+    end
+    return call_tool(self, { policy = policy, arguments = arguments or {}, token = token,
+        send = send,
+        level = stateless and level_of(meta[protocol.LEVEL_FIELD]) or not stateless and self.level
+            or nil })
+end
+
+local function catalog(kind, field)
+    METHODS[kind .. "/list"] = function(self, params)
+        local from = self.server.opts[kind]
+        return page(from and from.list() or {}, field, params)
+    end
+end
+catalog("prompts", "prompts")
+catalog("resources", "resources")
+
+METHODS["resources/templates/list"] = function() return { resourceTemplates = json.array {} } end
+
+METHODS["prompts/get"] = function(self, params)
+    local from = self.server.opts.prompts
+    local found = from and type(params.name) == "string"
+        and from.get(params.name, type(params.arguments) == "table" and params.arguments or {})
+    return found or bad_params(("Unknown prompt: %s"):format(tostring(params.name)))
+end
+
+METHODS["resources/read"] = function(self, params)
+    local from = self.server.opts.resources
+    local found = from and type(params.uri) == "string" and from.get(params.uri, {})
+    return found or fail(-32002, "Resource not found", { uri = params.uri })
+end
+
+-- What version 2026-07-28 has no more.
+local GONE = { initialize = true, ping = true, ["logging/setLevel"] = true }
+
+-------------------------------------------------------------------------------
+-- Messages
+
+-- The version that a request says it is of; nil: it is of a session with `initialize`.
+local function stateless_version(params)
+    local meta = params._meta
+    local version = type(meta) == "table" and meta[protocol.VERSION_FIELD] or nil
+    if version == nil then
+        return nil
+    elseif version ~= protocol.STATELESS then
+        fail(protocol.UNSUPPORTED_VERSION, "Unsupported protocol version",
+            { supported = json.array { protocol.STATELESS }, requested = version })
+    elseif type(meta[protocol.CAPABILITIES_FIELD]) ~= "table" then
+        bad_params("params._meta must have " .. protocol.CAPABILITIES_FIELD)
+    end
+    return version
+end
+
+-- The result of a request; raises what went wrong.
+local function perform(self, message, send)
+    local params = message.params
+    if params ~= nil and type(params) ~= "table" then
+        bad_params("params must be an object")
+    end
+    params = params or {}
+    local stateless = stateless_version(params) ~= nil
+    local method = METHODS[message.method]
+    if not method or stateless and GONE[message.method]
+        or not stateless and message.method == "server/discover" then
+        fail(protocol.METHOD_NOT_FOUND, "Method not found: " .. tostring(message.method))
+    end
+    local result = method(self, params, stateless, send)
+    if stateless then
+        result.resultType = "complete"
+        result._meta = { [protocol.SERVER_FIELD] = info(self) }
+    end
+    return result
+end
+
+-- Answers a request.
+local function answer(self, message, send)
+    local ok, result = pcall(perform, self, message, send)
+    if ok then
+        send(protocol.success(message.id, result))
+    elseif type(result) == "table" and result.rpc then
+        send(protocol.failure(message.id, result.rpc, result.message, result.data))
+    else
+        self.server.opts.log(tostring(result))
+        send(protocol.failure(message.id, protocol.INTERNAL_ERROR, "the server failed"))
+    end
+end
+
+local function is_id(id)
+    return type(id) == "string" or math.type(id) == "integer"
+end
+
+-- A notification. Those that the server does not know change nothing.
+local function notice(self, message)
+    local params = type(message.params) == "table" and message.params or {}
+    if message.method == "notifications/cancelled" and params.requestId ~= nil then
+        self:cancel(params.requestId)
+    end
+end
+
+---Cancels a request: nothing more is sent about it.
+---@param id any
+function Session:cancel(id)
+    local handle = self.running[id]
+    self.running[id] = nil
+    if handle then
+        handle:cancel()
+    end
+end
+
+---Takes a message. A request is answered by a task of its own.
+---@param message any decoded JSON
+---@param send? fun(message: table) where its answer and notifications go; default the session's
+---@return ponder.task.Handle? handle of a request's task
+function Session:receive(message, send)
+    send = send or self.send
+    if type(message) ~= "table" or message.jsonrpc ~= "2.0" or #message > 0 then
+        return send(protocol.failure(nil, protocol.INVALID_REQUEST, "not a JSON-RPC request"))
+    elseif message.method == nil then
+        return nil -- an answer: nothing was asked
+    elseif type(message.method) ~= "string" then
+        return send(protocol.failure(is_id(message.id) and message.id or nil,
+            protocol.INVALID_REQUEST, "method must be a string"))
+    elseif message.id == nil then
+        return notice(self, message)
+    elseif not is_id(message.id) then
+        return send(protocol.failure(nil, protocol.INVALID_REQUEST,
+            "id must be a string or an integer"))
+    end
+    local id = message.id
+    local handle = task.spawn(function()
+        answer(self, message, send)
+        self.running[id] = nil
+    end)
+    self.running[id] = handle
+    return handle
+end
+
+---Cancels what still runs.
+function Session:close()
+    for id in pairs(self.running) do
+        self:cancel(id)
+    end
+end
+
+---Waits until all requests have been answered.
+function Session:finish()
+    for _, handle in pairs(self.running) do
+        handle:join()
+    end
+end
+
+return server

@@ -1,0 +1,86 @@
+--- MCP over standard input and output: one JSON object a line.
+
+local json = require "ponder.json"
+local protocol = require "ponder.mcp.protocol"
+local reader = require "ponder.core.reader"
+local task = require "ponder.task"
+
+local stdio = {}
+
+local MAX_LINE = 16 * 1024 * 1024 -- bytes
+local GRACE_S = 2 -- for requests that run when the input ends
+
+-- Calls `take(bytes)` as bytes come, until they end.
+local function each_piece(fd, take)
+    local input = reader.open(fd)
+    local waiter, posted
+    local source = task.add_source { port = input:number(), pending = function() return true end,
+        take = function()
+            posted = true
+            if waiter then
+                local t = waiter
+                waiter = nil
+                task.wake(t)
+            end
+        end }
+    repeat
+        if not posted then
+            waiter = task.current()
+            task.park()
+        end
+        posted = false
+        local bytes, ended = input:take()
+        take(bytes)
+    until ended
+    task.remove_source(source)
+    input:close()
+end
+
+-- A decoder of lines: call it with each piece of the input.
+local function lines(on_line, on_too_long)
+    local parts, size = {}, 0
+    return function(bytes)
+        local at = 1
+        for line, stop in bytes:gmatch "([^\n]*)\n()" do
+            parts[#parts + 1] = line
+            local whole = table.concat(parts)
+            parts, size, at = {}, 0, stop
+            if whole:find "%S" then
+                on_line(whole)
+            end
+        end
+        local rest = bytes:sub(at)
+        size = size + #rest
+        parts[#parts + 1] = size <= MAX_LINE and rest or nil
+        if size > MAX_LINE and #parts > 0 then
+            parts = {}
+            on_too_long()
+        end
+    end
+end
+
+---Serves one client over standard input and output, until its input ends. Requests that still run
+---then have two seconds.
+---@param server ponder.mcp.Server
+function stdio.serve(server)
+    local out = io.stdout
+    local function send(message)
+        out:write(json.encode(message), "\n")
+        out:flush()
+    end
+    local function broken(message)
+        send(protocol.failure(nil, protocol.PARSE_ERROR, "Parse error: " .. message))
+    end
+    local session = server:session(send)
+    each_piece(0, lines(function(line)
+        local message, problem = json.decode(line)
+        if message == nil then
+            return broken(tostring(problem))
+        end
+        session:receive(message)
+    end, function() broken "the line is too long" end))
+    task.timeout(GRACE_S, session.finish, session)
+    session:close()
+end
+
+return stdio

@@ -1,0 +1,199 @@
+--- `/mcp` of a server: the Model Context Protocol over streamable HTTP.
+---
+---     2025-11-25 and before   initialize gives a session (Mcp-Session-Id), DELETE ends it
+---     2026-07-28              each request stands alone; its headers must agree with its body
+---
+--- An answer is JSON, or for a tool a stream of events with what it says meanwhile. A client that
+--- closes the answer cancels the call.
+
+local errors = require "ponder.serve.errors"
+local json = require "ponder.json"
+local mcp = require "ponder.mcp.server"
+local protocol = require "ponder.mcp.protocol"
+local random = require "ponder.core.random"
+
+local endpoint = {}
+
+local MAX_SESSIONS = 10000
+
+---@class ponder.serve.Mcp
+---@field server ponder.mcp.Server
+---@field sessions table<string, ponder.mcp.Session>
+local Mcp = {}
+Mcp.__index = Mcp
+
+---@param opts table of ponder.mcp.server
+---@return ponder.serve.Mcp
+function endpoint.new(opts)
+    return setmetatable({ server = mcp.new(opts), sessions = {}, order = {}, first = 1 }, Mcp)
+end
+
+local function nothing() end
+
+-- The oldest sessions go when there are too many: a client of one gets 404 and begins another.
+function Mcp:new_session()
+    local id = ("%016x%016x"):format(random.draw(), random.draw())
+    self.sessions[id] = self.server:session(nothing)
+    self.order[#self.order + 1] = id
+    if #self.order - self.first >= MAX_SESSIONS then
+        self:drop(self.order[self.first])
+        self.order[self.first], self.first = false, self.first + 1
+    end
+    return id, self.sessions[id]
+end
+
+function Mcp:drop(id)
+    local session = self.sessions[id]
+    self.sessions[id] = nil
+    if session then
+        session:close()
+    end
+    return session ~= nil
+end
+
+-- Headers of version 2026-07-28 say what the body says.
+local function header_mismatch(headers, message)
+    local params = type(message.params) == "table" and message.params or {}
+    local meta = type(params._meta) == "table" and params._meta or {}
+    local expected = { ["mcp-protocol-version"] = meta[protocol.VERSION_FIELD],
+        ["mcp-method"] = message.method,
+        ["mcp-name"] = message.method == "tools/call" and params.name or nil }
+    for name, value in pairs(expected) do
+        local given = headers[name]
+        local encoded = given and given:match "^=%?base64%?(.*)%?=$"
+        if encoded then
+            given = endpoint.decode_base64(encoded)
+        end
+        if given ~= value then
+            return ("the header %s does not agree with the body"):format(name)
+        end
+    end
+end
+
+local ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+---The bytes of a base64 text; what is not of its alphabet is passed over.
+---@param text string
+---@return string
+function endpoint.decode_base64(text)
+    local bytes, bits, count = {}, 0, 0
+    for c in text:gmatch "[%w+/]" do
+        bits, count = bits << 6 | ALPHABET:find(c, 1, true) - 1, count + 6
+        if count >= 8 then
+            count = count - 8
+            bytes[#bytes + 1] = string.char(bits >> count & 0xFF)
+        end
+    end
+    return table.concat(bytes)
+end
+
+-- The session of a request, and headers for its answer; or an error.
+function Mcp:session_of(r, message)
+    local version = r.headers["mcp-protocol-version"]
+    if version == protocol.STATELESS then
+        local problem = header_mismatch(r.headers, message)
+        if problem then
+            return nil, 400, protocol.failure(message.id, protocol.HEADER_MISMATCH, problem)
+        end
+        return self.server:session(nothing), {}
+    elseif message.method == "initialize" then
+        local id, session = self:new_session()
+        return session, { "Mcp-Session-Id", id }
+    elseif version and not protocol.has(protocol.WITH_INITIALIZE, version) then
+        return nil, 400, protocol.failure(message.id, protocol.UNSUPPORTED_VERSION,
+            "Unsupported protocol version", { requested = version,
+                supported = json.array { protocol.STATELESS,
+                    table.unpack(protocol.WITH_INITIALIZE) } })
+    end
+    local id = r.headers["mcp-session-id"]
+    if not id then
+        return nil, 400, protocol.failure(message.id, protocol.INVALID_REQUEST,
+            "Mcp-Session-Id is required; begin with initialize")
+    elseif not self.sessions[id] then
+        return nil, 404, protocol.failure(message.id, protocol.INVALID_REQUEST,
+            "Session not found")
+    end
+    return self.sessions[id], {}
+end
+
+-- The status that goes with an answer: of version 2026-07-28 an unknown method is 404.
+local function status_of(r, reply)
+    if r.headers["mcp-protocol-version"] == protocol.STATELESS and reply.error then
+        local code = reply.error.code
+        return code == protocol.METHOD_NOT_FOUND and 404
+            or code == protocol.UNSUPPORTED_VERSION and 400 or 200
+    end
+    return 200
+end
+
+local function wants_stream(r, message)
+    return message.method == "tools/call"
+        and (r.headers.accept or ""):find("text/event-stream", 1, true) ~= nil
+end
+
+-- Answers a request with JSON, or with a stream of events.
+local function answer(web, r, session, message, headers)
+    local write, reply
+    if wants_stream(r, message) then
+        write = web:open_stream(r)
+    end
+    local handle = session:receive(message, function(sent)
+        if write then
+            write("event: message\ndata: " .. json.encode(sent) .. "\n\n")
+        end
+        reply = sent
+    end)
+    local _ <close> = setmetatable({}, { __close = function()
+        session:cancel(message.id)
+    end })
+    if handle then
+        handle:join()
+    end
+    if write then
+        web.http:finish(r.id)
+    else
+        web:reply(r, status_of(r, reply), reply, headers)
+    end
+end
+
+-- Answers a POST.
+function Mcp:post(web, r)
+    local message, problem = json.decode(r.body)
+    if message == nil then
+        return web:reply(r, 400, protocol.failure(nil, protocol.PARSE_ERROR,
+            "Parse error: " .. tostring(problem)))
+    elseif type(message) ~= "table" or #message > 0 or message.jsonrpc ~= "2.0" then
+        return web:reply(r, 400, protocol.failure(nil, protocol.INVALID_REQUEST,
+            "not a JSON-RPC request"))
+    end
+    local session, headers, body = self:session_of(r, message)
+    if not session then
+        return web:reply(r, headers, body)
+    elseif message.id == nil or message.method == nil then
+        session:receive(message)
+        return web:reply(r, 202, "", headers)
+    end
+    r.policy = message.method == "tools/call" and "mcp" or nil
+    answer(web, r, session, message, headers)
+end
+
+---Answers a request to /mcp.
+---@param web ponder.serve.Server
+---@param r ponder.http.Request
+function Mcp:handle(web, r)
+    if r.method == "DELETE" then
+        local found = self:drop(r.headers["mcp-session-id"] or "")
+        return web:reply(r, found and 200 or 404, "")
+    elseif r.method ~= "POST" then
+        local err = errors.new(405, "method_not_allowed", "use POST")
+        err.allow = "POST, DELETE"
+        return web:refuse(r, err)
+    end
+    local err = web:obstacle(r)
+    if err then
+        return web:refuse(r, err)
+    end
+    self:post(web, r)
+end
+
+return endpoint

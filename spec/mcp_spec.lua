@@ -1,0 +1,235 @@
+-- ponder.mcp: a server of the Model Context Protocol, over standard input and output and over HTTP.
+
+local json = require "ponder.json"
+local server = require "ponder.mcp.server"
+local serve = require "ponder.serve"
+local serve_policies = require "ponder.serve.policies"
+local shell = require "shell"
+local task = require "ponder.task"
+local transport = require "ponder.model.transport"
+
+local OBJECT = { type = "object", required = { "a", "b" },
+    properties = { a = { type = "number" }, b = { type = "number" } } }
+
+local stopped
+
+local POLICIES = assert(serve_policies.of("all", {
+    add = { description = "adds", parameters = OBJECT, run = function(request)
+        request:think "adding"
+        request:progress(5, 10, "half")
+        request:log("info", "a note")
+        return { sum = request.arguments.a + request.arguments.b }
+    end },
+    echo = function(request) return request.prompt end,
+    fails = function() return nil, "no luck", "X" end,
+    hangs = function()
+        local _ <close> = setmetatable({}, { __close = function() stopped = true end })
+        task.sleep(20)
+    end,
+}))
+
+-- What a server sends for messages, in order; waits for all answers.
+local function talk(messages)
+    local sent = {}
+    task.run(function()
+        local logged
+        local session = server.new { policies = POLICIES, log = function(text) logged = text end }
+            :session(function(message) sent[#sent + 1] = message end)
+        for _, message in ipairs(messages) do
+            session:receive(message)
+            for _ = 1, 10 do
+                task.sleep(0) -- a call gets as far as it can
+            end
+        end
+        session:finish()
+        sent.logged = logged
+    end)
+    return sent
+end
+
+local function request(id, method, params)
+    return { jsonrpc = "2.0", id = id, method = method, params = params }
+end
+
+local function call(id, name, arguments, meta)
+    return request(id, "tools/call", { name = name, arguments = arguments, _meta = meta })
+end
+
+describe("an MCP server", function()
+    it("agrees on a version", function()
+        for wanted, agreed in pairs { ["2025-03-26"] = "2025-03-26", ["2024-11-05"] = "2024-11-05",
+            ["2030-01-01"] = "2025-11-25" } do
+            local sent = talk { request(1, "initialize", { protocolVersion = wanted }) }
+            assert.equal(agreed, sent[1].result.protocolVersion)
+            assert.equal("ponder", sent[1].result.serverInfo.name)
+        end
+    end)
+
+    it("lists tools in a fixed order, with schemas that are objects", function()
+        local tools = talk({ request(1, "tools/list") })[1].result.tools
+        assert.same({ "add", "echo", "fails", "hangs" },
+            { tools[1].name, tools[2].name, tools[3].name, tools[4].name })
+        assert.equal("adds", tools[1].description)
+        assert.same({ "a", "b" }, tools[1].inputSchema.required)
+        assert.equal("string", tools[2].inputSchema.properties.prompt.type)
+        local empty = assert(serve_policies.of("e", { e = { run = function() end,
+            parameters = { type = "object", properties = {} } } }))
+        local text = json.encode(server.new({ policies = empty }).tools)
+        assert.matches('"properties":{}', text)
+    end)
+
+    it("calls tools, with progress and log messages for those who asked", function()
+        local sent = talk { request(1, "logging/setLevel", { level = "debug" }),
+            call(2, "add", { a = 1, b = 2 }, { progressToken = 7 }) }
+        assert.equal("adding", sent[2].params.message)
+        assert.same({ 7, 1 }, { sent[2].params.progressToken, sent[2].params.progress })
+        assert.same({ 5, 10 }, { sent[3].params.progress, sent[3].params.total })
+        assert.equal("a note", sent[4].params.data)
+        assert.same({ sum = 3 }, sent[5].result.structuredContent)
+        assert.equal('{"sum":3}', sent[5].result.content[1].text)
+        sent = talk { call(1, "add", { a = 1, b = 2 }) }
+        assert.equal(1, #sent)
+        assert.equal("hi", talk({ call("x", "echo", { prompt = "hi" }) })[1].result.content[1].text)
+    end)
+
+    it("tells mistakes of the caller from failures of a tool", function()
+        local function code(message) return talk({ message })[1].error.code end
+        assert.equal(-32602, code(call(1, "nosuch")))
+        assert.equal(-32601, code(request(1, "no/such")))
+        assert.equal(-32600, code({ jsonrpc = "2.0", id = {}, method = "ping" }))
+        assert.equal(-32600, code({ id = 1, method = "ping" }))
+        assert.equal(-32602, code(request(1, "tools/list", { cursor = "zzz" })))
+        local wrong = talk({ call(1, "add", { a = "x" }) })[1].result
+        assert.is_true(wrong.isError)
+        assert.matches("arguments.b is missing", wrong.content[1].text)
+        local failed = talk { call(1, "fails", { prompt = "" }) }
+        assert.is_true(failed[1].result.isError)
+        assert.matches("no luck", failed[1].result.content[1].text)
+        assert.equal("fails: no luck", failed.logged)
+    end)
+
+    it("cancels a call, of which nothing is sent then", function()
+        stopped = false
+        local sent = talk { call(1, "hangs", { prompt = "" }),
+            { jsonrpc = "2.0", method = "notifications/cancelled", params = { requestId = 1 } },
+            request(2, "ping") }
+        assert.is_true(stopped)
+        assert.equal(1, #sent)
+        assert.equal(2, sent[1].id)
+    end)
+
+    it("speaks version 2026-07-28 without initialize", function()
+        local meta = { ["io.modelcontextprotocol/protocolVersion"] = "2026-07-28",
+            ["io.modelcontextprotocol/clientCapabilities"] = {} }
+        local sent = talk { request(1, "server/discover", { _meta = meta }) }
+        assert.equal("complete", sent[1].result.resultType)
+        assert.same({ "2026-07-28" }, sent[1].result.supportedVersions)
+        assert.equal("ponder",
+            sent[1].result._meta["io.modelcontextprotocol/serverInfo"].name)
+        sent = talk { call(1, "add", { a = 1, b = 2 }, meta) }
+        assert.equal("complete", sent[#sent].result.resultType)
+        assert.equal(-32601, talk({ request(1, "ping", { _meta = meta }) })[1].error.code)
+        meta["io.modelcontextprotocol/protocolVersion"] = "2099-01-01"
+        local err = talk({ request(1, "tools/list", { _meta = meta }) })[1].error
+        assert.equal(-32022, err.code)
+        assert.equal("2099-01-01", err.data.requested)
+        meta = { ["io.modelcontextprotocol/protocolVersion"] = "2026-07-28" }
+        assert.equal(-32602, talk({ request(1, "tools/list", { _meta = meta }) })[1].error.code)
+    end)
+end)
+
+describe("ponder mcp", function()
+    it("speaks JSON alone on standard output, and ends with its input", function()
+        local folder <close> = shell.folder { ["p.lua"] = [[
+            print "loading"
+            return { run = function(r) print("x") io.write("y") return r.prompt end }]] }
+        local r = shell.ponder({ "mcp", "p.lua" }, { cwd = folder.path, input = json.encode(
+            call(1, "p", { prompt = "hello" })) .. "\nnonsense\n" })
+        assert.equal(0, r.status)
+        local answers = {}
+        for line in r.out:gmatch "[^\n]+" do
+            local message = json.decode(line)
+            answers[message.id == json.null and "junk" or message.id] = message
+        end
+        assert.equal("hello", answers[1].result.content[1].text)
+        assert.equal(-32700, answers.junk.error.code)
+        assert.matches("loading", r.err)
+        assert.matches("x", r.err)
+    end)
+
+    it("says what is wrong with its arguments", function()
+        assert.matches("expected a policy", shell.ponder({ "mcp" }).err)
+        assert.equal(2, shell.ponder({ "mcp", "nosuch.lua" }).status)
+    end)
+end)
+
+describe("/mcp of a server", function()
+    local function with_server(f)
+        task.run(function()
+            local web = serve.new { policies = POLICIES, listen = "127.0.0.1:0",
+                log = function() end }
+            local address = assert(web:start())
+            local net = transport.new()
+            f(function(body, headers, method)
+                local all = { ["content-type"] = "application/json",
+                    accept = "application/json, text/event-stream" }
+                for name, value in pairs(headers or {}) do all[name] = value or nil end
+                local result = net:send { url = "http://" .. address .. "/mcp", proxy = "",
+                    method = method or "POST", headers = all, timeout_ms = 20000,
+                    body = body and json.encode(body) or nil }
+                local text = result.body or ""
+                return result, json.decode(text:match "data: (%b{})\n\n$" or text), text
+            end)
+            net:close()
+            web:drain()
+            web:wait()
+        end)
+    end
+
+    it("gives sessions to clients that initialize", function()
+        with_server(function(post)
+            local result, body = post(request(1, "initialize", { protocolVersion = "2025-06-18" }))
+            assert.equal(200, result.status)
+            assert.equal("2025-06-18", body.result.protocolVersion)
+            local session = { ["mcp-session-id"] = result.headers["mcp-session-id"],
+                ["mcp-protocol-version"] = "2025-06-18" }
+            assert.equal(202, post({ jsonrpc = "2.0", method = "notifications/initialized" },
+                session).status)
+            local text
+            result, body, text = post(call(2, "add", { a = 1, b = 2 }, { progressToken = "t" }),
+                session)
+            assert.equal("text/event-stream", result.headers["content-type"])
+            assert.matches("notifications/progress", text)
+            assert.same({ sum = 3 }, body.result.structuredContent)
+            assert.equal(400, post(request(3, "tools/list")).status)
+            assert.equal(404, post(request(3, "tools/list"),
+                { ["mcp-session-id"] = "nosuch" }).status)
+            assert.equal(400, post(request(3, "tools/list"),
+                { ["mcp-protocol-version"] = "1999-01-01" }).status)
+            assert.equal(405, post(nil, session, "GET").status)
+            assert.equal(200, post(nil, session, "DELETE").status)
+            assert.equal(404, post(request(4, "ping"), session).status)
+            assert.equal(403, post(request(4, "ping"), { origin = "https://evil.example" }).status)
+        end)
+    end)
+
+    it("takes requests of 2026-07-28 whose headers agree with them", function()
+        local meta = { ["io.modelcontextprotocol/protocolVersion"] = "2026-07-28",
+            ["io.modelcontextprotocol/clientCapabilities"] = json.object {} }
+        local function headers(method, name)
+            return { ["mcp-protocol-version"] = "2026-07-28", ["mcp-method"] = method,
+                ["mcp-name"] = name }
+        end
+        with_server(function(post)
+            local result, body = post(call(1, "echo", { prompt = "hi" }, meta),
+                headers("tools/call", "=?base64?ZWNobw==?="))
+            assert.equal(200, result.status)
+            assert.equal("hi", body.result.content[1].text)
+            result, body = post(call(1, "echo", { prompt = "hi" }, meta),
+                headers("tools/call", "add"))
+            assert.same({ 400, -32020 }, { result.status, body.error.code })
+            result, body = post(request(1, "ping", { _meta = meta }), headers "ping")
+            assert.same({ 404, -32601 }, { result.status, body.error.code })
+        end)
+    end)
+end)

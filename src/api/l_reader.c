@@ -1,0 +1,102 @@
+/*
+ * l_reader.c -- ponder.core.reader: a descriptor that is open already, such as standard input, read
+ * on the event loop. Described in lua/ponder/meta/reader.lua.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/api.h"
+#include "core/buffer.h"
+#include "loop/loop.h"
+
+#define READER "ponder.reader.Reader"
+
+enum { READ_SIZE = 65536, MAX_READ_AHEAD = 1 << 20 };
+
+typedef struct Reader {
+    LoopPort port;
+    LoopWatch *watch; /* NULL: closed, or a file, which is always ready */
+    Alloc alloc;
+    Buffer read;
+    int fd;
+    bool ended;
+} Reader;
+
+static void read_some(Reader *r)
+{
+    if (!buffer_reserve(&r->read, &r->alloc, READ_SIZE))
+        return; /* again when there is memory */
+    ssize_t n = read(r->fd, r->read.data + r->read.size, READ_SIZE);
+    if (n > 0)
+        r->read.size += (size_t)n;
+    r->ended = n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN);
+    if (r->watch != NULL && (r->ended || r->read.size >= MAX_READ_AHEAD))
+        loop_watch_for(r->watch, 0);
+    if (n >= 0 || r->ended)
+        loop_post(&r->port);
+}
+
+static void on_readable(void *reader, int fd, int events)
+{
+    (void)fd, (void)events;
+    read_some(reader);
+}
+
+static int reader_open(lua_State *L)
+{
+    lua_Integer fd = luaL_checkinteger(L, 1);
+    Reader *r = lua_newuserdatauv(L, sizeof *r, 0);
+    *r = (Reader){.alloc = api_alloc(L), .fd = (int)fd};
+    loop_port_open(&r->port);
+    luaL_setmetatable(L, READER);
+    r->watch = loop_watch(r->fd, LOOP_READ, on_readable, r);
+    if (r->watch == NULL && errno != EPERM)
+        return luaL_error(L, "reader.open: %s%s", strerror(errno), api_descriptor_hint(errno));
+    if (r->watch == NULL)
+        loop_post(&r->port);
+    return 1;
+}
+
+static int reader_number(lua_State *L)
+{
+    const Reader *r = luaL_checkudata(L, 1, READER);
+    lua_pushinteger(L, r->port.number);
+    return 1;
+}
+
+static int reader_take(lua_State *L)
+{
+    Reader *r = luaL_checkudata(L, 1, READER);
+    if (r->watch == NULL && !r->ended)
+        read_some(r);
+    lua_pushlstring(L, r->read.size > 0 ? r->read.data : "", r->read.size);
+    lua_pushboolean(L, r->ended);
+    buffer_reset(&r->read, &r->alloc, READ_SIZE);
+    if (r->watch != NULL && !r->ended)
+        loop_watch_for(r->watch, LOOP_READ);
+    return 2;
+}
+
+static int reader_close(lua_State *L)
+{
+    Reader *r = luaL_checkudata(L, 1, READER);
+    loop_unwatch(r->watch);
+    r->watch = NULL;
+    r->ended = true;
+    loop_port_close(&r->port);
+    buffer_free(&r->read, &r->alloc);
+    return 0;
+}
+
+PONDER_MODULE int luaopen_ponder_core_reader(lua_State *L);
+
+PONDER_MODULE int luaopen_ponder_core_reader(lua_State *L)
+{
+    static const luaL_Reg methods[] = {
+        {"close", reader_close}, {"number", reader_number}, {"take", reader_take}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"open", reader_open}, {NULL, NULL}};
+    api_new_class(L, READER, methods, reader_close);
+    luaL_newlib(L, functions);
+    return 1;
+}
