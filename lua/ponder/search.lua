@@ -208,12 +208,12 @@ end
 local function hint_of(ok, opts, stats)
     local causes = {}
     if stats.depth_limited > 0 then
-        causes[1] = ("%s at max_depth %d not expanded (raise max_depth)"):format(
-            count_of(stats.depth_limited, "node was", "nodes were"), opts.max_depth)
+        causes[1] = ("max_depth = %d kept %s from being expanded (raise max_depth)"):format(
+            opts.max_depth, count_of(stats.depth_limited, "node", "nodes"))
     end
     if stats.children_dropped > 0 and opts.k then
-        causes[#causes + 1] = ("%s beyond k = %d not used (raise k)"):format(
-            count_of(stats.children_dropped, "child was", "children were"), opts.k)
+        causes[#causes + 1] = ("k = %d left %s unused (raise k)"):format(
+            opts.k, count_of(stats.children_dropped, "child", "children"))
     end
     if ok or not causes[1] then
         return nil
@@ -545,6 +545,10 @@ function search.run(opts)
     opts.wants_node = find_node_parameters(opts)
     local outcome, message, code = drive_logged(core, opts)
     local result = make_result(core, opts, outcome, started)
+    local hints = result.hint and task.current() and task.context "hints"
+    if hints then
+        hints[#hints + 1] = result.hint -- `ponder run` prints it
+    end
     if opts.on_event then
         opts.on_event { type = "done", stop_reason = result.stop_reason, stats = result.stats }
     end

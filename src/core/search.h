@@ -355,6 +355,7 @@ void search_advance_prefix(Search *s);
 bool search_continue_other(Search *s, SearchAsk *ask);
 void search_tell_policy_score(Search *s, uint32_t node, double score);
 void search_note_made(Search *s, SearchTicket *t, SearchStatus status);
+void search_next_place(SearchTicket *t);
 
 static inline SearchStatus search_add(Search *s, uint32_t parent)
 {

@@ -8,6 +8,7 @@ local host = require "ponder.core.host"
 local json = require "ponder.json"
 local limits = require "ponder.report.limits"
 local log_run = require "ponder.log.run"
+local task = require "ponder.task"
 
 local RULES = {
     e = { value = "CODE", help = "run CODE in place of a file" },
@@ -139,8 +140,12 @@ local function execute(chunk, opts, operands)
     if refused then
         return cli.usage_error("ponder run: --cache: " .. refused)
     end
-    local ok, result, refusal, reached = limits.call(opts, cli.with_traceback, chunk,
-        table.unpack(operands, opts.e and 1 or 2))
+    local hints = {} -- of searches that found no terminal node
+    local ok, result, refusal, reached = task.with_context("hints", hints, limits.call, opts,
+        cli.with_traceback, chunk, table.unpack(operands, opts.e and 1 or 2))
+    if hints[1] then
+        io.stderr:write("ponder: search.run: ", hints[#hints], "\n")
+    end
     if refusal then
         log_run.failure(refusal)
         io.stderr:write("ponder: ", refusal, "\n")

@@ -67,11 +67,11 @@ end
 local function write_nodes(self, recorder, best)
     local count = math.min(self.count(), MOST_NODES)
     for i = best and 1 or self.settled + 1, count do
-        local node = self.node(i)
-        if best or has_changed(self, i, node) then
+        local node = self.node(i) -- nil where a search has freed it
+        if node and (best or has_changed(self, i, node)) then
             write_node(self, recorder, node, best and best[node.id])
         end
-        if i == self.settled + 1 and (node.score or node.depth == 0) then
+        if i == self.settled + 1 and (not node or node.score or node.depth == 0) then
             self.settled, self.written[i] = i, nil
         end
     end

@@ -10,6 +10,11 @@ local trees = {}
 local MOST_TEXT = 2000 -- bytes of a node's text that are kept for the drawing
 local NOTED = { pruned = true, error = true, failed = true }
 
+-- What a search notes of each node: its visits and value, or the cost of its path.
+local function is_figure(status)
+    return status ~= nil and (status:find("^%d+ visits?") or status:find("^cost %-?%d")) ~= nil
+end
+
 -- What else led to a node, by its id: "merged from n3, n4".
 local function sources_of(log, search)
     local sources = {}
@@ -31,7 +36,7 @@ local function note_of(node, sources)
         end
         notes[1] = "merged from " .. table.concat(from, ", ")
     end
-    if NOTED[node.status] then
+    if NOTED[node.status] or is_figure(node.status) then
         notes[#notes + 1] = node.status
     end
     return notes[1] and table.concat(notes, "; ")

@@ -1,0 +1,256 @@
+-- What all searches have in common beside their trees: what is kept, remembered, counted and said.
+
+local problems = require "search_problem"
+local search = require "ponder.search"
+local task = require "ponder.task"
+
+local function options(changes)
+    local opts = {
+        initial_state = 1, k = 3, max_depth = 9, search = "dfs",
+        expand = function(n) return { n * 2, n * 2 + 1, n * 3 } end,
+        evaluate = function(n) return n % 101 end,
+        is_terminal = function(n) return n % 1009 == 0 end,
+    }
+    for name, value in pairs(changes or {}) do
+        opts[name] = value
+    end
+    return opts
+end
+
+local function path_options(changes)
+    local opts = {
+        initial_state = 1, search = "idastar", max_depth = 9,
+        expand = function(s) return { s * 2, s * 3, s + 5 } end,
+        cost = function(_, child) return child % 7 + 1 end,
+        heuristic = function(s) return s < 100 and 3 or 0 end,
+        is_terminal = function(s) return s == 199 or s == 240 end,
+    }
+    for name, value in pairs(changes or {}) do
+        opts[name] = value
+    end
+    return opts
+end
+
+describe('retain = "path"', function()
+    for _, batch in ipairs { 1, 4 } do
+        for _, concurrency in ipairs { 1, 3 } do
+            it(("finds the same by dfs, batch %d, concurrency %d"):format(batch, concurrency),
+                function()
+                    local whole = search.run(options { batch = batch })
+                    local path = task.run(search.run, options { batch = batch, retain = "path",
+                        concurrency = concurrency })
+                    assert.same(whole.best_path, path.best_path)
+                    assert.equal(whole.best_node.id, path.best_node.id)
+                    assert.equal(whole.stats.nodes, path.stats.nodes)
+                    assert.equal(whole.stats.depth_limited, path.stats.depth_limited)
+                    assert.is_true(#path.tree.nodes <= 15)
+                    for _, node in ipairs(path.tree.nodes) do
+                        assert.equal(node.state, whole.tree.nodes[node.id + 1].state)
+                    end
+                end)
+        end
+
+        it(("expands again in each pass of idastar, batch %d"):format(batch), function()
+            local whole = search.run(path_options { batch = batch })
+            local path = search.run(path_options { batch = batch, retain = "path" })
+            assert.equal("terminal", path.stop_reason)
+            assert.same(whole.best_path, path.best_path)
+            assert.equal(whole.best_node.g, path.best_node.g)
+            assert.is_true(path.stats.nodes > whole.stats.nodes)
+            assert.is_true(#path.tree.nodes < 60)
+        end)
+    end
+
+    it("gives the states back as it goes", function()
+        local live = setmetatable({}, { __mode = "k" })
+        local function state(n)
+            local s = { n }
+            live[s] = true
+            return s
+        end
+        local most = 0
+        search.run {
+            initial_state = state(1), search = "dfs", k = 2, max_depth = 12, retain = "path",
+            expand = function(s) return { state(s[1] * 2), state(s[1] * 2 + 1) } end,
+            evaluate = function(s)
+                if s[1] % 512 == 0 then
+                    collectgarbage()
+                    local count = 0
+                    for _ in pairs(live) do
+                        count = count + 1
+                    end
+                    most = math.max(most, count)
+                end
+                return 0
+            end,
+            is_terminal = function() return false end,
+        }
+        assert.is_true(most > 0 and most < 80, most)
+    end)
+
+    it("is refused where the tree is needed", function()
+        local refused, why = pcall(function()
+            search.run(options { retain = "path", search = "bfs" })
+        end)
+        assert.is_false(refused)
+        assert.matches('^spec/search_engine_spec.lua:%d+: search.run: opts.retain = "path" is for '
+            .. 'dfs and idastar %(got search = "bfs"%)$', why)
+        local ok, message = pcall(search.run, options { retain = "path", key = tostring })
+        assert.is_false(ok)
+        assert.matches("opts.key needs the whole tree", message)
+    end)
+end)
+
+describe("memory", function()
+    it("has what reflect returned, as of the beginning of the round", function()
+        local function run(concurrency)
+            local seen = {}
+            local opts = options { search = "bfs", k = 2, max_depth = 5, batch = 3, memory = 2,
+                concurrency = concurrency,
+                is_terminal = function(n) return n % 3 == 0 end,
+                reflect = function(n)
+                    task.sleep(n % 5 / 1000)
+                    return n % 4 == 1 and "failed at " .. n or nil
+                end,
+                expand = function(n, _, node)
+                    seen[node.id] = table.concat(node.memory, ", ")
+                    return { n * 2, n * 2 + 1 }
+                end,
+            }
+            local now = 0
+            local result = task.run_with({ clock = function() return now end,
+                wait = function(s) now = now + s end }, search.run, opts)
+            return seen, #result.tree.nodes
+        end
+        local one, nodes = run(1)
+        assert.same({ [0] = "", [1] = "" }, { [0] = one[0], [1] = one[1] })
+        local distinct = {}
+        for _, text in pairs(one) do
+            distinct[text] = true
+            assert.is_true(select(2, text:gsub("failed", "")) <= 2)
+        end
+        assert.is_truthy(next(distinct, next(distinct)))
+        for _, concurrency in ipairs { 2, 8 } do
+            local many, count = run(concurrency)
+            assert.equal(nodes, count)
+            assert.same(one, many)
+        end
+    end)
+end)
+
+describe("the hint", function()
+    it("says what cut the tree where nothing terminal was found", function()
+        local result = search.run(options { search = "bfs", k = 1, max_depth = 3 })
+        assert.equal("exhausted", result.stop_reason)
+        assert.equal(1, result.stats.depth_limited)
+        assert.equal(6, result.stats.children_dropped)
+        assert.equal("no terminal node was found; max_depth = 3 kept 1 node from being expanded "
+            .. "(raise max_depth); k = 1 left 6 children unused (raise k)", result.hint)
+    end)
+
+    it("is not given where there is nothing to say", function()
+        assert.is_nil(search.run(options { is_terminal = function(n) return n == 4 end }).hint)
+        assert.is_nil(search.run(options { expand = function() return {} end }).hint)
+    end)
+
+    it("counts the same with many callbacks in flight", function()
+        for _, name in ipairs { "bfs", "dfs", "beam", "best_first", "uct" } do
+            local one = search.run(options { search = name, k = 2, max_depth = 4,
+                stop = function(node) return node.id == 9 end })
+            local many = task.run(search.run, options { search = name, k = 2, max_depth = 4,
+                concurrency = 7, stop = function(node) return node.id == 9 end })
+            one.stats.duration_ms, many.stats.duration_ms = nil, nil
+            assert.same(one.stats, many.stats, name)
+        end
+    end)
+end)
+
+describe("callbacks", function()
+    it("may be anything that can be called", function()
+        local function callable(f)
+            return setmetatable({}, { __call = function(_, ...) return f(...) end })
+        end
+        local opts, plain = options { max_depth = 4 }, options { max_depth = 4 }
+        for _, name in ipairs { "expand", "evaluate", "is_terminal" } do
+            opts[name] = callable(opts[name])
+        end
+        assert.equal(#search.run(plain).tree.nodes, #search.run(opts).tree.nodes)
+        assert.is_false(pcall(search.run, options { expand = {} }))
+    end)
+
+    it("are named with their file and line where their result is wrong", function()
+        for _, concurrency in ipairs { 1, 2 } do
+            local ok, message = pcall(task.run, search.run, options { concurrency = concurrency,
+                evaluate = function() return "5" end })
+            assert.is_false(ok)
+            assert.matches("evaluate must return a number %(got string 5%), for node 0 at depth 0\n"
+                .. "\tevaluate is at spec/search_engine_spec.lua:%d+", message)
+        end
+    end)
+
+    it("of other searches are refused", function()
+        local ok, message = pcall(search.run, options { cost = print })
+        assert.is_false(ok)
+        assert.matches("opts.cost is for astar, idastar %(got search = \"dfs\"%)", message)
+    end)
+end)
+
+describe("evolve's inspirations", function()
+    it("are the other members of the island, best first", function()
+        local checked = 0
+        local result = search.run {
+            initial_state = 0, search = "evolve", islands = 2, max_iterations = 40, seed = 3,
+            evaluate = function(n) return n * 7 % 31 end,
+            is_terminal = function() return false end,
+            expand = function(n, _, node)
+                local last = math.huge
+                for _, other in ipairs(node.inspirations) do
+                    assert.is_true(other.id ~= node.id and other.score <= last)
+                    last = other.score
+                    checked = checked + 1
+                end
+                return { n + node.expansions + 1 }
+            end,
+        }
+        assert.equal(40, result.iterations)
+        assert.equal(2, #result.islands)
+        assert.is_true(checked > 100)
+    end)
+end)
+
+describe("search.vote", function()
+    local nodes = { { state = "a 1", value = 0.5 }, { state = "b 2", value = 0.6 },
+        { state = "a 3", value = 0.3 }, { state = "c", score = 0.7 } }
+    local function first(text) return text:sub(1, 1) end
+
+    it("sums weights by key and gives the heaviest member's answer", function()
+        local answer, winner, groups = search.vote(nodes, { key = first })
+        assert.equal("a 1", answer)
+        assert.equal(0.8, winner.weight)
+        assert.equal(nodes[1], winner.best)
+        assert.equal(3, #groups)
+    end)
+
+    it("counts heads, ties to the first; or takes the best of n", function()
+        assert.equal("a 1", (search.vote(nodes, { weight = 1 })))
+        assert.equal("c", (search.vote(nodes)))
+        assert.is_nil((search.vote {}))
+        assert.is_false(pcall(search.vote, 5))
+    end)
+end)
+
+describe("a search that runs", function()
+    it("survives whatever its callbacks do to the collector", function()
+        problems.each("search_peers.jsonl", function(line)
+            if line.problem.max_iterations and line.problem.max_iterations < 30 then
+                local opts = problems.options(line.problem)
+                local evaluate = opts.evaluate
+                opts.evaluate = function(s)
+                    collectgarbage "step"
+                    return evaluate(s)
+                end
+                assert.is_truthy(search.run(opts))
+            end
+        end)
+    end)
+end)

@@ -1,0 +1,61 @@
+/*
+ * search_tell.c -- what came of a callback; search_work.c decides what follows from it. A search
+ * that has ended ignores it.
+ */
+#include "core/search_policy.h"
+
+void search_tell_stop(Search *s, bool stop)
+{
+    if (stop && !s->ended)
+        search_end(s, OUTCOME_STOP, s->committed);
+}
+
+void search_tell_list(Search *s, const SearchAsk *ask, uint64_t length)
+{
+    if (s->ended)
+        return;
+    SearchTicket *t = &s->tickets.items[ask->ticket];
+    t->last = length < t->width ? (uint32_t)length : t->width;
+    t->dropped = length - t->last;
+    t->next = 0;
+    t->cost = 1;
+    t->stage = STAGE_LISTED;
+}
+
+void search_tell_cost(Search *s, const SearchAsk *ask, double cost)
+{
+    if (s->ended)
+        return;
+    SearchTicket *t = &s->tickets.items[ask->ticket];
+    t->cost = cost;
+    t->cost_known = true;
+}
+
+bool search_tell_key(Search *s, const SearchAsk *ask, const SearchKey *key)
+{
+    if (s->ended)
+        return true;
+    SearchTicket *t = &s->tickets.items[ask->ticket];
+    KeyFound found = search_keys_add(&s->keys, &s->alloc, key, &t->key_entry);
+    t->key_known = true;
+    if (found == KEY_NO_MEMORY)
+        search_end(s, OUTCOME_NO_MEMORY, s->committed);
+    else if (found == KEY_KNOWN && t->node != SEARCH_NO_NODE &&
+             (s->policy->makes_again == NULL || !s->policy->makes_again(s, t))) {
+        t->duplicates++;
+        search_next_place(t);
+    }
+    return found != KEY_NO_MEMORY;
+}
+
+void search_tell_policy_score(Search *s, uint32_t node, double score)
+{
+    if (!s->ended)
+        s->policy->score(s, node, score);
+}
+
+void search_tell_value(Search *s, uint32_t node, double value)
+{
+    if (!s->ended)
+        *search_simulated(s, node) = value;
+}
