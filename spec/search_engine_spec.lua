@@ -148,6 +148,21 @@ describe("the hint", function()
             .. "(raise max_depth); k = 1 left 6 children unused (raise k)", result.hint)
     end)
 
+    it("is printed by ponder run where a default limit cut the tree", function()
+        local function err_of(more)
+            local command = ([[build=${PONDER_BUILD:-build}; $build/ponder run --no-log - 2>&1 <<'E'
+                require "ponder.search".run { initial_state = 1, %s
+                    expand = function(n) return { n + 1, n + 2 } end,
+                    evaluate = function(n) return n end, is_terminal = function() return false end }
+E]]):format(more)
+            local pipe <close> = assert(io.popen(command))
+            return pipe:read "a"
+        end
+        assert.matches("^ponder: search.run: no terminal node was found; max_depth = 8 kept 256 ",
+            err_of "k = 2,")
+        assert.equal("", err_of "k = 2, max_depth = 3,")
+    end)
+
     it("is not given where there is nothing to say", function()
         assert.is_nil(search.run(options { is_terminal = function(n) return n == 4 end }).hint)
         assert.is_nil(search.run(options { expand = function() return {} end }).hint)

@@ -440,6 +440,8 @@ local function check_options(opts)
     check_evaluators(checked, 3)
     check_owners(checked, 3)
     check_rest(checked, 3)
+    -- A limit that was chosen needs no warning on a screen.
+    checked.cut_by_default = not checked.max_depth or not checked.k
     if not checked.k and not ALL_CHILDREN[checked.search] then
         checked.k = 1
     end
@@ -545,7 +547,7 @@ function search.run(opts)
     opts.wants_node = find_node_parameters(opts)
     local outcome, message, code = drive_logged(core, opts)
     local result = make_result(core, opts, outcome, started)
-    local hints = result.hint and task.current() and task.context "hints"
+    local hints = result.hint and opts.cut_by_default and task.current() and task.context "hints"
     if hints then
         hints[#hints + 1] = result.hint -- `ponder run` prints it
     end

@@ -85,7 +85,7 @@ static void set_facts(lua_State *L, const Core *core, int self, uint32_t id,
         set_integer(L, "action", action);
     if (ticket != NULL && s->options.strategy == SEARCH_EVOLVE)
         set_integer(L, "island", (lua_Integer)ticket->arm + 1);
-    if (core->has[SEARCH_REFLECT] && core->running) {
+    if (core->has[SEARCH_REFLECT] && core->started && !s->ended) {
         lua_getiuservalue(L, self, CORE_MEMORY);
         lua_setfield(L, -2, "memory");
     }
