@@ -162,10 +162,11 @@ end
 
 ---The prompt functions of a machine.
 ---@param name string `"tot"`, `"got"`, `"trm"`
+---@param own? table<string, function> those of a strategy that is not built in
 ---@return table<string, function>? prompts
 ---@return string? message why a file that was found could not be used: its file and line come first
 ---@return "BAD_PROMPT"|"NO_PROMPT"|nil code
-function prompt.load(name)
+function prompt.load(name, own)
     check_string("prompt.load", "name", name)
     local found = prompt.find(name)
     if found.problem then
@@ -178,14 +179,19 @@ function prompt.load(name)
         say_once(found.path .. " takes the place of the built-in prompts")
         return prompts
     end
-    local ok, prompts = pcall(builtin.prompts, name)
+    local ok, prompts = own ~= nil, own
+    if not own then
+        ok, prompts = pcall(builtin.prompts, name)
+    end
     if not ok then
         return nil, prompts, "NO_PROMPT"
     elseif found.unused then
         say_once(("%s/%s.lua is not used (%s); to use it: ponder trust %s"):format(HERE, name,
             found.unused, HERE))
     end
-    files.note_built_in(name)
+    if not own then
+        files.note_built_in(name)
+    end
     return prompts
 end
 

@@ -141,7 +141,7 @@ Session.__index = Session
 
 local function new_session(name, given, s)
     local self = setmetatable({ name = name, given = given, s = s,
-        style = style.of(2), progress = progress.new(name, scheduler.clock) }, Session)
+        style = style.of(2), progress = progress.new(s.kind.name, scheduler.clock) }, Session)
     local silent = given.quiet or given.jsonl
     if self.style.live and not silent and not given.verbose then
         self.view = view.new(io.stderr, self.style, self.progress)
@@ -338,14 +338,8 @@ end
 
 -------------------------------------------------------------------------------
 
----Makes the command of a strategy.
----@param name "tot"|"got"|"trm"|"cot"
----@param summary string one line for `ponder --help`
----@param about string for `ponder NAME --help`
----@return table command see ponder.cli
-function command.new(name, summary, about)
-    local self = { name = name, summary = summary, strategy = require("ponder.strategy." .. name) }
-    self.rules, self.sections = flags.of(self.strategy.options())
+-- What is common to all strategies, where their sections are listed.
+local function add_common(self)
     for option, rule in pairs(OWN) do
         self.rules[option] = rule
     end
@@ -363,12 +357,44 @@ function command.new(name, summary, about)
     end
     table.insert(self.sections, 1, { title = "Output", names = OUTPUT })
     table.insert(self.sections, { title = "Run log", names = log_flags.ORDER })
-    self.about_text = USAGE:format(name, name, about)
+end
+
+---Makes the command of a strategy.
+---@param name string the command's
+---@param library ponder.strategy.Library
+---@param texts {summary: string, about: string, call: string?} one line for `ponder --help`; for
+---  `ponder NAME --help`; how it is called, default NAME
+---@param own table<string, ArgumentRule>? flags of the command alone, listed first
+---@return table command see ponder.cli
+function command.of(name, library, texts, own)
+    local self = { name = name, summary = texts.summary, strategy = library }
+    self.rules, self.sections = flags.of(library.options())
+    add_common(self)
+    local first = {}
+    for flag, rule in pairs(own or {}) do
+        self.rules[flag] = rule
+        first[#first + 1] = flag
+    end
+    if own then
+        table.insert(self.sections, 1, { title = "Which strategy", names = first })
+    end
+    local call = texts.call or name
+    self.about_text = USAGE:format(call, call, texts.about)
     self.usage = usage_of(self)
     self.run = function(arguments)
         return run(self, arguments)
     end
     return self
+end
+
+---Makes the command of a built-in strategy.
+---@param name "tot"|"got"|"trm"|"cot"
+---@param summary string one line for `ponder --help`
+---@param about string for `ponder NAME --help`
+---@return table command see ponder.cli
+function command.new(name, summary, about)
+    return command.of(name, require("ponder.strategy." .. name), { summary = summary,
+        about = about })
 end
 
 return command

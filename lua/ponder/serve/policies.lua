@@ -1,6 +1,7 @@
 --- The policies that a server offers: from files, or built in.
 
 local options = require "ponder.options"
+local strategy = require "ponder.strategy"
 
 local policies = {}
 
@@ -30,12 +31,12 @@ end
 local function thinker(request)
     local shown = {}
     return function(_, s)
-        local nodes = s.machine.nodes or {}
-        for i = 1, #nodes do
-            local node = nodes[i]
+        local seen = s:look()
+        for i = 1, seen.count do
+            local node = seen.node(i)
             if node.score and not shown[node.id] then
                 shown[node.id] = true
-                local text = tostring(node.content):gsub("%s+", " ")
+                local text = tostring(node.text):gsub("%s+", " ")
                 request:think(("%.2f  %s\n"):format(node.score, text))
             end
         end
@@ -43,9 +44,9 @@ local function thinker(request)
 end
 
 -- A strategy as a function of a request.
-local function run_strategy(strategy)
+local function run_strategy(made)
     return function(request)
-        local outcome, message, code = strategy:fresh():run(request.prompt,
+        local outcome, message, code = made:fresh():run(request.prompt,
             { on_event = thinker(request) })
         if not outcome then
             return nil, message, code
@@ -100,6 +101,9 @@ end
 ---@return ponder.serve.Policy[]? list
 ---@return string? message
 function policies.of(name, value)
+    if strategy.is_library(value) then
+        value = value.new()
+    end
     if is_policy(value) or type(value) ~= "table" or next(value) == nil then
         local policy, message = policies.new(name, value)
         return policy and { policy }, message

@@ -1,6 +1,6 @@
 --- What the strategies have in common: a strategy drives one of the reasoning machines with
---- language models. `ponder.strategy.tot`, `.got`, `.trm` and `.cot` are each made by `class.new`
---- from a description of what is their own.
+--- language models. `ponder.strategy.tot`, `.got`, `.trm` and `.cot` are made by
+--- `ponder.strategy.new` from a description of what is their own, as anybody's are.
 ---
 ---     local strategy = require "ponder.strategy.tot"
 ---     local s = strategy.new { model = "openai:gpt-4o-mini", branching_factor = 3, batch = 4 }
@@ -56,6 +56,8 @@ local class = {}
 ---@field look fun(machine: table, memory: table): ponder.strategy.Look what it has built
 ---@field hear (fun(memory: table, event: MachineEvent, machine: table))? keeps what the machine
 ---  does not, in `memory` of one run
+---@field prompts table<string, function>? its own, where they are not built in
+---@field run function? it is a function, not a machine: see ponder.strategy.direct
 ---@field counted string[]? what the live view counts, one and several; default: thought, thoughts
 
 ---@class ponder.strategy.Strategy
@@ -138,7 +140,8 @@ function Strategy:env()
         if not loaded then
             return nil, message, code
         end
-        self.environment = { prompts = loaded, context = self.opts.context }
+        self.environment = { prompts = loaded, context = self.opts.context,
+            render = function(name, fields) return prompts.render(self, name, fields) end }
     end
     return self.environment
 end

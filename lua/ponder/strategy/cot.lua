@@ -12,32 +12,16 @@
 ---
 --- The answer is what stands in the reply's marked section; where there is none, the whole reply.
 
-local class = require "ponder.strategy.class"
 local look = require "ponder.strategy.look"
 local one = require "ponder.strategy.one"
+local strategy = require "ponder.strategy"
 
-return class.new {
+return strategy.new {
     name = "cot",
     machine = one,
     roles = { answer = "generate" },
     first_role = "generate",
-    instead = { generate = "generate" },
+    fallback = { generate = "generate" },
 
     look = look.nothing,
-
-    reply = function()
-        return "llm_result"
-    end,
-
-    answer = function(machine)
-        return machine.result
-    end,
-
-    failure = function(machine)
-        return machine.error
-    end,
-
-    details = function()
-        return {}
-    end,
 }

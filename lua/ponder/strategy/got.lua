@@ -22,9 +22,9 @@
 --- they are named themselves. The answer is the machine's result; before there is one, the best
 --- thought.
 
-local class = require "ponder.strategy.class"
-local look = require "ponder.strategy.look"
 local got = require "ponder.got"
+local look = require "ponder.strategy.look"
+local strategy = require "ponder.strategy"
 
 -- The best thought that nothing was made of; the root is the question.
 local function best_so_far(machine)
@@ -32,7 +32,7 @@ local function best_so_far(machine)
     return leaf and leaf.id ~= machine.root_id and leaf or nil
 end
 
-return class.new {
+return strategy.new {
     name = "got",
     machine = got,
     roles = {
@@ -44,7 +44,7 @@ return class.new {
         refine = "refine",
     },
     first_role = "generate",
-    instead = {
+    fallback = {
         generate = "generate",
         evaluate = "evaluate",
         score = "evaluate",
@@ -56,17 +56,9 @@ return class.new {
 
     look = look.graph,
 
-    reply = function()
-        return "llm_result"
-    end,
-
     answer = function(machine)
         local best = best_so_far(machine)
         return machine.result or best and best.content
-    end,
-
-    failure = function(machine)
-        return machine.error
     end,
 
     details = function(machine)

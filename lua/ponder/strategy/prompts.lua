@@ -1,10 +1,13 @@
 --- Which prompts a strategy renders with: what the options say, else the file that takes the place
 --- of the built-in ones (ponder.prompt), else those.
 
+local machine_run = require "ponder.machine.run"
 local options = require "ponder.options"
 local prompt = require "ponder.prompt"
 
 local prompts = {}
+
+local MAX_TEXT_BYTES = 20000 -- of each text quoted, where no option says
 
 local PROMPT = { type = { "function", "string" } }
 
@@ -57,7 +60,7 @@ end
 ---@return string? message with the file, and the line if there is one
 ---@return "BAD_PROMPT"|"NO_PROMPT"|nil code
 function prompts.load(kind, opts)
-    local found, message, code = prompt.load(kind.name)
+    local found, message, code = prompt.load(kind.name, kind.prompts)
     if not found then
         return nil, message, code
     end
@@ -74,6 +77,39 @@ function prompts.load(kind, opts)
         by_name[name] = own == nil and found[name] or own
     end
     return by_name
+end
+
+-- A string takes the place of the instructions alone, of which the strategy's own function knows.
+local function with_instructions(text, own)
+    return function(context)
+        context.instructions = text
+        return own(context)
+    end
+end
+
+---The messages of one of a strategy's prompts.
+---@param s ponder.strategy.Strategy
+---@param name string
+---@param fields table? of the context, with `prompt`, the question
+---@return ponder.model.Message[] raises what is wrong with the prompt
+function prompts.render(s, name, fields)
+    local kind, env, message = s.kind, s:env()
+    if not env then
+        error(message, 0)
+    end
+    local f = env.prompts[name]
+    if type(f) == "string" then
+        f = with_instructions(f, (kind.prompts or {})[name])
+    elseif f == nil then
+        error(("strategy.%s: there is no prompt %s"):format(kind.name, options.show(name)), 0)
+    end
+    local context = {}
+    for field, value in pairs(fields or {}) do
+        context[field] = value
+    end
+    local rendering = machine_run.new({ name = kind.name, prompts = kind.machine.prompt_names },
+        { max_text_bytes = s.opts.max_text_bytes or MAX_TEXT_BYTES })
+    return rendering:render({ env = { prompts = { [name] = f } } }, name, context)
 end
 
 return prompts

@@ -8,6 +8,7 @@
 --- best so far.
 
 local budgets = require "ponder.task.budget"
+local direct = require "ponder.strategy.direct"
 local model = require "ponder.model"
 local model_budget = require "ponder.model.budget"
 local options = require "ponder.options"
@@ -78,7 +79,7 @@ local function call_options(run, directive)
         tool_choice = directive.tool_choice, timeout_ms = directive.timeout_ms,
         sample = directive.sample, max_tokens = run.s.opts.max_reply_tokens }
     for _, name in ipairs(CALL_OPTIONS) do
-        opts[name] = run.s.opts[name]
+        opts[name] = directive[name] or run.s.opts[name]
     end
     return opts
 end
@@ -87,7 +88,7 @@ end
 local function stream_to(run, directive)
     local on_delta = run.on_delta
     return on_delta and function(text, kind)
-        if kind == "text" then
+        if kind == "text" and not run.s.kind.run then
             run:post { signal = "ai.llm.delta", data = { call_id = directive.id, delta = text,
                 chunk_type = "content" } }
         end
@@ -255,8 +256,19 @@ function Run:next()
     return message
 end
 
+---What a directive asks for, without a task of its own.
+---@param directive table
+---@return string? signal nil: a budget refused it
+---@return table? data
+function Run:perform(directive)
+    return perform[directive.type](self, directive)
+end
+
 local function drive(run, question)
     local _ <close> = run -- whatever ends this ends the tasks too
+    if run.s.kind.run then
+        return direct.run(run, question)
+    end
     run:take(run.s.kind.query, { prompt = question, call_id = QUESTION_ID })
     for message in run.next, run do
         if message.signal then

@@ -134,7 +134,8 @@ function schema.of(machine)
     end
     for _, name in ipairs(sorted_keys(machine.option_rules)) do
         if name ~= "prompts" then
-            add(name, "machine", MACHINE_HELP[name], machine.option_rules[name])
+            local rule = machine.option_rules[name]
+            add(name, "machine", rule.help or MACHINE_HELP[name], rule)
         end
     end
     for _, name in ipairs(sorted_keys(machine.prompt_names)) do

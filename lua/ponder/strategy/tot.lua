@@ -17,8 +17,8 @@
 --- `models = { evaluate = "..." }` has another model judge; a repair is the generating model's
 --- unless `models.repair` says otherwise. The answer is the content of the best thought.
 
-local class = require "ponder.strategy.class"
 local look = require "ponder.strategy.look"
+local strategy = require "ponder.strategy"
 local tot = require "ponder.tot"
 
 local function depth_of(machine)
@@ -33,7 +33,7 @@ local function best_so_far(machine)
     return leaf and leaf.score and leaf or nil
 end
 
-return class.new {
+return strategy.new {
     name = "tot",
     machine = tot,
     roles = {
@@ -42,13 +42,9 @@ return class.new {
         call_llm_stream = "repair",
     },
     first_role = "generate",
-    instead = { generate = "generate", evaluate = "evaluate", repair = "generate" },
+    fallback = { generate = "generate", evaluate = "evaluate", repair = "generate" },
 
     look = look.tree,
-
-    reply = function()
-        return "llm_result"
-    end,
 
     answer = function(machine)
         if machine.result then
@@ -56,10 +52,6 @@ return class.new {
         end
         local best = best_so_far(machine)
         return best and best.content
-    end,
-
-    failure = function(machine)
-        return machine.error
     end,
 
     details = function(machine)

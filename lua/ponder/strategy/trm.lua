@@ -17,8 +17,8 @@
 --- `models.evaluate` is for `supervise` and `models.generate` for the others, unless they are named
 --- themselves. The answer is the best graded one; before any was graded, the current one.
 
-local class = require "ponder.strategy.class"
 local look = require "ponder.strategy.look"
+local strategy = require "ponder.strategy"
 local trm = require "ponder.trm"
 
 local REPLIES = {
@@ -27,12 +27,12 @@ local REPLIES = {
     improve = "improvement_result",
 }
 
-return class.new {
+return strategy.new {
     name = "trm",
     machine = trm,
     roles = { reason = "reason", supervise = "supervise", improve = "improve" },
     first_role = "reason",
-    instead = {
+    fallback = {
         generate = "generate",
         evaluate = "evaluate",
         reason = "generate",
@@ -62,10 +62,6 @@ return class.new {
 
     answer = function(machine)
         return machine.result or machine.best_answer or machine.current_answer
-    end,
-
-    failure = function(machine)
-        return machine.error
     end,
 
     details = function(machine)

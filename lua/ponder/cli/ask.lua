@@ -1,0 +1,79 @@
+--- `ponder ask --strategy FILE QUESTION`: a strategy of one's own, with the flags of `ponder tot`.
+
+local cli = require "ponder.cli"
+local command = require "ponder.report.command"
+local files = require "ponder.log.files"
+local strategy = require "ponder.strategy"
+
+local RULES = {
+    strategy = { value = "FILE", files = true,
+        help = "Lua file that returns ponder.strategy.new{...}" },
+}
+
+local SUMMARY = "answer a question with a strategy of one's own"
+local ABOUT = [[
+Answers with the strategy that FILE returns (ponder.strategy). Its own options are flags as well:
+ponder ask --strategy FILE --help lists them.]]
+
+-- The flags that every strategy has: those of one without options.
+local plain = command.of("ask", strategy.new { name = "ask", roles = { "generate" },
+    run = function() end }, { summary = SUMMARY, about = ABOUT,
+    call = "ask --strategy FILE" }, RULES)
+
+local ask = { summary = SUMMARY, usage = plain.usage, rules = plain.rules,
+    sections = plain.sections, files = true }
+
+-- The value of --strategy among the arguments; nil where it is not given.
+local function strategy_of(arguments)
+    for i, argument in ipairs(arguments) do
+        if argument == "--" then
+            return nil
+        elseif argument == "--strategy" then
+            return arguments[i + 1]
+        elseif argument:find "^%-%-strategy=" then
+            return argument:match "=(.*)$"
+        end
+    end
+end
+
+-- The strategy of a file, or nil and what is wrong.
+local function load_strategy(path)
+    local chunk, message = files.load(path, "script")
+    if not chunk then
+        return nil, message
+    end
+    local ok, library = xpcall(chunk, cli.with_traceback)
+    if not ok then
+        return nil, library
+    elseif not strategy.is_library(library) then
+        return nil, path .. ": must return ponder.strategy.new{...}"
+    end
+    return library
+end
+
+---@param arguments string[]
+---@return integer status as of ponder tot
+function ask.run(arguments)
+    local path = strategy_of(arguments)
+    if not path then
+        return cli.usage_error(
+            "ponder ask: expected a strategy: ponder ask --strategy FILE QUESTION")
+    end
+    local library, message = load_strategy(path)
+    if not library then
+        io.stderr:write("ponder ask: ", message, "\n")
+        return 1
+    end
+    local own = command.of("ask", library, { summary = library.summary or SUMMARY,
+        about = library.about or library.summary or ABOUT,
+        call = "ask --strategy " .. path }, RULES)
+    for _, argument in ipairs(arguments) do
+        if argument == "--help" then
+            print(own.usage)
+            return 0
+        end
+    end
+    return own.run(arguments)
+end
+
+return ask

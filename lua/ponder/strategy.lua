@@ -1,0 +1,191 @@
+--- Strategies of one's own, in one file. What `ponder tot` has, they have: flags, models by role,
+--- prompt files, tools, budgets, streaming, the run log, the live view and the page.
+---
+---     local strategy = require "ponder.strategy"
+---
+---     return strategy.new {
+---         name = "twice", summary = "answer, then check the answer",
+---         roles = { "generate", "check" },
+---         options = { rounds = { type = "integer", min = 1, default = 1, help = "checks" } },
+---         prompts = {
+---             check = function(context)
+---                 return { { role = "user", content = context:quote("question", context.prompt)
+---                     .. context:quote("answer", context.answer) .. "\nCorrect the answer." } }
+---             end,
+---         },
+---         run = function(thinker, question)
+---             local answer = thinker:ask(question)
+---             for _ = 1, thinker.options.rounds do
+---                 answer = thinker:ask("check", { answer = answer })
+---             end
+---             return answer
+---         end,
+---     }
+---
+---     ponder ask --strategy twice.lua --rounds 2 "How many squares are on a chessboard?"
+---
+--- It has one of two forms. `run` is a plain function that asks in blocking Lua, also many at once
+--- (ponder.task), and draws its own graph: see ponder.strategy.Thinker. `start` makes a machine, as
+--- ponder.tot is one: messages in, directives out, no I/O. What such a machine must have:
+---
+---     machine:update(msg, env) -> directives, events
+---
+--- `msg` is {type = "start", prompt, call_id}, {type = "llm_result", call_id, ok, text, reason,
+--- usage} or {type = "llm_partial", call_id, delta}. A directive is {type, call_id, context}, where
+--- `context` is a list of messages, as env.render(name, fields) makes them of a prompt; its type
+--- says whose it is (`roles`). machine.status is "completed" or "error" at the end, and
+--- machine.result or machine.error says more. Its `nodes`, a list of {id, parent_id, depth,
+--- content, score}, are drawn.
+---
+--- The built-in strategies are made by this function as well.
+
+local class = require "ponder.strategy.class"
+local critique = require "ponder.parse.critique"
+local direct = require "ponder.strategy.direct"
+local look = require "ponder.strategy.look"
+local options = require "ponder.options"
+
+local strategy = {}
+
+---@class ponder.strategy.Description
+---@field name string letters, digits and `_`; a prompt file NAME.lua takes the place of `prompts`
+---@field summary string? one line
+---@field about string? for --help
+---@field roles string[]|table<string, string> whose model asks: names, the first being the main
+---  one; or by the directive's type or the prompt's name
+---@field first_role string? the main one, where `roles` has names
+---@field fallback table<string, string>? role -> the role whose model it takes when it has none;
+---  default: the main one
+---@field options table<string, OptionRule>? its own, each with `help`: they become flags
+---@field prompts table<string, function>? by name: a context in, messages out
+---@field run (fun(thinker: ponder.strategy.Thinker, question: string): string?, string?, string?)?
+---@field start (fun(opts: table): table)? a new machine
+---@field machine table? a library of machines in the place of `start`: new, from_map, option_rules,
+---  prompt_names, generate_call_id
+---@field reply (fun(call: table): string)? the type of the message for a reply: "llm_result"
+---@field answer (fun(machine: table): string?)? the best so far
+---@field failure (fun(machine: table): string?)?
+---@field details (fun(machine: table): table)? for snapshots
+---@field look (fun(machine: table, memory: table): ponder.strategy.Look)? what it has built
+---@field hear (fun(memory: table, event: table, machine: table))?
+---@field counted string[]? what the live view counts, one and several
+
+local FUNCTION = { type = "function" }
+local DESCRIPTION = {
+    name = { type = "string", required = true }, summary = { type = "string" },
+    about = { type = "string" }, roles = { type = "table", required = true },
+    first_role = { type = "string" }, fallback = { type = "table", default = {} },
+    options = { type = "table", default = {} }, prompts = { type = "table" },
+    run = FUNCTION, start = FUNCTION, machine = { type = "table" }, reply = FUNCTION,
+    answer = FUNCTION, failure = FUNCTION, details = FUNCTION, look = FUNCTION, hear = FUNCTION,
+    counted = { type = "table" },
+}
+
+local MAX_TEXT_BYTES = { type = "integer", min = 100, max = 10000000, default = 20000,
+    help = "of each text quoted in a prompt" }
+
+local function refuse(message)
+    error("strategy.new: " .. message, 4)
+end
+
+local function check(description)
+    local d = options.check("strategy.new", description, DESCRIPTION, 3)
+    local forms = (d.run and 1 or 0) + (d.start and 1 or 0) + (d.machine and 1 or 0)
+    if not d.name:find "^%a[%w_]*$" then
+        refuse(("opts.name must be letters, digits and _ (got %s)"):format(options.show(d.name)))
+    elseif forms ~= 1 then
+        refuse "opts must have either run, a function, or start, which makes a machine"
+    elseif next(d.roles) == nil then
+        refuse "opts.roles must name at least one role"
+    end
+    for name, f in pairs(d.prompts or {}) do
+        if type(name) ~= "string" or type(f) ~= "function" then
+            refuse(("opts.prompts.%s must be a function (got %s)"):format(tostring(name),
+                options.show(f)))
+        end
+    end
+    for name, rule in pairs(d.options) do
+        if type(rule) ~= "table" or not rule.type then
+            refuse(("opts.options.%s must be a table with type and help"):format(tostring(name)))
+        end
+    end
+    return d
+end
+
+-- roles by directive or prompt, the main one, and whose model each takes.
+local function roles_of(d)
+    local roles, fallback = {}, {}
+    for key, role in pairs(d.roles) do
+        roles[math.type(key) and role or key] = role
+    end
+    local first = d.first_role or d.roles[1] or roles.generate or roles[next(roles)]
+    for _, role in pairs(roles) do
+        fallback[role] = first
+    end
+    for role, other in pairs(d.fallback) do
+        fallback[role] = other
+    end
+    return roles, first, fallback
+end
+
+-- The library of the machine: the one given, or one that is made of what is given.
+local function machine_of(d)
+    if d.machine then
+        return d.machine
+    end
+    local rules, names = { max_text_bytes = MAX_TEXT_BYTES }, {}
+    for name, rule in pairs(d.options) do
+        rules[name] = rule
+    end
+    for name in pairs(d.prompts or {}) do
+        names[name] = name .. "_prompt"
+    end
+    local library = direct.machine(d.name, rules, names)
+    library.new = d.start or library.new
+    return library
+end
+
+local function nothing()
+    return {}
+end
+
+local function look_at(machine)
+    return machine.nodes and look.tree(machine) or look.nothing()
+end
+
+---Makes a strategy.
+---@param description ponder.strategy.Description a wrong or unknown field raises
+---@return ponder.strategy.Library library {name, new, init, options, signal_routes}:
+---  `library.new(opts)` is a ponder.strategy.Strategy, `library.new(opts):run(question)` answers
+function strategy.new(description)
+    local d = check(description)
+    local roles, first, fallback = roles_of(d)
+    local library = class.new {
+        name = d.name, machine = machine_of(d), roles = roles, first_role = first,
+        instead = fallback, prompts = d.prompts or not d.machine and {} or nil, run = d.run,
+        reply = d.reply or function() return "llm_result" end,
+        answer = d.answer or function(machine) return machine.result or machine.best_answer end,
+        failure = d.failure or function(machine) return machine.error end,
+        details = d.details or nothing, look = d.look or d.run and direct.look or look_at,
+        hear = d.hear, counted = d.counted,
+    }
+    library.summary, library.about = d.summary, d.about
+    return library
+end
+
+---Whether a value is a library that `new` gave.
+---@param value any
+---@return boolean
+function strategy.is_library(value)
+    return type(value) == "table" and type(value.new) == "function"
+        and type(value.options) == "function" and type(value.name) == "string"
+end
+
+---The answer in a reply: what stands in its marked section, else all of it.
+---@param text string
+---@return string
+function strategy.read_answer(text)
+    return critique.answer(text) or text:match "^%s*(.-)%s*$"
+end
+
+return strategy

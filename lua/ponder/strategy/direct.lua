@@ -1,0 +1,288 @@
+--- Strategies that are a plain function: it asks models in blocking Lua and draws its own graph.
+---
+--- The function gets a `ponder.strategy.Thinker`, through which all of that goes, and the question.
+--- What it draws is its machine, a board, for the live view, the log and the page.
+
+local json = require "ponder.json"
+local options = require "ponder.options"
+local prompts = require "ponder.strategy.prompts"
+local quote = require "ponder.quote"
+local tally = require "ponder.tally"
+local task = require "ponder.task"
+
+local direct = {}
+
+-------------------------------------------------------------------------------
+-- The board
+
+---@class ponder.strategy.Board
+---@field status "idle"|"running"|"completed"|"error"
+---@field nodes table[]
+---@field edges table[]
+---@field usage table<string, number>
+---@field best_id integer?
+---@field best_answer string?
+---@field result string?
+---@field error string?
+---@field termination_reason "success"|"error"|nil
+local Board = {}
+Board.__index = Board
+
+function Board:finish(status, reason)
+    self.status, self.termination_reason = status, reason
+end
+
+-- A call that cannot be waited for any more ends the run; nothing else comes by messages.
+function Board:update(msg)
+    if msg.type == "start" then
+        error(("strategy.%s is a function: its run makes the calls, not signals"):format(
+            self.name), 0)
+    elseif msg.ok == false and self.status == "running" then
+        self.error = quote.line(tostring(msg.reason))
+        self:finish("error", "error")
+    end
+    return {}, {}
+end
+
+---@return table
+function Board:to_map()
+    return { status = self.status, result = self.result, error = self.error, nodes = self.nodes,
+        edges = self.edges, best_id = self.best_id, usage = self.usage }
+end
+
+-- The ids from the root to the best node.
+local function path_to_best(board)
+    local path, id = {}, board.best_id
+    while id do
+        table.insert(path, 1, id)
+        id = board.nodes[id].parent
+    end
+    return path
+end
+
+---What a function has drawn.
+---@param board ponder.strategy.Board
+---@return ponder.strategy.Look
+function direct.look(board)
+    return { count = #board.nodes, node = function(i) return board.nodes[i] end,
+        edges = board.edges, is_numbered = board.edges[1] ~= nil,
+        path = function() return path_to_best(board) end }
+end
+
+---The library of the board, as ponder.strategy.class wants one.
+---@param name string
+---@param option_rules OptionSchema
+---@param prompt_names table<string, string>
+---@return table
+function direct.machine(name, option_rules, prompt_names)
+    local count = 0
+    return {
+        option_rules = option_rules, prompt_names = prompt_names,
+        new = function()
+            return setmetatable({ name = name, status = "idle", nodes = {}, edges = {},
+                usage = {} }, Board)
+        end,
+        from_map = function()
+            error(("strategy.%s.new: it is a function, which cannot go on from a state; a run log "
+                .. "can be resumed"):format(name), 0)
+        end,
+        generate_call_id = function()
+            count = count + 1
+            return "call_" .. count
+        end,
+    }
+end
+
+-------------------------------------------------------------------------------
+-- What the function gets
+
+-- What a call failed with; it ends the run unless the function catches it.
+local Failure = {}
+Failure.__index = Failure
+Failure.__tostring = function(self) return ("%s [%s]"):format(self.message, self.code) end
+
+---@class ponder.strategy.Thinker
+---@field question string
+---@field options table<string, any> the strategy's own, and the common ones
+---@field private run ponder.strategy.Run
+---@field private board ponder.strategy.Board
+local Thinker = {}
+Thinker.__index = Thinker
+
+local NODE = {
+    text = { type = "string", required = true }, score = { type = "number", finite = true },
+    parents = { type = "table" }, kind = { type = "string" }, status = { type = "string" },
+}
+local CHANGES = { text = { type = "string" }, score = NODE.score, status = NODE.status }
+
+local function node_of(self, where, id)
+    return self.board.nodes[id]
+        or error(("%s: there is no node %s"):format(where, options.show(id)), 3)
+end
+
+-- Whoever watches looks at the board.
+local function changed(self, node)
+    self.run:emit(self.run.s.kind.name .. ".step", { nodes = #self.board.nodes },
+        { node_id = node.id })
+end
+
+---Draws a node. The first one, 1, is the question.
+---@param node {text: string, score: number?, parents: integer[]?, kind: string?, status: string?}
+---  `parents`: what it was made from, default the question; `kind`: how
+---@return integer id
+function Thinker:node(node)
+    node = options.check("thinker:node", node, NODE)
+    local parents, id, depth = node.parents or { 1 }, #self.board.nodes + 1, 0
+    for _, parent in ipairs(parents) do
+        depth = math.max(depth, node_of(self, "thinker:node", parent).depth + 1)
+    end
+    local own = { id = id, parent = parents[1], depth = depth, score = node.score,
+        status = node.status, text = node.text }
+    self.board.nodes[id] = own
+    for i = 2, #parents do
+        table.insert(self.board.edges, { source = parents[i], target = id,
+            kind = node.kind or "aggregates" })
+    end
+    changed(self, own)
+    return id
+end
+
+---Changes a node; what is not given stays.
+---@param id integer
+---@param changes {text: string?, score: number?, status: string?}
+function Thinker:set(id, changes)
+    local node = node_of(self, "thinker:set", id)
+    for name, value in pairs(options.check("thinker:set", changes, CHANGES)) do
+        node[name] = value
+    end
+    changed(self, node)
+end
+
+---Names the best node so far, and the answer that it means: what there is if the run ends early.
+---@param id integer
+---@param answer string? default: the node's text
+function Thinker:best(id, answer)
+    local node = node_of(self, "thinker:best", id)
+    self.board.best_id, self.board.best_answer = id, answer or node.text
+end
+
+-- The messages of a call, and whose it is.
+local function request_of(self, what, fields, opts)
+    local kind = self.run.s.kind
+    if type(what) == "table" then
+        local role = opts.role or kind.first_role
+        return what, role, role
+    elseif kind.machine.prompt_names[what] == nil then
+        return { { role = "user", content = what } }, opts.role or kind.first_role, "ask"
+    end
+    local messages = prompts.render(self.run.s, what, fields)
+    return messages, opts.role or kind.roles[what] or kind.instead[what] and what
+        or kind.first_role, what
+end
+
+-- Calls that ask the very same thing are samples 1, 2, 3...
+local function next_sample(self, messages)
+    local key = json.encode(messages)
+    self.asked[key] = (self.asked[key] or 0) + 1
+    return self.asked[key]
+end
+
+local function run_tools(self, directives)
+    local results = task.map(directives, function(directive)
+        local _, data = self.run:perform(directive)
+        return data
+    end)
+    local next_call
+    for _, data in ipairs(results) do
+        next_call = self.run.s.calls:tool_result(data.id, data.result) or next_call
+    end
+    return next_call
+end
+
+---Asks a model and waits. `what` is the name of a prompt, whose context gets `fields` and
+---`prompt`, the question; or a list of messages; or a text. Tools are run, tokens counted and
+---events told as in every strategy. A call that fails raises, and so ends the run.
+---@param what string|ponder.model.Message[]
+---@param fields table?
+---@param opts {role: string?, node: integer?, temperature: number?, seed: integer?, tools: false?}?
+---  `node`: for which one it asks; `tools = false`: the model is not offered any
+---@return string text
+---@return table reply {text, usage, message}
+function Thinker:ask(what, fields, opts)
+    opts = opts or {}
+    local messages, role, kind = request_of(self, what, fields, opts)
+    local run = self.run
+    self.calls = self.calls + 1
+    local directive = run.s.calls:open({ call_id = "c" .. self.calls, type = kind,
+        context = messages, node_id = opts.node or 1 }, role, run.s:model_name(role),
+        next_sample(self, messages))
+    while true do
+        directive.temperature, directive.seed = opts.temperature, opts.seed
+        if opts.tools == false then
+            directive.tools = nil
+        end
+        local _, data = run:perform(directive)
+        if not data then
+            error(setmetatable({ message = run.refused, code = "BUDGET" }, Failure), 0)
+        elseif data.ok == false then
+            error(setmetatable({ message = data.reason, code = run.failure.code }, Failure), 0)
+        end
+        local for_tools, usage = run.s.calls:reply(run.s.calls:find(data.call_id), data)
+        if not for_tools then
+            tally.add(self.board.usage, usage)
+            return data.text or "", data
+        end
+        directive = run_tools(self, for_tools)
+    end
+end
+
+---Runs one of the tools; the log keeps what it gave.
+---@param name string
+---@param arguments table?
+---@return string result text, or `{"error": ...}`
+function Thinker:tool(name, arguments)
+    self.tools = (self.tools or 0) + 1
+    local _, data = self.run:perform { type = "call_tool", id = "t" .. self.tools,
+        call_id = "t" .. self.tools, name = name, arguments = arguments or {} }
+    return data.result
+end
+
+-------------------------------------------------------------------------------
+-- A run
+
+local function keep_failure(problem)
+    return type(problem) == "string" and debug.traceback(problem, 2) or problem
+end
+
+---Runs the function; the board says what came of it.
+---@param run ponder.strategy.Run
+---@param question string
+function direct.run(run, question)
+    local board = run.s.machine
+    local thinker = setmetatable({ question = question, options = run.s.opts, run = run,
+        board = board, calls = 0, asked = {} }, Thinker)
+    board.status = "running"
+    board.nodes[1] = { id = 1, depth = 0, text = question }
+    local ok, answer, message, code = xpcall(run.s.kind.run, keep_failure, thinker, question)
+    if board.status ~= "running" then
+        return
+    elseif not ok and getmetatable(answer) ~= Failure then
+        error(answer, 0)
+    elseif ok and type(answer) == "string" and answer ~= "" then
+        board.result = answer
+        return board:finish("completed", "success")
+    elseif not ok then
+        message, code = answer.message, answer.code
+    elseif answer ~= nil then
+        error(("strategy.%s: its function must return text (got %s)"):format(run.s.kind.name,
+            options.show(answer)), 0)
+    end
+    if not run.refused then
+        run.failure = { message = message or "the run ended without an answer",
+            code = code or "BAD_REPLY" }
+        board.error = quote.line(tostring(run.failure.message))
+        board:finish("error", "error")
+    end
+end
+
+return direct

@@ -1,0 +1,109 @@
+--- Recursive self-aggregation, after Venkatraman et al. 2025, "Recursive Self-Aggregation Unlocks
+--- Deep Thinking in Large Language Models".
+---
+---     ponder ask --strategy scripts/strategies/rsa.lua --population 8 --steps 4 "..."
+---
+--- A population of solutions is improved together: in each step every new solution is made of a
+--- few of the last step's, drawn at random, whose good parts the model is asked to keep. The answer
+--- that most of the last population give wins; of several with as many, the one given first.
+
+local strategy = require "ponder.strategy"
+local task = require "ponder.task"
+
+local prompts = {}
+
+function prompts.generate(context)
+    return {
+        { role = "system", content = context.instructions or "Solve the problem step by step. End "
+            .. "with a line that begins with \"Answer:\"." },
+        { role = "user", content = context:quote("problem", context.question) },
+    }
+end
+
+function prompts.aggregate(context)
+    local parts = { context:quote("problem", context.question) }
+    for _, solution in ipairs(context.solutions) do
+        parts[#parts + 1] = context:quote("solution", solution)
+    end
+    return {
+        { role = "system", content = context.instructions or "You get a problem and several "
+            .. "attempts at it, any of which may be wrong. Keep what is right in them, drop what "
+            .. "is not, and write one better solution. If all are wrong, try another way. End with "
+            .. "a line that begins with \"Answer:\"." },
+        { role = "user", content = table.concat(parts, "\n\n") },
+    }
+end
+
+-- `count` different numbers up to `n`, at random.
+local function draw(count, n)
+    local numbers = {}
+    for i = 1, n do
+        local at = math.random(i)
+        numbers[i] = numbers[at]
+        numbers[at] = i
+    end
+    return table.move(numbers, 1, math.min(count, n), 1, {})
+end
+
+-- One member of the next population; `chosen` are those that it is made of.
+local function make(thinker, question, chosen)
+    local solutions, parents = {}, {}
+    for i, member in ipairs(chosen) do
+        solutions[i], parents[i] = member.text, member.node
+    end
+    local name = chosen[1] and "aggregate" or "generate"
+    local text = thinker:ask(name, { question = question, solutions = solutions },
+        { node = parents[1] })
+    return { text = text, answer = strategy.read_answer(text),
+        node = thinker:node { text = strategy.read_answer(text), kind = "aggregates",
+            parents = parents[1] and parents or nil } }
+end
+
+-- The member whose answer most others give too, and which share of them does.
+local function majority(population)
+    local votes, best = {}, nil
+    for _, member in ipairs(population) do
+        votes[member.answer] = (votes[member.answer] or 0) + 1
+    end
+    for _, member in ipairs(population) do
+        best = best and votes[best.answer] >= votes[member.answer] and best or member
+    end
+    return best, votes[best.answer] / #population
+end
+
+return strategy.new {
+    name = "rsa",
+    summary = "improve a population of solutions by merging random subsets of it",
+    roles = { "generate", "aggregate" },
+    prompts = prompts,
+    counted = { "solution", "solutions" },
+    options = {
+        population = { type = "integer", min = 1, max = 1000, default = 4,
+            help = "solutions in each step" },
+        subset = { type = "integer", min = 1, max = 1000, default = 2,
+            help = "solutions that each new one is made of" },
+        steps = { type = "integer", min = 0, max = 1000, default = 2,
+            help = "times that the population is replaced" },
+    },
+
+    run = function(thinker, question)
+        local opts, population = thinker.options, {}
+        for step = 0, opts.steps do
+            local subsets = {}
+            for i = 1, opts.population do
+                local chosen = {}
+                for k, at in ipairs(step > 0 and draw(opts.subset, #population) or {}) do
+                    chosen[k] = population[at]
+                end
+                subsets[i] = chosen
+            end
+            population = task.map(subsets, function(chosen)
+                return make(thinker, question, chosen)
+            end)
+            local best, share = majority(population)
+            thinker:set(best.node, { score = share })
+            thinker:best(best.node, best.answer)
+        end
+        return (majority(population).answer)
+    end,
+}

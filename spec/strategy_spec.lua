@@ -1,0 +1,339 @@
+-- Strategies of one's own: ponder.strategy.new in both forms, `ponder ask`, and those in
+-- scripts/strategies.
+
+local json = require "ponder.json"
+local shell = require "shell"
+local strategy = require "ponder.strategy"
+local task = require "ponder.task"
+
+-- A model that answers with a function of the request.
+local function model_of(answer)
+    return { name = "fake", chat = function(_, request)
+        local text, message, code = answer(request)
+        if not text then
+            return nil, message, code
+        end
+        return { text = text, usage = { input_tokens = 10, output_tokens = 2 }, samples = {} }
+    end }
+end
+
+local function last_of(request) return request.messages[#request.messages].content end
+
+local ECHO = model_of(function(request) return "re " .. last_of(request) end)
+
+local TWICE = {
+    name = "twice", roles = { "generate", "check" },
+    options = { rounds = { type = "integer", min = 1, default = 1, help = "checks" } },
+    prompts = { check = function(context)
+        return { { role = "user", content = (context.instructions or "Check")
+            .. context:quote("answer", context.answer) } }
+    end },
+    run = function(thinker, question)
+        local answer = thinker:ask(question)
+        local node = thinker:node { text = answer }
+        thinker:best(node)
+        for _ = 1, thinker.options.rounds do
+            answer = thinker:ask("check", { answer = answer }, { node = node })
+            node = thinker:node { text = answer, parents = { node }, score = 0.5 }
+            thinker:best(node)
+        end
+        return answer
+    end,
+}
+
+local function changed(more)
+    local d = {}
+    for name, value in pairs(TWICE) do
+        d[name] = value
+    end
+    for name, value in pairs(more) do
+        d[name] = value
+    end
+    return d
+end
+
+local function run(library, opts, how)
+    local s = library.new(opts)
+    return task.run(function()
+        local result = table.pack(s:run("Why?", how))
+        return { result[1], message = result[2], code = result[3], partial = result[4], s = s }
+    end)
+end
+
+describe("a strategy that is a function", function()
+    it("asks, draws and answers", function()
+        local events = {}
+        local r = run(strategy.new(TWICE), { model = ECHO, rounds = 2 },
+            { on_event = function(event) events[#events + 1] = event.name end })
+        assert.equal("re Check<answer-1>\nre Check<answer>\nre Why?\n</answer>\n</answer-1>",
+            r[1].answer)
+        assert.equal("completed", r[1].status)
+        assert.equal(3, r[1].calls)
+        assert.same({ 30, 6 }, { r[1].usage.input_tokens, r[1].usage.output_tokens })
+        assert.equal("call.start call.complete twice.step call.start call.complete twice.step "
+            .. "call.start call.complete twice.step", table.concat(events, " "))
+        local seen = r.s:look()
+        assert.same({ 4, { 1, 2, 3, 4 }, 0.5 }, { seen.count, seen.path(), seen.node(4).score })
+    end)
+
+    it("has models by role, each with what it falls back on", function()
+        local library = strategy.new(changed { roles = { "generate", "check", "judge" },
+            fallback = { judge = "check" } })
+        local other = model_of(function() return "checked" end)
+        local r = run(library, { model = ECHO, models = { check = other } })
+        assert.equal("checked", r[1].answer)
+        local s = library.new { model = "openai:a", models = { check = "openai:b" } }
+        assert.same({ "openai:a", "openai:b", "openai:b" }, { s:model_name "generate",
+            s:model_name "check", s:model_name "judge" })
+        assert.has_error(function() library.new { models = { chek = ECHO } } end)
+    end)
+
+    it("takes instructions, and functions, in the place of its prompts", function()
+        local library = strategy.new(TWICE)
+        assert.matches("^re Mine<answer>", run(library, { model = ECHO,
+            check_prompt = "Mine" })[1].answer)
+        assert.equal("re own", run(library, { model = ECHO, prompts = { check = function()
+            return { { role = "user", content = "own" } }
+        end } })[1].answer)
+    end)
+
+    it("ends with what a call failed with, and keeps its best", function()
+        local count = 0
+        local r = run(strategy.new(TWICE), { model = model_of(function()
+            count = count + 1
+            if count == 2 then return nil, "no key", "AUTH" end
+            return "first"
+        end) })
+        assert.same({ nil, "no key", "AUTH" }, { r[1], r.message, r.code })
+        assert.same({ "first", "error" }, { r.partial.answer, r.partial.status })
+    end)
+
+    it("ends when its budget does", function()
+        local r = run(strategy.new(TWICE), { model = ECHO, max_calls = 1 })
+        assert.equal("BUDGET", r.code)
+        assert.same({ "re Why?", "budget", 1 }, { r.partial.answer, r.partial.termination_reason,
+            r.partial.calls })
+    end)
+
+    it("may catch a failure, say that there is none, or raise", function()
+        local failing = model_of(function() return nil, "down", "CONNECT" end)
+        local caught = strategy.new(changed { run = function(thinker, question)
+            local ok, problem = pcall(thinker.ask, thinker, question)
+            return ("%s %s"):format(ok, tostring(problem))
+        end })
+        assert.equal("false down [CONNECT]", run(caught, { model = failing })[1].answer)
+        local none = run(strategy.new(changed { run = function()
+            return nil, "no way", "NO_WAY"
+        end }), { model = ECHO })
+        assert.same({ "no way", "NO_WAY" }, { none.message, none.code })
+        local ok, message = pcall(run, strategy.new(changed { run = function()
+            error "a mistake"
+        end }), { model = ECHO })
+        assert.is_false(ok)
+        assert.matches("strategy_spec.lua:%d+: a mistake", message)
+    end)
+
+    it("asks at the same time; equal questions are different samples", function()
+        local samples, most, now = {}, 0, 0
+        local slow = { name = "slow", chat = function(_, request)
+            samples[#samples + 1], now = request.sample, now + 1
+            most = math.max(most, now)
+            task.sleep(0.001)
+            now = now - 1
+            return { text = "x", usage = {}, samples = {} }
+        end }
+        run(strategy.new(changed { run = function(thinker, question)
+            local texts = task.map({ 1, 2, 3 }, function() return (thinker:ask(question)) end)
+            return table.concat(texts)
+        end }), { model = slow })
+        table.sort(samples)
+        assert.same({ { 1, 2, 3 }, 3 }, { samples, most })
+    end)
+
+    it("offers tools, and runs them", function()
+        local asked = { name = "asked", chat = function(_, request)
+            if request.tools and last_of(request) == "Why?" then
+                local calls = { { id = "a", name = "add", arguments = { x = 2 } } }
+                return { text = "", tool_calls = calls, usage = {}, samples = {} }
+            end
+            return { text = "got " .. last_of(request), usage = {}, samples = {} }
+        end }
+        local tools = { { name = "add", description = "adds", parameters = { type = "object",
+            properties = { x = { type = "integer" } } },
+            run = function(arguments) return tostring(arguments.x + 1) end } }
+        local opts = { model = asked, tools = tools }
+        assert.equal("got 3", run(strategy.new(changed { run = function(thinker, question)
+            return (thinker:ask(question))
+        end }), opts)[1].answer)
+        assert.equal("got Why? 6", run(strategy.new(changed { run = function(thinker, question)
+            return thinker:ask(question, nil, { tools = false }) .. " "
+                .. thinker:tool("add", { x = 5 })
+        end }), opts)[1].answer)
+    end)
+end)
+
+describe("a strategy that is a machine", function()
+    local library = strategy.new {
+        name = "pair", roles = { question = "generate", check = "check" },
+        prompts = { check = TWICE.prompts.check },
+        start = function()
+            local machine = { status = "idle", nodes = {} }
+            function machine:update(msg, env)
+                if msg.type == "start" then
+                    self.status, self.nodes[1] = "asking", { id = "q", depth = 0,
+                        content = msg.prompt }
+                    return { { type = "question", call_id = msg.call_id,
+                        context = { { role = "user", content = msg.prompt } } } }, {}
+                elseif msg.ok == false then
+                    self.status, self.error = "error", msg.reason
+                    return {}, {}
+                elseif self.status == "asking" then
+                    self.status = "checking"
+                    self.nodes[2] = { id = "a", parent_id = "q", depth = 1, content = msg.text }
+                    return { { type = "check", call_id = "c1",
+                        context = env.render("check", { answer = msg.text }) } }, {}
+                end
+                self.status, self.result = "completed", msg.text
+                return {}, { { name = "pair.step", measurements = {}, metadata = {} } }
+            end
+            return machine
+        end,
+    }
+
+    it("is run, and drawn", function()
+        local r = run(library, { model = ECHO })
+        assert.equal("re Check<answer>\nre Why?\n</answer>", r[1].answer)
+        local seen = r.s:look()
+        assert.same({ 2, "q" }, { seen.count, seen.node(2).parent })
+    end)
+
+    it("gives directives for signals, as the built-in ones do", function()
+        local s = library.new { model = "openai:m" }
+        local directives = s:signal("ai.pair.query", { prompt = "Why?", call_id = "c0" })
+        assert.same({ "call_model", "generate", "openai:m" }, { directives[1].type,
+            directives[1].role, directives[1].model })
+        directives = s:signal("ai.llm.response", { call_id = "c0", text = "x" })
+        assert.equal("check", directives[1].role)
+    end)
+end)
+
+describe("ponder.strategy.new", function()
+    it("says what is wrong with a description", function()
+        for message, more in pairs {
+            ["opts.name must be letters"] = { name = "a b" },
+            ["opts must have either run, a function, or start"] = { start = function() end },
+            ["opts.roles must name at least one role"] = { roles = {} },
+            ["opts.prompts.x must be a function"] = { prompts = { x = "text" } },
+            ["opts.options.x must be a table"] = { options = { x = 5 } },
+            ["unknown option"] = { rol = {} },
+        } do
+            local ok, problem = pcall(function() strategy.new(changed(more)) end)
+            assert.is_false(ok)
+            assert.truthy(problem:find(message, 1, true), problem)
+            assert.matches("^%S*strategy_spec.lua:%d+: strategy.new: ", problem)
+        end
+    end)
+
+    it("makes the built-in ones", function()
+        for _, name in ipairs { "tot", "got", "trm", "cot" } do
+            assert.is_true(strategy.is_library(require("ponder.strategy." .. name)))
+        end
+        assert.is_false(strategy.is_library {})
+    end)
+end)
+
+describe("scripts/strategies", function()
+    local ANSWERS = { rsa = "42", react = "42", program_of_thought = "204", lats = "7" }
+    local FLAGS = { rsa = { "--population", "4" }, react = {}, program_of_thought = {},
+        lats = { "--iterations", "4" } }
+
+    local function ask(dir, name, ...)
+        return shell.ponder({ "ask", "--strategy", shell.root .. "/scripts/strategies/" .. name
+            .. ".lua", "--model", ("script:%s/spec/support/models/strategies/%s.lua"):format(
+            shell.root, name), ... }, { cwd = dir.path })
+    end
+
+    for name, answer in pairs(ANSWERS) do
+        it("answer, are drawn, replay and resume: " .. name, function()
+            local dir <close> = shell.folder()
+            local flags = table.move(FLAGS[name], 1, #FLAGS[name], 1, {})
+            table.move({ "--log", "a.db", "How many?" }, 1, 3, #flags + 1, flags)
+            local r = ask(dir, name, table.unpack(flags))
+            assert.same({ answer .. "\n", 0 }, { r.out, r.status }, r.err)
+            local shown = shell.ponder({ "show", "--tree", "a.db" }, { cwd = dir.path }).out
+            assert.matches("search 1: " .. name .. ", %d+ nodes", shown)
+            for _, command in ipairs { "replay", "resume" } do
+                local again = shell.ponder({ command, "a.db" }, { cwd = dir.path })
+                assert.same({ answer .. "\n", 0 }, { again.out, again.status }, again.err)
+            end
+        end)
+
+        it("are short: " .. name, function()
+            local count = 0
+            for _ in io.lines("scripts/strategies/" .. name .. ".lua") do
+                count = count + 1
+            end
+            assert.is_true(count < 120, count)
+        end)
+    end
+
+    it("find what one call does not: lats reflects, rsa merges, react corrects itself", function()
+        local dir <close> = shell.folder()
+        local result = json.decode(ask(dir, "lats", "--json", "How many?").out)
+        assert.same({ "7", "completed", 19 }, { result.answer, result.status, result.calls })
+        result = json.decode(ask(dir, "rsa", "--steps", "0", "--json", "How many?").out)
+        assert.equal("11", result.answer)
+        result = json.decode(ask(dir, "react", "--max-turns", "2", "--json", "How many?").out)
+        assert.equal("MAX_TURNS", result.error.code)
+        result = json.decode(ask(dir, "program_of_thought", "--repairs", "0", "--json", "?").out)
+        assert.matches("^no program ran: ", result.error.message)
+    end)
+end)
+
+describe("ponder ask", function()
+    local FILE = [[
+        local strategy = require "ponder.strategy"
+        return strategy.new { name = "mine", roles = { "generate" }, summary = "my own",
+            options = { loud = { type = "boolean", default = false, help = "shout" } },
+            prompts = { generate = function(context)
+                return { { role = "user", content = "built in " .. context.question } }
+            end },
+            run = function(thinker, question)
+                local text = thinker:ask("generate", { question = question })
+                return thinker.options.loud and text:upper() or text
+            end }]]
+    local MODEL = "return function(r) return r.messages[1].content end"
+
+    it("has the strategy's options as flags", function()
+        local dir <close> = shell.folder { ["s.lua"] = FILE, ["m.lua"] = MODEL }
+        local r = shell.ponder({ "ask", "--strategy=s.lua", "--model", "script:m.lua", "--loud",
+            "Why?" }, { cwd = dir.path })
+        assert.same({ "BUILT IN WHY?\n", 0 }, { r.out, r.status })
+        r = shell.ponder({ "ask", "--strategy", "s.lua", "--help" }, { cwd = dir.path })
+        assert.matches("my own.*%-%-loud +shout.*%-%-generate%-prompt TEXT.*%-%-max%-cost", r.out)
+    end)
+
+    it("takes a prompt file of the strategy's name", function()
+        local dir <close> = shell.folder { ["s.lua"] = FILE, ["m.lua"] = MODEL,
+            ["p/mine.lua"] = "return { generate = function(c) return { { role = 'user', "
+                .. "content = 'mine ' .. c.question } } end }" }
+        local r = shell.ponder({ "ask", "--strategy", "s.lua", "--model", "script:m.lua",
+            "--prompts", "p", "Why?" }, { cwd = dir.path })
+        assert.equal("mine Why?\n", r.out)
+        assert.matches("p/mine.lua takes the place of the built%-in prompts", r.err)
+    end)
+
+    it("says what is wrong with its file", function()
+        local dir <close> = shell.folder { ["none.lua"] = "return 5", ["bad.lua"] = "return (" }
+        for file, expected in pairs { ["bad.lua"] = "bad.lua:1: unexpected symbol",
+            ["none.lua"] = "none.lua: must return ponder.strategy.new{...}",
+            ["gone.lua"] = "cannot open gone.lua" } do
+            local r = shell.ponder({ "ask", "--strategy", file, "?" }, { cwd = dir.path })
+            assert.equal(1, r.status)
+            assert.truthy(r.err:find(expected, 1, true), r.err)
+        end
+        local r = shell.ponder { "ask", "Why?" }
+        assert.equal(2, r.status)
+        assert.matches("expected a strategy", r.err)
+    end)
+end)
