@@ -413,6 +413,150 @@ describe("what did not come from the network", function()
     end)
 end)
 
+describe("what servers say was used", function()
+    local HUGE = "9223372036854775807"
+    local REPLIES = {
+        openai = '{"choices":[{"message":{"content":"x"}}],"usage":{"prompt_tokens":%s,'
+            .. '"completion_tokens":1}}',
+        anthropic = '{"content":[{"type":"text","text":"x"}],"usage":{"input_tokens":%s,'
+            .. '"output_tokens":1,"cache_read_input_tokens":5}}',
+        ollama = '{"message":{"content":"x"},"done":true,"prompt_eval_count":%s,"eval_count":1}',
+    }
+
+    local function each(said, f)
+        for provider, body in pairs(REPLIES) do
+            local client = fake.client({ { body = body:format(said) } }, { prices = RATES })
+            fake.run(function() f(client.open(provider .. ":m"), provider) end)
+        end
+    end
+
+    it("ends a budget of tokens or money where no reply can use so much", function()
+        for _, said in ipairs { HUGE, "1e300", "1e999", tostring((1 << 40) + 1) } do
+            for limit, most in pairs { max_tokens = 1e6 // 1 | 0, max_cost = 1e6 } do
+                each(said, function(m, provider)
+                    m.target.rates = RATES["play:*"]
+                    task.with_budget({ [limit] = most }, function()
+                        local reply = assert(ask(m, { max_tokens = 24 }))
+                        assert.is_nil(reply.usage.input_tokens)
+                        local _, message, code = ask(m)
+                        assert.equal("BUDGET", code, provider)
+                        assert.matches("claims to have used more tokens than any can", message)
+                        assert.is_true(task.spent().tokens < 5000)
+                    end)
+                end)
+            end
+        end
+    end)
+
+    it("is unknown where it is not a count, and what was reserved is charged", function()
+        for _, said in ipairs { "-5", "2.5", "null", '"7"', "-1e999" } do
+            each(said, function(m, provider)
+                task.with_budget({ max_tokens = 100000 }, function()
+                    local reply = assert(ask(m))
+                    assert.is_nil(reply.usage.input_tokens)
+                    assert.is_true(task.spent().tokens > 1024, provider .. " " .. said)
+                    assert.is_nil(task.spent().usage.input_tokens)
+                    assert.is_truthy(ask(m))
+                end)
+            end)
+        end
+    end)
+
+    it("counts as it is up to 2^40", function()
+        each(tostring(1 << 40), function(m, provider)
+            local cached = provider == "anthropic" and 5 or 0
+            local used = provider == "anthropic" and m:chat { messages = { { role = "user",
+                content = "?" } } }.usage.input_tokens or 1 << 40
+            assert.equal((1 << 40) + cached, used)
+        end)
+    end)
+
+    it("is not added up beyond what numbers hold", function()
+        local m = { chat = function() return { text = "x", usage = { input_tokens = 1 << 40,
+            output_tokens = 1 << 40, other = 0 / 0 }, cost = 0 / 0 } end }
+        help.run(function()
+            task.with_budget({ max_tokens = math.maxinteger }, function()
+                for _ = 1, 5000 do model_budget.ask(m, { messages = {} }) end
+                assert.equal(1 << 53, task.spent().tokens)
+                assert.same({ input_tokens = 5000 << 40, output_tokens = 5000 << 40,
+                    total_tokens = 1 << 53 }, task.spent().usage)
+            end)
+        end)
+    end)
+end)
+
+describe("attempts", function()
+    local CUT = { status = 200, code = "CONNECT", error = "transfer closed" }
+    local OK = fake.reply "fine" -- 15 tokens
+    local RESERVED = 52 -- of a prompt of 82 bytes and a reply of 24
+
+    local function call(answers, limits, opts)
+        local client, transport = fake.client(answers)
+        local found
+        fake.run(function()
+            local m = client.open("openai:gpt-4o-mini", opts)
+            found = table.pack(task.with_budget(limits, function()
+                local reply, message, code = ask(m, { max_tokens = 24 })
+                local spent = task.spent()
+                return spent.calls, spent.failed, spent.tokens, reply and reply.text, code, message
+            end))
+        end)
+        return found, #transport.sent
+    end
+
+    it("that a reply was cut in count at what was reserved for each", function()
+        local found, sent = call({ CUT, CUT, OK }, { max_tokens = 10000 })
+        assert.same({ 3, 2, 2 * RESERVED + 15, "fine" }, { table.unpack(found, 1, 4) })
+        assert.equal(3, sent)
+        found, sent = call({ CUT }, { max_tokens = 10000 })
+        assert.same({ 3, 3, 3 * RESERVED, nil, "CONNECT" }, { table.unpack(found, 1, 5) })
+        assert.equal(3, sent)
+    end)
+
+    it("that were waited for in vain count too, those without a reply do not", function()
+        local late = { code = "TIMEOUT", error = "no whole reply within timeout_ms (5)" }
+        assert.same({ 2, 1, RESERVED + 15 }, { table.unpack(call({ late, OK },
+            { max_calls = 9 }), 1, 3) })
+        for _, unbilled in ipairs { { code = "CONNECT", error = "refused" }, { status = 503,
+            body = "" }, { status = 429, body = "" }, { code = "TIMEOUT",
+            error = "https://x: no connection within connect_timeout_ms (5)" },
+            { body = '{"error":{"message":"no","type":"overloaded_error"}}' } } do
+            assert.same({ 1, 0, 15 }, { table.unpack(call({ unbilled, OK }, { max_calls = 9 }),
+                1, 3) })
+            assert.same({ 1, 1, 0 }, { table.unpack(call({ unbilled }, { max_calls = 9 }), 1, 3) })
+        end
+    end)
+
+    it("are made again only where the budget has room for them", function()
+        for limit, most in pairs { max_calls = 1, max_tokens = 2 * RESERVED - 1 } do
+            local found, sent = call({ CUT, OK }, { [limit] = most })
+            assert.same({ 1, 1, RESERVED, nil, "CONNECT" }, { table.unpack(found, 1, 5) })
+            assert.matches("; the budget of %d+ %a+ is spent", found[6])
+            assert.equal(1, sent)
+        end
+    end)
+
+    it("of a stream count at what was reserved where that is more than what is known", function()
+        local client = fake.client { { stream = "event: message_start\ndata: "
+            .. '{"type":"message_start","message":{"usage":{"input_tokens":9,'
+            .. '"output_tokens":1}}}\n\n'
+            .. 'event: content_block_start\ndata: {"type":"content_block_start","index":0,'
+            .. '"content_block":{"type":"text","text":""}}\n\n'
+            .. 'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,'
+            .. '"delta":{"type":"text_delta","text":"be"}}\n\n' } }
+        fake.run(function()
+            local m = client.open "anthropic:claude-haiku-4-5"
+            task.with_budget({ max_calls = 5 }, function()
+                local reply = ask(m, { max_tokens = 24, on_delta = function() end })
+                assert.is_true(reply.truncated)
+                assert.is_true(task.spent().tokens > 24 + 10)
+                assert.same({ input_tokens = 9, output_tokens = 1, total_tokens = 10 },
+                    reply.usage)
+            end)
+        end)
+    end)
+end)
+
 describe("with_budget", function()
     it("raises for a wrong call", function()
         help.raises("task.with_budget: call it within task.run", task.with_budget, {}, print)

@@ -52,6 +52,33 @@ describe("a log that is read", function()
         end
     end)
 
+    it("adds up what is a count, whatever else an older log holds", function()
+        local path = folder.path .. "/huge.db"
+        sample_log.write(path)
+        local function totals()
+            local opened <close> = assert(reader.open(path))
+            return opened:totals()
+        end
+        local before = totals()
+        local db <close> = assert(store.open(path, { mode = "write" }))
+        db:execute("UPDATE calls SET input_tokens = ?, total_tokens = ? WHERE id < 4",
+            math.maxinteger, math.maxinteger)
+        db:execute "UPDATE calls SET output_tokens = -5 WHERE id = 4"
+        db:close()
+        local after = totals()
+        for _, sum in ipairs { "input_tokens", "output_tokens", "total_tokens" } do
+            assert.is_true(after[sum] > 0 and after[sum] < before[sum], sum)
+        end
+        assert.equal(before.cost, after.cost)
+        assert.equal(before.calls, after.calls)
+        for _, arguments in ipairs { { "show", path }, { "show", "--calls", path },
+            { "export", "--format", "json", path }, { "export", "--format", "html", path },
+            { "export", "--format", "otlp", path }, { "diff", path, folder.path .. "/run.db" } } do
+            local r = shell.ponder(arguments)
+            assert.same({ 0, "" }, { r.status, r.err }, table.concat(arguments, " "))
+        end
+    end)
+
     it("gives one call with all that it holds", function()
         local call = log:call(1)
         assert.equal("Expand node 1", call.request.messages[2].content)

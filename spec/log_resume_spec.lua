@@ -2,6 +2,8 @@
 -- again what they did.
 
 local help = require "log_help"
+local shell = require "shell"
+local store = require "ponder.core.store"
 
 local BAD = "status=400&body={}"
 
@@ -74,6 +76,71 @@ describe("a logged run", function()
             local resumed = w:resume()
             assert.same({ 0, "" }, { resumed.status, resumed.err })
             assert.equal(8, w:requests())
+        end)
+    end)
+
+    describe("that was killed while calls were in flight", function()
+        -- Runs it until the log has so many calls of this session in flight, then kills it.
+        local function run_and_kill(how, calls, session)
+            local pid = w:sh(how .. " >out.txt 2>err.txt & echo $!").out:match "%d+"
+            local found
+            repeat
+                shell.run "sleep 0.05"
+                local db = store.open(w.log, { mode = "read" })
+                local ok, n = pcall(function()
+                    return db:row("SELECT count(*) FROM calls WHERE status IS NULL "
+                        .. "AND session = ?", session)
+                end)
+                found = ok and n or 0
+                if db then db:close() end
+            until found == calls or shell.run("exec 2>/dev/null; kill -0 " .. pid).status ~= 0
+            shell.run(("exec 2>/dev/null; kill -9 %s; while kill -0 %s; do sleep 0.01; done")
+                :format(pid, pid))
+            assert.equal(calls, found)
+        end
+
+        local CODE = [[
+            local texts = task.map({ 1, 2, 3 }, function(i) return ask("item " .. i) end)
+            local n = 0
+            for i = 1, 3 do n = n + (texts[i] and 1 or 0) end
+            say(n, task.spent().calls, task.spent().spent)
+        ]]
+        local LATE = "delay=60000"
+
+        it("has them on disk though nothing else happens, and charges and counts them", function()
+            w:begin(CODE)
+            w.server:next(LATE, LATE, LATE)
+            run_and_kill("$PONDER run --max-calls 5 --log run.db script.lua", 3, 1)
+            local resumed = w:resume()
+            assert.equal("2\t5\tthe budget of 5 calls is spent\n", resumed.out)
+            assert.equal("ponder resume: 3 calls had no reply yet when the run ended; what is "
+                .. "asked again is sent again, and counts twice in its budget\n", resumed.err)
+            assert.equal(5, w:requests())
+        end)
+
+        it("sends no more than its budget allows, however often it is killed", function()
+            w:begin(CODE)
+            w.server:next(LATE, LATE, LATE, LATE, LATE, LATE)
+            run_and_kill("$PONDER run --max-calls 6 --log run.db script.lua", 3, 1)
+            run_and_kill("$PONDER resume run.db", 3, 2)
+            assert.equal(3, (w:row "SELECT count(*) FROM attempts WHERE code = 'KILLED'"))
+            assert.equal("0\t6\tthe budget of 6 calls is spent\n", w:resume().out)
+            assert.equal(6, w:requests())
+        end)
+
+        it("charges what its replies were cut in before it was resumed", function()
+            w:begin [[
+                say(select(3, ask("a")))
+                say(task.spent().calls, task.spent().tokens > 2000)
+                assert(ask "b")
+                assert(ask "c")
+                say(task.spent().calls)
+            ]]
+            w.server:next("cut=20", "cut=20", "cut=20", "", BAD)
+            local first = w:ponder { "run", "--max-calls", "9", "--log", w.log, w.script }
+            assert.equal("CONNECT\n3\ttrue\n", first.out)
+            assert.equal("CONNECT\n3\ttrue\n5\n", w:resume().out)
+            assert.equal(6, w:requests())
         end)
     end)
 

@@ -36,6 +36,7 @@ local Run = require "ponder.machine.run"
 local map_of = require "ponder.machine.map"
 local options = require "ponder.options"
 local quote = require "ponder.quote"
+local tally = require "ponder.tally"
 
 local machine = {}
 
@@ -143,9 +144,8 @@ end
 local function add_usage(run, usage)
     local total = run.usage
     for name, count in pairs(type(usage) == "table" and usage or {}) do
-        if type(name) == "string" and type(count) == "number"
-            and count >= 0 and count < math.huge then
-            total[name] = (total[name] or 0) + count
+        if type(name) == "string" and tally.amount(count) then
+            total[name] = tally.plus(total[name] or 0, count)
         end
     end
 end

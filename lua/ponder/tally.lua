@@ -1,6 +1,80 @@
 --- Sums of what replies say was used.
+---
+--- A server may say anything. What is not a whole number from 0 to 2^40 is not a count: it is
+--- unknown. Sums end at 2^53 rather than wrap, which numbers of JSON and SQL hold exactly.
 
 local tally = {}
+
+local MOST, MOST_SUM = 1 << 40, 1 << 53
+
+--- The same for SQL, of columns that an older log or another hand may have filled.
+---@param column string
+---@param where? string what rows count
+---@return string sql an expression: the sum, NULL where no row has a count
+function tally.sql_sum(column, where)
+    local count = ("CASE WHEN typeof(%s) = 'integer' AND %s BETWEEN 0 AND %d THEN %s END"):format(
+        column, column, MOST, column)
+    local rows = where and (" FILTER (WHERE %s)"):format(where) or ""
+    return ("CASE WHEN count(%s)%s > 0 THEN CAST(min(total(%s)%s, %d) AS INTEGER) END"):format(
+        count, rows, count, rows, MOST_SUM)
+end
+
+--- A count as somebody gave it.
+---@param value any
+---@return integer? count nil: it is not one
+function tally.count(value)
+    local n = type(value) == "number" and math.tointeger(value)
+    return n and n >= 0 and n <= MOST and n or nil
+end
+
+--- An amount that may be a fraction, likewise.
+---@param value any
+---@return number?
+function tally.amount(value)
+    return type(value) == "number" and value >= 0 and value <= MOST and value or nil
+end
+
+--- USD as somebody gave them.
+---@param value any
+---@return number? usd nil: not an amount
+function tally.usd(value)
+    return type(value) == "number" and value >= 0 and value < math.huge and value or nil
+end
+
+--- The sum of two counts or sums of them.
+---@param a integer
+---@param b integer
+---@return integer
+function tally.plus(a, b)
+    return a > MOST_SUM - b and MOST_SUM or a + b
+end
+
+--- Whether a usage claims more than any reply can use, so that nobody knows what was billed.
+---@param usage any
+---@return boolean
+function tally.exceeds(usage)
+    usage = type(usage) == "table" and usage or {}
+    for _, count in pairs(usage) do
+        if type(count) == "number" and count > MOST then
+            return true
+        end
+    end
+    return usage.implausible == true
+end
+
+--- A usage without what is not a count in it.
+---@param usage any
+---@return ponder.model.Usage? usage `implausible` where it claimed too much; nil: not a table
+function tally.clean(usage)
+    if type(usage) ~= "table" then
+        return nil
+    end
+    local clean = { implausible = tally.exceeds(usage) or nil }
+    for name, count in pairs(usage) do
+        clean[name] = type(name) == "string" and tally.count(count) or clean[name]
+    end
+    return clean
+end
 
 --- Adds the counts of one usage to a sum.
 ---@param sum table<string, number> changed
@@ -8,32 +82,35 @@ local tally = {}
 ---@return table<string, number> sum
 function tally.add(sum, usage)
     for name, count in pairs(type(usage) == "table" and usage or {}) do
-        if type(name) == "string" and type(count) == "number" then
-            sum[name] = (sum[name] or 0) + count
+        count = type(name) == "string" and tally.count(count)
+        if count then
+            sum[name] = tally.plus(sum[name] or 0, count)
         end
     end
     return sum
 end
 
---- The tokens of one usage, prompt and reply together.
+--- The total of one usage.
 ---@param usage ponder.model.Usage?
----@return integer? tokens nil: it does not say
-function tally.tokens(usage)
-    if not usage then
+---@return integer? total as the provider says, but prompt and reply at least; nil: one of them is
+---  unknown
+function tally.total(usage)
+    if type(usage) ~= "table" then
         return nil
-    elseif usage.total_tokens then
-        return usage.total_tokens
-    elseif usage.input_tokens or usage.output_tokens then
-        return (usage.input_tokens or 0) + (usage.output_tokens or 0)
     end
+    local input, output = tally.count(usage.input_tokens), tally.count(usage.output_tokens)
+    local both, total = input and output and input + output, tally.count(usage.total_tokens)
+    return both and total and math.max(both, total) or both or total
 end
 
---- The total of one usage.
----@param usage ponder.model.Usage
----@return integer? total as the provider says, else prompt and reply; nil: it says only one of them
-function tally.total(usage)
-    return usage.total_tokens
-        or usage.input_tokens and usage.output_tokens and usage.input_tokens + usage.output_tokens
+--- What one usage counts in a budget.
+---@param usage ponder.model.Usage?
+---@param reserved integer what was set aside for the call
+---@return integer tokens where the usage does not say all, what was set aside at least
+function tally.tokens(usage, reserved)
+    usage = type(usage) == "table" and usage or {}
+    return tally.total(usage) or math.max(reserved, tally.plus(
+        tally.count(usage.input_tokens) or 0, tally.count(usage.output_tokens) or 0))
 end
 
 return tally

@@ -53,33 +53,39 @@ static StoreStatus add(int fd, const struct stat *file, Claim **out, StoreError 
     return STORE_OK;
 }
 
-/*
- * What was left unfinished at `path` goes, unless somebody still writes it: then -1, and errno is
- * EWOULDBLOCK. The lock is had before the name is looked up again, so that what is removed is what
- * was locked.
- */
-static int remove_unfinished(const char *path)
+/* The lock is had before the name is looked up, so that what has the name is what was locked. */
+static bool lock_named(int fd, const char *path)
 {
     struct stat opened, named;
-    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0)
-        return errno == ENOENT ? 0 : -1;
-    int result = flock(fd, LOCK_EX | LOCK_NB);
-    if (result == 0 && fstat(fd, &opened) == 0 && lstat(path, &named) == 0 &&
-        opened.st_dev == named.st_dev && opened.st_ino == named.st_ino)
-        result = unlink(path);
-    int error = errno;
-    close(fd);
-    errno = error;
-    return result;
+    return flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &opened) == 0 &&
+           lstat(path, &named) == 0 && opened.st_dev == named.st_dev &&
+           opened.st_ino == named.st_ino;
 }
 
+/* What was left unfinished at `path` goes, unless somebody still writes it. */
+static void remove_unfinished(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (lock_named(fd, path))
+        unlink(path);
+    close(fd);
+}
+
+/* Locked, so that nobody else takes it for unfinished. */
 static int create_file(const char *path)
 {
     for (int i = 0; i < MOST_TRIES; i++) {
         int fd = private_create(path);
-        if (fd >= 0 || errno != EEXIST || remove_unfinished(path) != 0)
+        if (fd < 0 && errno != EEXIST)
+            return -1;
+        if (fd < 0)
+            remove_unfinished(path);
+        else if (lock_named(fd, path))
             return fd;
+        else
+            close(fd); /* removed before it was locked */
     }
     errno = EWOULDBLOCK;
     return -1;
@@ -143,6 +149,19 @@ StoreStatus claim_lock(Claim *claim, StoreError *e)
     return status;
 }
 
+static void unlock(Claim *claim)
+{
+    flock(claim->fd, LOCK_UN);
+    claim->locked = false;
+}
+
+void claim_unlock(Claim *claim)
+{
+    sqlite3_mutex *mutex = enter();
+    unlock(claim);
+    sqlite3_mutex_leave(mutex);
+}
+
 static void forget(const Claim *claim)
 {
     Claim **at = &claims;
@@ -154,10 +173,8 @@ static void forget(const Claim *claim)
 void claim_drop(Claim *claim, bool locked)
 {
     sqlite3_mutex *mutex = enter();
-    if (locked) {
-        flock(claim->fd, LOCK_UN);
-        claim->locked = false;
-    }
+    if (locked)
+        unlock(claim);
     if (--claim->stores == 0) {
         forget(claim);
         close(claim->fd);

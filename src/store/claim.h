@@ -33,6 +33,9 @@ StoreStatus claim_take(const char *path, bool create, Claim **out, StoreError *e
 /* Makes the caller the only writer; STORE_LOCKED if there is one, in this process or another. */
 StoreStatus claim_lock(Claim *claim, StoreError *e);
 
+/* Lets others be the writer. */
+void claim_unlock(Claim *claim);
+
 /* Gives up what claim_take gave, after SQLite has closed the file, and the lock if `locked`. */
 void claim_drop(Claim *claim, bool locked);
 

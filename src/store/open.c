@@ -231,14 +231,15 @@ static StoreStatus open_claimed(Store *s, const char *path, const char *real_pat
     }
     if (status == STORE_OK && s->writable)
         status = check_privacy(path, real_path, s->claim->fd, e);
-    if (status == STORE_OK && s->writable && o->lock) {
+    bool create = o->mode == STORE_CREATE; /* nobody takes it for one that was not finished */
+    if (status == STORE_OK && s->writable && (o->lock || create)) {
         status = claim_lock(s->claim, e);
         s->locked = status == STORE_OK;
     }
     if (status == STORE_OK)
         status = connect(s, real_path, o->mode, &header, e);
     if (status == STORE_OK)
-        status = o->mode == STORE_CREATE ? lay_out(s, o, e) : check_content(s, o, e);
+        status = create ? lay_out(s, o, e) : check_content(s, o, e);
     if (status == STORE_OK && o->mode == STORE_WRITE)
         status = begin_wal(s, e);
     return status;
@@ -311,6 +312,10 @@ static StoreStatus create_file(Store *s, const char *path, const StoreOptions *o
     s->staged = status == STORE_OK;
     if (status == STORE_OK && !o->staged)
         status = store_publish(s, e);
+    if (status == STORE_OK && !o->lock) {
+        claim_unlock(s->claim);
+        s->locked = false;
+    }
     return status;
 }
 

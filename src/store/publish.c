@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "store/header.h"
@@ -38,12 +39,18 @@ static StoreStatus rename_to(Store *s, const char *staging, const char *path, St
     StoreStatus status = STORE_OK;
     store_disconnect(s);
     s->staged = false;
-    store_remove_beside(path); /* a -wal of a file that is gone would be read as this one's */
-    int error = header_set_wal(s->claim->fd);
+    /* Who holds the staging file alone can name it: what has the name by now was made before. */
+    struct stat there;
+    int error = lstat(path, &there) == 0 ? EEXIST : 0;
+    if (error == 0) { /* a -wal of a file that is gone would be read as this one's */
+        store_remove_beside(path);
+        error = header_set_wal(s->claim->fd);
+    }
     if (error == 0 && fsync(s->claim->fd) != 0)
         error = errno;
     if (error != 0)
-        status = store_fail_errno(e, "cannot be read or written", error);
+        status = store_fail_errno(
+            e, error == EEXIST ? "cannot be made" : "cannot be read or written", error);
     else if (name_file(staging, path) != 0)
         status = store_fail_errno(e, "cannot be made", errno);
     if (status != STORE_OK) {

@@ -184,9 +184,15 @@ function Again:resume(execute)
     restore_environment(self, false)
     go_to_directory(self)
     files.play(texts_of(self, true), false) -- files are as they were, and hold their keys
-    return start(self, execute, { kind = "resume",
-        past = past.new(self.db, self.run.id, { ordered = true,
-            retries = self.run.status ~= "completed" }),
+    local before = past.new(self.db, self.run.id, { ordered = true,
+        retries = self.run.status ~= "completed" })
+    local unanswered = before:unanswered()
+    if unanswered > 0 then
+        io.stderr:write(("ponder resume: %d call%s had no reply yet when the run ended; what is "
+            .. "asked again is sent again, and counts twice in its budget\n"):format(unanswered,
+            unanswered == 1 and "" or "s"))
+    end
+    return start(self, execute, { kind = "resume", past = before,
         recorder = recorder.continue(writer.continue(self.db, self.path, host.time),
             self.run.id) })
 end

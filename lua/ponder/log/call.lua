@@ -130,13 +130,17 @@ function Call:ask_again(log)
     self.run = log.run
     log:write([[INSERT INTO attempts (run, call, attempt, at, code, message)
         SELECT run, id, coalesce(attempts, 1), answered_at, code, message FROM calls
-        WHERE run = ? AND id = ? AND status = 'error']], self.run, self.id)
+        WHERE run = ?1 AND id = ?2 AND status = 'error'
+        AND NOT EXISTS (SELECT 1 FROM attempts WHERE run = ?1 AND call = ?2)]], self.run, self.id)
+    log:write([[INSERT INTO attempts (run, call, attempt, at, code, message)
+        SELECT run, id, 1, ?, 'KILLED', 'the process ended before its reply came' FROM calls
+        WHERE run = ? AND id = ? AND status IS NULL]], log.clock(), self.run, self.id)
     log:write("UPDATE calls SET session = ?, asked_at = ?, status = NULL WHERE run = ? AND id = ?",
         log.session, log.clock(), self.run, self.id)
 end
 
 local function write_answer(self, log, status, draft, reply, message, code, cost)
-    local usage = draft and draft.usage or {}
+    local usage = tally.clean(draft and draft.usage) or {}
     draft = draft or {}
     log:write(answered(self, status, draft.origin or "live", log.clock(), reply, code, message,
         draft.latency_ms, draft.time_to_first_ms, draft.attempts or #self.request.failures,
@@ -190,6 +194,16 @@ function Call:cancel(log)
         log.clock(), self.run, self.id)
 end
 
+-- How many of its attempts failed and may have been billed.
+local function billed_attempts(db, run, id)
+    local n = 0
+    for code, status, message in db:rows("SELECT coalesce(code, ''), status, message "
+        .. "FROM attempts WHERE run = ? AND call = ?", run, id) do
+        n = n + (model_budget.is_billed(status, code, message) and 1 or 0)
+    end
+    return n
+end
+
 --- What the script gets of a row.
 ---@param db userdata
 ---@param run integer
@@ -199,16 +213,28 @@ function call.results(db, run, id)
     local status, reply, message, code = db:row(
         "SELECT status, reply, message, code FROM calls WHERE run = ? AND id = ?", run, id)
     local draft = reply and json.decode(reply)
+    local billed = billed_attempts(db, run, id)
     if status == "ok" then
-        return { draft, n = 1 }
+        return { draft, n = 1, billed = billed }
     end
-    return { nil, message, code, draft, n = 4 }
+    return { nil, message, code, draft, n = 4, billed = billed }
 end
 
 --- What the log of this very run answers was paid for when it began.
 ---@param results table
 function Call:played(results)
-    model_budget.charge(self.request, table.unpack(results, 1, 4))
+    local draft, message, code, partial = table.unpack(results, 1, 4)
+    model_budget.charge(self.request, draft, message, code, partial, results.billed)
+end
+
+--- What the log of this very run does not answer may have been paid for all the same.
+---@param db userdata
+---@param run integer
+---@param id integer
+function Call:lost(db, run, id)
+    local status = db:row("SELECT status FROM calls WHERE run = ? AND id = ?", run, id)
+    local in_flight = (status == nil or status == "cancelled") and 1 or 0
+    model_budget.charge_lost(self.request, billed_attempts(db, run, id) + in_flight)
 end
 
 --- Takes over an answer from another log.

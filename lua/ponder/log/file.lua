@@ -7,6 +7,7 @@
 local json = require "ponder.json"
 local schema = require "ponder.log.schema"
 local store = require "ponder.core.store"
+local tally = require "ponder.tally"
 local version1 = require "ponder.log.version1"
 
 local file = {}
@@ -61,6 +62,9 @@ local JSON = { labels = "object", arguments = "list", options = "object", versio
     value = "any", answer = "any", data = "any" }
 local PLAIN = { searches = { answer = true } }
 
+local COUNTS = { input_tokens = true, output_tokens = true, total_tokens = true,
+    cache_read_tokens = true, cache_write_tokens = true, reasoning_tokens = true }
+
 local function is_time(name)
     return name:sub(-3) == "_at" or name == "at"
 end
@@ -111,8 +115,12 @@ end
 function file.check(path, name, row)
     local columns = columns_of[name]
     for field, value in pairs(row) do
+        if COUNTS[field] and math.type(value) == "integer" then
+            value = tally.count(value)
+            row[field] = value -- an older log may hold whatever a server said
+        end
         local column = columns[field]
-        local wrong = column and fault(column, field, value)
+        local wrong = column and value ~= nil and fault(column, field, value)
         if wrong then
             damaged(path, "%s of %s%s %s", field, name, place_of(row), wrong)
         end

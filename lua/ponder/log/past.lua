@@ -226,6 +226,21 @@ function Past:find(key, n)
     return list and list[n]
 end
 
+--- Counts in the budgets in force what was asked and may have been paid for, without an answer.
+---@param what ponder.log.Operation
+---@param known ponder.log.Answered
+function Past:charge(what, known)
+    if known.kind == "call" then
+        what:lost(self.db, self.run, known.id)
+    end
+end
+
+--- How many calls had been sent and not answered when the process before this one ended.
+---@return integer
+function Past:unanswered()
+    return (self.db:row("SELECT count(*) FROM calls WHERE run = ? AND status IS NULL", self.run))
+end
+
 ---@param answered ponder.log.Answered
 ---@return table results
 function Past:results(answered)

@@ -12,6 +12,7 @@
 local file = require "ponder.log.file"
 local kept = require "ponder.log.kept"
 local store = require "ponder.core.store"
+local tally = require "ponder.tally"
 
 local reader = {}
 
@@ -249,23 +250,32 @@ end
 -------------------------------------------------------------------------------
 -- Sums
 
+local LIVE = "coalesce(origin, 'live') = 'live'"
+
+local function token_sums()
+    local sums = {}
+    for i, kind in ipairs { "input", "output", "total", "cache_read", "reasoning" } do
+        local column = kind .. "_tokens"
+        sums[i] = ("%s AS %s,"):format(tally.sql_sum(column, LIVE), column)
+    end
+    return table.concat(sums, " ")
+end
+
 local SUMS = [[
 SELECT %s count(*) AS calls, count(*) FILTER (WHERE status = 'ok') AS ok,
   count(*) FILTER (WHERE status = 'error') AS errors,
   count(*) FILTER (WHERE status = 'cancelled') AS cancelled,
   count(*) FILTER (WHERE status IS NULL) AS pending,
   count(*) FILTER (WHERE NOT $live) AS reused,
-  coalesce(sum(max(coalesce(attempts, 1) - 1, 0)) FILTER (WHERE $live), 0) AS retries,
-  sum(input_tokens) FILTER (WHERE $live) AS input_tokens,
-  sum(output_tokens) FILTER (WHERE $live) AS output_tokens,
-  sum(total_tokens) FILTER (WHERE $live) AS total_tokens,
-  sum(cache_read_tokens) FILTER (WHERE $live) AS cache_read_tokens,
-  sum(reasoning_tokens) FILTER (WHERE $live) AS reasoning_tokens,
-  sum(cost) FILTER (WHERE $live) AS cost, sum(cost) FILTER (WHERE NOT $live) AS saved_cost,
+  CAST(total(max(coalesce(attempts, 1) - 1, 0)) FILTER (WHERE $live) AS INTEGER) AS retries,
+  $sums
+  sum(cost) FILTER (WHERE $live AND $usd) AS cost,
+  sum(cost) FILTER (WHERE NOT $live AND $usd) AS saved_cost,
   count(*) FILTER (WHERE $live AND status = 'ok' AND cost IS NULL) AS unpriced,
   min(asked_at) AS first_at, max(answered_at) AS last_at
 FROM calls WHERE run = ? %s]]
-SUMS = SUMS:gsub("%$live", "coalesce(origin, 'live') = 'live'")
+SUMS = SUMS:gsub("%$(%w+)", { live = LIVE, sums = token_sums(),
+    usd = "typeof(cost) = 'real' AND cost BETWEEN 0 AND 1e18" })
 
 ---@class ponder.log.Totals nil where no call says; tokens, retries and cost are of what was sent
 ---@field calls integer

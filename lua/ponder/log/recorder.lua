@@ -78,6 +78,11 @@ local function write_readings(self, clock, list)
 end
 
 --- See ponder.log.Sink.
+function Recorder:due()
+    return self.writer:due()
+end
+
+--- See ponder.log.Sink.
 function Recorder:expect(tape)
     self.writer:expect(tape)
 end
@@ -136,6 +141,7 @@ end
 function Recorder:ask(what)
     if what.id then -- asked before, and not answered
         what:ask_again(self)
+        self.writer.again_at = self.writer.again_at or self.clock()
     else
         number(self, what)
         what:insert(self)

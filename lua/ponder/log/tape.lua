@@ -58,6 +58,7 @@ local MOST_WITHOUT_FILE = 1 << 20 -- entries and readings kept before there is a
 ---@field copy fun(self, what: ponder.log.Operation, results: table) takes over what another log has
 ---@field cancel fun(self, what: ponder.log.Operation)
 ---@field shortage fun(self): string? why nothing more should be asked, while there is still room
+---@field due fun(self): number? seconds until a commit is due, whatever else happens
 ---@field rest fun(self) there is nothing else to do
 ---@field expect fun(self, tape: ponder.log.Tape) it has noted something: see Tape:put
 ---@field put fun(self, entries: table[], readings: table<string, number[]>) part of the next commit
@@ -213,6 +214,14 @@ local function note_arrived(self, round)
     self.arrived, self.noted = {}, self.arrived
 end
 
+-- What takes long is committed before it ends, though nothing else happens.
+local function expect_turn(self)
+    local seconds = self.sink:due()
+    if seconds then
+        scheduler.turn_within(self.group, seconds)
+    end
+end
+
 --- Commits what has been noted, then wakes the tasks that asked. See ponder.task.Tape.
 function Tape:deliver()
     local committed, message = self:commit()
@@ -223,6 +232,7 @@ function Tape:deliver()
         scheduler.wake(one.task, one.waits)
     end
     self.noted = {}
+    expect_turn(self)
 end
 
 local function take_out(list, item)
@@ -261,6 +271,7 @@ local function ask(self, what, f, ...)
     end
     self.sink:ask(what)
     self.open = self.open + 1
+    expect_turn(self)
     local asking <close> = setmetatable({ tape = self, what = what }, Asking)
     local results = pack(scheduler.with_context("outside", what, f, ...))
     asking.answered = true
@@ -386,7 +397,7 @@ function Tape:turn(rounds)
             return false
         end
     end
-    local arrived = self.arrived[1] ~= nil
+    local arrived = self.arrived[1] ~= nil or not self.broken and self.sink:due() == 0
     if arrived then
         note_arrived(self, played_round(self, rounds))
     end
@@ -472,6 +483,9 @@ function Tape:perform(what, f, ...)
     what.within = scheduler.context("outside")
     local known = look_up(self, what)
     local answer = known and known.answered and known
+    if self.playing and known and not answer then
+        self.past:charge(what, known)
+    end
     if self.playing and not what.within then
         if not known and self.past.ended and self.past.entries[self.next] then
             refuse(self, what)

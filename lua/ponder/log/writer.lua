@@ -25,6 +25,7 @@ local COMMITS = 200 -- that are worth a checkpoint when there is nothing else to
 ---@field failed string? why nothing more can be written
 ---@field incomplete boolean? more was written before there was a file than is kept
 ---@field discards boolean? nothing is written: there will be no file
+---@field again_at number? since when the row of a call that is asked again has not been committed
 ---@field in_flight integer calls and effects, of all runs
 ---@field unsigned table<integer, true> runs with rows that ponder.log.trust is to sign
 ---@field private tapes ponder.log.Tape[] that have noted what is not written yet
@@ -210,6 +211,20 @@ function Writer:write_deferred(before)
     self.deferred_first = first
 end
 
+--- When the rows of calls in flight are to be committed, though nothing else happens.
+---@return number? seconds from now
+function Writer:due()
+    local list, first = self.deferred, self.deferred_first
+    while first <= self.deferred_last and not list[first][1].unwritten do
+        list[first], first = nil, first + 1
+    end
+    self.deferred_first = first
+    local oldest = self.again_at or list[first] and list[first][1].asked_at
+    if self.db and not self.failed and oldest then
+        return math.min(math.max(oldest - (self.clock() - LATE_S), 0), LATE_S)
+    end
+end
+
 --- Why no further call should be begun, or nil: the disk is nearly full.
 ---@return string?
 function Writer:shortage()
@@ -238,7 +253,7 @@ function Writer:commit()
         return false
     end
     local tapes = self.tapes
-    if tapes[1] then
+    if tapes[1] or self:due() == 0 then
         self:write_deferred(self.clock() - LATE_S)
         self.tapes = {}
         for _, tape in ipairs(tapes) do
@@ -251,7 +266,7 @@ function Writer:commit()
             self.failed, self.path)
     end
     if wrote then
-        self.commits, self.free = self.commits + 1, nil
+        self.commits, self.free, self.again_at = self.commits + 1, nil, nil
     end
     return true
 end

@@ -6,6 +6,7 @@ local name = require "ponder.model.name"
 local params = require "ponder.model.params"
 local retry = require "ponder.model.retry"
 local schema = require "ponder.model.schema"
+local tally = require "ponder.tally"
 
 local get = json.get
 
@@ -185,6 +186,7 @@ local function usage_of(usage)
         output_tokens = read.count(usage, "output_tokens"),
         reasoning_tokens = read.count(usage, "output_tokens_details", "thinking_tokens"),
         cache_read_tokens = cached, cache_write_tokens = written,
+        implausible = tally.exceeds(usage) or nil,
     }
 end
 

@@ -5,24 +5,53 @@
 local json = require "ponder.json"
 local price = require "ponder.model.price"
 local request = require "ponder.model.request"
+local tally = require "ponder.tally"
 local task_budget = require "ponder.task.budget"
 
 local budget = {}
 
 -- With these nothing was answered that anybody would charge for.
-local UNPAID = { AUTH = true, BAD_REQUEST = true, CONNECT = true, NOT_FOUND = true, QUOTA = true,
-    RATE_LIMITED = true, SERVER = true, TLS = true }
+local UNPAID = { AUTH = true, BAD_REQUEST = true, BUDGET = true, CONNECT = true, NO_PRICE = true,
+    NOT_FOUND = true, QUOTA = true, RATE_LIMITED = true, SERVER = true, TLS = true }
 
 local NOTHING = { input_tokens = 0, output_tokens = 0 }
 
--- What a call used, as far as it is known: usage and USD.
-local function used(rates, draft, code, partial)
+-- What net/transfer.c says of a connection that was not made in time.
+local NOT_CONNECTED = "no connection within connect_timeout_ms"
+
+--- Whether a failed attempt may have been billed: its reply had begun, or was waited for in vain.
+---@param status integer? of HTTP
+---@param code string
+---@param message string?
+---@return boolean
+function budget.is_billed(status, code, message)
+    if status then
+        return status >= 200 and status <= 299
+            and (code == "CONNECT" or code == "TLS" or not UNPAID[code])
+    end
+    return not UNPAID[code] and not (message and message:find(NOT_CONNECTED, 1, true))
+end
+
+--- Whether a reply, or what there is of one, says anything.
+---@param draft ponder.model.Draft?
+---@return boolean
+function budget.has_content(draft)
+    local sample = draft and draft.samples[1]
+    return sample ~= nil and (sample.text or sample.tool_calls or sample.reasoning) ~= nil
+end
+
+-- Closes the account of a call.
+---@param settle fun(usage: table?, cost: number?, failed: boolean, partial: boolean?)
+---@param billed boolean? of one that failed; nil: as its code says
+local function close(settle, rates, draft, code, partial, billed)
     local reply = draft or partial
-    if not reply and UNPAID[code] or reply and reply.cached then
-        return NOTHING, 0
+    if billed == nil then billed = partial ~= nil or not UNPAID[code] end
+    if reply and reply.cached or not draft and not billed then
+        return settle(NOTHING, 0, not draft)
     end
     local usage = reply and reply.usage
-    return usage, reply and reply.cost or price.cost(rates, usage)
+    return settle(usage, reply and tally.usd(reply.cost) or price.cost(rates, usage), not draft,
+        not draft or draft.truncated)
 end
 
 -- What a request may need.
@@ -33,14 +62,17 @@ local function need_of(one, rates)
 end
 
 -- Makes the call within the budgets in force.
-local function send_within(innermost, rates, need, send, ...)
+---@param one table? the request whose attempts are counted
+local function send_within(innermost, rates, need, one, send, ...)
     local hold <close>, message, code = innermost:hold(need)
     if not hold then
         return nil, message, code
     end
+    if one then
+        one.renew = function() return hold:renew() end
+    end
     local draft, said, why, partial = hold:run(send, ...)
-    local usage, cost = used(rates, draft, why, partial)
-    hold:settle(usage, cost, not draft)
+    close(function(...) hold:settle(...) end, rates, draft, why, partial, one and one.billed)
     return draft, said, why, partial
 end
 
@@ -64,7 +96,7 @@ function budget.run(client, one, send)
         task_budget.needs_price(missing)
         return nil, missing, "NO_PRICE"
     end
-    local draft, message, code, partial = send_within(innermost, rates, need_of(one, rates),
+    local draft, message, code, partial = send_within(innermost, rates, need_of(one, rates), one,
         send, client, one)
     if draft then draft.cost = price.cost(rates, draft.usage) end
     return draft, message, code, partial
@@ -85,9 +117,9 @@ function budget.ask(m, opts)
     if missing and task_budget.needs_price(missing) then return nil, missing, "NO_PRICE" end
     local n = opts.n or 1
     local input, output = request.reckon(#json.encode(opts.messages),
-        opts.max_tokens and opts.max_tokens * n, n)
+        tally.count(opts.max_tokens) and opts.max_tokens * n, n)
     return send_within(innermost, m.rates, { tokens = input + output,
-        cost = price.most(m.rates, input, output) }, task_budget.without, m.chat, m, opts)
+        cost = price.most(m.rates, input, output) }, nil, task_budget.without, m.chat, m, opts)
 end
 
 --- Why a model cannot be called within a budget of money.
@@ -102,19 +134,33 @@ function budget.missing_price(m)
     end
 end
 
+--- Counts what was sent by the process before this one and may have been billed, without an answer.
+---@param one ponder.model.Request
+---@param times integer
+function budget.charge_lost(one, times)
+    if not task_budget.current() then return end
+    local need = need_of(one, one.target.rates)
+    for _ = 1, times do task_budget.charge(need, nil, nil, true) end
+end
+
 --- Counts what the log of this run answers in all budgets in force here, as when it was sent.
 ---@param one ponder.model.Request
 ---@param draft ponder.model.Draft?
 ---@param message string?
 ---@param code string?
 ---@param partial ponder.model.Draft?
-function budget.charge(one, draft, message, code, partial)
+---@param lost integer? failed attempts that may have been billed
+function budget.charge(one, draft, message, code, partial, lost)
+    lost = lost or 0
     if not task_budget.current() or code == "NO_PRICE" or draft and draft.origin then return end
     local rates = one.target.rates
     local need = need_of(one, rates)
     if code == "BUDGET" then return task_budget.refuse_again(need, message) end
-    local usage, cost = used(rates, draft, code, partial)
-    task_budget.charge(need, usage, cost, not draft)
+    local billed
+    if not one.target.provider.call then billed = lost > 0 or budget.has_content(partial) end
+    if not draft or draft.truncated then lost = math.max(lost - 1, 0) end -- the last of them
+    budget.charge_lost(one, lost)
+    close(function(...) task_budget.charge(need, ...) end, rates, draft, code, partial, billed)
 end
 
 return budget

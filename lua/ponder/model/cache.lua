@@ -22,6 +22,7 @@ local json = require "ponder.json"
 local options = require "ponder.options"
 local redact = require "ponder.model.redact"
 local store = require "ponder.core.store"
+local tally = require "ponder.tally"
 local task = require "ponder.task"
 
 local cache = {}
@@ -72,17 +73,18 @@ local function is_empty(path)
 end
 
 local TRIES, PAUSE_S = 40, 0.025
+local MOST_LOST = 3 -- tries in which another process has removed what was just begun
 
 -- For writing if possible. Another process may be making the same file just now.
 local function open_store(path)
     local db, message, code
-    for _ = 1, TRIES do
+    for try = 1, TRIES do
         db, message, code = open_as(path, "write")
         if code == "NOT_FOUND" then
             db, message, code = open_as(path, "create")
         end
-        local is_being_made = code == "EXISTS" or code == "LOCKED"
-            or code == "NOT_A_LOG" and is_empty(path)
+        local is_being_made = code == "EXISTS" or code == "LOCKED" or code == "NOT_A_LOG"
+            and is_empty(path) or code == "NOT_FOUND" and try <= MOST_LOST
         if not is_being_made or not task.current() then
             break
         end
@@ -188,6 +190,7 @@ local function decode(text)
     if type(draft) ~= "table" or type(draft.samples) ~= "table" then
         return nil
     end
+    draft.usage = tally.clean(draft.usage)
     draft.origin, draft.attempts, draft.latency_ms, draft.cost = "cache", 0, 0, 0
     return draft
 end
@@ -209,10 +212,10 @@ local function keep(self, key, request, text, draft)
     if not self.db or not self.writes then
         return
     end
-    local usage = draft.usage or {}
+    local usage = tally.clean(draft.usage) or {}
     local done, message = self.db:execute(KEEP, key, request.provider, request.model,
         request.sample, redact.keep(request:body_json()), redact.keep(text), usage.input_tokens,
-        usage.output_tokens, usage.total_tokens, usage.cache_read_tokens, usage.cache_write_tokens,
+        usage.output_tokens, tally.total(usage), usage.cache_read_tokens, usage.cache_write_tokens,
         usage.reasoning_tokens, draft.cost, os.time())
     if not done then
         give_up(self, message)

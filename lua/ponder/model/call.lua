@@ -2,10 +2,12 @@
 --- It knows no provider and no option of a script; see ponder.model.chat for those.
 
 local json = require "ponder.json"
+local budget = require "ponder.model.budget"
 local event = require "ponder.model.event"
 local failure = require "ponder.model.failure"
 local provider = require "ponder.model.provider"
 local retry = require "ponder.model.retry"
+local tally = require "ponder.tally"
 
 local call = {}
 
@@ -160,9 +162,7 @@ local function learn(client, request, result, draft, problem)
 end
 
 local function tokens_of(draft)
-    local usage = draft and draft.usage
-    if not usage or not usage.input_tokens then return nil end
-    return usage.total_tokens or usage.input_tokens + (usage.output_tokens or 0)
+    return draft and tally.total(draft.usage)
 end
 
 local function attempt_once(client, request, attempt)
@@ -199,11 +199,7 @@ function call.explain(target, problem, attempts, why)
     return (target.redactor:text(text):gsub("%c+", " ")) -- one line, whatever was sent
 end
 
-local function has_content(draft)
-    local sample = draft.samples[1]
-    return sample ~= nil and (sample.text or sample.tool_calls or sample.reasoning) ~= nil
-end
-
+-- An attempt that may have been billed is only made again within the budgets in force.
 local function wait_before_next(client, request, problem, attempt)
     if request.heard then return nil end
     local wait_ms, why = retry.wait_ms(problem, attempt,
@@ -211,6 +207,10 @@ local function wait_before_next(client, request, problem, attempt)
     if wait_ms and problem.code == "RATE_LIMITED"
         and retry.server_wait_ms(problem.headers, client.now_s()) then
         request.target.gate:pause(wait_ms, client.now_ms())
+    end
+    if wait_ms and request.billed and request.renew then
+        local ok, refused = request.renew()
+        if not ok then return nil, refused end
     end
     return wait_ms, why
 end
@@ -220,6 +220,7 @@ local function answer_of_provider(request)
     if reply == nil then return nil, failure.new(code or "SERVER", message or "no reply") end
     local draft, problem = provider.draft(reply)
     if not draft then return nil, failure.new("BAD_REPLY", problem) end
+    draft.usage = tally.clean(draft.usage)
     return draft
 end
 
@@ -258,13 +259,15 @@ function call.run(client, request)
         attempt = attempt + 1
         local draft, problem, partial, result = attempt_once(client, request, attempt)
         if draft then return draft end
+        request.billed = budget.has_content(partial)
+            or budget.is_billed(problem.status, problem.code, problem.message)
         local wait_ms, why = wait_before_next(client, request, problem, attempt)
         if client.observers[1] then
             event.notify(client, "failure", attempt, request, result, problem, wait_ms)
         end
         note_failure(request, attempt, result, problem, wait_ms)
         if not wait_ms then
-            if problem.cut and has_content(partial) then return partial end
+            if problem.cut and budget.has_content(partial) then return partial end
             return nil, call.explain(request.target, problem, attempt, why), problem.code, partial
         end
         client.sleep(wait_ms / 1000)

@@ -168,13 +168,10 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Several samples
 
-local USAGE = { "input_tokens", "output_tokens", "total_tokens", "cache_read_tokens",
-    "cache_write_tokens", "reasoning_tokens" }
-
 local function add_usage(a, b)
     if not a or not b then return a or b end
-    local sum = {}
-    for _, field in ipairs(USAGE) do sum[field] = read.sum(a[field], b[field]) end
+    local sum = tally.add(tally.add({}, a), b)
+    sum.implausible = a.implausible or b.implausible
     return sum
 end
 

@@ -4,6 +4,7 @@
 local json = require "ponder.json"
 local read = require "ponder.model.read"
 local name = require "ponder.model.name"
+local tally = require "ponder.tally"
 local tool = require "ponder.model.tool"
 
 local get, find = json.get, string.find
@@ -120,7 +121,9 @@ function ollama.build_stream(body) body.stream = true end
 
 local function usage_of(reply)
     local input, output = read.count(reply, "prompt_eval_count"), read.count(reply, "eval_count")
-    return (input or output) and { input_tokens = input, output_tokens = output } or nil
+    local implausible = tally.exceeds { reply.prompt_eval_count, reply.eval_count } or nil
+    return (input or output or implausible)
+        and { input_tokens = input, output_tokens = output, implausible = implausible } or nil
 end
 
 local Reader = {}

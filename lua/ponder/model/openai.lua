@@ -5,6 +5,7 @@ local json = require "ponder.json"
 local read = require "ponder.model.read"
 local name = require "ponder.model.name"
 local schema = require "ponder.model.schema"
+local tally = require "ponder.tally"
 local tool = require "ponder.model.tool"
 
 local get, null, find = json.get, json.null, string.find
@@ -124,7 +125,7 @@ local function usage_of(usage)
     end
     return {
         input_tokens = input, output_tokens = output, total_tokens = total,
-        reasoning_tokens = reasoning,
+        reasoning_tokens = reasoning, implausible = tally.exceeds(usage) or nil,
         cache_read_tokens = prompt_details and read.count(prompt_details, "cached_tokens"),
         cache_write_tokens = prompt_details and read.count(prompt_details, "cache_write_tokens"),
     }

@@ -20,8 +20,11 @@
 local builtin = require "ponder.model.prices"
 local name = require "ponder.model.name"
 local options = require "ponder.options"
+local tally = require "ponder.tally"
 
 local price = {}
+
+local count = tally.count
 
 ---@class ponder.model.Rates USD per million tokens
 ---@field input number
@@ -156,17 +159,18 @@ end
 ---@param usage ponder.model.Usage? `input_tokens` includes cached ones, `output_tokens` reasoning
 ---@return number? usd nil where the price or the usage is unknown
 function price.cost(rates, usage)
-    if not rates or not usage or not usage.input_tokens or not usage.output_tokens then
+    local input, output = count(usage and usage.input_tokens), count(usage and usage.output_tokens)
+    if not rates or not input or not output then
         return nil
     end
     local at = rates
-    if rates.long and usage.input_tokens > rates.long.above then
+    if rates.long and input > rates.long.above then
         at = rates.long
     end
-    local read, written = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
-    local plain = math.max(0, usage.input_tokens - read - written)
-    return (plain * at.input + read * (at.cache_read or at.input)
-        + written * (at.cache_write or at.input) + usage.output_tokens * at.output) / PER
+    local read, written = count(usage.cache_read_tokens) or 0, count(usage.cache_write_tokens) or 0
+    local plain = math.max(0, input - read - written)
+    return tally.usd((plain * at.input + read * (at.cache_read or at.input)
+        + written * (at.cache_write or at.input) + output * at.output) / PER)
 end
 
 ---The most that a prompt and a reply may cost, on the safe side: as if the prompt were cached.

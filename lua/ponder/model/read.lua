@@ -1,10 +1,11 @@
 --- Careful reading of decoded JSON that a stranger sent: nothing here raises, whatever came.
 
 local json = require "ponder.json"
+local tally = require "ponder.tally"
 
 local read = {}
 
-local null, type, tointeger = json.null, type, math.tointeger
+local null, type, count = json.null, type, tally.count
 
 -- Up to three steps into nested tables; JSON null is a value here. Every reply is read through the
 -- functions below, so they take the first step themselves.
@@ -53,7 +54,7 @@ function read.list(value, a, b, c)
     return type(value) == "table" and value or {}
 end
 
---- Like `at`, but only a whole number >= 0 counts: a count of tokens, a position.
+--- Like `at`, but only what ponder.tally takes for a count: of tokens, a position.
 ---@return integer?
 function read.count(value, a, b, c)
     if a ~= nil then
@@ -62,8 +63,7 @@ function read.count(value, a, b, c)
         if value == nil then return nil end
         if b ~= nil then value = follow(value, b, c) end
     end
-    local n = type(value) == "number" and tointeger(value)
-    return n and n >= 0 and n or nil
+    return count(value)
 end
 
 local function alternatives(one)
@@ -90,7 +90,7 @@ end
 ---@param b integer?
 ---@return integer?
 function read.sum(a, b)
-    if a and b then return a + b end
+    if a and b then return tally.plus(a, b) end
     return a or b
 end
 

@@ -2,6 +2,7 @@
 --- (a run log, a cache, a budget) receives, see ponder.model.use.
 
 local json = require "ponder.json"
+local tally = require "ponder.tally"
 
 local request = {}
 
@@ -21,6 +22,8 @@ local request = {}
 ---@field limits table timeouts and retries, among the call's options
 ---@field cache boolean false: it must not be answered from a cache
 ---@field metadata table? the caller's own, never sent
+---@field billed boolean? its last attempt failed, and may have been billed all the same
+---@field renew (fun(): any?, string?)? asks the budgets for another attempt after such a one
 ---@field heard boolean something has reached the script through on_delta
 local Request = {}
 Request.__index = Request
@@ -105,8 +108,9 @@ function Request:estimate()
     local body = self.body or {}
     local most = body.max_tokens or body.max_completion_tokens
         or (type(body.options) == "table" and body.options.num_predict) or self.options.max_tokens
+    most = tally.count(most)
     return { input_tokens = (request.reckon(#self:body_json(), nil, self.n)),
-        output_tokens = math.type(most) == "integer" and most >= 0 and most * self.n or nil }
+        output_tokens = most and most * self.n }
 end
 
 --- What it costs at a gate (ponder.model.limit).

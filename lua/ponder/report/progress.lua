@@ -5,6 +5,7 @@
 ---     s:run(question, { on_event = function(event, running) p:take(event, running) end })
 
 local look = require "ponder.strategy.look"
+local tally = require "ponder.tally"
 
 local progress = {}
 
@@ -46,9 +47,7 @@ local function leave(self, event)
             break
         end
     end
-    local m = event.measurements
-    self.tokens = self.tokens
-        + (m.total_tokens or (m.input_tokens or 0) + (m.output_tokens or 0))
+    self.tokens = tally.plus(self.tokens, tally.tokens(event.measurements, 0))
     self.scripted = self.scripted or event.metadata.scripted == true
 end
 

@@ -58,6 +58,8 @@ function text.pad(s, columns, mark)
     return s .. (" "):rep(columns - terminal.width(s))
 end
 
+local BYTES_A_COLUMN = 32 -- of characters with many that combine
+
 -- Where a line of so many columns may end: before a space where there is one, else anywhere; at
 -- least one character is taken.
 local function line_end(s, columns)
@@ -77,13 +79,17 @@ end
 ---@return string[]
 function text.wrap(s, columns)
     local lines = {}
+    -- A long line is not copied for each of its pieces.
     local _, last = s:find "^.*%S"
+    local window = BYTES_A_COLUMN * math.min(columns, #s)
     for line in (s:sub(1, last or 0):gsub("\t", "    ") .. "\n"):gmatch("(.-)\n") do
+        local at = 1
         repeat
-            local upto = line_end(line, columns)
-            lines[#lines + 1] = line:sub(1, upto)
-            line = line:sub(upto + 1):gsub("^ +", "")
-        until line == ""
+            local piece = quote.head(line:sub(at, at + window), window)
+            local upto = line_end(piece, columns)
+            lines[#lines + 1] = piece:sub(1, upto)
+            at = line:find("[^ ]", at + upto) or #line + 1
+        until at > #line
     end
     return lines
 end

@@ -12,6 +12,7 @@ local critique = require "ponder.parse.critique"
 local options = require "ponder.options"
 local prompt_run = require "ponder.machine.run"
 local quote = require "ponder.quote"
+local tally = require "ponder.tally"
 local clock = require "ponder.core.machine"
 
 local one = {
@@ -83,9 +84,7 @@ local function take(self, msg, now)
     if text == nil or text == "" then
         text = self.streaming_text
     end
-    for name, count in pairs(msg.usage or {}) do
-        self.usage[name] = (self.usage[name] or 0) + count
-    end
+    tally.add(self.usage, msg.usage)
     if msg.ok == false then
         return fail(self, now, msg.call_id, msg.reason)
     elseif not text:find("%S") then

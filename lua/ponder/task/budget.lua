@@ -5,7 +5,8 @@
 --- cannot overshoot together, and settled when it is over. A call for which there is no room is
 --- refused; where only the reservations of others stand in its way, it waits until they have ended,
 --- since most use less than they might. After the first call that a budget refuses it is spent: it
---- lets no other begin.
+--- lets no other begin. An attempt that failed after its reply had begun may have been billed: it
+--- counts as a call of its own, at what was reserved for it (Hold:renew).
 
 local scheduler = require "ponder.task.scheduler"
 local scopes = require "ponder.task.scope"
@@ -181,16 +182,21 @@ end
 ---@field private need ponder.task.Need
 ---@field private number integer
 ---@field private open boolean
+---@field private in_call boolean? it is made within another call
 local Hold = {}
 Hold.__index = Hold
 
 local last_number = 0
 
-local function open_hold(innermost, need)
+local function new_hold(innermost, need)
+    return setmetatable({ innermost = innermost, need = need, open = false, cancellable = false,
+        in_call = scheduler.context(IN_CALL) }, Hold)
+end
+
+local function reserve(hold)
     last_number = last_number + 1
-    local hold = setmetatable({ innermost = innermost, need = need, number = last_number,
-        open = true, cancellable = false }, Hold)
-    local one = innermost
+    hold.number, hold.open = last_number, true
+    local one, need = hold.innermost, hold.need
     while one do
         one.calls = one.calls + 1
         if one.clock and one.in_flight == 0 then
@@ -206,20 +212,15 @@ local function open_hold(innermost, need)
     return hold
 end
 
----Sets aside what a call may need, in this budget and those around it. Where only calls in flight
----stand in the way, waits for them; but not within one of them (a scripted model that asks
----another), which could go on for ever.
----@param need ponder.task.Need
----@return ponder.task.Hold? hold nil: it may not be sent
----@return string? message
----@return "BUDGET"? code
-function Budget:hold(need)
+-- Reserves; where only calls in flight stand in the way, waits for them, but not within one of them
+-- (a scripted model that asks another), which could go on for ever.
+local function take_room(hold)
     while true do
-        local full, message = obstacle(self, need)
+        local full, message = obstacle(hold.innermost, hold.need)
         if not full then
-            return open_hold(self, need)
-        elseif not message and scheduler.context(IN_CALL) then
-            message = refusal(full, need)
+            return reserve(hold)
+        elseif not message and hold.in_call then
+            message = refusal(full, hold.need)
         end
         if message then
             end_budget(full, message)
@@ -229,26 +230,54 @@ function Budget:hold(need)
     end
 end
 
+---Sets aside what a call may need, in this budget and those around it; may wait.
+---@param need ponder.task.Need
+---@return ponder.task.Hold? hold nil: it may not be sent
+---@return string? message
+---@return "BUDGET"? code
+function Budget:hold(need)
+    return take_room(new_hold(self, need))
+end
+
+---Counts an attempt that has failed after it may have been billed, at what was reserved, and
+---reserves as much for the next one; may wait.
+---@return ponder.task.Hold? self nil: it may not be made, and nothing is reserved
+---@return string? message
+---@return "BUDGET"? code
+function Hold:renew()
+    self:settle(nil, nil, true)
+    return take_room(self)
+end
+
 local function add(one, usage, tokens, cost)
     tally.add(one.usage, usage)
-    if usage and not usage.total_tokens and usage.input_tokens and usage.output_tokens then
-        one.usage.total_tokens = (one.usage.total_tokens or 0) + tokens
+    if usage and not usage.total_tokens and tally.total(usage) then
+        one.usage.total_tokens = tally.plus(one.usage.total_tokens or 0, tokens)
     end
-    one.tokens = one.tokens + tokens
+    one.tokens = tally.plus(one.tokens, tokens)
     one.cost = one.cost + (cost or 0)
     one.unpriced = one.unpriced + (cost and 0 or 1)
 end
+
+local CLAIM = "a reply claims to have used more tokens than any can: what it cost is unknown, so "
+    .. "the budget counts as spent"
 
 ---Says what the call came to.
 ---@param usage ponder.model.Usage? nil: nobody knows, and the estimate counts
 ---@param cost number? USD; nil: likewise
 ---@param failed boolean?
-function Hold:settle(usage, cost, failed)
+---@param partial boolean? it was cut short: the estimate counts at least
+function Hold:settle(usage, cost, failed, partial)
     if not self.open then
         return
     end
     self.open = false
     local need, one = self.need, self.innermost
+    local tokens = tally.tokens(usage, need.tokens)
+    cost = cost or need.cost
+    if partial then
+        tokens, cost = math.max(tokens, need.tokens), cost and math.max(cost, need.cost or 0)
+    end
     while one do
         one.in_flight = one.in_flight - 1
         if one.clock and one.in_flight == 0 then
@@ -260,7 +289,10 @@ function Hold:settle(usage, cost, failed)
         -- Sums of fractions leave dust, which nobody would ever take away.
         reserved.cost = one.in_flight > 0 and reserved.cost - (need.cost or 0) or 0
         one.failed = one.failed + (failed and 1 or 0)
-        add(one, usage, tally.tokens(usage) or need.tokens, cost or need.cost)
+        add(one, usage, tokens, cost)
+        if tally.exceeds(usage) and (one.limits.max_tokens or one.limits.max_cost) then
+            end_budget(one, CLAIM)
+        end
         wake_all(one)
         one = one.outer
     end
@@ -305,10 +337,11 @@ end
 ---@param usage ponder.model.Usage? as for `settle`
 ---@param cost number?
 ---@param failed boolean?
-function budget.charge(need, usage, cost, failed)
+---@param partial boolean?
+function budget.charge(need, usage, cost, failed, partial)
     local innermost = budget.current()
     if innermost then
-        open_hold(innermost, need):settle(usage, cost, failed)
+        reserve(new_hold(innermost, need)):settle(usage, cost, failed, partial)
     end
 end
 
@@ -384,8 +417,12 @@ end
 ---What the budget has come to, as a plain table.
 ---@return ponder.task.Spent
 function Budget:account()
+    local usage = {}
+    for name, sum in pairs(self.usage) do
+        usage[name] = sum
+    end
     return { calls = self.calls, failed = self.failed, in_flight = self.in_flight,
-        tokens = self.tokens, usage = tally.add({}, self.usage),
+        tokens = self.tokens, usage = usage,
         cost = self.unpriced == 0 and self.cost or nil, spent = self.spent }
 end
 

@@ -45,6 +45,7 @@ local is_stopping = core.is_stopping
 ---@field private timers ponder.task.Timers
 ---@field private slot integer|false its place among the groups whose timers are due
 ---@field private deadline number|false when, on the engine's clock
+---@field private turn table? the turn that its tape has asked for
 
 ---@class ponder.task.Handle
 ---@field id integer counts up from 1, which is the main task of its run; down from -1 for what the
@@ -71,6 +72,7 @@ local groups, group_count = {}, 0 -- that have not ended, in no order; each know
 local queue, queued = {}, 0 -- groups with tasks that are ready, in order
 local spare_queue = {}
 local due = timers.new() -- groups by their first timer
+local turns = timers.new() -- what tapes have asked for: see turn_within
 local players = {} -- groups whose tape plays
 local last_serial = 0
 local closes = 0 -- nested: tasks that are being closed
@@ -175,6 +177,9 @@ local function end_group(group)
     local last = groups[group_count]
     groups[group.place], last.place = last, group.place
     groups[group_count] = nil
+    if group.turn and group.turn.slot then
+        turns:remove(group.turn)
+    end
     group_count = group_count - 1
     if group.plays then
         take_out(players, group)
@@ -612,6 +617,27 @@ local function fire_due_timers()
     end
 end
 
+-- Gives tapes the turn that they have asked for.
+local function turn_due_tapes()
+    local turn = turns:first()
+    local now = turn and clock()
+    while turn and turn.deadline <= now do
+        turns:remove(turn)
+        turn_tapes({ turn.group }, 1)
+        turn = turns:first()
+    end
+end
+
+---Gives the tape of a group its turn within so many seconds, whatever is waited for.
+---@param group ponder.task.Group
+---@param seconds number
+function engine.turn_within(group, seconds)
+    group.turn = group.turn or { group = group, slot = false }
+    if not group.turn.slot then
+        turns:add(group.turn, clock() + seconds)
+    end
+end
+
 ---Whether no task of a group is ready.
 ---@param group ponder.task.Group
 ---@return boolean
@@ -626,6 +652,11 @@ local function wait_for_event()
         seconds = 0
     elseif first then
         seconds = math.max(0, first.deadline - clock())
+    end
+    local turn = turns:first()
+    if turn then
+        local left = math.max(0, turn.deadline - clock())
+        seconds = math.min(seconds or left, left)
     end
     if sources.are_pending() then
         sources.wait(seconds)
@@ -643,6 +674,7 @@ local function run_to_the_end()
         if group_count > 0 then
             wait_for_event()
             fire_due_timers()
+            turn_due_tapes()
             if is_stopping() then
                 handle_stop()
             end
@@ -656,7 +688,7 @@ end
 local function reset()
     groups, group_count, root = {}, 0, nil
     queue, queued, spare_queue = {}, 0, {}
-    due, players, stopping = timers.new(), {}, {}
+    due, turns, players, stopping = timers.new(), timers.new(), {}, {}
     last_serial = 0
     closes, put_off, put_off_count, draining = 0, {}, 0, false
     failures.forget()
