@@ -296,11 +296,26 @@ describe("ponder.core.net", function()
             assert.matches("\n\nhi$", r.body)
         end)
 
+        it("to another host or port is refused, whatever it would send", function()
+            local before = s:counters().requests
+            for _, status in ipairs { 301, 302, 303, 307, 308 } do
+                for _, body in ipairs { "hi", false } do
+                    local r = get("/a?status=" .. status .. "&h=location:"
+                        .. encode(elsewhere() .. "/echo"), { body = body or nil })
+                    assert.same({ "BAD_REPLY", 0, elsewhere() }, { r.code, r.redirects,
+                        r.error:match("redirect to (%S+) refused: it is another host") })
+                end
+            end
+            assert.equal(before + 10, s:counters().requests)
+            local r = raw("HTTP/1.1 307 Go\r\nlocation: " .. s.url .. "/\r\n\r\n")
+            assert.equal("BAD_REPLY", r.code)
+        end)
+
         it("to another host carries no key", function()
             for _, status in ipairs { 301, 302, 303, 307, 308 } do
                 local location = encode(elsewhere() .. "/echo")
                 local r = get("/a?status=" .. status .. "&h=location:" .. location, { body = "hi",
-                    headers = headers })
+                    headers = headers, cross_host_redirects = true })
                 assert.equal(200, r.status)
                 assert.matches("^" .. (status < 304 and "GET" or "POST") .. " /echo\n", r.body)
                 assert.is_nil(r.body:match("sk"))
@@ -313,7 +328,7 @@ describe("ponder.core.net", function()
         it("to another host carries no userinfo", function()
             local location = encode(elsewhere() .. "/echo")
             local r = call { url = s.url:gsub("//", "//us3r:pa55@")
-                .. "/a?status=307&h=location:" .. location }
+                .. "/a?status=307&h=location:" .. location, cross_host_redirects = true }
             assert.matches("^GET /echo\n", r.body)
             assert.is_nil(r.body:lower():match("authorization"))
         end)
@@ -321,7 +336,7 @@ describe("ponder.core.net", function()
         it("back again brings no key back", function()
             local back = encode("/b?status=307&h=location:" .. encode(s.url .. "/echo"))
             local r = get("/a?status=307&h=location:" .. encode(elsewhere()) .. back,
-                { headers = headers })
+                { headers = headers, cross_host_redirects = true })
             assert.equal(2, r.redirects)
             assert.is_nil(r.body:match("sk"))
         end)
@@ -329,7 +344,7 @@ describe("ponder.core.net", function()
         it("to another port is to another host", function()
             local reply = "HTTP/1.1 307 Go\r\nlocation: " .. s.url
                 .. "/echo\r\ncontent-length: 3\r\n\r\nabc"
-            local r = raw(reply, "", { headers = headers })
+            local r = raw(reply, "", { headers = headers, cross_host_redirects = true })
             assert.matches("^GET /echo\n", r.body)
             assert.is_nil(r.body:match("sk"))
         end)

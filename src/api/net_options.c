@@ -11,6 +11,7 @@
 
 typedef enum FieldKind {
     FIELD_INTEGER,
+    FIELD_BOOLEAN,
     FIELD_STRING,
     FIELD_BODY,
     FIELD_STREAM,
@@ -45,7 +46,11 @@ typedef struct Field {
     LIMIT(timeout_ms, 1, MAX_MS), LIMIT(connect_timeout_ms, 1, MAX_MS),                            \
         LIMIT(idle_timeout_ms, 1, MAX_MS), LIMIT(max_body_bytes, 1, MAX_BYTES),                    \
         LIMIT(max_line_bytes, 1, MAX_BYTES), LIMIT(max_event_bytes, 1, MAX_BYTES),                 \
-        LIMIT(max_header_bytes, 1, MAX_BYTES), LIMIT(max_redirects, 0, 100)
+        LIMIT(max_header_bytes, 1, MAX_BYTES), LIMIT(max_redirects, 0, 100),                       \
+    {                                                                                              \
+        "cross_host_redirects", FIELD_BOOLEAN,                                                     \
+            offsetof(NetOptions, request.limits.cross_host_redirects), 0, 0                        \
+    }
 
 static const Field open_fields[] = {
     PUMP_LIMIT(max_in_flight_per_host, MAX_CALLS),
@@ -145,6 +150,13 @@ static int64_t read_integer(lua_State *L, int index, const char *where, const Fi
         luaL_error(L, "%s: opts.%s must be an integer from %I to %I (got %s)", where, f->name,
                    (LUAI_UACINT)f->min, (LUAI_UACINT)f->max, shown(L, index));
     return value;
+}
+
+static bool read_boolean(lua_State *L, int index, const char *where, const char *name)
+{
+    if (lua_type(L, index) != LUA_TBOOLEAN)
+        luaL_error(L, "%s: opts.%s must be a boolean (got %s)", where, name, shown(L, index));
+    return lua_toboolean(L, index);
 }
 
 static const char *read_string(lua_State *L, int index, const char *where, const char *name,
@@ -267,6 +279,7 @@ static bool read_field(lua_State *L, const char *where, const Field *f, NetOptio
     int top = lua_gettop(L);
     switch (f->kind) {
     case FIELD_INTEGER: *(int64_t *)place = read_integer(L, top, where, f); break;
+    case FIELD_BOOLEAN: *(bool *)place = read_boolean(L, top, where, f->name); break;
     case FIELD_STRING: *(const char **)place = read_text(L, top, where, f->name); break;
     case FIELD_BODY:
         o->request.body = read_string(L, top, where, f->name, &o->request.body_size);

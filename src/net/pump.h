@@ -32,6 +32,7 @@ typedef struct CallLimits {
     int64_t max_event_bytes;
     int64_t max_header_bytes;
     int64_t max_redirects;
+    bool cross_host_redirects; /* what was sent may be sent to another host */
 } CallLimits;
 
 extern const CallLimits net_default_limits;

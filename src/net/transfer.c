@@ -365,6 +365,20 @@ static bool becomes_get(long status, const char *method)
            ((status == 301 || status == 302) && strcmp(method, "POST") == 0);
 }
 
+/* The same origin, or its TLS: http://host:80 and https://host:443. */
+static bool is_same_host(const char *from, const char *to)
+{
+    static const char plain[] = "http://", port[] = ":80", tls[] = "https://", tls_port[] = ":443";
+    size_t size = strlen(from), host = size - (sizeof plain - 1) - (sizeof port - 1);
+    if (strcmp(from, to) == 0)
+        return true;
+    return strncmp(from, plain, sizeof plain - 1) == 0 && size > sizeof plain + sizeof port &&
+           strcmp(from + size - (sizeof port - 1), port) == 0 &&
+           strncmp(to, tls, sizeof tls - 1) == 0 &&
+           strncmp(to + sizeof tls - 1, from + sizeof plain - 1, host) == 0 &&
+           strcmp(to + sizeof tls - 1 + host, tls_port) == 0;
+}
+
 /* Sets up the request that a redirect asks for. */
 static bool follow(Transfer *t, const char *location, double now)
 {
@@ -377,6 +391,10 @@ static bool follow(Transfer *t, const char *location, double now)
         transfer_fail(t, "BAD_REPLY", "redirect to something that is not http or https");
     } else if (strncmp(t->origin, "https:", 6) == 0 && strncmp(origin, "https:", 6) != 0) {
         transfer_fail(t, "BAD_REPLY", "redirect from https to http refused");
+    } else if (!c->limits.cross_host_redirects && !is_same_host(t->origin, origin)) {
+        transfer_fail(t, "BAD_REPLY",
+                      "redirect to %s refused: it is another host (cross_host_redirects allows it)",
+                      origin);
     } else {
         if (strcmp(origin, t->origin) != 0)
             call_drop_secret_headers(c);

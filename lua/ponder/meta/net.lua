@@ -39,6 +39,7 @@ local net = {}
 ---@field max_event_bytes? integer
 ---@field max_header_bytes? integer
 ---@field max_redirects? integer
+---@field cross_host_redirects? boolean
 ---@field ca_file? string
 ---@field proxy? string
 
@@ -66,6 +67,8 @@ function net.open(opts) end
 ---@field max_event_bytes? integer all `data:` lines of one event together; default 4194304
 ---@field max_header_bytes? integer all headers of a reply; default 65536
 ---@field max_redirects? integer default 5; 0 hands a 3xx reply over as it is
+---@field cross_host_redirects? boolean default false: what was sent goes to no other host or port,
+---but from http to https of the same host
 ---@field ca_file? string PEM file of further authorities to trust; verification is never off
 ---@field proxy? string proxy URL, "" for none; default as curl: http_proxy, no_proxy and so on
 

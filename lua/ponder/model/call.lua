@@ -35,7 +35,8 @@ local function transfer_of(request, body)
         url = target.url, method = "POST", headers = target.headers, body = body,
         stream = request.stream and target.provider.stream or nil,
         timeout_ms = limits.timeout_ms, idle_timeout_ms = limits.idle_timeout_ms,
-        connect_timeout_ms = limits.connect_timeout_ms, max_body_bytes = limits.max_body_bytes,
+        connect_timeout_ms = limits.connect_timeout_ms,
+        cross_host_redirects = limits.cross_host_redirects, max_body_bytes = limits.max_body_bytes,
         ca_file = target.ca_file, proxy = target.proxy,
     }
 end

@@ -35,6 +35,7 @@ chat.OPTIONS = {
     connect_timeout_ms = { type = "integer", min = 1 },
     idle_timeout_ms = { type = "integer", min = 1 },
     max_body_bytes = { type = "integer", min = 1 },
+    cross_host_redirects = { type = "boolean" },
     max_retries = { type = "integer", min = 0 },
     cache = { type = "boolean" },
     sample = { type = "integer", min = 1 },
