@@ -1,0 +1,70 @@
+-- ponder serve and ponder mcp with the clients that people have, from npm. Without npm or its
+-- registry these specs are pending.
+
+local json = require "ponder.json"
+local shell = require "shell"
+
+local POLICIES = [[
+return {
+    echo = function(r) r:think("hm ") r:write("you said: ") r:write(r.prompt) end,
+    fail = function()
+        io.stderr:write("fail was asked\n")
+        return nil, "no luck", "X"
+    end,
+    add = { run = function(r) return { sum = r.arguments.a + r.arguments.b } end,
+        parameters = { type = "object", required = { "a", "b" },
+            properties = { a = { type = "number" }, b = { type = "number" } } } },
+}]]
+
+-- Installs the clients in the build directory, once; nil where they cannot be had.
+local function install()
+    local at = shell.executable:match "^(.*)/[^/]*$" .. "/clients"
+    local r = shell.run(([[
+        export PATH="$PATH:/usr/local/bin"
+        mkdir -p %s && cd %s && cp %s/spec/support/clients/* . || exit 1
+        command -v node npm >/dev/null || exit 1
+        node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || exit 1
+        [ node_modules -nt package.json ] && [ -f done ] && cmp -s package.json done && exit 0
+        env -u LD_PRELOAD npm install --silent --no-audit --no-fund >$OUT 2>$ERR || exit 1
+        cp package.json done; touch node_modules]]):format(at, at, shell.root))
+    return r.status == 0 and at or nil
+end
+
+describe("clients from npm", function()
+    it("can do with a policy what they do with a model", function()
+        local at = install()
+        if not at then
+            pending "npm, node 20 or the registry cannot be reached"
+            return
+        end
+        local folder <close> = shell.folder { ["p.lua"] = POLICIES }
+        local r = shell.run(([[
+            %s serve %s/p.lua --listen 127.0.0.1:0 >$OUT 2>$ERR & pid=$!
+            until grep -q ' at http' $ERR; do sleep 0.02; done
+            base=$(sed -n 's|.* at \(http://[^/]*\)/v1|\1|p' $ERR)
+            env -u LD_PRELOAD PATH="$PATH:/usr/local/bin" \
+                node %s/clients.mjs $base %s %s/p.lua >>$OUT
+            kill -TERM $pid; wait $pid]]):format(shell.quote(shell.executable), folder.path, at,
+            shell.quote(shell.executable), folder.path))
+        local got = {}
+        for line in r.out:gmatch "[^\n]+" do
+            local result = json.decode(line)
+            got[result[1]] = result[3] and { table.unpack(result, 2) } or result[2]
+        end
+        local said, both = "you said: hi", { "hm ", "you said: hi" }
+        local tools = { { "add", "echo", "fail" }, { sum = 3 } }
+        assert.same({
+            ["openai models"] = tools[1], ["openai model"] = "echo", ["openai chat"] = said,
+            ["openai stream"] = said, ["openai responses"] = said,
+            ["openai responses stream"] = said,
+            ["openai failed policy"] = { "failed", "InternalServerError", 500, "x" },
+            ["openai unknown model"] = { "failed", "NotFoundError", 404, "model_not_found" },
+            anthropic = said, ["anthropic stream"] = both, ["ai sdk"] = both,
+            ["ai sdk stream"] = both, langchain = said, ["langchain stream"] = said,
+            ["mcp over stdio"] = tools, ["mcp over http"] = tools,
+        }, got)
+        local _, asked = r.err:gsub("fail was asked", "")
+        assert.equal(1, asked) -- x-should-retry: false
+        assert.equal(0, r.status)
+    end)
+end)
