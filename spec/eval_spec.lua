@@ -192,10 +192,16 @@ describe("policies", function()
 
     it("are strategies", function()
         local m = open(function(_, _, text) return "Answer: " .. #text // #text * 42 end)
+        local own = require("ponder.strategy").new { name = "own", roles = { "generate" },
+            run = function(thinker, question) return (thinker:ask(question)) end }
         local result = run({ data = { { id = 1, question = "6 * 7?", target = 42 } },
             score = "numeric", policies = {
-                cot = require("ponder.strategy.cot").new { model = m } } })
+                cot = require("ponder.strategy.cot").new { model = m },
+                own = setmetatable({ new = function()
+                    return own.new { model = m }
+                end }, { __index = own }) } })
         assert.same({ "right", 1 }, { result.records[1].outcome, result.records[1].calls })
+        assert.equal("right", record_of(result, "own", "1").outcome)
     end)
 
     it("fail alone where their model does", function()

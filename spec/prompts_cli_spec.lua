@@ -269,6 +269,21 @@ describe("a prompt file", function()
         assert.equal(file("prompts/ensemble.lua"), shown("ensemble", flag))
     end)
 
+    it("ends a run at its start when nothing calls one of its functions, or it is not there",
+    function()
+        local folder <close> = shell.folder {
+            ["p/cot.lua"] = "return { generat = function() end }", ["m.lua"] = "return print" }
+        for directory, expected in pairs { none = "none: No such file or directory",
+            p = "p/cot.lua: unknown prompt \"generat\" (did you mean \"generate\"?); "
+                .. "there are: generate" } do
+            local r = shell.ponder({ "cot", "--model", "script:m.lua", "--prompts", directory,
+                "Why?" }, { cwd = folder.path })
+            assert.equal(1, r.status)
+            assert.equal("", r.out)
+            assert.truthy(r.err:find(expected .. " [BAD_PROMPT]", 1, true), r.err)
+        end
+    end)
+
     it("is used at the next run once it has changed, without building anything", function()
         local folder <close> = shell.folder { ["prompts/tot.lua"] = "return { mark = 1 }" }
         local opts = { cwd = folder.path, env = { PONDER_PROMPTS = "./prompts" } }

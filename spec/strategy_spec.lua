@@ -242,6 +242,13 @@ describe("ponder.strategy.new", function()
     end)
 end)
 
+describe("ponder serve", function()
+    it("offers what strategy.new gave", function()
+        local list = assert(require("ponder.serve.policies").of("mine", strategy.new(TWICE)))
+        assert.same({ 1, "mine" }, { #list, list[1].name })
+    end)
+end)
+
 describe("scripts/strategies", function()
     local ANSWERS = { rsa = "42", react = "42", program_of_thought = "204", lats = "7" }
     local FLAGS = { rsa = { "--population", "4" }, react = {}, program_of_thought = {},

@@ -239,7 +239,8 @@ function pure.data(text, name)
     end
     local ok, value = call_without_library(chunk)
     if not ok then
-        error(tostring(value), 0)
+        error(value == "not enough memory" and name .. ": needs too much memory"
+            or tostring(value), 0)
     end
     return check_data(value, name, 1)
 end

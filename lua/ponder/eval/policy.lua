@@ -6,13 +6,14 @@
 --- | { model, prompt, k, reward, ... }       | one call; with k > 1 the answer of most samples,   |
 --- |                                         | or with reward(text, item) the best of k           |
 --- | { search = f(item), answer = f(state) } | ponder.search with the options that f returns      |
---- | a strategy                              | s:run(question)                                    |
+--- | a strategy, or what strategy.new gave   | s:run(question)                                    |
 
 local accounts = require "ponder.ensemble.account"
 local ensemble = require "ponder.ensemble"
 local models = require "ponder.strategy.models"
 local options = require "ponder.options"
 local search = require "ponder.search"
+local strategy = require "ponder.strategy"
 local text = require "ponder.eval.text"
 
 local policy = {}
@@ -150,10 +151,10 @@ end
 -------------------------------------------------------------------------------
 -- A strategy
 
-local function of_strategy(strategy)
+local function of_strategy(made)
     return function(_, run)
         local last
-        local outcome, message, code, partial = strategy:run(run.question, {
+        local outcome, message, code, partial = made:run(run.question, {
             on_event = function(_, running)
                 local answer = running and running.answer and running:answer()
                 if answer ~= nil and answer ~= last then
@@ -181,6 +182,9 @@ end
 ---@return ponder.eval.Policy
 function policy.new(name, value, level)
     local where, act = ("eval: policies[%s]"):format(options.show(name)), nil
+    if strategy.is_library(value) then
+        value = value.new()
+    end
     if type(value) == "function" then
         act = value
     elseif type(value) ~= "table" then

@@ -38,6 +38,15 @@ local function unknown_name(by_name, known)
     end
 end
 
+-- What is wrong with a file. A function that nothing calls has a mistyped name.
+local function problem_in_file(found, known)
+    local functions = {}
+    for name, value in pairs(found) do
+        functions[name] = type(value) == "function" or nil
+    end
+    return unknown_name(functions, known) or problem_in(found, known)
+end
+
 ---Checks the option `prompts`; raises. `instructions`, which prompt files have, is let be.
 ---@param where string `"strategy.tot.new"`
 ---@param kind ponder.strategy.Kind
@@ -64,9 +73,10 @@ function prompts.load(kind, opts)
     if not found then
         return nil, message, code
     end
-    local problem = problem_in(found, kind.machine.prompt_names)
+    local path = prompt.find(kind.name).path
+    local problem = path and problem_in_file(found, kind.machine.prompt_names)
     if problem then
-        return nil, ("%s: %s"):format(prompt.find(kind.name).path, problem), "BAD_PROMPT"
+        return nil, ("%s: %s"):format(path, problem), "BAD_PROMPT"
     end
     local by_name = {}
     for name, option in pairs(kind.machine.prompt_names) do
