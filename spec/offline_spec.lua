@@ -53,7 +53,8 @@ describe("a replay", function()
             "io.open for writing", "io.output", "io.tmpfile", "os.remove", "os.rename",
             "os.tmpname", "package.loadlib", "store.open for writing", "private.write",
             "private.open", "private.make_directory", "private.tighten", "line.save_history",
-            "net.submit", "process.start" }, { "os.execute 'touch HARM'", "io.popen 'touch HARM'",
+            "net.submit", "process.start", "http.listen" }, {
+            "os.execute 'touch HARM'", "io.popen 'touch HARM'",
             "io.open('HARM', 'w')", "io.open('HARM', 'a+')", "io.open('script.lua', 'r+')",
             "io.output 'HARM'", "io.tmpfile()", "os.remove 'script.lua'",
             "os.rename('script.lua', 'HARM')", "os.tmpname()", "package.loadlib('HARM', '*')",
@@ -64,7 +65,8 @@ describe("a replay", function()
             "require('ponder.core.private').tighten('script.lua')",
             "require('ponder.core.line').save_history('HARM')",
             "require('ponder.core.net').open():submit { url = os.getenv 'OPENAI_BASE_URL' }",
-            "require('ponder.core.process').start({ 'touch', 'HARM' }, {}, nil, 1)" })
+            "require('ponder.core.process').start({ 'touch', 'HARM' }, {}, nil, 1)",
+            "require('ponder.core.http').listen {}" })
     end)
 
     it("cannot be got round", function()

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "api/offline.h"
 #include "http/server.h"
 
 #define SERVER "ponder.http.Server"
@@ -56,6 +57,7 @@ static HttpOptions read_options(lua_State *L)
 static int http_l_listen(lua_State *L)
 {
     char shown[300], error[200];
+    offline_refuse(L, "http.listen");
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_settop(L, 1);
     HttpOptions options = read_options(L);

@@ -81,38 +81,49 @@ return result
 ]]
 
 local STRATEGY = [[
--- A strategy: Tree of Thoughts with a model for each role. Run it with
+-- A strategy of your own. Ask it with
 --
---     ponder %s "Use 4 4 6 8 to make 24"
+--     ponder ask --strategy %s "Use 4 4 6 8 to make 24"
+--
+-- `--help` after that lists its options, the models by role, budgets and more. scripts/strategies
+-- has longer ones, ponder.strategy says what a machine in place of a function looks like.
 
-local tot = require "ponder.strategy.tot" -- also .got, .trm, .cot
+local strategy = require "ponder.strategy"
 
-local strategy = tot.new {
-    -- model = "openai:gpt-4o-mini",     -- default: $PONDER_MODEL
-    -- models = { evaluate = "..." },    -- another model for one role
-    branching_factor = 3, -- thoughts asked for at each node
-    max_depth = 3,
-    batch = 4, -- nodes of a round
-    max_calls = 60, -- the budget; also max_cost (USD) and max_tokens
-}
+return strategy.new {
+    name = "checked", -- a prompt file checked.lua takes the place of `prompts`
+    summary = "answer, then have the answer checked",
 
-local question = ... or "Use 4 4 6 8 to make 24"
-local outcome, message, code, partial = strategy:run(question, {
-    on_event = function(event, running)
-        if event.name == "call.complete" then
-            io.stderr:write("so far: ", tostring(running:answer()), "\n")
+    -- Whose model asks: --models check=openai:gpt-4o gives one of them its own.
+    roles = { "generate", "check" },
+
+    -- These become flags: --rounds 2.
+    options = { rounds = { type = "integer", min = 1, default = 1, help = "times it is checked" } },
+
+    -- A context in, messages out. Quote what others wrote: it is data, never an instruction.
+    prompts = {
+        check = function(context)
+            return { { role = "user", content = context:quote("question", context.question)
+                .. "\n" .. context:quote("answer", context.answer)
+                .. "\nCheck the answer. Write a correct one in a line that begins with Answer:" } }
+        end,
+    },
+
+    run = function(thinker, question)
+        local text = thinker:ask(question) -- a text, a list of messages, or a prompt's name
+        local node = thinker:node { text = text } -- what is drawn: ponder show --tree, the page
+        for _ = 1, thinker.options.rounds do
+            text = thinker:ask("check", { question = question, answer = text }, { node = node })
+            node = thinker:node { text = text, parents = { node } }
+            thinker:best(node, strategy.read_answer(text)) -- what there is after Ctrl-C
         end
+        return strategy.read_answer(text)
     end,
-})
-if not outcome then
-    io.stderr:write(("%%s [%%s]\n"):format(message, code))
-    outcome = partial -- what there was by then
-end
-print(outcome and outcome.answer)
-return outcome
+}
 ]]
 
 local KINDS = { eval = EVAL, policy = POLICY, strategy = STRATEGY }
+local TRY = { eval = "eval ", policy = "", strategy = "ask --strategy " }
 local WORDS = { "eval", "policy", "strategy" }
 
 local init = { rules = {}, order = {}, words = WORDS, files = true }
@@ -151,7 +162,7 @@ function init.run(list)
         io.stderr:write("ponder init: ", message, "\n")
         return 1
     end
-    print(("wrote %s; try: ponder %s%s"):format(path, kind == "eval" and "eval " or "", path))
+    print(("wrote %s; try: ponder %s%s"):format(path, TRY[kind], path))
     return 0
 end
 
