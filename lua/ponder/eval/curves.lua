@@ -12,6 +12,7 @@ local stats = require "ponder.stats"
 local curves = {}
 
 local MOST_STEPS = 16 -- of an axis
+local NONE = {}
 
 ---@class ponder.eval.Curve
 ---@field policy string
@@ -75,26 +76,52 @@ local function score_of_samples(record, n, memory)
     return known[n]
 end
 
--- What the record would have scored with `limit` of an axis.
-local function score_at(record, axis, limit, memory)
+-------------------------------------------------------------------------------
+-- One axis of one policy: how the scores of its records change along it
+
+---@class ponder.eval.Changes
+---@field n integer changes
+---@field at number[] where; the order below sorts by it
+---@field record integer[] index of the record
+---@field value number[] its score from there on
+---@field order integer[]
+
+local function add(changes, at, record, value)
+    local n = changes.n + 1
+    changes.n, changes.at[n], changes.record[n], changes.value[n] = n, at, record, value
+    changes.order[n] = n
+end
+
+-- A run that failed scores 0 all along; so does one whose cost is not known.
+local function add_record(changes, i, record, axis, memory)
     local total = record[axis]
     if record.outcome == "failed" or not total then
-        return 0
+        return
     elseif record.samples and axis ~= "seconds" then
-        local n = total == 0 and #record.samples
-            or (limit * #record.samples / total * (1 + 1e-12)) // 1 | 0
-        n = math.min(n, #record.samples)
-        return n > 0 and score_of_samples(record, n, memory) or 0
-    elseif limit >= total then
-        return record.score or 0
+        local count = #record.samples
+        for n = 1, count do
+            add(changes, total * n / count, i, score_of_samples(record, n, memory))
+        end
+        return
     end
-    local value = 0
-    for _, point in ipairs(record.points or {}) do
-        if point[axis] and point[axis] <= limit then
-            value = point.score or 0
+    for _, point in ipairs(record.points or NONE) do
+        if point[axis] and point[axis] < total then
+            add(changes, point[axis], i, point.score or 0)
         end
     end
-    return value
+    add(changes, total, i, record.score or 0)
+end
+
+local function changes_of(records, axis, memory)
+    local changes = { n = 0, at = {}, record = {}, value = {}, order = {} }
+    for i, record in ipairs(records) do
+        add_record(changes, i, record, axis, memory)
+    end
+    local at = changes.at
+    table.sort(changes.order, function(a, b)
+        return at[a] < at[b] or at[a] == at[b] and a < b
+    end)
+    return changes
 end
 
 -------------------------------------------------------------------------------
@@ -111,36 +138,47 @@ local function steps(least, most)
     return list
 end
 
-local function range(records, axis, least, most)
-    local function take(value)
-        if value and value > 0 then
-            least, most = math.min(least, value), math.max(most, value)
-        end
-    end
-    for _, record in ipairs(records) do
-        take(record[axis])
-        if record.samples and record[axis] then
-            take(record[axis] / #record.samples)
-        end
-        for _, point in ipairs(record.points or {}) do
-            take(point[axis])
+-- The least above 0 and the most of changes.
+local function range(changes, least, most)
+    for _, place in ipairs(changes.order) do
+        local at = changes.at[place]
+        if at > 0 then
+            local last = changes.at[changes.order[changes.n]]
+            return math.min(least, at), math.max(most, last)
         end
     end
     return least, most
 end
 
-local function curve_of(records, axis, limits, memory)
-    local points, clusters = {}, {}
-    for i, record in ipairs(records) do
-        clusters[i] = record.cluster ~= nil and record.cluster or record.id
+-- The scores of independent items, 0 or 1, as counts, which need no second look at each item.
+local function figure_of(state, xs, clusters)
+    if not state.repeated and state.fractions == 0 then
+        local interval = stats.wilson(state.ones, #xs, estimate.CONFIDENCE)
+        return { value = state.ones / #xs, lower = interval[1], upper = interval[2] }
     end
-    local repeated = estimate.repeats(clusters)
+    return estimate.mean(xs, clusters, state.repeated)
+end
+
+local function is_fraction(value)
+    return (value ~= 0 and value ~= 1) and 1 or 0
+end
+
+local function curve_of(records, changes, limits)
+    local points, xs, clusters = {}, {}, {}
+    for i, record in ipairs(records) do
+        xs[i], clusters[i] = 0, record.cluster ~= nil and record.cluster or record.id
+    end
+    local state = { ones = 0, fractions = 0, repeated = estimate.repeats(clusters) }
+    local place = 1
     for step, limit in ipairs(limits) do
-        local xs = {}
-        for i, record in ipairs(records) do
-            xs[i] = score_at(record, axis, limit, memory)
+        while place <= changes.n and changes.at[changes.order[place]] <= limit do
+            local change = changes.order[place]
+            local i, value = changes.record[change], changes.value[change]
+            state.ones = state.ones + (value == 1 and 1 or 0) - (xs[i] == 1 and 1 or 0)
+            state.fractions = state.fractions + is_fraction(value) - is_fraction(xs[i])
+            xs[i], place = value, place + 1
         end
-        local figure = estimate.mean(xs, clusters, repeated)
+        local figure = figure_of(state, xs, clusters)
         points[step] = { at = limit, value = figure.value, lower = figure.lower,
             upper = figure.upper }
     end
@@ -160,6 +198,18 @@ local function without_failed(by_policy)
     return kept
 end
 
+-- Whether any run took anything of an axis.
+local function takes_any(by_policy, axis)
+    for _, records in pairs(by_policy) do
+        for _, record in ipairs(records) do
+            if record[axis] and record[axis] > 0 then
+                return true
+            end
+        end
+    end
+    return false
+end
+
 ---The curves of all policies.
 ---@param meta ponder.eval.Meta
 ---@param by_policy table<string, ponder.eval.Record[]>
@@ -172,16 +222,16 @@ function curves.new(meta, by_policy)
         by_policy = without_failed(by_policy)
     end
     for _, axis in ipairs(AXES) do
-        local least, most = math.huge, 0
-        for _, name in ipairs(meta.policies) do
-            least, most = range(by_policy[name], axis, least, most)
+        local changes, least, most = {}, math.huge, 0
+        for _, name in ipairs(takes_any(by_policy, axis) and meta.policies or NONE) do
+            changes[name] = changes_of(by_policy[name], axis, memory)
+            least, most = range(changes[name], least, most)
         end
         if most > 0 then
             local limits, list = steps(axis == "calls" and 1 or least, most), {}
             for _, name in ipairs(meta.policies) do
-                local points = curve_of(by_policy[name], axis, limits, memory)
-                list[#list + 1] = points[1] and points[1].value
-                    and { policy = name, points = points } or nil
+                list[#list + 1] = by_policy[name][1] and { policy = name,
+                    points = curve_of(by_policy[name], changes[name], limits) } or nil
             end
             all[axis] = list
         end

@@ -221,15 +221,13 @@ end
 ---@param seed integer
 ---@return integer[]
 function data.shuffled(n, seed)
-    local words, order = stats.splitmix64(seed, n), {}
+    local words, order = stats.splitmix64_below(seed, 1 << 53, n), {}
     for i = 1, n do
         order[i] = i
     end
     table.sort(order, function(a, b)
-        if words[a] ~= words[b] then
-            return words[a] < words[b]
-        end
-        return a < b
+        local first, second = words[a], words[b]
+        return first < second or first == second and a < b
     end)
     return order
 end
