@@ -133,6 +133,21 @@ describe("ponder eval", function()
         assert.matches("\nio +20 +75%.0 %%", ponder({ "--rescore", "a.db", "sums.lua" }).out)
     end)
 
+    it("runs again whenever its file changes, with --watch", function()
+        local result = shell.run(([[cd %s; trap 'kill $pid 2>/dev/null' EXIT
+            %s %s eval --watch --policy const sums.lua >$OUT 2>$ERR & pid=$!
+            until grep -q waiting $ERR; do sleep 0.05; done
+            sed -i 's/return 3/return 4/' sums.lua; touch -d '+2 seconds' sums.lua
+            until [ $(grep -c waiting $ERR) -ge 2 ]; do sleep 0.05; done
+            sed -i 's/return 4/syntax error/' sums.lua; touch -d '+4 seconds' sums.lua
+            until [ $(grep -c waiting $ERR) -ge 3 ]; do sleep 0.05; done
+            kill -INT $pid; wait $pid]]):format(shell.quote(folder.path),
+            "env HOME=/nonexistent XDG_CONFIG_HOME=/nonexistent", shell.quote(shell.executable)))
+        assert.equal(130, result.status, result.err)
+        assert.equal(2, select(2, result.out:gsub("\nconst ", "")))
+        assert.matches("sums.lua:%d+: .-waiting for a change", result.err)
+    end)
+
     it("compares two evaluations item by item", function()
         assert.equal(0, ponder({ "--log", "a.db", "sums.lua" }).status)
         assert.equal(0, ponder({ "--log", "b.db", "sums.lua" }, { SKILL = "12" }).status)
@@ -164,9 +179,9 @@ describe("ponder eval", function()
         assert.matches("\nio +20 +75%.0 %%", result.out)
         assert.is_true(asked() <= 22, "at most those in flight are asked again: " .. asked())
         local replayed = asked()
-        assert.equal(result.out:match "[^\n]*\nio[^\n]*%%",
-            shell.ponder({ "replay", "k.db" }, { cwd = folder.path, env = environment {
-                XDG_STATE_HOME = folder.path .. "/state" } }).out:match "[^\n]*\nio[^\n]*%%")
+        local again = shell.ponder({ "replay", "k.db" }, { cwd = folder.path, env = environment {
+            XDG_STATE_HOME = folder.path .. "/state" } })
+        assert.matches("\nio +20 +75%.0 %% +53%.%.89 +%+70%.0 %%", again.out, again.err)
         assert.equal(replayed, asked())
     end)
 
@@ -308,6 +323,15 @@ describe("the table of ponder eval in a terminal", function()
             assert.equal(columns == 80, head:find("CALLS", 1, true) ~= nil, head)
         end)
     end
+
+    it("is without colours where NO_COLOR is set", function()
+        local colored <close> = open(80)
+        colored:finish()
+        local plain <close> = open(80, { NO_COLOR = "1" })
+        plain:finish()
+        assert.truthy(colored:colored():find("\27[1m", 1, true))
+        assert.is_nil(plain:colored():find("\27[1m", 1, true))
+    end)
 
     it("shows how far it is while it runs, and takes that away", function()
         local s <close> = open(80, { SLOW = "0.25" })

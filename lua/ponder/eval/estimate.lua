@@ -61,6 +61,16 @@ local function count_clusters(clusters)
     return n
 end
 
+-- Whether all scores are from 0 to 1, so that their mean is too.
+local function is_share(xs)
+    for _, x in ipairs(xs) do
+        if x < 0 or x > 1 then
+            return false
+        end
+    end
+    return true
+end
+
 -- The mean with its clustered interval; of yes-or-no scores that are all alike, which have no
 -- spread, Wilson's with as many trials as clusters.
 local function clustered(xs, clusters, binary)
@@ -75,7 +85,7 @@ local function clustered(xs, clusters, binary)
     end
     local z = 1.959963984540054 -- of 95 %
     local lower, upper = mean - z * se, mean + z * se
-    if binary then
+    if is_share(xs) then
         lower, upper = math.max(0, lower), math.min(1, upper)
     end
     return { value = mean, lower = lower, upper = upper, se = se,
@@ -105,9 +115,9 @@ end
 -------------------------------------------------------------------------------
 -- Two policies on the same items
 
--- How many items there would have to be for the difference to be told, given how it varies over
--- clusters.
-local function items_needed(xs, ys, clusters)
+-- How many more items it takes to tell the difference, given how it varies over clusters; nil: no
+-- more, or no number of them.
+local function more_items(xs, ys, clusters, alpha)
     local by_cluster, order = {}, {}
     for i, cluster in ipairs(clusters) do
         local one = by_cluster[cluster]
@@ -125,8 +135,8 @@ local function items_needed(xs, ys, clusters)
     if not se or delta == 0 then
         return nil
     end
-    local needed = stats.sample_size(se * se * #means, 0, 1, 0, 1, delta, ALPHA, POWER)
-    return math.max(needed - #means, 1)
+    local needed = stats.sample_size(se * se * #means, 0, 1, 0, 1, delta, alpha, POWER)
+    return needed > #means and needed - #means or nil
 end
 
 ---@class ponder.eval.Difference first minus second
@@ -140,15 +150,16 @@ end
 ---@field first_only integer?
 ---@field second_only integer?
 ---@field neither integer?
----@field more_items integer? that would decide it, if it is undecided and not 0
+---@field more_items integer? that it takes to tell it, with 80 % power
 
 ---The difference of pairs of scores: Newcombe's interval and McNemar's exact test for yes-or-no
 ---scores of independent items, else clustered CR1.
 ---@param xs number[]
 ---@param ys number[]
 ---@param clusters any[]
+---@param comparisons? integer how many pairs are compared, for `more_items`; default 1
 ---@return ponder.eval.Difference
-function estimate.difference(xs, ys, clusters)
+function estimate.difference(xs, ys, clusters, comparisons)
     if not xs[1] then
         return { n = 0, method = "none" }
     end
@@ -170,9 +181,7 @@ function estimate.difference(xs, ys, clusters)
             method = "clustered CR1" }
     end
     result.n = #xs
-    if not result.p or result.p >= ALPHA then
-        result.more_items = items_needed(xs, ys, clusters)
-    end
+    result.more_items = more_items(xs, ys, clusters, ALPHA / (comparisons or 1))
     return result
 end
 

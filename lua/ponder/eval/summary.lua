@@ -9,6 +9,7 @@ local summary = {}
 
 -- Of more policies than these, not all pairs are compared but those with the baseline.
 local MOST_COMPARED = 40
+local SIGNIFICANT = 0.05
 local OUTCOMES = { "right", "partial", "wrong", "no_answer", "stopped", "failed" }
 
 ---@class ponder.eval.Meta what was run, a plain table
@@ -204,24 +205,27 @@ end
 
 ---The difference of the scores of matched records, first minus second.
 ---@param matched {[1]: ponder.eval.Record, [2]: ponder.eval.Record}[]
+---@param comparisons? integer how many pairs are compared
 ---@return ponder.eval.Difference
-function summary.difference(matched)
+function summary.difference(matched, comparisons)
     local xs, ys, clusters = {}, {}, {}
     for i, two in ipairs(matched) do
         xs[i], ys[i] = two[1].score or 0, two[2].score or 0
         clusters[i] = cluster_of(two[1])
     end
-    return estimate.difference(xs, ys, clusters)
+    return estimate.difference(xs, ys, clusters, comparisons)
 end
 
 local function compare_pairs(by_policy, meta)
     local list, tested, ps = {}, {}, {}
+    local count = #meta.policies
+    local comparisons = count <= MOST_COMPARED and count * (count - 1) // 2 or count - 1
     for i, first in ipairs(meta.policies) do
         for j = 1, i - 1 do
             local second = meta.policies[j]
             if #meta.policies <= MOST_COMPARED or second == meta.baseline then
                 local pair = { first = first, second = second, difference = summary.difference(
-                    summary.match(by_policy[first], by_policy[second], meta)) }
+                    summary.match(by_policy[first], by_policy[second], meta), comparisons) }
                 list[#list + 1] = pair
                 if pair.difference.p then
                     tested[#tested + 1], ps[#ps + 1] = pair, pair.difference.p
@@ -232,6 +236,9 @@ local function compare_pairs(by_policy, meta)
     local adjusted = stats.holm(ps)
     for i, pair in ipairs(tested) do
         pair.p_holm = adjusted[i]
+        if adjusted[i] < SIGNIFICANT then
+            pair.difference.more_items = nil
+        end
     end
     return list
 end

@@ -4,7 +4,7 @@
 const data = JSON.parse(document.getElementById('data').textContent);
 const $ = (id) => document.getElementById(id);
 const ROW = 28;
-const DASHES = ['', '7 4', '2 3', '10 3 2 3', '1 5', '12 4'];
+const DASHES = ['', '7 4', '2 3', '10 3 2 3', '12 4'];
 const MARKS = ['circle', 'square', 'diamond', 'triangle', 'cross', 'ring'];
 
 const records = data.records.map((values, order) => {
@@ -149,7 +149,7 @@ function plotOf(axis) {
         d: 'M' + points.map((p) => `${x(p.at)} ${y(p.upper)}`).join('L') + 'L'
           + [...points].reverse().map((p) => `${x(p.at)} ${y(p.lower)}`).join('L') + 'z' }));
     }
-    svg.append(draw('path', { class: 'curve', stroke: hue(i), 'stroke-dasharray': DASHES[i % 6],
+    svg.append(draw('path', { class: 'curve', stroke: hue(i), 'stroke-dasharray': DASHES[i % 5],
       d: 'M' + points.map((p) => `${x(p.at)} ${y(p.value)}`).join('L') }));
     points.forEach((p) => svg.append(markAt(MARKS[i % 6], x(p.at), y(p.value), hue(i))));
   });
@@ -203,7 +203,7 @@ function fillCurves() {
   }
   policies.forEach((name, i) => {
     $('legend').append(make('li', {}, draw('svg', { viewBox: '0 0 44 14' },
-      draw('path', { class: 'curve', stroke: hue(i), 'stroke-dasharray': DASHES[i % 6],
+      draw('path', { class: 'curve', stroke: hue(i), 'stroke-dasharray': DASHES[i % 5],
         d: 'M2 7H42' }), markAt(MARKS[i % 6], 22, 7, hue(i))), name));
   });
   choose(chosen);
