@@ -1,7 +1,7 @@
 /*
  * host.c -- the Lua state that scripts run in.
  *
- *   allocator   counts bytes and refuses beyond a limit; C and Lua share it
+ *   allocator   memory.c: malloc within limits, for C and Lua
  *   libraries   Lua's own, lua-cjson, and the C modules of src/api
  *   loaders     "ponder.*" and "prompts.*" from the executable, then files beside the script;
  *               neither the working directory nor any system path is searched
@@ -18,9 +18,7 @@
 #include <lua-cjson.h>
 #include <lua.h>
 #include <lualib.h>
-#include <malloc.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,8 +27,8 @@
 
 #include "api/l_task.h"
 #include "api/offline.h"
-#include "blocks.h"
 #include "guard.h"
+#include "memory.h"
 #include "signals.h"
 
 /* A cycle of the collector begins when memory in use is so many percent of what the last one left.
@@ -40,9 +38,7 @@ enum { GC_PAUSE = 300 };
 
 struct Host {
     lua_State *L;
-    Blocks blocks;
-    size_t bytes;       /* in use */
-    size_t bytes_limit; /* allocations beyond it fail */
+    Memory memory;
 };
 
 int luaopen_cjson_safe(lua_State *L); /* lua-cjson.h leaves it out */
@@ -50,57 +46,54 @@ int luaopen_cjson_safe(lua_State *L); /* lua-cjson.h leaves it out */
 extern const EmbeddedFile embedded_files[]; /* made by the Makefile from lua/ and prompts/ */
 extern const luaL_Reg builtin_modules[];    /* made by the Makefile from src/api */
 
-/* ---- memory ---- */
-
-static void *limited_alloc(void *ud, void *ptr, size_t osize, size_t nsize)
-{
-    Host *host = ud;
-    if (ptr == NULL)
-        osize = 0; /* Lua passes the kind of object here */
-    if (nsize > osize && nsize - osize > host->bytes_limit - host->bytes)
-        return NULL;
-    void *block = blocks_resize(&host->blocks, ptr, osize, nsize);
-    if (block != NULL || nsize == 0)
-        host->bytes += nsize - osize;
-    return block;
-}
-
-/* Three quarters of the machine's memory: a runaway script fails before the machine swaps. */
-static size_t default_bytes_limit(void)
-{
-    long pages = sysconf(_SC_PHYS_PAGES), page_size = sysconf(_SC_PAGESIZE);
-    if (pages <= 0 || page_size <= 0)
-        return SIZE_MAX;
-    return (size_t)pages / 4 * 3 * (size_t)page_size;
-}
-
 /* ---- the module ponder.core.host ---- */
 
-static Host *this_host(lua_State *L)
+static Memory *this_memory(lua_State *L)
 {
     void *ud;
     lua_getallocf(L, &ud);
     return ud;
 }
 
-/* host.limit_memory(mb): allocations beyond so many mebibytes fail. */
-static int host_limit_memory(lua_State *L)
+static size_t to_bytes(lua_State *L)
 {
     lua_Integer mb = luaL_checkinteger(L, 1);
     luaL_argcheck(L, mb >= 1 && mb <= 1 << 30, 1, "out of range");
-    Host *host = this_host(L);
-    size_t limit = (size_t)mb << 20;
-    host->bytes_limit = limit > host->bytes ? limit : host->bytes;
+    return (size_t)mb << 20;
+}
+
+/* host.limit_memory(mb): allocations beyond so many mebibytes in use fail. */
+static int host_limit_memory(lua_State *L)
+{
+    memory_limit_bytes(this_memory(L), to_bytes(L));
     return 0;
 }
 
-/* host.memory() -> bytes in use, limit in bytes. */
+/* host.limit_resident(mb): so do those that make the process take more from the system. */
+static int host_limit_resident(lua_State *L)
+{
+    memory_limit_resident(this_memory(L), to_bytes(L));
+    return 0;
+}
+
+/* host.group_limit(groups, mounted) -> bytes that control groups allow, or nil; for specs */
+static int host_group_limit(lua_State *L)
+{
+    size_t limit = memory_group_limit(luaL_checkstring(L, 1), luaL_checkstring(L, 2));
+    if (limit > LUA_MAXINTEGER)
+        return 0;
+    lua_pushinteger(L, (lua_Integer)limit);
+    return 1;
+}
+
+/* host.memory() -> bytes in use, limit in bytes, bytes that the process has of the system. */
 static int host_memory(lua_State *L)
 {
-    Host *host = this_host(L);
-    lua_pushinteger(L, (lua_Integer)host->bytes);
-    lua_pushinteger(L, (lua_Integer)host->bytes_limit);
-    return 2;
+    const Memory *m = this_memory(L);
+    lua_pushinteger(L, (lua_Integer)m->bytes);
+    lua_pushinteger(L, (lua_Integer)m->bytes_limit);
+    lua_pushinteger(L, (lua_Integer)memory_resident());
+    return 3;
 }
 
 static const EmbeddedFile *find_embedded(const char *name)
@@ -263,7 +256,9 @@ static int open_host_module(lua_State *L)
         {"go_on", host_go_on},
         {"has_module", host_has_module},
         {"is_terminal", host_is_terminal},
+        {"group_limit", host_group_limit},
         {"limit_memory", host_limit_memory},
+        {"limit_resident", host_limit_resident},
         {"limit_time", host_limit_time},
         {"memory", host_memory},
         {"process", host_process},
@@ -375,17 +370,12 @@ static int open_libraries(lua_State *L)
 
 Host *host_open(void)
 {
-    /* Freed memory is kept for the next search: to get zeroed pages again costs more than to run
-     * it. */
-    mallopt(M_TRIM_THRESHOLD, 256 << 20);
-    mallopt(M_TOP_PAD, 1 << 20);
     Host *host = calloc(1, sizeof *host);
     if (host == NULL)
         return NULL;
-    host->bytes_limit = default_bytes_limit();
-    host->L = lua_newstate(limited_alloc, host);
+    host->memory = memory_new();
+    host->L = lua_newstate(memory_resize, &host->memory);
     if (host->L == NULL) {
-        blocks_end(&host->blocks);
         free(host);
         return NULL;
     }
@@ -464,6 +454,5 @@ void host_guard_streams(void)
 void host_close(Host *host)
 {
     lua_close(host->L);
-    blocks_end(&host->blocks);
     free(host);
 }

@@ -185,6 +185,7 @@ function run.run(list)
     end
     if opts.max_memory_mb then
         host.limit_memory(opts.max_memory_mb)
+        host.limit_resident(opts.max_memory_mb)
     end
     local path = operands[1]
     local begun, problem = flags.begin(opts, { command = "run", arguments = list,

@@ -1,0 +1,100 @@
+-- What the process takes from the system: within --max-memory-mb, back when it is free, and by
+-- default within what its control group may have.
+
+local shell = require "shell"
+
+-- The sanitizers take a multiple of what is asked for.
+local SANITIZED = (os.getenv("PONDER_BUILD") or ""):find("asan") ~= nil
+
+local STATUS = [[
+local function kib(field)
+    return math.tointeger(io.open("/proc/self/status"):read("a"):match(field .. ":%s*(%d+)"))
+end
+]]
+
+local function printed(arguments, code)
+    arguments[#arguments + 1] = "-e"
+    arguments[#arguments + 1] = STATUS .. code
+    local r = shell.ponder(arguments)
+    assert.same({ 0, "" }, { r.status, r.err })
+    return r.out
+end
+
+describe("--max-memory-mb", function()
+    for what, code in pairs {
+        ["small objects"] = "local t = {} for i = 1, 1e9 do t[i] = { i } end",
+        ["strings of all sizes"] =
+            "local t = {} for i = 1, 1e9 do t[i] = ('x'):rep(i % 700) .. i end",
+        ["lists that grow"] = "local t = {} for i = 1, 1e9 do t[i % 64] = t[i % 64] or {} "
+            .. "table.insert(t[i % 64], i) end",
+        ["what is freed and asked for in other sizes"] = [[
+            local t = {}
+            for size = 20, 1e9, 20 do
+                for i = 1, 40000 do t[i] = i % 10 == 0 and t[i] or ("x"):rep(size) .. i end
+            end]],
+    } do
+        (SANITIZED and pending or it)("holds for what the process has: " .. what, function()
+            local peak = tonumber(printed({ "--max-memory-mb", "64" }, ([[
+                local ok, message = pcall(function() %s end)
+                assert(not ok and message:find "not enough memory", message)
+                collectgarbage()
+                print(kib "VmHWM")]]):format(code)))
+            assert.is_true(peak <= 66 * 1024, peak .. " KiB")
+            assert.is_true(peak >= 48 * 1024, peak .. " KiB")
+        end)
+    end
+end)
+
+describe("memory", function()
+    (SANITIZED and pending or it)("goes back to the system when it is free", function()
+        local before, most, after = printed({}, [[
+            local before = kib "VmRSS"
+            local t = {}
+            for i = 1, 1000000 do t[i] = { i } end
+            for i = 1, 300000 do t[i] = ("x"):rep(i % 900) .. i end
+            local most = kib "VmRSS"
+            t = nil
+            collectgarbage()
+            collectgarbage()
+            print(before, most, kib "VmRSS")]]):match "(%d+)\t(%d+)\t(%d+)"
+        assert.is_true(most - before > 64 * 1024, most)
+        assert.is_true(after - before < (most - before) / 2, after)
+    end)
+end)
+
+describe("the limit of a control group", function()
+    local function limit(groups, files)
+        local all = { groups = groups }
+        for name, text in pairs(files) do
+            all["fs/" .. name] = text
+        end
+        local dir <close> = shell.folder(all)
+        return printed({}, ("print(require('ponder.core.host').group_limit('%s/groups', '%s/fs'))")
+            :format(dir.path, dir.path)):match "[^\n]*"
+    end
+
+    it("is read, of version 2", function()
+        assert.equal("5000", limit("0::/a/b\n", { ["a/b/memory.max"] = "5000\n" }))
+        assert.equal("", limit("0::/a/b\n", { ["a/b/memory.max"] = "max\n" }))
+    end)
+
+    it("is read, of version 1", function()
+        assert.equal("7000", limit("5:cpu:/x\n4:memory:/c\n0::/\n",
+            { ["memory/c/memory.limit_in_bytes"] = "7000\n" }))
+    end)
+
+    it("is the least of those above it", function()
+        assert.equal("3000", limit("0::/a/b\n", { ["a/b/memory.max"] = "5000\n",
+            ["a/memory.max"] = "3000\n", ["memory.max"] = "4000\n" }))
+    end)
+
+    it("is that of the root where only that is mounted, as in a container", function()
+        assert.equal("6000", limit("4:memory:/docker/0123\n",
+            { ["memory/memory.limit_in_bytes"] = "6000\n" }))
+    end)
+
+    it("may be none", function()
+        assert.equal("", limit("", {}))
+        assert.equal("", limit("nonsense\n0::/a\n", {}))
+    end)
+end)

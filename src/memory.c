@@ -1,0 +1,194 @@
+/*
+ * memory.c -- see memory.h.
+ */
+#include "memory.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    CHECK_EVERY = 1 << 20, /* bytes: reading what the process has takes some microseconds */
+    GIVE_BACK = 64 << 20,  /* bytes freed: less is kept for what comes next */
+    GROW_BY = 1 << 20,
+    PATH_SIZE = 512,
+};
+
+/* --- what there is -------------------------------------------------------------------------- */
+
+size_t memory_resident(void)
+{
+    char text[128];
+    unsigned long pages = 0;
+    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    return sscanf(text, "%*u %lu", &pages) == 1 ? pages * (size_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
+/* The number in a file; SIZE_MAX when there is none ("max", or no such file). */
+static size_t read_limit(const char *path)
+{
+    unsigned long long limit;
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return SIZE_MAX;
+    bool found = fscanf(file, "%llu", &limit) == 1;
+    fclose(file);
+    return found && limit < SIZE_MAX ? (size_t)limit : SIZE_MAX;
+}
+
+/* The least limit of a group and those above it. In a container the path may be that of the machine
+ * outside, while only our own group is mounted: then it is at the root. */
+static size_t least_limit(const char *mounted, const char *group, const char *file)
+{
+    char path[PATH_SIZE];
+    size_t least = SIZE_MAX;
+    int length = (int)strlen(group);
+    for (;;) {
+        snprintf(path, sizeof path, "%s%.*s/%s", mounted, length, group, file);
+        size_t limit = read_limit(path);
+        least = limit < least ? limit : least;
+        if (length <= 0)
+            return least;
+        do
+            length--;
+        while (length > 0 && group[length] != '/');
+    }
+}
+
+size_t memory_group_limit(const char *groups, const char *mounted)
+{
+    char line[PATH_SIZE], inside[PATH_SIZE];
+    size_t least = SIZE_MAX;
+    FILE *file = fopen(groups, "re");
+    if (file == NULL)
+        return SIZE_MAX;
+    snprintf(inside, sizeof inside, "%s/memory", mounted);
+    while (fgets(line, sizeof line, file) != NULL) { /* NUMBER:CONTROLLERS:GROUP */
+        line[strcspn(line, "\n")] = '\0';
+        char *controllers = strchr(line, ':');
+        char *group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
+        if (group == NULL)
+            continue;
+        *group++ = '\0';
+        size_t limit = SIZE_MAX;
+        if (controllers[1] == '\0')
+            limit = least_limit(mounted, group, "memory.max");
+        else if (strcmp(controllers + 1, "memory") == 0)
+            limit = least_limit(inside, group, "memory.limit_in_bytes");
+        least = limit < least ? limit : least;
+    }
+    fclose(file);
+    return least;
+}
+
+Memory memory_new(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page_size = sysconf(_SC_PAGESIZE);
+    size_t most = pages > 0 && page_size > 0 ? (size_t)pages * (size_t)page_size : SIZE_MAX;
+    size_t group = memory_group_limit("/proc/self/cgroup", "/sys/fs/cgroup");
+    size_t limit = (group < most ? group : most) / 4 * 3;
+    mallopt(M_TRIM_THRESHOLD, GIVE_BACK); /* new pages cost as much as a search among their nodes */
+    mallopt(M_TOP_PAD, GROW_BY);
+    return (Memory){.bytes_limit = limit, .resident_limit = limit};
+}
+
+/* --- limits --------------------------------------------------------------------------------- */
+
+void memory_limit_bytes(Memory *m, size_t bytes)
+{
+    m->bytes_limit = bytes > m->bytes ? bytes : m->bytes;
+}
+
+void memory_limit_resident(Memory *m, size_t bytes)
+{
+    size_t now = memory_resident() + CHECK_EVERY;
+    m->resident_limit = bytes > now ? bytes : now;
+    m->unchecked = CHECK_EVERY;
+}
+
+/* The address sanitizer takes a multiple of what is asked for. It also knows the size of each
+ * block: we are always told the same. */
+#ifdef __SANITIZE_ADDRESS__
+static bool fits(Memory *m, size_t growth)
+{
+    (void)m, (void)growth;
+    return true;
+}
+
+static void check_size(void *block, size_t size)
+{
+    assert(malloc_usable_size(block) == size);
+}
+#else
+/* Whether the process may grow by so much. What malloc keeps goes back before that is refused. */
+static bool fits(Memory *m, size_t growth)
+{
+    m->unchecked += growth;
+    if (m->unchecked < CHECK_EVERY)
+        return true;
+    if (memory_resident() + growth > m->resident_limit) {
+        malloc_trim(0);
+        if (memory_resident() + growth > m->resident_limit)
+            return false; /* and the next is checked again */
+    }
+    m->unchecked = 0;
+    return true;
+}
+
+static void check_size(void *block, size_t size)
+{
+    (void)block, (void)size;
+}
+#endif
+
+/* malloc gives back by itself only what lies above all that is in use. */
+static void shrink(Memory *m, size_t bytes)
+{
+    m->bytes -= bytes;
+    if (m->bytes < m->peak / 2 && m->peak - m->bytes >= GIVE_BACK) {
+        malloc_trim(0);
+        m->peak = m->bytes;
+    }
+}
+
+static void grow(Memory *m, size_t bytes)
+{
+    m->bytes += bytes;
+    if (m->bytes > m->peak)
+        m->peak = m->bytes;
+}
+
+void *memory_resize(void *memory, void *block, size_t old_size, size_t new_size)
+{
+    Memory *m = memory;
+    if (block == NULL)
+        old_size = 0; /* Lua passes the kind of object here */
+    check_size(block, old_size);
+    if (new_size == 0) {
+        free(block);
+        shrink(m, old_size);
+        return NULL;
+    }
+    if (new_size > old_size) {
+        size_t growth = new_size - old_size;
+        if (growth > m->bytes_limit - m->bytes || !fits(m, growth))
+            return NULL;
+    }
+    void *other = realloc(block, new_size);
+    if (other != NULL && new_size >= old_size)
+        grow(m, new_size - old_size);
+    else if (other != NULL)
+        shrink(m, old_size - new_size);
+    return other;
+}
