@@ -4,6 +4,7 @@ local guard = require "ponder.serve.guard"
 local json = require "ponder.json"
 local serve = require "ponder.serve"
 local shell = require "shell"
+local store = require "ponder.core.store"
 local task = require "ponder.task"
 local transport = require "ponder.model.transport"
 
@@ -432,6 +433,30 @@ describe("ponder serve", function()
         assert.equal(0, r.status)
         assert.equal("", r.out)
         assert.matches("ponder serve: up, other, a, b, chat at unix:s.sock\n", r.err)
+    end)
+
+    it("logs each request as a run of its own", function()
+        local folder <close> = shell.folder {}
+        local r = shell.run(([[
+            cd %s
+            %s serve chat --model script:%s --listen 127.0.0.1:0 --log run.db >$OUT 2>$ERR &
+            pid=$!
+            until grep -q ' at http' $ERR; do sleep 0.01; done
+            port=$(sed -n 's|.*127.0.0.1:\([0-9]*\)/v1|\1|p' $ERR)
+            body='{"model":"chat","messages":[{"role":"user","content":"Use 4 4 6 8"}]}'
+            for i in 1 2; do
+                bash -c 'exec 3<>/dev/tcp/127.0.0.1/'$port'; printf "%%s" "$1" >&3; cat <&3' _ \
+                    "$(printf 'POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n' \
+                    && printf 'Content-Type: application/json\r\nContent-Length: %%d\r\n\r\n%%s' \
+                    ${#body} "$body")" >>$OUT
+            done
+            kill -TERM $pid; wait $pid]]):format(folder.path, shell.quote(shell.executable),
+            shell.quote(shell.root .. "/scripts/models/arithmetic.lua"), CHAT))
+        assert.matches("HTTP/1.1 200 OK.*HTTP/1.1 200 OK", r.out)
+        local db <close> = assert(store.open(folder.path .. "/run.db", { mode = "read" }))
+        assert.equal(2, (db:row("SELECT count(*) FROM runs WHERE name = 'chat' AND parent = 1 "
+            .. "AND status = 'completed'")))
+        assert.equal(2, (db:row "SELECT count(DISTINCT run) FROM calls"))
     end)
 
     it("says what is wrong before it listens", function()

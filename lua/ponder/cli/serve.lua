@@ -3,6 +3,7 @@
 local args = require "ponder.args"
 local cli = require "ponder.cli"
 local guard = require "ponder.serve.guard"
+local log_flags = require "ponder.log.flags"
 local policies = require "ponder.cli.shared.policies"
 local server = require "ponder.serve"
 
@@ -20,6 +21,8 @@ local RULES = {
     listen = { value = "ADDRESS", help = "HOST:PORT or unix:PATH (default: 127.0.0.1:8321)" },
     model = { value = "NAME", help = "of tot, got, trm, cot and chat (default: $PONDER_MODEL)" },
     reload = { help = "read changed policy files again for new requests" },
+    log = { value = "FILE", files = true, help = "log each request in FILE as a run of its own" },
+    sync = log_flags.RULES.sync,
     key_file = { value = "FILE", files = true, help = "who may ask: KEY [NAME [USD]] a line" },
     cors = { value = "ORIGIN", help = "let pages of an origin ask (several: A,B)" },
     concurrency = count "requests that run at once (default: 64)",
@@ -39,7 +42,7 @@ local RULES = {
     idle_timeout = duration "between requests (default: 75s)",
 }
 local SECTIONS = {
-    { title = "Policies", names = { "model", "reload" } },
+    { title = "Policies", names = { "model", "reload", "log", "sync" } },
     { title = "Who may ask", names = { "listen", "key_file", "cors" } },
     { title = "Limits", names = { "concurrency", "max_queue", "queue_timeout", "timeout",
         "max_cost", "max_cost_per_request", "max_calls_per_request", "drain" } },
@@ -117,30 +120,25 @@ local function read_keys(path)
     return keys, problem and path .. ": " .. problem
 end
 
--- Everything that may be wrong before it listens.
-local function prepare(arguments)
-    local given, operands = args.parse("ponder serve", arguments, policies.rules(arguments, RULES))
-    if not given then
-        return nil, operands
-    elseif #operands == 0 then
-        return nil, "ponder serve: expected a policy: ponder serve FILE.lua, or ponder serve tot "
-            .. "--model NAME"
+-- The server; or nil and what is wrong with the command line.
+local function prepare(given, operands)
+    if #operands == 0 then
+        return nil, "expected a policy: ponder serve FILE.lua, or ponder serve tot --model NAME"
     end
     local keys, list, message
     if given.key_file then
         keys, message = read_keys(given.key_file)
         if not keys then
-            return nil, "ponder serve: --key-file: " .. message
+            return nil, "--key-file: " .. message
         end
     end
     list, message = policies.load(operands, given)
     if not list then
-        return nil, "ponder serve: " .. message
+        return nil, message
     end
     local ok, made = pcall(server.new, server_options(given, list, keys))
     if not ok then
-        return nil, "ponder serve: " .. made:gsub("^.-serve%.new: ", ""):gsub("opts%.([%w_]+)",
-            function(name) return args.flag(name) end)
+        return nil, (made:gsub("^.-serve%.new: ", ""):gsub("opts%.([%w_]+)", args.flag))
     end
     return made
 end
@@ -150,9 +148,19 @@ end
 ---  a usage error
 function serve.run(arguments)
     policies.print_to_stderr()
-    local made, problem = prepare(arguments)
+    local given, operands = args.parse("ponder serve", arguments,
+        policies.rules(arguments, RULES))
+    if not given then
+        return cli.usage_error(operands)
+    end
+    local begun, refused = log_flags.begin({ log = given.log, no_log = not given.log,
+        sync = given.sync }, { command = "serve", arguments = arguments })
+    if not begun then
+        return cli.usage_error("ponder serve: " .. refused)
+    end
+    local made, problem = prepare(given, operands)
     if not made then
-        return cli.usage_error(problem)
+        return cli.usage_error("ponder serve: " .. problem)
     end
     local address, message = made:start()
     if not address then
