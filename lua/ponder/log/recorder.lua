@@ -1,24 +1,26 @@
 --- Records one run: its rows of ponder.log.schema, which ponder.log.writer writes with those of the
 --- other runs of the file.
 
+local writer = require "ponder.log.writer"
+
 local recorder = {}
 
 ---@class ponder.log.Recorder: ponder.log.Sink
 ---@field writer ponder.log.Writer
 ---@field run integer runs.id
 ---@field session integer
----@field saved {calls: integer, cost: number, unpriced: integer} answers that were not paid for
+---@field saved ponder.log.Saved
 ---@field clock fun(): number seconds since 1970
 local Recorder = {}
 Recorder.__index = Recorder
 
----@param writer ponder.log.Writer
+---@param file ponder.log.Writer
 ---@param run integer runs.id
 ---@return ponder.log.Recorder
-function recorder.new(writer, run)
-    return setmetatable({ writer = writer, run = run, clock = writer.clock, session = 1, calls = 0,
+function recorder.new(file, run)
+    return setmetatable({ writer = file, run = run, clock = file.clock, session = 1, calls = 0,
         effects = 0, searches = 0, events = 0, before = { events = {}, searches = {} },
-        saved = { calls = 0, cost = 0.0, unpriced = 0 } }, Recorder)
+        saved = writer.nothing_saved() }, Recorder)
 end
 
 -- Numbers go on where the run ends.
@@ -48,11 +50,11 @@ local function forget_made(self)
 end
 
 --- Goes on with a run.
----@param writer ponder.log.Writer of the open file
+---@param file ponder.log.Writer that has opened it
 ---@param run integer runs.id
 ---@return ponder.log.Recorder
-function recorder.continue(writer, run)
-    local self = recorder.new(writer, run)
+function recorder.continue(file, run)
+    local self = recorder.new(file, run)
     count_rows(self)
     forget_made(self)
     return self
@@ -123,6 +125,7 @@ local function number(self, what)
     local counter, within = COUNTER[what.kind], what.within
     self[counter] = self[counter] + 1
     what.id = self[counter]
+    self.writer[counter] = self.writer[counter] + 1
     what.within_id = within and within.kind == "effect" and within.id or nil
 end
 
@@ -133,8 +136,8 @@ function Recorder:defer(what)
 end
 
 local function count_in_flight(self, by)
-    local writer = self.writer
-    writer.in_flight = writer.in_flight + by
+    local file = self.writer
+    file.in_flight = file.in_flight + by
 end
 
 --- See ponder.log.Sink.
@@ -186,10 +189,11 @@ end
 --- Notes that an answer was not paid for.
 ---@param cost number? USD that it had cost; nil: unknown
 function Recorder:save(cost)
-    local saved = self.saved
-    saved.calls = saved.calls + 1
-    saved.cost = saved.cost + (cost or 0)
-    saved.unpriced = saved.unpriced + (cost and 0 or 1)
+    for _, saved in ipairs { self.saved, self.writer.saved } do
+        saved.calls = saved.calls + 1
+        saved.cost = saved.cost + (cost or 0)
+        saved.unpriced = saved.unpriced + (cost and 0 or 1)
+    end
 end
 
 --- See ponder.log.Sink.

@@ -331,15 +331,16 @@ local STATUS = { [0] = "completed", [129] = "interrupted", [130] = "interrupted"
 local REMARK = {}
 
 function REMARK.fork(self)
-    local saved, rows = self.recorder.saved, self.recorder
+    local rows = self.recorder.writer
+    local saved = rows.saved
     local worth = ("which saved $%.4f"):format(saved.cost)
     if saved.calls > 0 and saved.unpriced == saved.calls then
         worth = "at prices that are unknown"
     elseif saved.unpriced > 0 then
         worth = ("%s and the unknown price of %d"):format(worth, saved.unpriced)
     end
-    return rows.writer.path and ("%d of %d calls were answered from %s, %s; the log is %s"):format(
-        saved.calls, rows.calls, self.run.play.source, worth, rows.writer.path)
+    return rows.path and ("%d of %d calls were answered from %s, %s; the log is %s"):format(
+        saved.calls, rows.calls, self.run.play.source, worth, rows.path)
 end
 
 function REMARK.resume(self)

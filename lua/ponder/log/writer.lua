@@ -16,6 +16,11 @@ local LATE_S = 1 -- after which a call is worth a row that says that it is in fl
 local MOST_QUEUED = 1 << 17 -- statements
 local COMMITS = 200 -- that are worth a checkpoint when there is nothing else to do
 
+---@class ponder.log.Saved answers that were not paid for
+---@field calls integer
+---@field cost number USD
+---@field unpriced integer calls whose price is unknown
+
 ---@class ponder.log.Writer
 ---@field clock fun(): number seconds since 1970
 ---@field path string? of the file, when it is known
@@ -26,16 +31,25 @@ local COMMITS = 200 -- that are worth a checkpoint when there is nothing else to
 ---@field incomplete boolean? more was written before there was a file than is kept
 ---@field discards boolean? nothing is written: there will be no file
 ---@field again_at number? since when the row of a call that is asked again has not been committed
----@field in_flight integer calls and effects, of all runs
+---@field calls integer asked by this process, in all runs
+---@field effects integer likewise
+---@field in_flight integer of both
+---@field saved ponder.log.Saved in all runs
 ---@field unsigned table<integer, true> runs with rows that ponder.log.trust is to sign
 ---@field private tapes ponder.log.Tape[] that have noted what is not written yet
 local Writer = {}
 Writer.__index = Writer
 
+---@return ponder.log.Saved
+function writer.nothing_saved()
+    return { calls = 0, cost = 0.0, unpriced = 0 }
+end
+
 ---@param clock fun(): number seconds since 1970
 ---@return ponder.log.Writer
 function writer.new(clock)
     return setmetatable({ clock = clock, queue = {}, runs = 0, seq = 0, in_flight = 0,
+        calls = 0, effects = 0, saved = writer.nothing_saved(),
         deferred = {}, deferred_first = 1, deferred_last = 0, commits = 0,
         tapes = {}, unsigned = {} }, Writer)
 end

@@ -1,0 +1,201 @@
+-- Runs within a logged run: their rows, and what resume, replay and fork make of them.
+
+local help = require "log_help"
+local server = require "server"
+local store = require "ponder.core.store"
+
+local RUNS = 6
+local BAD = "status=400&body={}"
+
+-- What each run does: waits of all kinds, calls, an effect, clocks and random numbers. `body` gives
+-- what its tasks saw, in order.
+local BODY = [[
+    local run = require "ponder.run"
+    local function body(i)
+        local lines, two = {}, task.semaphore(2)
+        local function note(...)
+            lines[#lines + 1] = table.concat({ i, task.current().id, task.now(), os.clock(),
+                os.time(), math.random(1000), ... }, " ")
+        end
+        for k = 1, 4 do
+            task.spawn(function()
+                local _ <close> = two:acquire()
+                task.sleep(math.random(4) / 1000)
+                note(ask(("run %d asks %d"):format(i, k)))
+            end)
+        end
+        note(task.race {
+            function() return ask(i .. " left") end,
+            function() return ask(i .. " right") end,
+        })
+        note(tostring(task.timeout(0.004, ask, i .. " late")))
+        note(log.record("page", i, function() task.sleep(0.002); return "page " .. i end))
+        run.current():report { lines[1] }
+        log.event("noted", { run = i })
+        return lines
+    end
+]]
+
+local TOGETHER = BODY .. ([[
+    local numbers = {}
+    for i = 1, %d do numbers[i] = i end
+    local all = task.map(numbers, function(i)
+        local r = run.new { name = "r" .. i, labels = { number = i } }
+        return table.concat(r:call(body, i), "\n")
+    end, { concurrency = 4 })
+    print(table.concat(all, "\n"))
+]]):format(RUNS)
+
+-- Plays the run of a log by itself.
+local ALONE = BODY .. [[
+    local path, id, i = table.unpack(arg)
+    id = math.tointeger(id)
+    local opened = assert(require("ponder.log.file").open(path, { mode = "read", look_up = true }))
+    local log_run = require "ponder.log.run"
+    print(table.concat(run.new():call(function()
+        local seed = opened:row("SELECT seed FROM runs WHERE id = ?", id)
+        log_run.prepare { kind = "replay", seed = seed,
+            past = require("ponder.log.past").new(opened, id, { ordered = true }) }
+        log_run.begin({ command = "run", arguments = {} }, {})
+        return body(math.tointeger(i))
+    end), "\n"))
+]]
+
+describe("runs within a logged run", function()
+    local w
+
+    local function rows(sql)
+        local db <close> = assert(store.open(w.log, { mode = "read" }))
+        local list = {}
+        for row in db:columns(sql) do
+            list[#list + 1] = row
+        end
+        return list
+    end
+
+    setup(function()
+        w = help.open("delay=2&jitter=6&mix=1&text=" .. server.encode "######")
+    end)
+    teardown(function() w:close() end)
+
+    it("have rows of their own, numbered from 1", function()
+        w:begin(TOGETHER)
+        local result = w:run()
+        assert.same({ 0, "" }, { result.status, result.err })
+        local runs = rows "SELECT * FROM runs ORDER BY name"
+        assert.equal(RUNS + 1, #runs)
+        for i = 1, RUNS do
+            local row = runs[i + 1]
+            assert.same({ "r" .. i, 1, "completed", ('{"number":%d}'):format(i), "run" },
+                { row.name, row.parent, row.status, row.labels, row.command })
+            assert.is_truthy(row.answer:find(('^%%["%d %%d '):format(i)))
+            assert.same({ 1, 7, 7 }, { w:row(("SELECT min(id), max(id), count(*) FROM calls "
+                .. "WHERE run = %d"):format(row.id)) })
+            assert.same({ { id = 1, name = "run.report" }, { id = 2, name = "noted" } }, rows(
+                ("SELECT id, name FROM events WHERE run = %d ORDER BY id"):format(row.id)))
+        end
+        assert.same({}, rows "SELECT * FROM calls WHERE run = 1")
+        assert.equal(RUNS, #rows "SELECT * FROM tape WHERE run = 1 AND kind = 'run'")
+        local report = w:row "SELECT data FROM events WHERE run = 2 AND id = 1"
+        assert.is_truthy(report:find '"calls":%d+' and report:find '"tokens":%d+')
+    end)
+
+    it("are replayed, resumed and forked with it, at no cost", function()
+        w:begin(TOGETHER)
+        local first = w:run()
+        local requests = w:requests()
+        for _, again in ipairs { w:replay(), w:resume(), w:replay(), w:resume() } do
+            assert.same({ first.out, 0, "" }, { again.out, again.status, again.err })
+        end
+        assert.equal(requests, w:requests())
+        local answered = w:row "SELECT count(*) FROM calls WHERE status = 'ok'"
+        local forked = w:sh "rm -f fork.db; $PONDER fork --log fork.db run.db"
+        assert.equal(0, forked.status, forked.err)
+        assert.matches(("^ponder fork: %d of %d calls were answered from"):format(answered,
+            7 * RUNS), forked.err)
+        assert.equal(requests + 7 * RUNS - answered, w:requests())
+        assert.equal(answered, w:row("SELECT count(*) FROM calls WHERE origin = 'log'",
+            w.folder.path .. "/fork.db"))
+    end)
+
+    it("are replayed each alone: times, wakings, numbers and answers", function()
+        w:begin(TOGETHER)
+        local together = w:run()
+        assert.same({ 0, "" }, { together.status, together.err })
+        local alone = {}
+        w.folder:write("script.lua", help.PRELUDE .. ALONE)
+        for i = 1, RUNS do
+            local id = w:row(("SELECT id FROM runs WHERE name = 'r%d'"):format(i))
+            local result = w:sh(("$PONDER run --no-log script.lua run.db %d %d"):format(id, i))
+            assert.same({ 0, "" }, { result.status, result.err })
+            alone[i] = result.out
+        end
+        assert.equal(together.out, table.concat(alone))
+    end)
+
+    it("end where they ended when they are cancelled from outside", function()
+        w:begin [[
+            local run = require "ponder.run"
+            local out = task.map({ 1, 2, 3, 4 }, function(i)
+                local r = run.new { name = "r" .. i }
+                local value, _, code = task.timeout(0.012 + i / 1000, r.call, r, function()
+                    for n = 1, 50 do
+                        r:report(n)
+                        ask(i .. " and " .. n)
+                    end
+                end)
+                return table.concat({ tostring(value), code, r.status, r.reported }, " ")
+            end)
+            say(table.concat(out, "\n"))
+        ]]
+        local first = w:run()
+        assert.same({ 0, "" }, { first.status, first.err })
+        assert.is_truthy(first.out:find "^nil TIMEOUT cancelled %d")
+        assert.equal(4,
+            w:row "SELECT count(*) FROM runs WHERE parent = 1 AND status = 'cancelled'")
+        local requests = w:requests()
+        for _, again in ipairs { w:replay(), w:resume(), w:replay() } do
+            assert.same({ first.out, 0, "" }, { again.out, again.status, again.err })
+        end
+        assert.equal(requests, w:requests())
+    end)
+
+    it("are tried again where they failed, if the whole run did", function()
+        w:begin [[
+            local run = require "ponder.run"
+            local value, message = run.new { name = "r" }:call(function()
+                say(ask "first")
+                return assert(ask "second")
+            end)
+            say(assert(value, message))
+        ]]
+        w.server:next("", BAD)
+        assert.equal(1, w:run().status)
+        assert.same({ "failed", 1 }, { w:row "SELECT status, count(*) FROM runs WHERE id = 2" })
+        local resumed = w:resume()
+        assert.same({ 0, "" }, { resumed.status, resumed.err })
+        assert.equal("completed", w:row "SELECT status FROM runs WHERE id = 2")
+        assert.equal(3, w:requests())
+        local again = w:replay()
+        assert.same({ resumed.out, 0, "" }, { again.out, again.status, again.err })
+    end)
+
+    it("are told apart by name, and by their order among those of one name", function()
+        w:begin [[
+            local run = require "ponder.run"
+            local function draw() return math.random(1 << 40) .. ask "same" end
+            say(task.map({ "a", "b", "a", "b" }, function(name)
+                return run.new { name = name }:call(draw)
+            end)[3])
+            say(log.tool("nested", 1, function()
+                return run.new { name = "a" }:call(draw)
+            end))
+        ]]
+        local first = w:run()
+        assert.same({ 0, "" }, { first.status, first.err })
+        assert.same({ 1, 1, 5 },
+            { w:row "SELECT count(within), max(within), count(name) FROM runs" })
+        local again = w:replay()
+        assert.same({ first.out, 0, "" }, { again.out, again.status, again.err })
+    end)
+end)
