@@ -45,6 +45,7 @@ local is_stopping = core.is_stopping
 ---@field private timers ponder.task.Timers
 ---@field private slot integer|false its place among the groups whose timers are due
 ---@field private deadline number|false when, on the engine's clock
+---@field private moved boolean its place there may be another
 ---@field private turn table? the turn that its tape has asked for
 
 ---@class ponder.task.Handle
@@ -63,7 +64,6 @@ engine.Task = Task
 local AT_ONCE = -math.huge -- as a time to be woken at: after those that are ready now
 local ENDED = { done = true, failed = true, cancelled = true }
 engine.ENDED = ENDED -- the states in which a task has ended
-local NONE = {}
 
 local active = false -- within task.run
 local current -- the task that runs or is being closed
@@ -72,6 +72,7 @@ local groups, group_count = {}, 0 -- that have not ended, in no order; each know
 local queue, queued = {}, 0 -- groups with tasks that are ready, in order
 local spare_queue = {}
 local due = timers.new() -- groups by their first timer
+local moved = {} -- groups whose first timer may be another than `due` has
 local turns = timers.new() -- what tapes have asked for: see turn_within
 local players = {} -- groups whose tape plays
 local last_serial = 0
@@ -98,7 +99,7 @@ end
 
 -- Puts a group in its place among those whose timers are due.
 local function schedule(group)
-    local first = group.timers:first()
+    local first = group.timers.heap[1]
     local at = first and not group.plays and first.deadline - group.shift or false
     if at ~= group.deadline then
         if group.slot then
@@ -111,10 +112,26 @@ local function schedule(group)
     end
 end
 
+-- Once a round, since that is when somebody asks.
+local function schedule_later(group)
+    if not group.moved then
+        group.moved = true
+        moved[#moved + 1] = group
+    end
+end
+
+local function schedule_moved()
+    for i = #moved, 1, -1 do
+        local group = moved[i]
+        moved[i], group.moved = nil, false
+        schedule(group)
+    end
+end
+
 local function remove_timer(t)
     local group = t.group
     group.timers:remove(t)
-    schedule(group)
+    schedule_later(group)
 end
 
 -- It runs its next round, and then its tape has its turn.
@@ -323,15 +340,15 @@ local function settle(t, ok, ...)
         give_back(t.co)
         end_task(t, "done")
     elseif ok == nil then
-        local wake_at = t.wake_at
-        t.state, t.wake_at = "parked", false
+        local wake_at = t.deadline
+        t.state = "parked"
         if t.cancel_wanted then
             close(t)
         elseif wake_at == AT_ONCE then
             make_ready(t)
         elseif wake_at then
             t.group.timers:add(t, wake_at)
-            schedule(t.group)
+            schedule_later(t.group)
         end
     else
         local err, traceback = ...
@@ -364,14 +381,14 @@ end
 ---@param on_cancel? fun(woken: boolean)
 ---@return any ... what it was woken with
 function engine.park(t, what, on_cancel)
-    t.waits, t.on_cancel, t.wake_at = what, on_cancel or false, false
+    t.waits, t.on_cancel, t.deadline = what, on_cancel or false, false
     return core_park()
 end
 
 --- Suspends the current task until a time on the scheduler's clock, or until it is woken before.
 ---@param deadline? number nil: until the other tasks that are ready have run
 function engine.park_until(t, what, deadline)
-    t.waits, t.on_cancel, t.wake_at = what, false, deadline or AT_ONCE
+    t.waits, t.on_cancel, t.deadline = what, false, deadline or AT_ONCE
     return core_park()
 end
 
@@ -388,16 +405,16 @@ function engine.wake(t, what, ...)
     return true
 end
 
--- A task of a group, which runs in its next round.
+-- A task of a group, which runs in its next round. Its fields are no more than the 16 for which Lua
+-- makes a table of half the size; `deadline` is the time to be woken at before its timer begins.
 local function new_task(group, context, scope, index, f, ...)
     local outside = context and context.outside ~= nil
     local live, count = group.live + 1, group.ready_count + 1
     local t = setmetatable({
         id = outside and group.last_outside_id - 1 or group.last_id + 1, serial = last_serial + 1,
         group = group, state = "ready", co = core_create(f, ...), scope = scope, index = index,
-        values = false, results = false, on_cancel = false, cancel_wanted = false, waits = false,
-        wake_at = false, slot = false, deadline = 0, timer_id = 0, place = live,
-        context = context,
+        values = false, results = false, on_cancel = false, waits = false, slot = false,
+        deadline = false, timer_id = 0, place = live, context = context,
     }, Task)
     group.ready[count] = t
     group.alive[live] = t
@@ -558,37 +575,50 @@ local function run_round(group)
     end
 end
 
--- Tells the tapes of these groups what rounds have come. What has arrived for any of them is
--- committed at once, before it wakes a task.
-local function turn_tapes(list, n)
-    local waiting
-    for i = 1, n do
-        local group = list[i]
-        if group.tape and group.live > 0 and group.tape:turn(group.rounds) then
-            waiting = waiting or {}
-            waiting[#waiting + 1] = group.tape
-        end
+-- Gives the tape of a group its turn; adds it to `waiting` if something has arrived for it.
+local function turn_tape(group, waiting)
+    local tape = group.tape
+    if tape and group.live > 0 and tape:turn(group.rounds) then
+        waiting = waiting or {}
+        waiting[#waiting + 1] = tape
     end
-    for _, tape in ipairs(waiting or NONE) do
+    return waiting
+end
+
+-- What has arrived for any of them is committed at once, before it wakes a task.
+local function deliver(waiting)
+    for _, tape in ipairs(waiting) do
         tape:deliver()
     end
 end
 
--- Each group with tasks that are ready runs a round; then their tapes have their turn, and those
--- that play: they may have waited for what another group did.
+-- They may have waited for what another group did.
+local function turn_players()
+    local waiting
+    for _, group in ipairs(table.move(players, 1, #players, 1, {})) do
+        waiting = turn_tape(group, waiting)
+    end
+    if waiting then
+        deliver(waiting)
+    end
+end
+
+-- Each group with tasks that are ready runs a round; then their tapes have their turn.
 local function run_rounds()
-    local list, n = queue, queued
-    queue, queued = spare_queue, 0
-    spare_queue = list
+    local list, n, waiting = queue, queued, nil
+    queue, queued, spare_queue = spare_queue, 0, list
     for i = 1, n do
         run_round(list[i])
     end
-    turn_tapes(list, n)
     for i = 1, n do
+        waiting = turn_tape(list[i], waiting)
         list[i] = nil
     end
+    if waiting then
+        deliver(waiting)
+    end
     if players[1] then
-        turn_tapes(table.move(players, 1, #players, 1, {}), #players)
+        turn_players()
     end
 end
 
@@ -596,11 +626,12 @@ end
 ---@param group ponder.task.Group
 ---@param now number on its clock
 function engine.fire_timers(group, now)
-    local t, followed = group.timers:first(), false
+    local heap, followed = group.timers.heap, false
+    local t = heap[1]
     while t and t.deadline <= now do
         followed = followed or not is_outside(t)
         make_ready(t)
-        t = group.timers:first()
+        t = heap[1]
     end
     if followed and group.tape then
         group.tape:note_timers(group.rounds, now)
@@ -609,22 +640,26 @@ end
 
 -- Those of all groups. (A sum of floats may lie below the deadline that it comes of.)
 local function fire_due_timers()
-    local group = due:first()
-    local now = group and clock()
+    local heap, now = due.heap, clock()
+    local group = heap[1]
     while group and group.deadline <= now do
-        engine.fire_timers(group, math.max(now + group.shift, group.timers:first().deadline))
-        group = due:first()
+        engine.fire_timers(group, math.max(now + group.shift, group.timers.heap[1].deadline))
+        schedule(group)
+        group = heap[1]
     end
 end
 
 -- Gives tapes the turn that they have asked for.
 local function turn_due_tapes()
-    local turn = turns:first()
-    local now = turn and clock()
+    local heap, now = turns.heap, clock()
+    local turn, waiting = heap[1], nil
     while turn and turn.deadline <= now do
         turns:remove(turn)
-        turn_tapes({ turn.group }, 1)
-        turn = turns:first()
+        waiting = turn_tape(turn.group, waiting)
+        turn = heap[1]
+    end
+    if waiting then
+        deliver(waiting)
     end
 end
 
@@ -646,14 +681,17 @@ function engine.is_idle(group)
 end
 
 local function wait_for_event()
-    local first = due:first()
+    if moved[1] then
+        schedule_moved()
+    end
+    local first = due.heap[1]
     local seconds
     if queued > 0 then
         seconds = 0
     elseif first then
         seconds = math.max(0, first.deadline - clock())
     end
-    local turn = turns:first()
+    local turn = turns.heap[1]
     if turn then
         local left = math.max(0, turn.deadline - clock())
         seconds = math.min(seconds or left, left)
@@ -673,8 +711,12 @@ local function run_to_the_end()
         failures.report_collected()
         if group_count > 0 then
             wait_for_event()
-            fire_due_timers()
-            turn_due_tapes()
+            if due.heap[1] then
+                fire_due_timers()
+            end
+            if turns.heap[1] then
+                turn_due_tapes()
+            end
             if is_stopping() then
                 handle_stop()
             end
@@ -688,7 +730,7 @@ end
 local function reset()
     groups, group_count, root = {}, 0, nil
     queue, queued, spare_queue = {}, 0, {}
-    due, turns, players, stopping = timers.new(), timers.new(), {}, {}
+    due, moved, turns, players, stopping = timers.new(), {}, timers.new(), {}, {}
     last_serial = 0
     closes, put_off, put_off_count, draining = 0, {}, 0, false
     failures.forget()
@@ -734,7 +776,7 @@ function engine.begin(opts, f, ...)
         failures = failures.new(), on_end = opts.on_end or false, last_id = 0,
         last_outside_id = 0, alive = {}, live = 0, ready = {}, ready_count = 0, queued = false,
         spare = {}, timers = timers.new(), slot = false, deadline = false, timer_id = 0,
-        place = group_count + 1 }
+        moved = false, place = group_count + 1 }
     group.main = new_task(group, opts.context, nil, nil, f, ...)
     groups[group_count + 1] = group
     group_count = group_count + 1
@@ -812,7 +854,7 @@ end
 ---@param seconds number
 function engine.set_clock(group, seconds)
     group.shift = seconds - clock()
-    schedule(group)
+    schedule_later(group)
 end
 
 ---Whether the tape of a group says when its timers are due; else its clock does.
@@ -826,7 +868,7 @@ function engine.set_plays(group, plays)
         else
             take_out(players, group)
         end
-        schedule(group)
+        schedule_later(group)
     end
 end
 

@@ -6,7 +6,7 @@
 --- behind.
 
 ---@class ponder.task.Timers
----@field private heap table[] items; heap[1] is due first
+---@field heap table[] items; heap[1] is due first
 ---@field private count integer
 ---@field private created integer
 local Timers = {}
@@ -78,11 +78,6 @@ function Timers:remove(t)
         sift_down(heap, count, last, i)
         sift_up(heap, last, last.slot)
     end
-end
-
----@return table? item the one whose timer is due first
-function Timers:first()
-    return self.heap[1]
 end
 
 local timers = {}
