@@ -180,6 +180,43 @@ describe("runs within a logged run", function()
         assert.same({ resumed.out, 0, "" }, { again.out, again.status, again.err })
     end)
 
+    it("go on alone where one is named", function()
+        w:begin [[
+            local run = require "ponder.run"
+            local out = task.map({ 1, 2, 3 }, function(i)
+                return table.concat({ run.new { name = "r" .. i }:call(function()
+                    local first = ask(i .. " first")
+                    log.event("asked")
+                    return first .. assert(ask(i .. " second")) .. math.random(100)
+                end) }, " ")
+            end)
+            say(assert(#out == 3 and out[3], "not all came"))
+            say(table.concat(out, " "))
+        ]]
+        w.server:next("", "", "", BAD, BAD, BAD)
+        assert.equal(1, w:run().status)
+        local function statuses()
+            return { w:row [[SELECT group_concat(status, ' '), sum(calls) FROM (SELECT status,
+                (SELECT count(*) FROM calls WHERE run = runs.id AND status = 'ok') AS calls
+                FROM runs ORDER BY id)]] }
+        end
+        assert.same({ "failed failed failed failed", 3 }, statuses())
+        local one = w:ponder { "resume", w.log .. "#3" }
+        assert.same({ 0, "", "" }, { one.status, one.out, one.err })
+        assert.same({ "failed failed completed failed", 4 }, statuses())
+        assert.equal(7, w:requests())
+        local played = w:ponder { "replay", w.log .. "#3" }
+        assert.same({ 0, "", "" }, { played.status, played.out, played.err })
+        local rest = w:resume()
+        assert.same({ 0, "" }, { rest.status, rest.err })
+        assert.same({ "completed completed completed completed", 6 }, statuses())
+        assert.equal(9, w:requests())
+        assert.equal(rest.out, w:replay().out)
+        local missing = w:ponder { "resume", w.log .. "#9" }
+        assert.same({ 1, "" }, { missing.status, missing.out })
+        assert.matches("holds no run 9", missing.err, 1, true)
+    end)
+
     it("are told apart by name, and by their order among those of one name", function()
         w:begin [[
             local run = require "ponder.run"

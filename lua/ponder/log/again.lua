@@ -8,6 +8,7 @@ local past = require "ponder.log.past"
 local recorder = require "ponder.log.recorder"
 local redact = require "ponder.model.redact"
 local run = require "ponder.log.run"
+local runs = require "ponder.run"
 local session = require "ponder.log.session"
 local store = require "ponder.core.store"
 local trust = require "ponder.log.trust"
@@ -20,7 +21,8 @@ local again = {}
 ---@field path string
 ---@field db ponder.store.Store
 ---@field mode "read"|"write"
----@field run table its row of `runs`, arguments and options decoded
+---@field run table its row of `runs`, arguments and options decoded; the outermost run's
+---@field only integer? runs.id of the run within it that was named: it goes on alone
 ---@field files table<string, {absolute: string?, kind: string, hash: string, text: string}>
 ---  by path
 local Again = {}
@@ -51,6 +53,16 @@ local function read(db, path, number)
     return row, list
 end
 
+-- The run that a run began in, and so on outwards.
+local function outermost_of(db, number)
+    local parent = db:row("SELECT parent FROM runs WHERE id = ?", number)
+    while math.type(parent) == "integer" and parent < number do
+        number = parent
+        parent = db:row("SELECT parent FROM runs WHERE id = ?", number)
+    end
+    return number
+end
+
 ---@param what? string a path, or a run that is kept; nothing: the newest
 ---@param mode "read"|"write"
 ---@param sync? "normal"|"full"
@@ -66,14 +78,16 @@ function again.open(what, mode, sync)
     if not db then
         return nil, problem
     end
-    local ok, row, texts = pcall(read, db, path, number or 1)
+    local outermost = number and outermost_of(db, number) or number or 1
+    local ok, row, texts = pcall(read, db, path, outermost)
     if not ok or not row then
         db:close()
         return nil, not ok and file.line_of(path, row) or number
             and ("%s: holds no run %d"):format(path, number)
             or path .. ": holds no run; it was killed before it began"
     end
-    return setmetatable({ path = path, db = db, mode = mode, run = row, files = texts }, Again)
+    return setmetatable({ path = path, db = db, mode = mode, run = row, files = texts,
+        only = number ~= outermost and number or nil }, Again)
 end
 
 ---Whether this user's ponder wrote what would be run.
@@ -172,9 +186,23 @@ end
 
 -- Runs the recorded command once more.
 local function start(self, execute, play, arguments)
-    play.seed, play.input = self.run.seed, self.run.input
+    play.seed, play.input, play.only = self.run.seed, self.run.input, self.only
     run.prepare(play)
     return execute(self.run.command, arguments or self.run.arguments)
+end
+
+-- The same, until the run that was named has ended. It takes what is around that run with it.
+local function start_one(self, execute, play)
+    local around = runs.new()
+    local _, message = around:call(start, self, execute, play)
+    local ended = around.log and around.log.session and around.log.session.ended
+    run.finish(around, 0)
+    if ended and ended.status == "completed" then
+        return 0
+    end
+    io.stderr:write(("ponder %s: %s#%d: %s\n"):format(play.kind, self.path, self.only,
+        tostring(ended and ended.message or message or "the script did not come to it")))
+    return 1
 end
 
 ---Runs on from where the log ends.
@@ -184,6 +212,11 @@ function Again:resume(execute)
     restore_environment(self, false)
     go_to_directory(self)
     files.play(texts_of(self, true), false) -- files are as they were, and hold their keys
+    if self.only then
+        return start_one(self, execute, { kind = "resume",
+            past = past.new(self.db, self.run.id, { ordered = true }),
+            rows = writer.continue(self.db, self.path, host.time) })
+    end
     local before = past.new(self.db, self.run.id, { ordered = true,
         retries = self.run.status ~= "completed" })
     local unanswered = before:unanswered()
@@ -213,7 +246,7 @@ function Again:replay(execute)
     end
     files.play(texts_of(self), true)
     host.begin_replay()
-    return start(self, execute, { kind = "replay",
+    return (self.only and start_one or start)(self, execute, { kind = "replay",
         past = past.new(self.db, self.run.id, { ordered = true }) })
 end
 

@@ -113,14 +113,15 @@ local function load_readings(self)
     end
 end
 
--- Where the failures at the end of the tape begin; nil: it ends well.
+-- Where the failures at the end of the tape begin; nil: it ends well. Runs that went well may lie
+-- between those that did not: they are independent.
 local function first_failure(entries)
     local first
     for i = #entries, 1, -1 do
         local answered = entries[i].answered
         if answered and answered.failed then
             first = i
-        elseif answered then
+        elseif answered and answered.kind ~= "run" then
             break
         end
     end
@@ -211,10 +212,11 @@ end
 
 ---The past of a run within this one.
 ---@param known ponder.log.Answered
+---@param is_chosen boolean? it is resumed by itself: what it failed with is tried again
 ---@return ponder.log.Past
-function Past:within(known)
+function Past:within(known, is_chosen)
     return past.new(self.db, known.id, { ordered = self.ordered,
-        retries = self.retries and not known.answered })
+        retries = is_chosen or self.retries and not known.answered })
 end
 
 --- What was asked under a key for the n-th time.
@@ -238,7 +240,8 @@ end
 --- How many calls had been sent and not answered when the process before this one ended.
 ---@return integer
 function Past:unanswered()
-    return (self.db:row("SELECT count(*) FROM calls WHERE run = ? AND status IS NULL", self.run))
+    return (self.db:row("SELECT count(*) FROM calls WHERE status IS NULL AND run IN "
+        .. "(SELECT id FROM runs WHERE ended_at IS NULL)"))
 end
 
 ---@param answered ponder.log.Answered

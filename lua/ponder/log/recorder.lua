@@ -115,6 +115,11 @@ function Recorder:shortage()
     return self.writer:shortage()
 end
 
+--- See ponder.log.Sink.
+function Recorder:stops()
+    return self.writer:stops()
+end
+
 ---------------------------------------------------------------------------------------------------
 -- Calls and effects
 

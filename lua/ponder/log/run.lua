@@ -39,6 +39,8 @@ core.protect((debug.getinfo(1, "S").source:gsub("/run%.lua$", ""))) -- ponder/lo
 ---@field source string? path of the log that is forked
 ---@field path string? of the new log
 ---@field recorder ponder.log.Recorder? of the log that is resumed
+---@field only integer? runs.id of the run within that goes on alone; and then
+---@field rows ponder.log.Writer? of the log that is resumed
 
 ---@class ponder.log.Run
 ---@field kind "run"|"resume"|"replay"|"fork"
@@ -49,6 +51,7 @@ core.protect((debug.getinfo(1, "S").source:gsub("/run%.lua$", ""))) -- ponder/lo
 ---@field opts ponder.log.Options
 ---@field play ponder.log.Play?
 ---@field group ponder.task.Group
+---@field owner ponder.Run
 ---@field session ponder.log.Session? once more than the time has come from outside
 ---@field answer any what the run came to, of values that JSON has
 ---@field error string?
@@ -79,7 +82,7 @@ function run.begin(about, opts)
     owner.next_play = nil
     local self = { kind = play and play.kind or "run", uid = random.draw(), about = about,
         seed = play and play.seed or random.draw(), started_at = host.time(), opts = opts,
-        play = play, group = owner.group }
+        play = play, group = owner.group, owner = owner }
     if self.kind == "fork" then
         opts.path = play.path
     end

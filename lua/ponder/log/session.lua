@@ -29,7 +29,12 @@ local KEEP = 100
 ---@field tape ponder.log.Tape
 ---@field recorder ponder.log.Recorder? nil: nothing is written
 ---@field wanted boolean the file is to be made at the first call
+---@field rows ponder.log.Writer? of the root: the file
 ---@field what ponder.log.Inner? of a run within another: what it is to that one
+---@field is_frozen boolean? it stays where the log ends: another run is to go on alone
+---@field is_chosen boolean? it is to go on alone
+---@field has_begun boolean? of the root: that one has begun
+---@field ended {status: string, message: string?}? of the root: the run that was to go on alone
 ---@field private keys integer? how many were known when files were last written; nil: none was
 ---@field private files ponder.log.File[]
 local Session = {}
@@ -183,7 +188,7 @@ end
 
 -- Asks a model: see ponder.task.Tape.
 local function follow(self, request, ask)
-    if self.recorder then
+    if self.root.recorder then
         write_files(self.root)
         open_late(self.root)
     end
@@ -208,7 +213,7 @@ end
 -- Gives a run its tape.
 local function make_tape(self, past, opts)
     local sink = self.recorder or recorder.new(writer.new(host.time):discard(), 1)
-    opts.offline = self.root.run.kind == "replay"
+    opts.offline, opts.frozen = self.root.run.kind == "replay", self.is_frozen
     self.tape = tape.new(self.run.group, sink, past, opts)
     self.tape.session, self.tape.recorder = self, self.recorder
     function self.tape.call(_, request, ask)
@@ -226,8 +231,9 @@ local REOPEN = [[UPDATE runs SET ended_at = NULL, status = NULL, exit_status = N
 function session.start(run, before)
     note_environment_keys()
     local self = setmetatable({ run = run, wanted = false, files = {} }, Session)
-    self.root = self
-    self.recorder = open_recorder(self)
+    self.root, self.recorder = self, open_recorder(self)
+    self.rows = self.recorder and self.recorder.writer or run.play and run.play.rows
+    self.is_frozen = run.play ~= nil and run.play.only ~= nil
     make_tape(self, run.play and run.play.past, { before = before })
     if self.recorder then
         if run.kind ~= "resume" then
@@ -263,7 +269,7 @@ end
 -- The rows of a run within: new ones, or those that the log has.
 local function open_inner_rows(self, rows, about)
     local what = self.what
-    what.parent = self.outer.recorder.run
+    what.parent = self.outer.recorder and self.outer.recorder.run
     if what.id then
         self.recorder = recorder.continue(rows, what.id)
     else
@@ -282,14 +288,16 @@ end
 ---@return ponder.log.Session
 function Session:within(about)
     local what, run = self.tape:look_up_run(about.name or ""), self.run
-    local known, ordered = what.known, self.tape.past.ordered
-    local inner = setmetatable({ root = self.root, outer = self, what = what }, Session)
-    inner.past = known and self.tape.past:within(known)
-    inner.keeps_row = known ~= nil and known.answered and ordered
+    local root, known, ordered = self.root, what.known, self.tape.past.ordered
+    local is_chosen = known and root.run.play and root.run.play.only == known.id
+    local inner = setmetatable({ root = root, outer = self, what = what,
+        is_chosen = is_chosen, is_frozen = self.is_frozen and not is_chosen }, Session)
+    inner.past = known and self.tape.past:within(known, is_chosen and root.rows ~= nil)
+    inner.keeps_row = known ~= nil and known.answered and ordered and not is_chosen
     inner.run = { kind = run.kind, uid = random.draw(), about = run.about,
         started_at = host.time(), seed = known and ordered and known.seed or about.seed }
-    if self.recorder then
-        open_inner_rows(inner, self.recorder.writer, about)
+    if root.rows and not inner.is_frozen then
+        open_inner_rows(inner, root.rows, about)
     end
     return inner
 end
@@ -300,6 +308,7 @@ function Session:attach(group)
     self.run.group = group
     make_tape(self, self.past, { outer = self.outer.tape })
     self.what.tape = self.tape
+    self.root.has_begun = self.root.has_begun or self.is_chosen
     scheduler.set_tape(group, self.tape)
 end
 
@@ -320,6 +329,14 @@ function Session:finish_within(status, answer, message, exit_status)
     end
     self.tape.recorder = nil
     self.outer.tape:end_run(self.what)
+    local root = self.root
+    if self.is_chosen then
+        root.ended = { status = status, message = message }
+        if root.rows then
+            root.rows:commit()
+        end
+        root.run.owner:cancel()
+    end
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -376,8 +393,11 @@ local SAVED = [[UPDATE runs SET saved_calls = reused, saved_cost = CASE
 function Session:finish(status)
     local run, rows = self.run, self.recorder
     self.tape.recorder = nil
-    if not rows or not rows.writer.db then
-        return nil, remark(self, status)
+    if not rows and self.rows then
+        self.rows.db:close()
+        return nil
+    elseif not rows or not rows.writer.db then
+        return nil, not self.is_frozen and remark(self, status) or nil
     end
     rows.writer:write_deferred(math.huge)
     write_files(self)

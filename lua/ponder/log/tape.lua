@@ -59,6 +59,7 @@ local MOST_WITHOUT_FILE = 1 << 20 -- entries and readings kept before there is a
 ---@field cancel fun(self, what: ponder.log.Operation)
 ---@field shortage fun(self): string? why nothing more should be asked, while there is still room
 ---@field due fun(self): number? seconds until a commit is due, whatever else happens
+---@field stops fun(self): string? the same, once nothing is in flight
 ---@field rest fun(self) there is nothing else to do
 ---@field expect fun(self, tape: ponder.log.Tape) it has noted something: see Tape:put
 ---@field put fun(self, entries: table[], readings: table<string, number[]>) part of the next commit
@@ -75,8 +76,9 @@ local MOST_WITHOUT_FILE = 1 << 20 -- entries and readings kept before there is a
 ---@field past ponder.log.Past what is played, or looked up
 ---@field playing boolean
 ---@field offline boolean nothing may be asked that the past does not answer
+---@field frozen boolean another run of the log is to go on: this one stays where it is once that
+---  one has begun, or where its past ends
 ---@field departed string? where the script did not do what it did before
----@field stopping string? why nothing more is asked; what is in flight is waited for
 ---@field broken string? why the run is broken off
 ---@field private live_from integer? the number of rounds when it had been played to its end
 ---@field incomplete boolean? too much came in before there was a file: it cannot be resumed
@@ -89,7 +91,8 @@ local NOTHING = { ordered = false, entries = {}, readings = {} }
 ---@param group ponder.task.Group whose tasks it follows
 ---@param sink ponder.log.Sink
 ---@param past? ponder.log.Past
----@param opts? {offline: boolean?, before: ponder.log.EarlyTape?, outer: ponder.log.Tape?}
+---@param opts? {offline: boolean?, frozen: boolean?, before: ponder.log.EarlyTape?,
+---  outer: ponder.log.Tape?}
 ---  before: what has been noted until now
 ---@return ponder.log.Tape
 function tape.new(group, sink, past, opts)
@@ -97,9 +100,10 @@ function tape.new(group, sink, past, opts)
     local before = opts.before
     local self = setmetatable({
         group = group, sink = sink, past = past, playing = past.ordered,
-        offline = opts.offline or false, outer = opts.outer, inner = {}, runs = {},
+        offline = opts.offline or false, frozen = opts.frozen or false, outer = opts.outer,
+        inner = {}, runs = {},
         next = 1, read = {}, asked = {}, found = {}, waiting = {}, held = {}, arrived = {},
-        noted = {}, open = 0,
+        noted = {},
         entries = before and before.entries or {}, readings = before and before.readings or {},
         kept = before and before.kept or 0, incomplete = before and before.incomplete,
     }, Tape)
@@ -222,11 +226,22 @@ local function expect_turn(self)
     end
 end
 
+-- Nothing more can be written: the outermost run of the log ends, with all within it.
+local function stop_all(self, message)
+    while self.outer do
+        self = self.outer
+    end
+    if not self.stopped then
+        self.stopped, self.broken = true, message
+        scheduler.break_off(self.group, message)
+    end
+end
+
 --- Commits what has been noted, then wakes the tasks that asked. See ponder.task.Tape.
 function Tape:deliver()
     local committed, message = self:commit()
     if committed == nil then
-        return scheduler.break_off(self.group, message)
+        return stop_all(self, message)
     end
     for _, one in ipairs(self.noted) do
         scheduler.wake(one.task, one.waits)
@@ -255,22 +270,20 @@ end
 local Asking = {}
 
 function Asking:__close()
-    self.tape.open = self.tape.open - 1
     if not self.answered then
         self.tape.sink:cancel(self.what)
     end
 end
 
 local function ask(self, what, f, ...)
-    self.stopping = self.stopping or self.sink:shortage()
-    if self.stopping and not what.within then
+    local shortage = self.sink:shortage()
+    if shortage and not what.within then
         task.park() -- until the calls in flight have been answered: see turn
     end
-    if self.broken or self.stopping then
-        error(self.broken or self.stopping, 0)
+    if self.broken or shortage then
+        error(self.broken or shortage, 0)
     end
     self.sink:ask(what)
-    self.open = self.open + 1
     expect_turn(self)
     local asking <close> = setmetatable({ tape = self, what = what }, Asking)
     local results = pack(scheduler.with_context("outside", what, f, ...))
@@ -288,6 +301,8 @@ local function depart(self, where)
     self.departed = self.departed or where
     if self.offline then
         error("NOT_IN_REPLAY: " .. where, 0)
+    elseif self.frozen then
+        error(where, 0)
     end
 end
 
@@ -363,8 +378,16 @@ local function go_live(self)
     self.waiting, self.held, self.runs = {}, {}, {}
 end
 
+-- Whether a run that is to go on alone has begun.
+local function is_held(self)
+    return self.frozen and self.session.root.has_begun
+end
+
 local function play(self, rounds)
     local entries, group = self.past.entries, self.group
+    if is_held(self) then
+        return
+    end
     while entries[self.next] do
         local entry = entries[self.next]
         if entry.round > rounds and not scheduler.is_idle(group) or not play_entry(self, entry) then
@@ -372,7 +395,8 @@ local function play(self, rounds)
         end
         self.next = self.next + 1
     end
-    if scheduler.is_idle(group) and not (self.outer and self.outer.playing) then
+    local waits = self.frozen or self.outer and self.outer.playing and not self.outer.frozen
+    if scheduler.is_idle(group) and not waits then
         go_live(self)
     end
 end
@@ -380,6 +404,8 @@ end
 --- See ponder.task.Tape.
 function Tape:pass_over(at_end)
     if not self.playing or at_end ~= (self.past.entries[self.next] == nil) then
+        return false
+    elseif at_end and self.frozen or is_held(self) then
         return false
     elseif at_end then
         go_live(self)
@@ -401,11 +427,13 @@ function Tape:turn(rounds)
     if arrived then
         note_arrived(self, played_round(self, rounds))
     end
-    if self.stopping and self.open == 0 and not self.broken then
-        self.broken = self.stopping
-        scheduler.break_off(self.group, self.stopping)
-    elseif not arrived and scheduler.is_idle(self.group) then
-        self.sink:rest()
+    if not arrived and scheduler.is_idle(self.group) then
+        local shortage = self.sink:stops()
+        if shortage then
+            stop_all(self, shortage)
+        else
+            self.sink:rest()
+        end
     end
     return arrived
 end
@@ -537,8 +565,8 @@ function Tape:look_up_run(name)
         within_id = type(within) == "table" and within.kind == "effect" and within.id or nil }
     what.known = look_up(self, what)
     what.id = self.past.ordered and what.known and what.known.id or nil
-    if self.offline and not what.known then
-        depart(self, ("the run %q is not in the log: here the script departs from it"):format(name))
+    if (self.offline or self.frozen) and not what.known then
+        depart(self, ("the run %q is not in the log: here the script diverges"):format(name))
     end
     return what
 end

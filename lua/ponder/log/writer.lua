@@ -28,6 +28,7 @@ local COMMITS = 200 -- that are worth a checkpoint when there is nothing else to
 ---@field runs integer runs.id of the newest run
 ---@field seq integer last row of a tape; counted over all runs, so that it orders their entries
 ---@field failed string? why nothing more can be written
+---@field short string? why no further call should be begun
 ---@field incomplete boolean? more was written before there was a file than is kept
 ---@field discards boolean? nothing is written: there will be no file
 ---@field again_at number? since when the row of a call that is asked again has not been committed
@@ -244,10 +245,18 @@ end
 function Writer:shortage()
     self.free = self.free or self.db and store.free_bytes(self.path)
     local free = self.free
-    if free and free < SPARE_BYTES + self.in_flight * BYTES_A_CALL then
-        return ("%s: the disk is nearly full (%d KiB are free); the run stops before its next call "
-            .. "and can be resumed (ponder resume %s)"):format(self.path, free // 1024, self.path)
+    if not self.short and free and free < SPARE_BYTES + self.in_flight * BYTES_A_CALL then
+        self.short = ("%s: the disk is nearly full (%d KiB are free); the run stops before its "
+            .. "next call and can be resumed (ponder resume %s)"):format(self.path, free // 1024,
+            self.path)
     end
+    return self.short
+end
+
+--- The same, once nothing is in flight.
+---@return string?
+function Writer:stops()
+    return self.in_flight == 0 and self.short or nil
 end
 
 ---------------------------------------------------------------------------------------------------

@@ -298,6 +298,9 @@ end
 -- Ends `t`, which does not run.
 local function close(t)
     local failure = leave_wait(t)
+    if ENDED[t.state] then
+        return -- by what its on_cancel did
+    end
     local ok, err = close_coroutine(t)
     if not ok then
         failure = { err }
