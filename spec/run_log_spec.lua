@@ -1,6 +1,7 @@
 -- Runs within a logged run: their rows, and what resume, replay and fork make of them.
 
 local help = require "log_help"
+local json = require "ponder.json"
 local server = require "server"
 local store = require "ponder.core.store"
 
@@ -98,6 +99,38 @@ describe("runs within a logged run", function()
         assert.equal(RUNS, #rows "SELECT * FROM tape WHERE run = 1 AND kind = 'run'")
         local report = w:row "SELECT data FROM events WHERE run = 2 AND id = 1"
         assert.is_truthy(report:find '"calls":%d+' and report:find '"tokens":%d+')
+    end)
+
+    it("report what they would answer by now, and what it took, as the command does", function()
+        w:begin [[
+            local run = require "ponder.run"
+            run.current():report "nothing yet"
+            run.new { name = "r" }:call(function()
+                ask "one"
+                run.current():report { 1 }
+            end)
+            ask "two"
+            run.current():report "two"
+            say(run.current():spent().calls)
+        ]]
+        local function reports()
+            local list = {}
+            for _, row in ipairs(rows "SELECT run, at, data FROM events ORDER BY run, id") do
+                local data = json.decode(row.data)
+                list[#list + 1] = { row.run, row.at, data.answer, data.calls, data.tokens > 0 }
+            end
+            return list
+        end
+        local first = w:run()
+        assert.same({ "2\n", 0, "" }, { first.out, first.status, first.err })
+        local before = reports()
+        for i, expected in ipairs { { 1, "nothing yet", 0, false }, { 1, "two", 2, true },
+            { 2, { 1 }, 1, true } } do
+            local said = before[i]
+            assert.same(expected, { said[1], said[3], said[4], said[5] })
+        end
+        assert.same({ first.out, 0, "" }, { w:resume().out, 0, "" })
+        assert.same(before, reports())
     end)
 
     it("are replayed, resumed and forked with it, at no cost", function()

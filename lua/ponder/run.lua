@@ -256,7 +256,7 @@ end
 ---and an event of the log ("run.report") with the time and with what was spent so far.
 ---@param answer any a value that JSON has
 function Run:report(answer)
-    local spent = self.budget:account()
+    local spent = self:spent()
     local data = { answer = answer, calls = spent.calls, tokens = spent.tokens, cost = spent.cost }
     local ok, message = pcall(json.encode, data)
     if not ok then
@@ -266,10 +266,12 @@ function Run:report(answer)
     log.event("run.report", data)
 end
 
----What the run has spent, as task.spent().
+---What the run has spent, with the runs within it, as task.spent(). Of what a command does: calls,
+---tokens and cost, as far as it is logged.
 ---@return ponder.task.Spent
 function Run:spent()
-    return self.budget:account()
+    local tape = self.is_command and self.group.tape
+    return tape and tape:whole().sink.writer.spent or self.budget:account()
 end
 
 ---------------------------------------------------------------------------------------------------

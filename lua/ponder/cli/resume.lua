@@ -24,7 +24,8 @@ ponder resume [OPTION...] [FILE]
 Runs the script of a log again, from its start. What the log holds is answered from it at once; no
 call that was answered is made twice. Then the run goes on, and is logged in the same file. FILE
 may also be the name or number of a run of `ponder log`; without it, the newest. A call that had
-failed when the run ended is tried again.
+failed when the run ended is tried again. A file may hold runs within a run (ponder.run): all that
+are incomplete go on, and with FILE#3 the third alone.
 
 ]] .. args.help(RULES, ORDER)
 

@@ -140,7 +140,9 @@ function Call:ask_again(log)
 end
 
 local function write_answer(self, log, status, draft, reply, message, code, cost)
-    local usage = tally.clean(draft and draft.usage) or {}
+    local usage = tally.clean(draft and draft.usage)
+    log:spend(usage, cost)
+    usage = usage or {}
     draft = draft or {}
     log:write(answered(self, status, draft.origin or "live", log.clock(), reply, code, message,
         draft.latency_ms, draft.time_to_first_ms, draft.attempts or #self.request.failures,
@@ -222,8 +224,11 @@ end
 
 --- What the log of this very run answers was paid for when it began.
 ---@param results table
-function Call:played(results)
+---@param log ponder.log.Recorder
+function Call:played(results, log)
     local draft, message, code, partial = table.unpack(results, 1, 4)
+    local said = draft or partial
+    log:spend(tally.clean(said and said.usage), said and cost_of(self.request, said))
     model_budget.charge(self.request, draft, message, code, partial, results.billed)
 end
 

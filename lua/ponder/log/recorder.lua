@@ -1,6 +1,7 @@
 --- Records one run: its rows of ponder.log.schema, which ponder.log.writer writes with those of the
 --- other runs of the file.
 
+local tally = require "ponder.tally"
 local writer = require "ponder.log.writer"
 
 local recorder = {}
@@ -199,6 +200,16 @@ function Recorder:save(cost)
         saved.cost = saved.cost + (cost or 0)
         saved.unpriced = saved.unpriced + (cost and 0 or 1)
     end
+end
+
+--- Notes what a call came to.
+---@param usage ponder.model.Usage?
+---@param cost number? USD; nil: unknown
+function Recorder:spend(usage, cost)
+    local spent = self.writer.spent
+    spent.calls = spent.calls + 1
+    spent.tokens = tally.plus(spent.tokens, tally.total(usage) or 0)
+    spent.cost = spent.cost + (cost or 0)
 end
 
 --- See ponder.log.Sink.

@@ -47,7 +47,7 @@ local MOST_WITHOUT_FILE = 1 << 20 -- entries and readings kept before there is a
 ---@field kind "call"|"effect"|"run"
 ---@field identity string what is asked; equal ones may be answered alike
 ---@field describe fun(self): string in a few words, for people
----@field played fun(self, results: table) the past has answered it
+---@field played fun(self, results: table, log: ponder.log.Sink) the past has answered it
 ---@field id integer? its row in the log
 ---@field within ponder.log.Operation? the one inside which it was asked
 ---@field occurrence integer? its number among equal ones there
@@ -521,7 +521,7 @@ function Tape:perform(what, f, ...)
         if wait_for_turn(self, answer) then
             what.id = known.id
             local results = self.past:results(answer)
-            what:played(results)
+            what:played(results, self.sink)
             return unpack(results, 1, results.n)
         end
     end
@@ -531,7 +531,7 @@ function Tape:perform(what, f, ...)
     if answer then
         local results = self.past:results(answer)
         if what.id then
-            what:played(results)
+            what:played(results, self.sink)
         else
             self.sink:copy(what, results)
         end

@@ -36,6 +36,7 @@ local COMMITS = 200 -- that are worth a checkpoint when there is nothing else to
 ---@field effects integer likewise
 ---@field in_flight integer of both
 ---@field saved ponder.log.Saved in all runs
+---@field spent {calls: integer, tokens: integer, cost: number} likewise, and what was played
 ---@field unsigned table<integer, true> runs with rows that ponder.log.trust is to sign
 ---@field private tapes ponder.log.Tape[] that have noted what is not written yet
 local Writer = {}
@@ -51,6 +52,7 @@ end
 function writer.new(clock)
     return setmetatable({ clock = clock, queue = {}, runs = 0, seq = 0, in_flight = 0,
         calls = 0, effects = 0, saved = writer.nothing_saved(),
+        spent = { calls = 0, tokens = 0, cost = 0.0 },
         deferred = {}, deferred_first = 1, deferred_last = 0, commits = 0,
         tapes = {}, unsigned = {} }, Writer)
 end
