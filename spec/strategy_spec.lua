@@ -330,6 +330,35 @@ describe("ponder ask", function()
         assert.matches("p/mine.lua takes the place of the built%-in prompts", r.err)
     end)
 
+    it("has its prompts listed, shown, checked and copied", function()
+        local TEXT = "local prompts = {}\n\nfunction prompts.generate(context)\n    return { { "
+            .. "role = 'user', content = 'text of ' .. context.question } }\nend\n\n"
+            .. "return prompts\n"
+        local dir <close> = shell.folder { ["f.lua"] = FILE, ["m.lua"] = MODEL,
+            ["s.lua"] = ([[return require("ponder.strategy").new { name = "mine",
+                roles = { "generate" }, prompts = %q,
+                samples = { generate = { { question = "Which?" } } },
+                run = function(thinker, question)
+                    return (thinker:ask("generate", { question = question }))
+                end }]]):format(TEXT) }
+        local function prompts(command, operand, file)
+            local arguments = { "prompts", command, "--strategy", file or "s.lua", "--prompts",
+                "prompts", operand }
+            return shell.ponder(arguments, { cwd = dir.path })
+        end
+        os.execute("mkdir " .. dir.path .. "/prompts")
+        assert.matches("mine.generate +built in\n", prompts("list").out)
+        assert.equal("[user]\ntext of Which?\n", prompts("show", "mine.generate").out)
+        assert.equal(TEXT, prompts("show", "mine").out)
+        assert.equal("mine: 1 prompt is fine (built in)\n", prompts("check", "mine").out)
+        assert.equal("./prompts/mine.lua\n", prompts("eject", "mine").out)
+        assert.equal(TEXT, dir:read "prompts/mine.lua")
+        dir:write("prompts/mine.lua", (TEXT:gsub("context.question", "context.qestion")))
+        assert.matches("context.qestion: there is no such field .did you mean context.question",
+            prompts("check", "mine").out)
+        assert.matches("are functions in its own file", prompts("eject", "mine", "f.lua").err)
+    end)
+
     it("says what is wrong with its file", function()
         local dir <close> = shell.folder { ["none.lua"] = "return 5", ["bad.lua"] = "return (" }
         for file, expected in pairs { ["bad.lua"] = "bad.lua:1: unexpected symbol",

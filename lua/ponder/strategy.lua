@@ -42,8 +42,10 @@
 local class = require "ponder.strategy.class"
 local critique = require "ponder.parse.critique"
 local direct = require "ponder.strategy.direct"
+local files = require "ponder.log.files"
 local look = require "ponder.strategy.look"
 local options = require "ponder.options"
+local pure = require "ponder.pure"
 
 local strategy = {}
 
@@ -57,7 +59,10 @@ local strategy = {}
 ---@field fallback table<string, string>? role -> the role whose model it takes when it has none;
 ---  default: the main one
 ---@field options table<string, OptionRule>? its own, each with `help`: they become flags
----@field prompts table<string, function>? by name: a context in, messages out
+---@field prompts table<string, function>|string|nil by name: a context in, messages out; or the
+---  text of a prompt file (ponder.prompt), which `ponder prompts eject` can then copy
+---@field samples table<string, table[]>? by prompt: fields to render it with, for
+---  `ponder prompts check --strategy FILE`
 ---@field run (fun(thinker: ponder.strategy.Thinker, question: string): string?, string?, string?)?
 ---@field start (fun(opts: table): table)? a new machine
 ---@field machine table? a library of machines in the place of `start`: new, from_map, option_rules,
@@ -75,7 +80,8 @@ local DESCRIPTION = {
     name = { type = "string", required = true }, summary = { type = "string" },
     about = { type = "string" }, roles = { type = "table", required = true },
     first_role = { type = "string" }, fallback = { type = "table", default = {} },
-    options = { type = "table", default = {} }, prompts = { type = "table" },
+    options = { type = "table", default = {} }, prompts = { type = { "table", "string" } },
+    samples = { type = "table", default = {} },
     run = FUNCTION, start = FUNCTION, machine = { type = "table" }, reply = FUNCTION,
     answer = FUNCTION, failure = FUNCTION, details = FUNCTION, look = FUNCTION, hear = FUNCTION,
     counted = { type = "table" },
@@ -88,8 +94,21 @@ local function refuse(message)
     error("strategy.new: " .. message, 4)
 end
 
+-- The prompt functions in the text of a prompt file.
+local function read_prompts(name, text)
+    local chunk, message = pure.load(text, ("@prompts/%s.lua"):format(name))
+    local ok, prompts = pcall(chunk or error, message or "prompts." .. name, 0)
+    if not ok or type(prompts) ~= "table" then
+        refuse("opts.prompts: " .. (ok and "must return a table" or tostring(prompts)))
+    end
+    return prompts
+end
+
 local function check(description)
     local d = options.check("strategy.new", description, DESCRIPTION, 3)
+    if type(d.prompts) == "string" then
+        d.prompt_text, d.prompts = d.prompts, read_prompts(d.name, d.prompts)
+    end
     local forms = (d.run and 1 or 0) + (d.start and 1 or 0) + (d.machine and 1 or 0)
     if not d.name:find "^%a[%w_]*$" then
         refuse(("opts.name must be letters, digits and _ (got %s)"):format(options.show(d.name)))
@@ -170,6 +189,27 @@ function strategy.new(description)
         hear = d.hear, counted = d.counted,
     }
     library.summary, library.about = d.summary, d.about
+    library.prompts, library.samples, library.prompt_text = d.prompts, d.samples, d.prompt_text
+    return library
+end
+
+---The strategy of a file, which is run: because somebody named it.
+---@param path string
+---@return ponder.strategy.Library?
+---@return string? message
+function strategy.load(path)
+    local chunk, message = files.load(path, "script")
+    if not chunk then
+        return nil, message
+    end
+    local ok, library = xpcall(chunk, function(problem)
+        return type(problem) == "string" and debug.traceback(problem, 2) or tostring(problem)
+    end)
+    if not ok then
+        return nil, library
+    elseif not strategy.is_library(library) then
+        return nil, path .. ": must return ponder.strategy.new{...}"
+    end
     return library
 end
 

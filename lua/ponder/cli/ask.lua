@@ -2,7 +2,6 @@
 
 local cli = require "ponder.cli"
 local command = require "ponder.report.command"
-local files = require "ponder.log.files"
 local strategy = require "ponder.strategy"
 
 local RULES = {
@@ -36,21 +35,6 @@ local function strategy_of(arguments)
     end
 end
 
--- The strategy of a file, or nil and what is wrong.
-local function load_strategy(path)
-    local chunk, message = files.load(path, "script")
-    if not chunk then
-        return nil, message
-    end
-    local ok, library = xpcall(chunk, cli.with_traceback)
-    if not ok then
-        return nil, library
-    elseif not strategy.is_library(library) then
-        return nil, path .. ": must return ponder.strategy.new{...}"
-    end
-    return library
-end
-
 ---@param arguments string[]
 ---@return integer status as of ponder tot
 function ask.run(arguments)
@@ -59,7 +43,7 @@ function ask.run(arguments)
         return cli.usage_error(
             "ponder ask: expected a strategy: ponder ask --strategy FILE QUESTION")
     end
-    local library, message = load_strategy(path)
+    local library, message = strategy.load(path)
     if not library then
         io.stderr:write("ponder ask: ", message, "\n")
         return 1

@@ -1,7 +1,6 @@
 --- `ponder prompts`: what the models are told, to read, to copy and to check.
 
 local args = require "ponder.args"
-local builtin = require "ponder.builtin"
 local check = require "ponder.prompt.check"
 local cli = require "ponder.cli"
 local host = require "ponder.core.host"
@@ -9,14 +8,17 @@ local options = require "ponder.options"
 local private = require "ponder.core.private"
 local prompt = require "ponder.prompt"
 local samples = require "ponder.prompt.samples"
+local strategy = require "ponder.strategy"
 
 local RULES = {
     to = { value = "DIR", help = "eject: the folder to copy to (default: ./prompts)" },
     force = { help = "eject: replace files that are there" },
     prompts = { value = "DIR", help = "look for prompt files in DIR first" },
+    strategy = { value = "FILE", files = true,
+        help = "also those of the strategy that FILE returns" },
 }
 
-local ORDER = { "to", "force", "prompts" }
+local ORDER = { "to", "force", "prompts", "strategy" }
 
 local prompts = { rules = RULES, order = ORDER, words = { "check", "eject", "list", "show" } }
 
@@ -30,18 +32,23 @@ ponder prompts eject [OPTION...] [NAME]
                                      copy the built-in files, or one, for editing
 ponder prompts check [NAME]          render every prompt with sample data, and say what is wrong
 
+With --strategy FILE the prompts of a strategy of your own are among them.
+
 A file NAME.lua takes the place of the built-in one when it is in the directory of --prompts, in
 $PONDER_PROMPTS or, after `ponder trust ./prompts`, in ./prompts: the first that has it. It is
 re-read on every run and has Lua's pure library only. list, show NAME and eject run no file.
 
 ]] .. args.help(RULES, ORDER)
 
--- The names of the built-in files, sorted.
+local own -- the strategy of --strategy
+
+-- The names of the files, sorted.
 local function file_names()
     local names = {}
     for _, file in ipairs(host.embedded_names()) do
         names[#names + 1] = file:match("^prompts/([%w_]+)%.lua$")
     end
+    names[#names + 1] = own and own.name
     table.sort(names)
     return names
 end
@@ -55,6 +62,20 @@ local function unknown(what, name, known)
     local near = options.nearest(name, known)
     return cli.usage_error(("ponder prompts: there is no %s %s%s; there are: %s"):format(what, name,
         near and (" (did you mean %s?)"):format(near) or "", table.concat(known, ", ")))
+end
+
+-- The text of the file that holds the prompts when no other takes its place; or nil and why not.
+local function original(name)
+    if not own or own.name ~= name then
+        return host.embedded("prompts/" .. name .. ".lua")
+    end
+    return own.prompt_text, ("the prompts of %s are functions in its own file; ponder.strategy.new "
+        .. "takes the text of a prompt file as well"):format(name)
+end
+
+-- As a run loads them.
+local function load_prompts(name)
+    return prompt.load(name, own and own.name == name and own.prompts or nil)
 end
 
 local function function_names(name)
@@ -130,7 +151,7 @@ local function show_file(name)
     if found.path and not problem then
         text, problem = read(found.path)
     elseif not problem then
-        text = host.embedded("prompts/" .. name .. ".lua")
+        text, problem = original(name)
     end
     if not text then
         return fail(problem)
@@ -140,14 +161,18 @@ local function show_file(name)
 end
 
 local function show_function(name, function_name)
-    local found, problem = prompt.load(name)
+    local found, problem = load_prompts(name)
     if not found then
         return fail(problem)
     end
     local f = type(found[function_name]) == "function" and found[function_name]
-        or builtin.prompts(name)[function_name]
+        or samples.functions(name)[function_name]
     local contexts = samples.of(name)[function_name]
     local messages
+    if not contexts[1] then
+        return fail(("%s.%s: the strategy has no samples to render it with"):format(name,
+            function_name))
+    end
     messages, problem = check.render(f, contexts[#contexts])
     if not messages then
         return fail(problem)
@@ -194,9 +219,14 @@ function commands.eject(operand, opts)
         return status
     end
     local folder = (opts.to or "./prompts"):gsub("(.)/+$", "%1")
+    local texts = {}
     for _, name in ipairs(names) do
         local path = folder .. "/" .. name .. ".lua"
-        if not opts.force and read(path) then
+        local text, why = original(name)
+        texts[name] = text
+        if not text then
+            return fail(why)
+        elseif not opts.force and read(path) then
             return fail(path .. " is there already; --force replaces it")
         end
     end
@@ -206,7 +236,7 @@ function commands.eject(operand, opts)
     end
     for _, name in ipairs(names) do
         local path = folder .. "/" .. name .. ".lua"
-        local ok, problem = write(path, host.embedded("prompts/" .. name .. ".lua"))
+        local ok, problem = write(path, texts[name])
         if not ok then
             return fail(problem)
         end
@@ -223,7 +253,7 @@ function commands.check(operand)
     status = 0
     for _, name in ipairs(names) do
         local path = prompt.find(name).path
-        local found, problem = prompt.load(name)
+        local found, problem = load_prompts(name)
         local problems, count = { problem }, 0
         if found then
             problems, count = check.all(name, found, path)
@@ -259,6 +289,14 @@ function prompts.run(arguments)
     end
     if opts.prompts then
         prompt.add(opts.prompts)
+    end
+    if opts.strategy then
+        local problem
+        own, problem = strategy.load(opts.strategy)
+        if not own then
+            return fail(problem)
+        end
+        samples.add(own.name, own.prompts or {}, own.samples)
     end
     prompt.listen(function() end) -- the output says where prompts come from
     return command(operands[2], opts)

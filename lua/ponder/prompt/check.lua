@@ -1,7 +1,6 @@
 --- Checks a table of prompts without a model: renders each function with sample data, and says what
 --- is wrong, with file and line.
 
-local builtin = require "ponder.builtin"
 local options = require "ponder.options"
 local pure = require "ponder.pure"
 local samples = require "ponder.prompt.samples"
@@ -209,7 +208,7 @@ function check.all(name, prompts, path)
     local problems, count = {}, 0
     local needs, contexts = samples.NEEDS[name], samples.of(name)
     local known = fields_of(contexts)
-    local wanted = function_names(builtin.prompts(name))
+    local wanted = function_names(samples.functions(name))
     for _, prompt in ipairs(wanted) do
         local f = prompts[prompt]
         if type(f) == "function" then

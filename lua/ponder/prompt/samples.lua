@@ -3,6 +3,7 @@
 --- Those of the machines come out of the machines: each is played through with ready replies while
 --- every context that its prompts get is kept. So they hold what a run will hold.
 
+local builtin = require "ponder.builtin"
 local quote = require "ponder.quote"
 
 local samples = {}
@@ -145,6 +146,40 @@ local function ensemble()
 end
 
 local MAKERS = { tot = tot, got = got, trm = trm, cot = cot, ensemble = ensemble }
+
+local own = {} -- the prompt functions of strategies that are not built in, by name
+
+---Adds a strategy that is not built in.
+---@param name string
+---@param functions table<string, function>
+---@param fields table<string, table[]> by prompt: the fields of contexts
+function samples.add(name, functions, fields)
+    own[name], samples.NEEDS[name] = functions, {}
+    for prompt in pairs(functions) do
+        samples.NEEDS[name][prompt] = {}
+    end
+    MAKERS[name] = function()
+        local contexts = {}
+        for prompt in pairs(functions) do
+            contexts[prompt] = {}
+            for i, one in ipairs(fields[prompt] or {}) do
+                local copy = { prompt = QUESTION, instructions = false }
+                for field, value in pairs(one) do
+                    copy[field] = value
+                end
+                contexts[prompt][i] = context(copy)
+            end
+        end
+        return contexts
+    end
+end
+
+---The prompt functions that are there when no file takes their place.
+---@param name string
+---@return table<string, function> functions raises for a name that nobody knows
+function samples.functions(name)
+    return own[name] or builtin.prompts(name)
+end
 
 ---Contexts for each prompt of a file, in the order in which a run would need them.
 ---@param name string "tot"
