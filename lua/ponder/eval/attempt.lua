@@ -51,7 +51,7 @@ local MOST_POINTS = 256 -- of a curve; later ones take the place of the last
 ---@field tokens integer
 ---@field cost number? USD; nil: the price of a call is unknown
 ---@field seconds number from its start to its answer, waiting for others' calls included
----@field critical_seconds number with a call in flight
+---@field critical_seconds number with a call in flight; calls that a log answers take no time
 ---@field score_calls integer? of judges, with their score_cost
 ---@field score_cost number?
 ---@field points ponder.eval.Point[]?

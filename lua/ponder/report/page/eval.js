@@ -340,3 +340,4 @@ function fillItems() {
 fillTable();
 fillCurves();
 fillItems();
+performance.mark('drawn');
