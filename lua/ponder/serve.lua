@@ -224,20 +224,19 @@ end
 
 -- Runs a job within the budgets of the server and of the key.
 function Server:run(job, stream, key)
-    local function within()
-        return jobs.run(job, stream, self.opts)
+    local f = jobs.run
+    for _, budget in ipairs { key and key.max_cost and self.key_budgets[key] or false,
+        self.opts.max_cost and self.budget or false } do
+        local inner = f
+        f = budget and function(...) return budgets.within(budget, inner, ...) end or f
     end
-    if key and key.max_cost then
-        local own = within
-        within = function() return budgets.within(self.key_budgets[key], own) end
-    end
-    local results, err, spent = budgets.within(self.budget, within)
-    self:count_spent(job, spent or err)
+    local results, err, spent = f(job, stream, self.opts)
+    self:count_spent(job, spent)
     return results, err, spent
 end
 
 function Server:count_spent(job, spent)
-    if type(spent) ~= "table" or not spent.calls then
+    if spent.calls == 0 then
         return
     end
     local m, name = self.metrics, job.policy.name

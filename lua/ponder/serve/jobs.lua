@@ -44,7 +44,7 @@ local function new_sink(job, index, stream, log)
     }
 end
 
--- One choice: its answer, or an error.
+-- One choice: its answer or an error, and what it spent.
 local function choose(job, index, stream, opts)
     local fields, sink = {}, new_sink(job, index, stream, opts.log)
     for name, value in pairs(job.fields) do
@@ -59,7 +59,7 @@ local function choose(job, index, stream, opts)
     local result, message, code = r:call(policies.run, job.policy, request)
     if not result then
         opts.log(("%s: request %s: %s"):format(job.policy.name, job.id, tostring(message)))
-        return nil, errors.of_policy(job.policy.name, message, code)
+        return nil, errors.of_policy(job.policy.name, message, code), r:spent()
     end
     if stream then
         if request:text() == "" then
@@ -69,7 +69,7 @@ local function choose(job, index, stream, opts)
         stream:finish(index)
     end
     return { answer = answers.cut(result.answer, job.stop),
-        reasoning = table.concat(sink.reasoning), value = result.value }
+        reasoning = table.concat(sink.reasoning), value = result.value }, nil, r:spent()
 end
 
 ---Runs a job; waits until its last run has ended. Cancelled with its task.
@@ -80,6 +80,10 @@ end
 ---@return ponder.serve.Error? err
 ---@return ponder.task.Spent spent
 function jobs.run(job, stream, opts)
+    if job.n == 1 then -- most are: no task of its own
+        local result, err, spent = choose(job, 1, stream, opts)
+        return result and { result }, err, spent
+    end
     local numbers, budget, failed = {}, budgets.new {}, nil
     for i = 1, job.n do
         numbers[i] = i
