@@ -215,12 +215,12 @@ function Run:call(f, ...)
         error(("%s: f must be a function (got %s)"):format(where, options.show(f)), 2)
     end
     local t, tape = scheduler.check(where), scheduler.tape()
-    self.outer, self.status = run.current(), "running"
     if tape then
         tape = tape:whole()
-        self.session = tape.session:within(self)
+        self.session = tape.session:within(self) -- raises in a replay that does not have the run
         self.seed = self.session.run.seed
     end
+    self.outer, self.status = run.current(), "running"
     self.group = scheduler.begin({ outer = t.group, random = random.new(self.seed),
         context = context_within(self, t.context),
         on_end = function()

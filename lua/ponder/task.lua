@@ -27,7 +27,7 @@
 --- **Order.** Tasks run in the order in which they became ready, in rounds: those that are ready
 --- when a round begins run once each; then due timers (the earliest first, equal ones in order of
 --- creation) and arrived replies make others ready. Ids count up. With the same clock the same
---- order comes out.
+--- order comes out. The tasks of each run (ponder.run) have rounds and ids of their own.
 ---
 --- **Where a task may wait.** Everywhere, through pcall, metamethods, iterators and coroutines of
 --- its own (this module replaces coroutine.resume, wrap, close, status, yield and isyieldable, for

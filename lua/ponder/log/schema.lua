@@ -39,7 +39,7 @@ CREATE TABLE runs (
   mac TEXT,                     -- HMAC-SHA256 of the above, see ponder.log.trust
   started_at REAL NOT NULL,
   ended_at REAL,                -- NULL: it runs, or was killed
-  status TEXT,                  -- completed, failed, interrupted
+  status TEXT,                  -- completed, failed, interrupted; cancelled by the run around it
   exit_status INTEGER,
   answer TEXT,                  -- JSON, as --json prints it
   error ANY,
@@ -123,8 +123,8 @@ CREATE INDEX effects_by_key ON effects (run, kind, name, key, within, occurrence
 CREATE TABLE tape (
   run INTEGER NOT NULL DEFAULT 1, seq INTEGER NOT NULL,
   round INTEGER NOT NULL,       -- how many rounds of tasks came before
-  kind TEXT NOT NULL,           -- call, effect, timers
-  what ANY,                     -- calls.id, effects.id; the time up to which timers were due
+  kind TEXT NOT NULL,           -- call, effect, run, timers
+  what ANY,                     -- calls.id, effects.id, runs.id; the time when timers were due
   PRIMARY KEY (run, seq)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE readings (

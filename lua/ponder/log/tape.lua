@@ -99,7 +99,8 @@ function tape.new(group, sink, past, opts)
     past, opts = past or NOTHING, opts or {}
     local before = opts.before
     local self = setmetatable({
-        group = group, sink = sink, past = past, playing = past.ordered,
+        group = group, sink = sink, past = past,
+        playing = past.ordered or opts.outer ~= nil and opts.outer.playing,
         offline = opts.offline or false, frozen = opts.frozen or false, outer = opts.outer,
         inner = {}, runs = {},
         next = 1, read = {}, asked = {}, found = {}, waiting = {}, held = {}, arrived = {},
@@ -354,8 +355,11 @@ end
 -- The tape has ended. Who waits has an answer that was never handed over, or asks outside.
 local function go_live(self)
     self.playing = false
-    if self.past.last_now then
-        scheduler.set_clock(self.group, math.max(self.past.last_now, scheduler.clock(self.group)))
+    local now = scheduler.clock(self.group)
+    local last = math.max(self.past.last_now or now, self.outer
+        and scheduler.clock(self.outer.group) or now)
+    if last > now then
+        scheduler.set_clock(self.group, last)
     end
     scheduler.set_plays(self.group, false)
     local tasks = self.held
