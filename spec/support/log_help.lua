@@ -84,7 +84,7 @@ end
 ---@return string[]
 function Workshop:kept()
     local files = {}
-    for name in self:sh("ls -d state/ponder/* 2>/dev/null").out:gmatch "[^\n]+" do
+    for name in self:sh("ls -d state/ponder/*.db* 2>/dev/null").out:gmatch "[^\n]+" do
         files[#files + 1] = self.folder.path .. "/" .. name
     end
     return files
