@@ -108,6 +108,11 @@ describe("nothing in src but the loop", function()
         return pipe:read "a"
     end
 
+    it("waits for anything", function()
+        local calls = "(^|[^>.[:alnum:]_])(p?poll|p?select|epoll_[a-z0-9]+|nanosleep|sleep)\\s*\\("
+        assert.equal("", matches(calls, "none"))
+    end)
+
     it("knows libuv", function()
         assert.equal("", matches([[uv\.h|\<uv_]], "src/loop/*"))
     end)

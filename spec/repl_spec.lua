@@ -1,5 +1,6 @@
 -- ponder repl, piped and in a terminal.
 
+local screen = require "screen"
 local shell = require "shell"
 
 local NOWHERE = { HOME = "/nonexistent", XDG_STATE_HOME = "" }
@@ -113,3 +114,35 @@ end
 describe("ponder repl in a terminal", function() in_terminal {} end)
 describe("ponder repl in a terminal, with libreadline,", function() in_terminal(LIBEDIT) end)
 describe("ponder repl in a terminal, without editing,", function() in_terminal(BOTH) end)
+
+describe("ponder repl, stopped and continued,", function()
+    local STOP = [[
+        cd "$1"; stty -a </dev/tty >typing
+        kill -TSTP $P; sleep 0.3; stty -a </dev/tty >stopped
+        kill -CONT $P; sleep 0.3; stty -a </dev/tty >again
+        touch over]]
+
+    it("leaves the terminal as it was, and edits on", function()
+        local dir <close> = shell.folder { stop = STOP }
+        local env = { LD_LIBRARY_PATH = hide(dir, LIBEDIT), HOME = "/nonexistent" }
+        local s <close> = screen.open({ "repl" }, { env = env, columns = 200 })
+        s:wait "ends\n>"
+        s:press(("os.execute '(sleep 0.3; P=$PPID sh %s/stop %s) &'"):format(dir.path, dir.path))
+        s:press "Enter"
+        s:wait "exit"
+        s:press "'half a "
+        for _ = 1, 500 do
+            if os.rename(dir.path .. "/over", dir.path .. "/over") then break end
+            os.execute "sleep 0.02"
+        end
+        s:press "line'"
+        s:press "Enter"
+        s:wait '"half a line"'
+        assert.matches("%-icanon", dir:read "typing")
+        assert.matches("[^-]icanon", dir:read "stopped")
+        assert.matches("[^-]echo ", dir:read "stopped")
+        assert.matches("%-icanon", dir:read "again")
+        s:press "C-d"
+        assert.equal(0, (s:finish()))
+    end)
+end)

@@ -6,8 +6,8 @@
  * read plainly.
  */
 #include <dlfcn.h>
-#include <errno.h>
-#include <poll.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,14 +17,18 @@
 #include "api/api.h"
 #include "api/l_task.h"
 #include "api/offline.h"
+#include "loop/loop.h"
 
 typedef struct Editor {
     char *(*readline)(const char *prompt);
     int (*add_history)(const char *line);
     int (*read_history)(const char *path);
     int (*write_history)(const char *path);
-    int (*getc)(FILE *in);       /* libreadline's own; NULL with libedit */
-    void (*check_signals)(void); /* the same */
+    int (*getc)(FILE *in); /* libreadline's own, and what follows; NULL with libedit */
+    void (*prep_terminal)(int meta);
+    void (*deprep_terminal)(void);
+    int (*forced_update_display)(void);
+    void (*resize_terminal)(void);
 } Editor;
 
 static Editor loaded; /* all NULL: none */
@@ -37,28 +41,87 @@ static void *symbol(void *library, const char *name, void *function)
     return address;
 }
 
-/* A signal that libreadline has caught is ours once it has mended the terminal. It would read on:
- * after Ctrl-C the line ends instead (as at the end of input; who called us is interrupted). */
-static int get_character(FILE *in)
+static void on_input(void *port, int fd, int events)
 {
-    struct pollfd fd = {.fd = fileno(in), .events = POLLIN};
-    while (poll(&fd, 1, -1) < 0 && errno == EINTR) {
-        loaded.check_signals();
-        if (task_stop_is_pending())
-            return EOF;
-    }
-    return loaded.getc(in);
+    (void)fd, (void)events;
+    loop_post(port);
 }
 
-/* libreadline reads through us, and prints no codes around what is pasted, as libedit does not. */
+/* Whoever goes on with the terminal finds it as it was before the line. */
+static void on_suspend(void *arg)
+{
+    (void)arg;
+    loaded.deprep_terminal();
+    raise(SIGSTOP);
+}
+
+static void on_continue(void *arg)
+{
+    (void)arg;
+    loaded.deprep_terminal(); /* after a SIGSTOP from elsewhere it counts as prepared */
+    loaded.prep_terminal(1);
+    loaded.forced_update_display();
+}
+
+static void on_resize(void *arg)
+{
+    (void)arg;
+    loaded.resize_terminal();
+}
+
+/* Waits for a key or for what stops the script. The loop makes what it watches non-blocking, which
+ * the terminal of a shell must not become: it gets a description of its own. */
+static void wait_for_key(int fd)
+{
+    static const struct {
+        int number;
+        LoopOnEvent callback;
+    } signals[] = {{SIGTSTP, on_suspend}, {SIGCONT, on_continue}, {SIGWINCH, on_resize}};
+    enum { SIGNALS = sizeof signals / sizeof signals[0] };
+    LoopSignal *caught[SIGNALS];
+    LoopPort port;
+    const char *name = ttyname(fd);
+    int own = name != NULL ? open(name, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC) : -1;
+    LoopWatch *keys = own >= 0 ? loop_watch(own, LOOP_READ, on_input, &port) : NULL;
+    loop_port_open(&port);
+    for (int i = 0; i < SIGNALS; i++)
+        caught[i] = loop_signal(signals[i].number, signals[i].callback, NULL);
+    while (keys != NULL && !port.posted && !task_stop_is_pending())
+        loop_wait_for(&port, -1);
+    for (int i = 0; i < SIGNALS; i++)
+        loop_signal_end(caught[i]);
+    loop_unwatch(keys);
+    loop_port_close(&port);
+    if (own >= 0)
+        close(own);
+}
+
+/* libreadline would read on after Ctrl-C; the line ends (as at the end of input; who called us is
+ * interrupted). */
+static int get_character(FILE *in)
+{
+    wait_for_key(fileno(in));
+    return task_stop_is_pending() ? EOF : loaded.getc(in);
+}
+
+/* libreadline reads through us, leaves signals to us, which wake the loop, and prints no codes
+ * around what is pasted, as libedit does not. (libedit reads and handles signals by itself: its
+ * function for a character gives bytes, which it takes for characters.) */
 static void take_over_reading(void *library)
 {
     int (**getc_function)(FILE *) = dlsym(library, "rl_getc_function");
+    int *catch_signals = dlsym(library, "rl_catch_signals");
+    int *catch_resize = dlsym(library, "rl_catch_sigwinch");
     int (*set)(const char *name, const char *value) = NULL;
-    if (getc_function == NULL || symbol(library, "rl_getc", &loaded.getc) == NULL ||
-        symbol(library, "rl_check_signals", &loaded.check_signals) == NULL)
+    if (getc_function == NULL || catch_signals == NULL || catch_resize == NULL ||
+        symbol(library, "rl_getc", &loaded.getc) == NULL ||
+        symbol(library, "rl_prep_terminal", &loaded.prep_terminal) == NULL ||
+        symbol(library, "rl_deprep_terminal", &loaded.deprep_terminal) == NULL ||
+        symbol(library, "rl_forced_update_display", &loaded.forced_update_display) == NULL ||
+        symbol(library, "rl_resize_terminal", &loaded.resize_terminal) == NULL)
         return;
     *getc_function = get_character;
+    *catch_signals = *catch_resize = 0;
     if (symbol(library, "rl_variable_bind", &set) != NULL)
         set("enable-bracketed-paste", "off");
 }

@@ -39,6 +39,7 @@ typedef void (*LoopOnReady)(void *arg, int fd, int events);
 typedef void (*LoopOnEvent)(void *arg);
 
 /* Calls `on_ready` as long as `fd` is ready for one of `events` (a broken one is ready for all).
+ * The descriptor becomes non-blocking, as does what shares its open file with it.
  * One watch a descriptor; end it before closing the descriptor. NULL: errno says why. */
 LoopWatch *loop_watch(int fd, int events, LoopOnReady on_ready, void *arg);
 

@@ -14,7 +14,7 @@ local RULES = {
     e = { value = "CODE", help = "run CODE in place of a file" },
     json = { help = "print the table that the script returns, as JSON" },
     max_memory_mb = { value = "N", type = "integer", min = 1, max = 1 << 30,
-        help = "limit of the script's memory in MiB (default: 3/4 of the machine's)" },
+        help = "limit of the process's memory in MiB (default: 3/4 of what it may have)" },
     verbose = { help = "show requests and replies on standard error, redacted" },
 }
 
