@@ -197,6 +197,7 @@ describe("ponder eval", function()
     } do
         it("refuses: " .. case[2], function()
             local result = ponder(case[1])
+            assert.equal(0, asked(), "nothing is run")
             assert.equal(2, result.status, result.err)
             assert.matches(case[2]:gsub("%-", "%%-"), result.err)
             assert.equal(1, select(2, result.err:gsub("\n", "")))

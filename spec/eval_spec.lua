@@ -109,6 +109,29 @@ describe("outcomes", function()
         assert.same({ 1, 1 }, { excluded.policies[1].n, excluded.policies[1].accuracy.value })
     end)
 
+    it("fail alone where the question or the target of an item does", function()
+        local other = run { data = items(3), score = "exact", policies = { p = function(item)
+            return item.target
+        end }, question = function(item)
+            return item.target == 2 and error "no question" or "?"
+        end, target = function(item)
+            return item.target == 3 and error "no target" or item.target
+        end }
+        local outcomes = {}
+        for i, record in ipairs(other.records) do
+            outcomes[i] = record.outcome
+        end
+        assert.same({ "right", "failed", "failed" }, outcomes)
+        assert.matches("no question", other.records[2].message)
+        assert.matches("no target", other.records[3].message)
+    end)
+
+    it("and pairs are lists in JSON too where there are none", function()
+        local other = run { data = items(1), score = "exact", policies = { p = function() end } }
+        assert.truthy(json.encode(other):find('"pairs":[]', 1, true))
+        assert.equal(math.type(other.records[1].seed), "integer")
+    end)
+
     it("fail where the scorer does", function()
         local other = run { data = items(1), policies = { p = function() return 1 end },
             score = function() return 0 / 0 end }

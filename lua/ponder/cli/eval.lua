@@ -119,6 +119,21 @@ local function load_file(path, given)
     return evaluation
 end
 
+-- Whether all thresholds are about policies of the evaluation: asked before anything is run.
+local function check_policies(given, evaluation)
+    local names = {}
+    for name in pairs(type(evaluation.policies) == "table" and evaluation.policies or {}) do
+        names[#names + 1] = tostring(name)
+    end
+    table.sort(names)
+    for _, one in ipairs(given.thresholds) do
+        local known, problem = threshold.check(one, names)
+        if not known then
+            return problem
+        end
+    end
+end
+
 local function names_in(list)
     local names = {}
     for name in list:gmatch "[^,]+" do
@@ -155,7 +170,7 @@ end
 
 -- Tests the thresholds and says which are missed.
 local function test(given, policies, is_quiet)
-    local tests, missed = {}, false
+    local tests, missed = json.array {}, false
     for i, one in ipairs(given.thresholds) do
         tests[i] = threshold.test(one, policies)
         missed = missed or not tests[i].met
@@ -303,6 +318,10 @@ local function evaluate(given, path)
     if not file then
         return nil, problem
     end
+    problem = check_policies(given, file)
+    if problem then
+        return nil, problem, 2
+    end
     local opts = run_options(given, path)
     opts.known = given.known and recorded.good(read_known(given.known))
     local stop
@@ -320,19 +339,12 @@ end
 
 -- Runs a mode that gives a result, and shows it.
 local function result_of(given, path, mode)
-    local ok, result, message = xpcall(mode, cli.with_traceback, given, path)
+    local ok, result, message, status = xpcall(mode, cli.with_traceback, given, path)
     if not ok then
         return cli.report_error(result)
     elseif not result then
         io.stderr:write("ponder eval: ", message, "\n")
-        return 1
-    end
-    local names = result.meta.policies
-    for _, one in ipairs(given.thresholds) do
-        local known, problem = threshold.check(one, names)
-        if not known then
-            return cli.usage_error("ponder eval: " .. problem)
-        end
+        return math.type(status) == "integer" and status or 1
     end
     log_run.answer { name = result.meta.name, policies = result.policies }
     return show(given, result)

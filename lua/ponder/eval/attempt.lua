@@ -45,6 +45,7 @@ local MOST_POINTS = 256 -- of a curve; later ones take the place of the last
 ---@field answer any?
 ---@field target any?
 ---@field question any?
+---@field seed integer of its random numbers
 ---@field message string? what it failed with, or was stopped by
 ---@field code string?
 ---@field calls integer model calls sent
@@ -97,13 +98,12 @@ local function seed_of(evaluation_seed, job)
     return math.tointeger(tonumber(store.sha256(text_of_job):sub(1, 13), 16))
 end
 
-local function new_run(evaluation, job, limits)
+local function new_run(job, limits)
     local name, id = job.policy.name, job.item.id
     local run = runs.new { name = ("%s %s"):format(name, id), seed = seed_of(limits.seed, job),
         labels = { policy = name, item = id, epoch = job.epoch },
         budget = { max_cost = limits.max_cost_per_item }, timeout_ms = limits.timeout_ms_per_item }
     run.item, run.policy, run.epoch, run.points = job.item, name, job.epoch, {}
-    run.question = evaluation.question(job.item)
     run.note_report, run.report, run.samples = run.report, report, samples
     run.budget.clock = task.now
     return run
@@ -114,8 +114,9 @@ end
 
 local OUT_OF_BUDGET = { BUDGET = true, TIMEOUT = true }
 
-local function act(run, policy, item)
+local function act(run, evaluation, policy, item)
     run.started = task.now()
+    run.question = evaluation.question(item)
     local _ <close> = setmetatable({}, { __close = function()
         run.ended = task.now()
     end })
@@ -123,8 +124,8 @@ local function act(run, policy, item)
 end
 
 -- The answer; or what there is of one, and {message=, code=, stopped=}.
-local function perform(run, job)
-    local answer, message, code, partial = run:call(act, run, job.policy, job.item)
+local function perform(run, evaluation, job)
+    local answer, message, code, partial = run:call(act, run, evaluation, job.policy, job.item)
     if answer == "" then
         answer = nil
     end
@@ -226,10 +227,11 @@ end
 ---@param item ponder.eval.Item
 ---@param run ponder.eval.Run?
 function attempt.score(record, evaluation, item, run)
-    local target = evaluation.target(item)
-    record.target = target
-    local rate, budget = memory(evaluation, item, target), budgets.new {}
+    local budget = budgets.new {}
     local ok, message = xpcall(budgets.within, with_traceback, budget, function()
+        local target = evaluation.target(item)
+        local rate = memory(evaluation, item, target)
+        record.target = target
         if record.answer ~= nil then
             score_answer(record, evaluation, item, target, rate)
         end
@@ -252,13 +254,14 @@ end
 ---@param limits {seed: integer, max_cost_per_item: number?, timeout_ms_per_item: number?}
 ---@return ponder.eval.Record
 function attempt.run(evaluation, job, limits)
-    local item, run = job.item, new_run(evaluation, job, limits)
-    local answer, failure = perform(run, job)
+    local item, run = job.item, new_run(job, limits)
+    local answer, failure = perform(run, evaluation, job)
     local spent = run:spent()
     local record = { id = item.id, policy = run.policy, epoch = job.epoch, cluster = item.cluster,
-        question = run.question,
-        answer = answer, calls = spent.calls, tokens = spent.tokens, cost = spent.cost,
-        seconds = run.ended - run.started, critical_seconds = run.budget:busy_seconds() }
+        seed = run.seed, question = run.question, answer = answer, calls = spent.calls,
+        tokens = spent.tokens, cost = spent.cost,
+        seconds = run.ended and run.ended - run.started or 0, -- it may not have begun in time
+        critical_seconds = run.budget:busy_seconds() }
     if failure then
         record.message, record.code = failure.message, failure.code
         record.outcome = failure.stopped and "stopped" or "failed"

@@ -1,6 +1,7 @@
 --- Two evaluations of the same items: what is fixed, what is broken, and how sure that is.
 
 local estimate = require "ponder.eval.estimate"
+local json = require "ponder.json"
 local summary = require "ponder.eval.summary"
 
 local compare = {}
@@ -91,9 +92,9 @@ local function change_of(names, before, after, meta)
     for i, two in ipairs(matched) do
         first[i], second[i] = two[1], two[2]
     end
-    local change = { policy = names[2], before = names[1], fixed = {}, broken = {},
-        unchanged = { right = 0, wrong = 0 }, n = #matched, only_before = #before - #matched,
-        only_after = #after - #matched, outcomes = {} }
+    local change = { policy = names[2], before = names[1], fixed = json.array {},
+        broken = json.array {}, unchanged = { right = 0, wrong = 0 }, n = #matched,
+        only_before = #before - #matched, only_after = #after - #matched, outcomes = {} }
     count_changes(change, matched)
     local binary_before
     change.accuracy, change.binary = figure(first)

@@ -3,6 +3,7 @@
 
 local curves = require "ponder.eval.curves"
 local estimate = require "ponder.eval.estimate"
+local json = require "ponder.json"
 local stats = require "ponder.stats"
 
 local summary = {}
@@ -217,7 +218,7 @@ function summary.difference(matched, comparisons)
 end
 
 local function compare_pairs(by_policy, meta)
-    local list, tested, ps = {}, {}, {}
+    local list, tested, ps = json.array {}, {}, {}
     local count = #meta.policies
     local comparisons = count <= MOST_COMPARED and count * (count - 1) // 2 or count - 1
     for i, first in ipairs(meta.policies) do
@@ -250,7 +251,8 @@ end
 ---@return ponder.eval.Result
 function summary.new(meta, records, skipped)
     local by_policy = group(records, meta.policies)
-    local result = { meta = meta, policies = {}, records = records, skipped = skipped or 0 }
+    local result = { meta = meta, policies = json.array {},
+        records = json.array(records), skipped = skipped or 0 }
     for i, name in ipairs(meta.policies) do
         result.policies[i] = describe(name, by_policy[name], meta)
     end
