@@ -15,6 +15,9 @@ local file = {}
 ---------------------------------------------------------------------------------------------------
 -- Tables
 
+-- Large columns, and the run, are not in every statement.
+local OFTEN_LEFT_OUT = { run = true, request = true, text = true }
+
 -- The statements of the schema as SQLite keeps them, and the types of the columns, by table.
 local statements, columns_of = {}, {}
 for statement in schema.SQL:gmatch "(CREATE .-);\n" do
@@ -24,7 +27,8 @@ for statement in schema.SQL:gmatch "(CREATE .-);\n" do
     for line in name and statement:gsub("%-%-[^\n]*", ""):gmatch "[^\n,]+" or function() end do
         local column, kind = line:match "^%s*([%l_]+) (%u+)"
         if column then
-            columns[column] = { kind = kind, needed = line:find("NOT NULL", 1, true) ~= nil }
+            columns[column] = { kind = kind,
+                needed = line:find("NOT NULL", 1, true) and not OFTEN_LEFT_OUT[column] }
         end
     end
     columns_of[name or ""] = columns
@@ -69,9 +73,13 @@ local function is_time(name)
     return name:sub(-3) == "_at" or name == "at"
 end
 
+-- Columns of any type that hold numbers, too.
+local IDS = { source = true, id = true, parent = true, node = true, best = true, target = true,
+    what = true }
+
 -- What is wrong with a value of a column; nil: nothing.
 local function fault(column, name, value)
-    local wanted = TYPES[column.kind]
+    local wanted = TYPES[column.kind] or not IDS[name] and "string"
     local kind = math.type(value) or type(value)
     if wanted and kind ~= wanted then
         return ("is a %s where a log has %s"):format(kind, wanted)
@@ -114,6 +122,11 @@ end
 ---@return table row
 function file.check(path, name, row)
     local columns = columns_of[name]
+    for field, column in pairs(columns) do
+        if column.needed and row[field] == nil then
+            damaged(path, "%s of %s%s is missing", field, name, place_of(row))
+        end
+    end
     for field, value in pairs(row) do
         if COUNTS[field] and math.type(value) == "integer" then
             value = tally.count(value)

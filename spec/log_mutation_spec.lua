@@ -1,0 +1,147 @@
+-- Logs with bytes and values that were changed: whatever reads one does so, or says in a line that
+-- it is damaged. PONDER_MUTATIONS=10000 tries more, PONDER_SEED others.
+
+local sample_log = require "sample_log"
+local shell = require "shell"
+local store = require "ponder.core.store"
+
+local COUNT = tonumber(os.getenv "PONDER_MUTATIONS") or 75
+local SEED = tonumber(os.getenv "PONDER_SEED") or 20261122
+
+local SCRIPT = [[
+local log, task, search = require "ponder.log", require "ponder.task", require "ponder.search"
+local m = require("ponder.model").open("script:model.lua")
+local function ask(text)
+    local reply, _, code = m:chat { messages = { { role = "user", content = text } } }
+    return reply and reply.text or code
+end
+ask "one" ask "one" ask "fail"
+task.map({ 1, 2, 3 }, function(i) return ask("item " .. i) end)
+log.record("page", { url = "http://x/" }, function() task.sleep(0.001) return "a page", nil, 7 end)
+log.event("half", { n = os.time() })
+local found = search.run { initial_state = 1, k = 2, max_depth = 3, search = "beam",
+    expand = function(n) ask("expand " .. n) return { n * 2, n * 3 } end,
+    evaluate = function(n) return n / 10 end, is_terminal = function(n) return n == 12 end }
+return { answer = found.best_node.state }
+]]
+
+local MODEL = [[
+return function(request)
+    local last = request.messages[#request.messages].content
+    if last == "fail" then return nil, "no answer to that", "BAD_REQUEST" end
+    return { text = last .. "!", usage = { input_tokens = 10, output_tokens = 5 } }
+end
+]]
+
+local COMMANDS = { { "show" }, { "show", "--json" }, { "show", "--calls" },
+    { "show", "--calls", "--json" }, { "show", "--call", "1" }, { "show", "--tree" },
+    { "show", "--events" }, { "show", "--node", "1" }, { "replay" }, { "resume", "--trust" },
+    { "fork", "--trust", "--log", "forked.db" }, { "export", "--format", "dot" },
+    { "export", "--format", "html" }, { "export", "--format", "json" },
+    { "export", "--format", "mermaid" }, { "export", "--format", "otlp" }, { "log" },
+    { "diff", "whole.db" } }
+
+local function read(path)
+    local file <close> = assert(io.open(path, "rb"))
+    return file:read "a"
+end
+
+-- Values that no column has.
+local VALUES = { "NULL", "-1", "0", "9223372036854775807", "-9223372036854775807", "1e308",
+    "-1e308", "1e999", "''", "'x'", "'{}'", "'[]'", "'[1,{}]'", "'{\"a\":[]}'", "'null'", "x'ff00'", "3.5",
+    "'" .. ("y"):rep(3000) .. "'" }
+
+describe("a log that was changed", function()
+    local folder, logs
+    local found -- errors of ours
+
+    local function ponder(arguments)
+        return shell.ponder(arguments, { cwd = folder.path,
+            env = { XDG_STATE_HOME = folder.path .. "/state", TZ = "UTC" } })
+    end
+
+    setup(function()
+        folder = shell.folder { ["script.lua"] = SCRIPT, ["model.lua"] = MODEL }
+        local first = ponder { "run", "--log", "whole.db", "script.lua" }
+        assert.same({ 0, "" }, { first.status, first.err })
+        sample_log.write(folder.path .. "/sample.db")
+        folder:write("state/ponder/20261122-000000-a-00000001.db", read(folder.path .. "/whole.db"))
+        logs = { read(folder.path .. "/whole.db"), read(folder.path .. "/sample.db") }
+    end)
+    teardown(function() folder:__close() end)
+
+    -- An error of ours, with its place, rather than a line about the log.
+    local function is_internal(said)
+        if said.status > 2 and said.status ~= 124 and said.status ~= 130 then
+            return true
+        end
+        local first = said.err:match "^[^\n]*" or ""
+        return first:find "ponder/[%w_/]+%.lua:%d" or first:find "store%.%l+: "
+            or first:find "%f[%w]prompts/[%w_/]+%.lua:%d"
+    end
+
+    local function check(path, what, command)
+        os.remove(folder.path .. "/forked.db")
+        local arguments = table.move(command, 1, #command, 1, {})
+        if command[1] ~= "log" then
+            arguments[#arguments + 1] = path
+        end
+        local said = ponder(arguments)
+        if is_internal(said) then
+            found[#found + 1] = ("%s, ponder %s: %d: %s"):format(what,
+                table.concat(arguments, " "), said.status, said.err)
+        end
+    end
+
+    -- Several commands, each on a log as it was changed.
+    local function try(bytes, what, random)
+        local path = folder.path .. "/state/ponder/20261122-000001-b-00000002.db"
+        for _ = 1, 2 do
+            for _, ending in ipairs { "-wal", "-shm", "-journal" } do
+                os.remove(path .. ending)
+            end
+            folder:write("state/ponder/20261122-000001-b-00000002.db", bytes)
+            check(path, what, COMMANDS[random(#COMMANDS)])
+        end
+    end
+
+    it("in some bytes is read, or said to be damaged", function()
+        math.randomseed(SEED)
+        found = {}
+        for i = 1, COUNT do
+            local bytes = logs[math.random(#logs)]
+            local places = {}
+            for _ = 1, math.random(3) do
+                local at = math.random(#bytes)
+                local byte = math.random(2) == 1 and math.random(0, 255)
+                    or bytes:byte(at) ~ (1 << math.random(0, 7))
+                bytes = bytes:sub(1, at - 1) .. string.char(byte) .. bytes:sub(at + 1)
+                places[#places + 1] = ("%d=%d"):format(at, byte)
+            end
+            try(bytes, ("mutation %d: %s"):format(i, table.concat(places, ",")), math.random)
+        end
+        assert.same({}, found, SEED)
+    end)
+
+    it("in some values is read, or said to be damaged", function()
+        math.randomseed(SEED)
+        found = {}
+        local columns = {}
+        do
+            local db <close> = assert(store.open(folder.path .. "/whole.db"))
+            for name, column in db:rows "SELECT t.name, c.name FROM pragma_table_list AS t, pragma_table_info(t.name) AS c WHERE t.schema = 'main' AND t.name NOT LIKE 'sqlite%' ORDER BY 1, 2" do -- luacheck: ignore 631
+                columns[#columns + 1] = { name, column }
+            end
+        end
+        for i = 1, COUNT do
+            local path = folder:write("changed.db", logs[math.random(#logs)])
+            local where, value = columns[math.random(#columns)], VALUES[math.random(#VALUES)]
+            local sql = ("UPDATE OR IGNORE %s SET %s = %s"):format(where[1], where[2], value)
+            local db = assert(store.open(path, { mode = "write" }))
+            pcall(db.execute, db, sql)
+            db:close()
+            try(read(path), ("change %d: %s"):format(i, sql), math.random)
+        end
+        assert.same({}, found, SEED)
+    end)
+end)
