@@ -223,17 +223,26 @@ local function run_command(name, list)
     return end_run(run, status == 1 and host.time_is_up() and TIME_IS_UP or status)
 end
 
+---A command whose runs are logged, by the name that a log has of it.
+---@param name string
+---@return table? command
+---@return string? message
+function cli.logged(name)
+    local command = is_command(name) and require("ponder.cli." .. name)
+    if not command or not (command.rules or {}).no_log then
+        return nil, ("no run is logged of the command %s: the log is damaged"):format(
+            options.show(name))
+    end
+    return command
+end
+
 ---Runs a command within one that runs.
 ---@param name string
 ---@param list string[] its arguments
 ---@return integer status
 function cli.execute(name, list)
-    local command = is_command(name) and require("ponder.cli." .. name)
-    if not command or not (command.rules or {}).no_log then
-        return cli.usage_error(("ponder: no run is logged of the command %s: the log is damaged")
-            :format(options.show(name)))
-    end
-    return command.run(list)
+    local command, message = cli.logged(name)
+    return command and command.run(list) or cli.usage_error("ponder: " .. message)
 end
 
 ---Runs a command line.

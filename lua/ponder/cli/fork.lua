@@ -136,7 +136,8 @@ function fork.run(arguments)
         return cli.usage_error("ponder fork: expected one log (got " .. operands[2] .. ")")
     end
     local past, message = again.open(operands[1], "read")
-    message = past and consent.give(past, opts.trust) or message
+    message = message or consent.give(past, opts.trust)
+        or select(2, cli.logged(past.run.command))
     if message then
         io.stderr:write("ponder fork: ", message, "\n")
         return 1

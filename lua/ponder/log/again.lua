@@ -214,10 +214,10 @@ function Again:resume(execute)
     files.play(texts_of(self, true), false) -- files are as they were, and hold their keys
     if self.only then
         return start_one(self, execute, { kind = "resume",
-            past = past.new(self.db, self.run.id, { ordered = true }),
+            past = past.new(self.db, self.run.id, { path = self.path, ordered = true }),
             rows = writer.continue(self.db, self.path, host.time) })
     end
-    local before = past.new(self.db, self.run.id, { ordered = true,
+    local before = past.new(self.db, self.run.id, { path = self.path, ordered = true,
         retries = self.run.status ~= "completed" })
     local unanswered = before:unanswered()
     if unanswered > 0 then
@@ -247,7 +247,7 @@ function Again:replay(execute)
     files.play(texts_of(self), true)
     host.begin_replay()
     return (self.only and start_one or start)(self, execute, { kind = "replay",
-        past = past.new(self.db, self.run.id, { ordered = true }) })
+        past = past.new(self.db, self.run.id, { path = self.path, ordered = true }) })
 end
 
 ---Runs it, perhaps changed, into a new log.
@@ -260,7 +260,8 @@ function Again:fork(execute, arguments, path)
     path = path and path:sub(1, 1) ~= "/" and host.directory() .. "/" .. path or path
     go_to_directory(self)
     return start(self, execute, { kind = "fork",
-        past = past.new(self.db, self.run.id, { ordered = false }),
+        past = past.new(self.db, self.run.id, { path = self.path,
+            ordered = false }),
         source = self.path, path = path }, arguments)
 end
 

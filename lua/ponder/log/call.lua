@@ -210,13 +210,15 @@ end
 ---@param db userdata
 ---@param run integer
 ---@param id integer
----@return table results
+---@return table? results nil: they are damaged
 function call.results(db, run, id)
     local status, reply, message, code = db:row(
         "SELECT status, reply, message, code FROM calls WHERE run = ? AND id = ?", run, id)
     local draft = reply and json.decode(reply)
     local billed = billed_attempts(db, run, id)
-    if status == "ok" then
+    if reply and type(draft) ~= "table" or status == "ok" and not draft then
+        return nil
+    elseif status == "ok" then
         return { draft, n = 1, billed = billed }
     end
     return { nil, message, code, draft, n = 4, billed = billed }

@@ -67,7 +67,10 @@ local function encode(results)
 end
 
 local function decode(text)
-    local list = json.decode(text)
+    local list = text and json.decode(text)
+    if type(list) ~= "table" then
+        return nil
+    end
     local results = { true, n = #list + 1 }
     for i, value in ipairs(list) do
         if value ~= json.null then
@@ -109,11 +112,14 @@ end
 ---@param db userdata
 ---@param run integer
 ---@param id integer
----@return table results
+---@return table? results nil: they are damaged
 function effect.results(db, run, id)
     local status, value, message = db:row("SELECT status, value, message FROM effects "
         .. "WHERE run = ? AND id = ?", run, id)
-    return status == "ok" and decode(value) or { false, message, n = 2 }
+    if status == "ok" then
+        return decode(value)
+    end
+    return { false, message, n = 2 }
 end
 
 ---@param results table

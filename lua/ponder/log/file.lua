@@ -59,6 +59,7 @@ end
 local TYPES = { INTEGER = "integer", REAL = "float", TEXT = "string" }
 local LATEST = 253402300799 -- 9999-12-31
 local MOST = 1 << 53 -- what is counted, and numbered
+local LARGEST = 1e15 -- what is measured
 
 -- Columns with JSON, and what it is.
 local JSON = { labels = "object", arguments = "list", options = "object", versions = "object",
@@ -83,8 +84,8 @@ local function fault(column, name, value)
     local kind = math.type(value) or type(value)
     if wanted and kind ~= wanted then
         return ("is a %s where a log has %s"):format(kind, wanted)
-    elseif kind == "float" and name ~= "score" and value - value ~= 0 then
-        return "is not a finite number"
+    elseif kind == "float" and name ~= "score" and not (value > -LARGEST and value < LARGEST) then
+        return "is out of range"
     elseif is_time(name) and (value < 0 or value > LATEST) then
         return "is not a time"
     elseif kind == "integer" and name ~= "seed" and column.kind == "INTEGER"

@@ -1,21 +1,23 @@
---- What a log holds of a run, for the tape of the next one.
+--- What a log holds of a run, for the tape of the next one. It is looked up as it is needed: a log
+--- may hold millions of calls.
 
+local bits = require "ponder.log.bits"
 local call = require "ponder.log.call"
 local effect = require "ponder.log.effect"
+local recent = require "ponder.log.recent"
 local schema = require "ponder.log.schema"
 
 local past = {}
 
 local LOAD = { call = call.results, effect = effect.results }
+local BATCH = 256 -- rows of the tape that are read at once
 
 ---@class ponder.log.Answered what was asked, and perhaps answered
 ---@field kind "call"|"effect"|"run"
 ---@field id integer
 ---@field seed integer? of a run
 ---@field answered boolean
----@field failed boolean it ended in an error
 ---@field within integer? the effect inside which it was asked
----@field played boolean? it is on the tape
 
 ---@class ponder.log.Entry
 ---@field seq integer
@@ -27,101 +29,346 @@ local LOAD = { call = call.results, effect = effect.results }
 ---@class ponder.log.Past
 ---@field run integer runs.id
 ---@field ordered boolean it is the same run: played in order, in its own rows
----@field entries ponder.log.Entry[]
----@field readings table<string, number[]>
 ---@field ended boolean it holds all that was asked: one process ran it, and was not killed
 ---@field first_now number?
 ---@field last_now number?
+---@field last_cpu number?
 local Past = {}
 Past.__index = Past
 
--- What is asked, and in the same run where; see ponder.log.tape.
-local function key_of(self, kind, within, identity)
-    local key = ("%s %s"):format(kind, identity)
-    return self.ordered and ("%s %s"):format(within and "effect" .. within or "", key) or key
+local function sets()
+    return { call = bits.new(), effect = bits.new(), run = bits.new() }
 end
 
--- `place`: among equal ones. A run that was killed need not hold those before it.
-local function add(self, kind, id, place, within, identity, status)
-    local known = { kind = kind, id = id, answered = status == "ok" or status == "error",
-        failed = status == "error", within = within }
-    local key = key_of(self, kind, within, identity)
-    local list = self.index[key]
-    if not list then
-        list = {}
-        self.index[key] = list
-    end
-    list[self.ordered and place or #list + 1] = known
-    self.by_id[kind][id] = known
+-- What a log that is whole does not hold.
+local function damaged(self, what, ...)
+    error(("%s: damaged: %s"):format(self.path, what:format(...)), 0)
 end
 
-local function load_asked(self)
-    local db = self.db
-    for id, place, within, identity, status, code in db:rows(
-        "SELECT id, occurrence, within, identity, status, code FROM calls WHERE run = ? "
-            .. "ORDER BY id", self.run) do
-        if code == "BUDGET" and not self.ordered then
-            status = nil -- what another budget may allow
-        end
-        add(self, "call", id, place, within, identity, status)
+---------------------------------------------------------------------------------------------------
+-- What was asked
+
+local ROW = {
+    call = "SELECT id, status, code, within FROM calls WHERE run = ? AND id = ?",
+    effect = "SELECT id, status, NULL, within FROM effects WHERE run = ? AND id = ?",
+}
+
+-- Whether what was asked has an answer to be played. What ended a run is tried again: failures that
+-- are not on the tape; and what another budget may allow.
+local function is_answered(self, kind, id, status, code, within)
+    if status == "error" and code == "BUDGET" and not self.ordered then
+        return false
+    elseif status == "error" and self.retries and not within then
+        return self.on_tape[kind]:has(id)
     end
-    for id, place, within, kind, name, key, status in db:rows(
-        "SELECT id, occurrence, within, kind, name, key, status FROM effects WHERE run = ? "
-            .. "ORDER BY id", self.run) do
-        add(self, "effect", id, place, within, ("%s\n%s\n%s"):format(kind, name, key), status)
+    return status == "ok" or status == "error"
+end
+
+-- There is one table for each of them, as long as anybody has it.
+local function known_of(self, kind, id, status, code, within)
+    local known = self.known[kind][id]
+    if not known then
+        known = { kind = kind, id = id, within = within,
+            answered = is_answered(self, kind, id, status, code, within) }
+        self.known[kind][id] = known
     end
+    return known
+end
+
+local function look_up(self, kind, id)
+    local known = self.known[kind][id]
+    if known or kind == "run" then
+        return known
+    end
+    local found, status, code, within = self.db:row(ROW[kind], self.run, id)
+    return found and known_of(self, kind, id, status, code, within)
 end
 
 local STATUS = { completed = "ok", failed = "error" }
 
 -- Runs within this one. Their rows come in the order in which they began, without a gap.
-local function load_runs(self)
-    local places = {}
+local function read_runs(self)
+    local rows, status_of = {}, {}
     for id, name, within, seed, status in self.db:rows(
         "SELECT id, name, within, seed, status FROM runs WHERE parent = ? ORDER BY id", self.run) do
-        local key = ("%s %s"):format(within or "", name or "")
-        places[key] = (places[key] or 0) + 1
-        add(self, "run", id, places[key], within, name or "", STATUS[status])
-        self.by_id.run[id].seed = seed
+        status_of[id] = STATUS[status]
+        rows[#rows + 1] = { id = id, name = name or "", within = within, seed = seed,
+            status = STATUS[status] }
+    end
+    return rows, status_of
+end
+
+-- By their names.
+local function keep_runs(self, rows)
+    self.known.run = {}
+    for _, row in ipairs(rows) do
+        local key = ("%s %s"):format(self.ordered and row.within or "", row.name)
+        local known = known_of(self, "run", row.id, row.status, nil, row.within)
+        known.seed = row.seed
+        self.runs[key] = self.runs[key] or {}
+        table.insert(self.runs[key], known)
     end
 end
 
-local function load_entries(self)
-    for seq, round, kind, what in self.db:rows(
-        "SELECT seq, round, kind, what FROM tape WHERE run = ? ORDER BY seq", self.run) do
-        local of = self.by_id[kind]
-        local answered = of and of[what]
-        if not of or answered.answered then
-            if answered then
-                answered.played = true
+local FIND = {
+    call = "FROM calls WHERE run = ?1 AND identity = ?2",
+    effect = "FROM effects WHERE run = ?1 AND kind = ?2 AND name = ?3 AND key = ?4",
+}
+local IN_ORDER = {
+    call = "SELECT id, status, code, within " .. FIND.call
+        .. " AND within IS ?3 AND occurrence = ?4 ORDER BY +id DESC LIMIT 1",
+    effect = "SELECT id, status, NULL, within " .. FIND.effect
+        .. " AND within IS ?5 AND occurrence = ?6 ORDER BY +id DESC LIMIT 1",
+}
+-- Of another run: first what its script asked, then what its tools asked. (The plus keeps SQLite
+-- from going through all rows in the order of their ids.)
+local OUTSIDE_AFTER = {
+    call = "SELECT id, status, code, within, occurrence " .. FIND.call
+        .. " AND within IS NULL AND occurrence > ?3 ORDER BY occurrence LIMIT 1",
+    effect = "SELECT id, status, NULL, within, occurrence " .. FIND.effect
+        .. " AND within IS NULL AND occurrence > ?5 ORDER BY occurrence LIMIT 1",
+}
+local INSIDE_AFTER = {
+    call = "SELECT id, status, code, within, id " .. FIND.call
+        .. " AND within IS NOT NULL AND +id > ?3 ORDER BY +id LIMIT 1",
+    effect = "SELECT id, status, NULL, within, id " .. FIND.effect
+        .. " AND within IS NOT NULL AND +id > ?5 ORDER BY +id LIMIT 1",
+}
+
+local function key_values(what)
+    if what.kind == "call" then
+        return what.identity
+    end
+    return what.what, what.name, what.key
+end
+
+local function row_of(self, sql, what, ...)
+    local values = table.pack(key_values(what))
+    local more = table.pack(...)
+    table.move(more, 1, more.n, values.n + 1, values)
+    return self.db:row(sql, self.run, table.unpack(values, 1, values.n + more.n))
+end
+
+---What the log of the same run has on an operation.
+---@param what ponder.log.Operation
+---@param within integer? effects.id of the tool that asks
+---@param occurrence integer its number among equal ones there
+---@return ponder.log.Answered?
+function Past:find(what, within, occurrence)
+    local known
+    if what.kind == "run" then
+        local list = self.runs[("%s %s"):format(within or "", what.identity)]
+        known = list and list[occurrence]
+    else
+        local id, status, code, inside = row_of(self, IN_ORDER[what.kind], what, within, occurrence)
+        known = id and known_of(self, what.kind, id, status, code, inside)
+    end
+    if known then
+        self.found[what.kind]:add(known.id)
+    end
+    return known
+end
+
+---What the log of another run has on an operation that was not found yet.
+---@param what ponder.log.Operation
+---@return ponder.log.Answered?
+function Past:find_next(what)
+    local found = self.found[what.kind]
+    if what.kind == "run" then
+        for _, known in ipairs(self.runs[" " .. what.identity] or {}) do
+            if not found:has(known.id) then
+                found:add(known.id)
+                return known
             end
-            self.entries[#self.entries + 1] = { seq = seq, round = round, kind = kind, what = what,
-                answered = answered }
         end
+        return nil
+    end
+    local key = what.kind .. what.identity
+    for _, statements in ipairs { OUTSIDE_AFTER, INSIDE_AFTER } do
+        local place = (statements == INSIDE_AFTER and "inside " or "") .. key
+        local last = self.last_found:get(place) or 0
+        repeat
+            local id, status, code, within, at = row_of(self, statements[what.kind], what, last)
+            if id then
+                last = at
+                self.last_found:set(place, at)
+            end
+            if id and not found:has(id) then
+                found:add(id)
+                return known_of(self, what.kind, id, status, code, within)
+            end
+        until not id
     end
 end
 
-local function load_readings(self)
-    for clock, bytes in self.db:rows(
-        "SELECT clock, readings FROM readings WHERE run = ? ORDER BY clock, seq", self.run) do
-        local list = self.readings[clock] or {}
-        local form = clock == "seed" and "<i8" or "<d"
-        for at = 1, #bytes, 8 do
-            list[#list + 1] = string.unpack(form, bytes, at)
-        end
-        self.readings[clock] = list
+-- The values of a statement of FIND, and one more.
+local function values_and(what, value)
+    local values = table.pack(key_values(what))
+    values[values.n + 1] = value
+    return table.unpack(values, 1, values.n + 1)
+end
+
+local COUNT = {
+    call = "SELECT id, occurrence " .. FIND.call .. " AND within IS ?3 ORDER BY occurrence DESC",
+    effect = "SELECT id, occurrence " .. FIND.effect
+        .. " AND within IS ?5 ORDER BY occurrence DESC",
+}
+
+---How often an operation was asked by the process that plays this past, as far as that is on the
+---log of the same run.
+---@param what ponder.log.Operation
+---@param within integer?
+---@return integer
+function Past:count_found(what, within)
+    local kind, count = what.kind, 0
+    for id, occurrence in self.db:rows(COUNT[kind], self.run, values_and(what, within)) do
+        local is_asked = id > self.last[kind] or self.found[kind]:has(id)
+        count = math.max(count, is_asked and occurrence or 0)
+    end
+    return count
+end
+
+---------------------------------------------------------------------------------------------------
+-- The tape
+
+local KINDS = { call = true, effect = true, run = true, timers = true }
+
+local function check_entry(self, seq, round, kind, what)
+    local is_time = kind == "timers" and type(what) == "number"
+    if type(round) ~= "number" or not KINDS[kind] or not is_time and kind ~= "timers"
+        and math.type(what) ~= "integer" or kind == "timers" and not is_time then
+        damaged(self, "tape %s makes no sense", seq)
     end
 end
 
--- Where the failures at the end of the tape begin; nil: it ends well. Runs that went well may lie
--- between those that did not: they are independent.
-local function first_failure(entries)
+-- The next rows of the tape whose operations are answered.
+local function read_batch(self)
+    local entries = {}
+    while not entries[1] and not self.at_end do
+        local count = 0
+        for seq, round, kind, what in self.db:rows("SELECT seq, round, kind, what FROM tape "
+            .. "WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?", self.run, self.read_to, BATCH) do
+            check_entry(self, seq, round, kind, what)
+            count, self.read_to = count + 1, seq
+            local answered = kind ~= "timers" and look_up(self, kind, what) or nil
+            if kind ~= "timers" and not answered then
+                damaged(self, "tape %d names a %s that is not there", seq, kind)
+            elseif kind == "timers" or answered.answered then
+                entries[#entries + 1] = { seq = seq, round = round, kind = kind, what = what,
+                    answered = answered }
+            end
+        end
+        self.at_end = count < BATCH
+    end
+    self.entries, self.next = entries, 1
+end
+
+---The next entry that is to be played.
+---@return ponder.log.Entry? nil: the tape has ended
+function Past:entry()
+    if not self.entries[self.next] and not self.at_end then
+        read_batch(self)
+    end
+    return self.entries[self.next]
+end
+
+---It has been played.
+function Past:advance()
+    self.next = self.next + 1
+end
+
+---What nobody has asked for again.
+---@return integer left how many answers
+---@return string? first in a few words
+function Past:left()
+    local left, first = 0, nil
+    local counted = sets()
+    if not self.ordered then
+        return left, first
+    end
+    for kind, id in self.db:rows("SELECT kind, what FROM tape WHERE run = ? AND kind <> 'timers' "
+        .. "ORDER BY seq", self.run) do
+        local is_new = id <= self.last[kind] and not self.found[kind]:has(id)
+            and not counted[kind]:has(id)
+        local known = is_new and look_up(self, kind, id)
+        if known and known.answered then
+            counted[kind]:add(id)
+            left, first = left + 1, first or known
+        end
+    end
+    return left, first and self:label(first)
+end
+
+---------------------------------------------------------------------------------------------------
+-- Clocks
+
+local function unpack_readings(self, clock, bytes)
+    if #bytes % 8 ~= 0 then
+        damaged(self, "readings of the clock %s are cut off", clock)
+    end
+    local list, form = {}, clock == "seed" and "<i8" or "<d"
+    for at = 1, #bytes, 8 do
+        list[#list + 1] = string.unpack(form, bytes, at)
+    end
+    return list
+end
+
+---What a clock said next.
+---@param clock string
+---@return number? nil: the log holds no more
+function Past:reading(clock)
+    local on = self.clocks[clock]
+    if not on then
+        on = { list = {}, at = 1, seq = -1 }
+        self.clocks[clock] = on
+    end
+    while not on.list[on.at] and not on.ended do
+        local seq, bytes = self.db:row("SELECT seq, readings FROM readings WHERE run = ? "
+            .. "AND clock = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT 1", self.run, clock,
+            on.seq, self.last_seq)
+        on.ended, on.seq = seq == nil, seq or on.seq
+        on.list, on.at = seq and unpack_readings(self, clock, bytes) or {}, 1
+    end
+    local value = on.list[on.at]
+    on.at = on.at + 1
+    return value
+end
+
+local function end_of_readings(self, clock, order)
+    local bytes = self.db:row("SELECT readings FROM readings WHERE run = ? AND clock = ? "
+        .. "ORDER BY seq " .. order .. " LIMIT 1", self.run, clock)
+    local list = bytes and unpack_readings(self, clock, bytes) or {}
+    return list[order == "" and 1 or #list]
+end
+
+-- What the scheduler's clock said first and last.
+local function set_times(self)
+    self.first_now, self.last_now = end_of_readings(self, "now", ""),
+        end_of_readings(self, "now", "DESC")
+    self.last_cpu = end_of_readings(self, "cpu", "DESC")
+    local fired = self.db:row("SELECT what FROM tape WHERE run = ? AND kind = 'timers' "
+        .. "ORDER BY seq DESC LIMIT 1", self.run)
+    if type(fired) == "number" then
+        self.last_now = math.max(self.last_now or fired, fired)
+    end
+end
+
+---------------------------------------------------------------------------------------------------
+-- Opening
+
+-- The row of the tape where the failures at its end begin; nil: it ends well. Runs that went well
+-- may lie between those that did not: they are independent.
+local function first_failure(self, status_of_run)
     local first
-    for i = #entries, 1, -1 do
-        local answered = entries[i].answered
-        if answered and answered.failed then
-            first = i
-        elseif answered and answered.kind ~= "run" then
+    for seq, kind, what in self.db:rows("SELECT seq, kind, what FROM tape WHERE run = ? "
+        .. "AND kind <> 'timers' ORDER BY seq DESC", self.run) do
+        local status = status_of_run[what]
+        if kind ~= "run" then
+            status = ROW[kind] and select(2, self.db:row(ROW[kind], self.run, what))
+        end
+        if status == "error" then
+            first = seq
+        elseif status == "ok" and kind ~= "run" then
             break
         end
     end
@@ -130,69 +377,64 @@ end
 
 -- What ended a run is tried again: the failures at the end of the tape are cut off, with all that
 -- came after the first of them. (Those that are not on the tape were cut off before.)
-local function cut_failures(self)
-    local db, entries = self.db, self.entries
-    local first = first_failure(entries)
+local function cut_failures(self, status_of_run)
+    local first = first_failure(self, status_of_run)
     if first then
-        local seq = entries[first].seq
-        db:execute("DELETE FROM tape WHERE run = ? AND seq >= ?", self.run, seq)
+        self.db:execute("DELETE FROM tape WHERE run = ? AND seq >= ?", self.run, first)
         for _, clock in ipairs(schema.CLOCKS) do
-            db:execute("DELETE FROM readings WHERE run = ? AND clock = ? AND seq > ?", self.run,
-                clock, seq)
-        end
-        for i = #entries, first, -1 do
-            if entries[i].answered then
-                entries[i].answered.played = false
-            end
-            entries[i] = nil
+            self.db:execute("DELETE FROM readings WHERE run = ? AND clock = ? AND seq > ?",
+                self.run, clock, first)
         end
     end
-    for _, list in pairs(self.by_id) do
-        for _, known in pairs(list) do
-            if known.failed and not known.played and not known.within then
-                known.answered = false
-            end
+    for kind, id in self.db:rows("SELECT kind, what FROM tape WHERE run = ? "
+        .. "AND kind <> 'timers'", self.run) do
+        if self.on_tape[kind] and math.type(id) == "integer" and id >= 0 then
+            self.on_tape[kind]:add(id)
         end
     end
 end
 
--- What the scheduler's clock said first and last.
-local function set_times(self)
-    local now = self.readings.now or {}
-    self.first_now, self.last_now = now[1], now[#now]
-    for i = #self.entries, 1, -1 do
-        local entry = self.entries[i]
-        if entry.kind == "timers" then
-            self.last_now = math.max(self.last_now or entry.what, entry.what)
-            break
-        end
+local function last_of(self, sql, ...)
+    local last = self.db:row(sql, self.run, ...)
+    return math.type(last) == "integer" and last or 0
+end
+
+local function count_rows(self)
+    self.last = { call = last_of(self, "SELECT max(id) FROM calls WHERE run = ?"),
+        effect = last_of(self, "SELECT max(id) FROM effects WHERE run = ?"),
+        run = last_of(self, "SELECT max(id) FROM runs WHERE parent = ?") }
+    self.last_seq = last_of(self, "SELECT max(seq) FROM tape WHERE run = ?")
+    for _, clock in ipairs(schema.CLOCKS) do
+        self.last_seq = math.max(self.last_seq, last_of(self,
+            "SELECT max(seq) FROM readings WHERE run = ? AND clock = ?", clock))
     end
 end
 
 ---@param db userdata an open log; of a run that is resumed, open to be written
 ---@param run integer runs.id
----@param how {ordered: boolean, retries: boolean?} ordered: it is the same run; retries: and what
----  it failed with is tried again
+---@param how {path: string, ordered: boolean, retries: boolean?} ordered: it is the same run;
+---  retries: and what it failed with is tried again
 ---@return ponder.log.Past
 function past.new(db, run, how)
-    local self = setmetatable({ db = db, run = run, ordered = how.ordered,
-        retries = how.retries or false, index = {}, by_id = { call = {}, effect = {}, run = {} },
-        entries = {}, readings = {} }, Past)
-    -- A call that one process had asked for may have been called off in the next, still waiting for
+    local weak = { __mode = "v" }
+    local self = setmetatable({ db = db, run = run, path = how.path, ordered = how.ordered,
+        retries = how.ordered and how.retries or false, runs = {}, found = sets(),
+        on_tape = sets(),
+        known = { call = setmetatable({}, weak), effect = setmetatable({}, weak) },
+        last_found = recent.new(), entries = {}, next = 1, read_to = -1, clocks = {} }, Past)
+    -- A call that one process had asked for may have been cancelled in the next, still waiting for
     -- the tape to end: it has no row.
     self.ended = db:row("SELECT ended_at FROM runs WHERE id = ?", run) ~= nil
         and db:row("SELECT count(*) FROM sessions WHERE run = ?", run) == 1
-    load_asked(self)
-    load_runs(self)
-    if not how.ordered then
-        return self
+    local runs, status_of_run = read_runs(self)
+    if self.retries then
+        cut_failures(self, status_of_run)
     end
-    load_entries(self)
-    if how.retries then
-        cut_failures(self)
+    count_rows(self)
+    keep_runs(self, runs)
+    if how.ordered then
+        set_times(self)
     end
-    load_readings(self)
-    set_times(self)
     return self
 end
 
@@ -215,17 +457,8 @@ end
 ---@param is_chosen boolean? it is resumed by itself: what it failed with is tried again
 ---@return ponder.log.Past
 function Past:within(known, is_chosen)
-    return past.new(self.db, known.id, { ordered = self.ordered,
+    return past.new(self.db, known.id, { path = self.path, ordered = self.ordered,
         retries = is_chosen or self.retries and not known.answered })
-end
-
---- What was asked under a key for the n-th time.
----@param key string
----@param n integer
----@return ponder.log.Answered?
-function Past:find(key, n)
-    local list = self.index[key]
-    return list and list[n]
 end
 
 --- Counts in the budgets in force what was asked and may have been paid for, without an answer.
@@ -247,7 +480,11 @@ end
 ---@param answered ponder.log.Answered
 ---@return table results
 function Past:results(answered)
-    return LOAD[answered.kind](self.db, self.run, answered.id)
+    local results = LOAD[answered.kind](self.db, self.run, answered.id)
+    if not results then
+        damaged(self, "the answer of %s %d cannot be read", answered.kind, answered.id)
+    end
+    return results
 end
 
 return past

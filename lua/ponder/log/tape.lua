@@ -33,6 +33,7 @@
 --- still gets what equal requests were answered the first time: an entry that nobody asks for is
 --- passed over as soon as no task can go on. `left` counts those that it never asked for.
 
+local recent = require "ponder.log.recent"
 local scheduler = require "ponder.task.scheduler"
 local task = require "ponder.task"
 
@@ -86,7 +87,9 @@ local Tape = {}
 Tape.__index = Tape
 
 -- What a first run has to play.
-local NOTHING = { ordered = false, entries = {}, readings = {} }
+local NOTHING = { ordered = false }
+
+function NOTHING.entry() end -- luacheck: ignore 212
 
 ---@param group ponder.task.Group whose tasks it follows
 ---@param sink ponder.log.Sink
@@ -102,8 +105,7 @@ function tape.new(group, sink, past, opts)
         group = group, sink = sink, past = past,
         playing = past.ordered or opts.outer ~= nil and opts.outer.playing,
         offline = opts.offline or false, frozen = opts.frozen or false, outer = opts.outer,
-        inner = {}, runs = {},
-        next = 1, read = {}, asked = {}, found = {}, waiting = {}, held = {}, arrived = {},
+        inner = {}, runs = {}, asked = recent.new(), waiting = {}, held = {}, arrived = {},
         noted = {},
         entries = before and before.entries or {}, readings = before and before.readings or {},
         kept = before and before.kept or 0, incomplete = before and before.incomplete,
@@ -159,15 +161,13 @@ end
 ---@param live fun(): number
 ---@return number
 function Tape:reading(clock, live)
-    local past = self.past.ordered and self.past.readings[clock]
-    local at = (self.read[clock] or 0) + 1
-    if past and past[at] then
-        self.read[clock] = at
-        return past[at]
+    local before = self.past.ordered and self.past:reading(clock)
+    if before then
+        return before
     end
     local value, list = live(), self.readings[clock]
     if clock == "cpu" then -- of this process: it goes on from what the last one had used
-        self.cpu_before = self.cpu_before or past and past[#past] or 0
+        self.cpu_before = self.cpu_before or self.past.last_cpu or 0
         value = value + self.cpu_before
     end
     if not list then
@@ -310,7 +310,7 @@ end
 -- Whether a run within has still to play what came before an entry.
 local function is_ahead(self, entry)
     for what in pairs(self.inner) do
-        local next_one = what.tape.playing and what.tape.past.entries[what.tape.next]
+        local next_one = what.tape.playing and what.tape.past:entry()
         if next_one and next_one.seq < entry.seq then
             return true
         end
@@ -388,16 +388,17 @@ local function is_held(self)
 end
 
 local function play(self, rounds)
-    local entries, group = self.past.entries, self.group
+    local past, group = self.past, self.group
     if is_held(self) then
         return
     end
-    while entries[self.next] do
-        local entry = entries[self.next]
+    local entry = past:entry()
+    while entry do
         if entry.round > rounds and not scheduler.is_idle(group) or not play_entry(self, entry) then
             return
         end
-        self.next = self.next + 1
+        past:advance()
+        entry = past:entry()
     end
     local waits = self.frozen or self.outer and self.outer.playing and not self.outer.frozen
     if scheduler.is_idle(group) and not waits then
@@ -407,14 +408,14 @@ end
 
 --- See ponder.task.Tape.
 function Tape:pass_over(at_end)
-    if not self.playing or at_end ~= (self.past.entries[self.next] == nil) then
+    if not self.playing or at_end ~= (self.past:entry() == nil) then
         return false
     elseif at_end and self.frozen or is_held(self) then
         return false
     elseif at_end then
         go_live(self)
     else
-        self.next = self.next + 1
+        self.past:advance()
     end
     return true
 end
@@ -446,14 +447,10 @@ end
 ---@return integer left how many answers of the past
 ---@return string? first in a few words
 function Tape:left()
-    local left, first, counted = 0, nil, {}
-    for _, entry in ipairs(self.past.entries) do
-        local known = entry.answered
-        if known and not self.found[known] and not counted[known] then
-            left, first, counted[known] = left + 1, first or known, true
-        end
+    if self.past == NOTHING then
+        return 0
     end
-    return left, first and self.past:label(first)
+    return self.past:left()
 end
 
 -- Waits for its turn on the tape. True: it may have the past's answer; false: the tape has ended.
@@ -467,34 +464,36 @@ local function wait_for_turn(self, answered)
     return task.park(function() take_out(self.held, t) end)
 end
 
-local function times_asked(self, key)
-    local times = (self.asked[key] or 0) + 1
-    self.asked[key] = times
-    return times
-end
-
 -- Where an operation is asked. (What draws on the screen is outside too, and has no row.)
 local function place_of(within)
     return type(within) == "table" and within.kind .. within.id or ""
+end
+
+-- How often an operation was asked in its place, with this time. What was not asked lately is
+-- counted by its rows.
+local function times_asked(self, what, inside)
+    local asked = self.asked
+    local key = ("%s %s %s"):format(place_of(what.within), what.kind, what.identity)
+    local times = asked:get(key)
+    if not times and asked.forgets and what.kind ~= "run" then
+        times = self.past.ordered and self.past:count_found(what, inside)
+            or self.sink:count_asked(what, inside)
+    end
+    asked:set(key, (times or 0) + 1)
+    return (times or 0) + 1
 end
 
 -- What the past has on an operation; nil: nothing, it is new. In the same run equal ones are told
 -- apart by the place where they are asked and by their order there, in another by their order.
 local function look_up(self, what)
     local within, past = what.within, self.past
-    local key = ("%s %s"):format(what.kind, what.identity)
-    local here = ("%s %s"):format(place_of(within), key)
-    what.occurrence = times_asked(self, here)
-    local known
-    if past.ordered then
-        known = past:find(here, what.occurrence)
-    elseif past ~= NOTHING then
-        known = past:find(key, times_asked(self, key))
+    local inside = type(within) == "table" and within.kind == "effect" and within.id or nil
+    what.occurrence = times_asked(self, what, inside)
+    if not past.ordered then
+        return past ~= NOTHING and past:find_next(what) or nil
+    elseif inside or type(within) ~= "table" then -- what a call asks has no place of its own
+        return past:find(what, inside, what.occurrence)
     end
-    if known then
-        self.found[known] = true
-    end
-    return known
 end
 
 -- Offline: the past must have the answer.
@@ -519,7 +518,7 @@ function Tape:perform(what, f, ...)
         self.past:charge(what, known)
     end
     if self.playing and not what.within then
-        if not known and self.past.ended and self.past.entries[self.next] then
+        if not known and self.past.ended and self.past:entry() then
             refuse(self, what)
         end
         if wait_for_turn(self, answer) then
