@@ -38,7 +38,7 @@ describe("a log that is resumed or forked", function()
         assert.equal(0, w:resume().status)
         assert.equal(0, w:ponder({ "fork", "--log", w.log .. ".2.db", w.log }).status)
         assert.equal(0, w:ponder({ "resume", w.log .. ".2.db" }).status)
-        assert.equal("600\n", w:sh("stat -c %a state/ponder/log.key").out)
+        assert.equal("600\n", w:sh("stat -c %a state/ponder/.log.key").out)
     end)
 
     it("is not, once anything has changed that decides what runs", function()
@@ -69,9 +69,9 @@ describe("a log that is resumed or forked", function()
         check_refused "an address"
         w:begin 'say(..., ask(...))'
         w:run("a")
-        w:sh "echo 00 > state/ponder/log.key"
+        w:sh "echo 00 > state/ponder/.log.key"
         check_refused "another key"
-        w:sh "rm state/ponder/log.key"
+        w:sh "rm state/ponder/.log.key"
         check_refused "no key"
     end)
 

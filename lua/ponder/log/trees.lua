@@ -1,8 +1,7 @@
 --- The searches and machines of a logged run: rows of `searches`, `nodes`, `edges` and `events`.
 ---
 --- Nodes are written when a call is asked for, so that a run that is killed leaves the tree as it
---- stood, and once more at the end. What does not change any more is written once: nodes come in
---- order, and all but the last few have their scores.
+--- stood: once when they are there, and once more where their score came later.
 
 local json = require "ponder.json"
 local log = require "ponder.log"
@@ -10,12 +9,14 @@ local redact = require "ponder.model.redact"
 
 local trees = {}
 
-local MOST_NODES = 100000 -- of one search; the rest is in its stats
+local MOST_NODES = 10000000 -- of one search; the rest is in its stats
+local NODES_A_COMMIT = 50000 -- so that a large tree does not wait for its end in the -wal
 
 ---@class ponder.log.Tree one search, or one run of a machine
 ---@field kind string "beam", "tot"...
 ---@field id integer? its row, once it has one
 ---@field ended number? when it ended, where that was before
+---@field only_grows boolean? a node that has its score does not change
 ---@field about {question: string?, options: table?, model: string?}
 ---@field count fun(): integer nodes so far
 ---@field node fun(i: integer): table? {id, parent, depth, score, terminal, status, text}, from 1
@@ -55,25 +56,51 @@ local function write_node(self, recorder, node, is_best)
         node.terminal, node.status, node.text, is_best)
 end
 
--- Whether a node that may still change is not as it was last written.
-local function has_changed(self, i, node)
+-- Writes a node unless it is as it was last written; nil: a search has freed it.
+local function note_node(self, recorder, i, node, best)
+    if not node then
+        return
+    end
     local now = ("%s %s"):format(node.score, node.status)
-    local before = self.written[i]
+    local is_best = best and best[node.id]
+    if now ~= self.written[i] or is_best then
+        write_node(self, recorder, node, is_best)
+    end
     self.written[i] = now
-    return now ~= before
 end
 
--- Writes the nodes that have changed since the last time; with `best`, at the end, every one.
-local function write_nodes(self, recorder, best)
+-- Writes the nodes that are new, and those whose scores have come: nodes come in order, and so do
+-- most scores. The others wait for those before them, so that no call looks at a node again.
+local function write_nodes(self, recorder)
     local count = math.min(self.count(), MOST_NODES)
-    for i = best and 1 or self.settled + 1, count do
-        local node = self.node(i) -- nil where a search has freed it
-        if node and (best or has_changed(self, i, node)) then
-            write_node(self, recorder, node, best and best[node.id])
+    for i = self.noted + 1, count do
+        note_node(self, recorder, i, self.node(i))
+        self.noted = i
+        if i % NODES_A_COMMIT == 0 then
+            recorder:commit()
         end
-        if i == self.settled + 1 and (not node or node.score or node.depth == 0) then
-            self.settled, self.written[i] = i, nil
+    end
+    while self.settled < self.noted do
+        local i = self.settled + 1
+        local node = self.node(i)
+        if node and not node.score and node.depth ~= 0 then
+            break
         end
+        note_node(self, recorder, i, node)
+        self.settled = i
+        self.written[i] = not self.only_grows and self.written[i] or nil
+    end
+end
+
+-- Writes what has changed since: of a tree that only grows no node that has its score does.
+local function write_last_nodes(self, recorder, best)
+    write_nodes(self, recorder)
+    for i = self.only_grows and self.settled + 1 or 1, self.noted do
+        note_node(self, recorder, i, self.node(i), best)
+    end
+    for id in pairs(self.only_grows and best or {}) do
+        recorder:write("UPDATE nodes SET best = 1 WHERE run = ? AND search = ? AND id = ?",
+            recorder.run, self.id, id)
     end
 end
 
@@ -126,7 +153,7 @@ function Tree:finish()
     for _, id in ipairs(final.path or {}) do
         best[id] = true
     end
-    write_nodes(self, recorder, best)
+    write_last_nodes(self, recorder, best)
     write_edges(self, recorder, final.edges)
     recorder:write([[UPDATE searches SET ended_at = ?, status = ?, reason = ?, best = ?, score = ?,
         answer = ?, stats = ? WHERE run = ? AND id = ?]], self.ended or recorder.clock(),
@@ -139,7 +166,7 @@ Tree.__close = Tree.finish
 ---@param fields table kind, about, count, node, place, final
 ---@return ponder.log.Tree
 function trees.new(fields)
-    fields.settled, fields.written = 0, {}
+    fields.settled, fields.noted, fields.written = 0, 0, {}
     return setmetatable(fields, Tree)
 end
 
@@ -184,7 +211,7 @@ function trees.of_search(core, opts)
     end
     local tree
     tree = trees.new {
-        kind = opts.search, about = { options = options },
+        kind = opts.search, about = { options = options }, only_grows = ONLY_GROW[opts.search],
         count = function() return core:count() end,
         node = function(i) return node_of(core, i) end,
         place = function()

@@ -14,7 +14,7 @@ local store = require "ponder.core.store"
 
 local trust = {}
 
-local KEY_FILE, KEY_BYTES, BLOCK = "log.key", 32, 64
+local KEY_FILE, KEY_BYTES, BLOCK = ".log.key", 32, 64
 
 local RUN = { "uid", "parent", "command", "arguments", "script", "directory", "input", "seed",
     "options", "source" }
