@@ -242,7 +242,10 @@ end
 ---@return integer status
 function cli.execute(name, list)
     local command, message = cli.logged(name)
-    return command and command.run(list) or cli.usage_error("ponder: " .. message)
+    if not command then
+        return cli.usage_error("ponder: " .. message)
+    end
+    return command.run(list)
 end
 
 ---Runs a command line.

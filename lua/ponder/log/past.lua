@@ -120,19 +120,20 @@ local IN_ORDER = {
     effect = "SELECT id, status, NULL, within " .. FIND.effect
         .. " AND within IS ?5 AND occurrence = ?6 ORDER BY +id DESC LIMIT 1",
 }
--- Of another run: first what its script asked, then what its tools asked. (The plus keeps SQLite
--- from going through all rows in the order of their ids.)
+-- Of another run: first what its script asked, then what its tools asked, each after the last one
+-- that was found. (The plus keeps SQLite from going through all rows in the order of their ids.)
 local OUTSIDE_AFTER = {
-    call = "SELECT id, status, code, within, occurrence " .. FIND.call
-        .. " AND within IS NULL AND occurrence > ?3 ORDER BY occurrence LIMIT 1",
+    call = "SELECT id, status, code, within, occurrence " .. FIND.call .. " AND within IS NULL "
+        .. "AND occurrence >= ?3 AND (occurrence > ?3 OR id > ?4) ORDER BY occurrence, id LIMIT 1",
     effect = "SELECT id, status, NULL, within, occurrence " .. FIND.effect
-        .. " AND within IS NULL AND occurrence > ?5 ORDER BY occurrence LIMIT 1",
+        .. " AND within IS NULL AND occurrence >= ?5 AND (occurrence > ?5 OR id > ?6) "
+        .. "ORDER BY occurrence, id LIMIT 1",
 }
 local INSIDE_AFTER = {
-    call = "SELECT id, status, code, within, id " .. FIND.call
-        .. " AND within IS NOT NULL AND +id > ?3 ORDER BY +id LIMIT 1",
-    effect = "SELECT id, status, NULL, within, id " .. FIND.effect
-        .. " AND within IS NOT NULL AND +id > ?5 ORDER BY +id LIMIT 1",
+    call = "SELECT id, status, code, within, ?3 " .. FIND.call
+        .. " AND within IS NOT NULL AND +id > ?4 ORDER BY +id LIMIT 1",
+    effect = "SELECT id, status, NULL, within, ?5 " .. FIND.effect
+        .. " AND within IS NOT NULL AND +id > ?6 ORDER BY +id LIMIT 1",
 }
 
 local function key_values(what)
@@ -186,12 +187,13 @@ function Past:find_next(what)
     local key = what.kind .. what.identity
     for _, statements in ipairs { OUTSIDE_AFTER, INSIDE_AFTER } do
         local place = (statements == INSIDE_AFTER and "inside " or "") .. key
-        local last = self.last_found:get(place) or 0
+        local last = self.last_found:get(place) or { 0, 0 }
         repeat
-            local id, status, code, within, at = row_of(self, statements[what.kind], what, last)
+            local id, status, code, within, at = row_of(self, statements[what.kind], what, last[1],
+                last[2])
             if id then
-                last = at
-                self.last_found:set(place, at)
+                last = { at, id }
+                self.last_found:set(place, last)
             end
             if id and not found:has(id) then
                 found:add(id)

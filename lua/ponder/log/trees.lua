@@ -200,6 +200,9 @@ local function path_to(core, id)
     return path
 end
 
+-- The searches that evaluate a node once. (What others back up may change its score.)
+local ONLY_GROW = { bfs = true, dfs = true, beam = true, best_first = true }
+
 ---The tree of a search.
 ---@param core userdata of ponder.core.search
 ---@param opts table of search.run
