@@ -69,7 +69,8 @@ end
 
 local ASKED = { "run", "id", "session", "identity", "occurrence", "provider", "model", "sample",
     "samples", "request", "metadata", "within", "search", "node", "purpose", "asked_at" }
-local ANSWERED = { "status", "origin", "answered_at", "reply", "code", "message", "latency_ms",
+local ANSWERED = { "status", "origin", "queued_at", "sent_at", "answered_at", "reply",
+    "code", "message", "latency_ms",
     "time_to_first_ms", "attempts", "input_tokens", "output_tokens", "total_tokens",
     "cache_read_tokens", "cache_write_tokens", "reasoning_tokens", "cost" }
 
@@ -97,6 +98,7 @@ function Call:insert(log)
     self.search, self.node, self.purpose = search, node, purpose
     self.run, self.session = log.run, log.session
     self.asked_at, self.unwritten = log.clock(), true
+    request.clock = log.clock
     log:defer(self)
 end
 
@@ -127,7 +129,7 @@ end
 
 ---@param log ponder.log.Recorder
 function Call:ask_again(log)
-    self.run = log.run
+    self.run, self.request.clock = log.run, log.clock
     log:write([[INSERT INTO attempts (run, call, attempt, at, code, message)
         SELECT run, id, coalesce(attempts, 1), answered_at, code, message FROM calls
         WHERE run = ?1 AND id = ?2 AND status = 'error'
@@ -144,8 +146,10 @@ local function write_answer(self, log, status, draft, reply, message, code, cost
     log:spend(usage, cost)
     usage = usage or {}
     draft = draft or {}
-    log:write(answered(self, status, draft.origin or "live", log.clock(), reply, code, message,
-        draft.latency_ms, draft.time_to_first_ms, draft.attempts or #self.request.failures,
+    log:write(answered(self, status, draft.origin or "live", self.request.queued_at,
+        self.request.sent_at, log.clock(), reply, code, message, tonumber(draft.latency_ms),
+        tonumber(draft.time_to_first_ms),
+        math.tointeger(draft.attempts) or #self.request.failures,
         usage.input_tokens, usage.output_tokens, tally.total(usage), usage.cache_read_tokens,
         usage.cache_write_tokens, usage.reasoning_tokens, cost))
 end
@@ -154,7 +158,7 @@ local function write_failures(self, log)
     for _, failed in ipairs(self.request.failures) do
         log:write([[INSERT INTO attempts (run, call, attempt, at, status, code, message, queue_ms,
             total_ms, retry_in_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]], self.run, self.id,
-            failed.attempt, log.clock(), failed.status, failed.code,
+            failed.attempt, failed.at, failed.status, failed.code,
             self.request.target.redactor:text(failed.message), failed.queue_ms, failed.total_ms,
             failed.retry_in_ms)
     end

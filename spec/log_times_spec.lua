@@ -1,0 +1,36 @@
+-- When a logged call waited, left, failed and was answered.
+
+local help = require "log_help"
+
+describe("the times of a logged call", function()
+    local w
+
+    setup(function() w = help.open() end)
+    teardown(function() w:close() end)
+
+    it("are those of each failed attempt, and of the last one's queue and flight", function()
+        w:begin [[
+            m = require("ponder.model").open(nil, { max_in_flight = 1, max_retries = 2 })
+            task.all { function() say(ask "one" ~= nil) end, function() say(ask "two" ~= nil) end }
+        ]]
+        w.server:next("status=503&body={}&retry-after=0", "delay=120", "delay=60")
+        assert.equal("true\ntrue\n", w:run().out)
+        local asked, failed, queued, sent, answered = w:row "SELECT asked_at, at, queued_at, sent_at, answered_at FROM calls JOIN attempts ON call = id" -- luacheck: ignore 631
+        assert.is_true(asked <= failed and failed <= queued and queued <= sent
+            and sent < answered, table.concat({ asked, failed, queued, sent, answered }, " "))
+        assert.equal(2, (w:row("SELECT count(*) FROM calls WHERE asked_at <= queued_at "
+            .. "AND queued_at <= sent_at AND sent_at <= answered_at")))
+        assert.equal(1, (w:row "SELECT sum(attempts - 1) FROM calls"))
+    end)
+
+    it("tell a call that waited for another from one that took long", function()
+        w:begin [[
+            m = require("ponder.model").open(nil, { max_in_flight = 1 })
+            task.all { function() say(ask "one" ~= nil) end, function() say(ask "two" ~= nil) end }
+        ]]
+        w.server:next("delay=120", "delay=60")
+        assert.equal("true\ntrue\n", w:run().out)
+        assert.is_true((w:row "SELECT max(sent_at - queued_at) FROM calls") > 0.05)
+        assert.is_true((w:row "SELECT min(sent_at) < max(sent_at) FROM calls") == 1)
+    end)
+end)
