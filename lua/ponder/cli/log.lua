@@ -4,8 +4,10 @@ local amount = require "ponder.report.amount"
 local args = require "ponder.args"
 local cli = require "ponder.cli"
 local grid = require "ponder.report.grid"
+local host = require "ponder.core.host"
 local json = require "ponder.json"
 local kept = require "ponder.log.kept"
+local opened_logs = require "ponder.report.opened"
 local options = require "ponder.options"
 local reader = require "ponder.log.reader"
 local state = require "ponder.state"
@@ -16,21 +18,27 @@ local RULES = {
     json = { help = "print a line of JSON for each run" },
     limit = { value = "N", type = "integer", min = 1, default = 20,
         help = "how many at most (default: 20)" },
+    grep = { value = "TEXT", help = "those that hold TEXT in their command, name, labels, answer "
+        .. "or error, in whatever case" },
+    status = { value = "HOW", enum = { "completed", "failed", "interrupted", "running", "killed",
+        "damaged" }, help = "those that ended so" },
+    since = { value = "WHEN", help = "those that began since: 2026-11-22, or 90m, 12h, 7d ago" },
 }
 
-local ORDER = { "limit", "json" }
+local ORDER = { "limit", "grep", "status", "since", "json" }
 
-local log = { rules = RULES, order = ORDER }
+local log = { rules = RULES, order = ORDER, files = true }
 
 log.summary = "list the runs that are kept"
 
 log.usage = [[
-ponder log [OPTION...]
+ponder log [OPTION...] [FILE]
 
 Lists the runs in $XDG_STATE_HOME/ponder (~/.local/state/ponder), the newest first: when, how they
 ended, what they took. A run without an end is running while a process has its log, else killed. $?
 is a price that is not known. ponder show N says more. Files that are damaged have no number; they
-are removed as the oldest runs are (--keep).
+are removed as the oldest runs are (--keep). With FILE, a path or the name or number of a log, lists
+the runs that it holds, the first to begin first; FILE#3 is the third for the other commands.
 
 ]] .. args.help(RULES, ORDER)
 
@@ -44,12 +52,8 @@ local function damaged(file, message)
         command = "", started_at = file.started_at, calls = 0, errors = 0, error = message }
 end
 
--- What a run took, or nil and what is wrong with its log.
-local function read(file)
-    local opened <close>, message = reader.open(file.path)
-    if not opened then
-        return nil, message
-    end
+-- What a run took.
+local function describe(opened, file)
     local run, totals = opened:run(), opened:totals()
     return { name = file.name, path = file.path, bytes = file.bytes,
         status = opened:state(), command = amount.command(run), started_at = run.started_at,
@@ -57,20 +61,65 @@ local function read(file)
         duration_s = amount.duration(run, totals.last_at), calls = totals.calls,
         errors = totals.errors, total_tokens = totals.total_tokens, cost = totals.cost,
         unpriced_calls = totals.unpriced, saved_calls = run.saved_calls,
-        saved_cost = run.saved_cost }
+        saved_cost = run.saved_cost, run_name = run.name, labels = run.labels,
+        parent = run.parent }, run
 end
 
-local function look(files, limit)
+-- Whether a run is one of those that are wanted. `row` is that of its log, nil where it is damaged.
+local function is_wanted(opts, found, row)
+    local where = {}
+    local function add(value)
+        where[#where + 1] = value and (type(value) == "table" and json.encode(value)
+            or tostring(value)) or nil
+    end
+    for _, field in ipairs { "command", "run_name", "error", "name", "labels" } do
+        add(found[field])
+    end
+    add(row and row.answer)
+    add(row and row.error)
+    local held = not opts.grep
+        or table.concat(where, "\n"):lower():find(opts.grep:lower(), 1, true) ~= nil
+    return held and (not opts.status or found.status == opts.status)
+        and (not opts.since or found.started_at >= opts.since)
+end
+
+-- A kept run, or nil and what is wrong with its log.
+local function read(file)
+    local opened <close>, message = reader.open(file.path)
+    if not opened then
+        return nil, message
+    end
+    return describe(opened, file)
+end
+
+local function look(files, opts)
     local list, number = {}, 0
-    for i = 1, math.min(#files, limit) do
-        local file = files[i]
-        local ok, found, message = true, nil, file.damage
-        if not message then
-            number = number + 1
-            ok, found, message = pcall(read, file)
+    for _, file in ipairs(files) do
+        if #list == opts.limit or opts.since and file.started_at < opts.since then
+            break
         end
-        list[i] = ok and found or damaged(file, ok and message or found)
-        list[i].number = not file.damage and number or nil
+        local ok, found, row = true, nil, file.damage
+        if not row then
+            number = number + 1
+            ok, found, row = pcall(read, file)
+        end
+        if not ok or not found then
+            found, row = damaged(file, ok and row or found), nil
+        end
+        found.number = not file.damage and number or nil
+        list[#list + 1] = is_wanted(opts, found, row) and found or nil
+    end
+    return list
+end
+
+-- The runs of one log.
+local function look_into(opened, opts)
+    local list = {}
+    for _, number in ipairs(opened:numbers()) do
+        local found, row = describe(opened:other(number), { path = opened.path,
+            name = opened.path })
+        found.number = number
+        list[#list + 1] = #list < opts.limit and is_wanted(opts, found, row) and found or nil
     end
     return list
 end
@@ -98,28 +147,66 @@ local function print_table(list)
     end
 end
 
----@param arguments string[]
----@return integer status 0; 1 when the folder cannot be read; 2 for a usage error
-function log.run(arguments)
-    local opts, operands = args.parse("ponder log", arguments, RULES)
-    if not opts then
-        return cli.usage_error(operands)
-    elseif operands[1] then
-        return cli.usage_error("ponder log: unexpected argument " .. options.show(operands[1]))
-    end
-    local runs, problem = kept.list()
-    if problem then
-        io.stderr:write("ponder log: ", problem, "\n")
-        return 1
-    end
-    local list = look(runs, opts.limit)
+local function print_list(list, opts)
     if opts.json then
         for _, run in ipairs(list) do
             io.stdout:write(json.encode(run), "\n")
         end
     elseif #list > 0 then
         print_table(list)
-    else
+    end
+end
+
+-- When a time was: a date, or so long ago; nil: it is neither.
+local function time_of(when)
+    local year, month, day = when:match "^(%d%d%d%d)%-(%d%d)%-(%d%d)$"
+    if year then
+        return os.time { year = tonumber(year), month = tonumber(month), day = tonumber(day),
+            hour = 0 }
+    end
+    local days = when:match "^(%d+)d$"
+    local seconds = days and tonumber(days) * 86400 or args.duration(when)
+    return seconds and host.time() - seconds
+end
+
+-- The runs of a log.
+local function list_file(what, opts)
+    local path, missing = kept.find(what)
+    if not path then
+        return cli.usage_error("ponder log: " .. missing)
+    end
+    return opened_logs.run("ponder log", { what, n = 1 }, function(opened)
+        print_list(look_into(opened, opts), opts)
+        return 0
+    end)
+end
+
+---@param arguments string[]
+---@return integer status 0; 1 when the directory or the log cannot be read; 2 for a usage error
+function log.run(arguments)
+    local opts, operands = args.parse("ponder log", arguments, RULES)
+    if not opts then
+        return cli.usage_error(operands)
+    elseif operands[2] then
+        return cli.usage_error("ponder log: one log at a time (got " .. options.show(operands[2])
+            .. ")")
+    end
+    local since = opts.since and time_of(opts.since)
+    if opts.since and not since then
+        return cli.usage_error("ponder log: --since: expected a date such as 2026-11-22, or a time "
+            .. "such as 12h or 7d (got " .. options.show(opts.since) .. ")")
+    end
+    opts.since = since
+    if operands[1] then
+        return list_file(operands[1], opts)
+    end
+    local runs, problem = kept.list()
+    if problem then
+        io.stderr:write("ponder log: ", problem, "\n")
+        return 1
+    end
+    print_list(look(runs, opts), opts)
+    if #runs == 0 and not opts.json then
         io.stderr:write("ponder log: no run is kept in ", state.directory() or "$HOME", " yet\n")
     end
     return 0

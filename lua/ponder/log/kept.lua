@@ -17,7 +17,7 @@ local function start_of(path)
     if not db then
         return nil, message, code
     end
-    local ok, started_at = pcall(db.row, db, "SELECT min(started_at) FROM runs")
+    local ok, started_at = pcall(db.row, db, "SELECT started_at FROM runs ORDER BY id LIMIT 1")
     db:close()
     return ok and started_at or nil, ok and path .. ": holds no run" or tostring(started_at)
 end

@@ -1,0 +1,68 @@
+-- ponder log: the kept runs that are wanted, and the runs of one file.
+
+local json = require "ponder.json"
+local sample_log = require "sample_log"
+local shell = require "shell"
+
+describe("ponder log", function()
+    local folder
+
+    local function list(...)
+        local said = shell.ponder({ "log", "--json", ... }, { cwd = folder.path,
+            env = { XDG_STATE_HOME = folder.path .. "/state", TZ = "UTC" } })
+        assert.same({ 0, "" }, { said.status, said.err })
+        local names = {}
+        for line in said.out:gmatch "[^\n]+" do
+            local run = json.decode(line)
+            names[#names + 1] = ("%s %d"):format(run.run_name or run.name, run.number)
+        end
+        return names
+    end
+
+    setup(function()
+        folder = shell.folder { ["state/ponder/x"] = "" }
+        for i, name in ipairs { "old", "middle", "new" } do
+            sample_log.write(("%s/state/ponder/%s.db"):format(folder.path, name), function(db)
+                db:execute("UPDATE runs SET started_at = started_at + ?", i * 86400)
+                if name == "middle" then
+                    db:execute [[UPDATE runs SET status = 'failed', error = 'Out of LUCK']]
+                    for id = 2, 3 do
+                        db:execute([[INSERT INTO runs (id, uid, parent, name, labels, command,
+                            arguments, seed, options, versions, started_at, status) VALUES
+                            (?, ?, 1, ?, '{"set":"b"}', 'run', '[]', 1, '{}', '{}', 1760000000,
+                            'completed')]], id, "0" .. id, "inner " .. id)
+                    end
+                end
+            end)
+        end
+    end)
+    teardown(function() folder:__close() end)
+
+    it("lists those that hold a text, ended in a way, or began since", function()
+        assert.same({ "new 1", "middle 2", "old 3" }, list())
+        assert.same({ "middle 2" }, list("--grep", "luck"))
+        assert.same({}, list("--grep", "l.ck"))
+        assert.same({ "middle 2" }, list("--status", "failed"))
+        assert.same({ "new 1" }, list("--status", "completed", "--limit", "1"))
+        assert.same({ "new 1", "middle 2" }, list("--since", "2025-10-11"))
+        assert.same({}, list("--since", "1h"))
+        local said = shell.ponder { "log", "--since", "soon" }
+        assert.equal(2, said.status)
+        assert.matches("%-%-since: expected a date", said.err)
+    end)
+
+    it("lists the runs of a file, which others take by their numbers", function()
+        local path = folder.path .. "/state/ponder/middle.db"
+        assert.same({ "middle 1", "inner 2 2", "inner 3 3" }, (function()
+            local names = list(path)
+            names[1] = names[1]:gsub("^.*/", ""):gsub("%.db ", " ")
+            return names
+        end)())
+        assert.same({ "inner 2 2", "inner 3 3" }, list(path, "--grep", '"set":"b"'))
+        local said = shell.ponder { "show", "--json", path .. "#3" }
+        assert.same({ 0, "" }, { said.status, said.err })
+        said = shell.ponder { "show", path .. "#4" }
+        assert.same({ 1, ("ponder show: %s: holds no run 4\n"):format(path) },
+            { said.status, said.err })
+    end)
+end)
