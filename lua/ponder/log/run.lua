@@ -166,7 +166,7 @@ function run.current(owner)
     return owner and owner.log
 end
 
----Whether a run was broken off, since its log cannot be written.
+---Whether a run was aborted, since its log cannot be written.
 ---@param owner? ponder.Run default: the current one
 ---@return boolean
 function run.is_broken(owner)
