@@ -17,7 +17,7 @@ local EVERYWHERE = ([[
     require("ponder.search").run { initial_state = KEY, max_depth = 1,
         expand = function(state) own:chat { messages = { { role = "user", content = "next" } } }
             return { state .. "!" } end,
-        evaluate = function() return 1 end, is_terminal = function() return false end }
+        evaluate = function() return 1 end, is_terminal = function(state) return state ~= KEY end }
     require("ponder.strategy.cot").new({ model = own }):run("what is " .. KEY)
     if arg[1] then error("died of " .. KEY) end
     return { key = KEY }
