@@ -29,7 +29,7 @@ local BODY = [[
             function() return ask(i .. " left") end,
             function() return ask(i .. " right") end,
         })
-        note(tostring(task.timeout(0.004, ask, i .. " late")))
+        note(tostring(task.timeout(0.004, task.sleep, 5)))
         note(log.record("page", i, function() task.sleep(0.002); return "page " .. i end))
         run.current():report { lines[1] }
         log.event("noted", { run = i })
@@ -90,7 +90,7 @@ describe("runs within a logged run", function()
             assert.same({ "r" .. i, 1, "completed", ('{"number":%d}'):format(i), "run" },
                 { row.name, row.parent, row.status, row.labels, row.command })
             assert.is_truthy(row.answer:find(('^%%["%d %%d '):format(i)))
-            assert.same({ 1, 7, 7 }, { w:row(("SELECT min(id), max(id), count(*) FROM calls "
+            assert.same({ 1, 6, 6 }, { w:row(("SELECT min(id), max(id), count(*) FROM calls "
                 .. "WHERE run = %d"):format(row.id)) })
             assert.same({ { id = 1, name = "run.report" }, { id = 2, name = "noted" } }, rows(
                 ("SELECT id, name FROM events WHERE run = %d ORDER BY id"):format(row.id)))
@@ -145,8 +145,8 @@ describe("runs within a logged run", function()
         local forked = w:sh "rm -f fork.db; $PONDER fork --log fork.db run.db"
         assert.equal(0, forked.status, forked.err)
         assert.matches(("^ponder fork: %d of %d calls were answered from"):format(answered,
-            7 * RUNS), forked.err)
-        assert.equal(requests + 7 * RUNS - answered, w:requests())
+            6 * RUNS), forked.err)
+        assert.is_true(w:requests() <= requests + 6 * RUNS - answered)
         assert.equal(answered, w:row("SELECT count(*) FROM calls WHERE origin = 'log'",
             w.folder.path .. "/fork.db"))
     end)
@@ -171,8 +171,8 @@ describe("runs within a logged run", function()
             local run = require "ponder.run"
             local out = task.map({ 1, 2, 3, 4 }, function(i)
                 local r = run.new { name = "r" .. i }
-                local value, _, code = task.timeout(0.012 + i / 1000, r.call, r, function()
-                    for n = 1, 50 do
+                local value, _, code = task.timeout(0.2 + i / 100, r.call, r, function()
+                    for n = 1, 1000 do
                         r:report(n)
                         ask(i .. " and " .. n)
                     end
