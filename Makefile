@@ -20,7 +20,7 @@ CFLAGS  ?= -O2 -g
 VERSION := 0.1.0
 
 RUN_PACKAGES  := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev lua-cjson-dev libcurl4-openssl-dev \
-                 libsqlite3-dev libmd-dev libuv1-dev libmicrohttpd-dev
+                 libsqlite3-dev libmd-dev libuv1-dev libmicrohttpd-dev libseccomp-dev
 TEST_PACKAGES := lua-cjson lua-busted lua-check clang-format nghttp2-server \
                  openssl tmux chromium chromium-driver graphviz
 FUZZ_PACKAGES := clang libclang-rt-14-dev
@@ -30,11 +30,12 @@ FUZZ_PACKAGES := clang libclang-rt-14-dev
 # object takes the system's, since two SQLites in a process break each other's locks. libmicrohttpd
 # wants libgnutls, which libcurl has loaded already.
 LUA_CFLAGS = $(shell pkg-config --cflags lua5.4 libcurl sqlite3)
-LIBS       = -Wl,-Bstatic -llua5.4-cjson -llua5.4 -lsqlite3 -lmd -luv_a -lmicrohttpd -Wl,-Bdynamic \
-             -Wl,--exclude-libs,libsqlite3.a:libmd.a:libuv_a.a:libmicrohttpd.a \
+LIBS       = -Wl,-Bstatic -llua5.4-cjson -llua5.4 -lsqlite3 -lmd -luv_a -lmicrohttpd -lseccomp \
+             -Wl,-Bdynamic \
+             -Wl,--exclude-libs,libsqlite3.a:libmd.a:libuv_a.a:libmicrohttpd.a:libseccomp.a \
              $(shell pkg-config --libs libcurl) -lgnutls -lm -ldl
 SO_LIBS    = -Wl,-Bstatic -lmd -Wl,-Bdynamic -Wl,--exclude-libs,libmd.a \
-             $(shell pkg-config --libs libcurl sqlite3 libuv libmicrohttpd)
+             $(shell pkg-config --libs libcurl sqlite3 libuv libmicrohttpd libseccomp)
 INCLUDES   = -Isrc $(LUA_CFLAGS)
 COMPILE    = $(CC) $(CSTD) $(WARN) $(CFLAGS) -fPIC -fvisibility=hidden $(INCLUDES) \
              -DPONDER_VERSION='"$(VERSION)"' -MMD -MP

@@ -13,7 +13,7 @@ local LUA_FLOORS = {
         "tally", "template" },
     { "json", "machine", "parse", "tot", "got", "trm" },
     { "log", "model", "process", "prompt", "run", "task" },
-    { "ensemble", "operations", "policy", "search", "strategy" },
+    { "ensemble", "operations", "policy", "search", "strategy", "untrusted" },
     { "eval", "mcp", "serve" },
     { "bench", "cli", "report" },
 }

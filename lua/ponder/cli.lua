@@ -80,8 +80,8 @@ ponder %s: search policies and reasoning strategies in Lua, run against language
 %s
   ponder --version
 
-ponder COMMAND --help says more. Exit status: 0; 1 if a script raised; 2 for a usage error;
-124 when --timeout is up; 130 after Ctrl-C.]]
+ponder COMMAND --help says more; ponder help safety says what protects from whom. Exit status: 0;
+1 if a script raised; 2 for a usage error; 124 when --timeout is up; 130 after Ctrl-C.]]
 
 ---The text of `ponder --help`.
 ---@return string
@@ -253,13 +253,18 @@ end
 ---@return integer status
 function cli.main(argv)
     local first = argv[1]
-    if first == nil then
+    if first == "--confined" then
+        return require("ponder.untrusted.child").main()
+    elseif first == nil then
         return cli.usage_error(cli.help())
     elseif first == "--help" or first == "-h" or first == "help" and not argv[2] then
         print(cli.help())
         return 0
     elseif first == "--version" or first == "-v" then
         print("ponder " .. host.version)
+        return 0
+    elseif first == "help" and argv[2] == "safety" then
+        print(require "ponder.report.safety")
         return 0
     elseif first == "help" then
         return cli.main { [0] = argv[0], argv[2], "--help" }

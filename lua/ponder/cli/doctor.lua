@@ -271,6 +271,17 @@ local function ask(provider, timeout_ms)
     return found
 end
 
+-- What confines a policy that runs under --untrusted.
+local function look_at_isolation()
+    local missing = require("ponder.untrusted").missing()
+    if not missing[1] then
+        return finding("isolation", "ok", "this kernel has Landlock and seccomp, for --untrusted")
+    end
+    return finding("isolation", "unused", ("this kernel has no %s: --untrusted refuses to run")
+        :format(table.concat(missing, " and no ")), "boot with lsm=landlock,... (Linux 5.13), or "
+        .. "use --weak-isolation")
+end
+
 local function look_at_default(by_provider)
     local readable, name = pcall(strategy.default_model)
     if not readable then
@@ -351,7 +362,8 @@ function doctor.run(arguments)
         return cli.usage_error("ponder doctor: expected no argument")
     end
     local findings = { finding("ponder", "ok", host.version .. ", " .. _VERSION),
-        look_at_config(), look_at_environment(), look_at_terminal(), look_at_privacy() }
+        look_at_config(), look_at_environment(), look_at_terminal(), look_at_privacy(),
+        look_at_isolation() }
     look_at_prompts(findings)
     local by_provider, providers = {}, {}
     if findings[2].state ~= "problem" then

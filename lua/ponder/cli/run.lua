@@ -2,6 +2,7 @@
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
+local confined = require "ponder.report.confined"
 local files = require "ponder.log.files"
 local flags = require "ponder.log.flags"
 local host = require "ponder.core.host"
@@ -13,6 +14,10 @@ local task = require "ponder.task"
 local RULES = {
     e = { value = "CODE", help = "run CODE in place of a file" },
     json = { help = "print the table that the script returns, as JSON" },
+    untrusted = { help = "run what a stranger wrote: confined, with what is allowed below" },
+    allow_model = { value = "NAME,...", help = "models that it may call, within a budget" },
+    allow_read = { value = "DIR,...", files = true, help = "directories that it may read" },
+    weak_isolation = { help = "run it even where the kernel lacks what confines it" },
     max_memory_mb = { value = "N", type = "integer", min = 1, max = 1 << 30,
         help = "limit of the process's memory in MiB (default: 3/4 of what it may have)" },
     verbose = { help = "show requests and replies on standard error, redacted" },
@@ -23,7 +28,8 @@ for name, rule in pairs(limits.RULES) do
 end
 
 local ORDER = { "e", "json", "max_calls", "max_total_tokens", "max_cost", "timeout", "max_steps",
-    "cache", "max_memory_mb", "verbose" }
+    "cache", "max_memory_mb", "untrusted", "allow_model", "allow_read", "weak_isolation",
+    "verbose" }
 flags.add(RULES, ORDER)
 
 local run = { rules = RULES, order = ORDER, files = true }
@@ -61,7 +67,7 @@ local function folder_of(path)
 end
 
 -- The chunk of a file, of standard input or of -e; or nil, message, status.
-local function load_script(opts, path)
+local function load_script(opts, path, arguments)
     local text, name = opts.e, "=(command line)"
     if not text then
         local message
@@ -71,6 +77,9 @@ local function load_script(opts, path)
         end
         name = path == "-" and "=stdin" or "@" .. path
         host.set_script_folder(path ~= "-" and folder_of(path) or nil)
+    end
+    if opts.untrusted then
+        return confined.chunk(text, name, arguments, opts)
     end
     local chunk, message = load(text, name)
     if message and message:find("attempt to load a binary chunk", 1, true) then
@@ -146,6 +155,7 @@ local function execute(chunk, opts, operands)
     if hints[1] then
         io.stderr:write("ponder: search.run: ", hints[#hints], "\n")
     end
+    refusal = refusal or ok and opts.refused
     if refusal then
         log_run.failure(refusal)
         io.stderr:write("ponder: ", refusal, "\n")
@@ -183,7 +193,11 @@ function run.run(list)
     elseif not opts.e and not operands[1] then
         return cli.usage_error("ponder run: expected a script: ponder run FILE|- [ARG...]")
     end
-    if opts.max_memory_mb then
+    local mistake = confined.mistake(opts)
+    if mistake then
+        return cli.usage_error("ponder run: " .. mistake)
+    end
+    if opts.max_memory_mb and not opts.untrusted then
         host.limit_memory(opts.max_memory_mb)
         host.limit_resident(opts.max_memory_mb)
     end
@@ -193,7 +207,8 @@ function run.run(list)
     if not begun then
         return cli.usage_error("ponder run: " .. problem)
     end
-    local chunk, message, status = load_script(opts, path)
+    local chunk, message, status = load_script(opts, path,
+        table.move(operands, opts.e and 1 or 2, #operands, 1, {}))
     if chunk then
         set_arg(list, opts.e and (first or #list + 1) - 1 or first)
         return execute(chunk, opts, operands)

@@ -1,0 +1,101 @@
+--- ponder.model as a policy has it that runs under --untrusted: the parent makes the calls, to the
+--- models that --allow-model names, within its budget.
+
+local options = require "ponder.options"
+local parent = require "ponder.untrusted.parent"
+
+local model = {}
+
+local Model = {}
+Model.__index = Model
+Model.__name = "ponder.model.Model"
+Model.__tostring = function(self) return "model " .. self.name end
+
+local function is_callable(f)
+    return type(f) == "function"
+end
+
+-- What stays here: the parent gets data alone.
+local function without_functions(opts)
+    local call = {}
+    for name, value in pairs(opts) do
+        if not is_callable(value) then
+            call[name] = value
+        end
+    end
+    if type(call.tools) == "table" then
+        call.tools = table.move(call.tools, 1, #call.tools, 1, {})
+        for i, tool in ipairs(call.tools) do
+            local own = {}
+            for name, value in pairs(type(tool) == "table" and tool or {}) do
+                own[name] = not is_callable(value) and value or nil
+            end
+            call.tools[i] = own
+        end
+    end
+    return call
+end
+
+---See ponder.model. A reply comes as a whole: `on_delta` is called once.
+---@param opts ponder.model.ChatOptions
+function Model:chat(opts)
+    if type(opts) ~= "table" then
+        error(("model.chat: opts must be a table (got %s)"):format(options.show(opts)), 2)
+    end
+    local call = {}
+    for name, value in pairs(self.defaults) do
+        call[name] = value
+    end
+    for name, value in pairs(without_functions(opts)) do
+        call[name] = value
+    end
+    local answer = parent.ask("chat", { model = self.name, call = call })
+    if answer.raised then
+        error(answer.raised, 2)
+    elseif not answer.reply then
+        return nil, answer.message, answer.code
+    end
+    if opts.on_delta then
+        opts.on_delta(answer.reply.text, "text", 1)
+    end
+    return answer.reply
+end
+
+---See ponder.model.
+---@param prompt string
+---@param opts? ponder.model.CallOptions
+function Model:complete(prompt, opts)
+    if type(prompt) ~= "string" then
+        error(("model.complete: prompt must be a string (got %s)"):format(options.show(prompt)), 2)
+    end
+    local call = { messages = { { role = "user", content = prompt } } }
+    for name, value in pairs(opts or {}) do
+        call[name] = value
+    end
+    local reply, message, code = self:chat(call)
+    if not reply then
+        return nil, message, code
+    end
+    return reply.text, reply
+end
+
+---Opens a model. Options of calls become defaults; others are the parent's.
+---@param name? string default: the first that --allow-model names
+---@param opts? ponder.model.OpenOptions
+---@return table
+function model.open(name, opts)
+    name = name or model.default_name()
+    if not name or not parent.allows(name) then
+        error(("model.open: %s is not allowed here: name it in --allow-model"):format(
+            options.show(name)), 2)
+    end
+    return setmetatable({ name = name, provider = name:match "^[^:]*", model = name:match ":(.*)$",
+        defaults = without_functions(opts or {}) }, Model)
+end
+
+---@return string? name
+function model.default_name()
+    return parent.models()[1]
+end
+
+return model

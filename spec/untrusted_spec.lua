@@ -1,0 +1,249 @@
+-- ponder run --untrusted: policies that strangers wrote.
+
+local json = require "ponder.json"
+local shell = require "shell"
+
+local MODEL = [[return function(request)
+    require("ponder.task").sleep(0.002)
+    return "a-" .. request.messages[1].content
+end]]
+
+-- Runs a policy in a directory with a model m.lua and a file data/x.txt.
+local function run(code, flags, files)
+    local all = { ["p.lua"] = code, ["m.lua"] = MODEL, ["data/x.txt"] = "some text",
+        ["secret.txt"] = "secret" }
+    for name, text in pairs(files or {}) do
+        all[name] = text
+    end
+    local dir <close> = shell.folder(all)
+    local arguments = { "run", "--no-log", "--untrusted", "--timeout", "30s" }
+    table.move(flags or {}, 1, #(flags or {}), #arguments + 1, arguments)
+    arguments[#arguments + 1] = "p.lua"
+    return shell.ponder(arguments, { cwd = dir.path, env = { OPENAI_API_KEY = "sk-secret" } })
+end
+
+local function out(code, flags)
+    local r = run(code, flags)
+    assert.same({ 0, "" }, { r.status, r.err }, r.out)
+    return r.out
+end
+
+local ASK = { "--allow-model", "script:m.lua", "--max-calls", "10" }
+
+describe("a process that is confined", function()
+    -- As scripts of the process itself, with all of Lua's library.
+    local function confined(code, memory_mb, seconds)
+        local script = ([[
+            local loop = require "ponder.core.loop"
+            loop.wait(0)
+            local confine = require "ponder.core.confine"
+            assert(confine.enter(%d, %d))
+            ]]):format(memory_mb or 4096, seconds or 20) .. code
+        -- It may not write to a file, but to a pipe.
+        return shell.run(("{ %s --no-log -e %s 2>&1; echo status $?; } | cat >$OUT"):format(
+            shell.quote(shell.executable), shell.quote(script)))
+    end
+
+    for what, code in pairs {
+        ["open a file"] = "print(io.open('/etc/passwd'))",
+        ["write a file"] = "print(io.open('/tmp/ponder-escape', 'w'))",
+        ["remove a file"] = "print(os.remove('/tmp'))",
+        ["rename a file"] = "print(os.rename('/tmp', '/tmq'))",
+        ["run a program"] = "print(io.popen([[echo esc''aped]]))",
+        ["read a directory"] = "print(require('ponder.core.folder').files('/'))",
+        ["change its directory"] = "print(require('ponder.core.host').directory('/'))",
+        ["start a process"] = "print(require('ponder.core.confine').spawn('--version'))",
+    } do
+        it("cannot " .. what, function()
+            local r = confined(code)
+            assert.is_nil(r.out:find("escaped", 1, true))
+            assert.is_true(r.out:find("not permitted", 1, true) ~= nil
+                or r.out:find("ermission denied", 1, true) ~= nil, r.out)
+        end)
+    end
+
+    it("cannot reach the network", function()
+        local r = confined([[
+            local m = require("ponder.model").open("openai:m", { api_key = "x", max_retries = 0,
+                base_url = "http://127.0.0.1:1/v1" })
+            print(m:complete "x")]])
+        assert.matches("^nil\t", r.out)
+        assert.is_nil(r.out:find("refused", 1, true), r.out)
+    end)
+
+    it("cannot run a shell", function()
+        local r = confined("print(os.execute([[echo esc''aped]]))")
+        assert.is_nil(r.out:find("escaped", 1, true))
+    end)
+
+    it("is ended at the limit of processor time", function()
+        assert.equal(("status %d\n"):format(128 + 24),
+            confined("while true do end", 4096, 2).out:match "status.*")
+    end)
+
+    it("computes", function()
+        assert.equal("499500\nstatus 0\n", confined(
+            "local n = 0 for i = 1, 999 do n = n + i end print(n) "
+            .. "require('ponder.task').sleep(0.001)").out)
+    end)
+end)
+
+describe("ponder run --untrusted", function()
+    it("runs a policy and says what it returned", function()
+        local r = run("print('hello', ...) return { 1, { a = 'x' } }", { "--json" })
+        assert.same({ 0, 'hello\n[1,{"a":"x"}]\n', "" }, { r.status, r.out, r.err })
+    end)
+
+    it("gives it what is allowed and nothing else", function()
+        local names = {}
+        for name in out([[for name in pairs(_G) do print(name) end]]):gmatch "[^\n]+" do
+            names[#names + 1] = name
+        end
+        table.sort(names)
+        assert.equal("_G _VERSION assert coroutine error getmetatable ipairs load math next os "
+            .. "pairs pcall print rawequal rawget rawlen rawset read require select setmetatable "
+            .. "string table tonumber tostring type utf8 xpcall", table.concat(names, " "))
+        assert.equal("clock date difftime time\n", out [[
+            local names = {}
+            for name in pairs(os) do names[#names + 1] = name end
+            table.sort(names)
+            print(table.concat(names, " "))]])
+        for _, name in ipairs { "ponder.core.host", "ponder.core.confine", "ponder.process", "io",
+            "ponder.core.store", "ponder.untrusted.parent", "cjson", "ponder.log" } do
+            assert.matches("is not allowed under %-%-untrusted\n$",
+                out(("print(select(2, pcall(require, %q)))"):format(name)))
+        end
+        assert.equal("nil\n", out "print(string.dump)")
+        assert.equal("nil\tnil\n", out "print(getmetatable(''), getmetatable(print))")
+        assert.matches("binary", out(("print(load(%q))"):format(string.dump(function() end))))
+    end)
+
+    it("gives it no key and no environment", function()
+        assert.equal("nil\n", out "print(os.getenv)")
+        -- Nor has its process any: /proc is not to be read by it, but by us.
+        local r = shell.run(([[
+            export OPENAI_API_KEY=sk-secret; exec >$OUT 2>$ERR
+            %s --no-log --untrusted -e 'require"ponder.task".sleep(50)' >/dev/null 2>&1 &
+            parent=$!
+            for i in $(seq 500); do child=$(pgrep -P $parent) && break; sleep 0.01; done
+            for i in $(seq 500); do
+                grep -q Seccomp:.2 /proc/$child/status && break; sleep 0.01
+            done
+            tr '\0' '\n' < /proc/$child/environ | grep -c . ; ls -l /proc/$child/fd | grep -c socket
+            grep -E "^(NoNewPrivs|Seccomp):" /proc/$child/status
+            kill -INT $parent; wait $parent; kill -0 $child 2>/dev/null && echo alive; :]])
+            :format(shell.quote(shell.executable)))
+        assert.matches("^0\n1\nNoNewPrivs:\t1\nSeccomp:\t2\n$", r.out)
+    end)
+
+    it("asks models in the parent, as many at once as wanted", function()
+        assert.equal("a-q1,a-q2,a-q3,a-q4\n", out([[
+            local m = require("ponder.model").open()
+            print(table.concat(require("ponder.task").map({ 1, 2, 3, 4 }, function(i)
+                return (assert(m:complete("q" .. i)))
+            end, { concurrency = 2 }), ","))]], ASK))
+    end)
+
+    it("keeps calls to the models and the budget that are given", function()
+        assert.matches("script:other.lua.* is not allowed here", out([[
+            print(select(2, pcall(require("ponder.model").open, "script:other.lua")))]], ASK))
+        assert.equal("a-1\tnil\nnil\tBUDGET\n", out([[
+            local m = require("ponder.model").open "script:m.lua"
+            for i = 1, 2 do
+                local text, message, code = m:complete(tostring(i))
+                print(text, type(message) == "string" and code or nil)
+            end]], { "--allow-model", "script:m.lua", "--max-calls", "1" }))
+        local r = run("", { "--allow-model", "script:m.lua" })
+        assert.equal(2, r.status)
+        assert.matches("%-%-allow%-model needs a budget", r.err)
+    end)
+
+    it("believes nothing that the policy says of a call", function()
+        assert.equal("a-x\nmodel.chat: opts.n must be an integer from 1 to 1024 (got \"x\")\n",
+            (out([[
+            local m = require("ponder.model").open()
+            print((m:complete("x", { base_url = "http://127.0.0.1:1", extra = { a = 1 },
+                headers = { x = "y" }, api_key = "stolen" })))
+            print((select(2, pcall(m.complete, m, "x", { n = "x" })):gsub("^.-: ", "")))]],
+            ASK)))
+    end)
+
+    it("reads below the directories that are given", function()
+        local dir <close> = shell.folder { ["data/x.txt"] = "some text", ["secret.txt"] = "secret",
+            ["p.lua"] = [[for _, path in ipairs { "data/x.txt", "secret.txt", "data/../secret.txt",
+                "data/link", "/etc/passwd", "data", "data/none" } do
+                print(path, (read(path)))
+            end]] }
+        shell.run("ln -s ../secret.txt " .. dir.path .. "/data/link")
+        local r = shell.ponder({ "run", "--no-log", "--untrusted", "--allow-read", "data",
+            "p.lua" }, { cwd = dir.path })
+        assert.equal("data/x.txt\tsome text\nsecret.txt\tnil\ndata/../secret.txt\tnil\n"
+            .. "data/link\tnil\n/etc/passwd\tnil\ndata\tnil\ndata/none\tnil\n", r.out)
+    end)
+
+    it("says what ended a policy", function()
+        for code, expected in pairs {
+            ["error 'oh'"] = "^ponder: p.lua:1: oh\nstack traceback:\n\tp.lua:1: [^\n]*\n$",
+            ["x y"] = "^ponder: p.lua:1: syntax error near 'y' %[SYNTAX%]\n$",
+            ["return print"] = "^ponder: what the policy returned is not data: ",
+            ["local t = {} for i = 1, 1e9 do t[i] = { i } end"] =
+                "^ponder: the policy needs more memory than it may have",
+        } do
+            local r = run(code, { "--max-memory-mb", "64" })
+            assert.equal(1, r.status)
+            assert.matches(expected, r.err)
+        end
+    end)
+
+    it("bounds steps and time, whatever the policy does", function()
+        local r = run("while true do pcall(error) end", { "--max-steps", "100000" })
+        assert.same({ 1, "ponder: the budget of steps is spent [STEPS]\n" }, { r.status, r.err })
+        for _, code in ipairs { "while true do end", "while true do pcall(error) end",
+            "string.find(('a'):rep(40), ('a-'):rep(40) .. 'b')", "require'ponder.task'.sleep(50)",
+            "while true do print(('x'):rep(1e5)) end" } do
+            r = run(code, { "--timeout", "200ms" })
+            assert.same({ 124, "ponder: the time budget of 0.2 s is spent [BUDGET]\n" },
+                { r.status, r.err })
+        end
+    end)
+
+    it("can be resumed and replayed", function()
+        local dir <close> = shell.folder { ["m.lua"] = MODEL, ["p.lua"] = [[
+            local m, task = require("ponder.model").open(), require "ponder.task"
+            local out = task.map({ 1, 2, 3 }, function(i)
+                task.sleep(0.001 * i)
+                return (assert(m:complete("q" .. i)))
+            end)
+            return { out[1], out[2], out[3], math.random(1 << 40), os.time(), task.now() }]] }
+        local function ponder(...)
+            local r = shell.ponder({ ... }, { cwd = dir.path })
+            assert.same({ 0, "" }, { r.status, r.err })
+            return json.decode(r.out)
+        end
+        local first = ponder("run", "--json", "--log", "a.db", "--untrusted", "--allow-model",
+            "script:m.lua", "--max-calls", "5", "p.lua")
+        assert.equal("a-q2", first[2])
+        assert.same(first, ponder("replay", "a.db"))
+        assert.same(first, ponder("resume", "a.db"))
+    end)
+
+    it("runs programs that a model wrote in the policy's process", function()
+        assert.equal("nil\tTIMEOUT\n", out [[
+            local value, message, code = require("ponder.sandbox").run("(''):rep(1e18)",
+                { timeout_ms = 20 })
+            print(value, code)]])
+    end)
+
+    it("refuses flags that are for it alone", function()
+        local r = shell.ponder { "run", "--allow-read", "/", "-e", "" }
+        assert.same({ 2, "ponder run: --allow-read is for --untrusted\n" }, { r.status, r.err })
+    end)
+
+    it("is explained by ponder help safety", function()
+        local text = shell.ponder({ "help", "safety" }).out
+        for _, word in ipairs { "Landlock", "seccomp", "Redis", "nmap", "OpenResty",
+            "safe.directory", "--weak-isolation" } do
+            assert.is_true(text:find(word, 1, true) ~= nil, word)
+        end
+    end)
+end)

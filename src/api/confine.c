@@ -1,0 +1,282 @@
+/*
+ * confine.c -- see confine.h.
+ */
+#define _GNU_SOURCE
+#include "api/confine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/landlock.h>
+#include <seccomp.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* ---- landlock ---- */
+
+static long landlock_version(void)
+{
+    return syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+}
+
+bool confine_has_landlock(void)
+{
+    return landlock_version() > 0;
+}
+
+/* Newer kernels than the headers that this is built with know more: each field is taken for itself.
+ * What is handled and has no rule is refused. */
+static int enter_landlock(void)
+{
+    enum { FILES_V1 = 0x1fff, FILES_V2 = 0x2000, FILES_V3 = 0x4000, FILES_V5 = 0x8000 };
+    long version = landlock_version();
+    uint64_t rules[3] = {FILES_V1, 0, 0}; /* of files, of TCP, of what reaches other processes */
+    size_t size = sizeof rules[0];
+    rules[0] |= (version >= 2 ? FILES_V2 : 0) | (version >= 3 ? FILES_V3 : 0) |
+                (version >= 5 ? FILES_V5 : 0);
+    if (version >= 4) {
+        rules[1] = 3; /* bind, connect */
+        size = 2 * sizeof rules[0];
+    }
+    if (version >= 6) {
+        rules[2] = 3; /* abstract sockets, signals */
+        size = sizeof rules;
+    }
+    int fd = (int)syscall(SYS_landlock_create_ruleset, rules, size, 0);
+    if (fd < 0)
+        return errno;
+    int error = syscall(SYS_landlock_restrict_self, fd, 0) == 0 ? 0 : errno;
+    close(fd);
+    return error;
+}
+
+/* ---- seccomp ---- */
+
+bool confine_has_seccomp(void)
+{
+    return prctl(PR_GET_SECCOMP, 0, 0, 0, 0) >= 0 && seccomp_api_get() > 0;
+}
+
+static const int allowed_calls[] = {
+    SCMP_SYS(read),
+    SCMP_SYS(write),
+    SCMP_SYS(readv),
+    SCMP_SYS(writev),
+    SCMP_SYS(close),
+    SCMP_SYS(lseek),
+    SCMP_SYS(fstat),
+    SCMP_SYS(brk),
+    SCMP_SYS(munmap),
+    SCMP_SYS(mremap),
+    SCMP_SYS(madvise),
+    SCMP_SYS(rt_sigaction),
+    SCMP_SYS(rt_sigprocmask),
+    SCMP_SYS(rt_sigreturn),
+    SCMP_SYS(sigaltstack),
+    SCMP_SYS(futex),
+    SCMP_SYS(clock_gettime),
+    SCMP_SYS(clock_getres),
+    SCMP_SYS(gettimeofday),
+    SCMP_SYS(time),
+    SCMP_SYS(clock_nanosleep),
+    SCMP_SYS(nanosleep),
+    SCMP_SYS(poll),
+    SCMP_SYS(ppoll),
+    SCMP_SYS(epoll_wait),
+    SCMP_SYS(epoll_pwait),
+    SCMP_SYS(epoll_ctl),
+    SCMP_SYS(timer_create),
+    SCMP_SYS(timer_settime),
+    SCMP_SYS(timer_delete),
+    SCMP_SYS(getrandom),
+    SCMP_SYS(getpid),
+    SCMP_SYS(gettid),
+    SCMP_SYS(sched_yield),
+    SCMP_SYS(restart_syscall),
+    SCMP_SYS(rseq),
+    SCMP_SYS(sendto),
+    SCMP_SYS(timerfd_settime),
+    SCMP_SYS(exit),
+    SCMP_SYS(exit_group),
+};
+
+/* Memory that nothing is executed in. */
+static int allow_memory(scmp_filter_ctx filter, int call)
+{
+    return seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1,
+                            SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+}
+
+static int fill_filter(scmp_filter_ctx filter)
+{
+    static const int fatal_calls[] = {SCMP_SYS(execve), SCMP_SYS(execveat), SCMP_SYS(ptrace),
+                                      SCMP_SYS(process_vm_readv), SCMP_SYS(process_vm_writev)};
+    int error = 0;
+    for (size_t i = 0; error == 0 && i < sizeof allowed_calls / sizeof *allowed_calls; i++)
+        error = seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed_calls[i], 0);
+    for (size_t i = 0; error == 0 && i < sizeof fatal_calls / sizeof *fatal_calls; i++)
+        error = seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, fatal_calls[i], 0);
+    if (error == 0)
+        error = allow_memory(filter, SCMP_SYS(mmap));
+    if (error == 0)
+        error = allow_memory(filter, SCMP_SYS(mprotect));
+    return error;
+}
+
+static int enter_seccomp(void)
+{
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+    if (filter == NULL)
+        return ENOMEM;
+    int error = fill_filter(filter);
+    if (error == 0)
+        error = seccomp_load(filter);
+    seccomp_release(filter);
+    return -error;
+}
+
+/* ---- rlimits ---- */
+
+static int limit(int what, rlim_t most)
+{
+    struct rlimit now;
+    if (getrlimit((__rlimit_resource_t)what, &now) != 0)
+        return errno;
+    if (now.rlim_max < most)
+        return 0;
+    now.rlim_cur = now.rlim_max = most;
+    if (what == RLIMIT_CPU && now.rlim_max > 1)
+        now.rlim_cur = most - 1; /* SIGXCPU says why it ends */
+    return setrlimit((__rlimit_resource_t)what, &now) == 0 ? 0 : errno;
+}
+
+static int enter_limits(const ConfineLimits *limits)
+{
+    int error = limit(RLIMIT_CORE, 0);
+    if (error == 0)
+        error = limit(RLIMIT_FSIZE, 0);
+    if (error == 0)
+        error = limit(RLIMIT_NPROC, 0);
+#ifndef __SANITIZE_ADDRESS__ /* whose shadow takes terabytes of addresses */
+    if (error == 0 && limits->memory > 0)
+        error = limit(RLIMIT_AS, limits->memory);
+#endif
+    if (error == 0 && limits->cpu_seconds > 0)
+        error = limit(RLIMIT_CPU, (rlim_t)limits->cpu_seconds);
+    return error;
+}
+
+int confine_enter(const ConfineLimits *limits)
+{
+    int error = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? 0 : errno;
+    if (error == 0)
+        error = prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0 ? 0 : errno;
+    if (error == 0)
+        error = enter_limits(limits);
+    if (error == 0 && confine_has_landlock())
+        error = enter_landlock();
+    if (error == 0 && confine_has_seccomp())
+        error = enter_seccomp();
+    return error;
+}
+
+/* ---- the child ---- */
+
+/* Its end of the socket becomes CONFINE_FD; what lies above is closed. */
+static int add_files(posix_spawn_file_actions_t *files, int fd)
+{
+    int error = 0;
+    for (int standard = 0; error == 0 && standard <= 2; standard++)
+        error = posix_spawn_file_actions_addopen(files, standard, "/dev/null", O_RDWR, 0);
+    if (error == 0)
+        error = posix_spawn_file_actions_adddup2(files, fd, CONFINE_FD);
+    if (error == 0)
+        error = posix_spawn_file_actions_addclosefrom_np(files, CONFINE_FD + 1);
+    return error;
+}
+
+static int spawn(char *const argv[], int fd, pid_t *pid)
+{
+    char *const no_environment[] = {NULL};
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    sigset_t all;
+    sigfillset(&all);
+    int error = posix_spawn_file_actions_init(&files);
+    if (error != 0)
+        return error;
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    /* A session of its own: Ctrl-C is the parent's matter. */
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
+    error = add_files(&files, fd);
+    if (error == 0)
+        error = posix_spawn(pid, "/proc/self/exe", &files, &attributes, argv, no_environment);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&files);
+    return error;
+}
+
+int confine_spawn(char *const argv[], pid_t *pid, int *fd)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return errno;
+    /* dup2 onto itself would leave it to be closed. */
+    int theirs = fcntl(ends[1], F_DUPFD_CLOEXEC, CONFINE_FD + 1);
+    int error = theirs >= 0 ? spawn(argv, theirs, pid) : errno;
+    if (theirs >= 0)
+        close(theirs);
+    close(ends[1]);
+    if (error != 0)
+        close(ends[0]);
+    else
+        *fd = ends[0];
+    return error;
+}
+
+/* ---- the socket ---- */
+
+static int go_on(ssize_t done, bool (*stops)(void))
+{
+    if (done > 0)
+        return 0;
+    if (done == 0)
+        return EPIPE;
+    return errno == EINTR && !(stops != NULL && stops()) ? 0 : errno;
+}
+
+int confine_send(int fd, const void *bytes, size_t n, bool (*stops)(void))
+{
+    const char *at = bytes;
+    while (n > 0) {
+        ssize_t done = send(fd, at, n, MSG_NOSIGNAL);
+        int error = go_on(done, stops);
+        if (error != 0)
+            return error;
+        at += done > 0 ? done : 0;
+        n -= done > 0 ? (size_t)done : 0;
+    }
+    return 0;
+}
+
+int confine_receive(int fd, void *bytes, size_t n, bool (*stops)(void))
+{
+    char *at = bytes;
+    while (n > 0) {
+        ssize_t done = read(fd, at, n);
+        int error = go_on(done, stops);
+        if (error != 0)
+            return error;
+        at += done > 0 ? done : 0;
+        n -= done > 0 ? (size_t)done : 0;
+    }
+    return 0;
+}

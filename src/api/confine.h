@@ -1,0 +1,40 @@
+/*
+ * confine.h -- a process that may compute and talk over one socket, and nothing else.
+ *
+ * Landlock takes away the file system and TCP, seccomp all system calls but those of a computation
+ * (no open, exec, socket, fork), rlimits bound its memory and processor time. What the kernel has
+ * of these is known before.
+ */
+#ifndef PONDER_API_CONFINE_H
+#define PONDER_API_CONFINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+typedef struct ConfineLimits {
+    size_t memory;    /* bytes of address space; 0: without limit */
+    long cpu_seconds; /* 0: without limit */
+} ConfineLimits;
+
+/* Whether the kernel has these. */
+bool confine_has_landlock(void);
+bool confine_has_seccomp(void);
+
+/* Confines this process, for good, by what the kernel has. Returns 0 or an errno value. */
+int confine_enter(const ConfineLimits *limits);
+
+/* The descriptor of the socket to its parent, in a child of confine_spawn. */
+enum { CONFINE_FD = 3 };
+
+/* Starts this program once more, with these arguments (argv[0] included, NULL at the end), no
+ * environment, no open file but its end of a socket. Returns 0 and where it is, or an errno value.
+ */
+int confine_spawn(char *const argv[], pid_t *pid, int *fd);
+
+/* Sends, or receives, so many bytes, as long as it takes. Return 0; an errno value, EINTR where
+ * `stops` says so after a signal; or EPIPE at the end. */
+int confine_send(int fd, const void *bytes, size_t n, bool (*stops)(void));
+int confine_receive(int fd, void *bytes, size_t n, bool (*stops)(void));
+
+#endif

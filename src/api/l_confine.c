@@ -1,0 +1,222 @@
+/*
+ * l_confine.c -- ponder.core.confine: a child process that may only compute (confine.h), and the
+ * messages between it and its parent. A message is its length, 4 bytes, and its text.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "api/api.h"
+#include "api/confine.h"
+#include "api/l_task.h"
+
+#define CLASS "ponder.Confined"
+
+enum { LONGEST_MESSAGE = 64 << 20, MOMENTS = 50 };
+
+typedef struct Child {
+    pid_t pid; /* 0: there is none */
+    int fd;
+} Child;
+
+static bool is_stopping(void)
+{
+    return task_stop_is_pending();
+}
+
+/* ---- messages ---- */
+
+static int push_error(lua_State *L, int error)
+{
+    if (error == EINTR && task_stop_is_pending())
+        return task_stop_raise(L);
+    lua_pushnil(L);
+    lua_pushstring(L, error == EPIPE ? "the other process has ended" : strerror(error));
+    return 2;
+}
+
+static int send_message(lua_State *L, int fd, int index)
+{
+    size_t size;
+    const char *text = luaL_checklstring(L, index, &size);
+    luaL_argcheck(L, size <= LONGEST_MESSAGE, index, "message too long");
+    uint32_t length = (uint32_t)size;
+    int error = confine_send(fd, &length, sizeof length, is_stopping);
+    if (error == 0)
+        error = confine_send(fd, text, size, is_stopping);
+    if (error != 0)
+        return push_error(L, error);
+    lua_pushboolean(L, 1);
+    return 1;
+}
+
+static int receive_message(lua_State *L, int fd)
+{
+    uint32_t length;
+    int error = confine_receive(fd, &length, sizeof length, is_stopping);
+    if (error != 0)
+        return push_error(L, error);
+    if (length > LONGEST_MESSAGE)
+        return push_error(L, EMSGSIZE);
+    luaL_Buffer buffer;
+    char *bytes = luaL_buffinitsize(L, &buffer, length);
+    error = confine_receive(fd, bytes, length, is_stopping);
+    if (error != 0)
+        return push_error(L, error);
+    luaL_pushresultsize(&buffer, length);
+    return 1;
+}
+
+/* ---- in the parent ---- */
+
+static Child *check_child(lua_State *L)
+{
+    Child *child = luaL_checkudata(L, 1, CLASS);
+    luaL_argcheck(L, child->pid > 0, 1, "the process has ended");
+    return child;
+}
+
+static int child_send(lua_State *L)
+{
+    return send_message(L, check_child(L)->fd, 2);
+}
+
+static int child_receive(lua_State *L)
+{
+    return receive_message(L, check_child(L)->fd);
+}
+
+/* Ends the child; returns its wait status, or -1. */
+static int end_child(Child *child)
+{
+    int status = -1;
+    if (child->pid <= 0)
+        return -1;
+    kill(child->pid, SIGKILL);
+    close(child->fd);
+    while (waitpid(child->pid, &status, 0) < 0)
+        if (errno != EINTR) {
+            status = -1;
+            break;
+        }
+    child->pid = 0;
+    return status;
+}
+
+static int child_finish(lua_State *L)
+{
+    end_child(luaL_checkudata(L, 1, CLASS));
+    return 0;
+}
+
+/* child:why() -> what a child died of that has ended by itself: the number of a signal, or nil. It
+ * has ended then. */
+static int child_why(lua_State *L)
+{
+    Child *child = luaL_checkudata(L, 1, CLASS);
+    const struct timespec moment = {.tv_nsec = 10000000};
+    siginfo_t info = {.si_pid = 0};
+    if (child->pid <= 0)
+        return 0;
+    for (int i = 0; i < MOMENTS && info.si_pid == 0; i++) {
+        if (i > 0)
+            nanosleep(&moment, NULL);
+        if (waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0)
+            break;
+    }
+    bool by_itself = info.si_pid != 0;
+    int status = end_child(child);
+    if (!by_itself || !WIFSIGNALED(status))
+        return 0;
+    lua_pushinteger(L, WTERMSIG(status));
+    return 1;
+}
+
+/* spawn(argument) -> child | nil, message: this program with that one argument */
+static int confine_l_spawn(lua_State *L)
+{
+    char *argument = (char *)luaL_checkstring(L, 1);
+    char *const argv[] = {"ponder", argument, NULL};
+    Child *child = lua_newuserdatauv(L, sizeof *child, 0);
+    *child = (Child){.pid = 0, .fd = -1};
+    luaL_setmetatable(L, CLASS);
+    int error = confine_spawn(argv, &child->pid, &child->fd);
+    if (error != 0) {
+        child->pid = 0;
+        lua_pushnil(L);
+        lua_pushstring(L, strerror(error));
+        return 2;
+    }
+    return 1;
+}
+
+/* missing() -> list of what the kernel lacks */
+static int confine_l_missing(lua_State *L)
+{
+    lua_newtable(L);
+    if (!confine_has_landlock()) {
+        lua_pushliteral(L, "Landlock");
+        lua_rawseti(L, -2, 1);
+    }
+    if (!confine_has_seccomp()) {
+        lua_pushliteral(L, "seccomp");
+        lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+    }
+    return 1;
+}
+
+/* ---- in the child ---- */
+
+/* enter(memory_mb, cpu_seconds) -> true | nil, message */
+static int confine_l_enter(lua_State *L)
+{
+    ConfineLimits limits = {.memory = (size_t)luaL_checkinteger(L, 1) << 20,
+                            .cpu_seconds = (long)luaL_checkinteger(L, 2)};
+    int error = confine_enter(&limits);
+    if (error != 0) {
+        lua_pushnil(L);
+        lua_pushstring(L, strerror(error));
+        return 2;
+    }
+    lua_pushboolean(L, 1);
+    return 1;
+}
+
+static int confine_l_send(lua_State *L)
+{
+    return send_message(L, CONFINE_FD, 1);
+}
+
+static int confine_l_receive(lua_State *L)
+{
+    return receive_message(L, CONFINE_FD);
+}
+
+/* leave(): ends the process at once */
+static int confine_l_leave(lua_State *L)
+{
+    (void)L;
+    _exit(0);
+}
+
+PONDER_MODULE int luaopen_ponder_core_confine(lua_State *L);
+
+PONDER_MODULE int luaopen_ponder_core_confine(lua_State *L)
+{
+    static const luaL_Reg functions[] = {{"enter", confine_l_enter},
+                                         {"leave", confine_l_leave},
+                                         {"missing", confine_l_missing},
+                                         {"receive", confine_l_receive},
+                                         {"send", confine_l_send},
+                                         {"spawn", confine_l_spawn},
+                                         {NULL, NULL}};
+    static const luaL_Reg methods[] = {
+        {"receive", child_receive}, {"send", child_send}, {"why", child_why}, {NULL, NULL}};
+    api_new_class(L, CLASS, methods, child_finish);
+    luaL_newlib(L, functions);
+    return 1;
+}
