@@ -55,7 +55,7 @@ end
 function disk.ponder(arguments, failing, opts)
     opts = opts or {}
     local folder <close> = shell.folder { calls = "" }
-    local parts = { "env" }
+    local parts = { "env", "XDG_STATE_HOME=" .. shell.quote(shell.state_home()) }
     for _, list in ipairs { disk.environment(failing, folder.path .. "/calls"), opts.env or {} } do
         for name, value in pairs(list) do
             parts[#parts + 1] = name .. "=" .. shell.quote(value)

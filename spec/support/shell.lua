@@ -112,11 +112,18 @@ local function words(arguments)
     return table.concat(quoted, " ")
 end
 
+---The state directory of all runs that say nothing else: where their logs and the key that signs
+---them are.
+---@return string
+function shell.state_home()
+    return scratch_path() .. "/state"
+end
+
 -- Logs of runs go to the scratch folder, unless a spec says where.
 local function environment(opts)
     local parts = {}
     if not (opts.env and opts.env.XDG_STATE_HOME) then
-        parts[1] = "XDG_STATE_HOME=" .. shell.quote(scratch_path() .. "/state")
+        parts[1] = "XDG_STATE_HOME=" .. shell.quote(shell.state_home())
     end
     for name, value in pairs(opts.env or {}) do
         parts[#parts + 1] = name .. "=" .. shell.quote(value)
