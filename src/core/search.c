@@ -196,12 +196,13 @@ uint32_t search_best(const Search *s)
 
 SearchTicket *search_select(Search *s, uint32_t node)
 {
-    SearchTicket ticket = {.node = node,
-                           .width = s->options.k,
-                           .failed_from = SEARCH_NO_NODE,
-                           .expands = search_expandable(s, node)};
-    vec_push(&s->tickets, ticket);
-    return &vec_last(&s->tickets);
+    SearchTicket *t = &s->tickets.items[s->tickets.count++];
+    memset(t, 0, sizeof *t); /* in place: a copy would wait for what was just written */
+    t->node = node;
+    t->width = s->options.k;
+    t->failed_from = SEARCH_NO_NODE;
+    t->expands = search_expandable(s, node);
+    return t;
 }
 
 /* The ticket of the first round; the driver has made the root. */

@@ -25,6 +25,21 @@ static bool scores_levels(const Search *s)
 
 /* ---- units that are ready ---- */
 
+/* Field by field: a copy of the whole would wait for the fields that were just written. */
+static inline void set_ask(SearchAsk *ask, SearchCall call, uint32_t ticket, uint32_t node,
+                           uint32_t last)
+{
+    ask->call = call;
+    ask->ticket = ticket;
+    ask->node = node;
+    ask->last = last;
+}
+
+static inline void copy_ask(SearchAsk *ask, const SearchAsk *from)
+{
+    set_ask(ask, from->call, from->ticket, from->node, from->last);
+}
+
 static bool push_ready(Search *s, SearchCall call, uint32_t ticket, uint32_t node, uint32_t last)
 {
     if (s->ready_next == s->ready.count)
@@ -33,8 +48,7 @@ static bool push_ready(Search *s, SearchCall call, uint32_t ticket, uint32_t nod
         search_end(s, OUTCOME_NO_MEMORY, s->committed);
         return false;
     }
-    SearchAsk ask = {call, ticket, node, last};
-    vec_push(&s->ready, ask);
+    set_ask(&s->ready.items[s->ready.count++], call, ticket, node, last);
     return true;
 }
 
@@ -54,7 +68,7 @@ static bool pop_ready(Search *s, SearchAsk *ask)
 {
     while (s->ready_next < s->ready.count) {
         SearchAsk *first = &s->ready.items[s->ready_next];
-        *ask = *first;
+        copy_ask(ask, first);
         if (!is_about_child(first->call) || first->node == first->last || s->has_plain_children)
             s->ready_next++;
         else
@@ -164,7 +178,11 @@ static bool continue_making(Search *s, SearchAsk *ask)
     SearchTicket *t = &s->tickets.items[ask->ticket];
     if (t->next == t->last || t->full) {
         finish_making(s, ask->ticket);
-        return false;
+        /* One at a time, the unit goes on with the children. */
+        if (!s->has_plain_children || s->ended || s->ready_next == s->ready.count)
+            return false;
+        copy_ask(ask, &s->ready.items[s->ready_next++]);
+        return true;
     }
     if (s->options.has_cost && !t->cost_known)
         ask->call = SEARCH_COST;
@@ -264,7 +282,7 @@ void search_fail(Search *s, const SearchAsk *ask)
 static bool ask_in_turn(Search *s, SearchAsk *ask, SearchCall call, uint32_t node)
 {
     s->turning = call != SEARCH_TURN;
-    *ask = (SearchAsk){call, s->head, node, node};
+    set_ask(ask, call, s->head, node, node);
     return true;
 }
 
