@@ -1,0 +1,139 @@
+--- Game of 24 by puct with a model as prior and value: Lua makes the steps, the model says of all
+--- results of a step at once how likely 24 is from there.
+---
+---     ponder run scripts/game24_mcts.lua --model openai:gpt-4o-mini 4 9 10 13
+---
+--- One call rates the children of a node: a rating over 10 is a value, over the sum of all a prior.
+
+local policy = require "ponder.policy"
+local search = require "ponder.search"
+
+local RATE = [[
+Each line has numbers that are to make 24 by + - * and /, each used once. Say for each line how
+likely that is, from 0 (impossible) to 10 (certain): one number a line, in order, and nothing else.
+
+%s]]
+
+local function show(x)
+    return x == math.floor(x) and ("%d"):format(x) or ("%.4g"):format(x)
+end
+
+local function join(items)
+    local list = {}
+    for i, item in ipairs(items) do
+        list[i] = show(item.value)
+    end
+    return table.concat(list, " ")
+end
+
+-- All results of joining two of the numbers. An item is a value and the expression that made it.
+local function expand(items)
+    local children, seen = {}, {}
+    local function add(rest, value, text)
+        local list = table.move(rest, 1, #rest, 1, {})
+        list[#list + 1] = { value = value, text = text }
+        table.sort(list, function(a, b) return a.value < b.value end)
+        local key = join(list)
+        if not seen[key] then
+            seen[key] = true
+            children[#children + 1] = list
+        end
+    end
+    for i, a in ipairs(items) do
+        for j, b in ipairs(items) do
+            local rest = {}
+            for at, item in ipairs(items) do
+                rest[#rest + 1] = at ~= i and at ~= j and item or nil
+            end
+            if i < j then
+                add(rest, a.value + b.value, ("(%s + %s)"):format(a.text, b.text))
+                add(rest, a.value * b.value, ("%s * %s"):format(a.text, b.text))
+            end
+            if i ~= j then
+                add(rest, a.value - b.value, ("(%s - %s)"):format(a.text, b.text))
+                if b.value ~= 0 then
+                    add(rest, a.value / b.value, ("(%s / %s)"):format(a.text, b.text))
+                end
+            end
+        end
+    end
+    return children
+end
+
+local function is_24(items)
+    return #items == 1 and math.abs(items[1].value - 24) < 1e-6
+end
+
+-- The model's ratings of some positions, 0 to 10; what is a single number needs no model.
+local function rate(run, list)
+    local open, lines, ratings = {}, {}, {}
+    for i, items in ipairs(list) do
+        if #items == 1 then
+            ratings[i] = is_24(items) and 10 or 0
+        else
+            open[#open + 1], lines[#lines + 1] = i, join(items)
+        end
+    end
+    local text = open[1] and run:ask(RATE:format(table.concat(lines, "\n")))[1] or ""
+    local at = 0
+    for number in text:gmatch("%d+%.?%d*") do
+        at = at + 1
+        if open[at] then
+            ratings[open[at]] = math.min(10, tonumber(number))
+        end
+    end
+    for i = 1, #list do
+        ratings[i] = ratings[i] or 5 -- a line that the model left out
+    end
+    return ratings
+end
+
+policy.main("game24_mcts", { ... }, {
+    iterations = { value = "N", type = "integer", min = 1, default = 60 },
+    batch = { value = "N", type = "integer", min = 1, default = 4 },
+}, function(run)
+    local start = {}
+    for i, text in ipairs(run.operands) do
+        start[i] = { value = tonumber(text), text = text }
+    end
+    if #start ~= 4 or #table.concat(run.operands):gsub("%d", "") > 0 then
+        run:fail("expected four numbers, such as 4 9 10 13", 2)
+    end
+    local rated = setmetatable({}, { __mode = "k" })
+    local function values(list)
+        local missing, scores = {}, {}
+        for _, items in ipairs(list) do
+            missing[#missing + 1] = not rated[items] and items or nil
+        end
+        for i, rating in ipairs(missing[1] and rate(run, missing) or {}) do
+            rated[missing[i]] = rating
+        end
+        for i, items in ipairs(list) do
+            scores[i] = rated[items] / 10
+        end
+        return scores
+    end
+    local result = search.run {
+        search = "puct", initial_state = start, expand = expand, evaluate_all = values,
+        prior = function(list)
+            local priors, sum = values(list), 0
+            for _, prior in ipairs(priors) do
+                sum = sum + prior
+            end
+            for i, prior in ipairs(priors) do
+                priors[i] = sum > 0 and prior / sum or 1 / #priors
+            end
+            return priors
+        end,
+        is_terminal = is_24, stop = function(node) return node.terminal end,
+        key = function(items)
+            return #items == 1 and is_24(items) and items[1].text or join(items)
+        end,
+        max_depth = 3, max_iterations = run.opts.iterations, batch = run.opts.batch,
+        concurrency = run.opts.batch,
+    }
+    local found = result.ok and result.best_node.state[1].text
+    return run:report(found and found .. " = 24" or "no solution found",
+        ("score: %s, %d positions rated, %d iterations"):format(found and "right" or "wrong",
+            result.stats.nodes - 1, result.iterations))
+end)

@@ -1,0 +1,165 @@
+--- The 15-puzzle by idastar: the shortest way to slide the tiles home (Korf 1985). h is the
+--- Manhattan distance with linear conflicts (Hansson, Mayer and Yung 1992): it never overestimates.
+---
+---     ponder run scripts/puzzle15.lua 5 1 2 4 9 6 3 8 13 15 10 11 14 0 7 12
+---     ponder run scripts/puzzle15.lua --korf ...      the empty square belongs first, as in Korf's
+---
+--- 0 is the empty square. A board is a string of 16 bytes. Memory stays flat however long it takes.
+
+local search = require "ponder.search"
+
+local tiles = { ... }
+local korf = tiles[1] == "--korf" and table.remove(tiles, 1) ~= nil
+
+local function complain(message)
+    io.stderr:write("puzzle15: ", message, "\n")
+    os.exit(2)
+end
+
+local seen = {}
+for i, tile in ipairs(tiles) do
+    tiles[i] = math.tointeger(tonumber(tile)) or -1
+    seen[tiles[i]] = true
+end
+for tile = 0, 15 do
+    if #tiles ~= 16 or not seen[tile] then
+        complain("expected the numbers 0 to 15, each once")
+    end
+end
+
+-- Where a tile belongs, from 0.
+local function home(tile)
+    return korf and tile or (tile - 1) % 16
+end
+
+-- Neighbours of each square, and the distance of each tile on each square.
+local NEIGHBOURS, DISTANCE = {}, {}
+for square = 0, 15 do
+    local row, column = square // 4, square % 4
+    NEIGHBOURS[square] = {}
+    for _, step in ipairs { { -1, 0 }, { 0, -1 }, { 0, 1 }, { 1, 0 } } do
+        local r, c = row + step[1], column + step[2]
+        if r >= 0 and r < 4 and c >= 0 and c < 4 then
+            table.insert(NEIGHBOURS[square], r * 4 + c)
+        end
+    end
+    for tile = 1, 15 do
+        DISTANCE[tile * 16 + square] = math.abs(row - home(tile) // 4)
+            + math.abs(column - home(tile) % 4)
+    end
+end
+
+-- How many tiles of a line, whose homes in it are `homes`, must leave it to let the others pass:
+-- all but the longest rising sequence.
+local function conflicts_of(homes)
+    local longest, most = {}, 0
+    for i, at in ipairs(homes) do
+        longest[i] = 1
+        for j = 1, i - 1 do
+            if homes[j] < at then
+                longest[i] = math.max(longest[i], longest[j] + 1)
+            end
+        end
+        most = math.max(most, longest[i])
+    end
+    return #homes - most
+end
+
+local memory = {} -- of lines, by their four bytes and place
+local function line_conflicts(tag, line, belongs)
+    local key = tag .. line
+    local known = memory[key]
+    if not known then
+        local homes = {}
+        for i = 1, 4 do
+            local tile = line:byte(i)
+            homes[#homes + 1] = tile ~= 0 and belongs(home(tile)) or nil
+        end
+        known = 2 * conflicts_of(homes)
+        memory[key] = known
+    end
+    return known
+end
+
+local ROW, COLUMN = {}, {}
+for i = 0, 3 do
+    ROW[i] = function(at) return at // 4 == i and at % 4 or nil end
+    COLUMN[i] = function(at) return at % 4 == i and at // 4 or nil end
+end
+
+local function heuristic(board)
+    local sum = 0
+    local b = { board:byte(1, 16) }
+    for square = 0, 15 do
+        local tile = b[square + 1]
+        if tile ~= 0 then
+            sum = sum + DISTANCE[tile * 16 + square]
+        end
+    end
+    for i = 0, 3 do
+        sum = sum + line_conflicts("r" .. i, board:sub(i * 4 + 1, i * 4 + 4), ROW[i])
+            + line_conflicts("c" .. i, string.char(b[i + 1], b[i + 5], b[i + 9], b[i + 13]),
+                COLUMN[i])
+    end
+    return sum
+end
+
+local function swap(board, a, b) -- a < b
+    return board:sub(1, a) .. board:sub(b + 1, b + 1) .. board:sub(a + 2, b)
+        .. board:sub(a + 1, a + 1) .. board:sub(b + 2)
+end
+
+-- Boards after one move; not back to the one before.
+local function expand(board, _, node)
+    local empty = board:find("\0", 1, true) - 1
+    local path = node.path
+    local before, boards = path[#path - 1], {}
+    for _, from in ipairs(NEIGHBOURS[empty]) do
+        local moved = swap(board, math.min(empty, from), math.max(empty, from))
+        boards[#boards + 1] = moved ~= before and moved or nil
+    end
+    return boards
+end
+
+local goal = {}
+for tile = 0, 15 do
+    goal[home(tile) + 1] = string.char(tile)
+end
+goal = table.concat(goal)
+local start = string.char(table.unpack(tiles))
+
+-- Half of all boards cannot be solved: each move swaps two tiles and moves the empty square by one.
+local function is_solvable()
+    local odd = 0
+    for i = 1, 16 do
+        for j = i + 1, 16 do
+            odd = odd + (home(tiles[i]) > home(tiles[j]) and 1 or 0)
+        end
+        if tiles[i] == 0 then
+            odd = odd + math.abs((i - 1) // 4 - home(0) // 4)
+                + math.abs((i - 1) % 4 - home(0) % 4)
+        end
+    end
+    return odd % 2 == 0
+end
+
+if not is_solvable() then
+    io.stderr:write("puzzle15: half of all boards cannot be solved, and this is one\n")
+    os.exit(1)
+end
+local result = search.run {
+    initial_state = start, expand = expand, heuristic = heuristic,
+    is_terminal = function(board) return board == goal end,
+    search = "idastar", retain = "path", max_nodes = 4000000000,
+}
+for i, board in ipairs(result.best_path) do
+    local shown = {}
+    for at = 1, 16 do
+        local tile = board:byte(at)
+        local gap = at % 4 == 0 and at < 16 and " /" or ""
+        shown[at] = ("%2s%s"):format(tile == 0 and "_" or tile, gap)
+    end
+    print(("%3d  %s"):format(i - 1, table.concat(shown, " ")))
+end
+print(("%d moves, %d nodes"):format(#result.best_path - 1, result.stats.nodes))
+return result

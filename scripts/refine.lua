@@ -1,0 +1,124 @@
+--- Generate or refine, by ab_mcts (Inoue et al. 2025): a verifier scores each attempt, and Thompson
+--- sampling decides whether to try anew or to improve on one that is there.
+---
+---     ponder run scripts/refine.lua                                  offline: a scripted writer
+---     ponder run scripts/refine.lua --model openai:gpt-4o-mini --tickets 40
+---
+--- The task: a sentence of exactly N words in which every word begins with the given letter. The
+--- verifier is code, so the score is the truth.
+
+local args = require "ponder.args"
+local model = require "ponder.model"
+local search = require "ponder.search"
+
+local RULES = {
+    letter = { value = "C", default = "s" },
+    words = { value = "N", type = "integer", min = 2, max = 30, default = 7 },
+    tickets = { value = "N", type = "integer", min = 1, default = 60 },
+    seed = { value = "N", type = "integer", default = 1 },
+    concurrency = { value = "N", type = "integer", min = 1, default = 4 },
+    posterior = { value = "gaussian|beta|mixed", default = "gaussian" },
+    model = { value = "NAME" },
+}
+
+local GENERATE = "Write a sentence of exactly %d words, each of which begins with the letter %s. "
+    .. "Answer with the sentence alone."
+local REFINE = GENERATE .. "\n\nThis attempt is not right yet: %s\n%s"
+
+local opts, problem = args.parse("refine", { ... }, RULES, {})
+if not opts or #opts.letter ~= 1 or not opts.letter:find("%a") then
+    io.stderr:write(problem or "refine: --letter must be one letter", "\n")
+    os.exit(2)
+end
+
+local opened, writer = true, nil
+if opts.model then
+    opened, writer = pcall(model.open, opts.model)
+end
+if not opened then
+    io.stderr:write("refine: ", writer, "\n")
+    os.exit(2)
+end
+
+local function words_of(text)
+    local words = {}
+    for word in text:gmatch("%a[%a'-]*") do
+        words[#words + 1] = word
+    end
+    return words
+end
+
+-- In 0 to 1, and what is wrong in words.
+local function verify(text)
+    local words, right, seen, twice = words_of(text), 0, {}, 0
+    for _, word in ipairs(words) do
+        local lower = word:lower()
+        right = right + (lower:sub(1, 1) == opts.letter:lower() and 1 or 0)
+        twice = twice + (seen[lower] and 1 or 0)
+        seen[lower] = true
+    end
+    local off = math.abs(#words - opts.words)
+    local score = (right - twice) / math.max(#words, opts.words, 1) - 0.05 * off
+    return math.max(0, math.min(1, score)), ("it has %d words, %d begin with %s, %d are repeated")
+        :format(#words, right, opts.letter, twice)
+end
+
+-- A writer without a model: it picks words at random, and when refining replaces one that is wrong.
+local LEXICON = { "some", "small", "slow", "ships", "sail", "south", "seeking", "silver", "sand",
+    "under", "bright", "stars", "every", "silent", "summer", "night", "softly", "singing", "home" }
+
+local function write_offline(text, node)
+    local state = node.id * 7919 + node.expansions * 104729 + opts.seed
+    local function pick(list)
+        state = (state * 1103515245 + 12345) & 0x7fffffff
+        return list[(state >> 8) % #list + 1]
+    end
+    local words = text and words_of(text) or {}
+    for i = #words + 1, text and #words or opts.words do
+        words[i] = pick(LEXICON)
+    end
+    local seen = {}
+    for i, word in ipairs(words) do
+        if text and (word:sub(1, 1) ~= opts.letter or seen[word]) then
+            words[i] = pick(LEXICON)
+            break
+        end
+        seen[word] = true
+    end
+    return table.concat(words, " ")
+end
+
+local function write(text, node)
+    if not writer then
+        return write_offline(text, node)
+    end
+    local prompt = text and REFINE:format(opts.words, opts.letter, select(2, verify(text)), text)
+        or GENERATE:format(opts.words, opts.letter)
+    local reply, message, code = writer:complete(prompt, { seed = node.expansions })
+    return reply and reply:match("^%s*(.-)%s*$"), message, code
+end
+
+local result, message = search.run {
+    search = "ab_mcts", initial_state = {}, posterior = opts.posterior, seed = opts.seed,
+    expand = function(state, _, node)
+        local text, why, code = write(state.text, node)
+        if not text then
+            return nil, why, code
+        end
+        return { { text = text } }
+    end,
+    evaluate = function(state) return state.text and verify(state.text) or 0 end,
+    is_terminal = function(state) return state.text ~= nil and verify(state.text) == 1 end,
+    stop = function(node) return node.terminal end,
+    max_iterations = opts.tickets, max_depth = 40,
+    batch = opts.concurrency, concurrency = opts.concurrency,
+}
+if not result then
+    io.stderr:write("refine: ", message, "\n")
+    os.exit(1)
+end
+local best = result.best_node
+print(best.state.text or "no attempt")
+print(("score %.3f at depth %d, %d attempts"):format(best.score, best.depth,
+    result.stats.nodes - 1))
+return result

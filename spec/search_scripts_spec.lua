@@ -1,0 +1,104 @@
+-- The scripts of the searches that are not in scripts_spec.lua, run as a person would.
+
+local shell = require "shell"
+
+local MODEL = "script:spec/support/models/raters.lua"
+
+local function run(name, ...)
+    return shell.ponder { "run", "scripts/" .. name .. ".lua", ... }
+end
+
+local function output(name, ...)
+    local r = run(name, ...)
+    assert.equal("", r.err)
+    assert.equal(0, r.status)
+    return r.out
+end
+
+describe("scripts/puzzle15.lua", function()
+    it("finds shortest ways", function()
+        local out = output("puzzle15", "5", "1", "2", "4", "9", "6", "3", "8", "13", "15", "10",
+            "11", "14", "0", "7", "12")
+        assert.matches("\n 14 [^\n]*15  _\n14 moves, %d+ nodes\n$", out)
+        assert.equal(16, select(2, out:gsub("\n", "")))
+    end)
+
+    it("takes Korf's order, and refuses what cannot be solved", function()
+        assert.matches("\n1 moves, 4 nodes\n$", output("puzzle15", "--korf", "1", "0", "2", "3",
+            "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15"))
+        local r = run("puzzle15", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12",
+            "13", "15", "14", "0")
+        assert.equal(1, r.status)
+        assert.matches("cannot be solved", r.err)
+        assert.equal(2, run("puzzle15", "1", "2").status)
+    end)
+end)
+
+describe("scripts/route.lua", function()
+    it("goes the cheapest way, not the shortest", function()
+        local folder <close> = shell.folder {
+            ["map"] = "#######\n#S.9.G#\n#.###.#\n#.....#\n#######\n",
+            ["wall"] = "S#G\n",
+        }
+        assert.equal("#######\n#S.9.G#\n#*###*#\n#*****#\n#######\n8 steps, cost 8\n",
+            output("route", folder.path .. "/map"))
+        assert.equal(1, run("route", folder.path .. "/wall").status)
+        assert.equal(2, run("route").status)
+    end)
+end)
+
+describe("scripts/connect4.lua", function()
+    local function play(input, ...)
+        return shell.ponder({ "run", "scripts/connect4.lua", ... }, { input = input }).out
+    end
+
+    it("stops three in a row", function()
+        local out = play("4\n4\n4\n", "40")
+        assert.equal(3, select(2, out:gsub("O plays", "")))
+        -- After X has three in column 4, O has to be on top of them.
+        assert.matches("[.] [.] [.] O [.] [.] [.]\n[^\n]*\n", out)
+    end)
+
+    it("refuses what is not a column", function()
+        assert.matches("not a column with room", play("9\nx\n", "10"))
+    end)
+end)
+
+describe("scripts/evolve_circles.lua", function()
+    it("packs better than a grid, the same each time, whatever the concurrency", function()
+        local first = output("evolve_circles", "--circles", "5", "--tickets", "120")
+        local sum, from = first:match("sum of radii ([%d.]+), from ([%d.]+)")
+        assert.is_true(tonumber(sum) > tonumber(from))
+        assert.equal(first, output("evolve_circles", "--circles", "5", "--tickets", "120"))
+    end)
+
+    it("asks a model for programs, and runs them in a sandbox", function()
+        local out = output("evolve_circles", "--circles", "3", "--tickets", "6", "--concurrency",
+            "1", "--model", MODEL)
+        assert.matches("sum of radii 0.75", out)
+    end)
+end)
+
+describe("scripts/refine.lua", function()
+    it("comes to a sentence that the verifier accepts", function()
+        for _, posterior in ipairs { "gaussian", "beta", "mixed" } do
+            assert.matches("\nscore [01]%.%d+ at depth %d+, %d+ attempts\n$",
+                output("refine", "--posterior", posterior, "--tickets", "20", "--words", "3"))
+        end
+    end)
+
+    it("refines what a model wrote", function()
+        local out = output("refine", "--model", MODEL, "--words", "3", "--concurrency", "1")
+        assert.matches("^some ships sail\nscore 1.000 at depth [2-9]", out)
+    end)
+end)
+
+describe("scripts/game24_mcts.lua", function()
+    it("solves by a model's ratings", function()
+        local out = output("game24_mcts", "--model", MODEL, "4", "6", "1", "1")
+        local expression = out:match("^([^\n]+) = 24\n")
+        assert(math.abs(load("return " .. expression)() - 24) < 1e-6, out)
+        assert.matches("score: right, %d+ positions rated, %d+ iterations", out)
+        assert.equal(2, run("game24_mcts", "--model", MODEL, "4", "6").status)
+    end)
+end)
