@@ -1,8 +1,8 @@
 ---@meta ponder.core.search
 error("a description for editors, not a module")
 
--- Which search to take when. All take `expand`, `is_terminal`, `batch`, `concurrency`, `key`, `stop`
--- and the limits.
+-- Which search to take when. All take `expand`, `is_terminal`, `batch`, `concurrency`, `key`,
+-- `stop` and the limits.
 --
 -- | search     | take it when                        | guarantees
 -- |------------|-------------------------------------|-----------------------------------------
@@ -36,8 +36,7 @@ error("a description for editors, not a module")
 ---@field normalize? boolean values are scaled to 0..1 over the search; default true
 ---@field backup? "mean"|"max" what a node's value is of those below it; default mean
 ---@field rollout? "none"|"greedy" greedy: goes on with the best new child until it cannot be
----  expanded,
----  and backs up the value of the last one; default none
+---  expanded, and backs up the value of the last one; default none
 ---@field revisit? boolean terminal nodes and leaves at max_depth stay open, as in most published
 ---  programs; default false
 ---@field guide? number deep instead of wide as max_iterations run out (BG-MCTS 2026: 1); default
