@@ -1,4 +1,5 @@
---- Connect Four against uct: four in a row wins. You are X and type a column, 1 to 7.
+--- Connect Four against uct (after Silver et al. 2018): four in a row wins. You are X and type a
+--- column, 1 to 7.
 ---
 ---     ponder run scripts/connect4.lua [--first] [ITERATIONS]      --first: the machine begins
 ---
@@ -7,9 +8,8 @@
 
 local search = require "ponder.search"
 
-local given = { ... }
-local machine_first = given[1] == "--first" and table.remove(given, 1) ~= nil
-local iterations = math.tointeger(tonumber(given[1] or 400))
+local machine_first = ... == "--first"
+local iterations = math.tointeger(tonumber(select(machine_first and 2 or 1, ...) or 400))
 if not iterations or iterations < 1 then
     io.stderr:write("connect4: expected how many iterations a move may take, such as 400\n")
     os.exit(2)
@@ -20,21 +20,15 @@ local WIDTH, HEIGHT = 7, 6
 -- The board after some moves: board[column][height] is 1 or 2, the player who moved there.
 local function board_of(moves)
     local board = {}
-    for column = 1, WIDTH do
-        board[column] = {}
-    end
-    for i = 1, #moves do
-        table.insert(board[tonumber(moves:sub(i, i))], (i - 1) % 2 + 1)
-    end
+    for column = 1, WIDTH do board[column] = {} end
+    for i = 1, #moves do table.insert(board[tonumber(moves:sub(i, i))], (i - 1) % 2 + 1) end
     return board
 end
 
 -- Whether the last move made four in a row.
 local function has_won(moves, board)
     local column = tonumber(moves:sub(-1))
-    if not column then
-        return false
-    end
+    if not column then return false end
     local height, player = #board[column], 2 - #moves % 2
     for _, step in ipairs { { 1, 0 }, { 0, 1 }, { 1, 1 }, { 1, -1 } } do
         local count = 1
@@ -44,26 +38,22 @@ local function has_won(moves, board)
                 count, x, y = count + 1, x + sign * step[1], y + sign * step[2]
             end
         end
-        if count >= 4 then
-            return true
-        end
+        if count >= 4 then return true end
     end
     return false
 end
 
 local function replies(moves, board)
+    board = board or board_of(moves)
     local list = {}
     for _, column in ipairs { 4, 3, 5, 2, 6, 1, 7 } do
-        if #board[column] < HEIGHT then
-            list[#list + 1] = moves .. column
-        end
+        list[#list + 1] = #board[column] < HEIGHT and moves .. column or nil
     end
     return list
 end
 
 local function is_over(moves)
-    local board = board_of(moves)
-    return has_won(moves, board) or #moves == WIDTH * HEIGHT
+    return has_won(moves, board_of(moves)) or #moves == WIDTH * HEIGHT
 end
 
 -- The fours that each player can still complete, weighed by how many of them are there.
@@ -77,14 +67,11 @@ local function standing(board)
                     local a, b = x + i * step[1], y + i * step[2]
                     inside = inside and a <= WIDTH and b >= 1 and b <= HEIGHT
                     local player = inside and board[a][b]
-                    if player then
-                        count[player] = count[player] + 1
-                    end
+                    if player then count[player] = count[player] + 1 end
                 end
                 for player = 1, 2 do
-                    if inside and count[3 - player] == 0 then
-                        sum[player] = sum[player] + count[player] ^ 2
-                    end
+                    local open = inside and count[3 - player] == 0
+                    sum[player] = sum[player] + (open and count[player] ^ 2 or 0)
                 end
             end
         end
@@ -96,23 +83,16 @@ end
 local function worth(moves, me)
     local function static(position)
         local board = board_of(position)
-        if has_won(position, board) then
-            return 2 - #position % 2 == me and 1 or 0
-        end
+        if has_won(position, board) then return 2 - #position % 2 == me and 1 or 0 end
         local first, second = standing(board)
         local mine, theirs = me == 1 and first or second, me == 1 and second or first
         return 0.5 + 0.4 * (mine - theirs) / (mine + theirs + 1)
     end
     local value = static(moves)
-    if value == 1 or value == 0 or #moves == WIDTH * HEIGHT then
-        return value
-    end
-    local best
-    for _, reply in ipairs(replies(moves, board_of(moves))) do
-        local after = static(reply)
-        best = math.min(best or after, after)
-    end
-    return best or value
+    if value == 1 or value == 0 or #moves == WIDTH * HEIGHT then return value end
+    value = 1
+    for _, reply in ipairs(replies(moves)) do value = math.min(value, static(reply)) end
+    return value
 end
 
 -- The machine's moves are nodes; between them the opponent's best reply is made for it.
@@ -120,11 +100,9 @@ local function choose(moves)
     local me = #moves % 2 + 1
     local function answer(position) -- the opponent's
         local best, least
-        for _, reply in ipairs(replies(position, board_of(position))) do
+        for _, reply in ipairs(replies(position)) do
             local value = has_won(reply, board_of(reply)) and -1 or worth(reply, me)
-            if not least or value < least then
-                best, least = reply, value
-            end
+            if not least or value < least then best, least = reply, value end
         end
         return best
     end
@@ -133,13 +111,9 @@ local function choose(moves)
         initial_state = { moves = moves },
         expand = function(state, _, node)
             local position = node.depth == 0 and state.moves or answer(state.moves)
-            if is_over(position) then
-                return {}
-            end
-            local list = {}
-            for i, reply in ipairs(replies(position, board_of(position))) do
-                list[i] = { moves = reply }
-            end
+            local list, over = {}, is_over(position)
+            local after = over and {} or replies(position)
+            for i, reply in ipairs(after) do list[i] = { moves = reply } end
             return list
         end,
         evaluate = function(state) return worth(state.moves, me) end,
@@ -147,10 +121,7 @@ local function choose(moves)
     }
     local best
     for _, node in ipairs(result.tree.nodes) do
-        if node.depth == 1 and (not best or node.visits > best.visits
-            or node.visits == best.visits and node.value > best.value) then
-            best = node
-        end
+        best = node.depth == 1 and (not best or node.visits > best.visits) and node or best
     end
     return best.state.moves:sub(-1), best
 end
@@ -159,8 +130,8 @@ local function show(board)
     for y = HEIGHT, 1, -1 do
         local row = {}
         for x = 1, WIDTH do
-            local player, machine = board[x][y], machine_first and 1 or 2
-            row[x] = not player and "." or player == machine and "O" or "X"
+            local is_machine = board[x][y] == (machine_first and 1 or 2)
+            row[x] = not board[x][y] and "." or is_machine and "O" or "X"
         end
         print(table.concat(row, " "))
     end
@@ -169,8 +140,7 @@ end
 
 local moves = ""
 while not is_over(moves) do
-    local machine = (#moves % 2 == 0) == machine_first
-    if machine then
+    if (#moves % 2 == 0) == machine_first then
         local column, node = choose(moves)
         moves = moves .. column
         print(("O plays %s (%d visits, value %.2f)"):format(column, node.visits, node.value))
@@ -178,20 +148,15 @@ while not is_over(moves) do
         show(board_of(moves))
         io.write("column? ")
         local line = io.read("l")
-        if not line then
-            print("")
-            return moves
-        end
+        if not line then return moves end
         local column = tonumber(line:match("^%s*([1-7])%s*$"))
-        if column and #board_of(moves)[column] < HEIGHT then
-            moves = moves .. column
-        else
-            print("that is not a column with room")
-        end
+        local fits = column and #board_of(moves)[column] < HEIGHT
+        moves = fits and moves .. column or moves
+        if not fits then print("that is not a column with room") end
     end
 end
 local board = board_of(moves)
 show(board)
-local last_is_machine = (#moves % 2 == 1) == machine_first
-print(not has_won(moves, board) and "a draw" or last_is_machine and "O wins" or "X wins")
+local last = (#moves % 2 == 1) == machine_first and "O" or "X"
+print(has_won(moves, board) and last .. " wins" or "a draw")
 return moves

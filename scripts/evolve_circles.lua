@@ -1,5 +1,6 @@
 --- Packs circles into the unit square so that the sum of their radii is as great as possible, by
---- evolve: offline by mutation, or with --model by asking for programs, which run in a sandbox.
+--- evolve (ShinkaEvolve, Lange et al. 2025): offline by mutation, or with --model by asking for
+--- programs, which run in a sandbox.
 ---
 ---     ponder run scripts/evolve_circles.lua --circles 8 --tickets 400
 ---     ponder run scripts/evolve_circles.lua --model openai:gpt-4o --tickets 60
@@ -62,22 +63,16 @@ local function radii_of(centres)
             end
         end
     end
-    for _, radius in ipairs(radii) do
-        sum = sum + radius
-    end
+    for _, radius in ipairs(radii) do sum = sum + radius end
     return sum, radii
 end
 
 -- Whether a value is a list of `count` points inside the square.
 local function is_packing(value)
-    if type(value) ~= "table" or #value ~= count then
-        return false
-    end
+    if type(value) ~= "table" or #value ~= count then return false end
     for _, c in ipairs(value) do
         local x, y = type(c) == "table" and tonumber(c[1]), type(c) == "table" and tonumber(c[2])
-        if not (x and y and x >= 0 and x <= 1 and y >= 0 and y <= 1) then
-            return false
-        end
+        if not (x and y and x >= 0 and x <= 1 and y >= 0 and y <= 1) then return false end
     end
     return true
 end
@@ -107,9 +102,7 @@ local function mutate(state, node)
     local other = node.inspirations[1]
     local centres, step = {}, 0.3 * 0.5 ^ (random() * 8)
     for i, c in ipairs(state.centres) do
-        if other and random() < 0.1 then
-            c = other.state.centres[i]
-        end
+        c = other and random() < 0.1 and other.state.centres[i] or c
         local moves = random() < 0.3
         local function shift(x)
             return moves and math.max(0, math.min(1, x + step * (2 * random() - 1))) or x
@@ -135,9 +128,7 @@ local function ask(state, node)
     local reply, message, code = writer:complete(PROMPT:format(count, node.score,
         as_program(state), others[1] and table.concat(others, ", ") or "none yet"),
         { seed = node.expansions })
-    if not reply then
-        return nil, message, code
-    end
+    if not reply then return nil, message, code end
     local program = reply:match("```%a*\n(.-)```") or reply
     local centres = sandbox.run(program, { timeout_ms = 2000 })
     return is_packing(centres) and { { centres = centres, program = program } } or {}

@@ -1,5 +1,5 @@
---- Game of 24 by puct with a model as prior and value: Lua makes the steps, the model says of all
---- results of a step at once how likely 24 is from there.
+--- Game of 24 by puct (Silver et al. 2018) with a model as prior and value: Lua makes the steps,
+--- the model says of all results of a step at once how likely 24 is from there.
 ---
 ---     ponder run scripts/game24_mcts.lua --model openai:gpt-4o-mini 4 9 10 13
 ---

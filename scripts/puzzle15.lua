@@ -1,5 +1,5 @@
 --- The 15-puzzle by idastar: the shortest way to slide the tiles home (Korf 1985). h is the
---- Manhattan distance with linear conflicts (Hansson, Mayer and Yung 1992): it never overestimates.
+--- Manhattan distance with linear conflicts (Hansson et al. 1992), which never overestimates.
 ---
 ---     ponder run scripts/puzzle15.lua 5 1 2 4 9 6 3 8 13 15 10 11 14 0 7 12
 ---     ponder run scripts/puzzle15.lua --korf ...      the empty square belongs first, as in Korf's

@@ -1,5 +1,5 @@
---- The cheapest way across a map, by astar. The map is a file of lines: `#` is a wall, `S` the
---- start, `G` the goal, a digit costs that much to enter, any other character 1.
+--- The cheapest way across a map, by astar (Hart et al. 1968). The map is a file of lines: `#` is a
+--- wall, `S` the start, `G` the goal, a digit costs that much to enter, any other character 1.
 ---
 ---     ponder run scripts/route.lua MAP
 
@@ -33,9 +33,7 @@ end
 -- No step is cheaper than the cheapest square of the map.
 local cheapest = 1
 for _, row in ipairs(rows) do
-    for digit in row:gmatch("%d") do
-        cheapest = math.min(cheapest, tonumber(digit))
-    end
+    for digit in row:gmatch("%d") do cheapest = math.min(cheapest, tonumber(digit)) end
 end
 
 local result = search.run {
