@@ -95,6 +95,9 @@ end
 -- Writes what has changed since: of a tree that only grows no node that has its score does.
 local function write_last_nodes(self, recorder, best)
     write_nodes(self, recorder)
+    if self.only_grows and self.settled > 0 then
+        note_node(self, recorder, 1, self.node(1), best) -- a root is settled before its score comes
+    end
     for i = self.only_grows and self.settled + 1 or 1, self.noted do
         note_node(self, recorder, i, self.node(i), best)
     end
