@@ -192,13 +192,14 @@ describe("a signal", function()
                 "return function(r) require('ponder.task').sleep(0.002) "
                 .. "return r.messages[1].content end" }
             local arguments = { "run", "--json", "--log", "a.db", "a.lua" }
+            local where = { cwd = dir.path, env = { XDG_STATE_HOME = dir.path .. "/state" } }
             local all = '"q1,q2,q3,q4,q5,q6,q7,q8,z1,z2"\n'
-            local writes = disk.ponder(arguments, {}, { cwd = dir.path }).writes
+            local writes = disk.ponder(arguments, {}, where).writes
             assert.is_true(writes > 10)
             for at = 1, writes, name == "INT" and 2 or 7 do
                 shell.run("rm -f " .. dir.path .. "/a.db*")
                 local r = disk.ponder(arguments, { at = at, times = 1, error = name },
-                    { cwd = dir.path })
+                    where)
                 if not (r.status == 0 and r.out == all) then
                     assert.equal(status, r.status, at .. r.err)
                 end
@@ -208,7 +209,7 @@ describe("a signal", function()
                     assert.equal(r.status == 0 and "completed" or "interrupted",
                         (db:row "SELECT status FROM runs"), at)
                     db:close()
-                    r = ends(0, shell.ponder({ "resume", "a.db" }, { cwd = dir.path }))
+                    r = ends(0, shell.ponder({ "resume", "a.db" }, where))
                     assert.equal(all, r.out)
                 end
             end
