@@ -1,5 +1,6 @@
 -- Texts of models on a terminal: what reaches it, and how many columns that takes.
 
+local shell = require "shell"
 local text = require "ponder.report.text"
 local terminal = require "ponder.core.terminal"
 
@@ -78,5 +79,43 @@ describe("columns", function()
     it("know what is no terminal", function()
         assert.is_nil(terminal.size(1000))
         assert.is_false(terminal.is_terminal(1000))
+    end)
+end)
+
+describe("what a model says", function()
+    local HOSTILE = "a\27]0;t\7b\u{9B}31mc\u{85}d\u{202E}e\u{200F}f"
+    local FORBIDDEN = { "%z", "\27", "\7", "\xC2[\x80-\x9F]", "\xE2\x80[\x8E\x8F\xAA-\xAE]" }
+
+    it("reaches a terminal without what it obeys, whoever prints it", function()
+        local folder <close> = shell.folder {
+            ["m.lua"] = ("local s = %q return function() return { text = s, reasoning = s } end")
+                :format(HOSTILE),
+            ["fail.lua"] = ("local s = %q return function() return nil, s, 'SERVER' end")
+                :format(HOSTILE),
+            ["raise.lua"] = ("error(%q)"):format(HOSTILE),
+            ["task.lua"] = ("require('ponder.task').spawn(error, %q)"):format(HOSTILE),
+            ["value.lua"] = ("return { %q }"):format(HOSTILE),
+        }
+        local log = folder.path .. "/run.db"
+        for _, arguments in ipairs {
+            { "chat", "--no-log", "--model", "script:m.lua", "Hi" },
+            { "chat", "--no-log", "--verbose", "--model", "script:m.lua", "Hi" },
+            { "chat", "--no-log", "--json", "--model", "script:m.lua", "Hi" },
+            { "chat", "--log", log, "--model", "script:m.lua", "Hi" },
+            { "chat", "--no-log", "--model", "script:fail.lua", "Hi" },
+            { "cot", "--no-log", "--model", "script:m.lua", "Hi" },
+            { "cot", "--no-log", "--model", "script:fail.lua", "Hi" },
+            { "run", "--no-log", "raise.lua" }, { "run", "--no-log", "task.lua" },
+            { "run", "--no-log", "--json", "value.lua" },
+            { "show", log }, { "show", "--call", "1", log }, { "show", "--calls", log },
+            { "diff", log, log }, { "export", "--format", "json", log },
+        } do
+            local r = shell.ponder(arguments, { cwd = folder.path })
+            local all = r.out .. r.err
+            assert.is_true(#all > 0)
+            for _, pattern in ipairs(FORBIDDEN) do
+                assert.is_nil(all:find(pattern), table.concat(arguments, " "))
+            end
+        end
     end)
 end)

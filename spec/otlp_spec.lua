@@ -266,7 +266,7 @@ describe("ponder export --otlp", function()
         local env = { OTEL_EXPORTER_OTLP_HEADERS = "authorization=Bearer k-1234567890" }
         s:next("status=401&body=" .. server.encode "bad key k-1234567890 \27[31m")
         local r = post(s.url, env)
-        assert.same({ 1, "", ("ponder export: %s/v1/traces: status 401: bad key [redacted]  [31m "
+        assert.same({ 1, "", ("ponder export: %s/v1/traces: status 401: bad key [redacted] [31m "
             .. "(1 attempt)\n"):format(s.url) }, { r.status, r.out, r.err })
         s:next("body=" .. server.encode
             '{"partialSuccess":{"rejectedSpans":"3","errorMessage":"no"}}')

@@ -52,6 +52,45 @@ describe("ponder.quote", function()
         assert.truthy(utf8.len(quote.line(("\xFF"):rep(1000))))
     end)
 
+    local HOSTILE = "a\27[2J\u{9B}31m\u{85}b\u{202E}c\u{200F}\u{61C}d\u{2066}e\xC2\x9B\x9Bf\r\n"
+        .. "\tg\u{2028}h"
+
+    it("lets nothing reach a terminal that it obeys", function()
+        assert.equal("a?[2J?31m?bcde?\u{FFFD}f\n\tgh", quote.terminal(HOSTILE))
+        assert.equal("плюс ≈ 👩‍👧 \u{A0}é", quote.terminal("плюс ≈ 👩‍👧 \u{A0}é"))
+        assert.equal("a [2J 31m b c d e \u{FFFD}f g h", quote.line(HOSTILE))
+        for code = 0, 0x2100 do
+            local character = utf8.char(code)
+            local shown = quote.terminal(character)
+            assert.is_truthy(shown == character or shown == "?" or shown == "", code)
+            assert.equal(shown, quote.terminal(shown))
+        end
+    end)
+
+    it("does so in whatever pieces a text comes", function()
+        local whole = HOSTILE .. "é👩\r\n\xF0\x9F"
+        for size = 1, 5 do
+            local clean, parts = quote.terminal_pieces(), {}
+            for at = 1, #whole, size do
+                parts[#parts + 1] = clean(whole:sub(at, at + size - 1))
+                assert.is_truthy(utf8.len(parts[#parts]))
+                assert.is_nil(parts[#parts]:find "\xC2[\x80-\x9F]")
+            end
+            parts[#parts + 1] = clean(nil)
+            assert.equal(quote.terminal(whole), table.concat(parts))
+        end
+        local clean = quote.terminal_pieces()
+        assert.same({ "é", "👩", "a" }, { clean "é", clean "👩", clean "a" }) -- nothing waits
+    end)
+
+    it("leaves JSON the value that it is", function()
+        local json = require "ponder.json"
+        local value = { a = HOSTILE:gsub("\x9Bf", "f"), ["\u{9B}\127"] = "é" }
+        local text = quote.terminal_json(json.encode(value))
+        assert.same(value, json.decode(text))
+        assert.equal(quote.terminal(text), text)
+    end)
+
     it("quotes between tags that the text does not use", function()
         assert.equal("<problem>\nsolve it\n</problem>", quote.tagged("problem", "solve it", 100))
         assert.equal("<problem>\na problem\n</problem>", quote.tagged("problem", "a problem", 100))

@@ -19,6 +19,7 @@ local args = require "ponder.args"
 local core = require "ponder.core.task"
 local host = require "ponder.core.host"
 local options = require "ponder.options"
+local quote = require "ponder.quote"
 local runs = require "ponder.run"
 local task = require "ponder.task"
 
@@ -186,7 +187,7 @@ function cli.report_error(message, run)
         stderr:write("ponder: ", STOPPED[core.stop_reason()], "\n", where and where .. "\n" or "")
         return host.stop_status()
     end
-    stderr:write("ponder: ", clarify(message), "\n")
+    stderr:write("ponder: ", quote.terminal(clarify(message)), "\n")
     return 1
 end
 
@@ -194,7 +195,7 @@ end
 local function report_unjoined(message, id)
     if not core.is_stopping() then
         stderr:write(("ponder: task %d failed, and nobody joined it: %s\n"):format(
-            id, cli.order_traceback(message)))
+            id, quote.terminal(cli.order_traceback(message))))
     end
 end
 

@@ -11,6 +11,7 @@
 local args = require "ponder.args"
 local files = require "ponder.log.files"
 local model = require "ponder.model"
+local quote = require "ponder.quote"
 local task = require "ponder.task"
 
 local policy = {}
@@ -155,7 +156,7 @@ end
 ---@return integer status 0
 function Run:report(answer, score)
     local scripted = self.model.provider == "script" and " (scripted, no real model)" or ""
-    print(answer)
+    print(quote.terminal(tostring(answer)))
     print(score)
     local spent = task.spent()
     print(("model: %s%s"):format(self.model.name, scripted))

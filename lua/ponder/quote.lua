@@ -6,25 +6,27 @@
 
 local quote = {}
 
-local find = string.find
+-- A script may take Lua's library apart, and its error is still to be printed.
+local find, gsub, sub, concat = string.find, string.gsub, string.sub, table.concat
+local utf8_len = utf8.len
 
 ---Valid UTF-8: every byte that is not part of a character becomes U+FFFD. Linear in the length.
 ---@param text string
 ---@return string
 function quote.utf8(text)
-    local _, bad = utf8.len(text)
+    local _, bad = utf8_len(text)
     if not bad then
         return text
     end
     local parts, from = {}, 1
     while bad do
-        parts[#parts + 1] = text:sub(from, bad - 1)
+        parts[#parts + 1] = sub(text, from, bad - 1)
         parts[#parts + 1] = "\u{FFFD}"
         from = bad + 1
-        _, bad = utf8.len(text, from)
+        _, bad = utf8_len(text, from)
     end
-    parts[#parts + 1] = text:sub(from)
-    return table.concat(parts)
+    parts[#parts + 1] = sub(text, from)
+    return concat(parts)
 end
 
 ---The first `max` bytes at most, cut before a character, not inside one.
@@ -63,6 +65,57 @@ function quote.trim(text)
     return last and text:sub((text:find "%S"), last) or ""
 end
 
+-- What a terminal obeys, and marks that turn the direction of writing around, which can make a line
+-- read as another one.
+local CONTROLS = { "[%z\1-\8\11-\31\127]", "\xC2[\x80-\x9F]" }
+local MARKS = { "\xD8\x9C", "\xE2\x80[\x8E\x8F\xA8-\xAE]", "\xE2\x81[\xA6-\xA9]" }
+
+---A text that anybody wrote (a server, a model, a log), made safe for a terminal: valid UTF-8 in
+---which control characters but line breaks and tabs are "?", and marks of direction are left out.
+---All that is printed passes here, or through `line`.
+---@param text string
+---@return string
+function quote.terminal(text)
+    text = gsub(quote.utf8(text), "\r\n", "\n")
+    for i = 1, #CONTROLS do
+        text = gsub(text, CONTROLS[i], "?")
+    end
+    for i = 1, #MARKS do
+        text = gsub(text, MARKS[i], "")
+    end
+    return text
+end
+
+---The same of a text that comes in pieces, which may end within a character.
+---@return fun(piece: string?): string safe what can be printed by now; nil: there is no more
+function quote.terminal_pieces()
+    local held = ""
+    return function(piece)
+        local text = held .. (piece or "")
+        local open = piece and text:find "[\xC2-\xF4][\x80-\xBF]?[\x80-\xBF]?$" or nil
+        if open and utf8.len(text, open) then
+            open = nil -- a whole character
+        end
+        open = open or piece and text:find "\r$" or nil
+        held = open and text:sub(open) or ""
+        return quote.terminal(open and text:sub(1, open - 1) or text)
+    end
+end
+
+---JSON as `json.encode` gives it, in which a terminal obeys nothing: the same value.
+---@param text string
+---@return string
+function quote.terminal_json(text)
+    local function escape(character)
+        return ("\\u%04x"):format(utf8.codepoint(character))
+    end
+    text = text:gsub("\127", escape):gsub(CONTROLS[2], escape)
+    for _, pattern in ipairs(MARKS) do
+        text = text:gsub(pattern, escape)
+    end
+    return text
+end
+
 ---One short line for a log or a message: valid UTF-8 without control characters.
 ---@param text string
 ---@param max? integer bytes, default 200
@@ -70,9 +123,10 @@ end
 function quote.line(text, max)
     max = max or 200
     text = quote.utf8(text:sub(1, 4 * max))
-    -- C0, DEL, C1, and the separators and direction marks that can forge a line
-    text = text:gsub("%c", " "):gsub("\xC2[\x80-\x9F]", " ")
-        :gsub("\xE2\x80[\xA8-\xAE]", " "):gsub("\xE2\x81[\xA6-\xA9]", " ")
+    text = text:gsub("%c", " "):gsub(CONTROLS[2], " ")
+    for _, pattern in ipairs(MARKS) do
+        text = text:gsub(pattern, " ")
+    end
     text = text:gsub("%s+", " "):gsub("^ ", ""):gsub(" $", "")
     return quote.head(text, max)
 end

@@ -3,11 +3,11 @@
 local args = require "ponder.args"
 local cli = require "ponder.cli"
 local json = require "ponder.json"
+local quote = require "ponder.quote"
 local limits = require "ponder.report.limits"
 local log_flags = require "ponder.log.flags"
 local log_run = require "ponder.log.run"
 local model = require "ponder.model"
-local redact = require "ponder.model.redact"
 local task = require "ponder.task"
 local verbose = require "ponder.model.verbose"
 
@@ -60,19 +60,23 @@ local function prompt_of(operands)
     return table.concat(operands, " ")
 end
 
--- Text to standard output at once; reasoning beside it.
-local function printer(quiet)
-    if quiet then return nil end
-    return function(text, kind)
+-- Text to standard output at once; reasoning beside it. The second function ends both.
+local function printer()
+    local clean = { reasoning = quote.terminal_pieces(), text = quote.terminal_pieces() }
+    local function write(text, kind)
         local out = kind == "reasoning" and io.stderr or io.stdout
-        out:write(redact.printable(text))
+        out:write(clean[kind](text))
         out:flush()
+    end
+    return write, function()
+        write(nil, "reasoning")
+        write(nil, "text")
     end
 end
 
 local function finish(opts, reply)
     if opts.json then
-        print(json.encode(reply))
+        print(quote.terminal_json(json.encode(reply)))
     elseif reply.text:sub(-1) ~= "\n" then
         print()
     end
@@ -102,8 +106,8 @@ function chat.run(arguments)
         io.stderr:write("ponder chat: ", m:match("model%.open: (.*)") or m, "\n")
         return 1
     end
-    local call = { messages = { { role = "user", content = question } },
-        on_delta = printer(opts.json) }
+    local call, end_printing = { messages = { { role = "user", content = question } } }, nil
+    if not opts.json then call.on_delta, end_printing = printer() end
     for flag, option in pairs(CALL) do call[option] = opts[flag] end
     local _ <close>, refused = limits.cache(opts.cache)
     if refused then return cli.usage_error("ponder chat: --cache: " .. refused) end
@@ -112,12 +116,13 @@ function chat.run(arguments)
     local reply, message, code = task.with_budget({ max_cost = opts.max_cost,
         max_tokens = opts.max_total_tokens, timeout = opts.timeout }, m.chat, m, call)
     if stop then stop() end
+    if end_printing then end_printing() end
     if reply then
         log_run.answer(reply)
         return finish(opts, reply)
     end
     log_run.failure(("%s [%s]"):format(message, code))
-    io.stderr:write(("ponder chat: %s [%s]\n"):format(message, code))
+    io.stderr:write(("ponder chat: %s [%s]\n"):format(quote.terminal(message), code))
     return 1
 end
 

@@ -1,5 +1,6 @@
 --- `ponder diff`: two runs beside each other.
 
+local quote = require "ponder.quote"
 local amount = require "ponder.report.amount"
 local args = require "ponder.args"
 local calls = require "ponder.report.show.calls"
@@ -220,7 +221,7 @@ function diff.run(arguments)
     return opened.run("ponder diff", { operands[1], operands[2], n = 2 }, function(a, b)
         local found = compare.of(a, b)
         if opts.json then
-            io.stdout:write(json.encode(found), "\n")
+            io.stdout:write(quote.terminal_json(json.encode(found)), "\n")
         else
             write_all(setmetatable({ style = style.of(1), all = opts.all }, Writer), found)
         end

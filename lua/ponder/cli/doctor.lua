@@ -5,6 +5,7 @@
 local args = require "ponder.args"
 local cache = require "ponder.model.cache"
 local cli = require "ponder.cli"
+local quote = require "ponder.quote"
 local environment = require "ponder.report.environment"
 local folder = require "ponder.core.folder"
 local host = require "ponder.core.host"
@@ -349,7 +350,7 @@ local function print_json(findings)
         list[i] = { about = found.about, state = found.state, found = found.found,
             advice = found.advice, models = found.models }
     end
-    print(json.encode(list))
+    print(quote.terminal_json(json.encode(list)))
 end
 
 ---@param arguments string[]

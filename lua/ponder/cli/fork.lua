@@ -3,6 +3,7 @@
 local again = require "ponder.log.again"
 local args = require "ponder.args"
 local cli = require "ponder.cli"
+local quote = require "ponder.quote"
 local consent = require "ponder.report.consent"
 local host = require "ponder.core.host"
 
@@ -139,7 +140,7 @@ function fork.run(arguments)
     message = message or consent.give(past, opts.trust)
         or select(2, cli.logged(past.run.command))
     if message then
-        io.stderr:write("ponder fork: ", message, "\n")
+        io.stderr:write("ponder fork: ", quote.terminal(message), "\n")
         return 1
     end
     local list, problem = changed_arguments(past, opts)

@@ -1,5 +1,6 @@
 --- `ponder log`: the runs that are kept.
 
+local quote = require "ponder.quote"
 local amount = require "ponder.report.amount"
 local args = require "ponder.args"
 local cli = require "ponder.cli"
@@ -150,7 +151,7 @@ end
 local function print_list(list, opts)
     if opts.json then
         for _, run in ipairs(list) do
-            io.stdout:write(json.encode(run), "\n")
+            io.stdout:write(quote.terminal_json(json.encode(run)), "\n")
         end
     elseif #list > 0 then
         print_table(list)

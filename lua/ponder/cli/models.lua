@@ -6,6 +6,8 @@ local json = require "ponder.json"
 local model = require "ponder.model"
 local options = require "ponder.options"
 local verbose = require "ponder.model.verbose"
+local quote = require "ponder.quote"
+local text = require "ponder.report.text"
 
 local RULES = {
     base_url = { value = "URL", help = "where the provider's API is" },
@@ -38,8 +40,8 @@ end
 
 local function show(provider, found)
     for _, one in ipairs(found) do
-        local label = provider .. ":" .. tostring(one.id)
-        print(one.name and ("%-48s %s"):format(label, one.name) or label)
+        local label = provider .. ":" .. text.line(tostring(one.id))
+        print(one.name and ("%-48s %s"):format(label, text.line(one.name)) or label)
     end
 end
 
@@ -91,7 +93,7 @@ function models.run(arguments)
     local stop = opts.verbose and verbose.start()
     local all, count = gather(providers, opts)
     if stop then stop() end
-    if opts.json then print(json.encode(all)) end
+    if opts.json then print(quote.terminal_json(json.encode(all))) end
     return count > 0 and 0 or 1
 end
 

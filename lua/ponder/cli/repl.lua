@@ -6,6 +6,7 @@ local host = require "ponder.core.host"
 local line = require "ponder.core.line"
 local options = require "ponder.options"
 local private = require "ponder.core.private"
+local quote = require "ponder.quote"
 local state = require "ponder.state"
 local task = require "ponder.task"
 
@@ -101,7 +102,7 @@ local function print_values(...)
         shown[i] = show(shown[i])
     end
     if shown.n > 0 then
-        print(table.concat(shown, "\t"))
+        print(quote.terminal(table.concat(shown, "\t")))
     end
 end
 

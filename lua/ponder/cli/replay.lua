@@ -3,6 +3,7 @@
 local again = require "ponder.log.again"
 local args = require "ponder.args"
 local cli = require "ponder.cli"
+local quote = require "ponder.quote"
 
 local replay = { files = true }
 
@@ -28,7 +29,7 @@ function replay.run(arguments)
     local past, message = again.open(operands[1], "read")
     message = message or past:obstacle(true)
     if message then
-        io.stderr:write("ponder replay: ", message, "\n")
+        io.stderr:write("ponder replay: ", quote.terminal(message), "\n")
         return 1
     end
     return past:replay(cli.execute)

@@ -3,6 +3,7 @@
 local again = require "ponder.log.again"
 local args = require "ponder.args"
 local cli = require "ponder.cli"
+local quote = require "ponder.quote"
 local consent = require "ponder.report.consent"
 local fork = require "ponder.cli.fork"
 local limits = require "ponder.report.limits"
@@ -68,7 +69,7 @@ function resume.run(arguments)
         message = past:obstacle()
     end
     if message then
-        io.stderr:write("ponder resume: ", message, "\n")
+        io.stderr:write("ponder resume: ", quote.terminal(message), "\n")
         return 1
     end
     if changes then

@@ -7,6 +7,7 @@ local files = require "ponder.log.files"
 local flags = require "ponder.log.flags"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
+local quote = require "ponder.quote"
 local limits = require "ponder.report.limits"
 local log_run = require "ponder.log.run"
 local task = require "ponder.task"
@@ -136,7 +137,7 @@ local function print_json(value)
     if not ok then
         return nil, text:gsub("^.-json%.encode: ", "")
     end
-    stdout:write(text, "\n")
+    stdout:write(quote.terminal_json(text), "\n")
     return true
 end
 

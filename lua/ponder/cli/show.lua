@@ -1,5 +1,6 @@
 --- `ponder show`: what a run did.
 
+local quote = require "ponder.quote"
 local amount = require "ponder.report.amount"
 local args = require "ponder.args"
 local calls = require "ponder.report.show.calls"
@@ -43,7 +44,7 @@ local function write(line)
 end
 
 local function write_json(value)
-    write(json.encode(value))
+    write(quote.terminal_json(json.encode(value)))
 end
 
 local function write_lines(lines)

@@ -13,6 +13,7 @@ local early = require "ponder.log.early"
 local files = require "ponder.log.files"
 local host = require "ponder.core.host"
 local random = require "ponder.core.random"
+local quote = require "ponder.quote"
 local runs = require "ponder.run"
 local scheduler = require "ponder.task.scheduler"
 
@@ -188,7 +189,7 @@ function run.finish(owner, status)
     end
     local problem, remark = self.session:finish(status)
     if remark then
-        stderr:write(("ponder %s: %s\n"):format(self.kind, remark))
+        stderr:write(("ponder %s: %s\n"):format(self.kind, quote.terminal(remark)))
     end
     if problem then
         stderr:write("ponder: ", problem, "\n")

@@ -7,8 +7,8 @@
 
 local file = require "ponder.log.file"
 local json = require "ponder.json"
+local quote = require "ponder.quote"
 local random = require "ponder.core.random"
-local redact = require "ponder.model.redact"
 local state = require "ponder.state"
 local store = require "ponder.core.store"
 
@@ -154,7 +154,7 @@ function trust.describe(run, files)
     table.sort(scripts)
     local command = ("ponder %s %s"):format(run.command, table.concat(run.arguments, " "))
     local servers = trust.servers(run)
-    return redact.printable(("it runs %s%s%s%s"):format(json.encode(command),
+    return quote.terminal(("it runs %s%s%s%s"):format(json.encode(command),
         run.directory and " in " .. run.directory or "",
         scripts[1] and ", with " .. table.concat(scripts, ", ") or "",
         servers[1] and ", and asks " .. table.concat(servers, ", ") or ""):gsub("%c", "?"))

@@ -6,10 +6,13 @@ local budget = require "ponder.model.budget"
 local event = require "ponder.model.event"
 local failure = require "ponder.model.failure"
 local provider = require "ponder.model.provider"
+local quote = require "ponder.quote"
 local retry = require "ponder.model.retry"
 local tally = require "ponder.tally"
 
 local call = {}
+
+local LONGEST_MESSAGE = 2000 -- bytes
 
 --- What a provider's reply says, in one form for all. Plain tables that JSON can hold, unless the
 --- server itself sent an Infinity or NaN.
@@ -203,7 +206,7 @@ function call.explain(target, problem, attempts, why)
     local status = problem.status and "status " .. problem.status or "no reply"
     local text = ("%s: %s (%s, %d attempt%s%s)"):format(target.label, problem.message,
         status, attempts, attempts == 1 and "" or "s", why and "; " .. why or "")
-    return (target.redactor:text(text):gsub("%c+", " ")) -- one line, whatever was sent
+    return quote.line(target.redactor:text(text), LONGEST_MESSAGE) -- whatever was sent
 end
 
 -- An attempt that may have been billed is only made again within the budgets in force.

@@ -5,6 +5,7 @@ local event = require "ponder.model.event"
 local failure = require "ponder.model.failure"
 local name = require "ponder.model.name"
 local retry = require "ponder.model.retry"
+local quote = require "ponder.quote"
 
 local list = {}
 
@@ -66,9 +67,9 @@ function list.run(client, target, limits)
     end
     local decoded, problem, attempts = ask(client, target, limits)
     if not decoded then
-        return nil, target.redactor:text(("%s: %s (%s%s)"):format(target.name, problem.message,
-            problem.status and "status " .. problem.status or "no reply",
-            attempts > 1 and (", %d attempts"):format(attempts) or "")), problem.code
+        return nil, quote.line(target.redactor:text(("%s: %s (%s%s)"):format(target.name,
+            problem.message, problem.status and "status " .. problem.status or "no reply",
+            attempts > 1 and (", %d attempts"):format(attempts) or "")), 2000), problem.code
     end
     local models = target.provider.parse_models(decoded)
     table.sort(models, function(a, b) return tostring(a.id) < tostring(b.id) end)

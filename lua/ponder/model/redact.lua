@@ -30,14 +30,6 @@ function redact.is_secret_name(name)
     return false
 end
 
---- A text for a terminal, which what came from a server must not steer: control characters but line
---- breaks and tabs become "?".
----@param text string
----@return string
-function redact.printable(text)
-    return (text:gsub("[%z\1-\8\11-\31\127]", "?"):gsub("\xC2[\x80-\x9F]", "?"))
-end
-
 local function replace_plain(text, secret)
     local first, last = text:find(secret, 1, true)
     if not first then return text end

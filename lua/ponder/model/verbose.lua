@@ -6,9 +6,11 @@
 ---     < 3   Hello
 ---     ! 3 attempt 1: 429 RATE_LIMITED after 95 ms: slow down; again in 500 ms
 
-local redact = require "ponder.model.redact"
+local quote = require "ponder.quote"
 
 local verbose = {}
+
+local LONGEST = 1000 -- bytes of a message
 
 local function milliseconds(ms) return ms and ("%.0f ms"):format(ms) or "? ms" end
 
@@ -29,7 +31,7 @@ local function waits(event)
 end
 
 local function indent(mark, id, text)
-    return (redact.printable(text):gsub("[^\n]+", ("%s %d   %%0"):format(mark, id)))
+    return (quote.terminal(text):gsub("[^\n]+", ("%s %d   %%0"):format(mark, id)))
 end
 
 local show = {}
@@ -57,7 +59,7 @@ end
 function show.failure(event)
     return ("! %d attempt %d: %s %s after %s: %s%s"):format(event.id, event.attempt,
         event.status or "-", event.code, milliseconds(event.total_ms),
-        redact.printable(event.message),
+        quote.line(event.message, LONGEST),
         event.retry_in_ms and "; again in " .. milliseconds(event.retry_in_ms) or "")
 end
 

@@ -152,7 +152,7 @@ local function new_session(name, given, s)
 end
 
 local function print_json(value)
-    io.stdout:write(json.encode(value), "\n")
+    io.stdout:write(quote.terminal_json(json.encode(value)), "\n")
     io.stdout:flush()
 end
 

@@ -2,6 +2,7 @@
 
 local cli = require "ponder.cli"
 local reader = require "ponder.log.reader"
+local quote = require "ponder.quote"
 local task = require "ponder.task"
 local text = require "ponder.report.text"
 
@@ -54,7 +55,7 @@ function opened.run(name, paths, f, failed)
         end
         problem = ok and message or explain(status, logs)
     end
-    io.stderr:write(name, ": ", problem, "\n")
+    io.stderr:write(name, ": ", quote.terminal(problem), "\n")
     return failed or 1
 end
 

@@ -6,7 +6,6 @@
 --- which can make a line read as another one, are left out.
 
 local quote = require "ponder.quote"
-local redact = require "ponder.model.redact"
 local terminal = require "ponder.core.terminal"
 
 local text = {}
@@ -16,12 +15,7 @@ local text = {}
 text.width = terminal.width
 
 ---A text of several lines that a terminal can be given.
----@param s string
----@return string
-function text.safe(s)
-    s = quote.utf8(s):gsub("\r\n", "\n")
-    return (redact.printable(s):gsub("\xE2\x80[\xAA-\xAE]", ""):gsub("\xE2\x81[\xA6-\xA9]", ""))
-end
+text.safe = quote.terminal
 
 ---The same as one line: line breaks and runs of spaces become one space.
 ---@param s string

@@ -5,6 +5,8 @@
 --- rounds. What has been neither joined nor collected is reported when its run ends, in order of
 --- task.
 
+local quote = require "ponder.quote"
+
 local failures = {}
 
 ---@class ponder.task.Failure
@@ -33,7 +35,8 @@ local Failure = {
 }
 
 local function default_report(message, id)
-    io.stderr:write(("task %d failed, and nobody joined it: %s\n"):format(id, message))
+    io.stderr:write(("task %d failed, and nobody joined it: %s\n"):format(id,
+        quote.terminal(message)))
 end
 local report_hook = default_report
 

@@ -3,6 +3,7 @@
 --- It is written a row at a time, each on a line of its own.
 
 local json = require "ponder.json"
+local quote = require "ponder.quote"
 
 local export = {}
 
@@ -27,7 +28,7 @@ local function write_list(log, out, name)
         if name == "searches" then
             row = search_with_tree(log, row)
         end
-        local ok, message = out:write(before, json.encode(row))
+        local ok, message = out:write(before, quote.terminal_json(json.encode(row)))
         if not ok then
             return nil, message
         end
@@ -45,7 +46,8 @@ function export.write(log, out)
     local totals = log:totals()
     totals.models = json.array(totals.models)
     local ok, message = out:write(('{"format":"ponder-run-1",\n"state":%s,\n"run":%s,\n"totals":%s')
-        :format(json.encode(log:state()), json.encode(log:run()), json.encode(totals)))
+        :format(json.encode(log:state()), quote.terminal_json(json.encode(log:run())),
+        quote.terminal_json(json.encode(totals))))
     for _, name in ipairs(LISTS) do
         if not ok then
             return nil, message

@@ -1,6 +1,7 @@
 --- A run as OpenTelemetry traces: OTLP/JSON, to a file or to a collector.
 
 local json = require "ponder.json"
+local quote = require "ponder.quote"
 local names = require "ponder.report.conventions"
 local redact = require "ponder.model.redact"
 local retry = require "ponder.model.retry"
@@ -103,7 +104,7 @@ local function send(to, body)
         if not wait_ms then
             local message = ("%s: %s (%d attempt%s%s)"):format(to.url, problem.message, attempt,
                 attempt == 1 and "" or "s", why and "; " .. why or "")
-            return nil, (redact.printable(to.redactor:text(message)):gsub("%c+", " "))
+            return nil, quote.line(to.redactor:text(message), 1000)
         end
         to.sleep(wait_ms / 1000)
     end
@@ -162,7 +163,7 @@ function export.write(log, out, opts)
     local before = ""
     all:each(function(span)
         if ok then
-            ok, message = out:write(before, json.encode(span))
+            ok, message = out:write(before, quote.terminal_json(json.encode(span)))
             before = ",\n"
         end
     end)
