@@ -275,6 +275,9 @@ describe("--cache", function()
             local db <close> = assert(store.open(folder.path .. "/" .. name .. ".db",
                 { mode = "read" }))
             assert.equal(40, (db:row "SELECT count(*) FROM replies"))
+            assert.equal(0, (db:row "SELECT count(*) FROM flights"))
+            assert.equal(40, calls_of(folder)) -- each was asked once
+            os.remove(folder.path .. "/calls")
             assert.equal("ok", (db:row "PRAGMA integrity_check"))
         end
     end)

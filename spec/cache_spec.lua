@@ -1,6 +1,7 @@
 -- ponder.model.cache: what is answered from it, what is kept, and what becomes of its file.
 
 local cache = require "ponder.model.cache"
+local flights = require "ponder.model.flight"
 local help = require "task_help"
 local model = require "ponder.model"
 local shell = require "shell"
@@ -351,4 +352,51 @@ end)
 
 it("cache.open wants a path", function()
     help.raises("cache.open: path must be a string %(got nil%)", cache.open)
+end)
+
+describe("two caches of one file", function()
+    it("ask once: the second waits for the first", function()
+        with_cache(nil, function(m, sent, path)
+            local client, sent_by_other = open_client(yes)
+            local other <close> = assert(cache.open(path))
+            other:use(client.use)
+            local replies = task.all {
+                function() return ask(m) end, function() return ask(client.open "play:m") end }
+            assert.same({ "yes 1", "yes 1" }, { replies[1].text, replies[2].text })
+            assert.same({ 1, 0 }, { #sent, #sent_by_other })
+            assert.is_true(replies[2].cached)
+        end)
+    end)
+
+    it("ask twice where the first got nothing", function()
+        with_cache(function() task.sleep(1) return nil, "no", "SERVER" end,
+            function(m, sent, path)
+                local client, sent_by_other = open_client(yes)
+                local other <close> = assert(cache.open(path))
+                other:use(client.use)
+                local replies = task.all {
+                    function() return ask(m) end, function() return ask(client.open "play:m") end }
+                assert.same({ 1, 1 }, { #sent, #sent_by_other })
+                assert.equal("yes 1", (replies[2] or replies[1]).text)
+            end)
+    end)
+
+    it("do not wait for a process that was killed", function()
+        local own = flights.holder()
+        local here = own:match "%S+$"
+        for _, holder in ipairs { "1 0 x 1 " .. here, "4194305 5 x 1 " .. here, "nonsense",
+            own:gsub("^(%d+) %d+", "%1 5"), "7 7 x 1 elsewhere" } do
+            with_cache(nil, function(m, sent, path)
+                local db <close> = assert(store.open(path, { mode = "write", lock = false }))
+                ask(m)
+                db:execute("INSERT OR REPLACE INTO flights SELECT identity, ?, 0 FROM replies",
+                    holder)
+                db:execute "DELETE FROM replies"
+                assert.equal("yes 1", ask(m).text)
+                assert.equal(2, #sent)
+                assert.equal(2, task.now())
+                assert.equal(0, (db:row "SELECT count(*) FROM flights"))
+            end)
+        end
+    end)
 end)

@@ -128,6 +128,29 @@ describe("a logged run", function()
             assert.equal(6, w:requests())
         end)
 
+        it("counts what only its cache kept as the calls that they were", function()
+            w:begin [[
+                say(ask "a", ask "a")
+                say(task.spent().calls, task.spent().tokens, task.spent().cost)
+            ]]
+            local cached = w.folder.path .. "/replies.db"
+            local first = w:ponder { "run", "--max-calls", "9", "--cache", cached, "--log", w.log,
+                w.script }
+            assert.same({ 0, 1 }, { first.status, w:requests() })
+            do -- as if it had been killed when the cache had the reply, and the log had not
+                local db <close> = assert(store.open(w.log, { mode = "write" }))
+                for _, sql in ipairs { "DELETE FROM tape", "DELETE FROM calls",
+                    "UPDATE runs SET ended_at = NULL, status = NULL" } do
+                    assert(db:execute(sql))
+                end
+            end
+            local resumed = w:resume()
+            assert.same({ 0, first.out }, { resumed.status, resumed.out }, resumed.err)
+            assert.equal(1, w:requests())
+            assert.same({ "live", 1 }, { w:row "SELECT origin, attempts FROM calls WHERE id = 1" })
+            assert.equal("cache", (w:row "SELECT origin FROM calls WHERE id = 2"))
+        end)
+
         it("charges what its replies were cut in before it was resumed", function()
             w:begin [[
                 say(select(3, ask("a")))

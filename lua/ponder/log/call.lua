@@ -245,6 +245,7 @@ end
 function Call:lost(db, run, id)
     local status = db:row("SELECT status FROM calls WHERE run = ? AND id = ?", run, id)
     local in_flight = (status == nil or status == "cancelled") and 1 or 0
+    self.request.lost = in_flight > 0
     model_budget.charge_lost(self.request, billed_attempts(db, run, id) + in_flight)
 end
 

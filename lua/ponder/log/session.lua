@@ -210,12 +210,21 @@ local function open_recorder(self)
     return recorder.new(rows, rows:next_run())
 end
 
+-- What names the run, also when it is resumed.
+local function uid_of(self)
+    local rows = self.recorder
+    local db = rows.writer.db
+    return db and db:row("SELECT uid FROM runs WHERE id = ?", rows.run)
+        or ("%016x"):format(self.run.uid)
+end
+
 -- Gives a run its tape.
 local function make_tape(self, past, opts)
     local sink = self.recorder or recorder.new(writer.new(host.time):discard(), 1)
     opts.offline, opts.frozen = self.root.run.kind == "replay", self.is_frozen
     self.tape = tape.new(self.run.group, sink, past, opts)
     self.tape.session, self.tape.recorder = self, self.recorder
+    self.tape.uid = self.recorder and uid_of(self)
     function self.tape.call(_, request, ask)
         return follow(self, request, ask)
     end

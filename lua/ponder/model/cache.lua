@@ -7,10 +7,10 @@
 --- A reply is found by the identity of its request: provider, model, messages, parameters and the
 --- number of the sample (for a `script:` model, its text too). So sample 1 and sample 2 of a prompt
 --- are two entries, and a run that asks the same again gets the same again. Two equal requests in
---- flight make one call: the second waits, and makes its own only if the first comes to nothing. A
---- call with `cache = false` neither reads nor writes. Failures, refusals and replies that were cut
---- off by a broken stream are not kept. A reply from the cache says so (`reply.cached`), and costs
---- nothing in a budget.
+--- flight make one call, also in two processes: the second waits, and makes its own only if the
+--- first comes to nothing. A call with `cache = false` neither reads nor writes. Failures, refusals
+--- and replies that were cut off by a broken stream are not kept. A reply from the cache says so
+--- (`reply.cached`), and costs nothing in a budget.
 ---
 --- The file is an SQLite database, table `replies`; any number of processes share it. When it
 --- cannot be written any more (locked, read-only, disk full) a line on standard error says so once,
@@ -18,9 +18,13 @@
 
 local core = require "ponder.core.task"
 local files = require "ponder.log.files"
+local flights = require "ponder.model.flight"
 local json = require "ponder.json"
+local budget = require "ponder.model.budget"
 local options = require "ponder.options"
+local price = require "ponder.model.price"
 local redact = require "ponder.model.redact"
+local scheduler = require "ponder.task.scheduler"
 local store = require "ponder.core.store"
 local tally = require "ponder.tally"
 local task = require "ponder.task"
@@ -43,6 +47,8 @@ CREATE TABLE replies (
   cost REAL,                  -- USD; NULL: unknown
   created_at REAL NOT NULL    -- seconds since 1970
 )]]
+-- Which run has paid for a reply.
+local MAKERS = "CREATE TABLE IF NOT EXISTS makers (identity TEXT PRIMARY KEY, run TEXT NOT NULL)"
 local FIND = "SELECT reply FROM replies WHERE identity = ?"
 local KEEP = "INSERT OR IGNORE INTO replies VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
@@ -50,6 +56,7 @@ local KEEP = "INSERT OR IGNORE INTO replies VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?
 ---@field path string
 ---@field private db ponder.store.Store? nil once it is closed, or cannot be read
 ---@field private writes boolean
+---@field private holder string this process, as ponder.model.flight names it
 ---@field private flights table<string, ponder.model.Flight> by key: requests under way
 local Cache = {}
 Cache.__index = Cache
@@ -137,7 +144,11 @@ function cache.open(path, warn)
         return nil, message, code
     end
     local self = setmetatable({ path = path, db = db, writes = true, flights = {},
-        warn = warn or warn_on_stderr }, Cache)
+        warn = warn or warn_on_stderr, holder = flights.holder() }, Cache)
+    if db then
+        db:execute(flights.SCHEMA) -- where it cannot be written, nobody waits for others
+        db:execute(MAKERS)
+    end
     if message then
         give_up(self, message)
     end
@@ -208,9 +219,30 @@ local function find(self, key)
     return text and decode(text)
 end
 
+-- A run that was killed may have got a reply that its log does not have: when it is resumed, that
+-- is counted as the call that it was. (The first of equal ones: others it gets from the cache.)
+local function count_own(self, request, key, draft)
+    local tape, what = scheduler.tape(), scheduler.context "outside"
+    if not tape or not tape.uid or not what or what.kind ~= "call" or what.occurrence ~= 1 then
+        return
+    end
+    local ok, maker = pcall(self.db.row, self.db, "SELECT run FROM makers WHERE identity = ?", key)
+    if ok and maker == tape.uid then
+        draft.origin, draft.attempts, draft.latency_ms = nil, 1, nil
+        draft.cost = price.cost(request.target.rates, draft.usage)
+        if not request.lost then
+            budget.charge(request, draft)
+        end
+    end
+end
+
 local function keep(self, key, request, text, draft)
     if not self.db or not self.writes then
         return
+    end
+    local tape = scheduler.tape()
+    if tape and tape.uid then
+        self.db:execute("INSERT OR REPLACE INTO makers VALUES (?, ?)", key, tape.uid)
     end
     local usage = tally.clean(draft.usage) or {}
     local done, message = self.db:execute(KEEP, key, request.provider, request.model,
@@ -248,9 +280,36 @@ local function wait_for(flight)
     return flight.text and decode(flight.text)
 end
 
+local Seat = {}
+
+Seat.__close = function(seat)
+    if seat.db and seat.cache.db == seat.db then
+        pcall(flights.land, seat.db, seat.key, seat.cache.holder)
+    end
+end
+
+-- Waits for other processes that are asking the same.
+local function board(self, key)
+    local seat = setmetatable({ cache = self, key = key }, Seat)
+    if not self.db or not self.writes then
+        return seat
+    end
+    local ok = pcall(function()
+        seat.draft = flights.board(self.db, key, self.holder, function()
+            return find(self, key)
+        end)
+    end)
+    seat.db = ok and not seat.draft and self.db or nil
+    return seat
+end
+
 local function send(self, key, request, next)
     local flight <close> = setmetatable({ key = key, flights = self.flights, waiting = {} }, Flight)
     self.flights[key] = flight
+    local seat <close> = board(self, key)
+    if seat.draft then
+        return seat.draft -- who waits here finds it, too
+    end
     local draft, message, code, partial = next(request)
     local text = draft and encode(draft)
     if text then
@@ -304,6 +363,9 @@ function Cache:answer(request, next)
             draft = find(self, key)
         end
         if draft then
+            if not flight then
+                count_own(self, request, key, draft)
+            end
             return draft
         elseif not self.flights[key] then
             return send(self, key, request, next)
