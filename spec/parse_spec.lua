@@ -84,13 +84,27 @@ describe("parse.scores", function()
     it("reads numbers in every form", function()
         for text, score in pairs { ["0.8"] = 0.8, [".8"] = 0.8, ["0,8"] = 0.8, ["80%"] = 0.8,
             ["80 %"] = 0.8, ["8/10"] = 0.8, ["8 / 10"] = 0.8, ["8 out of 10"] = 0.8, ["4/5"] = 0.8,
-            ["**0.8**"] = 0.8, ["1"] = 1.0, ["1.0"] = 1.0, ["0"] = 0.0, ["12"] = 1.0,
+            ["**0.8**"] = 0.8, ["1"] = 1.0, ["1.0"] = 1.0, ["0"] = 0.0, ["1.2"] = 1.0,
+            ["8 of 10"] = 0.8,
             ["Score: 0.8"] = 0.8, ["0.8."] = 0.8, ["(0.8)"] = 0.8, ["7.5/10"] = 0.75 } do
             assert.same({ t1 = score }, scores("t1: " .. text), text)
             assert.same({ t1 = score }, scores("- **t1**: " .. text), text)
             assert.same({ t1 = score }, scores("1. " .. text), text)
             assert.same({ t1 = score }, scores("Thought 1: " .. text), text)
         end
+    end)
+
+    it("does not guess a scale that no score names", function()
+        for _, text in ipairs { "t1: 6\nt2: 3\nt3: 9", "t1: 1, t2: 6, t3: 10", "t1: 0.5\nt2: 70",
+            '{"t1": 6, "t2": 3, "t3": 9}', '{"scores": {"t1": 1, "t2": 0.5, "t3": 8}}',
+            '{"scores": ["7", "0.2", "0.3"]}', "t1: 20/10", "1. Score: 7\n2. Score: 0" } do
+            local found, mode = parse.scores(text, { "a", "b", "c" })
+            assert.same({ {} }, { found, mode }, text)
+        end
+        assert.same({ t1 = 0.6, t2 = 0.3, t3 = 0.9 }, (parse.scores(
+            "t1: 6/10, t2: 3 of 10, t3: 90 %", { "a", "b", "c" })))
+        assert.same({ t1 = 0.9, t2 = 0.25 }, (parse.scores("t1: 4 * 6 = 24 (0.9)\nt2: 0.25",
+            { "a", "b" })))
     end)
 
     it("knows a thought by id, by number and by text", function()

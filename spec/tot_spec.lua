@@ -382,6 +382,17 @@ describe("replies as text", function()
         assert.equal(0.8, machine:get_node("n2").score)
     end)
 
+    it("are asked for again where a judge has used another scale", function()
+        local machine = start { max_parse_retries = 1 }
+        local asked = text(machine, "c0", '{"thoughts": ["a", "b", "c"]}')
+        local repair = text(machine, asked[1].call_id, "t1: 6, t2: 3, t3: 9")
+        assert.equal("call_llm_stream", repair[1].type)
+        assert.equal("evaluating", machine.status)
+        text(machine, repair[1].call_id, "t1: 0.6, t2: 3/10, t3: 90 %")
+        assert.equal(0.9, machine:get_node("n4").score)
+        assert.equal(0.3, machine:get_node("n3").score)
+    end)
+
     it("are asked for again where they cannot be read, each reply anew", function()
         local machine = start { max_parse_retries = 1 }
         local repair = text(machine, "c0", "no list here")

@@ -134,17 +134,20 @@ end
 ---thought with that id, else to the one with that number, else to the one with that text.
 ---@param text string
 ---@param thoughts (string|{id: string, content: string})[] a string's id is `t` and its number
----@return table<string, number> scores by thought id, 0 to 1; empty if there is none
+---@return table<string, number> scores by thought id, 0 to 1; empty if there is none, or if one is
+---  on another scale that the reply does not name (6, where 6/10, 6 of 10 and 60 % can be read)
 ---@return "json"|"regex"|nil mode how they were read
 function parse.scores(text, thoughts)
     text = without_reasoning(text)
     local resolver = scores.resolver(thoughts)
-    local found = json_scores(text, resolver)
-    if found then
-        return found, "json"
+    local found, mode = json_scores(text, resolver), "json"
+    if not found then
+        found, mode = scores.from_lines(text, resolver), "regex"
     end
-    found = scores.from_lines(text, resolver)
-    return found, next(found) ~= nil and "regex" or nil
+    if next(found) == nil or not scores.are_on_scale(found) then
+        return {}, nil
+    end
+    return found, mode
 end
 
 return parse

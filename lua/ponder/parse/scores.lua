@@ -6,19 +6,28 @@ local scores = {}
 
 local MOST_LINES = 100000
 local LONGEST_LINE = 1000 -- bytes that are looked at
+local OFF_SCALE = 2 -- and more: a bare 6 may be of 10, or of 9
 
 -------------------------------------------------------------------------------
--- Numbers: 0.8, .8, 0,8, 80%, 8/10, 8 out of 10
+-- Numbers: 0.8, .8, 0,8, 80%, 8/10, 8 of 10, 8 out of 10
 
 local function to_number(text)
     return tonumber((text:gsub(",", ".")))
 end
 
+-- On the scale that is asked for, 0 to 1; a little beyond its ends is meant as the end. What is on
+-- another scale stays as it is, for scores.are_on_scale.
 local function clamp(value)
     if value == nil or value ~= value then
         return nil
+    elseif value >= OFF_SCALE then
+        return value + 0.0
     end
     return value < 0 and 0.0 or value > 1 and 1.0 or value + 0.0
+end
+
+local function clamp_to_end(score)
+    return score and math.min(score, 1.0)
 end
 
 --- A score at a place in a text, and the place behind it.
@@ -39,6 +48,9 @@ local function score_at(text, at)
     local whole, last = text:match("^%s*/%s*(%d+%.?%d*)()", after)
     if not whole then
         whole, last = text:match("^%s+out%s+of%s+(%d+%.?%d*)()", after)
+    end
+    if not whole then
+        whole, last = text:match("^%s+of%s+(%d+%.?%d*)()", after)
     end
     whole = whole and tonumber(whole)
     if whole then
@@ -250,7 +262,8 @@ local function score_in(line, at, named)
         behind = behind - 1 -- ".8": the point is the number's
     end
     local score = score_at(line, behind)
-    if score then
+    local off = score and score >= OFF_SCALE and score or nil -- or no score: "t1: 4 * 6 = 24 (0.9)"
+    if score and not off then
         local negative = line:sub(at, behind - 1):find("[:=|][%s*_`\"']*%-$")
         return negative and 0.0 or score -- "t1: -0.2" is below 0; in "t1 -0.2" the dash divides
     end
@@ -264,7 +277,21 @@ local function score_in(line, at, named)
             return score
         end
     end
-    return score_at_end(line, at) or named and score_at_colon(line, at) or nil
+    score = score_at_end(line, at) or named and score_at_colon(line, at) or nil
+    return score and score < OFF_SCALE and score or off or score
+end
+
+---Whether all scores are on the scale of 0 to 1: else the judge has used another one, and no score
+---of the reply says what it is worth.
+---@param found table<string, number>
+---@return boolean
+function scores.are_on_scale(found)
+    for _, score in pairs(found) do
+        if score >= OFF_SCALE then
+            return false
+        end
+    end
+    return true
 end
 
 ---The scores on the lines of a text. A line names a thought and gives its score; or the score
@@ -290,7 +317,7 @@ function scores.from_lines(text, resolver)
             pending = score == nil and id or nil
         elseif pending then
             id, score = pending, score_of_text(line)
-            score = score or score_in(line, 1)
+            score = score or clamp_to_end(score_in(line, 1)) -- prose: what it counts, nobody knows
             pending = score == nil and pending or nil
         end
         if score and found[id] == nil then
