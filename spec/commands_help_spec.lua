@@ -65,7 +65,7 @@ describe("ponder doctor", function()
         for _, part in ipairs { "config file    /nonexistent/ponder/config.lua is not there",
             "-- anthropic      ANTHROPIC_API_KEY is not set", "export OPENAI_API_KEY=...",
             "!! ollama         http://127.0.0.1:1: ", "`ollama serve`",
-            "!! default model  anthropic:claude-haiku-4-5: ANTHROPIC_API_KEY is not set",
+            "-- default model  none is named",
             "PONDER_MODEL=openai:gpt-4o-mini" } do
             assert.is_true(has(r.out, part), part .. " is not in\n" .. r.out)
         end
@@ -213,5 +213,32 @@ describe("ponder man", function()
             local request = line:match("^[.'](%S*)")
             assert.truthy(not request or known[request], line)
         end
+    end)
+end)
+
+describe("a command without a model", function()
+    local function run(arguments, env)
+        env = env or {}
+        for _, name in ipairs { "PONDER_MODEL", "OPENAI_API_KEY", "OPENAI_BASE_URL",
+            "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OLLAMA_HOST" } do
+            env[name] = env[name] or ""
+        end
+        env.XDG_CONFIG_HOME = "/nonexistent"
+        return shell.ponder(arguments, { env = env })
+    end
+
+    it("chooses none, whatever is configured, and says what can be named", function()
+        for _, command in ipairs { "tot", "got", "trm", "cot", "chat" } do
+            local r = run({ command, "--no-log", "Why?" },
+                { ANTHROPIC_API_KEY = "sk-ant-0123456789" })
+            assert.is_true(r.status ~= 0)
+            assert.equal("", r.out)
+            local said = r.err:gsub("%s+", " ")
+            assert.matches("no model is named; configured: anthropic:claude-haiku-4-5 "
+                .. "(ANTHROPIC_API_KEY). Name one: --model anthropic:claude-haiku-4-5, or export "
+                .. "PONDER_MODEL=anthropic:claude-haiku-4-5", said, 1, true)
+        end
+        local said = run({ "cot", "--no-log", "Why?" }).err:gsub("%s+", " ")
+        assert.matches("no model is named; nothing is configured (OPENAI_API_KEY", said, 1, true)
     end)
 end)

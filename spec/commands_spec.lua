@@ -158,8 +158,7 @@ describe("a command without a model", function()
             local r = ponder { name, "Why?" }
             local lines = lines_of(r.err)
             assert.same({ 1, "", 2 }, { r.status, r.out, #lines }, r.err)
-            assert.equal("ponder " .. name
-                .. ": no model: ANTHROPIC_API_KEY is not set (nor ANTHROPIC_AUTH_TOKEN)", lines[1])
+            assert.matches("ponder " .. name .. ": no model is named; ", lines[1], 1, true)
             for _, word in ipairs { "--model openai:", "ollama:", "llama.cpp", "script:FILE" } do
                 assert.truthy(lines[2]:find(word, 1, true), word)
             end

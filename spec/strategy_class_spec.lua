@@ -99,11 +99,10 @@ describe("strategy.new", function()
         says("must be a list", strategies.tot.new, { tools = { name = "a", run = run } })
     end)
 
-    it("takes $PONDER_MODEL, else claude-haiku", function()
-        assert.equal(os.getenv("PONDER_MODEL") or "anthropic:claude-haiku-4-5",
-            strategies.tot.default_model())
+    it("takes $PONDER_MODEL, and chooses none by itself", function()
+        assert.equal(os.getenv "PONDER_MODEL", strategies.tot.default_model())
         local directives = strategies.tot.new():signal("ai.tot.query", { prompt = "q" })
-        assert.equal(strategies.tot.default_model(), directives[1].model)
+        assert.equal(strategies.tot.default_model() or "none", directives[1].model)
         assert.equal("openai:x", strategies.tot.new({ model = "openai:x" }):signal("ai.tot.query",
             { prompt = "q" })[1].model)
     end)

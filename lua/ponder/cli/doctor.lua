@@ -233,7 +233,7 @@ end
 -- A server on this machine that nobody has named is looked for all the same, but not missed.
 local function is_configured(provider)
     return provider ~= "ollama" or os.getenv("OLLAMA_HOST") ~= nil
-        or strategy.default_model():find("ollama", 1, true) == 1
+        or (strategy.default_model() or ""):find("ollama", 1, true) == 1
 end
 
 -- What a provider offers: {state, found, advice, models}.
@@ -287,6 +287,11 @@ local function look_at_default(by_provider)
     local readable, name = pcall(strategy.default_model)
     if not readable then
         return finding("default model", "problem", "unknown while the config file is broken")
+    end
+    if not name then
+        return finding("default model", "unused", "none is named",
+            "name one, or give --model: export PONDER_MODEL=openai:gpt-4o-mini, ollama:qwen3:8b, "
+                .. "script:FILE...")
     end
     local path = model.script_file(name)
     if path then

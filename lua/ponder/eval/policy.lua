@@ -94,7 +94,8 @@ end
 
 local function of_prompt(where, given, level)
     local opts = options.check(where, given, PROMPT_RULES, level + 1)
-    local m = accounts.model(where .. ".model", opts.model or models.default(), level + 1)
+    local m = accounts.model(where .. ".model", opts.model or models.default()
+        or error(("%s: %s"):format(where, models.missing()), level + 1), level + 1)
     local render = opts.prompt
     if type(render) == "string" then
         render = text.template(render, where .. ".prompt")

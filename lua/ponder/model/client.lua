@@ -12,6 +12,28 @@ local client = {}
 
 local IN_FLIGHT = 64
 
+-- What says that a provider is configured, and a model of it to try.
+local CONFIGURED = { { "OPENAI_API_KEY", "openai:gpt-4o-mini" },
+    { "OPENAI_BASE_URL", "openai:MODEL" }, { "ANTHROPIC_API_KEY", "anthropic:claude-haiku-4-5" },
+    { "ANTHROPIC_AUTH_TOKEN", "anthropic:claude-haiku-4-5" }, { "OLLAMA_HOST", "ollama:qwen3:8b" } }
+
+--- What to say where no model is named: none is chosen, since calls cost money.
+---@param env fun(name: string): string?
+---@return string
+function client.no_model(env)
+    local found, first = {}, nil
+    for _, one in ipairs(CONFIGURED) do
+        if (env(one[1]) or "") ~= "" then
+            found[#found + 1] = ("%s (%s)"):format(one[2], one[1])
+            first = first or one[2]
+        end
+    end
+    return ("no model is named; %s. Name one: --model %s, or export PONDER_MODEL=%s"):format(
+        first and "configured: " .. table.concat(found, ", ")
+        or "nothing is configured (OPENAI_API_KEY, ANTHROPIC_API_KEY, OLLAMA_HOST)",
+        first or "ollama:qwen3:8b", first or "ollama:qwen3:8b")
+end
+
 ---@class ponder.model.Target where the requests of one open model go
 ---@field provider ponder.model.Provider
 ---@field label string "openai:gpt-4o-mini", for people
@@ -109,8 +131,7 @@ function Client:resolve(text, opts)
     local settings = self:settings()
     text = text or self.env("PONDER_MODEL") or settings.default_model
     if not text then
-        return nil, "no model is named: pass a name, or set PONDER_MODEL (openai:gpt-4o-mini, "
-            .. "anthropic:claude-haiku-4-5, ollama:qwen3:8b)"
+        return nil, client.no_model(self.env)
     end
     local meant, extra = name.follow_aliases(text, settings.aliases or {})
     if not meant then return nil, extra end

@@ -253,7 +253,7 @@ local NO_MODEL = { NO_MODEL = true, CONNECT = true, AUTH = true }
 
 function Session:explain(message, code)
     if code == "NO_MODEL" then
-        self:note("no model: " .. message)
+        self:note(message:find("^no model") and message or "no model: " .. message)
     else
         self:note(("%s [%s]"):format(message, code))
     end

@@ -294,8 +294,9 @@ function class.new(kind)
         signal_routes = function()
             return copy(kind.routes)
         end,
-        ---The model that a strategy takes when its options name none.
-        ---@return string
+        ---The model that a strategy takes when its options name none: $PONDER_MODEL, or that of
+        ---config.lua.
+        ---@return string?
         default_model = models.default,
     }
 end

@@ -1,17 +1,21 @@
 --- Which model each role of a strategy has.
 
+local client = require "ponder.model.client"
 local model = require "ponder.model"
 local options = require "ponder.options"
 
 local models = {}
 
-local DEFAULT = "anthropic:claude-haiku-4-5"
 local OPENING = { "base_url", "api_key", "headers", "max_in_flight" }
 
----The model of a strategy whose options name none: $PONDER_MODEL, the config file's, else this one.
+---The model of a strategy whose options name none: $PONDER_MODEL, else the config file's.
+---@return string? name nil: none is chosen silently
+models.default = model.default_name
+
+---What to say where there is none.
 ---@return string
-function models.default()
-    return model.default_name() or DEFAULT
+function models.missing()
+    return client.no_model(os.getenv)
 end
 
 -- A name, or something that answers as ponder.model.Model does.
@@ -69,13 +73,13 @@ end
 ---@param kind ponder.strategy.Kind
 ---@param opts table
 ---@param role string
----@return string
+---@return string name "none" where none is named
 function models.name(kind, opts, role)
     local named = models.named(kind, opts, role)
     if type(named) == "table" then
         return type(named.name) == "string" and named.name or "a model of the script's own"
     end
-    return named
+    return named or "none"
 end
 
 ---Opens the models of all roles.
@@ -91,7 +95,9 @@ function models.open(kind, opts)
     end
     for _, role in pairs(kind.roles) do
         local named = models.named(kind, opts, role)
-        if type(named) == "string" and not by_name[named] then
+        if not named then
+            return nil, models.missing(), "NO_MODEL"
+        elseif type(named) == "string" and not by_name[named] then
             local ok, opened = pcall(model.open, named, opening)
             if not ok then
                 return nil, (tostring(opened):gsub("^.-model%.open: ", "")), "NO_MODEL"
