@@ -1,0 +1,309 @@
+--- One request to a server, from its route to its answer: methods of ponder.serve.Server.
+
+local budgets = require "ponder.task.budget"
+local errors = require "ponder.serve.errors"
+local fields = require "ponder.serve.fields"
+local guard = require "ponder.serve.guard"
+local jobs = require "ponder.serve.jobs"
+local json = require "ponder.json"
+local random = require "ponder.core.random"
+local task = require "ponder.task"
+
+local Server = {}
+
+local ENDPOINTS = {
+    ["/v1/chat/completions"] = require "ponder.serve.chat",
+    ["/v1/responses"] = require "ponder.serve.responses",
+    ["/v1/messages"] = require "ponder.serve.messages",
+}
+
+-------------------------------------------------------------------------------
+-- Answers
+
+---Sends an answer that is not a stream.
+function Server:reply(r, status, body, headers)
+    headers = headers or {}
+    guard.add_cors(self.opts, r.headers, headers)
+    if type(body) == "table" then
+        table.move({ "Content-Type", "application/json" }, 1, 2, #headers + 1, headers)
+        body = json.encode(body)
+    end
+    r.status = status
+    self.http:respond(r.id, status, headers, body)
+end
+
+---Answers with an error, in the shape of the endpoint.
+function Server:refuse(r, err, shape)
+    self:reply(r, err.status, (shape or errors.openai)(err), errors.headers(err))
+end
+
+---What a stream sends, and the head of its answer.
+function Server:open_stream(r)
+    local headers = { "Content-Type", "text/event-stream", "Cache-Control", "no-cache",
+        "X-Accel-Buffering", "no" }
+    guard.add_cors(self.opts, r.headers, headers)
+    r.status = 200
+    self.http:begin(r.id, 200, headers)
+    local stream = { id = r.id, at = task.now() }
+    self.streams[r.id] = stream
+    return function(text)
+        if not stream.first then
+            stream.first = task.now()
+        end
+        stream.at = task.now()
+        self.http:write(r.id, text)
+    end
+end
+
+-- Comments keep connections alive that proxies would close.
+-------------------------------------------------------------------------------
+-- Endpoints
+
+local function unknown_model(name)
+    return errors.new(404, "model_not_found", ("there is no model %q here"):format(name), "model")
+end
+
+---A policy as its file is now.
+function Server:find(name)
+    local policy = self.policies[name]
+    if policy and policy.reload then
+        policy = policy.reload() or policy
+    end
+    return policy or error(unknown_model(name), 0)
+end
+
+---Waits for a free place; an error where there is none in time.
+function Server:admit()
+    if self.in_flight < self.opts.concurrency then
+        return self.permits:acquire()
+    elseif self.queued >= self.opts.max_queue then
+        local err = errors.new(429, "queue_full", "too many requests are waiting; try again later")
+        err.retry_after = 1
+        return nil, err
+    end
+    self.queued = self.queued + 1
+    local permit = task.timeout(self.opts.queue_timeout_ms / 1000, self.permits.acquire,
+        self.permits)
+    self.queued = self.queued - 1
+    if not permit then
+        local err = errors.new(429, "queue_timeout", "no place was free in time; try again later")
+        err.retry_after = 5
+        return nil, err
+    end
+    return permit
+end
+
+local function request_id()
+    return ("%016x"):format(random.draw())
+end
+
+---Runs a job within the budgets of the server and of the key.
+function Server:run(job, stream, key)
+    local f = jobs.run
+    for _, budget in ipairs { key and key.max_cost and self.key_budgets[key] or false,
+        self.opts.max_cost and self.budget or false } do
+        local inner = f
+        f = budget and function(...) return budgets.within(budget, inner, ...) end or f
+    end
+    local results, err, spent = f(job, stream, self.opts)
+    self:count_spent(job, spent)
+    return results, err, spent
+end
+
+---Adds what a job spent to the metrics.
+function Server:count_spent(job, spent)
+    if spent.calls == 0 then
+        return
+    end
+    local m, name = self.metrics, job.policy.name
+    m:add("ponder_model_calls_total", "Model calls made", spent.calls, "policy", name)
+    m:add("ponder_tokens_total", "Tokens of model calls", spent.usage.input_tokens or 0,
+        "policy", name, "kind", "input")
+    m:add("ponder_tokens_total", "Tokens of model calls", spent.usage.output_tokens or 0,
+        "policy", name, "kind", "output")
+    m:add("ponder_cost_usd_total", "Cost of model calls, where prices are known",
+        spent.cost or 0, "policy", name)
+end
+
+---Answers one request for a policy.
+function Server:answer(r, endpoint, key)
+    local job, err = fields.read(function()
+        return endpoint.read(fields.body(r.body), function(name) return self:find(name) end)
+    end)
+    if not job then
+        return self:refuse(r, err, endpoint.error)
+    end
+    r.policy = job.policy.name
+    local permit <close>, full = self:admit()
+    if not permit then
+        return self:refuse(r, full, endpoint.error)
+    end
+    job.id, job.created = request_id(), os.time()
+    self.in_flight = self.in_flight + 1
+    local _ <close> = setmetatable({}, { __close = function()
+        self.in_flight = self.in_flight - 1
+    end })
+    if job.stream then
+        return self:answer_stream(r, endpoint, job, key)
+    end
+    local results, failed, spent = self:run(job, nil, key)
+    if not results then
+        r.code = failed.code
+        return self:refuse(r, failed, endpoint.error)
+    end
+    self:reply(r, 200, endpoint.whole(job, results, spent))
+end
+
+---Answers as a stream of events.
+function Server:answer_stream(r, endpoint, job, key)
+    local stream = endpoint.stream(job, self:open_stream(r))
+    stream:open()
+    local results, failed, spent = self:run(job, stream, key)
+    if results then
+        stream:close(spent)
+    else
+        r.code = failed.code
+        stream:fail(failed)
+    end
+    self.http:finish(r.id)
+end
+
+local function model_of(self, policy)
+    return { id = policy.name, object = "model", created = self.began, owned_by = "ponder",
+        description = policy.description }
+end
+
+local GET = {}
+
+GET["/v1/models"] = function(self, r)
+    local data = json.array {}
+    for i, name in ipairs(self.names) do
+        data[i] = model_of(self, self.policies[name])
+    end
+    self:reply(r, 200, { object = "list", data = data })
+end
+
+GET["/healthz"] = function(self, r)
+    self:reply(r, 200, "ok\n", { "Content-Type", "text/plain" })
+end
+
+GET["/readyz"] = function(self, r)
+    self:reply(r, self.draining and 503 or 200, self.draining and "draining\n" or "ok\n",
+        { "Content-Type", "text/plain" })
+end
+
+GET["/metrics"] = function(self, r)
+    self:reply(r, 200, self.metrics:text {
+        { "ponder_requests_in_flight", "Requests that run", self.in_flight },
+        { "ponder_requests_queued", "Requests that wait for a place", self.queued },
+        { "ponder_connections", "Open connections", self.http:stats().connections },
+    }, { "Content-Type", "text/plain; version=0.0.4" })
+end
+
+-------------------------------------------------------------------------------
+-- One request
+
+local function not_allowed(allow)
+    local err = errors.new(405, "method_not_allowed", "use " .. allow)
+    err.allow = allow
+    return err
+end
+
+local function is_json(headers)
+    return (headers["content-type"] or ""):lower():match "^application/json%s*;?" ~= nil
+end
+
+---What is wrong with a request to an endpoint before its body is read.
+function Server:obstacle(r)
+    if r.method ~= "POST" then
+        return not_allowed "POST"
+    elseif self.draining then
+        local err = errors.new(503, "draining", "the server is about to stop")
+        err.retry_after = 1
+        return err
+    elseif r.too_large then
+        return errors.new(413, "request_too_large", "the body is over the limit of bytes")
+    elseif not is_json(r.headers) then
+        return errors.new(415, "unsupported_media_type",
+            "the body must be JSON: Content-Type: application/json")
+    end
+end
+
+---Finds what a request is for, and who asks.
+function Server:dispatch(r)
+    local endpoint, get = ENDPOINTS[r.path], GET[r.path]
+    local shape = endpoint and endpoint.error
+    local err = guard.origin(self.opts, r.headers)
+    if err then
+        return self:refuse(r, err, shape)
+    elseif r.method == "OPTIONS" then
+        return self:reply(r, 204, "")
+    end
+    local open = r.path == "/healthz" or r.path == "/readyz"
+    local key, denied = guard.key(not open and self.opts.keys or nil, r.headers)
+    if denied then
+        return self:refuse(r, denied, shape)
+    elseif r.path == "/mcp" then
+        return self.mcp:handle(self, r)
+    elseif endpoint then
+        err = self:obstacle(r)
+        if err then
+            return self:refuse(r, err, shape)
+        end
+        return self:answer(r, endpoint, key)
+    end
+    local name = r.path:match "^/v1/models/(.+)$"
+    if name then
+        get = function()
+            local policy = self.policies[name]
+            if not policy then
+                return self:refuse(r, unknown_model(name))
+            end
+            self:reply(r, 200, model_of(self, policy))
+        end
+    end
+    if not get then
+        return self:refuse(r, errors.new(404, "not_found", "there is nothing at " .. r.path))
+    elseif r.method ~= "GET" and r.method ~= "HEAD" then
+        return self:refuse(r, not_allowed "GET, HEAD")
+    end
+    get(self, r)
+end
+
+---What became of a request, for the metrics.
+function Server:count(r, started)
+    local policy, now = r.policy or "", task.now()
+    local stream = self.streams[r.id]
+    self.streams[r.id] = nil
+    self.metrics:add("ponder_requests_total", "Requests by policy and status", 1, "policy",
+        policy, "status", r.status or 499)
+    if r.code then
+        self.metrics:add("ponder_errors_total", "Failed requests by code", 1, "code", r.code)
+    end
+    if r.policy then
+        self.metrics:observe("ponder_request_seconds", "Time to the end of the answer",
+            now - started, policy)
+        if stream and stream.first then
+            self.metrics:observe("ponder_first_byte_seconds", "Time to the first event of a stream",
+                stream.first - started, policy)
+        end
+    end
+end
+
+---Answers one request, and counts what became of it.
+function Server:handle(r)
+    local started = task.now()
+    local _ <close> = setmetatable({}, { __close = function()
+        self.running[r.id] = nil
+        self:count(r, started)
+        self:wake_if_drained()
+    end })
+    local ok, problem = pcall(self.dispatch, self, r)
+    if not ok then
+        self.opts.log(tostring(problem))
+        self:refuse(r, errors.new(500, "internal_error", "the server failed"))
+        self.http:abort(r.id)
+    end
+end
+
+return Server
