@@ -199,7 +199,8 @@ describe("over HTTP", function()
             assert.equal("CONNECT", code, message)
             assert.equal("error", partial.status)
             assert.is_true(heard > 0)
-            assert.equal(partial.calls, s:counters().requests)
+            -- got has several under way, and those that are cancelled may not have got there
+            assert.is_true(s:counters().requests <= partial.calls)
         end
     end)
 
