@@ -7,16 +7,16 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "api/api.h"
 #include "api/confine.h"
 #include "api/l_task.h"
+#include "loop/loop.h"
 
 #define CLASS "ponder.Confined"
 
-enum { LONGEST_MESSAGE = 64 << 20, MOMENTS = 50 };
+enum { LONGEST_MESSAGE = 64 << 20, MOMENTS = 50, MOMENT_MS = 10 };
 
 typedef struct Child {
     pid_t pid; /* 0: there is none */
@@ -118,13 +118,14 @@ static int child_finish(lua_State *L)
 static int child_why(lua_State *L)
 {
     Child *child = luaL_checkudata(L, 1, CLASS);
-    const struct timespec moment = {.tv_nsec = 10000000};
     siginfo_t info = {.si_pid = 0};
+    LoopPort nothing;
     if (child->pid <= 0)
         return 0;
+    loop_port_open(&nothing);
     for (int i = 0; i < MOMENTS && info.si_pid == 0; i++) {
         if (i > 0)
-            nanosleep(&moment, NULL);
+            loop_wait_for(&nothing, MOMENT_MS);
         if (waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0)
             break;
     }
