@@ -202,8 +202,9 @@ describe("the readers", function()
             scores(text)
             slowest = math.max(slowest, os.clock() - began)
         end
-        -- 0.2 MB twice: a limit that a slow machine under a sanitizer keeps, and a square would not
-        assert.is_true(slowest < 1, slowest)
+        -- 0.2 MB twice take some 0.02 s, a square takes minutes: what is between them is room for a
+        -- slow machine under a sanitizer
+        assert.is_true(slowest < 10, slowest)
     end)
 
     it("compare with thoughts of any length", function()
