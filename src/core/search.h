@@ -90,7 +90,6 @@ typedef struct SearchOptions {
     bool has_reflect, has_events, has_spent;
     bool wants_turns; /* to be asked SEARCH_TURN before each ticket */
     bool retain_path; /* dfs, idastar: a node is freed once nothing open descends from it */
-    bool leaves_stay; /* ToT: nodes that cannot be expanded never join a frontier */
     /* uct, puct */
     double c, c_init, c_base, guide; /* c is evolve's too; guide is NaN for none */
     SearchPrior prior;

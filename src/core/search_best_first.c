@@ -50,8 +50,6 @@ static bool back_up(Search *s)
         return false;
     for (uint32_t id = s->round_children; id < s->count; id++) {
         SearchNode *node = search_node(s, id);
-        if (s->options.leaves_stay && !search_expandable(s, id))
-            continue;
         node->open = true;
         b->open_count++;
         frontier_push(&b->best, (FrontierEntry){node->score, id});

@@ -14,8 +14,7 @@ static bool back_up(Search *s)
     if (!vec_reserve(&dfs->stack, &s->alloc, s->count - s->round_children))
         return false;
     for (uint32_t id = s->count; id-- > s->round_children;)
-        if (!s->options.leaves_stay || search_expandable(s, id))
-            vec_push(&dfs->stack, id);
+        vec_push(&dfs->stack, id);
     for (size_t i = 0; i < s->tickets.count && s->options.retain_path; i++)
         if (s->tickets.items[i].node != SEARCH_NO_NODE)
             search_release(s, s->tickets.items[i].node);
