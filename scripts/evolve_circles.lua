@@ -32,11 +32,7 @@ This one reaches %.6f:
 Others reach less: %s
 Answer with the program alone, between ```lua and ```.]]
 
-local opts, problem = args.parse("evolve_circles", { ... }, RULES, {})
-if not opts then
-    io.stderr:write(problem, "\n")
-    os.exit(2)
-end
+local opts = args.script("evolve_circles", { ... }, RULES)
 local count = opts.circles
 
 local opened, writer = true, nil

@@ -224,11 +224,9 @@ local function solve_all(opts)
     print(("%d of %d solvable, every expression checked"):format(solvable, total))
 end
 
-local opts, operands = args.parse("game24", { ... }, RULES)
-if not opts then
-    io.stderr:write(operands, "\n")
-    os.exit(2)
-elseif opts.all then
+local opts, operands = args.script("game24", { ... }, RULES,
+    { usage = "game24 [OPTION...] A B C D" })
+if opts.all then
     return solve_all(opts)
 end
 local numbers = {}

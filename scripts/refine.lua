@@ -25,9 +25,9 @@ local GENERATE = "Write a sentence of exactly %d words, each of which begins wit
     .. "Answer with the sentence alone."
 local REFINE = GENERATE .. "\n\nThis attempt is not right yet: %s\n%s"
 
-local opts, problem = args.parse("refine", { ... }, RULES, {})
-if not opts or #opts.letter ~= 1 or not opts.letter:find("%a") then
-    io.stderr:write(problem or "refine: --letter must be one letter", "\n")
+local opts = args.script("refine", { ... }, RULES)
+if #opts.letter ~= 1 or not opts.letter:find("%a") then
+    io.stderr:write("refine: --letter must be one letter\n")
     os.exit(2)
 end
 

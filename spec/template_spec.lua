@@ -61,6 +61,14 @@ describe("ponder.template", function()
         fails("template:1: {{#}} does not fit here", "{{# }}x{{/}}")
     end)
 
+    it("names what is no text", function()
+        local ok, message = pcall(function() local _ = template.compile(nil) end)
+        assert.is_false(ok)
+        assert.matches("template_spec.lua:%d+: (.*)$", message)
+        assert.equal("template.compile: text must be a string (got nil)",
+            message:match("%.lua:%d+: (.*)$"))
+    end)
+
     it("stands any text", function()
         local pieces = { "{{", "}}", "#", "/", "^", "!", "a", " ", "\n", ".", "{", "\0", "\255" }
         math.randomseed(5)

@@ -8,7 +8,9 @@
 ---
 --- `max_memory_mb` is written `--max-memory-mb N` or `--max-memory-mb=N`; a single letter, `e`,
 --- is written `-e CODE` or `--e CODE`. `--` ends the options. A mistake gives nil and one line that
---- says what was expected, with the nearest valid option.
+--- says what was expected, with the nearest valid option. A number, `-5`, is an operand.
+---
+--- A script has its arguments from `args.script`, which knows `--help` and ends it after a mistake.
 
 local options = require "ponder.options"
 
@@ -16,9 +18,10 @@ local args = {}
 
 ---@class ArgumentRule
 ---@field value? string name of the value in the help; without one the option is a switch
----@field type? "string"|"integer"|"number"|"duration" of the value; "string" if absent
+---@field type? "string"|"integer"|"number"|"duration"|"list" of the value; "string" if absent. A
+---  list is of strings, with commas between them
 ---@field unit? "s"|"ms" of a duration: of a number without one, and of the value; "s" if absent
----@field many? boolean it may be given several times; the value is a list
+---@field many? boolean it may be given several times; the value is a list of all
 ---@field alias? string another name, which the help does not list
 ---@field min? number
 ---@field max? number
@@ -46,13 +49,47 @@ function args.duration(text)
     return count and size and count * size, unit == ""
 end
 
-local KINDS = { integer = "an integer", duration = "a time such as 30s, 500ms or 2m" }
+local KINDS = { string = "a string", integer = "an integer", number = "a number",
+    duration = "a time such as 30s, 500ms or 2m", list = "a list such as A,B" }
+
+local function all_names(map)
+    local names = {}
+    for name in pairs(map) do
+        names[#names + 1] = name
+    end
+    table.sort(names)
+    return names
+end
+
+-- What is wrong with a script's own rules, if anything.
+local function mistake(rules)
+    for name, rule in pairs(rules) do
+        local kind = rule.type
+        if type(name) ~= "string" or not name:find("^%w[%w_]*$") then
+            return ("%s cannot be the name of an option"):format(options.show(name))
+        elseif kind ~= nil and not KINDS[kind] then
+            local near = options.nearest(kind, all_names(KINDS))
+            local hint = near and ("; did you mean %s?"):format(near) or ""
+            return ("the type of %s must be string, integer, number, duration or list (got %s%s)")
+                :format(name, options.show(kind), hint)
+        elseif (kind or rule.many or rule.enum) and type(rule.value) ~= "string" then
+            return ("%s has a type, so it needs the name of its value: value = \"N\""):format(name)
+        end
+    end
+end
+
+local function check_rules(where, rules)
+    local problem = mistake(rules)
+    if problem then
+        error(("%s: rules: %s"):format(where, problem), 3)
+    end
+end
 
 local function expectation(rule)
     if rule.enum then
         return "one of " .. table.concat(rule.enum, ", ")
     end
-    local kind = KINDS[rule.type] or "a number"
+    local kind = KINDS[rule.type]
     if rule.min and rule.max then
         return ("%s from %s to %s"):format(kind, rule.min, rule.max)
     elseif rule.min or rule.max then
@@ -91,8 +128,26 @@ local function is_out_of_range(value, rule)
     return value ~= value or rule.min and value < rule.min or rule.max and value > rule.max
 end
 
+local convert
+
+-- The items of a text with commas between them; or nil and what was expected.
+local function read_list(flag, text, rule)
+    local list, one = {}, { enum = rule.enum }
+    for item in text:gmatch("[^,]+") do
+        local value, problem = convert(flag, item:match("^%s*(.-)%s*$"), one)
+        if problem then
+            return nil, problem
+        end
+        list[#list + 1] = value
+    end
+    return list
+end
+
 -- The value that a text stands for, or nil and what was expected.
-local function convert(flag, text, rule)
+function convert(flag, text, rule)
+    if rule.type == "list" then
+        return read_list(flag, text, rule)
+    end
     local value = text
     if rule.type == "integer" or rule.type == "number" or rule.type == "duration" then
         if rule.type == "duration" then
@@ -167,8 +222,9 @@ local function read_option(list, i, rules, opts, others)
     end
     local value, message = convert(flag, text, rule)
     if rule.many and value ~= nil then
-        local values = opts[name] or {}
-        values[#values + 1] = value
+        local values = opts[name] ~= rule.default and opts[name] or {} -- a default is replaced
+        table.move(rule.type == "list" and value or { value }, 1,
+            rule.type == "list" and #value or 1, #values + 1, values)
         value = values
     end
     opts[name] = value
@@ -185,6 +241,7 @@ end
 ---@return string[]|string operands or the message of a usage error, one line
 ---@return integer? first the index in `list` of the first operand
 function args.parse(command, list, rules, how)
+    check_rules("args.parse", rules)
     local opts = {}
     for name, rule in pairs(rules) do
         opts[name] = rule.default
@@ -194,7 +251,9 @@ function args.parse(command, list, rules, how)
     local i = 1
     while i <= #list do
         local word = list[i]
-        if only_operands or word == "-" or word:sub(1, 1) ~= "-" then
+        local is_option = word:sub(1, 1) == "-" and word ~= "-"
+            and not (tonumber(word) and not rule_of(word:sub(1, 2), rules))
+        if only_operands or not is_option then
             operands[#operands + 1] = word
             first = first or i
             only_operands = only_operands or how.stops_at_operand
@@ -229,9 +288,11 @@ end
 
 ---The options' part of a help text, in the order given.
 ---@param rules table<string, ArgumentRule>
----@param order string[] names
+---@param order? string[] names; default: all, sorted
 ---@return string
 function args.help(rules, order)
+    check_rules("args.help", rules)
+    order = order or all_names(rules)
     local flags, column = {}, LEAST_COLUMN
     for i, name in ipairs(order) do
         flags[i] = args.flag(name) .. (rules[name].value and " " .. rules[name].value or "")
@@ -246,6 +307,70 @@ function args.help(rules, order)
             .. wrap(rules[name].help or "", HELP_COLUMNS - column - 3, column + 3)
     end
     return table.concat(lines, "\n")
+end
+
+-- Whether `--help` stands among the options, and is none of them itself.
+local function asks_for_help(list, rules, how)
+    if rules.help then
+        return false
+    end
+    for _, word in ipairs(list) do
+        if word == "--help" or word == "-h" and not rules.h then
+            return true
+        elseif word == "--" or how.stops_at_operand and word:sub(1, 1) ~= "-" then
+            return false
+        end
+    end
+    return false
+end
+
+local function script_help(name, rules, how)
+    local parts = { how.usage or ("%s [OPTION...]"):format(name), how.about }
+    local own = {}
+    for option, rule in pairs(rules) do
+        local help, default = rule.help or "", rule.default
+        if default ~= nil and not help:find("default", 1, true) then
+            help = ("%s%s(default: %s)"):format(help, help == "" and "" or " ",
+                type(default) == "table" and table.concat(default, ",") or tostring(default))
+        end
+        own[option] = setmetatable({ help = help }, { __index = rule })
+    end
+    own.help = { help = "print this" }
+    local order = how.order and table.move(how.order, 1, #how.order, 1, {})
+    if order then
+        order[#order + 1] = "help"
+    end
+    parts[#parts + 1] = args.help(own, order)
+    return table.concat(parts, "\n\n")
+end
+
+---Reads the arguments of a script: `--help` prints its options and ends it with status 0, a mistake
+---ends it with status 2 and a line on standard error.
+---
+---     local opts, operands = args.script("haiku", { ... }, {
+---         lines = { value = "N", type = "integer", min = 1, default = 3, help = "of the poem" },
+---     }, { usage = "haiku [OPTION...] THEME", about = "Writes a poem." })
+---@param name string the script's
+---@param list string[] its arguments
+---@param rules table<string, ArgumentRule>
+---@param how? {usage: string?, about: string?, order: string[]?, stops_at_operand: boolean?} for
+---  --help: the call, what it does, the options in order (all, sorted, if absent)
+---@return table opts as of args.parse
+---@return string[] operands
+---@return integer? first
+function args.script(name, list, rules, how)
+    check_rules("args.script", rules)
+    how = how or {}
+    if asks_for_help(list, rules, how) then
+        print(script_help(name, rules, how))
+        os.exit(0)
+    end
+    local opts, operands, first = args.parse(name, list, rules, how)
+    if not opts then
+        io.stderr:write(operands, "\n")
+        os.exit(2)
+    end
+    return opts, operands, first
 end
 
 return args

@@ -8,6 +8,7 @@
 ---     rules, sections            under titles: {title=, names=}
 ---     words, files               what its operands may be: a list of words, any file
 ---     outside_tasks              it runs tasks of its own
+---     own_help                   what --help says depends on what stands before it
 ---
 --- `rules` and what follows may be absent. The completions of shells and the manual page are made
 --- from them, as --help is.
@@ -207,9 +208,21 @@ local function end_run(run, status)
     return log_run and log_run.finish(run, status) or status
 end
 
+-- Whether --help is among a command's options: the first of them where a script has its own.
+local function wants_help(command, list)
+    for i, word in ipairs(list) do
+        if word == "--help" or word == "-h" and i == 1 then
+            return true
+        elseif word == "--" or command.own_help then
+            return false
+        end
+    end
+    return false
+end
+
 local function run_command(name, list)
     local command = require("ponder.cli." .. name)
-    if list[1] == "--help" or list[1] == "-h" then
+    if wants_help(command, list) then
         print(command.usage)
         return 0
     end

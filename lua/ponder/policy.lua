@@ -11,6 +11,7 @@
 local args = require "ponder.args"
 local files = require "ponder.log.files"
 local model = require "ponder.model"
+local options = require "ponder.options"
 local quote = require "ponder.quote"
 local task = require "ponder.task"
 
@@ -84,11 +85,21 @@ function policy.read_numbers(text)
     return list
 end
 
+-- Raises at the caller of the public function that was given a wrong argument.
+local function expect(name, value, rule)
+    local _, problem = options.check_value(value, rule)
+    if problem then
+        error(name .. " " .. problem, 3)
+    end
+end
+
 ---A list in parts of at most `size`.
 ---@param list any[]
----@param size integer
+---@param size integer >= 1
 ---@return any[][] parts
 function policy.split(list, size)
+    expect("policy.split: list", list, { type = "table" })
+    expect("policy.split: size", size, { type = "integer", min = 1 })
     local parts = {}
     for i = 1, #list, size do
         parts[#parts + 1] = table.move(list, i, math.min(i + size - 1, #list), 1, {})
@@ -188,11 +199,7 @@ function policy.main(name, list, rules, main)
     local all = {}
     for option, rule in pairs(SHARED) do all[option] = rule end
     for option, rule in pairs(rules) do all[option] = rule end
-    local opts, operands = args.parse(name, list, all)
-    if not opts then
-        io.stderr:write(operands, "\n")
-        os.exit(2)
-    end
+    local opts, operands = args.script(name, list, all)
     local run = setmetatable({ name = name, opts = opts, operands = operands,
         started = task.now() }, Run)
     local ok, result = xpcall(task.with_budget, function(err)

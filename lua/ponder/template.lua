@@ -16,9 +16,7 @@ local show = require("ponder.options").show
 local function find(scopes, key)
     for i = #scopes, 1, -1 do
         local value = scopes[i]
-        for part in key:gmatch("[^.]+") do
-            value = type(value) == "table" and value[part] or nil
-        end
+        for part in key:gmatch("[^.]+") do value = type(value) == "table" and value[part] or nil end
         if value ~= nil then return value end
     end
 end
@@ -51,6 +49,8 @@ end
 ---@param name? string for errors, default "template"
 ---@return fun(values: table): string
 local function compile(text, name)
+    local wrong = type(text) ~= "string" and "template.compile: text must be a string (got %s)"
+    if wrong then error(wrong:format(show(text)), 2) end
     local stack, from = { {} }, 1
     repeat
         local first, last, mark, key = text:find("{{([#^/!]?)%s*(.-)%s*}}", from)

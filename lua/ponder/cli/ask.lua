@@ -20,7 +20,7 @@ local plain = command.of("ask", strategy.new { name = "ask", roles = { "generate
     call = "ask --strategy FILE" }, RULES)
 
 local ask = { summary = SUMMARY, usage = plain.usage, rules = plain.rules,
-    sections = plain.sections, files = true }
+    sections = plain.sections, files = true, own_help = true }
 
 -- The value of --strategy among the arguments; nil where it is not given.
 local function strategy_of(arguments)

@@ -31,7 +31,7 @@ local MISSED = 99 -- exit status
 local WATCH_S = 0.5
 
 local RULES = {
-    policy = { value = "A,B", help = "run these policies only" },
+    policy = { value = "A,B", type = "list", help = "run these policies only" },
     model = { value = "MODEL", help = "handed to FILE, which gets the flags as its argument" },
     limit = { value = "N", type = "integer", min = 1, help = "the first N items" },
     sample = { value = "N", type = "integer", min = 1, help = "N items at random, by --seed" },
@@ -134,16 +134,8 @@ local function check_policies(given, evaluation)
     end
 end
 
-local function names_in(list)
-    local names = {}
-    for name in list:gmatch "[^,]+" do
-        names[#names + 1] = name:match "^%s*(.-)%s*$"
-    end
-    return names
-end
-
 local function run_options(given, path)
-    return { policy = given.policy and names_in(given.policy), limit = given.limit,
+    return { policy = given.policy, limit = given.limit,
         sample = given.sample, seed = given.seed, epochs = given.epochs,
         concurrency = given.concurrency, max_cost = given.max_cost,
         max_cost_per_item = given.max_cost_per_item,

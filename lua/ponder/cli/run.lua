@@ -16,8 +16,10 @@ local RULES = {
     e = { value = "CODE", help = "run CODE in place of a file" },
     json = { help = "print the table that the script returns, as JSON" },
     untrusted = { help = "run what a stranger wrote: confined, with what is allowed below" },
-    allow_model = { value = "NAME,...", help = "models that it may call, within a budget" },
-    allow_read = { value = "DIR,...", files = true, help = "directories that it may read" },
+    allow_model = { value = "NAME,...", type = "list",
+        help = "models that it may call, within a budget" },
+    allow_read = { value = "DIR,...", type = "list", files = true,
+        help = "directories that it may read" },
     weak_isolation = { help = "run it even where the kernel lacks what confines it" },
     max_memory_mb = { value = "N", type = "integer", min = 1, max = 1 << 30,
         help = "limit of the process's memory in MiB (default: 3/4 of what it may have)" },
@@ -33,7 +35,7 @@ local ORDER = { "e", "json", "max_calls", "max_total_tokens", "max_cost", "timeo
     "verbose" }
 flags.add(RULES, ORDER)
 
-local run = { rules = RULES, order = ORDER, files = true }
+local run = { rules = RULES, order = ORDER, files = true, own_help = true }
 
 run.summary = "run a script (FILE, or - for standard input)"
 

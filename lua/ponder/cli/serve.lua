@@ -24,7 +24,7 @@ local RULES = {
     log = { value = "FILE", files = true, help = "log each request in FILE as a run of its own" },
     sync = log_flags.RULES.sync,
     key_file = { value = "FILE", files = true, help = "who may ask: KEY [NAME [USD]] a line" },
-    cors = { value = "ORIGIN", help = "let pages of an origin ask (several: A,B)" },
+    cors = { value = "ORIGIN,...", type = "list", help = "let pages of these origins ask" },
     concurrency = count "requests that run at once (default: 64)",
     max_queue = count("requests that wait for a place (default: 256)", 0),
     queue_timeout = duration "how long one waits (default: 60s)",
@@ -93,11 +93,7 @@ local function ms(seconds)
 end
 
 local function server_options(given, list, keys)
-    local origins = {}
-    for origin in (given.cors or ""):gmatch "[^,%s]+" do
-        origins[#origins + 1] = origin
-    end
-    return { policies = list, listen = given.listen, keys = keys, cors = origins,
+    return { policies = list, listen = given.listen, keys = keys, cors = given.cors,
         concurrency = given.concurrency, max_queue = given.max_queue,
         queue_timeout_ms = ms(given.queue_timeout), timeout_ms = ms(given.timeout),
         drain_ms = ms(given.drain), max_cost = given.max_cost,

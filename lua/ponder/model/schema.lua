@@ -1,9 +1,9 @@
 --- JSON Schema as far as replies need it: reading what a caller asks for, checking what a model
 --- answered, and the forms that providers insist on.
 ---
---- Checked: type, required, properties, additionalProperties = false, items, enum, const, anyOf,
---- oneOf, allOf and local $ref. Lengths, ranges and patterns are not: no provider enforces all of
---- them, and a script can compare numbers itself.
+--- Checked: type, required, properties, additionalProperties, items, enum, const, anyOf, oneOf,
+--- allOf and $ref within the schema. Lengths, ranges and patterns are not: no provider enforces all
+--- of them, and a script can compare numbers itself.
 
 local json = require "ponder.json"
 local options = require "ponder.options"
@@ -24,7 +24,9 @@ local function each_subschema(node, visit)
     for _, field in ipairs { "anyOf", "oneOf", "allOf" } do
         for i, sub in ipairs(read.list(node, field)) do visit(sub, field, i) end
     end
-    if type(read.at(node, "items")) == "table" then visit(node.items, "items") end
+    for _, field in ipairs { "items", "additionalProperties" } do
+        if type(read.at(node, field)) == "table" then visit(node[field], field) end
+    end
 end
 
 -- Puts f of each part of a schema in its copy's place.
@@ -60,6 +62,46 @@ end
 ---@field name string
 ---@field strict boolean?
 
+-- The part of a schema that a reference names: a JSON pointer (RFC 6901) as the fragment of a URI.
+-- Nil where there is none, or the reference leads elsewhere.
+local function follow(ref, root)
+    local pointer = ref:match("^#(.*)$")
+    pointer = pointer and pointer:gsub("%%(%x%x)", function(hex)
+        return string.char(tonumber(hex, 16))
+    end)
+    if not pointer or pointer ~= "" and pointer:sub(1, 1) ~= "/" then return nil end
+    local target = root
+    for step in pointer:gmatch("/([^/]*)") do
+        step = step:gsub("~1", "/"):gsub("~0", "~")
+        local index = type(target) == "table" and #target > 0 and math.tointeger(tonumber(step))
+        target = read.at(target, index and index + 1 or step)
+    end
+    return target
+end
+
+--- The first reference of a schema that names no part of it.
+---@param root any
+---@return string? ref
+function schema.dangling(root)
+    local seen, found = {}, nil
+    local function visit(node)
+        if type(node) ~= "table" or seen[node] or found then return end
+        seen[node] = true
+        local ref = node["$ref"]
+        if type(ref) == "string" and follow(ref, root) == nil then found = ref end
+        each_subschema(node, visit)
+    end
+    visit(root)
+    return found
+end
+
+--- What is said of such a reference.
+---@param ref string
+---@return string message
+function schema.no_part(ref)
+    return "no part of the schema is named by $ref " .. options.show(ref)
+end
+
 local FORM = "model.chat: opts.response_format must be \"json\", a JSON schema, or "
     .. "{type = \"json_schema\", schema = ...} (got %s)"
 
@@ -67,6 +109,15 @@ local FORM = "model.chat: opts.response_format must be \"json\", a JSON schema, 
 local function name_of(title)
     if type(title) ~= "string" or title == "" then return "reply" end
     return (title:gsub("[^%w_-]", "_"):sub(1, LONGEST_NAME))
+end
+
+local function of_schema(format)
+    local ref = schema.dangling(format.schema)
+    if ref then
+        return nil, "model.chat: opts.response_format: " .. schema.no_part(ref)
+    end
+    format.schema = schema.with_lists(format.schema)
+    return format
 end
 
 --- Reads `response_format`: "json", a schema, or OpenAI's own tables.
@@ -84,10 +135,10 @@ function schema.format(format)
     if format.type == "json_schema" then
         local inner = type(format.json_schema) == "table" and format.json_schema or format
         if type(inner.schema) ~= "table" then return nil, FORM:format("one without a schema") end
-        return { schema = schema.with_lists(inner.schema), name = inner.name or "reply",
+        return of_schema { schema = inner.schema, name = inner.name or "reply",
             strict = inner.strict }
     end
-    return { schema = schema.with_lists(format), name = name_of(format.title) }
+    return of_schema { schema = format, name = name_of(format.title) }
 end
 
 --- What is said to a model that takes no schema.
@@ -215,12 +266,10 @@ local function check_object(value, node, root, path, depth)
     end
     local properties = read.list(node, "properties")
     for _, key in ipairs(sorted_keys(value)) do
-        if properties[key] then
-            local message = check(value[key], properties[key], root, path .. "." .. key, depth)
-            if message then return message end
-        elseif node.additionalProperties == false then
-            return ("%s.%s is not in the schema"):format(path, key)
-        end
+        local sub = properties[key]
+        if sub == nil then sub = node.additionalProperties end
+        local message = check(value[key], sub, root, path .. "." .. key, depth)
+        if message then return message end
     end
 end
 
@@ -238,25 +287,28 @@ local function check_choices(value, node, root, path, depth)
         if message then return message end
     end
     for _, field in ipairs { "anyOf", "oneOf" } do
-        local choices, fits, first = read.list(node, field), false, nil
+        local choices, fits, first = read.list(node, field), 0, nil
         for _, sub in ipairs(choices) do
             local message = check(value, sub, root, path, depth)
-            fits, first = fits or message == nil, first or message
+            fits, first = fits + (message and 0 or 1), first or message
         end
-        if #choices > 0 and not fits then return first end
+        if #choices > 0 and fits == 0 then return first end
+        if field == "oneOf" and fits > 1 then
+            return ("%s fits %d of the schemas of oneOf, not one"):format(path, fits)
+        end
     end
 end
 
-local function follow(node, root)
-    local target = root
-    for step in node["$ref"]:gmatch("[^#/]+") do target = read.at(target, step) end
-    return target
-end
-
 function check(value, node, root, path, depth)
+    if node == false then return path .. " is not in the schema" end
     if depth > DEEPEST or type(node) ~= "table" then return nil end
-    if type(node["$ref"]) == "string" then
-        return check(value, follow(node, root), root, path, depth + 1)
+    local ref = node["$ref"]
+    if type(ref) == "string" then
+        local target = follow(ref, root)
+        if target == nil then
+            return path .. ": " .. schema.no_part(ref)
+        end
+        return check(value, target, root, path, depth + 1)
     end
     local message = node.type ~= nil and check_type(value, node.type, path)
         or check_enum(value, node, path)

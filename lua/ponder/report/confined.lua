@@ -12,14 +12,6 @@ local ALLOWING = { "allow_model", "allow_read", "weak_isolation" }
 
 local stdout = io.stdout
 
-local function list_of(text)
-    local list = {}
-    for name in (text or ""):gmatch "[^,]+" do
-        list[#list + 1] = name
-    end
-    return list
-end
-
 ---What is wrong with these flags. Without a time of its own, the run gets one.
 ---@param given table the flags
 ---@return string? mistake
@@ -61,7 +53,7 @@ function confined.chunk(text, name, arguments, given)
     given.max_steps = nil -- the policy's, not ours
     return function()
         local value, message, code = untrusted.run(text, name, arguments, write, {
-            models = list_of(given.allow_model), directories = list_of(given.allow_read),
+            models = given.allow_model or {}, directories = given.allow_read or {},
             memory_mb = given.max_memory_mb, max_steps = steps,
             cpu_seconds = math.ceil(given.timeout) + 1 })
         if message then

@@ -1,0 +1,136 @@
+-- ponder.args: rules of options, and what scripts have from it.
+
+local args = require "ponder.args"
+local policy = require "ponder.policy"
+local shell = require "shell"
+
+local function parse(list, rules, how)
+    return args.parse("cmd", list, rules, how)
+end
+
+-- The message that f raises at its caller's line, which is in this file.
+local function mistake(f)
+    local ok, message = pcall(f)
+    assert.is_false(ok)
+    return assert(message:match("args_spec.lua:%d+: (.*)$"), message)
+end
+
+describe("args.parse", function()
+    it("takes a number for an operand, unless an option is named so", function()
+        local opts, operands = parse({ "-5", "-v", "-.5", "-1e3", "--n", "-7" },
+            { v = {}, n = { value = "N", type = "integer" } })
+        assert.same({ { "-5", "-.5", "-1e3" }, true, -7 }, { operands, opts.v, opts.n })
+        assert.same({ "-5", "x" }, select(2, parse({ "-5", "x" }, {}, { stops_at_operand = true })))
+        assert.same({ ["5"] = true }, (parse({ "-5" }, { ["5"] = {} })))
+        local none, message = parse({ "-5x" }, {})
+        assert.same({ nil, "cmd: unknown option -5x" }, { none, message })
+    end)
+
+    it("reads lists, and options that are given several times", function()
+        local rules = { of = { value = "A,B", type = "list", enum = { "a", "b" } },
+            with = { value = "X", many = true, type = "integer", default = { 1 } },
+            all = { value = "X,Y", many = true, type = "list" } }
+        local opts = parse({ "--of", "a, b", "--with=2", "--with", "3", "--all=x,y", "--all", "z" },
+            rules)
+        assert.same({ of = { "a", "b" }, with = { 2, 3 }, all = { "x", "y", "z" } }, opts)
+        assert.same({ with = { 1 } }, (parse({}, rules))) -- the default is what it was
+        local _, message = parse({ "--of", "a,c" }, rules)
+        assert.equal('cmd: --of must be one of a, b (got "c")', message)
+        _, message = parse({ "--with", "x" }, rules)
+        assert.equal('cmd: --with must be an integer (got "x")', message)
+    end)
+
+    it("says what is wrong with the rules themselves", function()
+        local types = "the type of k must be string, integer, number, duration or list (got %s)"
+        local nameless = 'k has a type, so it needs the name of its value: value = "N"'
+        for _, row in ipairs {
+            { { k = { value = "N", type = "interger" } },
+                types:format '"interger"; did you mean integer?' },
+            { { k = { value = "N", type = true } }, types:format "true" },
+            { { k = { type = "integer" } }, nameless },
+            { { k = { many = true } }, nameless },
+            { { ["max-k"] = {} }, '"max-k" cannot be the name of an option' },
+            { { {} }, "1 cannot be the name of an option" },
+        } do
+            assert.equal("args.parse: rules: " .. row[2],
+                mistake(function() local _ = parse({}, row[1]) end))
+        end
+    end)
+end)
+
+describe("args.script", function()
+    local SCRIPT = [[
+        local args = require "ponder.args"
+        local opts, operands = args.script("poem", { ... }, {
+            lines = { value = "N", type = "integer", min = 1, default = 3, help = "of the poem" },
+            loud = { help = "in capitals" },
+        }, { usage = "poem [OPTION...] THEME", about = "Writes a poem." })
+        print(opts.lines, table.unpack(operands))]]
+
+    local function poem(...)
+        return shell.ponder { "-e", SCRIPT, "--", ... }
+    end
+
+    it("prints the options of a script for --help", function()
+        local expected = [[
+poem [OPTION...] THEME
+
+Writes a poem.
+
+  --help                 print this
+  --lines N              of the poem (default: 3)
+  --loud                 in capitals
+]]
+        for _, words in ipairs { { "--help" }, { "--loud", "--help" }, { "-h" } } do
+            assert.same({ status = 0, out = expected, err = "" }, poem(table.unpack(words)))
+        end
+    end)
+
+    it("ends a script after a mistake, and else hands over what was given", function()
+        assert.same({ status = 2, out = "",
+            err = "poem: unknown option --line (did you mean --lines?)\n" },
+            poem("--line", "4"))
+        assert.same({ status = 0, out = "4\train\t-5\n", err = "" },
+            poem("--lines=4", "rain", "-5"))
+        assert.same({ status = 0, out = "3\t--help\n", err = "" }, poem("--", "--help"))
+    end)
+
+    it("serves the scripts that come with ponder", function()
+        for _, name in ipairs { "game24", "refine", "evolve_circles", "sorting", "creative" } do
+            local r = shell.ponder { "run", "--no-log", "scripts/" .. name .. ".lua", "--help" }
+            assert.same({ 0, "" }, { r.status, r.err }, name)
+            assert.matches("^" .. name .. " %[OPTION...%]", r.out)
+            assert.matches("\n  %-%-help +print this\n", r.out)
+        end
+    end)
+end)
+
+describe("a command", function()
+    it("says more wherever --help stands among its options", function()
+        for _, words in ipairs { { "tot", "--model", "x", "--help" },
+            { "log", "--json", "--help" } } do
+            local r = shell.ponder(words)
+            assert.same({ 0, "" }, { r.status, r.err })
+            assert.matches("^ponder " .. words[1] .. " ", r.out)
+        end
+    end)
+
+    it("leaves that of a script alone", function()
+        local dir <close> = shell.folder { ["a.lua"] = "print(...)" }
+        assert.equal("--help\n", shell.ponder({ dir.path .. "/a.lua", "--help" }).out)
+    end)
+end)
+
+describe("policy.split", function()
+    it("takes parts of at least one item, of a list", function()
+        assert.same({ { 1, 2 }, { 3 } }, policy.split({ 1, 2, 3 }, 2))
+        for _, row in ipairs {
+            { { 1 }, 0, "policy.split: size must be an integer >= 1 (got 0)" },
+            { { 1 }, -1, "policy.split: size must be an integer >= 1 (got -1)" },
+            { { 1 }, 1.5, "policy.split: size must be an integer >= 1 (got 1.5)" },
+            { "1 2", 1, 'policy.split: list must be a table (got "1 2")' },
+        } do
+            assert.equal(row[3], mistake(function() local _ = policy.split(row[1], row[2]) end))
+        end
+    end)
+end)
