@@ -3,6 +3,7 @@
 --- What is said in several places is taken from the first of: the options, the alias of the config
 --- file, the environment, the config file's providers and defaults, the built-in value.
 
+local base64 = require "ponder.base64"
 local literals = require "ponder.model.literals"
 local options = require "ponder.options"
 local pure = require "ponder.pure"
@@ -11,22 +12,6 @@ local name = {}
 
 ---------------------------------------------------------------------------------------------------
 -- URLs
-
-local ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-
-local function base64(bytes)
-    local out = {}
-    for i = 1, #bytes, 3 do
-        local a, b, c = bytes:byte(i, i + 2)
-        local bits = a << 16 | (b or 0) << 8 | (c or 0)
-        for place = 0, 3 do
-            local at = (bits >> (18 - 6 * place) & 63) + 1
-            out[#out + 1] = (place == 2 and not b or place == 3 and not c) and "="
-                or ALPHABET:sub(at, at)
-        end
-    end
-    return table.concat(out)
-end
 
 local function percent_decode(text)
     return (text:gsub("%%(%x%x)", function(hex) return string.char(tonumber(hex, 16)) end))
@@ -66,7 +51,7 @@ function name.endpoint(base_url, secret, headers)
     for header, value in pairs(headers) do kept[header] = value or nil end
     if userinfo then
         local plain = percent_decode(userinfo)
-        kept["authorization"] = kept["authorization"] or "Basic " .. base64(plain)
+        kept["authorization"] = kept["authorization"] or "Basic " .. base64.encode(plain)
         secrets[#secrets + 1] = userinfo
         secrets[#secrets + 1] = plain:match(":(.+)$")
     end

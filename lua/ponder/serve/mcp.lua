@@ -6,6 +6,7 @@
 --- An answer is JSON, or for a tool a stream of events with what it says meanwhile. A client that
 --- closes the answer cancels the call.
 
+local base64 = require "ponder.base64"
 local errors = require "ponder.serve.errors"
 local json = require "ponder.json"
 local mcp = require "ponder.mcp.server"
@@ -62,29 +63,12 @@ local function header_mismatch(headers, message)
         local given = headers[name]
         local encoded = given and given:match "^=%?base64%?(.*)%?=$"
         if encoded then
-            given = endpoint.decode_base64(encoded)
+            given = base64.decode(encoded)
         end
         if given ~= value then
             return ("the header %s does not agree with the body"):format(name)
         end
     end
-end
-
-local ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-
----The bytes of a base64 text; what is not of its alphabet is passed over.
----@param text string
----@return string
-function endpoint.decode_base64(text)
-    local bytes, bits, count = {}, 0, 0
-    for c in text:gmatch "[%w+/]" do
-        bits, count = bits << 6 | ALPHABET:find(c, 1, true) - 1, count + 6
-        if count >= 8 then
-            count = count - 8
-            bytes[#bytes + 1] = string.char(bits >> count & 0xFF)
-        end
-    end
-    return table.concat(bytes)
 end
 
 -- The session of a request, and headers for its answer; or an error.
