@@ -13,6 +13,7 @@
 ---                           {content, impact, category}
 ---   context.trace           the beginnings of the last replies, oldest first
 ---   context.step            the step, from 1, and context.max_steps
+---   context.ungraded        a critique just given, where it has no grade on the scale asked for
 ---   context.instructions    set where the user gave a string: it takes the place of the text below
 ---   context:quote(tag, text)  text that others wrote, between tags that it cannot close, cut short
 ---
@@ -147,6 +148,11 @@ function prompts.supervise(context)
     if context.feedback then
         parts[#parts + 1] = "A critique of the answer before this one; see whether it was met:"
         parts[#parts + 1] = quote_feedback(context, "earlier_critique")
+    end
+    if context.ungraded then
+        parts[#parts + 1] = "You have said of it:"
+        parts[#parts + 1] = context:quote("critique", context.ungraded)
+        parts[#parts + 1] = "This has no grade from 0.0 to 1.0. Give the critique again, with one."
     end
     parts[#parts + 1] = "Grade the current answer."
     return messages(context, "supervise", parts)

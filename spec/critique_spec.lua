@@ -45,15 +45,14 @@ describe("a critique's score", function()
             ["The whole is weak. SCORE: 0.3"] = 0.3,
             ["I would give it a score of 7/10."] = 0.7,
             ["My score is **0.4**."] = 0.4,
-            ["SCORE: 8"] = 0.8,
-            ["SCORE: 85"] = 0.85,
             ["SCORE: 0"] = 0.0,
             ["SCORE: 1"] = 1.0,
             ["SCORE: 1.5"] = 1.0,
             ["SCORE: -0.5"] = 0.0,
             ["SCORE: 12/10"] = 1.0,
-            ["SCORE: 3/0"] = 0.3,
-            ["SCORE: 1e999"] = 1.0,
+            ["SCORE: 8 (on a scale from 1 to 10)"] = 0.8,
+            ["I grade from 0-100.\nSCORE: 85"] = 0.85,
+            ["SCORE: 6e-1"] = 0.6,
             ["SCORE: 0.8 (1.0 would need sources)"] = 0.8,
         }
         for text, expected in pairs(forms) do
@@ -74,7 +73,18 @@ describe("a critique's score", function()
             "SCORE: 0.0-1.0", "SCORE: 0 to 10", "underscore: 3", "scores: high", "Accuracy: 0.9",
             "The answer is 42.", "It scored 3 points", "CONFIDENCE: 0.9" } do
             assert.equal(0.5, score(text), text)
+            assert.is_false(critique.supervision(text).is_graded, text)
         end
+    end)
+
+    it("is not guessed from a number on a scale that the text does not name", function()
+        for _, text in ipairs { "SCORE: 8", "SCORE: 85", "SCORE: 3/0", "SCORE: 1e999",
+            "SCORE: 20/10",
+            "SCORE: 8\n(of 10 or 100? out of 10, out of 100)", "It has a score of 7." } do
+            assert.equal(0.5, score(text), text)
+            assert.is_false(critique.supervision(text).is_graded, text)
+        end
+        assert.is_true(critique.supervision("SCORE: 8/10").is_graded)
     end)
 
     it("follows the balance of strengths and issues where there is none", function()

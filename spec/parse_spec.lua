@@ -103,6 +103,13 @@ describe("parse.scores", function()
         end
         assert.same({ t1 = 0.6, t2 = 0.3, t3 = 0.9 }, (parse.scores(
             "t1: 6/10, t2: 3 of 10, t3: 90 %", { "a", "b", "c" })))
+        for _, named in ipairs { "On a scale from 1 to 10:", "Scores (0-10):", "(all out of 10)",
+            '"scale": 10' } do
+            assert.same({ t1 = 0.6, t2 = 0.1, t3 = 0.9 }, (parse.scores(
+                named .. "\nt1: 6\nt2: 1\nt3: 9", { "a", "b", "c" })), named)
+        end
+        assert.same({ t1 = 0.6 }, (parse.scores('{"scale": 10, "scores": {"t1": 6}}', { "a" })))
+        assert.same({}, (parse.scores("t1: 6 (3 out of 10 people agree)", { "a" })))
         assert.same({ t1 = 0.9, t2 = 0.25 }, (parse.scores("t1: 4 * 6 = 24 (0.9)\nt2: 0.25",
             { "a", "b" })))
     end)

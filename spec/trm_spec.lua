@@ -152,6 +152,47 @@ describe("the TRM cycle", function()
         end
     end)
 
+    it("asks again for a critique without a grade, and does not make one up", function()
+        local contexts = {}
+        local function supervise(context)
+            contexts[#contexts + 1] = context
+            return { { role = "user", content = context.ungraded or "first" } }
+        end
+        local machine = trm.new { prompts = { supervise = supervise } }
+        machine:update { type = "start", prompt = "Q", call_id = "c0" }
+        machine:update { type = "reasoning_result", call_id = "c0", ok = true, text = "A" }
+        local directives = machine:update { type = "supervision_result", call_id = "c1", ok = true,
+            text = "ISSUE: short\nSCORE: 8" }
+        assert.equal("supervise", directives[1].type)
+        assert.equal("c2", directives[1].call_id)
+        assert.equal("ISSUE: short\nSCORE: 8", directives[1].context[1].content)
+        assert.equal("supervising", machine.status)
+        assert.same({}, machine.act_state.history)
+        machine = trm.from_map(json.decode(json.encode(machine:to_map())))
+        local copy = machine:clone()
+        directives = machine:update { type = "supervision_result", call_id = "c2", ok = true,
+            text = "SCORE: 0.8" }
+        assert.equal("improve", directives[1].type)
+        assert.same({ 0.8 }, machine.act_state.history)
+        assert.is_nil(machine.ungraded)
+        assert.equal(0, machine.parse_retries)
+        directives = copy:update { type = "supervision_result", call_id = "c2", ok = true,
+            text = "SCORE: eight" }
+        assert.same({}, directives)
+        assert.equal("grade_parse_failed", copy.error)
+    end)
+
+    it("asks the built-in prompt for the grade that is missing", function()
+        local machine = trm.new { max_parse_retries = 2 }
+        machine:update { type = "start", prompt = "Q", call_id = "c0" }
+        machine:update { type = "reasoning_result", call_id = "c0", ok = true, text = "A" }
+        local directives = machine:update { type = "supervision_result", call_id = "c1", ok = true,
+            text = "SCORE: 85" }
+        local asked = directives[1].context[2].content
+        assert.truthy(asked:find("<critique>\nSCORE: 85\n</critique>", 1, true))
+        assert.truthy(asked:find("no grade from 0.0 to 1.0", 1, true))
+    end)
+
     it("keeps the latent state", function()
         local machine, directives = begin({ act_threshold = 1, max_supervision_steps = 9 }, "why?")
         assert.same({ question_context = "why?", reasoning_trace = {}, confidence_score = 0.0,

@@ -5,6 +5,7 @@
 --- nothing up: an unreadable reply gives an empty result. Time is linear in the length of the text.
 
 local core = require "ponder.core.parse"
+local grade = require "ponder.parse.grade"
 local json = require "ponder.json"
 local lists = require "ponder.parse.lists"
 local quote = require "ponder.quote"
@@ -129,20 +130,30 @@ local function json_scores(text, resolver)
     end
 end
 
+local function read_scores(text, resolver)
+    local found = json_scores(text, resolver)
+    if found then
+        return found, "json"
+    end
+    return scores.from_lines(text, resolver), "regex"
+end
+
 ---The scores in a reply: JSON (`{"scores": {"t1": 0.8}}`, also without the outer object, or as a
 ---list), else lines such as `t1: 0.8`, `**2.** 8/10`, `Thought 3: 80%`. A score belongs to the
 ---thought with that id, else to the one with that number, else to the one with that text.
 ---@param text string
 ---@param thoughts (string|{id: string, content: string})[] a string's id is `t` and its number
 ---@return table<string, number> scores by thought id, 0 to 1; empty if there is none, or if one is
----  on another scale that the reply does not name (6, where 6/10, 6 of 10 and 60 % can be read)
+---  on another scale that the reply does not name (6, where 6/10, 6 of 10, 60 % and 6 "on a scale
+---  of 1 to 10" can be read)
 ---@return "json"|"regex"|nil mode how they were read
 function parse.scores(text, thoughts)
     text = without_reasoning(text)
     local resolver = scores.resolver(thoughts)
-    local found, mode = json_scores(text, resolver), "json"
-    if not found then
-        found, mode = scores.from_lines(text, resolver), "regex"
+    local found, mode = read_scores(text, resolver)
+    if not scores.are_on_scale(found) then
+        resolver.scale = grade.named_scale(text) or 1
+        found, mode = read_scores(text, resolver)
     end
     if next(found) == nil or not scores.are_on_scale(found) then
         return {}, nil

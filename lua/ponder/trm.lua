@@ -13,7 +13,8 @@
 --- |---------------------------------------------|------------------------------------------------|
 --- | start{prompt, call_id}                      | reason{call_id, context, step, current_answer} |
 --- | reasoning_result{call_id, ok, text, usage}  | supervise{...}, the same fields                |
---- | supervision_result{call_id, ok, text, usage} | improve{...}, or none at the end              |
+--- | supervision_result{call_id, ok, text, usage} | improve, none at the end; supervise where the |
+--- |                                             | text has no grade                              |
 --- | improvement_result{call_id, ok, text, usage} | reason{...}, or none at the end               |
 ---
 --- The moves of the status, checked against the core (src/core/trm.h tells more):
@@ -58,6 +59,8 @@ local show = options.show
 ---@field max_supervision_steps? integer rounds at most, default 5
 ---@field act_threshold? number a grade that ends the run, default 0.9; above 1 none does
 ---@field halt_check? "after_supervision"|"after_improvement"
+---@field max_parse_retries? integer critiques asked for once more because they have no grade, for
+---each step; default 1
 ---@field parse_supervision? fun(text: string): ponder.Supervision takes the place of
 ---trm.parse_supervision; lists may be absent, quality_score must be there
 ---@field prompts? table<"reason"|"supervise"|"improve", function|string>
@@ -70,6 +73,7 @@ local option_rules = {
         type = "string", enum = { "after_supervision", "after_improvement" },
         default = "after_supervision",
     },
+    max_parse_retries = { type = "integer", min = 0, max = 1000000000, default = 1 },
     parse_supervision = { type = "function" },
 }
 
@@ -85,6 +89,7 @@ local option_rules = {
 ---@field trace string[]
 ---@field step integer
 ---@field max_steps integer
+---@field ungraded string? the last critique, where it has no grade on the scale asked for
 
 local function ask(run, turn, kind, call_id)
     local step = run.core:step()
@@ -102,6 +107,7 @@ local function ask(run, turn, kind, call_id)
             trace = run.latent.reasoning_trace,
             step = step,
             max_steps = run.options.max_supervision_steps,
+            ungraded = run.ungraded,
         }),
     })
 end
@@ -152,6 +158,7 @@ function accept.supervise(run, turn, call, feedback)
     if better then
         run.best_answer = run.answer
     end
+    run.ungraded, run.parse_retries = nil, 0
     run:event(turn, "step", {
         step = run.core:step(),
         quality_score = run.core:confidence(),
@@ -174,10 +181,20 @@ end
 local function parse_supervision(run, text)
     local own = run.options.parse_supervision
     if not own then
-        return critique.supervision(text)
+        local feedback = critique.supervision(text)
+        return feedback.is_graded and feedback or nil
     end
     local feedback, problem = views.read_feedback(own(text), "parse_supervision: result", text)
     return feedback or error("trm: " .. problem, 0)
+end
+
+-- A critique without a grade says nothing of how good the answer is: none is made up.
+local function unreadable(run, turn, call, text)
+    if run.parse_retries >= run.options.max_parse_retries then
+        return run:fail(turn, call.id, "grade_parse_failed")
+    end
+    run.ungraded, run.parse_retries = text, run.parse_retries + 1
+    ask(run, turn, "supervise", run.core:ungraded(call.id))
 end
 
 -------------------------------------------------------------------------------
@@ -204,14 +221,19 @@ local trm = machine.class {
         run.latent = latent.initialize()
         run.answers = {} -- improved ones; run.answer is the current one, run.best_answer the best
         run.suggestions = {} -- of run.feedback, the weightiest first
+        run.parse_retries = 0 -- of this step's critique
     end,
     begin = begin,
     parse = function(run, call, text)
-        return call.kind == "supervise" and parse_supervision(run, text) or text
+        if call.kind == "supervise" then
+            return parse_supervision(run, text)
+        end
+        return text
     end,
     accept = function(run, turn, call, payload)
         accept[call.kind](run, turn, call, payload)
     end,
+    unreadable = unreadable,
     complete_event = views.complete_event,
     copy = views.copy,
     save = views.save,

@@ -105,6 +105,16 @@ static int m_graded(lua_State *L)
     return 1 + push_next(L, t, reason, next);
 }
 
+/* ungraded(call_id) -> call_id of another supervision */
+static int m_ungraded(lua_State *L)
+{
+    Trm *t = self(L);
+    uint64_t next = 0;
+    check_outcome(L, trm_ungraded(t, machine_check_id(L, 2), &next), "grade");
+    machine_push_id(L, &t->machine, next);
+    return 1;
+}
+
 /* improved(call_id) -> as push_next */
 static int m_improved(lua_State *L)
 {
@@ -180,6 +190,7 @@ int luaopen_ponder_core_trm(lua_State *L)
         {"start", m_start},
         {"reasoned", m_reasoned},
         {"graded", m_graded},
+        {"ungraded", m_ungraded},
         {"improved", m_improved},
         {"step", m_step},
         {"improvements", m_improvements},

@@ -141,6 +141,16 @@ TrmOutcome trm_improved(Trm *t, uint64_t number, TrmReason *reason, uint64_t *ne
     return TRM_DONE;
 }
 
+TrmOutcome trm_ungraded(Trm *t, uint64_t number, uint64_t *next)
+{
+    TrmOutcome outcome = expect(t, number, TRM_SUPERVISING);
+    if (outcome == TRM_DONE) {
+        machine_close(&t->machine, number);
+        *next = machine_open(&t->machine, TRM_CALL_SUPERVISE, 0);
+    }
+    return outcome;
+}
+
 /* The table in trm.h. */
 static bool fits(uint8_t status, uint32_t step, uint32_t improvements, uint32_t grades)
 {

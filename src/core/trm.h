@@ -79,6 +79,9 @@ TrmOutcome trm_graded(Trm *t, uint64_t number, double score, bool *better, TrmRe
                       uint64_t *next);
 TrmOutcome trm_improved(Trm *t, uint64_t number, TrmReason *reason, uint64_t *next);
 
+/* The critique has no grade: its call is closed, and `*next` asks for another one. */
+TrmOutcome trm_ungraded(Trm *t, uint64_t number, uint64_t *next);
+
 /* The last grade; 0 before the first. */
 double trm_confidence(const Trm *t);
 

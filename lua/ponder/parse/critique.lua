@@ -15,18 +15,16 @@
 --- the start of a line, in a known phrase, with a separator or nothing behind it: "incorrect",
 --- "good" or "issues remain" in running text are text.
 ---
---- Numbers: `0.8`, `.8`, `0,8`, `8/10`, `8 out of 10`, `80%`, bold or not; the last one that can
---- be read counts. Time is linear in the length of the text.
+--- The last grade that can be read counts (ponder.parse.grade says in which forms). Time is linear
+--- in the length of the text.
 
+local grade = require "ponder.parse.grade"
 local outline = require "ponder.core.outline"
 
 local critique = {}
 
 local find, gmatch, gsub, lower, match, sub =
     string.find, string.gmatch, string.gsub, string.lower, string.match, string.sub
-
--- How much of a text's end is searched for a grade in running text.
-local PROSE_WINDOW <const> = 64 * 1024
 
 -------------------------------------------------------------------------------
 -- Vocabulary.
@@ -100,74 +98,24 @@ local function trim(text, first)
 end
 
 -------------------------------------------------------------------------------
--- Numbers.
+-- Grades.
 
---- A grade from its number and what was said with it.
--- Without a scale, 2 to 10 are points of ten and up to 100 per cent: nobody grades 8 to mean 1.
-local function scaled(value, scale)
-    if scale and scale > 0 then
-        value = value / scale
-    elseif value > 100 then
-        value = 1.0
-    elseif value > 10 then
-        value = value / 100
-    elseif value >= 2 then
-        value = value / 10
-    end
-    return value > 0 and (value < 1 and value + 0.0 or 1.0) or 0.0
-end
-
-local function number(digits)
-    return tonumber((gsub(digits, ",", ".")))
-end
-
---- The grade with which a text begins.
----@return number|nil
-local function read_score(text)
-    local digits, rest = match(text, "^[%s%*_`\"'%[%(~|<=]*(%-?%d*[.,]?%d+)[%*_`]*()")
-    if not digits then
-        return nil
-    end
-    local value = number(digits)
-    if find(text, "^ ?%%", rest) then
-        return scaled(value, 100)
-    end
-    local to = match(text, "^ ?[%-\xE2][\x80\x93\x94]* ?(%d+[.,]?%d*)", rest)
-        or match(text, "^ to (%d+[.,]?%d*)", rest)
-    if to and value == 0 and (number(to) == 1 or number(to) == 10 or number(to) == 100) then
-        return nil -- the scale that the prompt named, not a grade
-    end
-    local scale = match(text, "^ ?/ ?[%*_]*(%d+[.,]?%d*)", rest)
-        or match(text, "^ out of [%*_]*(%d+[.,]?%d*)", rest)
-        or match(text, "^ of (%d+[.,]?%d*)", rest)
-    return scaled(value, scale and number(scale))
-end
-
---- The last readable of the values that the outline found.
-local function last_score(values)
+-- The last readable of the values that the outline found.
+local function last_value(values, scale)
     for i = #values, 1, -1 do
-        local score = read_score(values[i])
+        local score = grade.at_start(values[i], scale)
         if score then
             return score
         end
     end
 end
 
---- The last "..., score: 0.8" or "a score of 0.8" within running text.
----@param word string in lower case
-local function score_in_prose(text, word)
-    text = lower(sub(text, -PROSE_WINDOW))
-    local score
-    local from, to = find(text, word, 1, true)
-    while from do
-        local at = match(text, "^[%*_`\"']*[:=][%*_`\"' ]*()[%d.]", to + 1)
-            or match(text, "^ [io][fs] [%*_]*()[%d.]", to + 1)
-        if at and not (from > 1 and find(text, "^[%a_]", from - 1)) then
-            score = read_score(sub(text, at, at + 63)) or score
-        end
-        from, to = find(text, word, to + 1, true)
-    end
-    return score
+-- The last grade that a text states, in a marked section or behind the word; nil where it states
+-- none on the scale asked for, nor names another.
+local function stated_grade(text, values, word)
+    return grade.stated(text, nil, function(scale)
+        return last_value(values, scale) or grade.last(text, word, scale)
+    end)
 end
 
 --- A grade from how many points speak for an answer and how many against it: 0.2 to 0.8.
@@ -235,22 +183,25 @@ end
 ---@field issues string[]
 ---@field suggestions string[]
 ---@field quality_score number 0..1
+---@field is_graded boolean whether the text states a grade on the scale that was asked for
 ---@field raw_text string
 
 ---Reads a graded critique.
 ---@param text string a model's reply
----@return ponder.Supervision feedback `quality_score` is the last grade in the text; without one it
----follows from the balance of strengths and issues (0.2 to 0.8), or is 0.5 where there are neither
+---@return ponder.Supervision feedback `quality_score` is the last grade in the text; without one
+---(`is_graded` is false, and ponder.trm asks again) it follows from the balance of strengths and
+---issues (0.2 to 0.8), or is 0.5 where there are neither
 function critique.supervision(text)
     check_text(text, "supervision")
     local sections = outline.read(text, SUPERVISION.words, TRAILING, SUPERVISION.roles)
     local strengths, issues = clean_all(sections[1]), clean_all(sections[2])
+    local score = stated_grade(text, sections[4], "score")
     return {
         strengths = strengths,
         issues = issues,
         suggestions = clean_all(sections[3]),
-        quality_score = last_score(sections[4]) or score_in_prose(text, "score")
-            or balance(#strengths, #issues),
+        quality_score = score or balance(#strengths, #issues),
+        is_graded = score ~= nil,
         raw_text = text,
     }
 end
@@ -328,7 +279,7 @@ function critique.reasoning(text)
         issues = issues,
         missing = missing,
         suggestions = clean_all(sections[4]),
-        confidence = last_score(sections[5]) or score_in_prose(notes, "confidence")
+        confidence = stated_grade(notes, sections[5], "confidence")
             or balance(#insights, #issues + #missing),
         answer = answer or answer_section(sections),
         raw_text = text,

@@ -1,69 +1,20 @@
 --- Scores of thoughts, in JSON values and in lines of text.
 
+local grade = require "ponder.parse.grade"
 local quote = require "ponder.quote"
 
 local scores = {}
 
 local MOST_LINES = 100000
 local LONGEST_LINE = 1000 -- bytes that are looked at
-local OFF_SCALE = 2 -- and more: a bare 6 may be of 10, or of 9
 
--------------------------------------------------------------------------------
--- Numbers: 0.8, .8, 0,8, 80%, 8/10, 8 of 10, 8 out of 10
-
-local function to_number(text)
-    return tonumber((text:gsub(",", ".")))
-end
-
--- On the scale that is asked for, 0 to 1; a little beyond its ends is meant as the end. What is on
--- another scale stays as it is, for scores.are_on_scale.
-local function clamp(value)
-    if value == nil or value ~= value then
-        return nil
-    elseif value >= OFF_SCALE then
-        return value + 0.0
-    end
-    return value < 0 and 0.0 or value > 1 and 1.0 or value + 0.0
-end
-
-local function clamp_to_end(score)
-    return score and math.min(score, 1.0)
-end
-
---- A score at a place in a text, and the place behind it.
-local function score_at(text, at)
-    local number, after = text:match("^(%d*[.,]?%d+)()", at)
-    local power, last_of_power = text:match("^([eE][+-]?%d+)()", after or 1)
-    if number and power then
-        number, after = number .. power, last_of_power
-    end
-    number = number and to_number(number)
-    if not number then
-        return nil
-    end
-    local percent = text:match("^%s*%%()", after)
-    if percent then
-        return clamp(number / 100), percent
-    end
-    local whole, last = text:match("^%s*/%s*(%d+%.?%d*)()", after)
-    if not whole then
-        whole, last = text:match("^%s+out%s+of%s+(%d+%.?%d*)()", after)
-    end
-    if not whole then
-        whole, last = text:match("^%s+of%s+(%d+%.?%d*)()", after)
-    end
-    whole = whole and tonumber(whole)
-    if whole then
-        return whole > 0 and clamp(number / whole) or nil, last
-    end
-    return clamp(number), after
-end
+local score_at = grade.at
 
 --- A score that is all of a text but blanks, bold and a word such as "Score:".
-local function score_of_text(text)
+local function score_of_text(text, scale)
     local at = text:match("^[%s*_`\"']*()")
     local named = text:match("^%a+[%s*_`\"']*[:=][%s*_`\"']*()", at)
-    local score, after = score_at(text, named or at)
+    local score, after = score_at(text, named or at, scale)
     if score and text:find("^[%s*_`\"'.)]*$", after) then
         return score
     end
@@ -76,11 +27,12 @@ end
 ---@field ids string[] by number
 ---@field by_id table<string, string>
 ---@field by_text table<string, string>
+---@field scale number what a bare number is of
 
 ---@param thoughts (string|{id: string, content: string})[]
 ---@return ScoreResolver
 function scores.resolver(thoughts)
-    local resolver = { ids = {}, by_id = {}, by_text = {} }
+    local resolver = { ids = {}, by_id = {}, by_text = {}, scale = 1 }
     for i, thought in ipairs(thoughts) do
         local id = type(thought) == "table" and thought.id or "t" .. i
         local content = type(thought) == "table" and thought.content or thought
@@ -113,16 +65,16 @@ end
 local SCORE_NAMES = { "score", "value", "rating", "evaluation" }
 local ID_NAMES = { "id", "thought_id", "thought", "number", "index", "content" }
 
-local function value_score(value)
+local function value_score(value, scale)
     if type(value) == "number" then
-        return clamp(value)
+        return grade.clamp(value / scale)
     elseif type(value) == "string" then
-        return score_of_text(value)
+        return score_of_text(value, scale)
     elseif type(value) == "table" then
         for _, name in ipairs(SCORE_NAMES) do
             local inner = value[name]
             if type(inner) == "number" or type(inner) == "string" then
-                return value_score(inner)
+                return value_score(inner, scale)
             end
         end
     end
@@ -145,12 +97,12 @@ local function collect(value, resolver)
     for place, item in ipairs(value) do
         local id = item_id(resolver, item, place)
         if id and found[id] == nil then
-            found[id] = value_score(item)
+            found[id] = value_score(item, resolver.scale)
         end
     end
     for _, id in ipairs(resolver.ids) do -- by id before by number before by text
         if found[id] == nil then
-            found[id] = value_score(value[id])
+            found[id] = value_score(value[id], resolver.scale)
         end
     end
     local names = {}
@@ -161,7 +113,7 @@ local function collect(value, resolver)
     for _, name in ipairs(names) do
         local id = resolve(resolver, name)
         if id and found[id] == nil then
-            found[id] = value_score(value[name])
+            found[id] = value_score(value[name], resolver.scale)
         end
     end
     return next(found) ~= nil and found or nil
@@ -238,31 +190,32 @@ end
 
 --- A score that ends a line: "...: 0.8", "... (80%)", "... - 8/10". A bare number above 1 is not
 --- taken for one: it may be the thought's own.
-local function score_at_end(line, at)
+local function score_at_end(line, at, scale)
     local start = line:match("^.*[:=|(,][%s*_`\"']*()[%d.,]", at)
         or line:match("^.*%s[-–—]+%s+[*_`\"']*()[%d.,]", at)
     local score, last
     if start and not line:find("^%d+[%s*_`\"'.)|]*$", start) then
-        score, last = score_at(line, start)
+        score, last = score_at(line, start, scale)
     end
     return score and line:find("^[%s*_`\"'.)|]*$", last) and score or nil
 end
 
 --- A score behind the first colon: "t2 (a short cut): 0.25 because it fails in 3 of 4". Not for
 --- lines that may be a thought said again.
-local function score_at_colon(line, at)
+local function score_at_colon(line, at, scale)
     local start = line:match("^[^:=]*[:=][%s*_`\"']*()[%d.,]", at)
-    return start and score_at(line, start)
+    return start and score_at(line, start, scale)
 end
 
 --- The score on the rest of a line: right behind the label, behind a word for it, or at the end.
-local function score_in(line, at, named)
+local function score_in(line, at, scale, named)
     local behind = line:match("^[%s*_`\"'.):=|>%]%-]*()", at)
     if line:find("^[.,]%d", behind - 1) and behind > at then
         behind = behind - 1 -- ".8": the point is the number's
     end
-    local score = score_at(line, behind)
-    local off = score and score >= OFF_SCALE and score or nil -- or no score: "t1: 4 * 6 = 24 (0.9)"
+    local score = score_at(line, behind, scale)
+    local off = score and not grade.is_on_scale(score) and score -- or none: "t1: 4 * 6 = 24 (0.9)"
+        or nil
     if score and not off then
         local negative = line:sub(at, behind - 1):find("[:=|][%s*_`\"']*%-$")
         return negative and 0.0 or score -- "t1: -0.2" is below 0; in "t1 -0.2" the dash divides
@@ -272,13 +225,13 @@ local function score_in(line, at, named)
         local _, last = lower:find(word, at, true)
         local number_at = last and lower:match("^[%s*_`\"':=|]*()[%d.,]", last + 1)
         number_at = number_at or last and lower:match("^%s+is%s+()[%d.,]", last + 1)
-        score = number_at and score_at(line, number_at)
+        score = number_at and score_at(line, number_at, scale)
         if score then
             return score
         end
     end
-    score = score_at_end(line, at) or named and score_at_colon(line, at) or nil
-    return score and score < OFF_SCALE and score or off or score
+    score = score_at_end(line, at, scale) or named and score_at_colon(line, at, scale) or nil
+    return score and grade.is_on_scale(score) and score or off or score
 end
 
 ---Whether all scores are on the scale of 0 to 1: else the judge has used another one, and no score
@@ -287,7 +240,7 @@ end
 ---@return boolean
 function scores.are_on_scale(found)
     for _, score in pairs(found) do
-        if score >= OFF_SCALE then
+        if not grade.is_on_scale(score) then
             return false
         end
     end
@@ -313,11 +266,12 @@ function scores.from_lines(text, resolver)
         local id, after, named = label_of(line, resolver)
         local score
         if id then
-            score = score_in(line, after, named)
+            score = score_in(line, after, resolver.scale, named)
             pending = score == nil and id or nil
         elseif pending then
-            id, score = pending, score_of_text(line)
-            score = score or clamp_to_end(score_in(line, 1)) -- prose: what it counts, nobody knows
+            id, score = pending, score_of_text(line, resolver.scale)
+            local prose = not score and score_in(line, 1, resolver.scale) -- what it counts?
+            score = score or prose and math.min(prose, 1.0) or nil
             pending = score == nil and pending or nil
         end
         if score and found[id] == nil then

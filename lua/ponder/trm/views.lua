@@ -76,6 +76,12 @@ views.fields = {
     supervision_step = function(run)
         return run.core:step()
     end,
+    parse_retries = function(run)
+        return run.parse_retries
+    end,
+    ungraded = function(run)
+        return run.ungraded
+    end,
     best_answer = function(run)
         return run.best_answer
     end,
@@ -103,6 +109,7 @@ function views.copy(run, copy)
     copy.latent = run.latent -- never changed once it is there, and so with the critique
     copy.feedback, copy.suggestions = run.feedback, run.suggestions
     copy.answer, copy.best_answer, copy.reasoning = run.answer, run.best_answer, run.reasoning
+    copy.parse_retries, copy.ungraded = run.parse_retries, run.ungraded
     copy.answers = table.move(run.answers, 1, #run.answers, 1, {})
 end
 
@@ -241,6 +248,9 @@ function views.load(run, reader)
     run.best_answer = optional_text(reader, "best_answer")
     run.reasoning = optional_text(reader, "reasoning")
     run.answers = text_list(reader, "answer_history", reader.map.answer_history)
+    run.parse_retries = reader:check("parse_retries", reader.map.parse_retries,
+        { type = "integer", min = 0, max = 1000000000 }) or 0
+    run.ungraded = optional_text(reader, "ungraded")
     run.latent = load_latent(reader)
     run.feedback = load_feedback(reader)
     run.suggestions = critique.prioritize(run.feedback and run.feedback.suggestions or {})
