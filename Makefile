@@ -20,8 +20,8 @@ CFLAGS  ?= -O2 -g
 VERSION := 0.1.0
 
 RUN_PACKAGES  := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev lua-cjson-dev libcurl4-openssl-dev \
-                 libsqlite3-dev libmd-dev libuv1-dev libmicrohttpd-dev libseccomp-dev
-TEST_PACKAGES := lua-cjson lua-busted lua-check clang-format nghttp2-server \
+                 libsqlite3-dev libmd-dev libuv1-dev libmicrohttpd-dev libseccomp-dev libhiredis-dev
+TEST_PACKAGES := redis-server lua-cjson lua-busted lua-check clang-format nghttp2-server \
                  openssl tmux chromium chromium-driver graphviz
 FUZZ_PACKAGES := clang libclang-rt-14-dev
 
@@ -31,16 +31,16 @@ FUZZ_PACKAGES := clang libclang-rt-14-dev
 # wants libgnutls, which libcurl has loaded already.
 LUA_CFLAGS = $(shell pkg-config --cflags lua5.4 libcurl sqlite3)
 LIBS       = -Wl,-Bstatic -llua5.4-cjson -llua5.4 -lsqlite3 -lmd -luv_a -lmicrohttpd -lseccomp \
-             -Wl,-Bdynamic \
+             -lhiredis -Wl,-Bdynamic \
              -Wl,--exclude-libs,libsqlite3.a:libmd.a:libuv_a.a:libmicrohttpd.a:libseccomp.a \
-             $(shell pkg-config --libs libcurl) -lgnutls -lm -ldl
+             -Wl,--exclude-libs,libhiredis.a $(shell pkg-config --libs libcurl) -lgnutls -lm -ldl
 SO_LIBS    = -Wl,-Bstatic -lmd -Wl,-Bdynamic -Wl,--exclude-libs,libmd.a \
-             $(shell pkg-config --libs libcurl sqlite3 libuv libmicrohttpd libseccomp)
+             $(shell pkg-config --libs libcurl sqlite3 libuv libmicrohttpd libseccomp hiredis)
 INCLUDES   = -Isrc $(LUA_CFLAGS)
 COMPILE    = $(CC) $(CSTD) $(WARN) $(CFLAGS) -fPIC -fvisibility=hidden $(INCLUDES) \
              -DPONDER_VERSION='"$(VERSION)"' -MMD -MP
 
-MODULE_SRC := $(wildcard src/core/*.c src/loop/*.c src/net/*.c src/store/*.c src/http/*.c src/api/*.c)
+MODULE_SRC := $(wildcard $(addsuffix /*.c,$(addprefix src/,core loop net store http queue api)))
 HOST_SRC   := $(wildcard src/*.c)
 MODULE_OBJ := $(MODULE_SRC:%.c=$B/%.o)
 HOST_OBJ   := $(HOST_SRC:%.c=$B/%.o)

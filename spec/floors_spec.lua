@@ -3,7 +3,7 @@
 -- given its floor here.
 
 -- Each knows the floors below it and its own, but not its neighbours on the same height.
-local C_FLOORS = { core = 1, loop = 2, net = 3, http = 3, store = 3, api = 4, memory = 5,
+local C_FLOORS = { core = 1, loop = 2, net = 3, http = 3, queue = 3, store = 3, api = 4, memory = 5,
     guard = 5, signals = 5, host = 6, main = 7 }
 
 -- Modules by the first part of their name: ponder.model.retry is of `model`. On one floor they may
@@ -12,7 +12,8 @@ local LUA_FLOORS = {
     { "args", "base64", "builtin", "options", "pure", "quote", "sandbox", "sequence", "state",
         "stats", "tally", "template" },
     { "json", "machine", "parse", "tot", "got", "trm" },
-    { "log", "model", "process", "prompt", "run", "task" },
+    { "log", "model", "process", "prompt", "redis", "run",
+        "task" },
     { "ensemble", "operations", "policy", "search", "strategy", "untrusted" },
     { "eval", "mcp", "serve" },
     { "bench", "cli", "report" },
@@ -25,6 +26,7 @@ local FORBIDDEN = {
     loop = { "^lua%.h$", "^lauxlib%.h$", "^lualib%.h$", "^curl/", "^sqlite3%.h$" },
     net = { "^lua%.h$", "^lauxlib%.h$", "^lualib%.h$", "^sqlite3%.h$" },
     http = { "^lua%.h$", "^lauxlib%.h$", "^lualib%.h$", "^curl/", "^sqlite3%.h$" },
+    queue = { "^lua%.h$", "^lauxlib%.h$", "^lualib%.h$", "^sqlite3%.h$" },
     store = { "^lua%.h$", "^lauxlib%.h$", "^lualib%.h$", "^curl/" },
 }
 

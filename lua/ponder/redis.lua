@@ -1,0 +1,364 @@
+--- A connection to Redis, for what ponder shares between machines: queues, caches, budgets.
+---
+---     local client <close> = assert(redis.open "redis://localhost:6379/0")
+---     local value, message, code = client:call("GET", "a key")
+---
+--- A call waits for its reply, and other tasks go on: their calls go out with it, in one packet.
+--- nil of Redis is false. A connection that broke is made again by the next call; nothing is sent
+--- twice by itself, so whoever tries again (`redis.persist`) must send what may be done twice.
+---
+---     call ---> not signed in yet: kept ----. signed in
+---       `-----> sent, in order of calls <---'  |
+---                   |                          | the connection broke, or a reply took too long:
+---                   v                          v
+---                reply                 nil, message, code for all that wait
+---
+--- What it says does not go on a run's tape: within a run that is logged, call it where nothing is
+--- followed (in log.record, or a task with `outside` in its context).
+
+local core = require "ponder.core.redis"
+local options = require "ponder.options"
+local scheduler = require "ponder.task.scheduler"
+local sources = require "ponder.task.sources"
+local urls = require "ponder.redis.url"
+
+local redis = {}
+
+local WAIT = "Redis"
+local OLDEST = 7 -- major version
+
+---@class ponder.redis.Slot a command that waits for its reply
+---@field words (string|number)[]
+---@field task ponder.task.Handle? nil: nobody waits for it any more
+---@field on_reply fun(ok: boolean, reply: any)? of those that sign in
+
+---@class ponder.redis.Client can be used as a to-be-closed variable
+---@field name string its URL without the password
+---@field version string? of the server, once it has been asked
+---@field private core ponder.redis.CoreConnection? nil: the next call connects
+---@field private ready boolean it has signed in
+---@field private kept ponder.redis.Slot[] what is sent when it has
+---@field private slots ponder.redis.Slot[] sent, from `first` to `last`
+---@field private waiting integer tasks
+local Client = {}
+Client.__index = Client
+Client.__name = "ponder.redis.Client"
+
+---------------------------------------------------------------------------------------------------
+-- What goes wrong
+
+-- By the first word of an error of Redis: the code, and what to do.
+local CODES = {
+    OOM = { "FULL", "Redis is full: raise its maxmemory, or purge what is not needed" },
+    MISCONF = { "FULL", "Redis cannot write to its disk" },
+    READONLY = { "READ_ONLY", "this Redis is a replica: name the primary" },
+    LOADING = { "LOADING", "Redis is starting" },
+    MASTERDOWN = { "LOADING" }, TRYAGAIN = { "LOADING" }, CLUSTERDOWN = { "LOADING" },
+    BUSY = { "BUSY" },
+    NOAUTH = { "WRONG_PASSWORD", "give a password in the URL, in PONDER_REDIS_URL, or in a file "
+        .. "(?password_file=FILE)" },
+    WRONGPASS = { "WRONG_PASSWORD", "the password is wrong" },
+    NOPERM = { "NOT_ALLOWED", "the user of the URL may not do this" },
+    MOVED = { "CLUSTER", "name the node of the cluster that has this queue" },
+}
+
+-- May pass by itself, or when somebody repairs the server: worth waiting for.
+local PASSING = { CONNECT = true, CLOSED = true, TIMEOUT = true, FULL = true, READ_ONLY = true,
+    LOADING = true, BUSY = true }
+
+---@param code string?
+---@return boolean whether what failed with this code is worth trying again
+function redis.is_passing(code)
+    return PASSING[code] or false
+end
+
+local function explain(self, text)
+    local known = CODES[text:match "^%u+" or ""] or { "REDIS" }
+    text = text:gsub(", with args beginning with:.*", ""):gsub(" script: %x+.*", "")
+    if known[2] then
+        text = ("%s (%s)"):format(text, known[2])
+    end
+    return ("%s: %s"):format(self.name, text), known[1]
+end
+
+---------------------------------------------------------------------------------------------------
+-- Slots
+
+local function settle(slot, ...)
+    local t = slot.task
+    slot.done, slot.results = true, table.pack(...)
+    if t then
+        scheduler.wake(t, WAIT, true)
+    end
+end
+
+local function give(self, slot, ok, reply)
+    if slot.on_reply then
+        slot.on_reply(ok, reply)
+    elseif ok then
+        settle(slot, reply)
+    else
+        settle(slot, nil, explain(self, reply))
+    end
+end
+
+-- The connection is gone: so are the replies to what was sent.
+local function lose(self, message, code)
+    local slots, first, last, kept = self.slots, self.first, self.last, self.kept
+    sources.remove(self.source)
+    self.core:close()
+    self.core, self.ready, self.kept = nil, false, {}
+    self.slots, self.first, self.last = {}, 1, 0
+    for i = first, last do
+        if not slots[i].on_reply then
+            settle(slots[i], nil, message, code)
+        end
+    end
+    for _, slot in ipairs(kept) do
+        settle(slot, nil, message, code)
+    end
+end
+
+local function send(self, slot)
+    self.last = self.last + 1
+    self.slots[self.last] = slot
+    self.core:send(slot.words)
+end
+
+local function submit(self, slot)
+    if self.ready then
+        send(self, slot)
+    else
+        self.kept[#self.kept + 1] = slot
+    end
+end
+
+-- What has come. Runs outside of all tasks.
+local function take(self)
+    local connection = self.core
+    local ok, reply = connection:take()
+    while ok ~= nil do
+        local slot = self.slots[self.first]
+        self.slots[self.first] = nil
+        self.first = self.first + 1
+        give(self, slot, ok, reply)
+        if self.core ~= connection then
+            return
+        end
+        ok, reply = connection:take()
+    end
+    local state, message, code = connection:state()
+    if state == "broken" then
+        if code == "CONNECT" and self.place.socket_path then -- libcurl names a host
+            message = "cannot connect to the socket"
+        end
+        lose(self, ("%s: %s"):format(self.name, message), code)
+    end
+end
+
+---------------------------------------------------------------------------------------------------
+-- Connecting
+
+local function check_version(self, info)
+    self.version = info:match "redis_version:([%w.-]+)"
+    local major = tonumber((self.version or ""):match "^%d+")
+    if major and major < OLDEST then
+        return ("%s: version %s of Redis is too old: %d or newer is needed"):format(self.name,
+            self.version, OLDEST), "VERSION"
+    end
+end
+
+local function signed_in(self)
+    self.ready = true
+    local kept = self.kept
+    self.kept = {}
+    for _, slot in ipairs(kept) do
+        if slot.task then
+            send(self, slot)
+        end
+    end
+end
+
+-- One step after the other; what waits is sent when all have been answered. Without the right to
+-- ask for the version it is taken for new enough.
+local function sign_in(self, steps, i)
+    local step = steps[i]
+    if not step then
+        return signed_in(self)
+    end
+    send(self, { words = step, on_reply = function(ok, reply)
+        local message, code
+        if ok and step[1] == "INFO" then
+            message, code = check_version(self, reply)
+        elseif not ok then
+            message, code = explain(self, reply)
+        end
+        if message and not (step[1] == "INFO" and code == "NOT_ALLOWED") then
+            return lose(self, message, code)
+        end
+        return sign_in(self, steps, i + 1)
+    end })
+end
+
+local function connect(self)
+    local place = self.place
+    self.core = core.connect(place.base_url, place.socket_path, place.ca_file,
+        self.connect_timeout_ms)
+    self.source = { port = self.core:port(), pending = function() return self.waiting > 0 end,
+        take = function() take(self) end }
+    sources.add(self.source)
+    local steps = {}
+    if place.password then
+        steps[1] = { "AUTH", place.password }
+        if place.user then
+            table.insert(steps[1], 2, place.user)
+        end
+    end
+    steps[#steps + 1] = { "INFO", "server" }
+    if place.db ~= 0 then
+        steps[#steps + 1] = { "SELECT", place.db }
+    end
+    sign_in(self, steps, 1)
+end
+
+local Waiting = {}
+
+-- Nothing is left behind: the reply of a cancelled call is dropped when it comes.
+function Waiting:__close()
+    self.client.waiting = self.client.waiting - 1
+    self.slot.task = nil
+end
+
+---Sends a command and waits for the reply.
+---@param timeout_ms number for the reply: longer than what the command itself waits (BLOCK)
+---@param words (string|number)[] the command and its arguments
+---@return any reply strings, integers, lists; false where Redis says nil; or nil
+---@return string? message what went wrong, and where
+---@return string? code CONNECT, CLOSED, TIMEOUT, LOADING, READ_ONLY, FULL, BUSY (these may pass:
+---  see redis.is_passing), WRONG_PASSWORD, NOT_ALLOWED, VERSION, TLS, CLUSTER, PROTOCOL, REDIS (any
+---  other error of Redis)
+function Client:send(timeout_ms, words)
+    local t = scheduler.check "redis.Client:send"
+    if self.closed then
+        return nil, self.name .. ": the connection was closed", "CLOSED_HERE"
+    elseif not self.core then
+        connect(self)
+    end
+    local slot = { words = words, task = t }
+    local _ <close> = setmetatable({ client = self, slot = slot }, Waiting)
+    self.waiting = self.waiting + 1
+    submit(self, slot)
+    local deadline = scheduler.clock() + timeout_ms / 1000
+    while not slot.done do
+        if not scheduler.park_until(t, WAIT, deadline) and not slot.done then
+            lose(self, ("%s: no reply within %g s"):format(self.name, timeout_ms / 1000),
+                "TIMEOUT")
+        end
+    end
+    return table.unpack(slot.results, 1, slot.results.n)
+end
+
+---Sends a command and waits for the reply: see Client:send, with the client's `timeout_ms`.
+---@param ... string|number
+---@return any reply
+---@return string? message
+---@return string? code
+function Client:call(...)
+    return self:send(self.timeout_ms, { ... })
+end
+
+---------------------------------------------------------------------------------------------------
+-- Scripts
+
+local hashes = {} -- of scripts that a Redis has told us
+
+---Runs a script of Redis' own Lua, which no other command interrupts.
+---@param script string
+---@param keys string[]
+---@param ... string|number arguments
+---@return any reply
+---@return string? message
+---@return string? code
+function Client:eval(script, keys, ...)
+    local words = table.move(keys, 1, #keys, 4, { "EVALSHA", hashes[script], #keys })
+    local first = #keys + 4
+    for i = 1, select("#", ...) do
+        words[first + i - 1] = (select(i, ...))
+    end
+    local reply, message, code
+    if words[2] then
+        reply, message, code = self:send(self.timeout_ms, words)
+    end
+    if not words[2] or reply == nil and code == "REDIS" and message:find("NOSCRIPT", 1, true) then
+        words[2], message, code = self:call("SCRIPT", "LOAD", script)
+        if not words[2] then
+            return nil, message, code
+        end
+        hashes[script] = words[2]
+        return self:send(self.timeout_ms, words)
+    end
+    return reply, message, code
+end
+
+---------------------------------------------------------------------------------------------------
+
+---Closes the connection; calls that wait for a reply fail.
+function Client:close()
+    if self.core then
+        lose(self, self.name .. ": the connection was closed", "CLOSED_HERE")
+    end
+    self.closed = true
+end
+
+Client.__close = Client.close
+
+local OPEN = {
+    timeout_ms = { type = "integer", min = 1, default = 10000 },
+    connect_timeout_ms = { type = "integer", min = 1, default = 5000 },
+}
+
+---A client of the Redis that a URL names (ponder.redis.url). The first call connects.
+---@param url string? nil: $PONDER_REDIS_URL
+---@param opts? { timeout_ms: integer?, connect_timeout_ms: integer? } timeout_ms: for each reply
+---@return ponder.redis.Client?
+---@return string? message the URL is wrong, or its password file cannot be read
+---@return string? code "BAD_URL"
+function redis.open(url, opts)
+    opts = options.check("redis.open", opts, OPEN)
+    local place, message = urls.parse(url)
+    if not place then
+        return nil, message, "BAD_URL"
+    end
+    return setmetatable({ place = place, name = place.name, timeout_ms = opts.timeout_ms,
+        connect_timeout_ms = opts.connect_timeout_ms, ready = false, kept = {}, slots = {},
+        first = 1, last = 0, waiting = 0 }, Client)
+end
+
+redis.is_url = urls.is_url
+
+local FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2
+
+---Calls `f()` until it succeeds or fails for good, with a pause that grows from 50 ms to 2 s.
+---@param on_trouble? fun(message: string?, waited_s: number) told of each failure, and, with nil,
+---  that it has passed
+---@param f fun(): any, string?, string? returns what it has; or nil, message, code
+---@return any ... what `f` returned
+function redis.persist(on_trouble, f)
+    local began, pause = scheduler.clock(), FIRST_PAUSE_S
+    local results = table.pack(f())
+    while results[1] == nil and PASSING[results[3]] do
+        if on_trouble then
+            on_trouble(results[2], scheduler.clock() - began)
+        end
+        scheduler.park_until(scheduler.check "redis.persist", "Redis to come back",
+            scheduler.clock() + pause)
+        pause = math.min(2 * pause, LONGEST_PAUSE_S)
+        results = table.pack(f())
+        if results[1] ~= nil and on_trouble then
+            on_trouble(nil, scheduler.clock() - began)
+        end
+    end
+    return table.unpack(results, 1, results.n)
+end
+
+return redis

@@ -1,0 +1,159 @@
+--- Where a Redis is, and how to sign in there.
+---
+---     redis[s]://[[user]:password@]host[:port][/db]         rediss: TLS
+---     redis+unix://[[user]:password@]/path/of/the.sock
+---
+--- with ?db=N, ?password_file=FILE (its first line), ?ca_file=FILE (PEM, of authorities to trust).
+--- Parts are percent-decoded. The password of $PONDER_REDIS_URL serves each URL of the same place
+--- that has none.
+
+local redact = require "ponder.model.redact"
+
+local url = {}
+
+---@class ponder.redis.Place
+---@field name string the URL without its password: what is shown
+---@field base_url string as ponder.core.redis.connect has it
+---@field socket_path string?
+---@field user string?
+---@field password string? never shown
+---@field ca_file string?
+---@field db integer
+
+local FORMS = "redis://[user:password@]host[:port][/db], rediss://... or redis+unix:///path?db=N"
+local FIELDS = { db = true, password_file = true, ca_file = true }
+
+local function decode(text)
+    return text and (text:gsub("%%(%x%x)", function(hex)
+        return string.char(tonumber(hex, 16))
+    end))
+end
+
+-- "a=1&b=2"; nil and a message where a field is not known.
+local function fields_of(query)
+    local fields = {}
+    for name, value in query:gmatch "([^&=]+)=?([^&]*)" do
+        if not FIELDS[name] then
+            return nil, ("the Redis URL has ?%s=; it may have db, password_file and ca_file")
+                :format(name)
+        end
+        fields[name] = decode(value)
+    end
+    return fields
+end
+
+local function read_password(path)
+    local file, message = io.open(path, "rb")
+    local password = file and file:read "l"
+    if file then
+        file:close()
+    end
+    if not password or password == "" then
+        return nil, ("the file with Redis' password cannot be read: %s"):format(
+            message or path .. " is empty")
+    end
+    return (password:gsub("\r$", ""))
+end
+
+local SCHEME = { redis = "http", rediss = "https", ["redis+unix"] = "http", unix = "http" }
+
+-- Of host and port.
+local function set_address(place, scheme, address)
+    local host, port = address:match "^(%[[%x:.]+%]):?(%d*)$"
+    if not host then
+        host, port = address:match "^([%w._~%%-]+):?(%d*)$"
+    end
+    local number = host and (port == "" and 6379 or tonumber(port))
+    if not host or number < 1 or number > 65535 then
+        return nil, "the Redis URL must be " .. FORMS
+    end
+    place.base_url = ("%s://%s:%d"):format(SCHEME[scheme], host, number)
+    place.at = ("%s://%s:%d"):format(scheme, host, number)
+    return place
+end
+
+local function set_db(place, text)
+    place.db = math.tointeger(text == "" and 0 or tonumber(text))
+    if not place.db or place.db < 0 then
+        return nil, "the Redis URL must name its database with a number, as in /0"
+    end
+    place.name = ("%s%s%d"):format(place.at, place.socket_path and "?db=" or "/", place.db)
+    return place
+end
+
+local function parse(text)
+    local scheme, rest, query = text:match "^([%a+]+)://([^?#]*)%??([^#]*)$"
+    scheme = scheme and scheme:lower()
+    local userinfo, address = (rest or ""):match "^(.*)@(.*)$"
+    local host, path = (address or rest or ""):match "^([^/]*)(.*)$"
+    if not SCHEME[scheme] then
+        return nil, "the Redis URL must be " .. FORMS
+    end
+    local fields, problem = fields_of(query)
+    if not fields then
+        return nil, problem
+    end
+    local place = { ca_file = fields.ca_file, password_file = fields.password_file }
+    if userinfo then
+        local user, password = userinfo:match "^([^:]*):?(.*)$"
+        place.user = user ~= "" and decode(user) or nil
+        place.password = password ~= "" and decode(password) or nil
+    end
+    if scheme:find "unix" then
+        if host ~= "" or path == "" then
+            return nil, "the Redis URL must name a socket by its whole path: redis+unix:///path"
+        end
+        place.socket_path, place.base_url = decode(path), "http://localhost"
+        place.at = "redis+unix://" .. path
+        return set_db(place, fields.db or "")
+    end
+    local ok, message = set_address(place, scheme, host)
+    if not ok then
+        return nil, message
+    end
+    return set_db(place, fields.db or path:sub(2))
+end
+
+-- The password that the environment has for the same place.
+local function borrow_password(place)
+    local its = parse(os.getenv "PONDER_REDIS_URL" or "")
+    if its and its.at == place.at then
+        place.user, place.password = place.user or its.user, its.password
+        place.password_file = its.password_file
+    end
+end
+
+---@param text string? nil: $PONDER_REDIS_URL
+---@return ponder.redis.Place?
+---@return string? message without the URL
+function url.parse(text)
+    text = text or os.getenv "PONDER_REDIS_URL"
+    if not text or text == "" then
+        return nil, "no Redis is named: give its URL, or set PONDER_REDIS_URL"
+    end
+    local place, message = parse(text)
+    if not place then
+        return nil, message
+    end
+    if not place.password and not place.password_file then
+        borrow_password(place)
+    end
+    if place.password_file and not place.password then
+        place.password, message = read_password(place.password_file)
+        if not place.password then
+            return nil, message
+        end
+    end
+    redact.new { place.password } -- no log, no event shows it
+    return place
+end
+
+---Whether a text is the URL of a Redis, rather than the path of a file.
+---@param text string
+---@return boolean
+function url.is_url(text)
+    local scheme = text:match "^([%a+]+)://"
+    return scheme ~= nil and SCHEME[scheme:lower()] ~= nil
+end
+
+return url

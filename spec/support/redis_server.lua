@@ -1,0 +1,80 @@
+--- A redis-server of a spec's own, on a Unix socket (and a port, where that is asked for) in a
+--- directory of its own.
+---
+---     local server <close> = redis_server.start { "--appendonly", "yes" }
+---     local client = redis.open(server.url)
+---     server:kill(); server:again()    -- SIGKILL, and what it has kept
+
+local shell = require "shell"
+
+local redis_server = {}
+
+---@class spec.RedisServer
+---@field url string "redis+unix:///tmp/.../redis.sock"
+---@field pid string
+local Server = {}
+Server.__index = Server
+
+local CLEAN = "unset LD_PRELOAD; "
+
+local function sh(command)
+    local pipe <close> = assert(io.popen(CLEAN .. command, "r"))
+    return (pipe:read("a"):gsub("%s+$", ""))
+end
+
+--- Starts it, and waits until it answers.
+---@return spec.RedisServer self
+function Server:again()
+    local words = {}
+    for _, word in ipairs(self.arguments) do
+        words[#words + 1] = shell.quote(word)
+    end
+    self.pid = sh(("cd %s && { redis-server --port 0 --unixsocket %s --dir %s --save '' %s "
+        .. "--daemonize no >server.log 2>&1 & echo $!; }"):format(self.path, self.socket, self.path,
+        table.concat(words, " ")))
+    for _ = 1, 500 do
+        if self:cli "PING" == "PONG" then
+            return self
+        end
+        os.execute "sleep 0.02"
+    end
+    error("redis-server did not start:\n" .. sh("cat " .. self.path .. "/server.log"))
+end
+
+---@param command string arguments for redis-cli, as sh has them
+---@return string printed
+function Server:cli(command)
+    return sh(("redis-cli -s %s %s %s 2>&1"):format(self.socket, self.options or "", command))
+end
+
+---SIGKILL; returns when it is gone, or a zombie that nobody has fetched yet.
+function Server:kill()
+    os.execute(CLEAN .. ([[kill -KILL %s 2>/dev/null
+        while grep -qs '^State:.[^Z]' /proc/%s/status; do sleep 0.005; done]]):format(self.pid,
+        self.pid))
+end
+
+function Server:__close()
+    self:kill()
+    self.folder:__close()
+end
+
+---@param arguments? string[] of redis-server
+---@param opts? {cli: string?} options for redis-cli, such as "-a PASSWORD"
+---@return spec.RedisServer
+function redis_server.start(arguments, opts)
+    local folder = shell.folder()
+    local socket = folder.path .. "/redis.sock"
+    return setmetatable({ folder = folder, path = folder.path, socket = socket,
+        url = "redis+unix://" .. socket, arguments = arguments or {},
+        options = opts and opts.cli }, Server):again()
+end
+
+---A port that nothing listens on now.
+---@return integer
+function redis_server.free_port()
+    return math.tointeger(tonumber(sh [[python3 -c 'import socket
+s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])']]))
+end
+
+return redis_server

@@ -1,0 +1,147 @@
+/*
+ * l_redis.c -- ponder.core.redis: a connection to Redis for ponder.redis. Described in
+ * lua/ponder/meta/redis.lua.
+ */
+#include <string.h>
+
+#include "api/api.h"
+#include "api/offline.h"
+#include "queue/redis.h"
+
+#define CONNECTION "ponder.redis.Connection"
+
+typedef struct LuaRedis {
+    Redis *redis; /* NULL: closed */
+} LuaRedis;
+
+static Redis *to_redis(lua_State *L)
+{
+    const LuaRedis *r = luaL_checkudata(L, 1, CONNECTION);
+    if (r->redis == NULL)
+        luaL_error(L, "the connection is closed");
+    if (!redis_is_ours(r->redis))
+        luaL_error(L, "the connection belongs to the process that opened it");
+    return r->redis;
+}
+
+/* connect(url, socket_path | nil, ca_file | nil, connect_timeout_ms) -> connection */
+static int redis_l_connect(lua_State *L)
+{
+    offline_refuse(L, "redis.connect");
+    Alloc alloc = api_alloc(L);
+    RedisOptions options = {.url = luaL_checkstring(L, 1),
+                            .socket_path = luaL_optstring(L, 2, NULL),
+                            .ca_file = luaL_optstring(L, 3, NULL),
+                            .connect_timeout_ms = luaL_checkinteger(L, 4)};
+    LuaRedis *r = lua_newuserdatauv(L, sizeof *r, 0);
+    r->redis = NULL;
+    luaL_setmetatable(L, CONNECTION);
+    r->redis = redis_open(&alloc, &options);
+    if (r->redis == NULL)
+        return luaL_error(L, "redis.connect: %s%s", strerror(errno), api_descriptor_hint(errno));
+    return 1;
+}
+
+/* connection:send(list): of strings and integers */
+static int connection_send(lua_State *L)
+{
+    Redis *r = to_redis(L);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    size_t count = lua_rawlen(L, 2);
+    luaL_argcheck(L, count > 0 && count < 1 << 20, 2, "no words, or too many");
+    luaL_checkstack(L, (int)count + 2, NULL);
+    const char **words = lua_newuserdatauv(L, count * (sizeof *words + sizeof(size_t)), 0);
+    size_t *sizes = (size_t *)(void *)(words + count);
+    for (size_t i = 0; i < count; i++) { /* what is on the stack is not collected */
+        lua_rawgeti(L, 2, (lua_Integer)i + 1);
+        words[i] = lua_tolstring(L, -1, &sizes[i]);
+        luaL_argcheck(L, words[i] != NULL, 2, "words must be strings or numbers");
+    }
+    if (!redis_send(r, (int)count, words, sizes))
+        return luaL_error(L, "not enough memory for what waits to be sent to Redis");
+    return 0;
+}
+
+static void push_reply(lua_State *L, const redisReply *reply)
+{
+    switch (reply->type) {
+    case REDIS_REPLY_STRING:
+    case REDIS_REPLY_STATUS: lua_pushlstring(L, reply->str, reply->len); return;
+    case REDIS_REPLY_INTEGER: lua_pushinteger(L, reply->integer); return;
+    case REDIS_REPLY_NIL: lua_pushboolean(L, 0); return;
+    default: break;
+    }
+    luaL_checkstack(L, 4, NULL);
+    if (reply->type == REDIS_REPLY_ERROR) {
+        lua_createtable(L, 0, 1);
+        lua_pushlstring(L, reply->str, reply->len);
+        lua_setfield(L, -2, "error");
+        return;
+    }
+    lua_createtable(L, (int)reply->elements, 0);
+    for (size_t i = 0; i < reply->elements; i++) {
+        push_reply(L, reply->element[i]);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+}
+
+/* connection:take() -> true, reply | false, error | nothing */
+static int connection_take(lua_State *L)
+{
+    Redis *r = to_redis(L);
+    const redisReply *reply = redis_first_reply(r);
+    if (reply == NULL)
+        return 0;
+    bool is_error = reply->type == REDIS_REPLY_ERROR;
+    lua_pushboolean(L, !is_error);
+    if (is_error)
+        lua_pushlstring(L, reply->str, reply->len);
+    else
+        push_reply(L, reply);
+    if (redis_first_reply(r) == reply) /* no finalizer has taken it meanwhile */
+        redis_drop_reply(r);
+    return 2;
+}
+
+/* connection:state() -> "connecting" | "open" | "broken", message, code */
+static int connection_state(lua_State *L)
+{
+    static const char *const names[] = {"connecting", "open", "broken"};
+    const Redis *r = to_redis(L);
+    const char *text, *code = redis_problem(r, &text);
+    lua_pushstring(L, names[redis_state(r)]);
+    if (code == NULL)
+        return 1;
+    lua_pushstring(L, text);
+    lua_pushstring(L, code);
+    return 3;
+}
+
+static int connection_port(lua_State *L)
+{
+    lua_pushinteger(L, redis_port(to_redis(L))->number);
+    return 1;
+}
+
+static int connection_close(lua_State *L)
+{
+    LuaRedis *r = luaL_checkudata(L, 1, CONNECTION);
+    Redis *redis = r->redis;
+    r->redis = NULL;
+    if (redis != NULL)
+        redis_close(redis);
+    return 0;
+}
+
+PONDER_MODULE int luaopen_ponder_core_redis(lua_State *L);
+
+PONDER_MODULE int luaopen_ponder_core_redis(lua_State *L)
+{
+    static const luaL_Reg methods[] = {{"close", connection_close}, {"port", connection_port},
+                                       {"send", connection_send},   {"state", connection_state},
+                                       {"take", connection_take},   {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"connect", redis_l_connect}, {NULL, NULL}};
+    api_new_class(L, CONNECTION, methods, connection_close);
+    luaL_newlib(L, functions);
+    return 1;
+}
