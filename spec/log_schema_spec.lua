@@ -1,5 +1,7 @@
--- What README.md says of a run log's tables, held against the file that is made.
+-- What README.md says of a run log's tables, held against the file that is made; and what of the
+-- schema makes a file a run log.
 
+local file = require "ponder.log.file"
 local json = require "ponder.json"
 local schema = require "ponder.log.schema"
 local shell = require "shell"
@@ -36,8 +38,8 @@ describe("README.md", function()
             schema = schema.SQL, application_id = schema.APPLICATION_ID,
             version = schema.VERSION }))
         tables = tables_of(db)
-        local file <close> = assert(io.open("README.md"))
-        readme = file:read "a":match("\n## The run log\n(.-)\n## ")
+        local text <close> = assert(io.open("README.md"))
+        readme = text:read "a":match("\n## The run log\n(.-)\n## ")
     end)
     teardown(function()
         db:close()
@@ -86,5 +88,49 @@ describe("README.md", function()
             count = count + 1
         end
         assert.is_true(count > 0)
+    end)
+end)
+
+describe("a file with the tables of a run log", function()
+    -- Opens a log that was made with this schema.
+    local function open(sql)
+        local path = os.tmpname()
+        os.remove(path)
+        local made = assert(store.open(path, { mode = "create", schema = sql,
+            application_id = schema.APPLICATION_ID, version = schema.VERSION }))
+        made:close()
+        local db, message, code = file.open(path, { mode = "read" })
+        if db then
+            db:close()
+        end
+        os.remove(path)
+        return db ~= nil, message and message:sub(#path + 3), code
+    end
+
+    local DAMAGED = "damaged: its tables are not those of a run log"
+
+    it("is one whatever its comments and spaces are", function()
+        for _, change in ipairs {
+            { "%-%-[^\n]*", "" }, { "%-%- ", "-- as was said before: " }, { "%-%-[^\n]*", "-- ?" },
+            { "\n  ", "\n\t" }, { "INTEGER, ", "INTEGER,\n  " }, { "%(\n", "( -- here\n" },
+        } do
+            assert.same({ true }, { open((schema.SQL:gsub(change[1], change[2]))) })
+        end
+    end)
+
+    it("is not one with other columns, keys or indexes", function()
+        for _, change in ipairs {
+            { "\n  cost REAL", "\n  cost TEXT" }, { "\n  cost REAL,", "" },
+            { "seed INTEGER NOT NULL", "seed INTEGER" },
+            { "PRIMARY KEY %(run, seq%)", "PRIMARY KEY (seq, run)" },
+            { "CREATE INDEX calls_by_node[^;]*;", "" },
+            { "within, occurrence%);", "occurrence, within);" },
+            { "labels TEXT,", "labels TEXT DEFAULT '--', x ANY," },
+            { "labels TEXT,", "labels TEXT, /* -- */" },
+        } do
+            local sql, count = schema.SQL:gsub(change[1], change[2])
+            assert.is_true(count > 0)
+            assert.same({ false, DAMAGED, "DAMAGED" }, { open(sql) })
+        end
     end)
 end)

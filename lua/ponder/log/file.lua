@@ -18,13 +18,19 @@ local file = {}
 -- Large columns, and the run, are not in every statement.
 local OFTEN_LEFT_OUT = { run = true, request = true, text = true }
 
--- The statements of the schema as SQLite keeps them, and the types of the columns, by table.
+-- A statement without its comments and with one space between words, so that neither is part of a
+-- version. (Quotes stay, which no statement of the schema has: `--` within them hides nothing.)
+local function bare(sql)
+    return (sql:gsub("%-%-[^\n]*", ""):gsub("%s+", " "):gsub(" ?([(),]) ?", "%1"))
+end
+
+-- The statements of the schema, and the types of the columns, by table.
 local statements, columns_of = {}, {}
-for statement in schema.SQL:gmatch "(CREATE .-);\n" do
-    statements[#statements + 1] = statement
+for statement in schema.SQL:gsub("%-%-[^\n]*", ""):gmatch "(CREATE .-);" do
+    statements[#statements + 1] = bare(statement)
     local name = statement:match "^CREATE TABLE (%l+)"
     local columns = name and {}
-    for line in name and statement:gsub("%-%-[^\n]*", ""):gmatch "[^\n,]+" or function() end do
+    for line in name and statement:gmatch "[^\n,]+" or function() end do
         local column, kind = line:match "^%s*([%l_]+) (%u+)"
         if column then
             columns[column] = { kind = kind,
@@ -43,7 +49,7 @@ local function has_tables(db)
     end
     local found = {}
     for sql in db:rows "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL" do
-        found[sql] = true
+        found[bare(sql)] = true
     end
     for _, statement in ipairs(statements) do
         if not found[statement] then
