@@ -4,6 +4,7 @@
 #   make run            install what is missing, build, run scripts/game24.lua
 #   make test           install what only tests need, build, run every spec (SPEC=file for one)
 #   make bench          measure speed as ratios within one run
+#   make soak           long tests at full size (SOAK=log for one; SIZE= and SEED= for others)
 #   make asan           the specs under AddressSanitizer and UndefinedBehaviourSanitizer, with
 #                       garbage collections forced at random
 #   make fuzz           run each target of spec/fuzz for a while (FUZZ_SECONDS=10)
@@ -22,7 +23,7 @@ VERSION := 0.1.0
 RUN_PACKAGES  := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev lua-cjson-dev libcurl4-openssl-dev \
                  libsqlite3-dev libmd-dev libuv1-dev libmicrohttpd-dev libseccomp-dev libhiredis-dev
 TEST_PACKAGES := redis-server lua-cjson lua-busted lua-check clang-format nghttp2-server \
-                 openssl tmux chromium chromium-driver graphviz
+                 openssl time tmux chromium chromium-driver graphviz
 FUZZ_PACKAGES := clang libclang-rt-14-dev
 
 # pkg-config runs when a recipe needs it, not when make starts: `make run` may first have to install it.
@@ -47,7 +48,7 @@ HOST_OBJ   := $(HOST_SRC:%.c=$B/%.o)
 EMBEDDED   := $(sort $(shell find lua prompts -name '*.lua' -not -path 'lua/ponder/meta/*') \
                 $(wildcard lua/ponder/report/page/*))
 
-.PHONY: all run test bench asan fuzz lint install clean run-packages test-packages fuzz-packages FORCE
+.PHONY: all run test bench soak asan fuzz lint install clean run-packages test-packages fuzz-packages FORCE
 all: $B/ponder $B/ponder.so
 
 $B/ponder: $(HOST_OBJ) $(MODULE_OBJ) $B/embedded.o $B/modules.o
@@ -171,6 +172,12 @@ bench: run-packages test-packages
 	    case " $(OWN_BENCHES) " in *" $$bench "*) PONDER_BUILD=$B $B/ponder run --no-log $$bench;; \
 	    *) PONDER_BUILD=$B LUA_PATH="./lua/?.lua;./scripts/bench/?.lua;./spec/support/?.lua" \
 	        LUA_CPATH="./$B/?.so" lua5.4 $$bench;; esac || exit 1; done
+
+# Minutes to hours: see spec/support/soak.lua. What was interrupted goes on where it was.
+soak: run-packages test-packages
+	@$(MAKE) --no-print-directory all $B/server
+	PONDER_BUILD=$B LUA_PATH="./lua/?.lua;./spec/support/?.lua" LUA_CPATH="./$B/?.so" \
+	    lua5.4 spec/support/soak.lua $(SOAK)
 
 # The manual page, from the texts and tables of --help.
 $B/ponder.1: $B/ponder

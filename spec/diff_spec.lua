@@ -90,6 +90,30 @@ describe("the lines of two texts", function()
 end)
 
 describe("ponder diff", function()
+    it("counts all calls that only one has, and names the first 10,000", function()
+        local a = log()
+        local b = log(function(db)
+            db:execute [[WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n
+                WHERE i < 25099)
+                INSERT INTO calls (run, id, session, identity, occurrence, provider, model,
+                    sample, samples, request, asked_at)
+                SELECT 1, i, 1, printf('%08x', i * 7919 % 10007), 1, 'p', 'm', 0, 1, '{}', 0
+                FROM n]]
+        end)
+        for _, pair in ipairs { { a, b, "a", "b" }, { b, a, "b", "a" } } do
+            local calls = found(pair[1], pair[2]).calls
+            assert.same({ 0, 25000, 0, 10000 }, { calls["only_" .. pair[3] .. "_count"],
+                calls["only_" .. pair[4] .. "_count"], #calls["only_" .. pair[3]],
+                #calls["only_" .. pair[4]] })
+            for i, call in ipairs(calls["only_" .. pair[4]]) do
+                assert.equal(99 + i, call.id)
+            end
+        end
+        local out = diff("--all", a, b).out
+        has(out, "0 only in A, 25000 only in B\n+ 100 ")
+        has(out, "\n... 15000 more\n")
+    end)
+
     it("finds that equal runs are the same, whatever they took", function()
         local a = log()
         local b = log(function(db)

@@ -92,15 +92,16 @@ end
 ---Runs a shell script.
 ---@param script string for sh; $OUT and $ERR are files for what is printed, $IN is for input
 ---@param input? string
+---@param limit_s? integer default LIMIT
 ---@return {status: integer, out: string, err: string}
-function shell.run(script, input)
+function shell.run(script, input, limit_s)
     local at = scratch_path()
     for name, text in pairs { IN = input or "", OUT = "", ERR = "" } do
         scratch:write(name, text)
     end
     local _, _, status = os.execute(
         ("%sIN=%s/IN OUT=%s/OUT ERR=%s/ERR timeout -s KILL %d sh -c %s"):format(
-            CLEAN, at, at, at, LIMIT, shell.quote(script)))
+            CLEAN, at, at, at, limit_s or LIMIT, shell.quote(script)))
     return { status = status, out = scratch:read("OUT"), err = scratch:read("ERR") }
 end
 

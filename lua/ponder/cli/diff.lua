@@ -30,7 +30,7 @@ ponder diff [OPTION...] A B
 
 Compares two runs, each the path of a log, or a name or number in ponder log: what they were given,
 their calls, trees and answers, what they took. Nodes are the same if their texts and the texts
-above them are; calls, if their requests are.
+above them are; calls, if their requests are. Of the calls that only one has 10,000 are listed.
 
 Exit status: 0 if they came to the same: answer, way of ending and trees; 1 if not, whatever they
 took and were given; 2 if one cannot be read.
@@ -55,15 +55,16 @@ function Writer:title(s)
     self:line(s, "dim")
 end
 
--- The first of many lines; each is {mark, text}.
-function Writer:marked(list)
-    for i, item in ipairs(list) do
-        if not self.all and i > FEW then
-            self:line(("... %d more (--all)"):format(#list - FEW), "dim")
-            break
-        end
-        self:line(item[1] .. " " .. item[2], item[1] == "-" and "red" or item[1] == "+" and "green"
-            or nil)
+-- The first of many lines; each is {mark, text}. `count`: of how many these are the first.
+function Writer:marked(list, count)
+    local shown = self.all and #list or math.min(#list, FEW)
+    for i = 1, shown do
+        local mark, what = list[i][1], list[i][2]
+        self:line(mark .. " " .. what, mark == "-" and "red" or mark == "+" and "green" or nil)
+    end
+    local left = (count or #list) - shown
+    if left > 0 then
+        self:line(("... %d more%s"):format(left, self.all and "" or " (--all)"), "dim")
     end
 end
 
@@ -141,11 +142,11 @@ end
 
 local function write_calls(w, found)
     local asked = found.calls
-    if #asked.only_a + #asked.only_b == 0 then
+    if asked.only_a_count + asked.only_b_count == 0 then
         return
     end
-    w:title(("calls: %d the same, %d only in A, %d only in B"):format(asked.same, #asked.only_a,
-        #asked.only_b))
+    w:title(("calls: %d the same, %d only in A, %d only in B"):format(asked.same,
+        asked.only_a_count, asked.only_b_count))
     for mark, list in pairs { ["-"] = asked.only_a, ["+"] = asked.only_b } do
         local lines = {}
         for i, call in ipairs(list) do
@@ -154,8 +155,8 @@ local function write_calls(w, found)
         end
         asked[mark] = lines
     end
-    w:marked(asked["-"])
-    w:marked(asked["+"])
+    w:marked(asked["-"], asked.only_a_count)
+    w:marked(asked["+"], asked.only_b_count)
 end
 
 local function node_lines(list, nodes, mark)

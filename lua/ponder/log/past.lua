@@ -186,7 +186,7 @@ function Past:find_next(what)
     end
     local key = what.kind .. what.identity
     for _, statements in ipairs { OUTSIDE_AFTER, INSIDE_AFTER } do
-        local place = (statements == INSIDE_AFTER and "inside " or "") .. key
+        local place = recent.key((statements == INSIDE_AFTER and "inside " or "") .. key)
         local last = self.last_found:get(place) or { 0, 0 }
         repeat
             local id, status, code, within, at = row_of(self, statements[what.kind], what, last[1],

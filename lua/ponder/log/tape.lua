@@ -473,7 +473,7 @@ end
 -- counted by its rows.
 local function times_asked(self, what, inside)
     local asked = self.asked
-    local key = ("%s %s %s"):format(place_of(what.within), what.kind, what.identity)
+    local key = recent.key(("%s %s %s"):format(place_of(what.within), what.kind, what.identity))
     local times = asked:get(key)
     if not times and asked.forgets and what.kind ~= "run" then
         times = self.past.ordered and self.past:count_found(what, inside)

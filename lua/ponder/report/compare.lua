@@ -102,35 +102,76 @@ end
 -------------------------------------------------------------------------------
 -- What they asked
 
-local function requests_of(log)
-    local counts = {}
-    for identity, count in log:database():rows(
-        "SELECT identity, count(*) FROM calls WHERE run = ? GROUP BY identity", log.number) do
-        counts[identity] = count
-    end
-    return counts
+local MOST_LISTED = 10000 -- calls of a log that are named; more are counted
+
+-- How often each request was asked, and the calls of one that are more than the other log has. (The
+-- plus keeps SQLite from going through all rows in the order of their ids.)
+local REQUESTS = "SELECT identity, count(*) FROM calls WHERE run = ? GROUP BY identity "
+    .. "ORDER BY identity"
+local SURPLUS = "SELECT id FROM calls WHERE run = ? AND identity = ? ORDER BY +id LIMIT -1 OFFSET ?"
+
+-- The calls that only one of two logs has.
+local Surplus = {}
+Surplus.__index = Surplus
+
+local function surplus_of(log)
+    return setmetatable({ log = log, count = 0, ids = {} }, Surplus)
 end
 
--- The calls of a log that are more than `others` has.
-local function only_here(log, others)
-    local list, seen = json.array {}, {}
-    for call in log:calls() do
-        seen[call.identity] = (seen[call.identity] or 0) + 1
-        if seen[call.identity] > (others[call.identity] or 0) then
-            table.insert(list, { id = call.id, provider = call.provider, model = call.model,
-                purpose = call.purpose, node = call.node, within = call.within })
+local function keep_first(ids)
+    table.sort(ids)
+    for i = #ids, MOST_LISTED + 1, -1 do
+        ids[i] = nil
+    end
+end
+
+function Surplus:add(identity, others)
+    for id in self.log:database():rows(SURPLUS, self.log.number, identity, others) do
+        self.count = self.count + 1
+        self.ids[#self.ids + 1] = id
+        if #self.ids > 2 * MOST_LISTED then
+            keep_first(self.ids)
         end
+    end
+end
+
+function Surplus:list()
+    keep_first(self.ids)
+    local list = json.array {}
+    for i, id in ipairs(self.ids) do
+        local call = self.log:call(id)
+        list[i] = { id = call.id, provider = call.provider, model = call.model,
+            purpose = call.purpose, node = call.node, within = call.within }
     end
     return list
 end
 
+-- Goes through the requests of both logs side by side, in order, so that neither is held in memory.
 local function compare_calls(log_a, log_b)
-    local a, b = requests_of(log_a), requests_of(log_b)
-    local same = 0
-    for identity, count in pairs(a) do
-        same = same + math.min(count, b[identity] or 0)
+    local a, b, same = surplus_of(log_a), surplus_of(log_b), 0
+    local next_a = log_a:database():rows(REQUESTS, log_a.number)
+    local next_b = log_b:database():rows(REQUESTS, log_b.number)
+    local request_a, count_a = next_a()
+    local request_b, count_b = next_b()
+    while request_a or request_b do
+        local is_a = request_a and (not request_b or request_a <= request_b)
+        local is_b = request_b and (not request_a or request_b <= request_a)
+        local times_a, times_b = is_a and count_a or 0, is_b and count_b or 0
+        same = same + math.min(times_a, times_b)
+        if times_a > times_b then
+            a:add(request_a, times_b)
+        elseif times_b > times_a then
+            b:add(request_b, times_a)
+        end
+        if is_a then
+            request_a, count_a = next_a()
+        end
+        if is_b then
+            request_b, count_b = next_b()
+        end
     end
-    return { same = same, only_a = only_here(log_a, b), only_b = only_here(log_b, a) }
+    return { same = same, only_a = a:list(), only_b = b:list(), only_a_count = a.count,
+        only_b_count = b.count }
 end
 
 -------------------------------------------------------------------------------
@@ -223,7 +264,8 @@ end
 ---@field answers_same boolean
 ---@field given {name: string, a: any, b: any}[] what they were given that differs
 ---@field files table[] those that differ, by their hash, with their texts
----@field calls {same: integer, only_a: table[], only_b: table[]}
+---@field calls {same: integer, only_a: table[], only_b: table[], only_a_count: integer,
+---  only_b_count: integer} the first 10,000 are listed
 ---@field searches table[]
 
 ---Compares two runs.

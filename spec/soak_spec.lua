@@ -1,0 +1,43 @@
+-- The tests of spec/soak at a 50th of their size: memory and counts are held to their targets,
+-- times are not. `make soak` runs them whole.
+
+local shell = require "shell"
+local soak = require "soak"
+
+local SANITIZED = shell.executable:find("/asan/", 1, true) -- which multiplies memory
+
+describe("at a 50th of its size", function()
+    for _, name in ipairs(soak.names()) do
+        local size = soak.size_in_test(name)
+        if size then
+            (SANITIZED and pending or it)(name .. " stays within its bounds", function()
+                local lines = {}
+                local missed = soak.run(name, { size = size, print = function(line)
+                    lines[#lines + 1] = line
+                end })
+                assert(not missed[1], table.concat(lines, "\n"))
+            end)
+        end
+    end
+end)
+
+describe("a soak test", function()
+    it("goes on with the step that did not end well", function()
+        local done, fails = {}, true
+        local function step(name)
+            return { name, function(s)
+                done[#done + 1] = name .. (s.keep.figure or "")
+                s.keep.figure = 7
+                s:report("figure", name == "two" and fails and 2 or 1, "<=", 1)
+            end }
+        end
+        local function run()
+            return soak.play("unfinished", { size = 10, steps = { step "one", step "two" } },
+                { print = function() end })
+        end
+        assert.same({ "figure" }, run())
+        fails = false
+        assert.same({}, run())
+        assert.same({ "one", "two7", "two7" }, done)
+    end)
+end)
