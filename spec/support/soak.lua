@@ -180,7 +180,7 @@ end
 ---@return string[] names in order
 function soak.names()
     local names = {}
-    for name in shell.run("ls spec/soak").out:gmatch "([%w_]+)%.lua\n" do
+    for name in shell.run("ls spec/soak >$OUT").out:gmatch "([%w_]+)%.lua\n" do
         names[#names + 1] = name
     end
     return names
