@@ -94,8 +94,8 @@ describe("a logged run", function()
                 found = ok and n or 0
                 if db then db:close() end
             until found == calls or shell.run("exec 2>/dev/null; kill -0 " .. pid).status ~= 0
-            shell.run(("exec 2>/dev/null; kill -9 %s; while kill -0 %s; do sleep 0.01; done")
-                :format(pid, pid))
+            shell.run(("exec 2>/dev/null; kill -9 %s; while grep -q 'State:.[^Z]' /proc/%s/status; "
+                .. "do sleep 0.01; done"):format(pid, pid)) -- who reaps it may take seconds
             assert.equal(calls, found)
         end
 
@@ -106,6 +106,56 @@ describe("a logged run", function()
             say(n, task.spent().calls, task.spent().spent)
         ]]
         local LATE = "delay=60000"
+
+        -- For ten seconds the scheduler does not get its turn.
+        for how, busy in pairs {
+            ["computes"] = "while os.clock() < 10 do end",
+            ["catches all errors"] = "while os.clock() < 10 do pcall(error) end",
+            ["computes in a coroutine"] =
+                "coroutine.wrap(function() while os.clock() < 10 do end end)()",
+            ["computes in a callback"] = [[
+                table.sort({ 2, 1 }, function() while os.clock() < 10 do end end)]],
+            ["searches"] = [[require("ponder.search").run { initial_state = 1,
+                expand = function() while os.clock() < 10 do end end,
+                evaluate = function() return 1 end, is_terminal = function() return false end }]],
+            ["runs a program"] = "os.execute 'exec sleep 10'",
+            ["reads a pipe"] = "io.popen('exec sleep 10'):read 'a'",
+            ["reads lines"] = "for _ in io.popen('exec sleep 10'):lines() do end",
+            ["waits for a program"] = "io.popen('exec sleep 10'):close()",
+            ["runs a sandbox"] = [[
+                require("ponder.sandbox").run("while true do end", { timeout_ms = 10000 })]],
+        } do
+            it("has it on disk where the script " .. how, function()
+                w:begin("task.spawn(ask, 'a') task.sleep(0.001) " .. busy)
+                w.server:next(LATE, LATE)
+                run_and_kill("$PONDER run --log run.db script.lua", 1, 1)
+            end)
+        end
+
+        it("counts what was on its way while the script computed", function()
+            w:begin [[
+                local asked = task.spawn(ask, "a")
+                task.sleep(0.001)
+                if not os.getenv "RESUMED" then while os.clock() < 20 do end end
+                say(asked:join())
+                say(task.spent().calls, select(3, ask "b"))
+            ]]
+            w.server:next(LATE)
+            run_and_kill("$PONDER run --max-calls 2 --log run.db script.lua", 1, 1)
+            local resumed = w:ponder({ "resume", w.log }, { env = { RESUMED = "1" } })
+            assert.matches("^%x+\n2\tBUDGET\n$", resumed.out)
+            assert.matches("^ponder resume: 1 call had no reply yet", resumed.err)
+        end)
+
+        it("counts those that were asked inside a tool", function()
+            w:begin [[
+                say(log.record("tool", {}, function() return (ask "a") end))
+                say(task.spent().calls)
+            ]]
+            w.server:next(LATE)
+            run_and_kill("$PONDER run --max-calls 9 --log run.db script.lua", 1, 1)
+            assert.matches("\n2\n$", w:resume().out)
+        end)
 
         it("has them on disk though nothing else happens, and charges and counts them", function()
             w:begin(CODE)

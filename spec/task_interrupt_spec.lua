@@ -352,3 +352,82 @@ describe("an interruption", function()
         os.remove(name)
     end)
 end)
+
+describe("an errand", function()
+    after_each(function() core.set_errand(nil) end)
+
+    -- Computes in a task until `done()`, or far too long.
+    local function compute_until(done)
+        local ended = os.clock() + 20
+        while not done() and os.clock() < ended do
+            string.rep("x", 10)
+        end
+    end
+
+    it("is run once while a task computes, also in a coroutine that catches errors", function()
+        local heard = {}
+        run(function()
+            core.set_errand(function(waits) heard[#heard + 1] = waits end, 0.001)
+            coroutine.wrap(function()
+                pcall(compute_until, function() return heard[1] ~= nil end)
+            end)()
+            for _ = 1, 1000 do string.rep("x", 10) end
+        end)
+        assert.same({ false }, heard)
+    end)
+
+    it("may raise, and set the next one", function()
+        local times = 0
+        local function errand()
+            times = times + 1
+            core.set_errand(errand, 0.001)
+            error "lost"
+        end
+        run(function()
+            core.set_errand(errand, 0.001)
+            compute_until(function() return times == 3 end)
+        end)
+        assert.equal(3, times)
+    end)
+
+    it("comes before a sandbox", function()
+        local heard
+        run(function()
+            core.set_errand(function(waits) heard = waits end, 1000)
+            require("ponder.sandbox").run "return 1"
+        end)
+        assert.is_true(heard)
+    end)
+
+    it("is not run after it was taken back, nor in the scheduler", function()
+        local heard = false
+        run(function()
+            core.set_errand(function() heard = true end, 0.001)
+            core.set_errand(nil)
+            local started = os.clock()
+            compute_until(function() return os.clock() > started + 0.01 end)
+        end)
+        assert.is_false(heard)
+    end)
+
+    it("leaves steps counted, and a hook of the script where it is", function()
+        local heard = false
+        local function hook() end
+        run(function()
+            core.set_errand(function() heard = true end, 0.001)
+            debug.sethook(hook, "", 1000000)
+            local started = os.clock()
+            compute_until(function() return os.clock() > started + 0.01 end)
+            assert.equal(hook, (debug.gethook()))
+            debug.sethook()
+        end)
+        assert.is_false(heard)
+        local err = error_of(function()
+            core.limit_steps(1000000)
+            core.set_errand(function() end, 0.0001)
+            compute_until(function() return false end)
+        end)
+        core.limit_steps()
+        assert.matches("steps of the run are spent", err)
+    end)
+end)

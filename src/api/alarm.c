@@ -11,8 +11,9 @@
 #include <string.h>
 #include <time.h>
 
-#define ALARM_SIGNAL (SIGRTMIN + 4) /* glibc keeps the first ones */
-#define LONGEST      1e9            /* seconds */
+#define ALARM_SIGNAL  (SIGRTMIN + 4) /* glibc keeps the first ones */
+#define ERRAND_SIGNAL (SIGRTMIN + 5)
+#define LONGEST       1e9 /* seconds */
 
 static timer_t timers[ALARM_COUNT];
 static void (*callbacks[ALARM_COUNT])(void); /* NULL: there is no timer */
@@ -41,14 +42,15 @@ static void on_signal(int signo, siginfo_t *info, void *context)
     errno = saved;
 }
 
-static int catch_signal(void)
+/* Without SA_RESTART a wait ends early. */
+static int catch_signal(int signo)
 {
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_sigaction = on_signal;
-    action.sa_flags = SA_SIGINFO; /* without SA_RESTART: a wait ends early */
+    action.sa_flags = SA_SIGINFO | (signo == ERRAND_SIGNAL ? SA_RESTART : 0);
     sigemptyset(&action.sa_mask);
-    return sigaction(ALARM_SIGNAL, &action, NULL) == 0 ? 0 : errno;
+    return sigaction(signo, &action, NULL) == 0 ? 0 : errno;
 }
 
 int alarm_open(Alarm alarm, void (*callback)(void))
@@ -58,10 +60,10 @@ int alarm_open(Alarm alarm, void (*callback)(void))
     struct sigevent event;
     memset(&event, 0, sizeof event);
     event.sigev_notify = SIGEV_SIGNAL;
-    event.sigev_signo = ALARM_SIGNAL;
+    event.sigev_signo = alarm == ALARM_ERRAND ? ERRAND_SIGNAL : ALARM_SIGNAL;
     event.sigev_value.sival_int = (int)alarm;
     owner = pthread_self();
-    int error = catch_signal();
+    int error = catch_signal(event.sigev_signo);
     if (error == 0 && timer_create(CLOCK_MONOTONIC, &event, &timers[alarm]) != 0)
         error = errno;
     if (error == 0)

@@ -155,6 +155,7 @@ function Recorder:ask(what)
         number(self, what)
         what:insert(self)
     end
+    self.writer:expect_late()
     count_in_flight(self, 1)
 end
 

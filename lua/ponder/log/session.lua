@@ -403,7 +403,7 @@ function Session:finish(status)
     local run, rows = self.run, self.recorder
     self.tape.recorder = nil
     if not rows and self.rows then
-        self.rows.db:close()
+        self.rows:close()
         return nil
     elseif not rows or not rows.writer.db then
         return nil, not self.is_frozen and remark(self, status) or nil
@@ -420,7 +420,7 @@ function Session:finish(status)
         rows.session)
     local _, problem = self.tape:commit()
     local said = remark(self, status)
-    rows.writer.db:close()
+    rows.writer:close()
     return problem, said
 end
 

@@ -514,7 +514,7 @@ function Tape:perform(what, f, ...)
     what.within = scheduler.context("outside")
     local known = look_up(self, what)
     local answer = known and known.answered and known
-    if self.playing and known and not answer then
+    if self.past.ordered and known and not answer then
         self.past:charge(what, known)
     end
     if self.playing and not what.within then

@@ -2,7 +2,13 @@
 ---
 --- The file may come late: a run that calls no model needs none. What is written before it is
 --- opened waits in a queue.
+---
+--- The row of a call is held back until it is answered, or LATE_S have passed: then the scheduler
+--- gives the tape a turn; or, where a script computes and does not let it, an errand (see
+--- ponder.core.task) commits between two instructions of the script. A call that is sent right
+--- before C code that runs for long (a pattern that backtracks) has its row when that returns.
 
+local core = require "ponder.core.task"
 local redact = require "ponder.model.redact"
 local schema = require "ponder.log.schema"
 local store = require "ponder.core.store"
@@ -12,7 +18,7 @@ local writer = {}
 
 local SPARE_BYTES = 1 << 20 -- of the disk, that a run leaves for what is still to come
 local BYTES_A_CALL = 64 << 10 -- and for each call in flight
-local LATE_S = 1 -- after which a call is worth a row that says that it is in flight
+local LATE_S = 0.25 -- after which a call is worth a row that says that it is in flight
 local MOST_QUEUED = 1 << 17 -- statements
 local COMMITS = 200 -- that are worth a checkpoint when there is nothing else to do
 
@@ -38,6 +44,7 @@ local COMMITS = 200 -- that are worth a checkpoint when there is nothing else to
 ---@field saved ponder.log.Saved in all runs
 ---@field spent {calls: integer, tokens: integer, cost: number} likewise, and what was played
 ---@field unsigned table<integer, true> runs with rows that ponder.log.trust is to sign
+---@field private has_errand boolean? to commit late rows, whatever runs
 ---@field private tapes ponder.log.Tape[] that have noted what is not written yet
 local Writer = {}
 Writer.__index = Writer
@@ -203,6 +210,26 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Calls in flight
 
+--- A call has been asked: its row is to be committed when it is late, though the scheduler does not
+--- get its turn.
+function Writer:expect_late()
+    if self.has_errand or not self.db then
+        return
+    end
+    self.has_errand = core.set_errand(function(waits)
+        self.has_errand = false
+        if waits then -- nor will it soon
+            self:write_deferred(math.huge)
+        end
+        if waits or self:due() == 0 then
+            self:commit()
+        end
+        if self:due() then
+            self:expect_late()
+        end
+    end, LATE_S)
+end
+
 --- Holds back the row of a call until it is answered: one row costs half as much as one that is
 --- written, and written again. What takes long is written by then, so that others see it.
 ---@param what ponder.log.Call
@@ -294,6 +321,12 @@ function Writer:commit()
         self.commits, self.free, self.again_at = self.commits + 1, nil, nil
     end
     return true
+end
+
+--- Closes the file.
+function Writer:close()
+    core.set_errand(nil)
+    self.db:close()
 end
 
 --- Moves what is committed to its place, when there is nothing else to do.
