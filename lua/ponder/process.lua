@@ -24,6 +24,7 @@
 --- child: the first call that the log does not answer gives the code LOST.
 
 local child = require "ponder.process.child"
+local command = require "ponder.process.command"
 local log = require "ponder.log"
 local options = require "ponder.options"
 local scheduler = require "ponder.task.scheduler"
@@ -31,12 +32,6 @@ local wire = require "ponder.process.wire"
 
 local process = {}
 
-local COMMAND = {
-    command = { type = { "table", "string" }, required = true },
-    shell = { type = "boolean", default = false },
-    env = { type = "table" },
-    cwd = { type = "string" },
-}
 local RUN = {
     input = { type = "string", default = "" },
     timeout_ms = { type = "integer", min = 1, default = 600000 },
@@ -45,46 +40,8 @@ local RUN = {
 local OPEN = {
     max_line_bytes = { type = "integer", min = 1, default = 1024 * 1024 },
 }
-for name, rule in pairs(COMMAND) do
+for name, rule in pairs(command.OPTIONS) do
     RUN[name], OPEN[name] = rule, rule
-end
-
-local function refuse(where, what, level)
-    error(("%s: %s"):format(where, what), level)
-end
-
--- The program and its arguments.
-local function arguments_of(where, opts)
-    local command = opts.command
-    if opts.shell ~= (type(command) == "string") then
-        refuse(where, opts.shell and "opts.command must be a string for the shell"
-            or "opts.command must be a list (a string needs shell = true)", 5)
-    elseif opts.shell then
-        command = { "/bin/sh", "-c", command }
-    end
-    if not command[1] then
-        refuse(where, "opts.command must name a program", 5)
-    end
-    for i, argument in ipairs(command) do
-        if type(argument) ~= "string" or argument:find("\0", 1, true) then
-            refuse(where, ("opts.command[%d] must be a string without NUL (got %s)"):format(i,
-                options.show(argument)), 5)
-        end
-    end
-    return command
-end
-
-local function check(where, opts, schema)
-    opts = options.check(where, opts, schema, 3)
-    opts.command = arguments_of(where, opts)
-    for name, value in pairs(opts.env or {}) do
-        local ok = type(value) == "string" and (math.type(name) == "integer"
-            or type(name) == "string" and name ~= "" and not name:find("[=%z]"))
-        if not ok or value:find("\0", 1, true) then
-            refuse(where, "opts.env must hold names to pass on, and strings by name", 4)
-        end
-    end
-    return opts
 end
 
 ---@class ponder.process.RunOptions
@@ -109,7 +66,7 @@ end
 ---@return string? code NOT_FOUND (no such program or directory), SPAWN, TIMEOUT, TOO_LARGE
 ---@return ponder.process.Done? partial with TIMEOUT and TOO_LARGE: what it had written
 function process.run(opts)
-    opts = check("process.run", opts, RUN)
+    opts = command.check("process.run", opts, RUN)
     scheduler.check("process.run")
     return wire.unpack(log.record("process.run", wire.key(opts), function()
         return wire.pack(child.run(opts))
@@ -221,7 +178,7 @@ Handle.__gc = Handle.close
 ---@return string? message
 ---@return string? code NOT_FOUND, SPAWN
 function process.open(opts)
-    opts = check("process.open", opts, OPEN)
+    opts = command.check("process.open", opts, OPEN)
     scheduler.check("process.open")
     local self = setmetatable({ key = wire.key(opts) }, Handle)
     local ok, message, code = log.record("process.open", self.key, function()

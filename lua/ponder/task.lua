@@ -406,7 +406,7 @@ function task.interrupted()
     return SIGNALS[core.stop_reason()] or false
 end
 
-local REAL_TIME = { clock = loop.now, wait = loop.wait }
+local REAL_TIME = { clock = loop.now, wait = sources.wait }
 local RUN_OPTIONS = {
     clock = { type = "function", default = REAL_TIME.clock },
     wait = { type = "function", default = REAL_TIME.wait },

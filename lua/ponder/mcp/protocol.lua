@@ -25,9 +25,21 @@ protocol.INTERNAL_ERROR = -32603
 protocol.HEADER_MISMATCH = -32020
 protocol.UNSUPPORTED_VERSION = -32022
 
+protocol.MAX_MESSAGE = 16 * 1024 * 1024 -- bytes of JSON
+
 --- In order of gravity.
 protocol.LEVELS = { "debug", "info", "notice", "warning", "error", "critical", "alert",
     "emergency" }
+
+---@param name any
+---@return integer? rank in LEVELS; nil: it is not one of them
+function protocol.level(name)
+    for i, level in ipairs(protocol.LEVELS) do
+        if level == name then
+            return i
+        end
+    end
+end
 
 ---@param id any nil: the request's is not known
 ---@param code integer

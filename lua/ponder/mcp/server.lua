@@ -110,14 +110,6 @@ end
 -------------------------------------------------------------------------------
 -- Tools
 
-local function level_of(name)
-    for i, level in ipairs(protocol.LEVELS) do
-        if level == name then
-            return i
-        end
-    end
-end
-
 -- What a policy says while it runs, as notifications. Progress only rises.
 local function new_sink(call)
     local step = 0
@@ -135,7 +127,7 @@ local function new_sink(call)
         write = function() end,
         progress = function(_, done, total, message) progress(done, total, message) end,
         log = function(_, level, text)
-            if call.level and level_of(level) >= call.level then
+            if call.level and protocol.level(level) >= call.level then
                 call.send(protocol.notification("notifications/message", { level = level,
                     logger = call.policy.name, data = text }))
             end
@@ -212,7 +204,7 @@ end
 METHODS["ping"] = function() return json.object {} end
 
 METHODS["logging/setLevel"] = function(self, params)
-    self.level = level_of(params.level) or bad_params("unknown level")
+    self.level = protocol.level(params.level) or bad_params("unknown level")
     return json.object {}
 end
 
@@ -248,8 +240,8 @@ METHODS["tools/call"] = function(self, params, stateless, send)
     end
     return call_tool(self, { policy = policy, arguments = arguments or {}, token = token,
         send = send,
-        level = stateless and level_of(meta[protocol.LEVEL_FIELD]) or not stateless and self.level
-            or nil })
+        level = stateless and protocol.level(meta[protocol.LEVEL_FIELD])
+            or not stateless and self.level or nil })
 end
 
 local function catalog(kind, field)

@@ -7,7 +7,6 @@ local task = require "ponder.task"
 
 local stdio = {}
 
-local MAX_LINE = 16 * 1024 * 1024 -- bytes
 local GRACE_S = 2 -- for requests that run when the input ends
 
 -- Calls `take(bytes)` as bytes come, until they end.
@@ -51,8 +50,8 @@ local function lines(on_line, on_too_long)
         end
         local rest = bytes:sub(at)
         size = size + #rest
-        parts[#parts + 1] = size <= MAX_LINE and rest or nil
-        if size > MAX_LINE and #parts > 0 then
+        parts[#parts + 1] = size <= protocol.MAX_MESSAGE and rest or nil
+        if size > protocol.MAX_MESSAGE and #parts > 0 then
             parts = {}
             on_too_long()
         end

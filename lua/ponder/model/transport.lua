@@ -122,6 +122,14 @@ function Transport:send(opts, on_event)
     end
 end
 
+--- Sends a request, does not wait, and drops what is answered. It leaves as soon as some task
+--- waits; one that is still queued when the process ends never does.
+---@param opts ponder.net.SubmitOptions
+function Transport:post(opts)
+    local pump = pump_of(self)
+    if pump then pump:submit(opts) end
+end
+
 --- Sets how many calls may be in flight to a URL's host.
 ---@param url string
 ---@param max_in_flight integer

@@ -12,8 +12,10 @@ local WRITE_AHEAD = 64 * 1024
 local KEPT_STDERR = 64 * 1024 -- the last of what a program that is talked with complains of
 
 ---@class ponder.process.Child
----@field private core userdata
+---@field core userdata? nil: it is closed
+---@field stderr string
 ---@field private waiting table<ponder.task.Handle, true>
+---@field on_output? fun() called when it has written, read or ended; must not wait
 ---@field private name string for messages
 local Child = {}
 Child.__index = Child
@@ -70,6 +72,9 @@ function child.start(opts, max_buffered)
             return next(self.waiting) ~= nil
         end,
         take = function()
+            if self.on_output then
+                self.on_output()
+            end
             for t in pairs(self.waiting) do
                 scheduler.wake(t, "a process", true)
             end
@@ -110,9 +115,12 @@ local function wait_for_news(self, deadline)
     return scheduler.park(t, "a process")
 end
 
--- Calls `step` after all that has come, until it has a result. A step that ends the child, or a
--- child that another task closes meanwhile, ends it too.
-local function wait_until(self, timeout_ms, step)
+---Calls `step` after all that has come, until it has results, which it returns. A step that ends
+---the child, or a child that another task closes meanwhile, ends it too.
+---@param timeout_ms? integer
+---@param step fun(): any[]?
+---@return any ...
+function Child:wait_until(timeout_ms, step)
     local deadline = timeout_ms and scheduler.clock() + timeout_ms / 1000
     while true do
         if not self.core then
@@ -168,7 +176,7 @@ function child.run(opts)
     self.core:write(opts.input)
     self.core:close_input()
     local done
-    done, message, code = wait_until(self, opts.timeout_ms, function()
+    done, message, code = self:wait_until(opts.timeout_ms, function()
         local problem = collect(self, kept, opts)
         if problem then
             return problem
@@ -188,8 +196,9 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Talking with a program
 
--- What a program complains of must not hold it up: the last of it is kept.
-local function drain_stderr(self)
+---What a program complains of must not hold it up: the last of it is kept, as `stderr`.
+---@return boolean ended
+function Child:drain_stderr()
     local bytes = self.core:read "stderr"
     while bytes and bytes ~= "" do
         self.stderr = (self.stderr .. bytes):sub(-KEPT_STDERR)
@@ -203,8 +212,8 @@ end
 ---@return string? message
 ---@return string? code
 function child.read_line(self, timeout_ms)
-    return wait_until(self, timeout_ms, function()
-        drain_stderr(self)
+    return self:wait_until(timeout_ms, function()
+        self:drain_stderr()
         local line, why = self.core:line "stdout"
         if line then
             return { line }
@@ -222,8 +231,8 @@ end
 ---@return string? code
 function child.write(self, bytes)
     local left = self.core:write(bytes)
-    return wait_until(self, nil, function()
-        drain_stderr(self)
+    return self:wait_until(nil, function()
+        self:drain_stderr()
         if not left then
             return { nil, self.name .. " does not read any more", "EPIPE" }
         elseif left <= WRITE_AHEAD then
@@ -251,8 +260,8 @@ end
 ---@return string? message
 ---@return string? code
 function child.wait(self, timeout_ms)
-    return wait_until(self, timeout_ms, function()
-        local complete = drain_stderr(self)
+    return self:wait_until(timeout_ms, function()
+        local complete = self:drain_stderr()
         local status, signal = self.core:ended()
         if (status or signal) and complete then
             return { { status = status, signal = signal, stderr = self.stderr,

@@ -12,7 +12,8 @@
 ---
 --- Whatever goes wrong becomes a result that the model can read, `{"error":{"code","message"}}`:
 --- UNKNOWN_TOOL, BAD_ARGUMENTS, TIMEOUT, TOOL_FAILED. A tool that raised, failed or took too long
---- is tried again, `tool_max_retries` times; wrong arguments are not.
+--- is tried again, `tool_max_retries` times, unless it has `retry = false`; wrong arguments are
+--- not.
 
 local core = require "ponder.core.task"
 local json = require "ponder.json"
@@ -29,12 +30,14 @@ local tools = {}
 ---@field description string?
 ---@field parameters table? JSON schema of an object; default: no arguments
 ---@field run fun(arguments: table): any, string?
+---@field retry boolean? false: it is not tried again, since it may have done something
 
 local TOOL = {
     name = { type = "string", required = true },
     description = { type = "string" },
     parameters = { type = "table" },
     run = { type = "function", required = true },
+    retry = { type = "boolean" },
 }
 
 local NAME = "^[%w_-]+$"
@@ -128,7 +131,7 @@ end
 -- Tries a tool until it gives a result, or has failed often enough.
 local function run(tool, arguments, limits)
     local seconds, message, code = limits.tool_timeout_ms / 1000, nil, nil
-    for try = 0, limits.tool_max_retries do
+    for try = 0, tool.retry == false and 0 or limits.tool_max_retries do
         if try > 0 then
             task.sleep(limits.tool_retry_backoff_ms / 1000)
         end

@@ -80,7 +80,7 @@ local closes = 0 -- nested: tasks that are being closed
 local put_off, put_off_count = {}, 0 -- tasks to be cancelled when the outermost of these has ended
 local draining = false -- put_off is being worked off
 local stopping = {} -- groups whose main task has failed
-local clock, wait = loop.now, loop.wait
+local clock, wait = loop.now, sources.wait
 local entered -- the generator of math.random that is in place
 
 -- Whether the tape does not follow a task: its context says that it does something asked outside.
@@ -806,7 +806,7 @@ function engine.run(opts, f, ...)
     active, current = false, nil
     core.heard()
     pcall(reset)
-    clock, wait = loop.now, loop.wait
+    clock, wait = loop.now, sources.wait
     if not ok then
         error(err, 0)
     end

@@ -1,0 +1,297 @@
+--- Servers of the Model Context Protocol, whose tools a model may call.
+---
+---     local mcp = require "ponder.mcp"
+---
+---     local files <close> = assert(mcp.open {
+---         command = { "npx", "-y", "@modelcontextprotocol/server-filesystem", "." } })
+---     local web <close> = assert(mcp.open { url = "https://example.com/mcp",
+---         headers = { Authorization = "Bearer " .. os.getenv "EXAMPLE_TOKEN" } })
+---
+---     strategy.new { model = "openai:gpt-4o-mini", tools = files:tools() }:run(question)
+---     local result = assert(files:call("read_file", { path = "README.md" }))
+---     print(result.text)
+---
+--- A server runs, or is asked, since a script, a flag (--mcp) or its user named it, and never
+--- because a file lies somewhere. What it says is data. It gets no key: its environment is that of
+--- ponder.process.
+---
+--- What a server answers is on the run log. A replayed run starts no server; a resumed one starts
+--- it with the first call that the log does not answer, and what it knew is gone.
+---
+--- The server ends with `close`, when the task that opened the session is cancelled or fails, and
+--- with ponder. Versions 2024-10-07 to 2025-11-25 of the protocol, and 2026-07-28.
+
+local client = require "ponder.mcp.client"
+local command = require "ponder.process.command"
+local content = require "ponder.mcp.content"
+local core = require "ponder.core.task"
+local json = require "ponder.json"
+local log = require "ponder.log"
+local options = require "ponder.options"
+local pipe = require "ponder.mcp.pipe"
+local protocol = require "ponder.mcp.protocol"
+local quote = require "ponder.quote"
+local redact = require "ponder.model.redact"
+local scheduler = require "ponder.task.scheduler"
+local task = require "ponder.task"
+local web = require "ponder.mcp.web"
+local wire = require "ponder.process.wire"
+
+local mcp = {}
+
+local LONGEST_NAME = 64 -- of a tool: what each provider takes
+local LONGEST_LABEL = 60
+
+local function say(label, level, text)
+    if (protocol.level(level) or 0) >= protocol.level "warning" then
+        io.stderr:write(("ponder: %s: %s\n"):format(label, quote.line(text)))
+    end
+end
+
+local COMMON = {
+    timeout_ms = { type = "integer", min = 1, default = 60000 },
+    max_tools = { type = "integer", min = 1, default = 1000 },
+    log = { type = "function" },
+}
+local COMMAND = {}
+local URL = { url = { type = "string", required = true }, headers = { type = "table" } }
+for name, rule in pairs(command.OPTIONS) do
+    COMMAND[name] = rule
+end
+for name, rule in pairs(COMMON) do
+    COMMAND[name], URL[name] = rule, rule
+end
+
+local function check_url(opts)
+    opts = options.check("mcp.open", opts, URL, 3)
+    for name, value in pairs(opts.headers or {}) do
+        if type(name) ~= "string" or type(value) ~= "string" or (name .. value):find "%c" then
+            error("mcp.open: opts.headers must map names to texts of one line", 3)
+        end
+    end
+    return opts
+end
+
+-- The server's name for people, and what the log has of it.
+local function describe(opts)
+    if opts.url then
+        local url = redact.address(opts.url, redact.MARK)
+        return url, { url = url }
+    end
+    local shown = opts.shell and opts.command[3] or table.concat(opts.command, " ")
+    return quote.line(shown, LONGEST_LABEL), wire.key(opts)
+end
+
+---@class ponder.mcp.OpenOptions `command` or `url`
+---@field command? string[]|string the program, found by PATH, and its arguments; for a shell a text
+---@field shell? boolean `command` is a text for /bin/sh
+---@field env? table names of variables to pass on (as a list), and values by name
+---@field cwd? string its working directory
+---@field url? string of a server that is reached over streamable HTTP
+---@field headers? table<string, string> of each request
+---@field timeout_ms? integer of each request, also of the first; default 60000
+---@field max_tools? integer that the server may list; default 1000
+---@field log? fun(level: string, text: string) what the server logs; default: warnings and what is
+---  worse go to standard error
+
+---@class ponder.mcp.ClientSession
+---@field server {name: string?, version: string?} as the server says
+---@field instructions string? what the server says of its use
+---@field tools_changed boolean the server has said that its tools have changed since they were
+---  listed, as of the last call
+---@field private client ponder.mcp.Client? nil: not connected
+local Session = {}
+Session.__index = Session
+Session.__name = "ponder.mcp.ClientSession"
+
+-- What its task closes that is cancelled: nothing can wait then.
+local Ending = {}
+Ending.__index = Ending
+
+function Ending:close()
+    local session = self.session
+    local made = session.client
+    session.client, session.closed = nil, true
+    if made then
+        made:close(false)
+    end
+end
+
+-- The connection, which a run that was resumed makes now.
+local function connect(self)
+    local permit <close> = self.gate:acquire() -- luacheck: ignore 211
+    if self.closed then
+        return nil, self.label .. ": the session is closed", "CLOSED"
+    elseif self.client then
+        return self.client
+    end
+    local opts = self.opts
+    local connection = opts.url and web or pipe
+    local made, message, code = client.connect(function(receive)
+        return connection.open(opts, self.label, receive)
+    end, { timeout_ms = opts.timeout_ms, log = opts.log, is_web = opts.url ~= nil })
+    if made and self.closed then
+        made:close(true)
+        return nil, self.label .. ": the session is closed", "CLOSED"
+    end
+    self.client = made
+    return made, message, code
+end
+
+---Connects to a server.
+---@param opts ponder.mcp.OpenOptions
+---@return ponder.mcp.ClientSession?
+---@return string? message
+---@return string? code NOT_FOUND (no such program), SPAWN, LOST (it ended), BAD_REPLY (it speaks
+---  something else), TIMEOUT, UNSUPPORTED (its version is unknown), SERVER, TOO_LARGE; over HTTP
+---  also AUTH, BAD_REQUEST and those of ponder.core.net
+function mcp.open(opts)
+    local is_url = type(opts) == "table" and opts.url ~= nil
+    opts = is_url and check_url(opts) or command.check("mcp.open", opts, COMMAND)
+    local label, key = describe(opts)
+    scheduler.check("mcp.open")
+    opts.log = opts.log or function(level, text) say(label, level, text) end
+    local self = setmetatable({ opts = opts, label = label, key = key,
+        gate = task.semaphore(1), tools_changed = false }, Session)
+    local about, message, code = log.record("mcp.open", key, function()
+        local made, problem, its_code = connect(self)
+        if not made then
+            return nil, problem, its_code
+        end
+        return { server = made.server, instructions = made.instructions }
+    end)
+    if not about then
+        return nil, message, code
+    end
+    self.server, self.instructions = about.server, about.instructions
+    self.ending = setmetatable({ session = self }, Ending)
+    scheduler.own(self.ending)
+    return self
+end
+
+-------------------------------------------------------------------------------
+-- Tools
+
+-- A name that all providers take, and that no other tool has.
+local function free_name(self, name, taken)
+    local plain = name:gsub("[^%w_-]", "_"):sub(1, LONGEST_NAME)
+    if taken[plain] or plain == "" then
+        plain = (tostring(self.server.name or "mcp") .. "_" .. name):gsub("[^%w_-]", "_")
+            :sub(1, LONGEST_NAME)
+    end
+    local free, n = plain, 1
+    while taken[free] do
+        n = n + 1
+        free = plain:sub(1, LONGEST_NAME - #tostring(n) - 1) .. "_" .. n
+    end
+    taken[free] = true
+    return free
+end
+
+---The server's tools, as they are now, for the `tools` of a strategy. A tool that fails is not
+---called again by itself: it may have done something.
+---@param beside? ponder.strategy.Tool[] whose names they must not have
+---@return ponder.strategy.Tool[]? tools
+---@return string? message
+---@return string? code TOO_LARGE: more than max_tools; those of `mcp.open`
+function Session:tools(beside)
+    local list, message, code = log.record("mcp.tools", self.key, function()
+        local made, problem, its_code = connect(self)
+        if not made then
+            return nil, problem, its_code
+        end
+        return made:list_tools(self.opts.max_tools)
+    end)
+    if not list then
+        return nil, message, code
+    end
+    local taken, tools = {}, {}
+    for _, tool in ipairs(beside or {}) do
+        taken[tool.name] = true
+    end
+    for i, tool in ipairs(list) do
+        local description = tool.description or tool.title
+        tools[i] = { name = free_name(self, tool.name, taken), retry = false,
+            description = type(description) == "string" and description or nil,
+            parameters = type(tool.inputSchema) == "table" and tool.inputSchema or nil,
+            run = function(arguments)
+                local result, problem = self:call(tool.name, arguments)
+                return result and result.text, problem
+            end }
+    end
+    self.tools_changed = false
+    return tools
+end
+
+local CALL = {
+    timeout_ms = { type = "integer", min = 1 },
+    on_progress = { type = "function" },
+}
+
+---@class ponder.mcp.Result
+---@field text string for a model: what is not text is named
+---@field content table[] parts, as the protocol has them
+---@field structured any what fits the tool's output schema, if it has one
+
+local function result_of(raw)
+    return { text = content.text(raw), content = raw.content, structured = raw.structuredContent }
+end
+
+---Calls a tool. A call that is cancelled, or takes too long, is cancelled at the server too.
+---@param name string
+---@param arguments? table
+---@param opts? {timeout_ms: integer?, on_progress: (fun(done: number, total: number?,
+---  message: string?))?} on_progress is not called for what a log answers
+---@return ponder.mcp.Result? result
+---@return string? message
+---@return string? code TOOL_FAILED: the tool says so; TIMEOUT; SERVER: there is no such tool, or
+---  the like; CLOSED; those of `mcp.open`
+---@return ponder.mcp.Result? partial with TOOL_FAILED
+function Session:call(name, arguments, opts)
+    if type(name) ~= "string" then
+        error("session:call: name must be a string (got " .. options.show(name) .. ")", 2)
+    elseif arguments ~= nil and type(arguments) ~= "table" then
+        error("session:call: arguments must be a table (got " .. options.show(arguments) .. ")", 2)
+    end
+    opts = options.check("session:call", opts, CALL)
+    scheduler.check("session:call")
+    local key = { server = self.key, tool = name, arguments = json.object(arguments or {}) }
+    local answer, message, code = log.record("mcp.call", key, function()
+        local made, problem, its_code = connect(self)
+        if not made then
+            return nil, problem, its_code
+        end
+        local raw
+        raw, problem, its_code = made:request("tools/call", { name = name,
+            arguments = key.arguments }, opts.timeout_ms, opts.on_progress)
+        return raw and { result = raw, changed = made.tools_changed }, problem, its_code
+    end)
+    if not answer then
+        return nil, message, code
+    end
+    self.tools_changed = answer.changed
+    local result = result_of(answer.result)
+    if answer.result.isError then
+        return nil, ("%s: %s"):format(name, result.text), "TOOL_FAILED", result
+    end
+    return result
+end
+
+---Ends the session, and the server that it started: it has two seconds to end by itself. Where the
+---caller cannot wait (its task is cancelled) it is killed.
+function Session:close()
+    self.closed = true
+    local made = self.client
+    self.client = nil
+    if made then
+        made:close(scheduler.current() ~= nil and core.can_wait())
+    end
+end
+
+Session.__close = Session.close
+
+function Session:__gc()
+    Ending.close { session = self }
+end
+
+return mcp

@@ -1,0 +1,317 @@
+--- A client of the Model Context Protocol, over a connection (ponder.mcp.pipe, ponder.mcp.web).
+---
+---     initialize -- agreed ----------------------------> notifications/initialized --> ready
+---         `------- refused --> server/discover --------------------------------------> ready
+---                              (2026-07-28: each request says its version)
+---
+--- It offers a server nothing (no roots, no sampling, no elicitation), and answers its pings.
+
+local json = require "ponder.json"
+local protocol = require "ponder.mcp.protocol"
+local quote = require "ponder.quote"
+local task = require "ponder.task"
+
+local client = {}
+
+---@class ponder.mcp.Connection
+---@field label string of the server, for messages
+---@field version string? that was agreed upon
+---@field send fun(self, message: table) sends what nothing answers; does not wait
+---@field notify fun(self, message: table) the same, and may wait until it is sent
+---@field exchange fun(self, message: table, call: ponder.mcp.Call): boolean?, string?, string?
+---@field close fun(self, can_wait: boolean)
+
+---@class ponder.mcp.Call a request that is under way
+---@field id integer
+---@field timeout_ms integer
+---@field reply table? the message that answers it
+---@field private progress table[] what has come of notifications/progress
+---@field private on_progress fun(done: number, total: number?, message: string?)?
+local Call = {}
+Call.__index = Call
+
+---Hands over the progress that has come; in the task of the call.
+function Call:deliver()
+    while self.progress[1] do
+        local params = table.remove(self.progress, 1)
+        self.on_progress(params.progress, params.total, params.message)
+    end
+end
+
+-- A call that ends without an answer is cancelled at the server, too.
+function Call:__close()
+    self.client.calls[self.id] = nil
+    if not self.over and self.method ~= "initialize" and not self.client.cancels_by_closing then
+        self.client.connection:send(protocol.notification("notifications/cancelled", {
+            requestId = self.id, reason = "the call was cancelled" }))
+    end
+end
+
+---@class ponder.mcp.Client
+---@field connection ponder.mcp.Connection
+---@field server table serverInfo, as the server gave it
+---@field capabilities table of the server
+---@field instructions string?
+---@field tools_changed boolean the server has said so since they were listed
+---@field private calls table<integer, ponder.mcp.Call>
+local Client = {}
+Client.__index = Client
+
+---Connects to a server; waits.
+---@param open fun(receive: fun(message: any): boolean): ponder.mcp.Connection?, string?, string?
+---@param opts {timeout_ms: integer, log: fun(level: string, text: string), is_web: boolean}
+---@return ponder.mcp.Client?
+---@return string? message
+---@return string? code
+function client.connect(open, opts)
+    local self = setmetatable({ calls = {}, last = 0, timeout_ms = opts.timeout_ms, log = opts.log,
+        tools_changed = false }, Client)
+    local message, code
+    self.connection, message, code = open(function(received)
+        return self:receive(received)
+    end)
+    if not self.connection then
+        return nil, message, code
+    end
+    local guard <close> = setmetatable({}, { __close = function(guard)
+        if not guard.done then
+            self.connection:close(false)
+        end
+    end })
+    guard.done, message, code = self:begin(opts.is_web)
+    if not guard.done then
+        return nil, message, code
+    end
+    return self
+end
+
+-------------------------------------------------------------------------------
+-- What a server sends
+
+local HEARD = {}
+
+HEARD["notifications/progress"] = function(self, params)
+    local call = self.calls[params.progressToken]
+    if call and call.on_progress and not call.reply and type(params.progress) == "number" then
+        call.progress[#call.progress + 1] = params
+    end
+end
+
+HEARD["notifications/message"] = function(self, params)
+    local data = params.data
+    self.log(type(params.level) == "string" and params.level or "info",
+        type(data) == "string" and data or json.encode(data))
+end
+
+HEARD["notifications/tools/list_changed"] = function(self)
+    self.tools_changed = true
+end
+
+---Takes a message of the server; does not wait.
+---@param message any
+---@return boolean ok false: it is not JSON-RPC
+function Client:receive(message)
+    if type(message) ~= "table" or message.jsonrpc ~= "2.0" then
+        return false
+    elseif message.method == nil then
+        local call = self.calls[message.id]
+        if call and (message.result ~= nil or message.error ~= nil) then
+            call.reply = message
+        end
+        return message.id ~= nil -- an answer to what is not asked (any more) changes nothing
+    elseif message.id ~= nil then
+        self.connection:send(message.method == "ping"
+            and protocol.success(message.id, json.object {})
+            or protocol.failure(message.id, protocol.METHOD_NOT_FOUND, "Method not found"))
+    elseif HEARD[message.method] then
+        HEARD[message.method](self, type(message.params) == "table" and message.params or {})
+    end
+    return true
+end
+
+-------------------------------------------------------------------------------
+-- Requests
+
+local function with_meta(self, call, params)
+    local meta = {}
+    if call.on_progress then
+        meta.progressToken = call.id
+    end
+    if self.connection.version == protocol.STATELESS then
+        meta[protocol.VERSION_FIELD] = protocol.STATELESS
+        meta[protocol.CAPABILITIES_FIELD] = json.object {}
+        meta[protocol.CLIENT_FIELD] = client.INFO
+    end
+    if next(meta) then
+        params._meta = meta
+    end
+    return json.object(params)
+end
+
+-- The result of a call that was answered.
+local function result_of(self, call)
+    local label, err, result = self.connection.label, call.reply.error, call.reply.result
+    if type(err) == "table" then
+        return nil, ("%s: %s (%s, %s)"):format(label, quote.line(tostring(err.message)),
+            call.method, tostring(err.code)), "SERVER", err.code
+    elseif type(result) ~= "table" then
+        return nil, ("%s: the result of %s is not an object"):format(label, call.method),
+            "BAD_REPLY"
+    elseif result.resultType == "input_required" then
+        return nil, ("%s: %s asks for input, which ponder does not give"):format(label,
+            call.method), "UNSUPPORTED"
+    end
+    return result
+end
+
+local function perform(self, method, params, timeout_ms, on_progress)
+    self.last = self.last + 1
+    local call <close> = setmetatable({ id = self.last, client = self, method = method,
+        timeout_ms = timeout_ms, on_progress = on_progress, progress = {} }, Call)
+    self.calls[call.id] = call
+    local answered, message, code = self.connection:exchange({ jsonrpc = "2.0", id = call.id,
+        method = method, params = with_meta(self, call, params) }, call)
+    call.over = true
+    if not answered then
+        return nil, message, code
+    end
+    return result_of(self, call)
+end
+
+-- A server may forget a session: then another begins.
+local function perform_in_session(self, method, ...)
+    local result, message, code, rpc = perform(self, method, ...)
+    if code == "NO_SESSION" then
+        self.connection.session = nil
+        local begun
+        begun, message, code = self:begin(true)
+        if not begun then
+            return nil, message, code
+        end
+        return perform(self, method, ...)
+    end
+    return result, message, code, rpc
+end
+
+---Asks the server and waits for its answer. What it says of its progress until then is handed to
+---`on_progress`, in the task that asks.
+---@param method string
+---@param params table
+---@param timeout_ms? integer default: that of the client
+---@param on_progress? fun(done: number, total: number?, message: string?)
+---@return table? result
+---@return string? message
+---@return string? code TIMEOUT; SERVER: an error of JSON-RPC; BAD_REPLY; those of the connection
+---@return integer? rpc the number of an error of JSON-RPC
+function Client:request(method, params, timeout_ms, on_progress)
+    timeout_ms = timeout_ms or self.timeout_ms
+    local result, message, code, rpc = task.timeout(timeout_ms / 1000, perform_in_session, self,
+        method, params, timeout_ms, on_progress)
+    if not result and code == "TIMEOUT" then
+        message = ("%s: no answer to %s within timeout_ms (%d)"):format(self.connection.label,
+            method, timeout_ms)
+    end
+    return result, message, code, rpc
+end
+
+-------------------------------------------------------------------------------
+-- The beginning
+
+-- What a server says that does not know `initialize`.
+local WITHOUT_INITIALIZE = { [protocol.METHOD_NOT_FOUND] = true, [protocol.INVALID_PARAMS] = true,
+    [protocol.INVALID_REQUEST] = true, [protocol.HEADER_MISMATCH] = true,
+    [protocol.UNSUPPORTED_VERSION] = true }
+
+-- A stock lua5.4 has no host.
+local is_hosted, host = pcall(require, "ponder.core.host")
+client.INFO = { name = "ponder", version = is_hosted and host.version or "0" }
+
+local function learn(self, result, version)
+    self.connection.version = version
+    local meta = type(result._meta) == "table" and result._meta or {}
+    local info = result.serverInfo or meta[protocol.SERVER_FIELD]
+    info = type(info) == "table" and info or {}
+    self.server = { name = info.name, version = info.version }
+    self.capabilities = type(result.capabilities) == "table" and result.capabilities or {}
+    self.instructions = type(result.instructions) == "string" and result.instructions or nil
+    return true
+end
+
+-- A server of 2026-07-28.
+local function discover(self, is_web)
+    self.connection.version, self.cancels_by_closing = protocol.STATELESS, is_web
+    local result, message, code = self:request("server/discover", {})
+    if not result then
+        return nil, message, code
+    elseif not protocol.has(result.supportedVersions or {}, protocol.STATELESS) then
+        return nil, self.connection.label .. ": the server supports no version that ponder knows",
+            "UNSUPPORTED"
+    end
+    return learn(self, result, protocol.STATELESS)
+end
+
+---Agrees with the server on a version.
+---@param is_web boolean
+---@return boolean? ok
+---@return string? message
+---@return string? code
+function Client:begin(is_web)
+    self.connection.version = nil
+    local versions = protocol.WITH_INITIALIZE
+    local result, message, code, rpc = self:request("initialize", {
+        protocolVersion = versions[1], capabilities = json.object {}, clientInfo = client.INFO })
+    if not result and WITHOUT_INITIALIZE[rpc] then
+        return discover(self, is_web)
+    elseif not result then
+        return nil, message, code
+    elseif not protocol.has(versions, result.protocolVersion) then
+        return nil, ("%s: the server wants version %s of the protocol, which ponder does not know")
+            :format(self.connection.label, quote.line(tostring(result.protocolVersion), 40)),
+            "UNSUPPORTED"
+    end
+    learn(self, result, result.protocolVersion)
+    self.connection:notify(protocol.notification("notifications/initialized", json.object {}))
+    return true
+end
+
+---The server's tools.
+---@param most integer how many it may have
+---@return table[]? tools as the protocol has them
+---@return string? message
+---@return string? code
+function Client:list_tools(most)
+    local tools, cursor = json.array {}, nil
+    self.tools_changed = false
+    if not self.capabilities.tools then
+        return tools
+    end
+    for _ = 1, most + 1 do
+        local result, message, code = self:request("tools/list", { cursor = cursor })
+        if not result then
+            return nil, message, code
+        end
+        for _, tool in ipairs(type(result.tools) == "table" and result.tools or { false }) do
+            if type(tool) ~= "table" or type(tool.name) ~= "string" then
+                return nil, self.connection.label .. ": tools/list gave no list of tools",
+                    "BAD_REPLY"
+            elseif #tools == most then
+                return nil, ("%s: the server lists more than max_tools (%d) tools"):format(
+                    self.connection.label, most), "TOO_LARGE"
+            end
+            tools[#tools + 1] = tool
+        end
+        cursor = result.nextCursor
+        if type(cursor) ~= "string" then
+            return tools
+        end
+    end
+    return nil, self.connection.label .. ": the pages of tools/list never end", "TOO_LARGE"
+end
+
+---Ends the connection.
+---@param can_wait boolean
+function Client:close(can_wait)
+    self.connection:close(can_wait)
+end
+
+return client

@@ -1,0 +1,179 @@
+--- A connection to a server of the Model Context Protocol over streamable HTTP: each message is a
+--- POST; a request is answered with JSON or with a stream of events.
+---
+--- Up to 2025-11-25 a server may give a session (Mcp-Session-Id), which a DELETE ends. From
+--- 2026-07-28 on there is none, headers repeat what the body says, and to close the answer is to
+--- cancel the request. There is no stream of what a server says unasked (GET).
+
+local base64 = require "ponder.base64"
+local json = require "ponder.json"
+local name = require "ponder.model.name"
+local protocol = require "ponder.mcp.protocol"
+local quote = require "ponder.quote"
+local redact = require "ponder.model.redact"
+local transport = require "ponder.model.transport"
+
+local web = {}
+
+local DELETE_MS = 2000
+
+---@class ponder.mcp.Web: ponder.mcp.Connection
+---@field version string? that was agreed upon
+---@field session string?
+---@field private url string
+---@field private given table<string, string> headers of the user's
+local Web = {}
+Web.__index = Web
+
+---@param opts table checked: url, headers
+---@param label string of the server, for messages
+---@param receive fun(message: any): boolean false: it is not JSON-RPC
+---@return ponder.mcp.Web?
+---@return string? message
+---@return string? code BAD_REQUEST
+function web.open(opts, label, receive)
+    local given = {}
+    for header, value in pairs(opts.headers or {}) do
+        given[header:lower()] = value
+    end
+    local endpoint, problem = name.endpoint(opts.url, nil, given)
+    if not endpoint then
+        return nil, ("%s: %s"):format(label, problem:gsub("base_url", "url")), "BAD_REQUEST"
+    end
+    return setmetatable({ url = endpoint.base_url, given = endpoint.headers, label = label,
+        receive = receive, redactor = redact.new(endpoint.secrets, endpoint.headers),
+        net = transport.shared() }, Web)
+end
+
+-- A value as a header may have it.
+local function header_value(text)
+    if text:find "^[\x21-\x7E][\x20-\x7E]*$" and not text:find " $" and not text:find "^=%?" then
+        return text
+    end
+    return "=?base64?" .. base64.encode(text) .. "?="
+end
+
+local function headers_for(self, message)
+    local headers = { ["content-type"] = "application/json",
+        accept = "application/json, text/event-stream", ["mcp-session-id"] = self.session,
+        ["mcp-protocol-version"] = self.version }
+    if self.version == protocol.STATELESS and message then
+        headers["mcp-method"] = message.method
+        headers["mcp-name"] = message.method == "tools/call" and header_value(message.params.name)
+            or nil
+    end
+    for header, value in pairs(self.given) do
+        headers[header] = value
+    end
+    return headers
+end
+
+local function request_for(self, message, timeout_ms)
+    return { url = self.url, method = message and "POST" or "DELETE", timeout_ms = timeout_ms,
+        headers = headers_for(self, message), body = message and json.encode(message) or nil,
+        stream = message and message.id and "sse" or nil, idle_timeout_ms = timeout_ms,
+        max_line_bytes = protocol.MAX_MESSAGE, max_event_bytes = protocol.MAX_MESSAGE,
+        max_body_bytes = protocol.MAX_MESSAGE }
+end
+
+-- Takes a message, or a list of them; false: it is not JSON-RPC.
+local function take(self, text)
+    local message = json.decode(text)
+    if type(message) ~= "table" or not message[1] then
+        return self.receive(message)
+    end
+    for _, one in ipairs(message) do
+        if not self.receive(one) then
+            return false
+        end
+    end
+    return true
+end
+
+---Sends a message that nothing answers; does not wait.
+---@param message table
+function Web:send(message)
+    self.net:post(request_for(self, message, DELETE_MS))
+end
+
+---Sends a notification and waits until the server has it.
+---@param message table
+function Web:notify(message)
+    self.net:send(request_for(self, message, DELETE_MS))
+end
+
+local function failure(self, message, code)
+    return nil, ("%s: %s"):format(self.label, self.redactor:text(message)), code
+end
+
+local CODES = { [401] = "AUTH", [403] = "AUTH" }
+
+-- What an answer that is not 2xx says. One that is an error of JSON-RPC answers the request.
+local function refused(self, result, call)
+    local body = result.body and json.decode(result.body)
+    local err = type(body) == "table" and body.error
+    if result.status == 404 and self.session then
+        return failure(self, "the session is unknown to the server", "NO_SESSION")
+    elseif type(err) == "table" and math.type(err.code) == "integer" then
+        call.reply = body
+        return true
+    end
+    return failure(self, ("HTTP status %d: %s"):format(result.status,
+        quote.line(result.body or "")), CODES[result.status]
+        or result.status >= 500 and "SERVER" or "BAD_REQUEST")
+end
+
+local function junk(self, text)
+    return failure(self, "the answer is not JSON-RPC: " .. quote.line(text, 100), "BAD_REPLY")
+end
+
+---Sends a request and waits until `call.reply` is there.
+---@param message table
+---@param call ponder.mcp.Call
+---@return boolean? answered
+---@return string? failure
+---@return string? code of ponder.core.net; AUTH, NO_SESSION, SERVER, BAD_REQUEST, BAD_REPLY
+function Web:exchange(message, call)
+    local wrong
+    local begins = message.method == "initialize" -- its headers are needed, which come at the end
+    local result = self.net:send(request_for(self, message, call.timeout_ms), function(_, data)
+        if data:find "%S" and not take(self, data) then
+            wrong = data
+        end
+        call:deliver()
+        return wrong ~= nil or call.reply ~= nil and not begins
+    end)
+    self.session = result.headers["mcp-session-id"] or self.session
+    if wrong then
+        return junk(self, wrong)
+    elseif call.reply then
+        return true
+    elseif result.code then
+        return failure(self, result.error, result.code)
+    elseif result.status < 200 or result.status > 299 then
+        return refused(self, result, call)
+    end
+    local body = result.body or ""
+    if not body:find "%S" or result.streamed then
+        return failure(self, "the answer ended without a result", "BAD_REPLY")
+    elseif not take(self, body) or not call.reply then
+        return junk(self, body)
+    end
+    return true
+end
+
+---Ends the session, if there is one.
+---@param can_wait boolean
+function Web:close(can_wait)
+    if self.session then
+        local request = request_for(self, nil, DELETE_MS)
+        self.session = nil
+        if can_wait then
+            self.net:send(request)
+        else
+            self.net:post(request)
+        end
+    end
+end
+
+return web

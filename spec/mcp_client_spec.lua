@@ -1,0 +1,532 @@
+-- ponder.mcp: a client of the Model Context Protocol, over standard input and output and over HTTP.
+
+local http = require "ponder.core.http"
+local json = require "ponder.json"
+local mcp = require "ponder.mcp"
+local serve = require "ponder.serve"
+local serve_policies = require "ponder.serve.policies"
+local shell = require "shell"
+local task = require "ponder.task"
+local task_help = require "task_help"
+
+local raises = task_help.raises
+local FAKE = shell.root .. "/spec/support/mcp_server.lua"
+local OPEN_MS = 20000
+
+local folder
+
+-- What a server of spec/support/mcp_server.lua was sent, decoded.
+local function heard()
+    local list = {}
+    for line in io.lines(folder.path .. "/heard") do
+        list[#list + 1] = json.decode(line)
+    end
+    return list
+end
+
+local function heard_of(method)
+    for _, message in ipairs(heard()) do
+        if message.method == method then
+            return message
+        end
+    end
+end
+
+local function wait_until(f)
+    for _ = 1, 500 do
+        local value = f()
+        if value then
+            return value
+        end
+        task.sleep(0.02)
+    end
+    error "it did not come"
+end
+
+local function fake(mode, opts)
+    opts = opts or {}
+    opts.command = { shell.executable, "--no-log", FAKE, mode, folder.path .. "/heard" }
+    opts.timeout_ms = opts.timeout_ms or OPEN_MS
+    opts.log = opts.log or function() end
+    return mcp.open(opts)
+end
+
+-- Processes that this one has started and that go on.
+local function children()
+    local pipe <close> = assert(io.popen "ps -o pid=,ppid=,stat=,args= -A")
+    local mine = {}
+    for line in pipe:lines() do
+        if line:find("mcp_server.lua", 1, true) and line:find(folder.path, 1, true)
+            and not line:find "^%s*%d+%s+%d+%s+Z" then
+            mine[#mine + 1] = line
+        end
+    end
+    return #mine
+end
+
+local function gone()
+    return wait_until(function() return children() == 0 end)
+end
+
+before_each(function() folder = shell.folder { heard = "" } end)
+after_each(function() folder:__close() end)
+
+local function with(mode, f, opts)
+    return task.run(function()
+        local session <close> = assert(fake(mode, opts))
+        return f(session)
+    end)
+end
+
+describe("a session with a server that is a child process", function()
+    it("knows the server, its tools, and calls them", function()
+        with("plain", function(session)
+            assert.same({ name = "fake", version = "1" }, session.server)
+            assert.equal("be kind", session.instructions)
+            local tools = assert(session:tools())
+            assert.equal("d1", tools[1].description)
+            assert.equal("object", tools[1].parameters.type)
+            local result = assert(session:call("get.it", { a = 1 }))
+            assert.equal('3 get.it {"a":1}', result.text)
+            assert.equal("text", result.content[1].type)
+            assert.equal('4 get.it {}', tools[1].run {})
+        end)
+        assert.equal("2025-11-25", heard_of("initialize").params.protocolVersion)
+        assert.is_truthy(heard_of "notifications/initialized")
+    end)
+
+    it("gives tools names that models take, each its own", function()
+        with("plain", function(session)
+            local tools = session:tools { { name = "get_it" } }
+            assert.same({ "fake_get_it", "fake_get_it_2", ("x"):rep(64), "fails" },
+                { tools[1].name, tools[2].name, tools[3].name, tools[4].name })
+            local calls = tools[2].run {}
+            assert.matches("get_it", calls)
+        end)
+    end)
+
+    it("tells a tool that fails, and does not try it again", function()
+        with("plain", function(session)
+            local result, message, code, partial = session:call "fails"
+            assert.same({ nil, "fails: no luck", "TOOL_FAILED" }, { result, message, code })
+            assert.equal("no luck", partial.text)
+            local tools = session:tools()
+            assert.is_false(tools[4].retry)
+            assert.same({ nil, "fails: no luck" }, { tools[4].run {} })
+        end)
+    end)
+
+    it("makes text for models of all that a tool answers", function()
+        with("parts", function(session)
+            assert.equal("[an image, image/png]\ninside\n[the resource c://d: there]",
+                session:call("x").text)
+        end)
+        with("structured", function(session)
+            local result = session:call "x"
+            assert.equal('{"n":1}', result.text)
+            assert.equal(1, result.structured.n)
+        end)
+    end)
+
+    it("hands over progress in order, and before the answer", function()
+        with("progress", function(session)
+            local steps = {}
+            session:call("x", {}, { on_progress = function(done, total, message)
+                task.sleep(0) -- it may wait
+                steps[#steps + 1] = { done, total, message }
+            end })
+            assert.same({ { 1, 3, "step1" }, { 2, 3, "step2" }, { 3, 3, "step3" } }, steps)
+        end)
+    end)
+
+    it("answers pings, refuses what it does not offer, hears what changes and what is logged",
+        function()
+            local logged = {}
+            with("asks", function(session)
+                assert(session:tools())
+                session:call "x"
+                assert.is_true(session.tools_changed)
+                session:tools()
+                assert.is_false(session.tools_changed)
+                wait_until(function() return #heard() == 7 end)
+            end, { log = function(level, text) logged[#logged + 1] = level .. " " .. text end })
+            local answers = {}
+            for _, message in ipairs(heard()) do
+                if not message.method then
+                    answers[message.id] = message.result or message.error.code
+                end
+            end
+            assert.same({ p = {}, [7] = -32601 }, answers)
+            assert.same({ "error watch\27out", "debug hidden" }, logged)
+        end)
+
+    it("answers pings also while nobody waits for the server", function()
+        task.run(function()
+            local path = folder.path .. "/answer"
+            local session <close> = assert(mcp.open { command = { "sh", "-c", [[
+                read l; echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18",
+                "capabilities":{}}}' | tr -d '\n'; echo; read l; sleep 0.1
+                echo '{"jsonrpc":"2.0","id":"idle","method":"ping"}'
+                read l; echo "$l" >]] .. path .. "; read l" } })
+            wait_until(function()
+                local file <close> = io.open(path)
+                return file and (file:read "a"):find '"id":"idle"'
+            end)
+            assert.same({}, session:tools()) -- it offers none, and is not asked
+        end)
+    end)
+
+    it("cancels at the server what is cancelled here, and what takes too long", function()
+        with("hangs", function(session)
+            local one = task.spawn(session.call, session, "x")
+            wait_until(function() return heard_of "tools/call" end)
+            one:cancel()
+            local cancelled = wait_until(function() return heard_of "notifications/cancelled" end)
+            assert.equal(heard_of("tools/call").id, cancelled.params.requestId)
+            local result, message, code = session:call("x", {}, { timeout_ms = 20 })
+            assert.same({ nil, "TIMEOUT" }, { result, code })
+            assert.matches("no answer to tools/call within timeout_ms %(20%)", message)
+            wait_until(function() return #heard() == 6 end)
+        end)
+    end)
+
+    it("speaks 2026-07-28 with a server that has no initialize", function()
+        with("modern", function(session)
+            assert.equal("modern", session.server.name)
+            assert.is_truthy(session:call("x"))
+        end)
+        local meta = heard_of("tools/call").params._meta
+        assert.equal("2026-07-28", meta["io.modelcontextprotocol/protocolVersion"])
+        assert.same({}, meta["io.modelcontextprotocol/clientCapabilities"])
+        assert.is_nil(heard_of "notifications/initialized")
+    end)
+
+    it("ends the server with the session, a stubborn one too", function()
+        with("plain", function(session)
+            session:close()
+            assert.equal(0, children())
+            assert.same({ nil, "CLOSED" }, { session:call("x"), (select(3, session:call "x")) })
+        end)
+        with("stubborn", function() end)
+        assert.equal(0, children())
+    end)
+
+    it("ends the server with the task that opened it", function()
+        task.run(function()
+            local t = task.spawn(function()
+                local session = assert(fake "hangs")
+                session:call "x"
+            end)
+            wait_until(function() return heard_of "tools/call" end)
+            t:cancel()
+            gone()
+        end)
+    end)
+end)
+
+describe("a server that fails", function()
+    local function failure(mode, opts, act)
+        return task.run(function()
+            local session, message, code = fake(mode, opts)
+            local result
+            if session and act then
+                result, message, code = act(session)
+                assert.is_nil(result)
+                session:close()
+            end
+            gone()
+            return code, message
+        end)
+    end
+    local function call(session) return session:call "x" end
+    local function tools(session) return session:tools() end
+
+    it("is named, with what is wrong", function()
+        local code, message = failure("dies", nil, call)
+        assert.equal("LOST", code)
+        assert.matches("the server ended with status 3: out of luck$", message)
+        code, message = failure "junk"
+        assert.equal("BAD_REPLY", code)
+        assert.matches("not JSON%-RPC to its standard output: Server is listening$", message)
+        code, message = failure("many", nil, tools)
+        assert.equal("TOO_LARGE", code)
+        assert.matches("more than max_tools %(1000%) tools", message)
+        code, message = failure("endless", { max_tools = 20 }, tools)
+        assert.equal("TOO_LARGE", code)
+        assert.matches("never end", message)
+        code, message = failure "future"
+        assert.equal("UNSUPPORTED", code)
+        assert.matches("2099%-01%-01", message)
+        assert.equal("TOO_LARGE", (failure "long"))
+    end)
+
+    it("fails at once where there is nothing to wait for", function()
+        task.run(function()
+            local function open(command)
+                local _, message, code = mcp.open { command = command, shell = true }
+                return code, message
+            end
+            assert.equal("LOST", (open "exit 3"))
+            local _, _, code = mcp.open { command = { "no-such-program-here" } }
+            assert.equal("NOT_FOUND", code)
+            _, _, code = mcp.open { command = { "sleep", "60" }, timeout_ms = 20 }
+            assert.equal("TIMEOUT", code)
+        end)
+    end)
+
+    it("fails all calls that wait, and those that follow", function()
+        with("dies", function(session)
+            local results, errors = task.map({ 1, 2, 3 }, function() return session:call "x" end)
+            assert.equal(0, #results)
+            for i = 1, 3 do
+                assert.equal("LOST", errors[i].code)
+            end
+            assert.equal("LOST", (select(3, session:call "x")))
+        end)
+    end)
+end)
+
+describe("mcp.open", function()
+    it("says what is wrong with its options", function()
+        local at = "^spec/mcp_client_spec.lua:%d+: "
+        raises(at .. "mcp.open: opts.command must be a table or a string", function()
+            mcp.open {}
+        end)
+        raises(at .. "mcp.open: opts.command must be a list", function()
+            mcp.open { command = "x" }
+        end)
+        raises(at .. "mcp.open: unknown option \"command\"", function()
+            mcp.open { url = "http://x", command = { "x" } }
+        end)
+        raises(at .. "mcp.open: opts.headers must map names", function()
+            mcp.open { url = "http://x", headers = { a = "b\nc" } }
+        end)
+    end)
+end)
+
+-------------------------------------------------------------------------------
+-- HTTP
+
+local POLICIES = assert(serve_policies.of("all", {
+    add = { parameters = { type = "object", required = { "a", "b" }, properties = {
+        a = { type = "number" }, b = { type = "number" } } },
+        run = function(request)
+            request:progress(1, 2, "half")
+            return { sum = request.arguments.a + request.arguments.b }
+        end },
+    hangs = function() task.sleep(30) end,
+}))
+
+-- Answers requests over HTTP with what `answer` gives: status, headers, body.
+local function with_answers(answer, f)
+    task.run(function()
+        local server, address = http.listen { address = "127.0.0.1:0" }
+        local requests = {}
+        local source = task.add_source { port = server:port(), pending = function() return true end,
+            take = function()
+                local r = server:take()
+                while r do
+                    r.message = r.body ~= "" and json.decode(r.body) or nil
+                    requests[#requests + 1] = r
+                    local status, headers, body = answer(r, #requests)
+                    if status then
+                        server:respond(r.id, status, headers or {}, type(body) == "table"
+                            and json.encode(body) or body or "")
+                    end
+                    r = server:take()
+                end
+            end }
+        local ok, problem = pcall(f, "http://" .. address .. "/mcp", requests)
+        task.remove_source(source)
+        server:close()
+        assert(ok, problem)
+    end)
+end
+
+local JSON = { "Content-Type", "application/json" }
+
+local function reply(r, result)
+    return 200, JSON, { jsonrpc = "2.0", id = r.message.id, result = result }
+end
+
+local function initialized(r, headers)
+    local _, _, body = reply(r, { protocolVersion = "2025-06-18", serverInfo = { name = "web" },
+        capabilities = { tools = json.object {} } })
+    return 200, headers or JSON, body
+end
+
+local TEXT = { content = { { type = "text", text = "ok" } } }
+
+describe("a session with a server over HTTP", function()
+    it("works with ponder serve: sessions, progress, cancelling", function()
+        task.run(function()
+            local server = serve.new { policies = POLICIES, listen = "127.0.0.1:0",
+                log = function() end }
+            local address = assert(server:start())
+            do
+                local session <close> = assert(mcp.open { url = "http://" .. address .. "/mcp" })
+                local tools, steps = session:tools(), {}
+                assert.same({ "add", "hangs" }, { tools[1].name, tools[2].name })
+                local result = assert(session:call("add", { a = 1, b = 2 }, {
+                    on_progress = function(...) steps[#steps + 1] = { ... } end }))
+                assert.equal(3, result.structured.sum)
+                assert.same({ { 1, 2, "half" } }, steps)
+                assert.equal("TIMEOUT", (select(3, session:call("hangs", { prompt = "" },
+                    { timeout_ms = 50 }))))
+            end
+            server:drain()
+            assert.is_true(server:wait())
+        end)
+    end)
+
+    it("keeps the session and the version in headers, and ends it with DELETE", function()
+        with_answers(function(r, n)
+            if n == 1 then
+                return initialized(r, { "Content-Type", "application/json", "Mcp-Session-Id",
+                    "s1" })
+            elseif r.method == "DELETE" then
+                return 200
+            elseif not r.message.id then
+                return 202
+            end
+            return 200, { "Content-Type", "text/event-stream" }, (": hi\n\nid: 1\ndata:\n\n"
+                .. "event: message\ndata: %s\n\n"):format(json.encode { jsonrpc = "2.0",
+                id = r.message.id, result = TEXT })
+        end, function(url, requests)
+            local session = assert(mcp.open { url = url, headers = { ["X-Mine"] = "yes" } })
+            assert.equal("ok", session:call("x").text)
+            session:close()
+            assert.equal("DELETE", requests[4].method)
+            assert.is_nil(requests[1].headers["mcp-session-id"])
+            for i = 2, 4 do
+                assert.equal("s1", requests[i].headers["mcp-session-id"])
+                assert.equal("2025-06-18", requests[i].headers["mcp-protocol-version"])
+                assert.equal("yes", requests[i].headers["x-mine"])
+            end
+        end)
+    end)
+
+    it("begins another session where the server has forgotten it", function()
+        local begun = 0
+        with_answers(function(r)
+            if r.method == "DELETE" or not r.message.id then
+                return 202
+            elseif r.message.method == "initialize" then
+                begun = begun + 1
+                return initialized(r, { "Content-Type", "application/json", "Mcp-Session-Id",
+                    "s" .. begun })
+            elseif r.headers["mcp-session-id"] == "s1" then
+                return 404, JSON, { jsonrpc = "2.0", id = json.null,
+                    error = { code = -32600, message = "Session not found" } }
+            end
+            return reply(r, TEXT)
+        end, function(url)
+            local session <close> = assert(mcp.open { url = url })
+            assert.equal("ok", session:call("x").text)
+            assert.equal(2, begun)
+        end)
+    end)
+
+    it("speaks 2026-07-28 where there is no initialize", function()
+        with_answers(function(r)
+            if r.message.method == "initialize" then
+                return 404, JSON, { jsonrpc = "2.0", id = r.message.id,
+                    error = { code = -32601, message = "Method not found" } }
+            elseif r.message.method == "server/discover" then
+                return reply(r, { resultType = "complete", supportedVersions = { "2026-07-28" },
+                    capabilities = { tools = json.object {} } })
+            end
+            return reply(r, TEXT)
+        end, function(url, requests)
+            local session = assert(mcp.open { url = url })
+            session:call "näme"
+            local r = requests[3]
+            assert.equal("2026-07-28", r.headers["mcp-protocol-version"])
+            assert.equal("tools/call", r.headers["mcp-method"])
+            assert.equal("=?base64?bsOkbWU=?=", r.headers["mcp-name"])
+            assert.equal("2026-07-28",
+                r.message.params._meta["io.modelcontextprotocol/protocolVersion"])
+            session:close()
+            assert.equal(3, #requests) -- no session, no DELETE
+        end)
+    end)
+
+    it("says what is wrong with a server", function()
+        local function open(status, headers, body)
+            local message, code, _
+            with_answers(function() return status, headers, body end, function(url)
+                _, message, code = mcp.open { url = url, timeout_ms = 5000 }
+            end)
+            return code, message
+        end
+        assert.equal("AUTH", (open(401, JSON, "who?")))
+        local code, message = open(500, JSON, "broken\27")
+        assert.equal("SERVER", code)
+        assert.matches("HTTP status 500: broken$", message)
+        assert.equal("BAD_REPLY", (open(200, JSON, "<html>")))
+        assert.equal("BAD_REPLY", (open(200, JSON, "")))
+        assert.equal("BAD_REPLY", (open(200, { "Content-Type", "text/event-stream" },
+            "data: nonsense\n\n")))
+        assert.equal("BAD_REQUEST", (open(400, JSON, "no")))
+        task.run(function()
+            assert.equal("CONNECT", (select(3, mcp.open { url = "http://127.0.0.1:1/mcp" })))
+            local _, why, its_code = mcp.open { url = "ftp://x" }
+            assert.equal("BAD_REQUEST", its_code)
+            assert.matches("url must begin with http", why)
+        end)
+    end)
+
+    it("shows no key", function()
+        with_answers(function(_, n)
+            return 500, JSON, n == 1 and "got sk-0123456789abcdefghijk" or ""
+        end, function(url)
+            local _, message = mcp.open { url = url:gsub("//", "//me:secret-word1@"),
+                headers = { Authorization = "Bearer sk-0123456789abcdefghijk" } }
+            assert.is_nil(message:find("0123456789", 1, true))
+            assert.is_nil(message:find("secret-word1", 1, true))
+        end)
+    end)
+end)
+
+-------------------------------------------------------------------------------
+-- The run log
+
+describe("a run that asks a server", function()
+    local SCRIPT = [[
+        local mcp = require "ponder.mcp"
+        local session <close> = assert(mcp.open { command = { %q, "--no-log", %q, "plain", %q } })
+        print(session.server.name, #session:tools())
+        for i = 1, 3 do
+            print(session:call("get.it", { i = i }).text)
+            if i == 2 and io.open(%q) then os.exit(9, false) end
+        end
+    ]]
+
+    it("is replayed without the server, and resumed with it for what is new", function()
+        local path = folder.path
+        folder:write("stop", "")
+        folder:write("s.lua", SCRIPT:format(shell.executable, FAKE, path .. "/heard",
+            path .. "/stop"))
+        local function ponder(...)
+            return shell.ponder({ ... }, { cwd = path })
+        end
+        local function calls()
+            local n = 0
+            for _, message in ipairs(heard()) do
+                n = n + (message.method == "tools/call" and 1 or 0)
+            end
+            return n
+        end
+        assert.equal(9, ponder("run", "--log", "r.db", "s.lua").status)
+        assert.equal(2, calls())
+        os.remove(path .. "/stop")
+        local r = ponder("resume", "r.db")
+        assert.equal("", r.err:gsub("[^\n]*resum[^\n]*\n", ""))
+        assert.matches('fake\t4\n.*{"i":1}\n.*{"i":2}\n2 get.it {"i":3}\n', r.out)
+        assert.equal(3, calls())
+        local again = ponder("replay", "r.db")
+        assert.equal(0, again.status)
+        assert.equal(r.out, again.out)
+        assert.equal(3, calls())
+    end)
+end)
