@@ -10,15 +10,17 @@
 #   make fuzz           run each target of spec/fuzz for a while (FUZZ_SECONDS=10)
 #   make lint           luacheck, clang-format, and the C compiler with warnings as errors
 #   make install        PREFIX=/usr/local DESTDIR=
+#   make deb rock dist static compilers    packages: scripts/package/package.mk
 #   make clean
 
 B       ?= build
 PREFIX  ?= /usr/local
 CC      ?= cc
 CSTD    := -std=c11 -D_XOPEN_SOURCE=700 -ffp-contract=off
-WARN    := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
+WERROR  ?= -Werror
+WARN    := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes $(WERROR)
 CFLAGS  ?= -O2 -g
-VERSION := 0.1.0
+VERSION := 0.2.0
 
 RUN_PACKAGES  := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev lua-cjson-dev libcurl4-openssl-dev \
                  libsqlite3-dev libmd-dev libuv1-dev libmicrohttpd-dev libseccomp-dev libhiredis-dev
@@ -38,7 +40,7 @@ LIBS       = -Wl,-Bstatic -llua5.4-cjson -llua5.4 -lsqlite3 -lmd -luv_a -lmicroh
 SO_LIBS    = -Wl,-Bstatic -lmd -Wl,-Bdynamic -Wl,--exclude-libs,libmd.a \
              $(shell pkg-config --libs libcurl sqlite3 libuv libmicrohttpd libseccomp hiredis)
 INCLUDES   = -Isrc $(LUA_CFLAGS)
-COMPILE    = $(CC) $(CSTD) $(WARN) $(CFLAGS) -fPIC -fvisibility=hidden $(INCLUDES) \
+COMPILE    = $(CC) $(CSTD) $(WARN) $(CPPFLAGS) $(CFLAGS) -fPIC -fvisibility=hidden $(INCLUDES) \
              -DPONDER_VERSION='"$(VERSION)"' -MMD -MP
 
 MODULE_SRC := $(wildcard $(addsuffix /*.c,$(addprefix src/,core loop net store http queue api)))
@@ -48,22 +50,23 @@ HOST_OBJ   := $(HOST_SRC:%.c=$B/%.o)
 EMBEDDED   := $(sort $(shell find lua prompts -name '*.lua' -not -path 'lua/ponder/meta/*') \
                 $(wildcard lua/ponder/report/page/*))
 
-.PHONY: all run test bench soak asan fuzz lint install clean run-packages test-packages fuzz-packages FORCE
+.PHONY: all run test bench soak asan fuzz lint clean run-packages test-packages fuzz-packages FORCE
 all: $B/ponder $B/ponder.so
 
 $B/ponder: $(HOST_OBJ) $(MODULE_OBJ) $B/embedded.o $B/modules.o
 	@echo "  link    $@"
-	@$(CC) $(CFLAGS) -Wl,-E -o $@ $^ $(LIBS)
+	@$(CC) $(CFLAGS) $(LDFLAGS) -Wl,-E -o $@ $^ $(LIBS)
 
 # Never unloaded: a thread of libcurl that still looks up a name may outlive the Lua state.
 $B/ponder.so: $(MODULE_OBJ)
 	@echo "  link    $@"
-	@$(CC) $(CFLAGS) -shared -Wl,-z,nodelete -o $@ $^ $(SO_LIBS)
+	@$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-z,nodelete -o $@ $^ $(SO_LIBS)
 
 $B/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  compile $<"
 	@$(COMPILE) -c -o $@ $<
+$B/src/host.o $B/src/api/net_options.o: Makefile # the version
 
 # Modules are built in compiled, which starts three times as fast; prompts/, which people read, and
 # the parts of the page as text.
@@ -179,18 +182,8 @@ soak: run-packages test-packages
 	PONDER_BUILD=$B LUA_PATH="./lua/?.lua;./spec/support/?.lua" LUA_CPATH="./$B/?.so" \
 	    lua5.4 spec/support/soak.lua $(SOAK)
 
-# The manual page, from the texts and tables of --help.
-$B/ponder.1: $B/ponder
-	@$B/ponder man > $@.new && mv $@.new $@
-
-install: all $B/ponder.1
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/lua/5.4 \
-	    $(DESTDIR)$(PREFIX)/share/man/man1
-	install -m 644 $B/ponder.1 $(DESTDIR)$(PREFIX)/share/man/man1/ponder.1
-	install -m 755 $B/ponder $(DESTDIR)$(PREFIX)/bin/ponder
-	install -m 755 $B/ponder.so $(DESTDIR)$(PREFIX)/lib/lua/5.4/ponder.so
-
 clean:
 	rm -rf $B
 
+include scripts/package/package.mk
 -include $(MODULE_OBJ:.o=.d) $(HOST_OBJ:.o=.d)

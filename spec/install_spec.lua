@@ -1,21 +1,108 @@
--- What is built and where it stands: the executable, the shared object, the checkout.
+-- What is built, installed and packed: the executable, the library, the archive, the checkout.
 
 local shell = require "shell"
 
 local build = os.getenv("PONDER_BUILD") or "build"
 
 describe("make install", function()
+    -- -o: what is built already is installed as it is.
+    local function install(prefix, directory, target)
+        return shell.run(("make -s -o %s/ponder -o %s/ponder.so %s B=%s PREFIX=%s DESTDIR=%s "
+            .. ">$OUT 2>$ERR"):format(build, build, target or "install", build, prefix,
+            directory.path))
+    end
+
     it("gives a ponder that works anywhere", function()
         local dir <close> = shell.folder { ["work/a.lua"] = [[
             print(type(require("ponder.search").run), type(require("prompts.tot")))]] }
-        -- -o: what is built already is installed as it is.
-        local r = shell.run(("make -s -o %s/ponder -o %s/ponder.so install B=%s PREFIX=/usr "
-            .. "DESTDIR=%s >$OUT 2>$ERR"):format(build, build, build, dir.path))
+        local r = install("/usr", dir, "install-program")
         assert.equal(0, r.status, r.err)
         r = shell.run(("cd %s/work && env -i ../usr/bin/ponder a.lua >$OUT 2>$ERR")
             :format(dir.path))
         assert.same({ status = 0, out = "function\ttable\n", err = "" }, r)
-        assert.equal(0, shell.run("test -f " .. dir.path .. "/usr/lib/lua/5.4/ponder.so").status)
+        for _, name in ipairs { "man/man1/ponder.1", "bash-completion/completions/ponder",
+            "zsh/site-functions/_ponder", "fish/vendor_completions.d/ponder.fish",
+            "doc/ponder/examples/game24.lua", "doc/ponder/examples/models/arithmetic.lua" } do
+            assert.is_true(#dir:read("usr/share/" .. name) > 200, name)
+        end
+    end)
+
+    it("gives a stock lua5.4 the library: each of its modules loads, and a search runs", function()
+        local dir <close> = shell.folder()
+        local r = install("/usr", dir, "install-library")
+        assert.equal(0, r.status, r.err)
+        dir:write("each.lua", [[
+            local count = 0
+            local list <close> = io.popen("cd " .. ... .. " && find ponder -name '*.lua'")
+            for path in list:lines() do
+                require((path:gsub("%.lua$", ""):gsub("/", ".")))
+                count = count + 1
+            end
+            assert(count > 150)
+            print(package.loaded["ponder.cli"], require("ponder.log.file") ~= nil)]])
+        -- The sanitizers' libraries, which an instrumented module needs.
+        local lua = ("cd %s && LD_PRELOAD=%s LUA_PATH='%s/usr/share/lua/5.4/?.lua' "
+            .. "LUA_CPATH='%s/usr/lib/lua/5.4/?.so' lua5.4"):format(dir.path,
+            shell.quote(os.getenv("LD_PRELOAD") or ""), dir.path, dir.path)
+        r = shell.run(lua .. " each.lua usr/share/lua/5.4 >$OUT 2>$ERR")
+        assert.same({ status = 0, out = "nil\ttrue\n", err = "" }, r)
+        r = shell.run(("%s %s/scripts/package/debian/tests/library >$OUT 2>$ERR"):format(lua,
+            shell.root))
+        assert.same({ status = 0, out = "ok\t1 -> 3 -> 6 -> 12 -> 24 -> 48 -> 96\n", err = "" }, r)
+    end)
+end)
+
+describe("make dist", function()
+    it("makes the same bytes in the checkout and in what it has unpacked", function()
+        local dir <close> = shell.folder()
+        local function dist(where, to)
+            local r = shell.run(("cd %s && make -s dist B=%s >$OUT 2>$ERR"):format(where, to))
+            assert.same({ 0, "" }, { r.status, r.err })
+            return assert(r.out:match("made +(%S+)\n"), r.out)
+        end
+        local first = dist(shell.root, dir.path .. "/1")
+        local name = first:match("(ponder%-[%d.]+)%.tar%.gz$")
+        -- Another user's umask and directory, another date of the files, and no git.
+        assert.equal(0, shell.run(("cd %s && umask 077 && tar -xzf %s"):format(dir.path, first))
+            .status)
+        local second = dist(dir.path .. "/" .. name, dir.path .. "/2")
+        assert.equal(0, shell.run(("cmp %s %s"):format(first, second)).status)
+        local list = shell.run(("tar -tzf %s >$OUT"):format(first)).out
+        for _, file in ipairs { "Makefile", "src/main.c", "lua/ponder/search.lua", ".ci/run",
+            "scripts/package/debian/rules" } do
+            assert.matches("\n" .. name .. "/" .. file .. "\n", "\n" .. list, 1, true)
+        end
+    end)
+end)
+
+describe("the packages", function()
+    local function read(path)
+        local file <close> = assert(io.open(path))
+        return file:read("a")
+    end
+
+    it("have the version of the Makefile, which the list of changes names too", function()
+        local version = read("Makefile"):match("\nVERSION := (%S+)\n")
+        assert.equal("ponder " .. version .. "\n", shell.ponder({ "--version" }).out)
+        assert.equal(version, read("CHANGELOG.md"):match("\n## (%S+)"))
+    end)
+
+    it("need what the Makefile installs, to build", function()
+        local packages = read("Makefile"):match("\nRUN_PACKAGES +:= (.-[^\\])\n"):gsub("\\", "")
+        local depends = read("scripts/package/debian/control"):match("\nBuild%-Depends: (.-)\n%u")
+        for package in packages:gmatch("%S+") do
+            if package ~= "gcc" and package ~= "libc6-dev" and package ~= "pkg-config" then
+                assert.is_truthy(depends:find(package, 1, true), package)
+            end
+        end
+    end)
+
+    it("are tested with the README's first policy", function()
+        local dir <close> = shell.folder()
+        local r = shell.run(("PATH=%s:$PATH TMPDIR=%s sh scripts/package/debian/tests/first-policy "
+            .. ">$OUT 2>$ERR"):format(shell.executable:match("^(.*)/"), dir.path))
+        assert.same({ 0, "" }, { r.status, r.err })
+        assert.matches("-> 96\n", r.out, 1, true)
     end)
 end)
 

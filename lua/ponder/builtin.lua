@@ -1,8 +1,8 @@
 --- Finds the prompt tables that come with ponder, and no others; and its files that are no modules.
 ---
---- In a checkout the prompts stand in prompts/, beside lua/; in the executable, or where ponder's
---- Lua files are installed, they are the modules `prompts.NAME`. What a user puts in their place
---- is found by `ponder.prompt`.
+--- In a checkout the prompts stand in prompts/, beside lua/; where the library is installed, in
+--- ponder/prompts/; in the executable they are the modules `prompts.NAME`. What a user puts in
+--- their place is found by `ponder.prompt`.
 
 local builtin = {}
 
@@ -17,9 +17,15 @@ local modules = found and file:match("^(.*)ponder[/\\]builtin%.lua$")
 
 local loaded = {}
 
-local function find(name)
+-- The path of a prompt file, and the file; nothing in the executable.
+local function open(name)
     local path = checkout and ("%sprompts/%s.lua"):format(checkout, name)
-    local opened = path and io.open(path, "rb")
+        or modules and ("%sponder/prompts/%s.lua"):format(modules, name)
+    return path, path and io.open(path, "rb")
+end
+
+local function find(name)
+    local path, opened = open(name)
     if opened then
         opened:close()
         return assert(loadfile(path, "t")), path
@@ -52,8 +58,7 @@ end
 ---@param name string
 ---@return string
 function builtin.text(name)
-    local path = checkout and ("%sprompts/%s.lua"):format(checkout, name)
-    local opened = path and io.open(path, "rb")
+    local _, opened = open(name)
     if not opened then
         return require("ponder.core.host").embedded(("prompts/%s.lua"):format(name))
     end

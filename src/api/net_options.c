@@ -243,7 +243,7 @@ static bool read_headers(lua_State *L, int index, const char *where, Buffer *b, 
     if (!lua_istable(L, index))
         luaL_error(L, "%s: opts.headers must be a table (got %s)", where, luaL_typename(L, index));
     for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) {
-        size_t name_size, size;
+        size_t name_size = 0, size;
         const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tolstring(L, -2, &name_size) : NULL;
         if (name == NULL || !is_token(name, name_size))
             luaL_error(L, "%s: a name in opts.headers is not a header's name", where);

@@ -1,0 +1,145 @@
+# Packages, all laid out in $B/package; the Makefile includes this.
+#
+#   make install        PREFIX=/usr/local DESTDIR= : the program, and the library for a stock lua5.4
+#   make dist           a source archive; the same bytes wherever it is made of the same commit
+#   make deb            Debian packages (ponder, lua-ponder), checked by lintian
+#   make deb-test       their autopkgtest, in a fresh Debian (needs the network)
+#   make rock           the library by luarocks, from ponder-VERSION-1.rockspec
+#   make static         an executable that needs as few shared libraries as Debian has archives for
+#   make compilers      build with clang and with -O3 -flto, and solve Game of 24 with each
+
+P       := $B/package
+RELEASE := ponder-$(VERSION)
+DIST    := $P/$(RELEASE).tar.gz
+
+PACKAGE_PACKAGES := debhelper fakeroot lintian luarocks clang
+STATIC_PACKAGES  := libbrotli-dev libidn2-dev libldap-dev libnghttp2-dev libpsl-dev librtmp-dev \
+                    libssh2-1-dev libunistring-dev libzstd-dev libgnutls28-dev libkrb5-dev libsasl2-dev \
+                    libp11-kit-dev
+
+.PHONY: install install-program install-library dist deb deb-test rock static compilers \
+    package-packages static-packages
+package-packages:
+	@sh .ci/install-packages $(PACKAGE_PACKAGES)
+static-packages:
+	@sh .ci/install-packages $(STATIC_PACKAGES)
+
+# ---- install ----
+
+LIBDIR   ?= $(PREFIX)/lib
+DATADIR  ?= $(PREFIX)/share
+ZSHDIR   ?= $(DATADIR)/zsh/site-functions
+LUADIR   ?= $(DATADIR)/lua/5.4
+CMODDIR  ?= $(LIBDIR)/lua/5.4
+# The library leaves out what the command line alone uses, and what is of the executable's process.
+PROGRAM  := cli.lua cli/% report/% untrusted.lua untrusted/% log/again.lua log/session.lua \
+            log/run.lua log/flags.lua
+LIBRARY  := $(filter-out $(PROGRAM:%=lua/ponder/%),$(EMBEDDED))
+EXAMPLES := $(wildcard scripts/*.lua scripts/eval/*.lua scripts/models/* scripts/strategies/*.lua)
+
+install: install-program install-library
+
+# The manual page and the completions, from the texts and tables of --help.
+install-program: $B/ponder
+	install -D -m 755 $B/ponder $(DESTDIR)$(PREFIX)/bin/ponder
+	install -d $(DESTDIR)$(DATADIR)/man/man1 $(DESTDIR)$(DATADIR)/bash-completion/completions \
+	    $(DESTDIR)$(ZSHDIR) $(DESTDIR)$(DATADIR)/fish/vendor_completions.d
+	$B/ponder man > $(DESTDIR)$(DATADIR)/man/man1/ponder.1
+	$B/ponder completion bash > $(DESTDIR)$(DATADIR)/bash-completion/completions/ponder
+	$B/ponder completion zsh > $(DESTDIR)$(ZSHDIR)/_ponder
+	$B/ponder completion fish > $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/ponder.fish
+	@for file in $(EXAMPLES); do install -D -m 644 $$file \
+	    $(DESTDIR)$(DATADIR)/doc/ponder/examples/$${file#scripts/} || exit 1; done
+
+install-library: $B/ponder.so
+	install -D -m 644 $B/ponder.so $(DESTDIR)$(CMODDIR)/ponder.so
+	@for file in $(LIBRARY); do case $$file in prompts/*) to=ponder/$$file;; *) to=$${file#lua/};; \
+	    esac; install -D -m 644 $$file $(DESTDIR)$(LUADIR)/$$to || exit 1; done
+
+# ---- make dist ----
+
+# In an archive that was unpacked every file has the date of the commit, which makes the same again.
+DIST_DATE  = $(or $(SOURCE_DATE_EPOCH),$(shell test -e .git && git log -1 --format=%ct \
+                 || stat -c %Y CHANGELOG.md))
+DIST_FILES = if test -e .git && git rev-parse 2>/dev/null; then git ls-files -z; \
+             else find . -type f -not -path './build/*' -printf '%P\0'; fi
+
+dist:
+	@mkdir -p $P
+	@$(DIST_FILES) | LC_ALL=C sort -z | tar -c --null -T - --transform 's|^|$(RELEASE)/|' \
+	    --format=ustar --mtime=@$(DIST_DATE) --owner=0 --group=0 --numeric-owner \
+	    --mode=u+rw,go=rX | gzip -9n > $(DIST).new && mv $(DIST).new $(DIST)
+	@echo "  made    $(DIST)"
+
+# The archive unpacked in a directory, with what a tool wants at the top of a tree beside it.
+unpack = rm -rf $(1) && mkdir -p $(1) && tar -xzf $(DIST) -C $(1)
+
+# ---- make deb ----
+
+# Debian links what it has as shared libraries.
+ifdef SHARED
+LIBS = $(shell pkg-config --libs libcurl sqlite3 libuv libmicrohttpd libseccomp hiredis lua5.4) \
+       -llua5.4-cjson -lmd -lm
+endif
+
+D := $P/deb
+deb: run-packages package-packages dist
+	@$(call unpack,$D)
+	@cp $(DIST) $D/ponder_$(VERSION).orig.tar.gz
+	@cp -r scripts/package/debian $D/$(RELEASE)/debian
+	@sed -e 's/VERSION/$(VERSION)/' -e "s/DATE/$$(date -Ru -d @$(DIST_DATE))/" \
+	    scripts/package/debian/changelog > $D/$(RELEASE)/debian/changelog
+	@cd $D/$(RELEASE) && unset MAKEFLAGS MAKELEVEL MFLAGS && \
+	    DEB_BUILD_OPTIONS=parallel=2 dpkg-buildpackage -us -uc -rfakeroot >../build.log 2>&1 \
+	    || { tail -n 40 ../build.log; exit 1; }
+	@lintian --allow-root --fail-on error,warning $D/*.changes
+	@cd $D && ls *.deb
+
+# With apt's own sandbox off: it wants a user who may not read here.
+deb-test:
+	@sh .ci/install-packages autopkgtest mmdebstrap
+	@test -f $D/base.tar || mmdebstrap --variant=apt bookworm $D/base.tar
+	@autopkgtest $D/ponder_$(VERSION)-1.dsc $D/*.deb -- unshare --tarball $(abspath $D/base.tar)
+
+# ---- make rock ----
+
+R := $P/rock
+rock: run-packages package-packages dist
+	@$(call unpack,$R)
+	@sed -e 's/VERSION/$(VERSION)/' scripts/package/ponder.rockspec \
+	    > $R/$(RELEASE)/$(RELEASE)-1.rockspec
+	@cd $R/$(RELEASE) && unset MAKEFLAGS MAKELEVEL MFLAGS && \
+	    luarocks --lua-version 5.4 --tree ../tree make $(RELEASE)-1.rockspec >../build.log 2>&1 \
+	    || { tail -n 40 ../build.log; exit 1; }
+	@cd / && eval "$$(luarocks --lua-version 5.4 --tree $(abspath $R/tree) path)" && \
+	    lua5.4 $(abspath scripts/package/debian/tests/library)
+	@echo "  made    $R/$(RELEASE)/$(RELEASE)-1.rockspec"
+
+# ---- make static ----
+
+# Debian has no archives of Kerberos and p11-kit, and one of SASL that wants three databases; glibc stays shared, since names are looked up
+# and Lua's C modules are loaded through it.
+STATIC_LIBS = -Wl,-Bstatic,--start-group -llua5.4-cjson -llua5.4 -lsqlite3 -lmd -luv_a \
+    -lmicrohttpd -lseccomp -lhiredis -lcurl -lnghttp2 -lrtmp -lssh2 -lpsl -lidn2 -lunistring -lldap -llber \
+    -lzstd -lbrotlidec -lbrotlicommon -lssl -lcrypto -lz -lgnutls -lhogweed -lnettle \
+    -lgmp -ltasn1 -Wl,--end-group,-Bdynamic,--exclude-libs,ALL,--as-needed -lgssapi_krb5 \
+    -lsasl2 \
+    -lp11-kit -lresolv -lm -ldl -lpthread
+
+static: run-packages static-packages
+	@$(MAKE) --no-print-directory $P/ponder-static
+	@echo "$P/ponder-static needs of this system:"
+	@objdump -p $P/ponder-static | sed -n 's/^ *NEEDED */  /p'
+
+$P/ponder-static: $(HOST_OBJ) $(MODULE_OBJ) $B/embedded.o $B/modules.o
+	@mkdir -p $P
+	@echo "  link    $@"
+	@$(CC) $(CFLAGS) $(LDFLAGS) -Wl,-E -o $@ $^ $(STATIC_LIBS)
+
+# ---- make compilers ----
+
+compilers: run-packages package-packages
+	@$(MAKE) --no-print-directory B=$P/clang CC=clang
+	@$P/clang/ponder run --no-log scripts/game24.lua 4 9 10 13
+	@$(MAKE) --no-print-directory B=$P/lto CFLAGS="-O3 -flto=auto"
+	@$P/lto/ponder run --no-log scripts/game24.lua 4 9 10 13
