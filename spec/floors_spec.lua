@@ -16,7 +16,7 @@ local LUA_FLOORS = {
         "task" },
     { "ensemble", "operations", "policy", "search", "strategy", "untrusted" },
     { "eval", "mcp", "serve" },
-    { "bench", "cli", "report" },
+    { "bench", "cli", "report", "view" },
 }
 
 -- What the lower floors of C must do without: the state of Lua, the network, files, the clock.

@@ -31,6 +31,7 @@ local serve = {}
 local COUNT = { type = "integer", min = 1 }
 local OPTIONS = {
     policies = { type = "table", required = true },
+    page = { type = "table" },
     listen = { type = "string", default = "127.0.0.1:8321" },
     keys = { type = "table" },
     cors = { type = "table" },
@@ -72,10 +73,10 @@ for name, method in pairs(require "ponder.serve.handler") do
     Server[name] = method
 end
 
-local function list_policies(given)
+local function list_policies(given, page)
     local byname, names = {}, {}
     local list = given
-    if #given == 0 then
+    if #given == 0 and not (page and next(given) == nil) then
         local message
         list, message = policies.of("policies", given)
         if not list then
@@ -93,7 +94,8 @@ end
 
 ---A server that does not listen yet.
 ---@param opts table policies: by name (functions, strategies, tables with run), or a list from
----  ponder.serve.policies; listen "127.0.0.1:8321" or "unix:PATH"; keys: who may ask (without them
+---  ponder.serve.policies; page: with `handle`, which answers requests of its own (ponder.view);
+---  listen "127.0.0.1:8321" or "unix:PATH"; keys: who may ask (without them
 ---  it listens to this machine alone); cors: origins; concurrency 64, max_queue 256,
 ---  queue_timeout_ms 60,000, timeout_ms 600,000 (of a request), drain_ms 30,000; log(text): what
 ---  failed and why, default to standard error; max_cost (USD, in all), max_cost_per_request,
@@ -103,7 +105,7 @@ end
 ---@return ponder.serve.Server
 function serve.new(opts)
     opts = options.check("serve.new", opts, OPTIONS)
-    local byname, names, list = list_policies(opts.policies)
+    local byname, names, list = list_policies(opts.policies, opts.page)
     if not byname then
         error("serve.new: opts.policies: " .. names, 2)
     elseif not opts.keys and not guard.is_local(opts.listen) then
@@ -239,11 +241,11 @@ end
 ---Drains the server at SIGTERM or Ctrl-C, and ends it at the second one.
 ---@return fun() stop gives the signals back
 function Server:follow_signals()
-    local ports = {}
+    local ports, came = {}, 0
     for i, name in ipairs { "terminate", "interrupt" } do
         local signal = loop.signal(name)
         local source = { port = signal:number(), pending = always, take = function()
-            self.signalled = name
+            self.signalled, came = name, came + 1
             local waiter = self.signal_waiter
             self.signal_waiter = nil
             if waiter then
@@ -254,9 +256,13 @@ function Server:follow_signals()
         ports[i] = { signal = signal, source = source }
     end
     self.tasks[#self.tasks + 1] = task.spawn(function()
+        local handled = 0
         while true do
-            self.signal_waiter = task.current()
-            task.park()
+            if handled == came then
+                self.signal_waiter = task.current()
+                task.park()
+            end
+            handled = handled + 1
             self:drain()
         end
     end)

@@ -73,10 +73,10 @@ function browser.start(opts)
     return self
 end
 
----Opens a file and waits until it is loaded.
----@param path string absolute
-function Browser:open(path)
-    request(self, "POST", "/url", { url = "file://" .. path })
+---Opens a file, or a page of a server, and waits until it is loaded.
+---@param place string absolute path, or URL
+function Browser:open(place)
+    request(self, "POST", "/url", { url = place:find "^/" and "file://" .. place or place })
 end
 
 local function execute(self, how, code, ...)

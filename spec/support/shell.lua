@@ -158,6 +158,36 @@ function shell.interrupt(arguments, opts)
         rm $IN; exit $status]]):format(words(arguments), opts and opts.times or 1))
 end
 
+local Background = {}
+Background.__index = Background
+
+---Ends it with a signal.
+---@param signal? string default "TERM"
+---@return integer status
+function Background:stop(signal)
+    if self.pipe then
+        os.execute(("kill -%s %d 2>/dev/null"):format(signal or "TERM", self.pid))
+        local _, _, status = self.pipe:close()
+        self.pipe, self.status = nil, status
+    end
+    return self.status
+end
+
+function Background:__close()
+    self:stop()
+end
+
+---Starts `ponder ARGUMENTS...`, and waits for its first line.
+---@param arguments string[]
+---@param env? table<string, string>
+---@return {line: string, pid: integer, pipe: file*, stop: fun(self, signal: string?): integer}
+function shell.start(arguments, env)
+    local pipe = assert(io.popen(("%secho $$; exec %s%s 2>&1"):format(CLEAN,
+        environment { env = env }, words(arguments)), "r"))
+    local pid = math.tointeger(tonumber(pipe:read "l"))
+    return setmetatable({ pid = pid, pipe = pipe, line = pipe:read "l" }, Background)
+end
+
 ---Runs `ponder ARGUMENTS...` in a terminal of its own.
 ---@param arguments string[]
 ---@param steps {[1]: string, [2]: string}[] what to wait for, a text that is printed once more than

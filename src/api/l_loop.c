@@ -12,8 +12,8 @@
 #include "api/l_task.h"
 #include "loop/loop.h"
 
-#define PORT   "ponder.loop.Port"
-#define SIGNAL "ponder.loop.Signal"
+#define PORT    "ponder.loop.Port"
+#define WATCHER "ponder.loop.Watcher"
 
 enum { BATCH = 256 }; /* ports that one wait gives at most */
 
@@ -91,17 +91,37 @@ static int port_close(lua_State *L)
     return 0;
 }
 
-/* ---- signals ---- */
+/* ---- signals and directories ---- */
 
-/* A port that a signal posts. */
-typedef struct SignalPort {
+/* A port that something outside posts. */
+typedef struct Watcher {
     LoopPort port;
-    LoopSignal *signal; /* NULL: closed */
-} SignalPort;
+    void *handle; /* LoopSignal, LoopDirectory; NULL: closed */
+    void (*end)(void *handle);
+} Watcher;
 
-static void on_signal(void *port)
+static void on_event(void *watcher)
 {
-    loop_post(&((SignalPort *)port)->port);
+    loop_post(&((Watcher *)watcher)->port);
+}
+
+static void end_signal(void *handle)
+{
+    loop_signal_end(handle);
+}
+
+static void end_directory(void *handle)
+{
+    loop_directory_end(handle);
+}
+
+static Watcher *new_watcher(lua_State *L, void (*end)(void *))
+{
+    Watcher *w = lua_newuserdatauv(L, sizeof *w, 0);
+    *w = (Watcher){.handle = NULL, .end = end};
+    loop_port_open(&w->port);
+    luaL_setmetatable(L, WATCHER);
+    return w;
 }
 
 static int loop_l_signal(lua_State *L)
@@ -109,29 +129,41 @@ static int loop_l_signal(lua_State *L)
     static const char *const names[] = {"interrupt", "terminate", "hangup", NULL};
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     int number = numbers[luaL_checkoption(L, 1, NULL, names)];
-    SignalPort *s = lua_newuserdatauv(L, sizeof *s, 0);
-    *s = (SignalPort){.signal = NULL};
-    loop_port_open(&s->port);
-    luaL_setmetatable(L, SIGNAL);
-    s->signal = loop_signal(number, on_signal, s);
-    if (s->signal == NULL)
+    Watcher *w = new_watcher(L, end_signal);
+    w->handle = loop_signal(number, on_event, w);
+    if (w->handle == NULL)
         return luaL_error(L, "loop.signal: %s%s", strerror(errno), api_descriptor_hint(errno));
     return 1;
 }
 
-static int signal_number(lua_State *L)
+static int loop_l_directory(lua_State *L)
 {
-    const SignalPort *s = luaL_checkudata(L, 1, SIGNAL);
-    lua_pushinteger(L, s->port.number);
+    const char *path = luaL_checkstring(L, 1);
+    Watcher *w = new_watcher(L, end_directory);
+    w->handle = loop_directory(path, on_event, w);
+    if (w->handle != NULL)
+        return 1;
+    int error = errno;
+    lua_pushnil(L);
+    lua_pushfstring(L, "%s: cannot be watched: %s%s", path, strerror(error),
+                    api_descriptor_hint(error));
+    return 2;
+}
+
+static int watcher_number(lua_State *L)
+{
+    const Watcher *w = luaL_checkudata(L, 1, WATCHER);
+    lua_pushinteger(L, w->port.number);
     return 1;
 }
 
-static int signal_close(lua_State *L)
+static int watcher_close(lua_State *L)
 {
-    SignalPort *s = luaL_checkudata(L, 1, SIGNAL);
-    loop_signal_end(s->signal);
-    s->signal = NULL;
-    loop_port_close(&s->port);
+    Watcher *w = luaL_checkudata(L, 1, WATCHER);
+    if (w->handle != NULL)
+        w->end(w->handle);
+    w->handle = NULL;
+    loop_port_close(&w->port);
     return 0;
 }
 
@@ -140,13 +172,17 @@ PONDER_MODULE int luaopen_ponder_core_loop(lua_State *L);
 PONDER_MODULE int luaopen_ponder_core_loop(lua_State *L)
 {
     static const luaL_Reg methods[] = {{"number", port_number}, {"post", port_post}, {NULL, NULL}};
-    static const luaL_Reg functions[] = {{"now", loop_l_now},       {"port", loop_l_port},
-                                         {"signal", loop_l_signal}, {"stats", loop_l_stats},
-                                         {"wait", loop_l_wait},     {NULL, NULL}};
-    static const luaL_Reg signal_methods[] = {
-        {"number", signal_number}, {"close", signal_close}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"directory", loop_l_directory},
+                                         {"now", loop_l_now},
+                                         {"port", loop_l_port},
+                                         {"signal", loop_l_signal},
+                                         {"stats", loop_l_stats},
+                                         {"wait", loop_l_wait},
+                                         {NULL, NULL}};
+    static const luaL_Reg watcher_methods[] = {
+        {"number", watcher_number}, {"close", watcher_close}, {NULL, NULL}};
     api_new_class(L, PORT, methods, port_close);
-    api_new_class(L, SIGNAL, signal_methods, signal_close);
+    api_new_class(L, WATCHER, watcher_methods, watcher_close);
     luaL_newlib(L, functions);
     return 1;
 }

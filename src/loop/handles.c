@@ -1,5 +1,5 @@
 /*
- * handles.c -- descriptors, timers and signals of the loop. See loop.h.
+ * handles.c -- descriptors, timers, signals and directories of the loop. See loop.h.
  */
 #include <errno.h>
 #include <math.h>
@@ -24,6 +24,12 @@ struct LoopTimer {
 struct LoopSignal {
     uv_signal_t uv;
     LoopOnEvent on_signal;
+    void *arg;
+};
+
+struct LoopDirectory {
+    uv_fs_event_t uv;
+    LoopOnEvent on_change;
     void *arg;
 };
 
@@ -147,4 +153,37 @@ void loop_signal_end(LoopSignal *s)
 {
     if (s != NULL)
         loop_close_handle((uv_handle_t *)&s->uv);
+}
+
+/* --- directories --------------------------------------------------------------------------- */
+
+static void on_change(uv_fs_event_t *uv, const char *name, int events, int status)
+{
+    LoopDirectory *d = (LoopDirectory *)uv;
+    (void)name, (void)events, (void)status;
+    loop_count_callback();
+    d->on_change(d->arg);
+}
+
+LoopDirectory *loop_directory(const char *path, LoopOnEvent callback, void *arg)
+{
+    uv_loop_t *uv = loop_get();
+    LoopDirectory *d = uv != NULL ? malloc(sizeof *d) : NULL;
+    if (d == NULL)
+        return NULL;
+    d->on_change = callback;
+    d->arg = arg;
+    d = started(d, uv_fs_event_init(uv, &d->uv));
+    int error = d != NULL ? uv_fs_event_start(&d->uv, on_change, path, 0) : 0;
+    if (error != 0) {
+        loop_directory_end(d);
+        return loop_refuse(error);
+    }
+    return d;
+}
+
+void loop_directory_end(LoopDirectory *d)
+{
+    if (d != NULL)
+        loop_close_handle((uv_handle_t *)&d->uv);
 }

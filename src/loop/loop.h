@@ -4,6 +4,7 @@
  *   descriptors   loop_watch      a callback whenever one is ready
  *   timers        loop_timer      a callback once, when the time has come
  *   signals       loop_signal     a callback after each
+ *   directories   loop_directory  a callback after changes of their files
  *   processes     loop/process.h
  *
  * Callbacks run inside loop_wait, on the thread that called it, and never touch Lua: they append to
@@ -32,6 +33,7 @@ double loop_now(void);
 typedef struct LoopWatch LoopWatch;
 typedef struct LoopTimer LoopTimer;
 typedef struct LoopSignal LoopSignal;
+typedef struct LoopDirectory LoopDirectory;
 
 typedef enum LoopEvents { LOOP_READ = 1, LOOP_WRITE = 2 } LoopEvents;
 
@@ -58,6 +60,11 @@ void loop_timer_end(LoopTimer *t);
  * runs nothing is called back: what must stop that needs a handler of its own (see loop_wake). */
 LoopSignal *loop_signal(int number, LoopOnEvent on_signal, void *arg);
 void loop_signal_end(LoopSignal *s);
+
+/* Calls back soon after a file of a directory was made, written, renamed or removed (several
+ * changes may be one). NULL: errno says why. */
+LoopDirectory *loop_directory(const char *path, LoopOnEvent on_change, void *arg);
+void loop_directory_end(LoopDirectory *d);
 
 /* --- news for Lua --------------------------------------------------------------------------- */
 
@@ -97,7 +104,7 @@ typedef struct LoopStats {
     int64_t waits;     /* times that the process went to sleep */
     int64_t callbacks; /* of all kinds */
     int64_t posts;
-    int64_t handles; /* watches, timers, signals and processes that there are */
+    int64_t handles; /* watches, timers, signals, directories and processes that there are */
 } LoopStats;
 
 LoopStats loop_stats(void);

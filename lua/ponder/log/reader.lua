@@ -151,10 +151,11 @@ function Reader:calls()
 end
 
 ---The same with `request` and `reply`, decoded, one call at a time.
+---@param after? integer calls.id: those after that one
 ---@return fun(): table?
-function Reader:contents()
-    return rows_of(self, "calls", "SELECT * FROM calls WHERE run = ? ORDER BY id", NONE,
-        "metadata", "request", "reply")
+function Reader:contents(after)
+    return rows_of(self, "calls", "SELECT * FROM calls WHERE run = ? AND id > ? ORDER BY id",
+        { after or 0, n = 1 }, "metadata", "request", "reply")
 end
 
 ---One call with all that was sent and answered: `request` and `reply` decoded, and `failures`, the
@@ -273,7 +274,7 @@ SELECT %s count(*) AS calls, count(*) FILTER (WHERE status = 'ok') AS ok,
   sum(cost) FILTER (WHERE NOT $live AND $usd) AS saved_cost,
   count(*) FILTER (WHERE $live AND status = 'ok' AND cost IS NULL) AS unpriced,
   min(asked_at) AS first_at, max(answered_at) AS last_at
-FROM calls WHERE run = ? %s]]
+FROM calls %s]]
 SUMS = SUMS:gsub("%$(%w+)", { live = LIVE, sums = token_sums(),
     usd = "typeof(cost) = 'real' AND cost BETWEEN 0 AND 1e18" })
 
@@ -298,15 +299,25 @@ SUMS = SUMS:gsub("%$(%w+)", { live = LIVE, sums = token_sums(),
 ---What all calls come to.
 ---@return ponder.log.Totals
 function Reader:totals()
-    local totals = first(self.db:columns(SUMS:format("", ""), self.number))
+    local totals = first(self.db:columns(SUMS:format("", "WHERE run = ?"), self.number))
     totals.models = {}
     for row in self.db:columns(SUMS:format("provider, model,",
-        "GROUP BY provider, model ORDER BY min(id)"), self.number) do
+        "WHERE run = ? GROUP BY provider, model ORDER BY min(id)"), self.number) do
         table.insert(totals.models, row)
     end
     totals.tools, totals.tool_errors = self.db:row("SELECT count(*), coalesce(sum(status = "
         .. "'error'), 0) FROM effects WHERE run = ? AND kind = 'tool'", self.number)
     return totals
+end
+
+---What the calls of each run of the file come to, without models and tools.
+---@return table<integer, ponder.log.Totals> by runs.id; a run without calls has none
+function Reader:totals_by_run()
+    local by_run = {}
+    for row in self.db:columns(SUMS:format("run,", "GROUP BY run")) do
+        by_run[row.run] = row
+    end
+    return by_run
 end
 
 ---What calls failed with, the first kind first: `calls` is how many.

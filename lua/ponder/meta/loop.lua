@@ -21,9 +21,9 @@ function loop.wait(seconds, ports) end
 
 ---@class ponder.loop.Stats counts since the process began
 ---@field waits integer times that the process went to sleep; each ended with one wake-up
----@field callbacks integer of descriptors, timers, signals and processes
+---@field callbacks integer of descriptors, timers, signals, directories and processes
 ---@field posts integer
----@field handles integer descriptors, timers, signals and processes that are watched now
+---@field handles integer descriptors, timers, signals, directories and processes watched now
 
 ---@return ponder.loop.Stats
 function loop.stats() end
@@ -55,5 +55,20 @@ function Signal:number() end
 
 --- The signal ends the process again.
 function Signal:close() end
+
+---@class ponder.loop.Directory
+local Directory = {}
+
+--- Watches a directory: its port is posted soon after a file in it was made, written, renamed or
+--- removed, until it is closed. For a source of ponder.task.
+---@param path string
+---@return ponder.loop.Directory?
+---@return string? message
+function loop.directory(path) end
+
+---@return integer port
+function Directory:number() end
+
+function Directory:close() end
 
 return loop

@@ -2,7 +2,7 @@
 ---
 --- What the data holds cannot become markup or code: it is JSON in an element that no browser runs,
 --- without any `<`, and the page's policy allows its own script and style alone, by their hashes,
---- and no connection.
+--- and no connection, or one to its server alone.
 
 local builtin = require "ponder.builtin"
 local json = require "ponder.json"
@@ -57,9 +57,11 @@ end
 ---@param style string
 ---@param script string
 ---@param data any of values that JSON has
+---@param live boolean? it is served, and asks its server for more
 ---@return string
-function standalone.assemble(template, style, script, data)
-    local fill = { policy = POLICY:format(hash(script), hash(style)), style = style,
+function standalone.assemble(template, style, script, data, live)
+    local policy = POLICY:format(hash(script), hash(style))
+    local fill = { policy = live and policy .. "; connect-src 'self'" or policy, style = style,
         script = script, data = json.encode(data):gsub("<", "\\u003c") }
     local pieces, rest = {}, 1
     for from, name, to in template:gmatch("(){{(%l+)}}()") do

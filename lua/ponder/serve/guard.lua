@@ -35,8 +35,11 @@ function guard.read_keys(text)
     return keys
 end
 
--- Takes a time that does not depend on where the texts differ.
-local function is_equal(a, b)
+---Whether two texts are equal, in a time that does not depend on where they differ.
+---@param a string the secret
+---@param b string
+---@return boolean
+function guard.is_equal(a, b)
     local difference = #a ~ #b
     for i = 1, #a do
         difference = difference | (a:byte(i) ~ (b:byte(i) or 0))
@@ -56,7 +59,7 @@ function guard.key(keys, headers)
     local given = (headers.authorization or ""):match "^[Bb]earer%s+(%S+)" or headers["x-api-key"]
     local found
     for _, key in ipairs(keys) do
-        found = is_equal(key.text, given or "") and key or found
+        found = guard.is_equal(key.text, given or "") and key or found
     end
     if not found then
         return nil, errors.new(401, "invalid_api_key",

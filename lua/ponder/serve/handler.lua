@@ -55,7 +55,6 @@ function Server:open_stream(r)
     end
 end
 
--- Comments keep connections alive that proxies would close.
 -------------------------------------------------------------------------------
 -- Endpoints
 
@@ -238,6 +237,8 @@ function Server:dispatch(r)
         return self:refuse(r, err, shape)
     elseif r.method == "OPTIONS" then
         return self:reply(r, 204, "")
+    elseif self.opts.page and self.opts.page:handle(self, r) then
+        return
     end
     local open = r.path == "/healthz" or r.path == "/readyz"
     local key, denied = guard.key(not open and self.opts.keys or nil, r.headers)

@@ -9,8 +9,17 @@ local standalone = require "ponder.report.standalone"
 local html = {}
 
 -- In the order in which they are joined; page.js starts what the others define.
-local SCRIPTS = { "state", "text", "layout", "canvas", "camera", "tree", "time", "lists", "details",
-    "search", "moves", "keys", "page" }
+local SCRIPTS = { "state", "text", "theme", "layout", "canvas", "camera", "tree", "time", "rows",
+    "lists", "details", "search", "moves", "keys", "live", "page" }
+
+---The page of a run.
+---@param data table as ponder.report.export.page_data gives it
+---@param live boolean? it is served, and follows its run
+---@return string
+function html.page(data, live)
+    return standalone.assemble(standalone.part "page.html", standalone.part "base.css"
+        .. standalone.part "page.css", standalone.join(SCRIPTS), data, live)
+end
 
 ---Writes the page of a run.
 ---@param log ponder.log.Reader
@@ -19,9 +28,8 @@ local SCRIPTS = { "state", "text", "layout", "canvas", "camera", "tree", "time",
 ---@return boolean? ok
 ---@return string? message
 function html.write(log, out, opts)
-    local data = page_data.read(log, opts and opts.full)
-    local ok, message = out:write(standalone.assemble(standalone.part "page.html",
-        standalone.part "page.css", standalone.join(SCRIPTS), data))
+    local data = page_data.new({ all = opts and opts.full }):update(log)
+    local ok, message = out:write(html.page(data))
     return ok and true, message
 end
 

@@ -10,6 +10,10 @@
 ---
 --- A log may hold far more than a page can: unless asked for everything, long texts lose their end,
 --- texts beyond a size in all are left out, and so are nodes and calls beyond a number.
+---
+--- Of a run that is going on, each `update` gives what has come since the last one, in the same
+--- form: searches, nodes and calls with an id that was there before take its place, texts are
+--- appended.
 
 local json = require "ponder.json"
 local messages = require "ponder.report.messages"
@@ -19,12 +23,15 @@ local page_data = {}
 local MOST_TEXT = 100000 -- bytes of one text
 local MOST_TEXTS = 32 << 20 -- bytes of all texts together
 local MOST_NODES, MOST_CALLS = 50000, 50000
+local STEPS = 500 -- rows between two pauses
+local MOST_OPEN = 1000 -- calls without a reply that are looked at again
 
 -- Columns of calls by their names in the page.
 local CALL = {
     id = "id", search = "search", node = "node", purpose = "purpose", provider = "provider",
     model = "model", sample = "sample", samples = "samples", origin = "origin",
-    asked = "asked_at", answered = "answered_at", status = "status", code = "code",
+    asked = "asked_at", queued = "queued_at", sent = "sent_at", answered = "answered_at",
+    status = "status", code = "code",
     message = "message", latency = "latency_ms", first = "time_to_first_ms",
     attempts = "attempts", input = "input_tokens", output = "output_tokens",
     cache_read = "cache_read_tokens", reasoning = "reasoning_tokens", cost = "cost",
@@ -151,68 +158,130 @@ local function failures(log)
     return by_call
 end
 
-local function read_calls(log, texts, all)
-    local calls, failed, left_out = json.array(), failures(log), 0
-    for row in log:contents() do
-        if not all and #calls >= MOST_CALLS then
-            left_out = left_out + 1
+local function call_of(row, texts, failed)
+    local call = {}
+    for name, column in pairs(CALL) do
+        call[name] = row[column]
+    end
+    call.prompt = prompt_of(row.request, texts)
+    call.parameters = parameters_of(row.request)
+    call.reply, call.failed = reply_samples(row.reply, texts), failed
+    call.metadata = as_text(row.metadata)
+    return call
+end
+
+---@class ponder.report.PageData what a page has been told of a run
+---@field private all boolean
+---@field private texts ponder.report.PageTexts
+---@field private open integer[] calls without a reply, which may still come
+---@field private searches table<integer, ponder.report.PageSearch>
+local Data = {}
+Data.__index = Data
+
+-- Calls that are new, and those that had no reply when they were read last.
+function Data:calls(log)
+    local calls, failed, open = json.array(), failures(log), {}
+    local function add(row)
+        local call = call_of(row, self.texts, failed[row.id])
+        calls[#calls + 1] = call
+        if call.status ~= "ok" and #open < MOST_OPEN then
+            open[#open + 1] = call.id
+        end
+        self.last_call = math.max(self.last_call, call.id)
+        self.pause()
+    end
+    for _, id in ipairs(self.open) do
+        add(log:call(id))
+    end
+    for row in log:contents(self.last_call) do
+        if not self.all and self.count_calls >= MOST_CALLS then
+            self.lost_calls = self.lost_calls + 1
+            self.last_call = math.max(self.last_call, row.id)
         else
-            local call = {}
-            for name, column in pairs(CALL) do
-                call[name] = row[column]
-            end
-            call.prompt = prompt_of(row.request, texts)
-            call.parameters = parameters_of(row.request)
-            call.reply, call.failed = reply_samples(row.reply, texts), failed[row.id]
-            call.metadata = as_text(row.metadata)
-            calls[#calls + 1] = call
+            self.count_calls = self.count_calls + 1
+            add(row)
         end
     end
-    return calls, left_out
+    self.open = open
+    return calls
 end
 
 -------------------------------------------------------------------------------
 -- Searches
 
--- The nodes in order, as many as there is room for, and always those of the best path.
-local function read_nodes(log, search, room)
-    local nodes, left_out = json.array(), 0
-    for row in log:nodes(search) do
-        local best = row.best == 1
-        if #nodes >= room and not best then
-            left_out = left_out + 1
-        else
-            local text = row.text or ""
-            local kept = #text > MOST_TEXT and room < math.huge and beginning(text, MOST_TEXT)
-                or text
-            nodes[#nodes + 1] = { id = row.id, up = row.parent, depth = row.depth,
-                score = number(row.score), terminal = row.terminal == 1 or nil, status = row.status,
-                text = kept, more = #kept < #text and #text - #kept or nil, best = best or nil }
-        end
-    end
-    return nodes, left_out
+---@class ponder.report.PageSearch
+---@field seen table<any, string> of each node that was told: what can change of it
+---@field edges integer how many were told
+---@field ended boolean?
+
+-- What can change of a node.
+local function print_of(row)
+    return ("%s %s %s %s %d"):format(row.score, row.status, row.best, row.terminal,
+        #(row.text or ""))
 end
 
-local function read_edges(log, search)
+function Data:node(row)
+    local text = row.text or ""
+    local kept = not self.all and #text > MOST_TEXT and beginning(text, MOST_TEXT) or text
+    return { id = row.id, up = row.parent, depth = row.depth, score = number(row.score),
+        terminal = row.terminal == 1 or nil, status = row.status, text = kept,
+        more = #kept < #text and #text - #kept or nil, best = row.best == 1 or nil }
+end
+
+-- The nodes that are new or have changed, in order, as many as there is room for, and always those
+-- of the best path.
+function Data:nodes(log, id, search)
+    local nodes = json.array()
+    for row in log:nodes(id) do
+        local before, now = search.seen[row.id], print_of(row)
+        if not before and not self.all and self.count_nodes >= MOST_NODES and row.best ~= 1 then
+            search.left_out = search.left_out + 1
+            search.seen[row.id] = ""
+        elseif before ~= now and before ~= "" then
+            self.count_nodes = self.count_nodes + (before and 0 or 1)
+            search.seen[row.id] = now
+            nodes[#nodes + 1] = self:node(row)
+        end
+        self.pause()
+    end
+    return nodes
+end
+
+-- All edges, where there are more than before.
+local function edges_of(log, id, search)
     local edges = json.array()
-    for row in log:edges(search) do
+    for row in log:edges(id) do
         edges[#edges + 1] = { source = row.source, target = row.target, kind = row.kind }
     end
-    return edges
+    local known = search.edges
+    search.edges = #edges
+    return #edges ~= known and edges or nil
 end
 
-local function read_searches(log, all)
-    local searches, room, lost = json.array(), all and math.huge or MOST_NODES, 0
+-- The searches that had not ended before, with what is new of them.
+function Data:changed_searches(log)
+    local searches = json.array()
     for row in log:searches() do
-        local nodes, left_out = read_nodes(log, row.id, room)
-        room, lost = math.max(0, room - #nodes), lost + left_out
-        row.options, row.stats = as_text(row.options), as_text(row.stats)
-        row.score = number(row.score)
-        row.nodes, row.edges = nodes, read_edges(log, row.id)
-        row.left_out = left_out > 0 and left_out or nil
-        searches[#searches + 1] = row
+        local search = self.searches[row.id] or { seen = {}, edges = 0, left_out = 0 }
+        self.searches[row.id] = search
+        if not search.ended then
+            search.ended = row.ended_at ~= nil
+            row.options, row.stats = as_text(row.options), as_text(row.stats)
+            row.score = number(row.score)
+            row.nodes, row.edges = self:nodes(log, row.id, search), edges_of(log, row.id, search)
+            row.left_out = search.left_out > 0 and search.left_out or nil
+            searches[#searches + 1] = row
+        end
     end
-    return searches, lost
+    return searches
+end
+
+function Data:lost_nodes()
+    local lost = 0
+    for _, search in pairs(self.searches) do
+        lost = lost + search.left_out
+    end
+    return lost
 end
 
 -------------------------------------------------------------------------------
@@ -280,17 +349,35 @@ local function notice(texts, calls, nodes)
         .. "everything in."):format(table.concat(missing, ", "))
 end
 
----Everything that the page shows.
+---What is new of a run since the last call; at first all of it. A run has ended when its state is
+---not "running".
 ---@param log ponder.log.Reader
----@param all? boolean leave nothing out, however large
 ---@return table
-function page_data.read(log, all)
-    local texts = new_texts(all)
-    local searches, lost_nodes = read_searches(log, all)
-    local calls, lost_calls = read_calls(log, texts, all)
-    return { run = read_run(log), sessions = read_sessions(log), totals = read_totals(log),
-        searches = searches, calls = calls, texts = json.array(texts.list),
-        cut = json.object(texts.cut), notice = notice(texts, lost_calls, lost_nodes) }
+function Data:update(log)
+    local texts = self.texts
+    local first = #texts.list
+    local result = { searches = self:changed_searches(log), calls = self:calls(log),
+        run = read_run(log), sessions = read_sessions(log), totals = read_totals(log) }
+    result.texts = json.array(table.move(texts.list, first + 1, #texts.list, 1, {}))
+    result.cut = json.object(texts.cut)
+    result.notice = notice(texts, self.lost_calls, self:lost_nodes())
+    return result
+end
+
+---@param opts? {all: boolean?, pause: fun()?} all: leave nothing out, however large; pause: called
+---  once in a while, so that others get on
+---@return ponder.report.PageData
+function page_data.new(opts)
+    opts = opts or {}
+    local steps = 0
+    return setmetatable({ all = opts.all or false, texts = new_texts(opts.all), open = {},
+        searches = {}, last_call = 0, count_calls = 0, lost_calls = 0, count_nodes = 0,
+        pause = function()
+            steps = steps + 1
+            if opts.pause and steps % STEPS == 0 then
+                opts.pause()
+            end
+        end }, Data)
 end
 
 return page_data

@@ -1,6 +1,7 @@
 /* The state of the page, what follows from each change of it, and the parts that stay. */
 
-const run = readRun(byElementId('data').textContent);
+let raw = JSON.parse(byElementId('data').textContent);
+let run = readRun(raw);
 
 const NOTHING = { nodes: [], calls: [], isMatch: new Set(), above: new Set() };
 
@@ -13,7 +14,8 @@ let state = {
   list: run.searches.length > 0 ? 'outline' : 'calls',
   view: 'drawing',
   colourBy: 'purpose',
-  theme: 'auto',
+  theme: '',
+  news: 0, // how often something came of a run that is going on
 };
 
 const see = () => state;
@@ -24,6 +26,13 @@ const outline = makeRows(byElementId('outline'), 'node', (node) => fillNode(stat
 const calls = makeRows(byElementId('calls'), 'call', (call) =>
   fillCall(state, time, calls.items, call),
 );
+
+const details = { key: null, shown: null, search: null };
+
+/* Whether two are the same node or call, perhaps read again. */
+function isSame(a, b) {
+  return a?.kind === b?.kind && a?.id === b?.id && a?.searchId === b?.searchId;
+}
 
 /* Choosing a node, which may be another search's, or a call. */
 const go = {
@@ -49,18 +58,17 @@ function change(news) {
   state = { ...state, ...news };
   const changed = (...names) => names.some((name) => state[name] !== before[name]);
   if (changed('search', 'query')) state.matches = findMatches(state);
-  if (changed('theme')) applyTheme();
   if (changed('view')) applyView();
-  if (changed('search', 'folded')) placeNodes(changed('search'));
-  if (changed('colourBy', 'theme')) applyColours();
+  if (changed('search', 'folded')) placeNodes(before.search?.id !== state.search?.id);
+  if (changed('colourBy', 'theme', 'news')) applyColours();
   if (changed('search', 'folded', 'query', 'theme')) setRows(outline, outlineOf(state), -1);
-  if (changed('search', 'query', 'theme', 'colourBy')) setRows(calls, callsOf(state, run), -1);
-  if (changed('search', 'query')) showMatches();
-  if (changed('search', 'selected')) showDetails();
+  if (changed('search', 'query', 'theme', 'colourBy', 'news')) setRows(calls, callsOf(state, run), -1);
+  if (changed('search', 'query', 'news')) showMatches();
+  if (changed('search', 'selected', 'news')) showDetails();
   if (changed('list')) applyList();
-  if (changed('search')) showSearch();
+  if (changed('search', 'news')) showSearch();
   markRows(changed('selected', 'list', 'search'));
-  if (changed('selected') && state.selected) reveal(state.selected);
+  if (changed('selected')) applySelected(before);
   tree.redraw();
   time.redraw();
 }
@@ -95,21 +103,11 @@ function reveal(selected) {
   else revealCall(time, selected);
 }
 
-function applyTheme() {
-  const dark = window.matchMedia('(prefers-color-scheme: dark)').matches;
-  document.documentElement.dataset.theme = state.theme;
-  const shown = state.theme === 'auto' ? (dark ? 'dark' : 'light') : state.theme;
-  const button = byElementId('theme');
-  button.textContent = shown === 'dark' ? '☾' : '☀';
-  button.setAttribute('aria-label', `Colours: ${shown}. Switch.`);
-  button.title = `Colours: ${state.theme === 'auto' ? `${shown}, as the system` : shown} (t)`;
-}
-
-function switchTheme() {
-  const dark = window.matchMedia('(prefers-color-scheme: dark)').matches;
-  const shown = state.theme === 'auto' ? (dark ? 'dark' : 'light') : state.theme;
-  const next = shown === 'dark' ? 'light' : 'dark';
-  change({ theme: next === (dark ? 'dark' : 'light') ? 'auto' : next });
+/* What is chosen comes into sight, unless it is what was chosen before the run went on. */
+function applySelected(before) {
+  if (isSame(before.selected, state.selected)) return;
+  if (state.selected) reveal(state.selected);
+  setLink();
 }
 
 function applyColours() {
@@ -167,8 +165,24 @@ function showLegend(search) {
   byElementId('legend').replaceChildren(...parts);
 }
 
+/* What the details of something depend on: while that is the same they stay as they are. */
+function detailsKey({ selected, search }) {
+  const brief = (list) => list.map(({ id, status }) => [id, status]);
+  if (!selected) return JSON.stringify([run.run, run.totals, search?.id, search?.status]);
+  if (selected.kind === 'call') return JSON.stringify(['call', selected.id, selected.status]);
+  const { id, text, score, status, best, below, calls: own, parent } = selected;
+  const all = [...brief(own), ...brief(parent?.calls ?? [])];
+  return JSON.stringify([search.id, id, text, score, status, best, below, all]);
+}
+
+const boxesOf = (box) => box.querySelectorAll('details.call');
+
 function showDetails() {
   const { selected, search } = state;
+  const key = detailsKey(state);
+  if (key === details.key) return;
+  const isNew = !isSame(selected, details.shown) || search?.id !== details.search;
+  Object.assign(details, { key, shown: selected, search: search?.id });
   const title = !selected
     ? 'This run'
     : selected.kind === 'node'
@@ -182,7 +196,12 @@ function showDetails() {
       ? nodeDetails(run, search, selected, go)
       : callDetails(run, selected, go);
   const box = byElementId('details');
+  const open = new Map(Array.from(boxesOf(box), (call) => [call.dataset.call, call.open]));
   box.replaceChildren(...parts.filter(Boolean));
+  if (!isNew) {
+    for (const call of boxesOf(box)) call.open = open.get(call.dataset.call) ?? call.open;
+    return;
+  }
   box.scrollTop = 0;
   if (selected)
     announce(`${title}. ${selected.kind === 'node' ? firstLine(selected.text, 100) : ''}`);
@@ -284,7 +303,6 @@ function watchControls() {
     change({ search: run.searches[Number(event.target.value)], selected: null, folded: new Set() }),
   );
   on('colour-by', 'change', (event) => change({ colourBy: event.target.value }));
-  on('theme', 'click', switchTheme);
   on('help-button', 'click', KEYS['?']);
   on('close', 'click', () => change({ selected: null }));
   on('zoom-in', 'click', () => zoomTree(tree, 1.4));
@@ -296,11 +314,7 @@ function watchControls() {
     if (event.target.dataset.view) change({ view: event.target.dataset.view });
   });
   document.addEventListener('keydown', keyDown);
-  window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
-    applyTheme();
-    applyColours();
-    change({ folded: new Set(state.folded) });
-  });
+  window.addEventListener('hashchange', followLink);
   new ResizeObserver(() => tree.redraw()).observe(tree.canvas);
   new ResizeObserver(() => time.redraw()).observe(time.canvas);
 }
@@ -359,11 +373,103 @@ function showFixed() {
   byElementId('help-keys').replaceChildren(
     ...HELP.flatMap(([keys, words]) => [element('dt', null, keys), element('dd', null, words)]),
   );
-  if (run.searches.length === 0) {
-    byElementId('main').classList.add('no-search');
-    document.body.classList.add('no-search');
-    byElementId('tab-outline').hidden = true;
-  }
+  const without = run.searches.length === 0;
+  byElementId('main').classList.toggle('no-search', without);
+  document.body.classList.toggle('no-search', without);
+  byElementId('tab-outline').hidden = without;
+}
+
+/* ---- a run that is going on ---- */
+
+/* The same node or call in what was read last. */
+function current(thing) {
+  if (!thing) return null;
+  if (thing.kind === 'call') return run.calls.find(({ id }) => id === thing.id) ?? null;
+  return run.searches.find(({ id }) => id === thing.searchId)?.byId.get(thing.id) ?? null;
+}
+
+const firstSearch = () =>
+  run.searches.find((search) => search.nodes.length > 0) ?? run.searches[0] ?? null;
+
+/* Shows what the data has become. */
+function showNews() {
+  const hadSearch = run.searches.length > 0;
+  run = readRun(raw);
+  showRun(time, run);
+  for (const view of [tree, time]) view.hovered = current(view.hovered);
+  showFixed();
+  showTop();
+  const search = run.searches.find(({ id }) => id === state.search?.id) ?? firstSearch();
+  change({
+    search,
+    folded: new Set([...state.folded].map(current).filter(Boolean)),
+    selected: current(state.selected),
+    list: hadSearch || !search ? state.list : 'outline',
+    news: state.news + 1,
+  });
+}
+
+const LEAST_PAUSE_MS = 200;
+const REST = 5; // the page rests so many times as long as drawing news took
+let newsTimer = 0,
+  newsTook = 0;
+
+function drawNewsSoon() {
+  if (newsTimer !== 0) return;
+  newsTimer = setTimeout(() => {
+    newsTimer = 0;
+    const began = performance.now();
+    showNews();
+    newsTook = performance.now() - began;
+  }, Math.max(LEAST_PAUSE_MS, REST * newsTook));
+}
+
+function takeNews(news, isWhole) {
+  if (isWhole) raw = news;
+  else mergeNews(raw, news);
+  drawNewsSoon();
+}
+
+function tellConnection(connected) {
+  const box = byElementId('lost');
+  box.hidden = connected;
+  box.textContent = connected ? '' : 'The page has lost its server: this is what it had sent.';
+}
+
+/* Calls in flight grow meanwhile. */
+function tick() {
+  if (run.run.status === 'running' && newsTook < 50) drawNewsSoon();
+}
+
+function startFollowing() {
+  if (raw.follow === undefined) return;
+  byElementId('home').hidden = false;
+  byElementId('home').href = served('/');
+  followRun(raw, takeNews, tellConnection);
+  setInterval(tick, 1000);
+}
+
+/* ---- links to a node or call: #search=2&node=n4, #call=7 ---- */
+
+function linkOf(thing) {
+  if (!thing) return '';
+  if (thing.kind === 'call') return `#${new URLSearchParams({ call: thing.id })}`;
+  return `#${new URLSearchParams({ search: thing.searchId, node: thing.id })}`;
+}
+
+function setLink() {
+  const link = linkOf(state.selected);
+  if (location.hash !== link) history.replaceState(null, '', link || location.href.split('#')[0]);
+}
+
+function followLink() {
+  const link = new URLSearchParams(location.hash.slice(1));
+  const named = (list, id) => list.find((item) => String(item.id) === id);
+  const call = named(run.calls, link.get('call'));
+  const among = link.has('search') ? [named(run.searches, link.get('search'))] : run.searches;
+  const node = among.map((search) => search && named(search.nodes, link.get('node'))).find(Boolean);
+  if (node) go.node(node);
+  else if (call) change({ selected: call, list: 'calls' });
 }
 
 function start() {
@@ -372,18 +478,19 @@ function start() {
   watchDrawings();
   watchLists();
   watchControls();
-  applyTheme();
-  applyColours();
   applyList();
   showMatches();
   showDetails();
-  setRows(calls, run.calls, -1);
+  watchTheme((shown) => change({ theme: shown }));
   change({
-    search: run.searches.find((search) => search.nodes.length > 0) ?? run.searches[0] ?? null,
+    search: firstSearch(),
+    theme: shownTheme(),
     view: run.searches.length > 0 ? 'drawing' : 'lists',
   });
+  followLink();
   drawTree(tree);
   drawTime(time);
+  startFollowing();
   performance.mark('drawn');
 }
 

@@ -1,8 +1,9 @@
 /*
  * How the page works.
  *
- * The data, one JSON text in #data, is read once (readRun) into plain objects: a run with searches,
- * whose nodes know their parent, children and calls. It never changes after that.
+ * The data, one JSON text in #data, is read (readRun) into plain objects: a run with searches, whose
+ * nodes know their parent, children and calls. What comes later of a run that is going on is merged
+ * into the data (live.js), which is then read again; the objects themselves never change.
  *
  * What a reader can change is in one object, `state` (page.js): which search, what is folded, what
  * is chosen, what is searched for, colours. Every key and click makes a change of it through
@@ -14,13 +15,13 @@
  * bar. The lists beside them hold the same for the keyboard and for screen readers; only rows in
  * sight exist. Texts of the run are only ever set as text, never as markup.
  *
- *     state.js     reads the data           lists.js     tree and calls as rows
+ *     state.js     reads the data           lists.js     tree and calls as rows (rows.js)
  *     text.js      words and elements       details.js   one node, one call, or the run
  *     layout.js    places of nodes          search.js    finding text
  *     canvas.js    sizes, colours, drags    moves.js     folding, where arrows lead
  *     camera.js    zoom and places          keys.js      keys
- *     tree.js      draws a search           page.js      the state
- *     time.js      draws the time line
+ *     tree.js      draws a search           live.js      a run that is going on
+ *     time.js      draws the time line      page.js      the state
  */
 
 /* Text ids with numbers in them in the order of the numbers: n2 before n10. */
@@ -37,9 +38,10 @@ function readScore(score) {
   return score === undefined ? undefined : Number(score);
 }
 
-function readNode(raw, index) {
+function readNode(raw, index, searchId) {
   return {
     ...raw,
+    searchId,
     score: readScore(raw.score),
     index,
     kind: 'node',
@@ -137,7 +139,7 @@ function readSearch(raw) {
   const nodes = raw.nodes
     .slice()
     .sort((a, b) => compareIds(a.id, b.id))
-    .map(readNode);
+    .map((node, index) => readNode(node, index, raw.id));
   const byId = new Map(nodes.map((node) => [node.id, node]));
   const roots = hangNodes(nodes, byId);
   countBelow(roots);
@@ -173,12 +175,12 @@ function readCall(raw, index, searches, end) {
 
 function lastMoment(raw) {
   let end = raw.run.ended_at ?? raw.run.started_at;
+  if (raw.run.status === 'running') end = Math.max(end, Date.now() / 1000);
   for (const call of raw.calls) end = Math.max(end, call.answered ?? call.asked);
   return end;
 }
 
-function readRun(text) {
-  const raw = JSON.parse(text);
+function readRun(raw) {
   const searches = raw.searches.map(readSearch);
   const byId = new Map(searches.map((search) => [search.id, search]));
   const end = lastMoment(raw);

@@ -10,23 +10,21 @@ const LEAST_LANE = 1,
 const LONG_GAP = 5; // seconds between two sessions that are worth cutting out
 
 function makeTimeView(canvas, see, run) {
-  const line = makeLine(run);
-  const view = {
-    canvas,
-    see,
-    run,
-    line,
-    lanes: assignLanes(run.calls),
-    from: 0,
-    to: line.length,
-    hovered: null,
-    colours: null,
-    keys: [],
-    keyOf: null,
-    retries: run.calls.filter((call) => call.failed?.length),
-  };
+  const view = { canvas, see, hovered: null, colours: null, keys: [], keyOf: null };
   view.redraw = oncePerFrame(() => drawTime(view));
+  showRun(view, run);
+  fitTime(view);
   return view;
+}
+
+/* Shows a run, or what it has become: all of it, if all was in sight. */
+function showRun(view, run) {
+  const whole = !view.line || view.to - view.from >= view.line.length;
+  view.run = run;
+  view.line = makeLine(run);
+  view.lanes = assignLanes(run.calls);
+  view.retries = run.calls.filter((call) => call.failed?.length);
+  if (whole) fitTime(view);
 }
 
 /* ---- the line: seconds since the start, without the hours between sessions ---- */

@@ -1,0 +1,101 @@
+--- `ponder view`: the page of run logs in a browser, live.
+
+local args = require "ponder.args"
+local cli = require "ponder.cli"
+local host = require "ponder.core.host"
+local logs = require "ponder.view.logs"
+local open = require "ponder.view.open"
+local quote = require "ponder.quote"
+local server = require "ponder.serve"
+local task = require "ponder.task"
+local page = require "ponder.view"
+
+local RULES = {
+    listen = { value = "ADDRESS", help = "HOST:PORT on this machine (default: 127.0.0.1:0, any "
+        .. "free port)" },
+    no_open = { help = "print the page's URL and open no browser" },
+    until_closed = { help = "end when the last page was closed" },
+}
+local ORDER = { "listen", "no_open", "until_closed" }
+
+local view = { rules = RULES, order = ORDER, files = true }
+
+view.summary = "look at runs in a browser, also while they go on"
+
+view.usage = [[
+ponder view [OPTION...] [LOG...]
+
+Serves a page of the runs in the logs, each a path, or a name or number in ponder log; without LOG,
+of all that are kept. It lists them and shows each with its tree, calls and time line as they grow.
+FILE#3 opens the page of that run; so does the log of one run.
+
+Only this machine can reach the page, and only with the token in its URL, which is new each time.
+Ctrl-C ends it.
+
+]] .. args.help(RULES, ORDER)
+
+local IDLE_S = 5 -- no page was open for so long: the last one was closed, not loaded again
+local FIRST_S = 120 -- how long the first page may take
+
+-- Drains the server once the last page was closed.
+local function end_when_closed(shown, serving)
+    local idle_since, limit = task.now(), FIRST_S
+    while true do
+        task.sleep(1)
+        if shown.streams > 0 then
+            idle_since, limit = task.now(), IDLE_S
+        elseif task.now() - idle_since > limit then
+            return serving:drain()
+        end
+    end
+end
+
+-- The run whose page is opened: the one that was named, or the only one.
+local function first_run(shown, named)
+    local list = not named and #(shown.logs.named or {}) == 1 and shown.runs:list() or {}
+    if not named and shown.logs.named and #shown.logs.named == 1 and #list == 0 then
+        return shown.logs.named[1].name .. "#1" -- it has not begun
+    end
+    return named or #list == 1 and list[1].run or nil
+end
+
+---@param arguments string[]
+---@return integer status 0, also after Ctrl-C; 1 when it cannot listen; 2 for a usage error
+function view.run(arguments)
+    local opts, operands = args.parse("ponder view", arguments, RULES)
+    if not opts then
+        return cli.usage_error(operands)
+    end
+    local shown_logs, problem, named = logs.new(operands[1] and operands or nil, host.absolute)
+    if not shown_logs then
+        return cli.usage_error("ponder view: " .. quote.terminal(problem))
+    end
+    local shown <close> = page.new { logs = shown_logs, alone = true }
+    local ok, serving = pcall(server.new, { policies = {}, page = shown,
+        listen = opts.listen or "127.0.0.1:0", drain_ms = 0, log = function(text)
+            io.stderr:write("ponder view: ", quote.terminal(text), "\n")
+        end })
+    if not ok then
+        return cli.usage_error("ponder view: --listen: only this machine may reach the page "
+            .. "(127.0.0.1:PORT)")
+    end
+    local address, message = serving:start()
+    if not address then
+        io.stderr:write("ponder view: ", message, "\n")
+        return 1
+    end
+    local stop = serving:follow_signals()
+    local url = shown:url(address, first_run(shown, named))
+    io.stdout:write(url, "\n")
+    io.stdout:flush()
+    local _ <close> = not opts.no_open and open.browser(url) or nil
+    local watcher = opts.until_closed and task.spawn(end_when_closed, shown, serving)
+    serving:wait()
+    if watcher then
+        watcher:cancel()
+    end
+    stop()
+    return 0
+end
+
+return view

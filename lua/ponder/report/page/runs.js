@@ -1,0 +1,284 @@
+/*
+ * The list of runs: filtered, searched, sorted. The server says when logs have changed, and the list
+ * is fetched again. Two runs that are chosen (Space) can be compared; Enter opens one.
+ */
+
+let all = [];
+let shown = [];
+const chosen = new Set();
+const filter = { query: '', status: '', cost: '', outer: false, sort: 'when', down: true };
+
+const COLUMNS = [
+  { name: 'chosen', title: '' },
+  { name: 'when', title: 'Began', of: (run) => run.started_at },
+  { name: 'status', title: 'Status', of: (run) => run.status },
+  { name: 'command', title: 'Run', of: (run) => titleOf(run) },
+  { name: 'calls', title: 'Calls', of: (run) => run.calls, number: true },
+  { name: 'tokens', title: 'Tokens', of: (run) => run.tokens ?? -1, number: true },
+  { name: 'cost', title: 'Cost', of: (run) => run.cost ?? -1, number: true },
+  { name: 'time', title: 'Time', of: (run) => run.seconds ?? -1, number: true },
+  { name: 'log', title: 'Log', of: (run) => run.log },
+];
+
+const titleOf = (run) => (run.name ? `${run.name}` : run.command);
+
+const linkOf = (run) => served('/', { run: run.run });
+
+/* Labels as words: {"policy":"tot","item":"x"} is policy=tot item=x. */
+function labelsOf(run) {
+  if (!run.labels) return '';
+  try {
+    return Object.entries(JSON.parse(run.labels))
+      .map(([name, value]) => `${name}=${typeof value === 'object' ? JSON.stringify(value) : value}`)
+      .join(' ');
+  } catch {
+    return '';
+  }
+}
+
+function textOf(run) {
+  run.text ??= [run.command, run.name, run.labels, run.answer, run.error, run.run]
+    .filter(Boolean)
+    .join('\n')
+    .toLowerCase();
+  return run.text;
+}
+
+function fits(run) {
+  return (
+    (filter.status === '' || run.status === filter.status) &&
+    (filter.cost === '' || (run.cost ?? 0) >= Number(filter.cost)) &&
+    !(filter.outer && run.inner) &&
+    (filter.query === '' || textOf(run).includes(filter.query))
+  );
+}
+
+function compare(a, b) {
+  return a === b ? 0 : a < b ? -1 : 1;
+}
+
+/* Runs that are equal in a column stay in the order of their beginning, the newest first. */
+function sorted(runs) {
+  const { of } = COLUMNS.find(({ name }) => name === filter.sort);
+  const sign = filter.down ? -1 : 1;
+  return runs.sort((a, b) => sign * compare(of(a), of(b)));
+}
+
+/* ---- rows ---- */
+
+const list = makeRows(byElementId('runs'), 'run', fillRun);
+
+function cell(kind, ...words) {
+  return element('span', { class: kind }, ...words);
+}
+
+function whatOf(run) {
+  const words = firstLine([titleOf(run), labelsOf(run)].filter(Boolean).join('  '), 200);
+  const came = firstLine(run.error ?? run.answer ?? '', 160);
+  return element(
+    'span',
+    { title: `${run.command}\n${came}` },
+    ...markText(words, filter.query),
+    came ? element('span', { class: 'inner' }, '  ', ...markText(came, filter.query)) : null,
+  );
+}
+
+function fillRun(run, i) {
+  const failed = run.errors > 0 ? ` (${run.errors} failed)` : '';
+  return element(
+    'div',
+    {
+      role: 'option',
+      class: 'run',
+      'aria-setsize': shown.length,
+      'aria-posinset': i + 1,
+    },
+    cell('chosen', chosen.has(run.run) ? '✓' : ''),
+    cell('when', showDate(run.started_at)),
+    element('span', { class: `chip ${run.status}` }, run.status),
+    whatOf(run),
+    element(
+      'span',
+      { class: `number calls${failed ? ' bad' : ''}`, title: failed || null },
+      inGroups.format(run.calls),
+    ),
+    cell('number tokens', run.tokens === undefined ? '' : inGroups.format(run.tokens)),
+    cell('number cost', run.calls === 0 ? '' : shortCost(run)),
+    cell('number time', showSeconds(run.seconds)),
+    cell('log', run.run),
+  );
+}
+
+function shortCost({ cost, unpriced }) {
+  if (!unpriced) return showMoney(cost ?? 0);
+  return cost === undefined ? '$?' : `${showMoney(cost)}+?`;
+}
+
+function showHead() {
+  byElementId('head').replaceChildren(
+    ...COLUMNS.map(({ name, title, number }) => {
+      const isSorted = name === filter.sort;
+      const arrow = isSorted ? (filter.down ? ' ↓' : ' ↑') : '';
+      return element(
+        'span',
+        { class: `${name}${number ? ' number' : ''}` },
+        title === ''
+          ? null
+          : element(
+              'button',
+              { type: 'button', 'aria-pressed': String(isSorted), onclick: () => sortBy(name) },
+              title + arrow,
+            ),
+      );
+    }),
+  );
+}
+
+function sortBy(name) {
+  filter.down = name === filter.sort ? !filter.down : !['status', 'command', 'log'].includes(name);
+  filter.sort = name;
+  showHead();
+  show();
+  [...byElementId('head').querySelectorAll('button')]
+    .find((button) => button.getAttribute('aria-pressed') === 'true')
+    .focus();
+}
+
+function showStatuses() {
+  const choice = byElementId('status');
+  const names = [...new Set(all.map(({ status }) => status))].sort();
+  if (filter.status && !names.includes(filter.status)) names.push(filter.status);
+  choice.replaceChildren(
+    element('option', { value: '' }, 'all'),
+    ...names.map((name) => element('option', { value: name }, name)),
+  );
+  choice.value = filter.status;
+}
+
+function showCompare() {
+  const [a, b] = [...chosen];
+  const link = byElementId('compare');
+  link.setAttribute('aria-disabled', String(!b));
+  link.textContent = chosen.size === 0 ? 'Compare two' : `Compare ${chosen.size} of 2`;
+  if (b) {
+    link.textContent = 'Compare';
+    link.href = served('/', { a, b });
+  } else link.removeAttribute('href');
+}
+
+function show() {
+  const active = list.items[list.active]?.run;
+  shown = sorted(all.filter(fits));
+  setRows(list, shown, active ? shown.findIndex(({ run }) => run === active) : -1);
+  byElementId('count').textContent =
+    shown.length === all.length
+      ? count(all.length, 'run')
+      : `${inGroups.format(shown.length)} of ${count(all.length, 'run')}`;
+  byElementId('empty').hidden = shown.length > 0;
+}
+
+function choose(run) {
+  if (!chosen.delete(run.run)) {
+    if (chosen.size === 2) chosen.delete([...chosen][0]);
+    chosen.add(run.run);
+  }
+  showCompare();
+  drawRows(list, true);
+}
+
+/* ---- keys and pointer ---- */
+
+function move(key) {
+  const page = Math.max(1, Math.floor(list.box.clientHeight / ROW_HEIGHT) - 1);
+  const steps = { ArrowUp: -1, ArrowDown: 1, PageUp: -page, PageDown: page };
+  const last = list.items.length - 1;
+  if (last < 0) return;
+  const to = key === 'Home' ? 0 : key === 'End' ? last : list.active + steps[key];
+  list.active = Math.min(last, Math.max(0, to));
+  revealRow(list);
+}
+
+function listKey(event) {
+  const run = list.items[list.active];
+  if (/^(Arrow(Up|Down)|Page(Up|Down)|Home|End)$/.test(event.key)) move(event.key);
+  else if (event.key === 'Enter' && run) location.href = linkOf(run);
+  else if (event.key === ' ' && run) choose(run);
+  else return;
+  event.preventDefault();
+}
+
+function pageKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.matches('input, select')) {
+    if (event.key === 'Escape') event.target.blur();
+    if (event.key === 'Enter' && event.target === byElementId('query')) list.box.focus();
+    return;
+  }
+  if (event.key === '/') byElementId('query').focus();
+  else if (event.key === 't') switchTheme();
+  else return;
+  event.preventDefault();
+}
+
+function readFilter() {
+  filter.query = byElementId('query').value.trim().toLowerCase();
+  filter.status = byElementId('status').value;
+  filter.cost = byElementId('cost').value;
+  filter.outer = byElementId('outer').checked;
+  show();
+}
+
+function watch() {
+  list.box.addEventListener('keydown', listKey);
+  list.box.addEventListener('click', (event) => {
+    const run = rowOf(list, event);
+    if (!run) return;
+    list.active = list.items.indexOf(run);
+    if (event.target.closest('.chosen')) choose(run);
+    else if (event.ctrlKey || event.metaKey) window.open(linkOf(run));
+    else location.href = linkOf(run);
+  });
+  new ResizeObserver(() => drawRows(list, true)).observe(list.box);
+  for (const id of ['query', 'status', 'cost', 'outer'])
+    byElementId(id).addEventListener('input', readFilter);
+  document.addEventListener('keydown', pageKey);
+  watchTheme(() => {});
+}
+
+/* ---- what the server has ---- */
+
+function take(runs) {
+  all = runs;
+  showStatuses();
+  show();
+}
+
+function tell(connected) {
+  const box = byElementId('lost');
+  box.hidden = connected;
+  box.textContent = connected ? '' : 'The page has lost its server: this is what it had sent.';
+}
+
+async function refresh() {
+  try {
+    const answer = await fetch(served('/view/runs'));
+    if (answer.ok) take(await answer.json());
+    tell(answer.ok);
+  } catch {
+    tell(false);
+  }
+}
+
+function start() {
+  showHead();
+  showCompare();
+  watch();
+  take(JSON.parse(byElementId('data').textContent));
+  const source = new EventSource(served('/view/events'));
+  source.addEventListener('message', refresh);
+  source.addEventListener('open', () => tell(true));
+  source.addEventListener('error', () => tell(false));
+  performance.mark('drawn');
+}
+
+start();

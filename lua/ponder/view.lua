@@ -1,0 +1,259 @@
+--- The page of run logs, live: a list of runs, each run as it goes on, two runs beside each other,
+--- evaluations. For `ponder view`, and `GET /` of `ponder serve`.
+---
+---     local page = view.new { logs = logs.new { "run.db" } }
+---     local server = serve.new { policies = {}, page = page }
+---     print(page:url(assert(server:start())))
+---
+---     GET /                      the list; ?run=NAME#3: the page of a run
+---     GET /view/runs             the rows of the list, as JSON
+---     GET /view/data?run=        what the page of a run shows, as JSON
+---     GET /view/events?follow=   what is new of it; without follow: that a log has changed
+---     GET /view/log?run=         all that a log holds of a run, as JSON
+---
+--- Every request has to carry the token, which is in the URL that `url` gives: without it nothing
+--- is read. The server checks the Host header (ponder.serve.guard). A page comes with all that it
+--- needs and may connect to its own server only.
+
+local changes = require "ponder.view.changes"
+local export = require "ponder.report.export.json"
+local follow = require "ponder.view.follow"
+local guard = require "ponder.serve.guard"
+local html = require "ponder.report.export.html"
+local json = require "ponder.json"
+local random = require "ponder.core.random"
+local reader = require "ponder.log.reader"
+local runs = require "ponder.view.runs"
+local standalone = require "ponder.report.standalone"
+local task = require "ponder.task"
+
+local view = {}
+
+local LIST_S = 1 -- how often a page hears that logs have changed, at most
+local HEADERS = { "Cache-Control", "no-store", "X-Content-Type-Options", "nosniff",
+    "Referrer-Policy", "no-referrer", "Cross-Origin-Resource-Policy", "same-origin",
+    "X-Frame-Options", "DENY", "Content-Type" }
+
+---@class ponder.view.Page
+---@field token string
+---@field alone boolean? the server has nothing but the page
+---@field streams integer pages that are open now
+local Page = {}
+Page.__index = Page
+
+---@param opts {logs: ponder.view.Logs, alone: boolean?} alone: the server has nothing else, so that
+---  every other path needs the token too
+---@return ponder.view.Page
+function view.new(opts)
+    return setmetatable({ logs = opts.logs, alone = opts.alone, runs = runs.new(opts.logs),
+        followers = follow.new(), changes = {}, streams = 0,
+        token = ("%016x%016x"):format(random.draw(), random.draw()) }, Page)
+end
+
+-- A text in the query of a URL.
+local function escape(text)
+    return (text:gsub("[^%w%-._~/]", function(c) return ("%%%02X"):format(c:byte()) end))
+end
+
+---Where the page is, with its token.
+---@param address string of the server
+---@param run string? NAME#3: the page of that run
+---@return string
+function Page:url(address, run)
+    return ("http://%s/?token=%s%s"):format(address, self.token,
+        run and "&run=" .. escape(run) or "")
+end
+
+-- What watches a directory, made when the first page asks.
+function Page:changes_of(directory)
+    self.changes[directory] = self.changes[directory] or changes.new(directory)
+    return self.changes[directory]
+end
+
+-------------------------------------------------------------------------------
+-- Answers
+
+local function respond(server, r, status, kind, body)
+    local headers = table.move(HEADERS, 1, #HEADERS, 1, {})
+    headers[#headers + 1] = kind
+    server:reply(r, status, body, headers)
+end
+
+local MESSAGE = [[<!DOCTYPE html>
+<html lang="en"><meta charset="utf-8"><title>ponder</title>%s
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<p>%s</p></html>
+]]
+local RETRY = '<meta http-equiv="refresh" content="1">'
+
+-- A page of one sentence; `again`: it is asked for again by itself.
+local function say(server, r, status, text, again)
+    local safe = text:gsub("[<>&\"]", { ["<"] = "&lt;", [">"] = "&gt;", ["&"] = "&amp;",
+        ['"'] = "&quot;" })
+    respond(server, r, status, "text/html; charset=utf-8",
+        MESSAGE:format(again and RETRY or "", safe))
+end
+
+local function respond_json(server, r, value)
+    respond(server, r, 200, "application/json", json.encode(value))
+end
+
+-- The run that a request names, or nil after saying that there is none.
+function Page:find(server, r, name)
+    local log, number = self.logs:find(name)
+    if not log then
+        say(server, r, 404, ("There is no run %s here."):format(name or "without a name"))
+    elseif not log.stamp then
+        log = say(server, r, 404, "The run has not called a model yet. This page waits for it.",
+            true)
+    end
+    return log, number
+end
+
+-------------------------------------------------------------------------------
+-- What there is
+
+local ROUTES = {}
+
+local SCRIPTS = { "text", "theme", "rows", "live", "runs" }
+
+function Page:data_of(server, r)
+    local log, number = self:find(server, r, r.query.run)
+    if not log then
+        return nil
+    end
+    local data, message = self.followers:begin(log.path, number,
+        self:changes_of(self.logs.directory_of(log)))
+    if not data then
+        return say(server, r, 404, message)
+    end
+    data.name, data.path = r.query.run, ("%s#%d"):format(log.path, number)
+    return data
+end
+
+ROUTES["/"] = function(self, server, r)
+    local body
+    if r.query.run then
+        local data = self:data_of(server, r)
+        body = data and html.page(data, true)
+    else
+        body = standalone.assemble(standalone.part "runs.html", standalone.part "base.css"
+            .. standalone.part "runs.css", standalone.join(SCRIPTS), self.runs:list(), true)
+    end
+    if body then
+        respond(server, r, 200, "text/html; charset=utf-8", body)
+    end
+end
+
+ROUTES["/view/runs"] = function(self, server, r)
+    respond_json(server, r, self.runs:list())
+end
+
+ROUTES["/view/data"] = function(self, server, r)
+    local data = self:data_of(server, r)
+    if data then
+        respond_json(server, r, data)
+    end
+end
+
+ROUTES["/view/log"] = function(self, server, r)
+    local log, number = self:find(server, r, r.query.run)
+    local opened <close>, message = reader.open(("%s#%d"):format(log and log.path or "", number))
+    if not log then
+        return
+    elseif not opened then
+        return say(server, r, 404, message)
+    end
+    local parts = {}
+    export.write(opened, { write = function(_, ...)
+        table.move({ ... }, 1, select("#", ...), #parts + 1, parts)
+        return true
+    end })
+    respond(server, r, 200, "application/json", table.concat(parts))
+end
+
+-- Says once in a while that logs have changed.
+local function stream_changes(self, write)
+    local watched = {}
+    for i, directory in ipairs(self.logs.directories) do
+        watched[i] = self:changes_of(directory)
+    end
+    local function count()
+        local sum = 0
+        for _, one in ipairs(watched) do
+            sum = sum + one.count
+        end
+        return sum
+    end
+    local seen = count()
+    write ": waiting\n\n"
+    while true do
+        if #watched == 1 then
+            watched[1]:wait(seen, LIST_S * 10)
+        else
+            task.sleep(LIST_S)
+        end
+        if count() ~= seen then
+            seen = count()
+            write "data: changed\n\n"
+        end
+        task.sleep(LIST_S)
+    end
+end
+
+ROUTES["/view/events"] = function(self, server, r)
+    local follower = r.query.follow and self.followers:take(r.query.follow)
+    if r.query.follow and not follower then -- the page loads what there is, and follows that
+        return say(server, r, 410, "This stream has ended.")
+    end
+    self.streams = self.streams + 1
+    local _ <close> = setmetatable({}, { __close = function()
+        self.streams = self.streams - 1
+    end })
+    local write = server:open_stream(r)
+    if follower then
+        follow.stream(follower, write)
+    else
+        stream_changes(self, write)
+    end
+    server.http:finish(r.id)
+end
+
+-------------------------------------------------------------------------------
+
+local function is_allowed(self, r)
+    local given = r.query.token or (r.headers.authorization or ""):match "^[Bb]earer%s+(%S+)"
+    return guard.is_equal(self.token, given or "")
+end
+
+---Answers a request, if it is one for the page.
+---@param server ponder.serve.Server
+---@param r ponder.http.Request
+---@return boolean answered false: it is for somebody else
+function Page:handle(server, r)
+    local route = ROUTES[r.path]
+    if not route and not self.alone then
+        return false
+    elseif not is_allowed(self, r) then
+        say(server, r, 401, "This page needs the token of the URL that ponder printed when it "
+            .. "started: http://.../?token=...")
+    elseif not route then
+        say(server, r, 404, "There is nothing at " .. r.path)
+    elseif r.method ~= "GET" and r.method ~= "HEAD" then
+        say(server, r, 405, "Use GET.")
+    else
+        route(self, server, r)
+    end
+    return true
+end
+
+---Stops watching.
+function Page:close()
+    for _, one in pairs(self.changes) do
+        one:close()
+    end
+    self.changes = {}
+end
+Page.__close = Page.close
+
+return view

@@ -1,0 +1,63 @@
+--- Waits for changes of the files of a directory: how a page learns that a log has grown. The
+--- system says when (inotify); where it does not, on some network file systems, waits end by time.
+
+local loop = require "ponder.core.loop"
+local task = require "ponder.task"
+
+local changes = {}
+
+---@class ponder.view.Changes
+---@field count integer changes seen so far
+---@field private waiting table<ponder.task.Handle, true>
+local Changes = {}
+Changes.__index = Changes
+
+local function always() return true end
+
+---@param directory string
+---@return ponder.view.Changes
+function changes.new(directory)
+    local self = setmetatable({ count = 0, waiting = {} }, Changes)
+    self.watch = loop.directory(directory)
+    if self.watch then
+        self.source = { port = self.watch:number(), pending = always, take = function()
+            self.count = self.count + 1
+            local waiting = self.waiting
+            self.waiting = {}
+            for handle in pairs(waiting) do
+                task.wake(handle)
+            end
+        end }
+        task.add_source(self.source)
+    end
+    return self
+end
+
+local function park(self)
+    local handle = task.current()
+    self.waiting[handle] = true
+    task.park(function() self.waiting[handle] = nil end)
+end
+
+---Waits until there was a change after those that were seen, or the time is over.
+---@param seen integer `count` when the files were read last
+---@param seconds number
+---@return integer count
+function Changes:wait(seen, seconds)
+    if self.count == seen then
+        task.timeout(seconds, park, self)
+    end
+    return self.count
+end
+
+---Ends it; nobody may wait any more.
+function Changes:close()
+    if self.watch then
+        task.remove_source(self.source)
+        self.watch:close()
+        self.watch = nil
+    end
+end
+Changes.__close = Changes.close
+
+return changes

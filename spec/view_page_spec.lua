@@ -1,0 +1,165 @@
+-- The page that `ponder view` serves, in a real browser: the list of runs, a run that goes on,
+-- links to nodes and calls, by keys alone.
+
+local browser = require "browser"
+local sample_log = require "sample_log"
+local shell = require "shell"
+local store = require "ponder.core.store"
+
+local folder, b, viewer
+
+local function sample(name, change)
+    local path = ("%s/%s"):format(folder.path, name)
+    sample_log.write(path, change)
+    return path
+end
+
+-- Serves logs; gives the page's URL, with a query and what follows it.
+local function serve(...)
+    if viewer then
+        b:open "about:blank" -- its stream ends
+        viewer:stop()
+    end
+    viewer = shell.start { "view", "--no-open", ... }
+    local base = viewer.line:match "^[^&]+"
+    return function(query)
+        return base .. (query or "")
+    end
+end
+
+local function rows(list)
+    return b:run([[return [...document.querySelectorAll(`#${arguments[0]} .row`)]
+        .map((row) => row.textContent)]], list)
+end
+
+local function is_focused(id)
+    return b:run("return document.activeElement.id") == id
+end
+
+local function title()
+    return b:text "#details-title"
+end
+
+describe("the served page", function()
+    setup(function()
+        folder = shell.folder()
+        b = browser.start { width = 1280, height = 800 }
+    end)
+    teardown(function()
+        if viewer then
+            viewer:stop()
+        end
+        b:close()
+        folder:__close()
+    end)
+
+    it("lists runs, filters and sorts them, and opens one, by keys alone", function()
+        local first = sample "first.db"
+        local second = sample("second.db", function(db)
+            assert(db:execute("UPDATE runs SET status = 'failed', started_at = started_at + 5, "
+                .. "name = ?", sample_log.HOSTILE))
+        end)
+        local url = serve(first, second)
+        b:open(url())
+        assert.same({}, b:errors())
+        assert.equal("2 runs", b:text "#count")
+        assert.is_truthy(rows("runs")[1]:find("<b>bold</b>", 1, true))
+        assert.equal(0, b:run "return document.querySelectorAll('b').length")
+        b:press "/"
+        assert.is_true(is_focused "query")
+        b:type "POLICY.lua"
+        b:wait "return document.getElementById('count').textContent === '2 runs'"
+        b:type " nowhere"
+        b:wait "return document.getElementById('count').textContent === '0 of 2 runs'"
+        b:run [[const query = document.getElementById('query'); query.value = '';
+            query.dispatchEvent(new Event('input'));]]
+        b:press "Enter"
+        assert.is_true(is_focused "runs")
+        b:run [[const status = document.getElementById('status'); status.value = 'failed';
+            status.dispatchEvent(new Event('input'));]]
+        assert.equal("1 of 2 runs", b:text "#count")
+        b:run [[const status = document.getElementById('status'); status.value = '';
+            status.dispatchEvent(new Event('input'));]]
+        b:press("ArrowDown", "ArrowDown")
+        assert.is_truthy(rows("runs")[2]:find("first.db#1", 1, true))
+        b:press "Enter"
+        b:wait "return document.getElementById('home')?.hidden === false"
+        assert.equal("Tree30", b:text "#tab-outline")
+        assert.same({}, b:errors())
+    end)
+
+    it("links to nodes and calls", function()
+        local path = sample "links.db"
+        local url = serve(path)
+        local run = "&run=" .. path .. "%231"
+        b:open(url(run .. "#search=2&node=n3"))
+        assert.equal("Node n3", title())
+        b:open(url(run .. "#node=17"))
+        assert.equal("Node 17", title())
+        b:open(url(run .. "#call=7"))
+        assert.is_truthy(title():find("Call 7", 1, true))
+        b:run "location.hash = '#search=3&node=n2'"
+        b:wait "return document.getElementById('details-title').textContent !== 'Call 7 expand'"
+        b:press "Escape"
+        b:wait "return location.hash === ''"
+        b:run "document.getElementById('calls').focus()"
+        b:press "ArrowDown"
+        b:wait "return location.hash.startsWith('#call=')"
+    end)
+
+    it("grows with the run, and leaves alone what is chosen and how it is seen", function()
+        local path = sample("grows.db", function(db)
+            assert(db:execute "UPDATE runs SET status = NULL, ended_at = NULL")
+            assert(db:execute "DELETE FROM calls WHERE status IS NULL")
+            assert(db:execute
+                "UPDATE searches SET ended_at = NULL, status = NULL WHERE id IN (1, 2)")
+        end)
+        local writer <close> = assert(store.open(path, { mode = "write" }))
+        local url = serve(path)
+        b:open(url("&run=" .. path .. "%231#search=2&node=n3"))
+        assert.equal("running", b:text "#status")
+        b:run "document.querySelector('#details details').open = false"
+        b:run "document.getElementById('tree').focus()"
+        b:press("+", "+")
+        assert(writer:begin())
+        assert(writer:execute [[INSERT INTO nodes (search, id, parent, depth, score, text) VALUES
+            (2, 'n7', 'n6', 3, 0.5, 'one more')]])
+        assert(writer:execute [[INSERT INTO calls (id, session, identity, occurrence, provider,
+            model, sample, samples, request, asked_at, search, node, purpose) VALUES (90, 1, 'new',
+            1, 'openai', 'm', 1, 1, '{}', 1760000020.0, 2, 'n6', 'generate')]])
+        assert(writer:commit())
+        b:wait "return document.getElementById('tab-outline').textContent === 'Tree7'"
+        assert.is_truthy(rows("outline")[6]:find("one more", 1, true))
+        assert.equal("Node n3", title())
+        assert.equal(0, b:run
+            "return document.querySelectorAll('#details details.call[open]').length")
+        assert(writer:begin())
+        assert(writer:execute "UPDATE nodes SET score = 0.75 WHERE search = 2 AND id = 'n3'")
+        assert(writer:execute "UPDATE runs SET status = 'completed', ended_at = 1760000030.0")
+        assert(writer:commit())
+        b:wait "return document.getElementById('status').textContent === 'completed'"
+        b:wait "return document.getElementById('details').textContent.includes('Score0.75')"
+        assert.same({}, b:errors())
+    end)
+
+    it("says when its server is gone, and goes on when it is back", function()
+        local path = sample "gone.db"
+        local url = serve(path)
+        b:open(url("&run=" .. path .. "%231"))
+        viewer:stop()
+        b:wait "return !document.getElementById('lost').hidden"
+        assert.equal("Tree30", b:text "#tab-outline")
+        b:errors()
+    end)
+
+    it("may connect to its own server alone", function()
+        local path = sample "alone.db"
+        b:open(serve(path)("&run=" .. path .. "%231"))
+        assert.equal("connect-src", b:run_async [[
+            const done = arguments[0];
+            document.addEventListener('securitypolicyviolation',
+                (event) => done(event.effectiveDirective), { once: true });
+            fetch('http://127.0.0.1:9/').catch(() => {}); ]])
+        b:errors()
+    end)
+end)

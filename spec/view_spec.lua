@@ -1,0 +1,394 @@
+-- ponder.view as its clients see it: what is served to whom, and the stream of a run that goes on.
+-- The server and its clients are tasks of one process; spec/view_page_spec.lua has the browser.
+
+local json = require "ponder.json"
+local logs = require "ponder.view.logs"
+local sample_log = require "sample_log"
+local serve = require "ponder.serve"
+local shell = require "shell"
+local store = require "ponder.core.store"
+local task = require "ponder.task"
+local transport = require "ponder.model.transport"
+local view = require "ponder.view"
+
+local folder
+
+-- Calls f(get, get_json, page) while the page of these logs is served. get(path, query, opts) gives
+-- status, body and headers; without opts.token it carries the page's.
+local function with_page(names, f, opts)
+    task.run(function()
+        local page <close> = view.new { logs = assert(logs.new(names)), alone = true }
+        local server = serve.new { policies = opts and opts.policies or {}, page = page,
+            listen = "127.0.0.1:0", drain_ms = 0, log = function() end }
+        page.alone = not (opts and opts.policies)
+        local address = assert(server:start())
+        local net = transport.new()
+        local function get(path, query, how)
+            how = how or {}
+            local parts = { how.token == nil and "token=" .. page.token
+                or how.token and "token=" .. how.token or nil }
+            for name, value in pairs(query or {}) do
+                parts[#parts + 1] = name .. "=" .. value:gsub("[#/&]", function(c)
+                    return ("%%%02X"):format(c:byte())
+                end)
+            end
+            local result = net:send({ url = ("http://%s%s?%s"):format(address, path,
+                table.concat(parts, "&")), method = how.method or "GET", headers = how.headers
+                or {}, proxy = "", stream = how.on_event and "sse" or nil, timeout_ms = 30000 },
+                how.on_event)
+            return result.status, result.body, result.headers or {}
+        end
+        local function get_json(...)
+            local status, body = get(...)
+            assert.equal(200, status)
+            return assert(json.decode(body))
+        end
+        f(get, get_json, page)
+        net:close()
+        server:drain()
+        server:wait()
+    end)
+end
+
+local function sample(name, change)
+    local path = ("%s/%s"):format(folder.path, name)
+    sample_log.write(path, change)
+    return path
+end
+
+setup(function() folder = shell.folder() end)
+teardown(function() folder:__close() end)
+
+describe("the page's server", function()
+    it("reads nothing without the token", function()
+        local path = sample "token.db"
+        with_page({ path }, function(get, _, page)
+            for _, place in ipairs { "/", "/view/runs", "/view/data", "/view/events", "/view/log",
+                "/v1/models", "/metrics", "/elsewhere" } do
+                for _, token in ipairs { false, "", "x", page.token:sub(1, -2),
+                    page.token .. "0" } do
+                    local status, body = get(place, { run = path .. "#1" }, { token = token })
+                    assert.equal(401, status, place)
+                    assert.is_nil(body:find("policy.lua", 1, true))
+                end
+            end
+            assert.equal(200, (get "/"))
+            assert.equal(200, (get("/view/runs", nil, { token = false,
+                headers = { authorization = "Bearer " .. page.token } })))
+        end)
+    end)
+
+    it("compares the token as keys are compared", function()
+        local guard = require "ponder.serve.guard"
+        local compared = stub(guard, "is_equal", false)
+        with_page({ sample "compare.db" }, function(get, _, page)
+            assert.equal(401, (get "/"))
+            assert.stub(compared).was.called_with(page.token, page.token)
+        end)
+        compared:revert()
+    end)
+
+    it("answers to this machine's names alone, and only from it", function()
+        with_page({ sample "host.db" }, function(get)
+            local status, body = get("/", nil, { headers = { host = "evil.example" } })
+            assert.equal(403, status)
+            assert.is_nil(body:find("policy.lua", 1, true))
+            assert.equal(403, (get("/", nil, { headers = { origin = "http://evil.example" } })))
+            assert.equal(200, (get("/", nil, { headers = { host = "localhost:1" } })))
+        end)
+        local r = shell.ponder { "view", "--no-open", "--listen", "0.0.0.0:0", "x" }
+        assert.equal(2, r.status)
+    end)
+
+    it("gives away no other file, and no page to a frame", function()
+        local path, other = sample "one.db", sample "other.db"
+        with_page({ path }, function(get)
+            for _, name in ipairs { other .. "#1", path .. "#2", path, "", "../../etc/passwd#1" } do
+                local status, body = get("/", { run = name })
+                assert.equal(404, status, name)
+                assert.is_nil(body:find("4 4 6 8", 1, true))
+                assert.equal(404, (get("/view/log", { run = name })))
+            end
+            local _, _, headers = get "/"
+            assert.equal("DENY", headers["x-frame-options"])
+            assert.equal("no-store", headers["cache-control"])
+            assert.equal(405, (get("/", nil, { method = "POST" })))
+            assert.equal(404, (get "/elsewhere"))
+        end)
+    end)
+
+    it("keeps hostile text as text in every answer", function()
+        local path = sample("hostile.db", function(db)
+            assert(db:execute("UPDATE runs SET name = ?1, answer = ?2, error = ?1",
+                sample_log.HOSTILE, json.encode(sample_log.HOSTILE)))
+        end)
+        with_page({ path }, function(get)
+            for _, run in ipairs { false, path .. "#1" } do
+                local _, body = get("/", { run = run or nil })
+                local data = body:match '<script type="application/json" id="data">(.-)</script>'
+                assert.is_nil(data:find("<", 1, true))
+                assert.is_truthy(json.decode(data))
+            end
+            local _, missing = get("/", { run = "<b>x</b>" })
+            assert.is_nil(missing:find("<b>", 1, true))
+        end)
+    end)
+
+    it("lists runs with what they took, the newest first", function()
+        local path = sample("list.db", function(db)
+            assert(db:execute [[INSERT INTO runs (id, uid, parent, name, labels, command, arguments,
+                seed, options, versions, started_at, ended_at, status, error) VALUES (2, 'b', 1,
+                'inner', '{"item":"x"}', 'run', '[]', 1, '{}', '{}', 1760000005.0, 1760000006.0,
+                'failed', 'it broke')]])
+            assert(db:execute [[INSERT INTO calls (run, id, session, identity, occurrence, provider,
+                model, sample, samples, request, asked_at, status, total_tokens, cost) VALUES
+                (2, 1, 1, 'i', 1, 'p', 'm', 1, 1, '{}', 1760000005.0, 'ok', 7, 0.5)]])
+        end)
+        with_page({ path, folder.path .. "/not-yet.db" }, function(_, get_json)
+            local list = get_json "/view/runs"
+            assert.equal(2, #list)
+            assert.same({ run = path .. "#2", log = path, status = "failed", command = "run",
+                name = "inner", labels = '{"item":"x"}', inner = true, started_at = 1760000005,
+                seconds = 1, calls = 1, errors = 0, tokens = 7, cost = 0.5, error = "it broke" },
+                list[1])
+            assert.same({ "completed", 40, 1, 4740, 1, "(6 - 4) * (8 + 4) = 24" },
+                { list[2].status, list[2].calls, list[2].errors, list[2].tokens,
+                    list[2].unpriced, list[2].answer })
+        end)
+    end)
+
+    it("lists all that are kept where no log is named, and says which are damaged", function()
+        local place <close> = shell.folder { ["ponder/x"] = "" }
+        sample_log.write(place.path .. "/ponder/good.db")
+        place:write("ponder/broken.db", (("SQLite format 3\0"):rep(100)))
+        local r <close> = shell.start({ "view", "--no-open" }, { XDG_STATE_HOME = place.path })
+        local url = r.line
+        local pipe <close> = assert(io.popen(("env -u LD_PRELOAD curl -sg '%s'"):format(
+            url:gsub("/%?", "/view/runs?"))))
+        local list = assert(json.decode(pipe:read "a"))
+        local found = {}
+        for _, run in ipairs(list) do
+            found[run.run] = run.status
+        end
+        assert.same({ ["good#1"] = "completed", ["broken#1"] = found["broken#1"] }, found)
+        assert.equal(0, r:stop())
+    end)
+
+    it("reads a log again only when it has changed", function()
+        local path = sample "again.db"
+        local reader = require "ponder.log.reader"
+        with_page({ path }, function(get, get_json)
+            get "/view/runs"
+            local opened = spy.on(reader, "open")
+            get "/view/runs"
+            assert.spy(opened).was_not_called()
+            local db = assert(store.open(path, { mode = "write" }))
+            assert(db:execute "UPDATE runs SET status = 'failed'")
+            db:close()
+            local list = get_json "/view/runs"
+            assert.equal("failed", list[1].status)
+            opened:revert()
+        end)
+    end)
+
+    it("gives all of a log as JSON", function()
+        local path = sample "json.db"
+        with_page({ path }, function(_, get_json)
+            local whole = get_json("/view/log", { run = path .. "#1" })
+            assert.equal("ponder-run-1", whole.format)
+            assert.equal(40, #whole.calls)
+        end)
+    end)
+
+    it("is part of ponder serve, whose other paths stay as they are", function()
+        local path = sample "served.db"
+        with_page({ path }, function(get)
+            assert.equal(401, (get("/", nil, { token = false })))
+            assert.equal(200, (get("/", { run = path .. "#1" })))
+            assert.equal(200, (get("/v1/models", nil, { token = false })))
+            assert.equal(404, (get("/elsewhere", nil, { token = false })))
+        end, { policies = { echo = function() return "x" end } })
+    end)
+end)
+
+describe("the stream of a run that goes on", function()
+    local function running(name)
+        return sample(name, function(db)
+            assert(db:execute "UPDATE runs SET status = NULL, ended_at = NULL")
+            assert(db:execute "UPDATE searches SET ended_at = NULL, status = NULL WHERE id = 2")
+        end)
+    end
+
+    local INSERT = [[INSERT INTO calls (id, session, identity, occurrence, provider, model, sample,
+        samples, request, asked_at, status, reply) VALUES (?, 1, 'new', 1, 'openai', 'm', 1, 1,
+        '{"messages":[{"role":"user","content":"And now?"}]}', 1760000020.0, ?, ?)]]
+
+    it("has what is new and no more, to its end", function()
+        local path = running "live.db"
+        local writer = assert(store.open(path, { mode = "write" }))
+        with_page({ path }, function(get, get_json, page)
+            local data = get_json("/view/data", { run = path .. "#1" })
+            assert.same({ "running", 40, 3 }, { data.run.status, #data.calls, #data.searches })
+            local events, changes = {}, {
+                function()
+                    assert(writer:execute(INSERT, 41, nil, nil))
+                    assert(writer:execute [[INSERT INTO nodes (search, id, parent, depth, score,
+                        text) VALUES (2, 'n7', 'n6', 3, 0.5, 'one more')]])
+                end,
+                function()
+                    assert(writer:execute "DELETE FROM calls WHERE id = 41")
+                    assert(writer:execute(INSERT, 41, "ok", '{"samples":[{"text":"Now."}]}'))
+                    assert(writer:execute "UPDATE nodes SET score = 0.75 WHERE id = 'n7'")
+                end,
+                function()
+                    assert(writer:execute [[UPDATE runs SET status = 'completed',
+                        ended_at = 1760000030.0]])
+                end,
+            }
+            local stream
+            stream = task.spawn(get, "/view/events", { follow = data.follow }, {
+                on_event = function(_, text)
+                    events[#events + 1] = json.decode(text)
+                    local change = table.remove(changes, 1)
+                    if change then
+                        assert(writer:begin())
+                        change()
+                        assert(writer:commit())
+                    else
+                        stream:cancel()
+                    end
+                end })
+            local _, _, code = stream:join()
+            assert.equal("CANCELLED", code)
+            local function has(i, texts)
+                local event = events[i]
+                local calls, nodes = {}, {}
+                for n, call in ipairs(event.calls) do
+                    calls[n] = ("%d %s"):format(call.id, call.status or "open")
+                end
+                for _, search in ipairs(event.searches) do
+                    for _, node in ipairs(search.nodes) do
+                        nodes[#nodes + 1] = ("%d %s %s"):format(search.id, node.id, node.score)
+                    end
+                end
+                table.sort(calls)
+                return { texts = texts and event.texts, calls = calls, nodes = nodes,
+                    status = event.run.status }
+            end
+            -- Calls that failed or had no reply come again each time.
+            local open = { "36 error", "37 cancelled", "38 open" }
+            local function with(call)
+                return table.move({ call }, 1, 1, 4, table.move(open, 1, 3, 1, {}))
+            end
+            assert.same({ calls = open, nodes = {}, status = "running" }, has(1))
+            assert.same({ calls = with "41 open", nodes = { "2 n7 0.5" }, status = "running",
+                texts = { "And now?" } }, has(2, true))
+            assert.same({ calls = with "41 ok", nodes = { "2 n7 0.75" }, status = "running",
+                texts = { "Now." } }, has(3, true))
+            assert.same({ calls = open, nodes = {}, status = "completed" }, has(4))
+            assert.equal(410, (get("/view/events", { follow = data.follow })))
+            assert.equal(0, page.streams)
+        end)
+        writer:close()
+    end)
+
+    it("leaves the log to its writer, who need not wait", function()
+        local path = running "busy.db"
+        local writer = assert(store.open(path, { mode = "write" }))
+        with_page({ path }, function(get, get_json)
+            local data = get_json("/view/data", { run = path .. "#1" })
+            local seen = 0
+            local stream = task.spawn(get, "/view/events", { follow = data.follow },
+                { on_event = function(_, text)
+                    seen = math.max(seen, #json.decode(text).calls)
+                end })
+            for i = 1, 300 do -- a commit each, while the page reads
+                assert(writer:begin())
+                assert(writer:execute(INSERT, 100 + i, "ok", '{"samples":[]}'))
+                assert(writer:commit())
+                task.sleep(0.001)
+            end
+            while seen < 5 do
+                task.sleep(0.01)
+            end
+            -- No page keeps an old state of the log: all of the WAL can be moved into the file.
+            local left
+            repeat
+                task.sleep(0.01)
+                left = assert(writer:checkpoint())
+            until left == 0
+            stream:cancel()
+            stream:join()
+        end)
+        writer:close()
+    end)
+
+    it("says that a log has changed, to the list", function()
+        local path = running "listed.db"
+        local writer = assert(store.open(path, { mode = "write" }))
+        with_page({ path }, function(get)
+            local told, stream = 0, nil
+            stream = task.spawn(get, "/view/events", nil, { on_event = function(_, text)
+                assert.equal("changed", text)
+                told = told + 1
+                stream:cancel()
+            end })
+            while told == 0 do
+                assert(writer:execute "UPDATE runs SET seed = seed + 1")
+                task.sleep(0.02)
+            end
+            stream:join()
+        end)
+        writer:close()
+    end)
+end)
+
+describe("ponder view", function()
+    it("prints the URL of the page, and of a run where one is named", function()
+        local path = sample "cli.db"
+        for _, arguments in ipairs { { path }, { path .. "#1" } } do
+            local r <close> = shell.start { "view", "--no-open", table.unpack(arguments) }
+            assert.matches("^http://127%.0%.0%.1:%d+/%?token=%x+&run=.*cli%.db%%231$", r.line)
+            assert.equal(32, #r.line:match "token=(%x+)")
+            assert.equal(0, r:stop "INT")
+        end
+        local two <close> = shell.start { "view", "--no-open", path, sample "cli2.db" }
+        assert.matches("token=%x+$", two.line)
+    end)
+
+    it("waits for a log that is not there yet", function()
+        local path = folder.path .. "/later.db"
+        local r <close> = shell.start { "view", "--no-open", path }
+        local function fetch()
+            local pipe <close> = assert(io.popen(
+                ("env -u LD_PRELOAD curl -sgw '%%{http_code}' '%s'"):format(r.line)))
+            return pipe:read "a"
+        end
+        assert.matches('http%-equiv="refresh".*404$', fetch())
+        sample_log.write(path)
+        assert.matches("policy%.lua.*200$", fetch())
+    end)
+
+    it("opens a browser without its arguments telling the token", function()
+        local path = sample "open.db"
+        local place <close> = shell.folder { browser = "#!/bin/sh\n"
+            .. 'printf "%s\\n" "$@" >"$0.args"; stat -c %a "$1" >"$0.mode"; cat "$1" >"$0.tmp"\n'
+            .. 'mv "$0.tmp" "$0.page"\n' }
+        os.execute(("chmod +x '%s/browser'"):format(place.path))
+        local r <close> = shell.start({ "view", path }, { BROWSER = place.path .. "/browser" })
+        repeat
+            local file = io.open(place.path .. "/browser.page")
+            os.execute "sleep 0.02"
+        until file and file:close()
+        assert.is_nil(place:read("browser.args"):find("token", 1, true))
+        assert.equal("600\n", place:read "browser.mode")
+        assert.is_truthy(place:read("browser.page"):find(r.line, 1, true))
+        r:stop()
+        assert.is_nil(io.open(place:read("browser.args"):match "%S+"))
+    end)
+
+    it("says what is wrong with its arguments", function()
+        assert.equal(2, shell.ponder({ "view", "--no-open", "no-such-run" }).status)
+        assert.equal(2, shell.ponder({ "view", "--nonsense" }).status)
+    end)
+end)
