@@ -76,7 +76,8 @@ describe("a log that was changed", function()
             return true
         end
         local first = said.err:match "^[^\n]*" or ""
-        return first:find "ponder/[%w_/]+%.lua:%d" or first:find "store%.%l+: "
+        return first:find ": damaged: " and said.err:find "\nstack traceback:"
+            or first:find "ponder/[%w_/]+%.lua:%d" or first:find "store%.%l+: "
             or first:find "%f[%w]prompts/[%w_/]+%.lua:%d"
     end
 
@@ -104,6 +105,22 @@ describe("a log that was changed", function()
             check(path, what, COMMANDS[random(#COMMANDS)])
         end
     end
+
+    it("in the form of a reply is said to be damaged, in one line", function()
+        for _, reply in ipairs { '{}', '{"samples":1}', '{"samples":[1]}',
+            '{"samples":[{"text":1}]}', '{"samples":[{"tool_calls":[1]}]}',
+            '{"samples":[{"text":"x"}],"usage":1}' } do
+            local path = folder:write("changed.db", logs[1])
+            do
+                local db <close> = assert(store.open(path, { mode = "write" }))
+                db:execute("UPDATE calls SET reply = ? WHERE id = 1", reply)
+            end
+            local said = ponder { "replay", path }
+            assert.equal(("ponder: %s: damaged: the answer of call 1 cannot be read"):format(path),
+                said.err:match "^[^\n]*")
+            assert.is_false(is_internal(said), said.err)
+        end
+    end)
 
     it("in some bytes is read, or said to be damaged", function()
         math.randomseed(SEED)

@@ -164,7 +164,8 @@ local function clarify(message)
         return ("%s: the limit is %d MiB (--max-memory-mb)"):format(memory, limit // MEBIBYTE)
     end
     local unjoined = match(message, "^task%.run: (%d+ tasks? failed and nobody joined %a+);")
-    return unjoined or cli.order_traceback(message)
+    local damaged = match(message, "^[^\n]*: damaged: [^\n]*") -- a log, wherever it was read
+    return unjoined or damaged or cli.order_traceback(message)
 end
 
 -- What ended a run, in a word.

@@ -3,6 +3,7 @@
 local json = require "ponder.json"
 local model_budget = require "ponder.model.budget"
 local price = require "ponder.model.price"
+local provider = require "ponder.model.provider"
 local redact = require "ponder.model.redact"
 local store = require "ponder.core.store"
 local tally = require "ponder.tally"
@@ -220,7 +221,7 @@ function call.results(db, run, id)
         "SELECT status, reply, message, code FROM calls WHERE run = ? AND id = ?", run, id)
     local draft = reply and json.decode(reply)
     local billed = billed_attempts(db, run, id)
-    if reply and type(draft) ~= "table" or status == "ok" and not draft then
+    if reply and not provider.is_draft(draft) or status == "ok" and not draft then
         return nil
     elseif status == "ok" then
         return { draft, n = 1, billed = billed }

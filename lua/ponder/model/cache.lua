@@ -23,6 +23,7 @@ local json = require "ponder.json"
 local budget = require "ponder.model.budget"
 local options = require "ponder.options"
 local price = require "ponder.model.price"
+local provider = require "ponder.model.provider"
 local redact = require "ponder.model.redact"
 local scheduler = require "ponder.task.scheduler"
 local store = require "ponder.core.store"
@@ -198,7 +199,7 @@ end
 -- A draft of its own for each who asks; nil for a text that is none.
 local function decode(text)
     local draft = json.decode(text)
-    if type(draft) ~= "table" or type(draft.samples) ~= "table" then
+    if not provider.is_draft(draft) then
         return nil
     end
     draft.usage = tally.clean(draft.usage)

@@ -71,6 +71,33 @@ function provider.check(definition, level)
     return definition
 end
 
+local SAMPLE = { text = "string", reasoning = "string", tool_calls = "table" }
+
+local function is_sample(sample)
+    if type(sample) ~= "table" then return false end
+    for name, kind in pairs(SAMPLE) do
+        if sample[name] ~= nil and type(sample[name]) ~= kind then return false end
+    end
+    for _, call in ipairs(sample.tool_calls or {}) do
+        if type(call) ~= "table" then return false end
+    end
+    return true
+end
+
+--- Whether a value, of a log or a cache say, has the form of a draft.
+---@param value any
+---@return boolean
+function provider.is_draft(value)
+    if type(value) ~= "table" or type(value.samples) ~= "table"
+        or value.usage ~= nil and type(value.usage) ~= "table" then
+        return false
+    end
+    for _, sample in ipairs(value.samples) do
+        if not is_sample(sample) then return false end
+    end
+    return true
+end
+
 --- The draft of a reply that a provider's `call` returned.
 ---@param reply any
 ---@return ponder.model.Draft?
@@ -80,7 +107,8 @@ function provider.draft(reply)
     if type(reply) ~= "table" then
         return nil, "the provider returned " .. options.show(reply) .. " for a reply"
     end
-    if reply.samples then return reply end
+    if provider.is_draft(reply) then return reply end
+    if reply.samples then return nil, "the provider returned samples that are not replies" end
     local samples = {}
     for i, text in ipairs(reply.texts or { reply.text or "" }) do
         samples[i] = { text = text, finish_reason = reply.finish_reason or "stop" }

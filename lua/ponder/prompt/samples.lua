@@ -109,8 +109,9 @@ local function got()
     return found
 end
 
+-- The first critique has no grade, so that it is asked for once more.
 local function trm()
-    local found = {}
+    local found, is_graded = {}, false
     local answers = {
         reason = { "<answer>\nPlant trees.\n</answer>", "reasoning_result" },
         supervise = { "STRENGTH: cheap\nISSUE: slow\nSUGGESTION: add white roofs\nSCORE: 0.6",
@@ -119,7 +120,13 @@ local function trm()
     }
     play(require("ponder.trm").new { prompts = recorders("trm", found),
         max_supervision_steps = 3 },
-        function(directive) return table.unpack(answers[directive.type]) end)
+        function(directive)
+            if directive.type == "supervise" and not is_graded then
+                is_graded = true
+                return "STRENGTH: cheap", "supervision_result"
+            end
+            return table.unpack(answers[directive.type])
+        end)
     return found
 end
 
