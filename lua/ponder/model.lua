@@ -196,6 +196,10 @@ end
 ---@return boolean
 function model.is_open(value) return getmetatable(value) == Model end
 
+--- What the config file says.
+---@return ponder.model.Config
+function model.config() return default_client():settings() end
+
 --- The model that is meant when none is named: $PONDER_MODEL, else the config file's.
 ---@return string? name
 function model.default_name()

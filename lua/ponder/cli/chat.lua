@@ -1,19 +1,37 @@
---- `ponder chat "..."`: one streamed call.
+--- `ponder chat "..."`: one question to a model, which may call tools.
 
 local args = require "ponder.args"
+local attach = require "ponder.report.attach"
 local cli = require "ponder.cli"
+local converse = require "ponder.strategy.converse"
+local files = require "ponder.log.files"
 local json = require "ponder.json"
-local quote = require "ponder.quote"
+local kept = require "ponder.log.kept"
 local limits = require "ponder.report.limits"
+local log = require "ponder.log"
 local log_flags = require "ponder.log.flags"
 local log_run = require "ponder.log.run"
 local model = require "ponder.model"
+local quote = require "ponder.quote"
+local reader = require "ponder.log.reader"
 local task = require "ponder.task"
+local toolbox = require "ponder.report.toolbox"
 local verbose = require "ponder.model.verbose"
 
 local RULES = {
     model = { value = "NAME", help = "provider:model (default: $PONDER_MODEL)" },
     system = { value = "TEXT", help = "the system prompt" },
+    c = { alias = "continue", help = "go on with the last conversation that was kept" },
+    attach = { value = "FILE", files = true, many = true,
+        help = "a text or an image beside the prompt; may be repeated" },
+    schema = { value = "FILE", files = true,
+        help = "JSON schema that the reply must fit; prints its JSON alone" },
+    tools = toolbox.RULES.tools,
+    mcp = toolbox.RULES.mcp,
+    max_tool_round_trips = { value = "N", type = "integer", min = 0, default = 20,
+        help = "times that the model may ask for tools (default: 20)" },
+    tool_timeout_ms = { value = "TIME", type = "duration", unit = "ms", min = 1, default = 60000,
+        help = "of each call of a tool (default: 60s)" },
     temperature = { value = "N", type = "number", min = 0, help = "how freely to sample" },
     max_output_tokens = { value = "N", type = "integer", min = 1, alias = "max_tokens",
         help = "longest reply" },
@@ -30,9 +48,9 @@ local RULES = {
     json = { help = "print the whole reply as one JSON object" },
     verbose = { help = "show requests and replies on standard error, redacted" },
 }
-local ORDER = { "model", "system", "temperature", "max_output_tokens", "seed",
-    "reasoning_effort", "base_url", "timeout_ms", "max_total_tokens", "max_cost", "timeout",
-    "cache", "json", "verbose" }
+local ORDER = { "model", "system", "c", "attach", "schema", "tools", "mcp", "max_tool_round_trips",
+    "tool_timeout_ms", "temperature", "max_output_tokens", "seed", "reasoning_effort", "base_url",
+    "timeout_ms", "max_total_tokens", "max_cost", "timeout", "cache", "json", "verbose" }
 log_flags.add(RULES, ORDER)
 -- Options of the call, by the flag.
 local CALL = { system = "system", temperature = "temperature", max_output_tokens = "max_tokens",
@@ -47,7 +65,8 @@ ponder chat [OPTION...] PROMPT...
 ponder chat [OPTION...] -
 
 Asks a model and prints its reply as it comes. `-` reads the prompt from standard input. On a
-terminal the model's reasoning, where it shows any, goes to standard error.
+terminal the model's reasoning, where it shows any, goes to standard error, as do the tools that it
+calls. -c goes on with the newest conversation among the kept runs (not --no-log, not --log FILE).
 
 ]] .. args.help(RULES, ORDER)
 
@@ -60,25 +79,73 @@ local function prompt_of(operands)
     return table.concat(operands, " ")
 end
 
--- Text to standard output at once; reasoning beside it. The second function ends both.
+-- The newest conversation: {system, messages}.
+local function last_conversation()
+    for _, file in ipairs(kept.list()) do
+        local opened <close> = not file.damage and reader.open(file.path) or nil
+        local run = opened and opened:run()
+        if run and run.command == "chat" and type(run.answer) == "table" then
+            return run.answer.conversation
+        end
+    end
+end
+
+-- What is asked: the options of the call; or nil and what is wrong.
+local function call_of(opts, m, question)
+    local call = { messages = {} }
+    for flag, option in pairs(CALL) do
+        call[option] = opts[flag]
+    end
+    if opts.c then
+        local before = log.record("chat.conversation", json.object {}, last_conversation)
+        if not before then
+            return nil, "-c: no conversation is kept"
+        end
+        call.messages = before.messages
+        call.system = call.system or before.system
+    end
+    if opts.schema then
+        local text, problem = files.read(opts.schema, "data")
+        call.response_format = text and json.decode(text)
+        if type(call.response_format) ~= "table" then
+            return nil, "--schema: " .. (problem or opts.schema .. ": not a JSON schema")
+        end
+        call.repair = true
+    end
+    local content, message = attach.content(question, opts.attach or {}, m)
+    if not content then
+        return nil, "--attach: " .. message
+    end
+    table.insert(call.messages, { role = "user", content = content })
+    return call
+end
+
+-- Text to standard output at once; reasoning beside it. The second function ends both, as far as
+-- they have come, and breaks the line.
 local function printer()
     local clean = { reasoning = quote.terminal_pieces(), text = quote.terminal_pieces() }
+    local last = "\n"
     local function write(text, kind)
         local out = kind == "reasoning" and io.stderr or io.stdout
-        out:write(clean[kind](text))
+        local piece = clean[kind](text)
+        last = kind == "text" and piece:sub(-1):match "." or last
+        out:write(piece)
         out:flush()
     end
     return write, function()
         write(nil, "reasoning")
         write(nil, "text")
+        if last ~= "\n" then
+            write("\n", "text")
+        end
     end
 end
 
 local function finish(opts, reply)
     if opts.json then
         print(quote.terminal_json(json.encode(reply)))
-    elseif reply.text:sub(-1) ~= "\n" then
-        print()
+    elseif opts.schema then
+        print(quote.terminal_json(json.encode(reply.json)))
     end
     if reply.truncated or reply.finish_reason == "length" then
         io.stderr:write("ponder chat: the reply was cut short\n")
@@ -87,6 +154,51 @@ local function finish(opts, reply)
         io.stderr:write(("ponder chat: %s was left out: %s\n"):format(args.flag(option), why))
     end
     return 0
+end
+
+-- The reply, as the log has it: with what was said, for -c.
+local function note_answer(call, reply)
+    local answer, messages = {}, table.move(call.messages, 1, #call.messages, 1, {})
+    for field, value in pairs(reply) do
+        answer[field] = value
+    end
+    messages[#messages + 1] = reply.message
+    answer.conversation = { system = call.system, messages = messages }
+    log_run.answer(answer)
+end
+
+local function fail(message, status)
+    io.stderr:write("ponder chat: ", quote.terminal(message), "\n")
+    return status or 2
+end
+
+-- Asks, and prints what comes.
+local function ask(opts, m, call, box)
+    local end_line = function() end
+    if not opts.json and not opts.schema then
+        call.on_delta, end_line = printer()
+    end
+    local stop = opts.verbose and verbose.start()
+    limits.begin(opts)
+    local reply, message, code = task.with_budget({ max_cost = opts.max_cost,
+        max_tokens = opts.max_total_tokens, timeout = opts.timeout }, converse.run, m, call, {
+        tools = function() return box:current() end,
+        limits = { max_tool_round_trips = opts.max_tool_round_trips,
+            tool_timeout_ms = opts.tool_timeout_ms, tool_max_retries = 0,
+            tool_retry_backoff_ms = 0 },
+        on_tool = function(name, arguments)
+            end_line()
+            io.stderr:write(("ponder chat: %s %s\n"):format(quote.line(name),
+                quote.line(arguments)))
+        end })
+    if stop then stop() end
+    end_line()
+    if reply then
+        note_answer(call, reply)
+        return finish(opts, reply)
+    end
+    log_run.failure(("%s [%s]"):format(message, code))
+    return fail(("%s [%s]"):format(message, code), 1)
 end
 
 ---@param arguments string[]
@@ -103,27 +215,15 @@ function chat.run(arguments)
     if not begun then return cli.usage_error("ponder chat: " .. problem) end
     local ok, m = pcall(model.open, opts.model, { base_url = opts.base_url })
     if not ok then
-        io.stderr:write("ponder chat: ", m:match("model%.open: (.*)") or m, "\n")
-        return 1
+        return fail(m:match("model%.open: (.*)") or m, 1)
     end
-    local call, end_printing = { messages = { { role = "user", content = question } } }, nil
-    if not opts.json then call.on_delta, end_printing = printer() end
-    for flag, option in pairs(CALL) do call[option] = opts[flag] end
+    local call, wrong = call_of(opts, m, question)
+    if not call then return fail(wrong) end
     local _ <close>, refused = limits.cache(opts.cache)
     if refused then return cli.usage_error("ponder chat: --cache: " .. refused) end
-    local stop = opts.verbose and verbose.start()
-    limits.begin(opts)
-    local reply, message, code = task.with_budget({ max_cost = opts.max_cost,
-        max_tokens = opts.max_total_tokens, timeout = opts.timeout }, m.chat, m, call)
-    if stop then stop() end
-    if end_printing then end_printing() end
-    if reply then
-        log_run.answer(reply)
-        return finish(opts, reply)
-    end
-    log_run.failure(("%s [%s]"):format(message, code))
-    io.stderr:write(("ponder chat: %s [%s]\n"):format(quote.terminal(message), code))
-    return 1
+    local box <close>, why, status = toolbox.open(opts)
+    if not box then return fail(why, status) end
+    return ask(opts, m, call, box)
 end
 
 return chat

@@ -39,6 +39,10 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Requests
 
+function anthropic.image(media_type, data)
+    return { type = "image", source = { type = "base64", media_type = media_type, data = data } }
+end
+
 local function tool_result(message)
     return { type = "tool_result", tool_use_id = message.tool_call_id, content = message.content,
         is_error = message.is_error }

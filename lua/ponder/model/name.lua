@@ -84,9 +84,10 @@ end
 ---@field providers table<string, table> options of model.open for each provider
 ---@field defaults table options of model.open for all
 ---@field prices table<string, ponder.model.Rates> see ponder.model.price
+---@field mcp table<string, ponder.mcp.OpenOptions> servers by the name that --mcp gives
 
 local SECTIONS = { default_model = "string", default_provider = "string", aliases = "table",
-    providers = "table", defaults = "table", prices = "table" }
+    providers = "table", defaults = "table", prices = "table", mcp = "table" }
 
 -- A relative path is another file in each directory: that of a script must not be one.
 local function check_script(path, config, text)

@@ -60,6 +60,8 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Requests
 
+function ollama.image(_, data) return { type = "image", data = data } end
+
 -- Content is one text; images stand beside it, in base64.
 local function split_parts(content)
     if type(content) ~= "table" then return content, nil end

@@ -34,6 +34,11 @@ function openai.configure(opts, env, file)
     })
 end
 
+function openai.image(media_type, data)
+    return { type = "image_url",
+        image_url = { url = ("data:%s;base64,%s"):format(media_type, data) } }
+end
+
 local function build_message(message)
     local out = {}
     for field, value in pairs(message) do out[field] = value end

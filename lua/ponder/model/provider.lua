@@ -21,6 +21,8 @@ local provider = {}
 ---kind: string, sample: integer)): ponder.model.Reader
 ---@field models_path string? of the list of models
 ---@field parse_models fun(reply: table): table[]
+---@field image? fun(media_type: string, data: string): table a part of a message that is an image,
+---in base64; nil: it takes none
 ---@field looks_like string[]? Lua patterns of model names, for "did you mean"
 ---@field call? fun(request: ponder.model.Request): table?, string?, string? in place of all the
 ---others but `configure` and `open`: answers by itself, with {text or texts, usage...} or nil,
@@ -45,6 +47,7 @@ local SHAPE = {
     reader = { type = "function", required = true },
     models_path = { type = "string" },
     parse_models = { type = "function" },
+    image = { type = "function" },
     looks_like = { type = "table" },
     name = { type = "string" },
 }

@@ -13,7 +13,6 @@
 local args = require "ponder.args"
 local cli = require "ponder.cli"
 local core = require "ponder.core.task"
-local files = require "ponder.log.files"
 local flags = require "ponder.report.flags"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
@@ -30,6 +29,7 @@ local style = require "ponder.report.style"
 local scheduler = require "ponder.task.scheduler"
 local task = require "ponder.task"
 local text = require "ponder.report.text"
+local toolbox = require "ponder.report.toolbox"
 local tree = require "ponder.report.tree"
 local verbose = require "ponder.model.verbose"
 local view = require "ponder.report.view"
@@ -43,7 +43,8 @@ local OWN = {
     prompts = { value = "DIR", files = true, help = "look for prompt files there first" },
     cache = limits.RULES.cache,
     max_steps = limits.RULES.max_steps,
-    tools = { value = "FILE", files = true, help = "Lua file that returns a list of tools" },
+    tools = toolbox.RULES.tools,
+    mcp = toolbox.RULES.mcp,
     json = { help = "print one JSON object" },
     jsonl = { help = "print each event as a line of JSON, and the object of --json last" },
     quiet = { help = "print the answer alone" },
@@ -82,17 +83,6 @@ local function question_of(operands)
     return quote.trim(input), input
 end
 
-local function read_tools(path)
-    local chunk, message = files.load(path, "tools")
-    local ok, tools = pcall(chunk or error, message, 0)
-    if not ok then
-        return nil, tools
-    elseif type(tools) ~= "table" then
-        return nil, path .. ": must return a list of tools"
-    end
-    return tools
-end
-
 -- What strategy.new raised, in the words of the command line.
 local function as_usage(self, message)
     message = tostring(message):gsub("^.-strategy%.%w+%.new: ", "")
@@ -102,17 +92,12 @@ local function as_usage(self, message)
 end
 
 -- The strategy that the flags describe, or nil and what was wrong.
-local function make(self, given)
+local function make(self, given, tools)
     local opts, message = flags.options(given, self.rules)
     if not opts then
         return nil, ("ponder %s: %s"):format(self.name, message)
     end
-    if given.tools then
-        opts.tools, message = read_tools(given.tools)
-        if not opts.tools then
-            return nil, ("ponder %s: --tools: %s"):format(self.name, message)
-        end
-    end
+    opts.tools = tools
     if given.prompts then
         prompt.add(given.prompts)
     end
@@ -319,7 +304,12 @@ local function run(self, arguments)
     if not begun then
         return cli.usage_error(("ponder %s: %s"):format(self.name, problem))
     end
-    local s, message = make(self, given)
+    local box <close>, wrong, status = toolbox.open(given)
+    if not box then
+        io.stderr:write(("ponder %s: %s\n"):format(self.name, quote.terminal(wrong)))
+        return status
+    end
+    local s, message = make(self, given, box.tools)
     if not s then
         return cli.usage_error(message)
     end
@@ -349,6 +339,7 @@ local function add_common(self)
             table.insert(section.names, 1, "prompts")
         elseif section.title == "Tools" then
             table.insert(section.names, 1, "tools")
+            table.insert(section.names, 2, "mcp")
         elseif section.title == "Each call" then
             table.insert(section.names, "cache")
         elseif section.title == "Limits of the whole run" then

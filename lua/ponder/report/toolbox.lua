@@ -1,0 +1,143 @@
+--- `--tools FILE` and `--mcp SERVER`: what a model may call, for the commands that ask one.
+
+local files = require "ponder.log.files"
+local mcp = require "ponder.mcp"
+local model = require "ponder.model"
+
+local toolbox = {
+    ---@type table<string, ArgumentRule>
+    RULES = {
+        tools = { value = "FILE", files = true, alias = "tool",
+            help = "Lua file that returns a list of tools" },
+        mcp = { value = "SERVER", many = true, help = "MCP server whose tools the model may call: "
+            .. "a command, a URL, or a name in config.lua; may be repeated" },
+    },
+}
+
+---@class ponder.report.Toolbox
+---@field tools ponder.strategy.Tool[]? nil: no flag asks for any
+---@field private sessions ponder.mcp.ClientSession[]
+local Toolbox = {}
+Toolbox.__index = Toolbox
+
+---Ends the servers.
+function Toolbox:close()
+    for _, session in ipairs(self.sessions) do
+        session:close()
+    end
+end
+Toolbox.__close = Toolbox.close
+
+---The servers' tools, listed again where one has said that they have changed.
+---@return ponder.strategy.Tool[]?
+function Toolbox:current()
+    for _, session in ipairs(self.sessions) do
+        if session.tools_changed then
+            self:list()
+            break
+        end
+    end
+    return self.tools
+end
+
+-- Lists the tools of all servers after those of the file.
+function Toolbox:list()
+    local all = table.move(self.own, 1, #self.own, 1, {})
+    for _, session in ipairs(self.sessions) do
+        local list, message = session:tools(all)
+        if not list then
+            return nil, message
+        end
+        table.move(list, 1, #list, #all + 1, all)
+    end
+    self.tools = all
+    return all
+end
+
+local function read_file(path)
+    local chunk, message = files.load(path, "tools")
+    local ok, tools = pcall(chunk or error, message, 0)
+    if not ok then
+        return nil, tools
+    elseif type(tools) ~= "table" then
+        return nil, path .. ": must return a list of tools"
+    end
+    return tools
+end
+
+-- `$NAME` in a text is the value of that variable.
+local function expand(text, where)
+    return (text:gsub("%$([%a_][%w_]*)", function(name)
+        return os.getenv(name) or error(("%s: $%s is not set"):format(where, name), 0)
+    end))
+end
+
+-- The options of mcp.open for what a flag names.
+local function server_of(text)
+    local named = (model.config().mcp or {})[text]
+    if named == nil then
+        return text:find "^https?://" and { url = text } or { command = text, shell = true }
+    elseif type(named) ~= "table" then
+        error(("config.lua: mcp.%s must be a table of options"):format(text), 0)
+    end
+    local opts = {}
+    for name, value in pairs(named) do
+        opts[name] = value
+        if (name == "headers" or name == "env") and type(value) == "table" then
+            opts[name] = {}
+            for field, inner in pairs(value) do
+                opts[name][field] = type(field) == "string" and type(inner) == "string"
+                    and expand(inner, ("config.lua: mcp.%s.%s"):format(text, name)) or inner
+            end
+        end
+    end
+    return opts
+end
+
+local function open_server(text, log)
+    local ok, session, message = pcall(function()
+        local opts = server_of(text)
+        opts.log = log
+        return mcp.open(opts)
+    end)
+    if not ok then
+        return nil, (tostring(session):gsub("^.-mcp%.open: ", ""))
+    end
+    return session, message
+end
+
+---Reads the file and starts the servers that flags name.
+---@param given table the flags: tools, mcp, quiet
+---@return ponder.report.Toolbox? box to be closed
+---@return string? message which flag, and what is wrong
+---@return integer? status 2 where the file is wrong, 1 where a server is
+function toolbox.open(given)
+    local own, message
+    if given.tools then
+        own, message = read_file(given.tools)
+        if not own then
+            return nil, "--tools: " .. message, 2
+        end
+    end
+    local self = setmetatable({ own = own or {}, tools = own, sessions = {} }, Toolbox)
+    for _, text in ipairs(given.mcp or {}) do
+        local session
+        session, message = open_server(text, given.quiet and function() end or nil)
+        if not session then
+            self:close()
+            return nil, "--mcp: " .. message, 1
+        end
+        self.sessions[#self.sessions + 1] = session
+    end
+    if self.sessions[1] then
+        local list
+        list, message = self:list()
+        if not list then
+            self:close()
+            return nil, "--mcp: " .. message, 1
+        end
+    end
+    return self
+end
+
+return toolbox

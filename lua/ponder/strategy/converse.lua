@@ -1,0 +1,66 @@
+--- One question to a model that may call tools until it answers, without a machine.
+
+local calls = require "ponder.strategy.calls"
+local task = require "ponder.task"
+local tools = require "ponder.strategy.tools"
+
+local converse = {}
+
+---@class ponder.strategy.ConverseOptions
+---@field tools fun(): ponder.strategy.Tool[]? what the model may call now; asked for each request
+---@field limits table max_tool_round_trips, tool_timeout_ms, tool_max_retries,
+---  tool_retry_backoff_ms: see ponder.strategy.schema
+---@field on_tool fun(name: string, arguments: string) a tool is about to be called
+
+-- The last reply, with what those before it took.
+local function add_up(reply, usage, cost)
+    if cost then
+        reply.usage = next(usage) and usage or nil
+        reply.cost = cost.known and reply.cost and cost.sum + reply.cost
+    end
+    return reply
+end
+
+local function offer(own, list)
+    own.tools = tools.check("chat", list or {}, 1)
+end
+
+---Asks a model, and runs the tools that it calls.
+---@param m ponder.model.Model
+---@param call ponder.model.ChatOptions its `messages` become those of the whole conversation, but
+---  for the last reply
+---@param opts ponder.strategy.ConverseOptions
+---@return ponder.model.Reply? reply the last one, with the usage and the cost of all
+---@return string? message
+---@return string? code
+function converse.run(m, call, opts)
+    local own, cost = calls.new({}, opts.limits), nil
+    offer(own, opts.tools())
+    local directive = own:open({ call_id = "chat", context = call.messages }, nil, nil, 1)
+    while true do
+        call.messages, call.tools = directive.messages, directive.tools
+        call.tool_choice = directive.tool_choice
+        local reply, message, code, partial = m:chat(call)
+        if not reply then
+            return nil, message, code, partial
+        end
+        local asked, usage = own:reply(own:find(directive.id), reply)
+        if not asked then
+            return add_up(reply, usage, cost)
+        end
+        cost = cost or { known = true, sum = 0 }
+        cost.known, cost.sum = cost.known and reply.cost, cost.sum + (reply.cost or 0)
+        for _, one in ipairs(asked) do
+            opts.on_tool(one.name, one.arguments_json or "")
+        end
+        local results = task.map(asked, function(one)
+            return (tools.run(own.tools, one, opts.limits))
+        end)
+        offer(own, opts.tools())
+        for i, one in ipairs(asked) do
+            directive = own:tool_result(one.id, results[i])
+        end
+    end
+end
+
+return converse

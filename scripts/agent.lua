@@ -1,0 +1,42 @@
+--- An agent: a model with the tools of an MCP server, which it calls until it can answer.
+---
+---     ponder run scripts/agent.lua openai:gpt-4o-mini \
+---         "npx -y @modelcontextprotocol/server-filesystem ." "Which licence has this project?"
+---
+--- The same without Lua is `ponder cot --mcp "npx ..." QUESTION`.
+
+local cot = require "ponder.strategy.cot"
+local mcp = require "ponder.mcp"
+
+local name, server, question = ...
+if not question then
+    io.stderr:write("agent: expected a model, the command of an MCP server and a question\n")
+    os.exit(2)
+end
+
+local function fail(message, code)
+    io.stderr:write(("agent: %s [%s]\n"):format(message, code))
+    os.exit(1)
+end
+
+local session <close>, refused, why = mcp.open { command = server, shell = true }
+if not session then
+    fail(refused, why)
+end
+local tools, problem, its_code = session:tools()
+if not tools then
+    fail(problem, its_code)
+end
+
+local outcome, message, code = cot.new {
+    model = name, tools = tools, max_tool_round_trips = 20, tool_timeout_ms = 60000,
+}:run(question, { on_event = function(event)
+    if event.name == "tool.start" then
+        io.stderr:write("calls ", event.metadata.name, "\n")
+    end
+end })
+if not outcome then
+    fail(message, code)
+end
+print(outcome.answer)
+return { answer = outcome.answer, server = session.server }

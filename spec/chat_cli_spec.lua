@@ -1,0 +1,167 @@
+-- ponder chat: conversations that go on, attachments, schemas, tools.
+
+local base64 = require "ponder.base64"
+local json = require "ponder.json"
+local server = require "server"
+local shell = require "shell"
+
+-- Says what it was asked, and how many messages there were.
+local MODEL = [[
+return function(request)
+    local last = request.messages[#request.messages]
+    return ("%s %d %s"):format(request.system or "-", #request.messages, last.content)
+end]]
+
+local PNG = "\x89PNG\r\n\x1A\n\0\0\xFF"
+
+local folder
+
+local function ponder(arguments, env)
+    env = env or {}
+    env.XDG_STATE_HOME = env.XDG_STATE_HOME or folder.path .. "/state"
+    env.XDG_CONFIG_HOME = "/nonexistent"
+    env.PONDER_MODEL = env.PONDER_MODEL or "script:m.lua"
+    return shell.ponder(arguments, { cwd = folder.path, env = env })
+end
+
+before_each(function() folder = shell.folder { ["m.lua"] = MODEL } end)
+after_each(function() folder:__close() end)
+
+describe("ponder chat -c", function()
+    it("goes on with the newest conversation that was kept", function()
+        assert.equal("be kind 1 one\n", ponder({ "chat", "--system", "be kind", "one" }).out)
+        assert.equal(0, ponder({ "-e", "return 1" }).status)
+        local r = ponder { "chat", "-c", "two" }
+        assert.equal("be kind 3 two\n", r.out)
+        assert.equal("be kind 3 two\n", ponder({ "replay" }).out)
+        assert.equal("short 5 three\n",
+            ponder({ "chat", "--continue", "--system", "short", "three" }).out)
+        assert.equal("- 1 four\n", ponder({ "chat", "--no-log", "four" }).out)
+        assert.equal("short 7 five\n", ponder({ "chat", "-c", "five" }).out)
+    end)
+
+    it("replays with the conversation of its time", function()
+        ponder { "chat", "one" }
+        ponder { "chat", "-c", "--log", "two.db", "two" }
+        ponder { "chat", "new" }
+        assert.equal("- 3 two\n", ponder({ "replay", "two.db" }).out)
+    end)
+
+    it("says when there is none", function()
+        local r = ponder { "chat", "-c", "two" }
+        assert.equal(2, r.status)
+        assert.matches("%-c: no conversation is kept", r.err)
+    end)
+end)
+
+describe("ponder chat --attach", function()
+    it("puts texts before the prompt, between tags that they cannot close", function()
+        folder:write("a.txt", "alpha </file> omega")
+        local r = ponder { "chat", "--attach", "a.txt", "--attach", "m.lua", "What?" }
+        assert.matches("^%- 1 <file%-1>\na.txt\n\nalpha </file> omega\n</file%-1>\n\n<file>\nm.lua",
+            r.out)
+        assert.matches("\n\nWhat%?\n$", r.out)
+    end)
+
+    it("sends images as each provider takes them", function()
+        local s <close> = server.start()
+        folder:write("a.png", PNG)
+        local data = base64.encode(PNG)
+        local function sent(model, steer)
+            local r = ponder({ "chat", "--attach", "a.png", "What is it?" }, {
+                PONDER_MODEL = model, OPENAI_API_KEY = "sk-0123456789abcdefghij",
+                ANTHROPIC_API_KEY = "sk-0123456789abcdefghij", no_proxy = "*",
+                OPENAI_BASE_URL = s.url .. steer .. "/v1", ANTHROPIC_BASE_URL = s.url .. steer,
+                OLLAMA_HOST = s.url .. steer })
+            assert.equal("", r.err:gsub("[^\n]*cut short\n", ""))
+            local messages = json.decode(s:request():match "\n({.*})$").messages
+            return messages[#messages]
+        end
+        assert.same({ role = "user", content = {
+            { type = "image_url", image_url = { url = "data:image/png;base64," .. data } },
+            { type = "text", text = "What is it?" } } }, sent("openai:m", "/s/text=ok&deltas=1"))
+        assert.same({ role = "user", content = {
+            { type = "image", source = { type = "base64", media_type = "image/png",
+                data = data } },
+            { type = "text", text = "What is it?" } } },
+            sent("anthropic:m", "/s/text=ok&deltas=1"))
+        assert.same({ role = "user", content = "What is it?", images = { data } },
+            sent("ollama:m", "/s/text=ok&deltas=1"))
+    end)
+
+    it("refuses what cannot be sent", function()
+        folder:write("a.png", PNG)
+        folder:write("a.bin", "\xFF\0")
+        for path, message in pairs { ["a.png"] = "script:m.lua takes no images",
+            ["a.bin"] = "a.bin: neither an image %(PNG, JPEG, GIF, WebP%) nor UTF%-8 text",
+            ["none"] = "none: No such file" } do
+            local r = ponder { "chat", "--attach", path, "x" }
+            assert.equal(2, r.status)
+            assert.matches("ponder chat: %-%-attach: .*" .. message, r.err)
+        end
+    end)
+end)
+
+describe("ponder chat --schema", function()
+    local SCHEMA = '{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}'
+
+    it("prints the JSON alone", function()
+        folder:write("s.json", SCHEMA)
+        folder:write("m.lua", 'return function() return "```json\\n{\\"n\\": 7}\\n```" end')
+        local r = ponder { "chat", "--schema", "s.json", "x" }
+        assert.same({ 0, '{"n":7}\n' }, { r.status, r.out })
+        assert.equal(7, json.decode(ponder({ "chat", "--json", "--schema", "s.json",
+            "x" }).out).json.n)
+    end)
+
+    it("asks once more, and then fails", function()
+        folder:write("s.json", SCHEMA)
+        folder:write("m.lua", [[local n = 0
+            return function() n = n + 1 return n == 2 and '{"n": 2}' or '{"n": "x"}' end]])
+        assert.equal('{"n":2}\n', ponder({ "chat", "--schema", "s.json", "x" }).out)
+        folder:write("m.lua", "return function() return 'no' end")
+        local r = ponder { "chat", "--schema", "s.json", "x" }
+        assert.same({ 1, "" }, { r.status, r.out })
+        assert.matches("BAD_REPLY", r.err)
+    end)
+
+    it("says what is wrong with the file", function()
+        folder:write("s.json", "{")
+        assert.matches("%-%-schema: s.json: not a JSON schema", ponder({ "chat", "--schema",
+            "s.json", "x" }).err)
+        assert.equal(2, ponder({ "chat", "--schema", "none.json", "x" }).status)
+    end)
+end)
+
+describe("ponder chat --tools", function()
+    local TOOLS = [[return { { name = "now", run = function(a) return "noon " .. a.n end,
+        parameters = { type = "object", properties = { n = { type = "integer" } } } } }]]
+    local CALLS = [[local n = 0
+        return function(request)
+            n = n + 1
+            local last = request.messages[#request.messages]
+            if request.options.tool_choice == "none" then return "enough " .. last.content end
+            return { text = "let me see", usage = { input_tokens = 1, output_tokens = 1 },
+                tool_calls = { { name = "now", arguments = { n = n } } } }
+        end]]
+
+    it("runs tools until the model answers, or has asked often enough", function()
+        folder:write("tools.lua", TOOLS)
+        folder:write("m.lua", CALLS)
+        local r = ponder { "chat", "--tools", "tools.lua", "--max-tool-round-trips", "2", "x" }
+        assert.equal("let me see\nlet me see\nenough noon 2\n", r.out)
+        assert.equal('ponder chat: now {"n":1}\nponder chat: now {"n":2}\n', r.err)
+        r = ponder { "chat", "--json", "--tool", "tools.lua", "--max-tool-round-trips", "3", "x" }
+        assert.equal(3, json.decode(r.out).usage.input_tokens)
+        -- what the tools said is part of the conversation
+        folder:write("m.lua", MODEL)
+        assert.matches("^%- 9 and", ponder({ "chat", "-c", "and?" }).out)
+    end)
+
+    it("says what is wrong with the file", function()
+        folder:write("tools.lua", "return 1")
+        local r = ponder { "chat", "--tools", "tools.lua", "x" }
+        assert.equal(2, r.status)
+        assert.matches("%-%-tools: tools.lua: must return a list of tools", r.err)
+    end)
+end)

@@ -1,0 +1,143 @@
+-- --mcp of the commands that ask models: tools of servers that the user names.
+
+local json = require "ponder.json"
+local shell = require "shell"
+
+local SERVER = [[
+return {
+    add = { parameters = { type = "object", required = { "a", "b" }, properties = {
+        a = { type = "number" }, b = { type = "number" } } },
+        run = function(r) return { sum = r.arguments.a + r.arguments.b } end },
+    env = function() return os.getenv "GREETING" end,
+}]]
+
+-- Calls the first tool whose name the question holds; then answers with what that gave.
+local MODEL = [[
+return function(request)
+    local messages = request.messages
+    local last = messages[#messages]
+    if last.role == "tool" then
+        return { text = "<answer>\n" .. last.content .. "\n</answer>" }
+    end
+    for _, tool in ipairs(request.options.tools or {}) do
+        if last.content:find("use " .. tool.name .. "%f[^%w_]") then
+            return { tool_calls = { { name = tool.name, arguments = { a = 2, b = 3,
+                prompt = "" } } } }
+        end
+    end
+    local names = {}
+    for i, tool in ipairs(request.options.tools or {}) do names[i] = tool.name end
+    return "<answer>\n" .. table.concat(names, " ") .. "\n</answer>"
+end]]
+
+local FAKE = shell.root .. "/spec/support/mcp_server.lua"
+
+local folder, server
+
+local function ponder(arguments, env)
+    env = env or {}
+    env.XDG_STATE_HOME = env.XDG_STATE_HOME or folder.path .. "/state"
+    env.XDG_CONFIG_HOME, env.PONDER_MODEL = folder.path .. "/config", "script:m.lua"
+    return shell.ponder(arguments, { cwd = folder.path, env = env })
+end
+
+local function fake(mode)
+    return ("%s --no-log %s %s %s"):format(shell.executable, FAKE, mode, folder.path .. "/heard")
+end
+
+describe("--mcp", function()
+    before_each(function()
+        folder = shell.folder { ["p.lua"] = SERVER, ["m.lua"] = MODEL }
+        server = shell.executable .. " mcp p.lua"
+    end)
+    after_each(function() folder:__close() end)
+
+    it("gives a strategy the tools of a server, whose results are on the log", function()
+        for _, command in ipairs { "cot", "chat" } do
+            local log = command .. ".db"
+            local r = ponder { command, "--log", log, "--mcp", server, "use add, please" }
+            assert.equal(0, r.status)
+            assert.matches('{"sum":5}', r.out)
+            os.rename(folder.path .. "/p.lua", folder.path .. "/gone.lua")
+            local again = ponder { "replay", log }
+            os.rename(folder.path .. "/gone.lua", folder.path .. "/p.lua")
+            assert.equal(0, again.status)
+            assert.equal(r.out, again.out)
+        end
+    end)
+
+    it("is what scripts/agent.lua does in Lua", function()
+        local script = shell.root .. "/scripts/agent.lua"
+        local r = ponder { "run", "--no-log", script, "script:m.lua", server, "use add" }
+        assert.same({ 0, '{"sum":5}\n', "calls add\n" }, { r.status, r.out, r.err })
+        r = ponder { "run", "--no-log", script, "script:m.lua", "exit 3", "use add" }
+        assert.same({ 1, "agent: exit 3: the server ended with status 3 [LOST]\n" },
+            { r.status, r.err })
+    end)
+
+    it("takes several servers, tools of a file too, and keeps their names apart", function()
+        folder:write("tools.lua", "return { { name = 'add', run = function() return 'own' end } }")
+        local r = ponder { "cot", "--quiet", "--tools", "tools.lua", "--mcp", server, "--mcp",
+            server, "list" }
+        assert.equal("add ponder_add env ponder_add_2 ponder_env\n", r.out)
+        assert.equal("own\n", ponder({ "cot", "--quiet", "--tools", "tools.lua", "--mcp", server,
+            "use add" }).out)
+        assert.equal('{"sum":5}\n', ponder({ "cot", "--quiet", "--tools", "tools.lua", "--mcp",
+            server, "use ponder_add" }).out)
+    end)
+
+    it("takes servers by their names in config.lua, with variables for keys", function()
+        folder:write("tools.lua", "return { { name = 'own', run = function() return 1 end } }")
+        folder:write("config/ponder/config.lua", ([[return { mcp = {
+            here = { command = { %q, "mcp", "p.lua" }, env = { GREETING = "hello $WHO" } },
+            unset = { url = "http://127.0.0.1:1/", headers = { Authorization = "Bearer $NOPE" } },
+            marks = { command = { "touch", "started" } },
+            wrong = { nonsense = 1 } } }]]):format(shell.executable))
+        assert.equal("hello you\n", ponder({ "cot", "--quiet", "--mcp", "here", "use env" },
+            { WHO = "you" }).out)
+        assert.equal(0, ponder({ "cot", "--quiet", "--tools", "tools.lua", "list" }).status)
+        assert.is_nil(io.open(folder.path .. "/started")) -- it was not named
+        assert.equal(1, ponder({ "cot", "--mcp", "marks", "x" }).status)
+        assert.is_truthy(io.open(folder.path .. "/started"))
+        local r = ponder { "cot", "--mcp", "unset", "x" }
+        assert.equal(1, r.status)
+        assert.matches("%-%-mcp: config.lua: mcp.unset.headers: $NOPE is not set", r.err)
+        assert.matches('%-%-mcp: unknown option "nonsense"', ponder({ "cot", "--mcp", "wrong",
+            "x" }).err)
+    end)
+
+    it("says which server is wrong, and leaves none running", function()
+        for mode, message in pairs { junk = "not JSON%-RPC", many = "more than max_tools",
+            future = "2099%-01%-01" } do
+            for _, command in ipairs { "cot", "chat" } do
+                local r = ponder { command, "--mcp", fake(mode), "x" }
+                assert.equal(1, r.status)
+                assert.matches("ponder " .. command .. ": %-%-mcp: .*" .. message, r.err)
+            end
+        end
+        assert.equal(1, ponder({ "cot", "--mcp", "exit 3", "x" }).status)
+        local r = shell.run(("ps -A -o args= | grep -F %s | grep -v grep >$OUT; true"):format(
+            shell.quote(folder.path .. "/heard")))
+        assert.equal("", r.out)
+    end)
+
+    it("does not call a tool again by itself, and tells the model what went wrong", function()
+        folder:write("heard", "")
+        local r = ponder { "cot", "--quiet", "--mcp", fake "plain", "use fails" }
+        local err = json.decode(r.out).error
+        assert.same({ "TOOL_FAILED", "fails: no luck" }, { err.code, err.message })
+        local _, calls = folder:read("heard"):gsub('"tools/call"', "")
+        assert.equal(1, calls)
+    end)
+
+    it("runs no server that a log names which others wrote", function()
+        folder:write("stop.lua", "return function() return nil, 'down', 'SERVER' end")
+        local marker = folder.path .. "/started"
+        assert.equal(1, ponder({ "cot", "--log", "r.db", "--model", "script:stop.lua", "--mcp",
+            ("touch %s; exec %s"):format(marker, server), "x" }).status)
+        assert(os.remove(marker))
+        local r = ponder({ "resume", "r.db" }, { XDG_STATE_HOME = folder.path .. "/other" })
+        assert.matches("%-%-trust", r.err)
+        assert.is_nil(io.open(marker))
+    end)
+end)
