@@ -2,6 +2,8 @@
 
 local help = require "log_help"
 local json = require "ponder.json"
+local shell = require "shell"
+local store = require "ponder.core.store"
 
 local PRICES = [[return { ["http://127.0.0.1:*"] = { input = 1000, output = 1000 } }]]
 
@@ -124,5 +126,99 @@ describe("ponder fork", function()
                 { r.status, r.err })
         end
         assert.matches("unknown option %-%-maximum", w:ponder({ "resume", "--maximum" }).err)
+    end)
+
+    describe("from a node or a call", function()
+        local TOT = { "tot", "--model", "script:" .. shell.root .. "/scripts/models/arithmetic.lua",
+            "--max-depth", "2", "Use 4 4 6 8 to make 24" }
+
+        local function run_tot()
+            w:begin ""
+            assert.equal(0, w:ponder { TOT[1], "--log", w.log, table.unpack(TOT, 2) }.status)
+        end
+
+        local function calls_by_origin()
+            return { new_row [[SELECT count(*) FILTER (WHERE origin = 'log'),
+                count(*) FILTER (WHERE origin <> 'log') FROM calls]] }
+        end
+
+        it("gives a node another text, and asks only what follows from it", function()
+            run_tot()
+            local id, text = w:row [[SELECT id, text FROM nodes WHERE depth = 1 ORDER BY score DESC,
+                id LIMIT 1]]
+            local before = w:row "SELECT count(*) FROM calls"
+            w.folder:write("thought.txt", "4 * 4 = 16 (left: 6 8 16)\n")
+            local r = fork("--node", id, "--text", "thought.txt", w.log)
+            assert.equal(0, r.status, r.err)
+            assert.equal("4 * 4 = 16 (left: 6 8 16)",
+                new_row(("SELECT text FROM nodes WHERE id = '%s'"):format(id)))
+            assert.are_not.equal("4 * 4 = 16 (left: 6 8 16)", text)
+            local kept, asked = table.unpack(calls_by_origin())
+            assert.is_true(kept > 0 and asked > 0 and kept < before, ("%d %d"):format(kept, asked))
+            assert.equal(1, new_row "SELECT count(*) FROM calls WHERE reply LIKE '%\"edited\"%'")
+            local replayed = w:ponder { "replay", "new.db" }
+            assert.same({ r.out, 0 }, { replayed.out, replayed.status })
+        end)
+
+        it("says why a node cannot have another text", function()
+            run_tot()
+            w.folder:write("thought.txt", "x")
+            local function refused(...)
+                local r = fork(...)
+                assert.equal(2, r.status)
+                return r.err
+            end
+            assert.matches("n1 is a root", refused("--node", "n1", "--text", "thought.txt", w.log))
+            assert.matches("no node n99", refused("--node", "n99", "--text", "thought.txt", w.log))
+            assert.matches("no node n2", refused("--node", "n2", "--search", "7", "--text",
+                "thought.txt", w.log))
+            assert.matches("needs the new text", refused("--node", "n2", w.log))
+            assert.matches("not both", refused("--node", "n2", "--call", "1", "--text",
+                "thought.txt", w.log))
+            assert.matches("needs its new reply", refused("--call", "1", w.log))
+            assert.matches("no call 99", refused("--call", "99", "--text", "thought.txt", w.log))
+            assert.matches("say more about", refused("--text", "thought.txt", w.log))
+            assert.matches("no%-such%.txt", refused("--call", "1", "--text", "no-such.txt", w.log))
+            local db = assert(store.open(w.log, { mode = "write" }))
+            assert(db:execute "UPDATE nodes SET text = 'nowhere' WHERE id = 'n2'")
+            db:close()
+            assert.matches("edit a reply: %-%-call %d+ %-%-text FILE",
+                refused("--node", "n2", "--text", "thought.txt", w.log))
+        end)
+
+        it("gives a call another reply", function()
+            w:begin 'say(ask("after " .. ask "first"))'
+            w:run()
+            w.folder:write("reply.txt", "edited\n")
+            local r = fork("--call", "1", "--text", "reply.txt", w.log)
+            assert.equal(0, r.status, r.err)
+            assert.equal(3, w:requests())
+            assert.same({ "edited", "after edited" }, { new_row [[SELECT
+                (SELECT json_extract(reply, '$.samples[0].text') FROM calls WHERE id = 1),
+                (SELECT json_extract(request, '$.messages[0].content') FROM calls WHERE id = 2)]] })
+        end)
+
+        it("gives a call another prompt, and the fork is played with it", function()
+            w:begin [[say(ask "first", ask "second", call("last", { max_tokens = 7 }).text)]]
+            w:run()
+            w.folder:write("prompt.txt", "something else\n")
+            local r = fork("--call", "3", "--ask", "prompt.txt", w.log)
+            assert.equal(0, r.status, r.err)
+            assert.equal(4, w:requests())
+            assert.same({ "something else", 7 }, { new_row [[SELECT
+                json_extract(request, '$.messages[0].content'), json_extract(request,
+                '$.max_tokens') FROM calls WHERE id = 3]] })
+            local replayed = w:ponder { "replay", "new.db" }
+            assert.same({ r.out, 0, 4 }, { replayed.out, replayed.status, w:requests() })
+        end)
+
+        it("says that the script did not come to it", function()
+            w:begin [[say(ask "first")]]
+            w:run()
+            w.folder:write("script.lua", help.PRELUDE .. 'say(ask "other")')
+            w.folder:write("reply.txt", "edited")
+            local r = fork("--call", "1", "--text", "reply.txt", w.log)
+            assert.matches("nothing was edited", r.err)
+        end)
     end)
 end)

@@ -4,6 +4,7 @@ local again = require "ponder.log.again"
 local args = require "ponder.args"
 local cli = require "ponder.cli"
 local quote = require "ponder.quote"
+local edits = require "ponder.log.edit"
 local consent = require "ponder.report.consent"
 local host = require "ponder.core.host"
 
@@ -12,10 +13,16 @@ local RULES = {
     prompts = { value = "DIR", files = true, help = "look for prompt files there first" },
     o = { value = "OPT=VALUE,...", help = "options of the command or of the script, in place of "
         .. "those that it had: -o temperature=0.2,max-depth=4" },
+    node = { value = "ID", help = "give a node another text where a reply has it" },
+    call = { value = "N", type = "integer", min = 1, help = "give call N another reply or prompt" },
+    text = { value = "FILE", files = true, help = "the text of --node, or the reply of --call" },
+    ask = { value = "FILE", files = true, help = "what --call asks in place of its last message" },
+    search = { value = "N", type = "integer", min = 1, help = "of --node: the search it is in" },
     log = { value = "FILE", files = true, help = "log the new run in FILE" },
     trust = consent.RULE,
 }
-local ORDER = { "script", "prompts", "o", "log", "trust" }
+local ORDER = { "script", "prompts", "o", "node", "search", "call", "text", "ask", "log",
+    "trust" }
 
 local fork = { rules = RULES, order = ORDER, files = true }
 
@@ -28,6 +35,10 @@ Runs the script of a log again, as it is now or changed as the options say, into
 whose model, messages, parameters and sample number are the same is answered from FILE, others are
 made; at the end it says how many calls and how much money that saved. FILE may also be the name or
 number of a run of `ponder log`; without it, the newest.
+
+With --node or --call it takes another way from there: what went before is answered from FILE.
+
+  echo "6 - 4 = 2 (left: 2 4 8)" >thought.txt; ponder fork FILE --node n7 --text thought.txt
 
 ]] .. args.help(RULES, ORDER)
 
@@ -127,6 +138,47 @@ local function changed_arguments(past, opts)
     return list, message
 end
 
+-- What is wrong with flags that do not go together.
+local function misuse(opts)
+    if opts.node and opts.call then
+        return "--node or --call, not both"
+    elseif opts.node and (not opts.text or opts.ask) then
+        return "--node needs the new text of the node: --text FILE"
+    elseif opts.call and not opts.text == not opts.ask then
+        return "--call needs its new reply (--text FILE) or its new prompt (--ask FILE)"
+    elseif not opts.node and (opts.search or (opts.text or opts.ask) and not opts.call) then
+        return "--text, --ask and --search say more about --node ID or --call N"
+    end
+end
+
+-- A text as a person wrote it: without the end of its last line.
+local function read_text(path)
+    local file, message = io.open(path, "rb")
+    if not file then
+        return nil, message
+    end
+    local text, problem = file:read "a"
+    file:close()
+    return text and text:gsub("\r?\n$", ""), problem and path .. ": " .. problem
+end
+
+-- The edit that the options ask for: nil, or nil and why there is none.
+local function edit_of(past, opts)
+    if not opts.node and not opts.call then
+        return nil
+    end
+    local text, message = read_text(opts.text or opts.ask)
+    if not text then
+        return nil, message
+    end
+    local run = past.only or past.run.id
+    if opts.node then
+        return edits.node(past.db, run, { id = opts.node, search = opts.search, text = text })
+    end
+    return edits.call(past.db, run, { call = opts.call, text = opts.text and text,
+        prompt = opts.ask and text })
+end
+
 ---@param arguments string[]
 ---@return integer status that of the run; 1 where the log cannot be read
 function fork.run(arguments)
@@ -135,6 +187,10 @@ function fork.run(arguments)
         return cli.usage_error(operands)
     elseif operands[2] then
         return cli.usage_error("ponder fork: expected one log (got " .. operands[2] .. ")")
+    end
+    local mistake = misuse(opts)
+    if mistake then
+        return cli.usage_error("ponder fork: " .. mistake)
     end
     local past, message = again.open(operands[1], "read")
     message = message or consent.give(past, opts.trust)
@@ -147,7 +203,16 @@ function fork.run(arguments)
     if not list then
         return cli.usage_error("ponder fork: " .. problem)
     end
-    return past:fork(cli.execute, list, opts.log)
+    local edit, refused = edit_of(past, opts)
+    if refused then
+        return cli.usage_error("ponder fork: " .. quote.terminal(refused))
+    end
+    local status = past:fork(cli.execute, list, opts.log, edit)
+    if edit and not edit.applied then
+        io.stderr:write(("ponder fork: the script did not ask what call %d asked: nothing was "
+            .. "edited\n"):format(edit.call))
+    end
+    return status
 end
 
 return fork

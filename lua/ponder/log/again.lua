@@ -254,14 +254,14 @@ end
 ---@param execute fun(command: string, arguments: string[]): integer runs a command
 ---@param arguments string[]
 ---@param path? string of the new log
+---@param edit? ponder.log.Edit what is changed of what the log answers
 ---@return integer status
-function Again:fork(execute, arguments, path)
+function Again:fork(execute, arguments, path, edit)
     restore_environment(self, false)
     path = path and path:sub(1, 1) ~= "/" and host.directory() .. "/" .. path or path
     go_to_directory(self)
     return start(self, execute, { kind = "fork",
-        past = past.new(self.db, self.run.id, { path = self.path,
-            ordered = false }),
+        past = past.new(self.db, self.run.id, { path = self.path, ordered = false, edit = edit }),
         source = self.path, path = path }, arguments)
 end
 

@@ -3,6 +3,7 @@
 
 local bits = require "ponder.log.bits"
 local call = require "ponder.log.call"
+local edit = require "ponder.log.edit"
 local effect = require "ponder.log.effect"
 local recent = require "ponder.log.recent"
 local schema = require "ponder.log.schema"
@@ -29,6 +30,7 @@ local BATCH = 256 -- rows of the tape that are read at once
 ---@class ponder.log.Past
 ---@field run integer runs.id
 ---@field ordered boolean it is the same run: played in order, in its own rows
+---@field edit ponder.log.Edit? of another run: what is changed of it
 ---@field ended boolean it holds all that was asked: one process ran it, and was not killed
 ---@field first_now number?
 ---@field last_now number?
@@ -64,12 +66,19 @@ local function is_answered(self, kind, id, status, code, within)
     return status == "ok" or status == "error"
 end
 
+-- Whether a call is the one that a fork edits.
+local function is_edited(self, kind, id)
+    local edited = self.edit
+    return edited ~= nil and kind == "call" and edited.call == id and edited.run == self.run
+end
+
 -- There is one table for each of them, as long as anybody has it.
 local function known_of(self, kind, id, status, code, within)
     local known = self.known[kind][id]
     if not known then
         known = { kind = kind, id = id, within = within,
-            answered = is_answered(self, kind, id, status, code, within) }
+            answered = is_answered(self, kind, id, status, code, within)
+                and not (is_edited(self, kind, id) and self.edit.prompt) }
         self.known[kind][id] = known
     end
     return known
@@ -197,6 +206,10 @@ function Past:find_next(what)
             end
             if id and not found:has(id) then
                 found:add(id)
+                if is_edited(self, what.kind, id) and self.edit.prompt then
+                    self.edit.applied = true
+                    what.request:replace_prompt(self.edit.prompt)
+                end
                 return known_of(self, what.kind, id, status, code, within)
             end
         until not id
@@ -414,12 +427,13 @@ end
 
 ---@param db userdata an open log; of a run that is resumed, open to be written
 ---@param run integer runs.id
----@param how {path: string, ordered: boolean, retries: boolean?} ordered: it is the same run;
----  retries: and what it failed with is tried again
+---@param how {path: string, ordered: boolean, retries: boolean?, edit: ponder.log.Edit?} ordered:
+---  it is the same run; retries: and what it failed with is tried again; edit: of another run
 ---@return ponder.log.Past
 function past.new(db, run, how)
     local weak = { __mode = "v" }
     local self = setmetatable({ db = db, run = run, path = how.path, ordered = how.ordered,
+        edit = how.edit,
         retries = how.ordered and how.retries or false, runs = {}, found = sets(),
         on_tape = sets(),
         known = { call = setmetatable({}, weak), effect = setmetatable({}, weak) },
@@ -460,6 +474,7 @@ end
 ---@return ponder.log.Past
 function Past:within(known, is_chosen)
     return past.new(self.db, known.id, { path = self.path, ordered = self.ordered,
+        edit = self.edit,
         retries = is_chosen or self.retries and not known.answered })
 end
 
@@ -486,7 +501,8 @@ function Past:results(answered)
     if not results then
         damaged(self, "the answer of %s %d cannot be read", answered.kind, answered.id)
     end
-    return results
+    return is_edited(self, answered.kind, answered.id) and edit.apply(self.edit, results)
+        or results
 end
 
 return past

@@ -18,6 +18,7 @@ local request = {}
 ---@field n integer samples that one reply is to hold
 ---@field sample integer the number of its first sample, part of its identity
 ---@field body table what is sent, apart from what asks for a stream
+---@field extra table? fields of the body that the call gave itself
 ---@field stream boolean
 ---@field limits table timeouts and retries, among the call's options
 ---@field cache boolean false: it must not be answered from a cache
@@ -60,13 +61,35 @@ end
 ---@return ponder.model.Request
 function request.new(fields, extra)
     local self = setmetatable(fields, Request)
+    self.extra = extra
+    self:build()
+    return self
+end
+
+--- Builds the body and encodes it.
+function Request:build()
     local provider = self.target.provider
+    self.encoded, self.streamed_bytes = nil, nil
     if provider.build then
         self.body = provider.build(self)
-        if extra then merge(self.body, extra) end
+        if self.extra then merge(self.body, self.extra) end
         self:wire()
     end
-    return self
+end
+
+--- Asks something else in the place of its last message. Where a fork has edited a prompt: its
+--- identity, by which a log finds it, has been taken before.
+---@param text string
+function Request:replace_prompt(text)
+    local messages = table.move(self.messages, 1, #self.messages, 1, {})
+    local last = {}
+    for field, value in pairs(messages[#messages] or { role = "user" }) do
+        last[field] = value
+    end
+    last.content = text
+    messages[math.max(#messages, 1)] = last
+    self.messages = messages
+    self:build()
 end
 
 --- The canonical bytes of what is asked: equal requests have equal ones, in every process.
