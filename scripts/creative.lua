@@ -12,6 +12,7 @@
 
 local ensemble = require "ponder.ensemble"
 local policy = require "ponder.policy"
+local strategy = require "ponder.strategy"
 
 local SENTENCES = {
     "The lighthouse keeper had never learned to swim.",
@@ -67,8 +68,8 @@ end
 local function grade(run, passage)
     local sum, count = 0, 0
     for _, text in ipairs(run:ask(GRADE:format(passage), run.opts.votes)) do
-        local n = tonumber(text:match(".*[Gg]rade[%s*:]*(%d+%.?%d*)"))
-        if n and n >= 1 and n <= 10 then sum, count = sum + n, count + 1 end
+        local n = strategy.read_grade(text, "grade", 10)
+        if n then sum, count = sum + 10 * n, count + 1 end
     end
     return count > 0 and sum / count or nil
 end

@@ -14,6 +14,7 @@
 
 local operations = require "ponder.operations"
 local policy = require "ponder.policy"
+local strategy = require "ponder.strategy"
 
 local DOCUMENTS = {
     "Either party may share business plans with the other. The receiving party keeps them secret "
@@ -80,8 +81,8 @@ end
 local function mean_grade(replies, name)
     local sum, count = 0, 0
     for _, text in ipairs(replies) do
-        local grade = tonumber(text:match(name .. "[^%d\n]*(%d+%.?%d*)"))
-        if grade and grade <= 10 then sum, count = sum + grade, count + 1 end
+        local grade = strategy.read_grade(text, name, 10)
+        if grade then sum, count = sum + 10 * grade, count + 1 end
     end
     return count > 0 and sum / count or 0
 end
@@ -101,7 +102,7 @@ local function graph(method, documents)
         after[#after] = g:score { after = { after[#after] }, samples = 3, prompt = function(states)
             return GRADE:format(agreements, states[1].merged)
         end, parse = function(_, replies)
-            local a, b = mean_grade(replies, "Redundancy"), mean_grade(replies, "Retained")
+            local a, b = mean_grade(replies, "redundancy"), mean_grade(replies, "retained")
             return { a + b > 0 and 2 * a * b / (a + b) or 0 }
         end }
         return g:keep_best { after = after, n = n }

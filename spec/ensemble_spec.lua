@@ -317,13 +317,14 @@ describe("ponder.ensemble.self_consistency", function()
     end)
 
     it("finds answers as models write them", function()
-        local answers = require "ponder.ensemble.answer"
+        local answers = require "ponder.parse.answer"
         for text, expected in pairs {
             ["First.\nThe answer is (B)."] = "(B).", ["\\boxed{\\frac{1}{2}}."] = "\\frac{1}{2}",
             ["The answer is 3, no wait: the answer is 4."] = "4.",
             ["**Final Answer:** `x`\n"] = "x", ["Answer: 1\nAnswer: 2"] = "2", ["a\r\nb\r\n"] = "b",
             ["thinking\n#### 1,000"] = "1,000", ["- 42"] = "42",
             ["My answer: yes\nThanks for asking"] = "yes",
+            ["<answer>\nThe answer is \\boxed{5}.\n</answer>\nAnswer: 6"] = "5",
         } do
             assert.equal(expected, answers.extract(text), text)
         end
@@ -340,7 +341,7 @@ describe("ponder.ensemble.self_consistency", function()
     end)
 
     it("reads huge replies at once", function()
-        local answers = require "ponder.ensemble.answer"
+        local answers = require "ponder.parse.answer"
         local started = os.clock()
         answers.extract(("answer "):rep(200000))
         answers.extract(("\\boxed{"):rep(200000))

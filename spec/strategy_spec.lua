@@ -150,6 +150,46 @@ describe("a strategy that is a function", function()
         assert.same({ { 1, 2, 3 }, 3 }, { samples, most })
     end)
 
+    it("asks again for a reply that cannot be read, and then gives up", function()
+        local function grade(replies, opts)
+            local asked = {}
+            local r = run(strategy.new(changed { run = function(thinker, question)
+                return tostring(thinker:ask(question, nil, { read = function(text)
+                    return strategy.read_grade(text, "value", 10)
+                end }))
+            end }), { model = model_of(function(request)
+                asked[#asked + 1] = request.messages
+                return replies[#asked]
+            end), max_parse_retries = opts })
+            return r, asked
+        end
+        local r, asked = grade { "Value: 70", "Value: 7/10" }
+        assert.equal("0.7", r[1].answer)
+        assert.same({ 2, 1, 3 }, { r[1].calls, #asked[1], #asked[2] })
+        assert.same({ role = "assistant", content = "Value: 70" }, asked[2][2])
+        r = grade { "good", "very good", "Value: 7" }
+        assert.same({ "BAD_REPLY", 2 }, { r.code, r.partial.calls })
+        assert.matches('the reply to ask cannot be read: "very good"', r.message, 1, true)
+        r = grade({ "good", "very good", "Value: 7" }, 2)
+        assert.equal("0.7", r[1].answer)
+    end)
+
+    it("reads answers as everything else does", function()
+        for text, expected in pairs {
+            ["So \\boxed{24}."] = "24", ["Answer: 7\nas (3 + 4)"] = "7\nas (3 + 4)",
+            ["<answer>\n$\\boxed{8}$\n</answer> Bye"] = "8", ["x\n#### 9\n"] = "9",
+        } do
+            assert.same({ expected, true }, { strategy.read_answer(text) }, text)
+            local outcome = task.run(function()
+                return require("ponder.strategy.cot").new {
+                    model = model_of(function() return text end) }:run("Why?")
+            end)
+            assert.equal(expected, outcome.answer)
+        end
+        assert.same({ "It depends.", false }, { strategy.read_answer " It depends.\n" })
+        assert.equal(strategy.answer_key "$1,200.", strategy.answer_key "1200")
+    end)
+
     it("offers tools, and runs them", function()
         local asked = { name = "asked", chat = function(_, request)
             if request.tools and last_of(request) == "Why?" then

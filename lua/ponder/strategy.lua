@@ -39,10 +39,11 @@
 ---
 --- The built-in strategies are made by this function as well.
 
+local answers = require "ponder.parse.answer"
 local class = require "ponder.strategy.class"
-local critique = require "ponder.parse.critique"
 local direct = require "ponder.strategy.direct"
 local files = require "ponder.log.files"
+local grades = require "ponder.parse.grade"
 local look = require "ponder.strategy.look"
 local options = require "ponder.options"
 local pure = require "ponder.pure"
@@ -89,6 +90,9 @@ local DESCRIPTION = {
 
 local MAX_TEXT_BYTES = { type = "integer", min = 100, max = 10000000, default = 20000,
     help = "of each text quoted in a prompt" }
+
+local MAX_PARSE_RETRIES = { type = "integer", min = 0, max = 1000, default = 1,
+    help = "times that each reply which cannot be read is asked for again" }
 
 local function refuse(message)
     error("strategy.new: " .. message, 4)
@@ -153,6 +157,7 @@ local function machine_of(d)
         return d.machine
     end
     local rules, names = { max_text_bytes = MAX_TEXT_BYTES }, {}
+    rules.max_parse_retries = d.run and MAX_PARSE_RETRIES or nil
     for name, rule in pairs(d.options) do
         rules[name] = rule
     end
@@ -221,11 +226,23 @@ function strategy.is_library(value)
         and type(value.options) == "function" and type(value.name) == "string"
 end
 
----The answer in a reply: what stands in its marked section, else all of it.
+---The answer in a reply: what it marks by `<answer>`, `\boxed{}`, "Answer:" or "####", else all.
+---@type fun(text: string): answer: string, is_marked: boolean
+strategy.read_answer = answers.read
+
+---What equal answers have in common: "$1,200." and "1200" have one key.
+---@type fun(answer: string): string
+strategy.answer_key = answers.normalize
+
+---The last grade behind a word in a reply, such as "Value: 7", 7/10, 70 %.
 ---@param text string
----@return string
-function strategy.read_answer(text)
-    return critique.answer(text) or text:match "^%s*(.-)%s*$"
+---@param word string in lower case
+---@param scale number? that was asked for: what a bare number is of; default 1
+---@return number? grade 0 to 1; nil: there is none on that scale, nor on one that the reply names
+function strategy.read_grade(text, word, scale)
+    return grades.stated(text, scale, function(of)
+        return grades.last(text, word, of)
+    end)
 end
 
 return strategy

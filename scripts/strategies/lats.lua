@@ -66,13 +66,14 @@ local function expand(thinker, question, lessons, node)
         local steps = table.move(node.steps, 1, #node.steps, 1, {})
         steps[#steps + 1] = text
         local value = thinker:ask("value", { question = question, steps = steps },
-            { node = node.id }):match "Value:%s*(%d+%.?%d*)"
-        return { steps = steps, text = text, value = math.min(tonumber(value) or 0, 10) / 10 }
+            { node = node.id, read = function(s) return strategy.read_grade(s, "value", 10) end })
+        return { steps = steps, text = text, value = value }
     end)
     local best
     for _, child in ipairs(found) do
         child.parent, child.children, child.visits, child.sum = node, {}, 0, 0
-        child.answer = child.text:match "Answer:%s*([^\n]+)"
+        local answer, marked = strategy.read_answer(child.text)
+        child.answer = marked and answer or nil
         child.id = thinker:node { text = child.text, score = child.value, parents = { node.id } }
         table.insert(node.children, child)
         best = best and best.value >= child.value and best or child

@@ -54,8 +54,9 @@ local function make(thinker, question, chosen)
     local name = chosen[1] and "aggregate" or "generate"
     local text = thinker:ask(name, { question = question, solutions = solutions },
         { node = parents[1] })
-    return { text = text, answer = strategy.read_answer(text),
-        node = thinker:node { text = strategy.read_answer(text), kind = "aggregates",
+    local answer = strategy.read_answer(text)
+    return { text = text, answer = answer, key = strategy.answer_key(answer),
+        node = thinker:node { text = answer, kind = "aggregates",
             parents = parents[1] and parents or nil } }
 end
 
@@ -63,12 +64,12 @@ end
 local function majority(population)
     local votes, best = {}, nil
     for _, member in ipairs(population) do
-        votes[member.answer] = (votes[member.answer] or 0) + 1
+        votes[member.key] = (votes[member.key] or 0) + 1
     end
     for _, member in ipairs(population) do
-        best = best and votes[best.answer] >= votes[member.answer] and best or member
+        best = best and votes[best.key] >= votes[member.key] and best or member
     end
-    return best, votes[best.answer] / #population
+    return best, votes[best.key] / #population
 end
 
 return strategy.new {

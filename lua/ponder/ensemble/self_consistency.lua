@@ -1,7 +1,7 @@
 --- ponder.ensemble.self_consistency.
 
 local accounts = require "ponder.ensemble.account"
-local answers = require "ponder.ensemble.answer"
+local answers = require "ponder.parse.answer"
 local options = require "ponder.options"
 
 local SCHEMA = accounts.schema {

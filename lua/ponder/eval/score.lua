@@ -23,7 +23,7 @@
 --- | model       | rubric, model, votes 1, against "rubric" or "target": see ponder.eval.judge   |
 --- | all, any    | a list of scorers: the least, or the greatest, of their scores                |
 
-local extract = require "ponder.ensemble.answer"
+local extract = require "ponder.parse.answer"
 local json = require "ponder.json"
 local options = require "ponder.options"
 local regex = require "ponder.core.regex"

@@ -237,6 +237,14 @@ local function answer_section(sections)
     end
 end
 
+---What the last filled `<answer>...</answer>` holds.
+---@param text string
+---@return string? answer
+function critique.answer_element(text)
+    local _, _, answer = answer_element(text)
+    return answer
+end
+
 ---The section of a reasoning reply that holds the answer: `<answer>...</answer>`, or what follows a
 ---line such as `ANSWER:` or `**Final answer:**` up to the next marker in capitals.
 ---@param text string a model's reply

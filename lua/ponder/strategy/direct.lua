@@ -166,6 +166,8 @@ function Thinker:best(id, answer)
     self.board.best_id, self.board.best_answer = id, answer or node.text
 end
 
+local UNREADABLE = "This could not be read. Reply again, in the form that was asked for."
+
 -- The messages of a call, and whose it is.
 local function request_of(self, what, fields, opts)
     local kind = self.run.s.kind
@@ -199,18 +201,8 @@ local function run_tools(self, directives)
     return next_call
 end
 
----Asks a model and waits. `what` is the name of a prompt, whose context gets `fields` and
----`prompt`, the question; or a list of messages; or a text. Tools are run, tokens counted and
----events told as in every strategy. A call that fails raises, and so ends the run.
----@param what string|ponder.model.Message[]
----@param fields table?
----@param opts {role: string?, node: integer?, temperature: number?, seed: integer?, tools: false?}?
----  `node`: for which one it asks; `tools = false`: the model is not offered any
----@return string text
----@return table reply {text, usage, message}
-function Thinker:ask(what, fields, opts)
-    opts = opts or {}
-    local messages, role, kind = request_of(self, what, fields, opts)
+-- One call with its round trips through tools.
+local function call(self, messages, role, kind, opts)
     local run = self.run
     self.calls = self.calls + 1
     local directive = run.s.calls:open({ call_id = "c" .. self.calls, type = kind,
@@ -234,6 +226,50 @@ function Thinker:ask(what, fields, opts)
         end
         directive = run_tools(self, for_tools)
     end
+end
+
+-- The messages that ask for a reply once more.
+local function asked_again(messages, text)
+    local again = table.move(messages, 1, #messages, 1, {})
+    again[#again + 1] = { role = "assistant", content = text ~= "" and text or "(no text)" }
+    again[#again + 1] = { role = "user", content = UNREADABLE }
+    return again
+end
+
+---Asks a model and waits. `what` is the name of a prompt, whose context gets `fields` and
+---`prompt`, the question; or a list of messages; or a text. Tools are run, tokens counted and
+---events told as in every strategy. A call that fails raises, and so ends the run.
+---
+---`read(text)` reads the reply, and what it returns comes in the place of the text. Where it returns
+---nil the model is asked again, `max_parse_retries` times; then the run ends (BAD_REPLY).
+---@param what string|ponder.model.Message[]
+---@param fields table?
+---@param opts {role: string?, node: integer?, temperature: number?, seed: integer?, tools: false?,
+---  read: (fun(text: string): any)?}?
+---  `node`: for which one it asks; `tools = false`: the model is not offered any
+---@return any text or what `read` returned
+---@return table reply {text, usage, message}
+function Thinker:ask(what, fields, opts)
+    opts = opts or {}
+    local messages, role, kind = request_of(self, what, fields, opts)
+    local text, reply = call(self, messages, role, kind, opts)
+    if not opts.read then
+        return text, reply
+    end
+    local value = opts.read(text)
+    for _ = 1, self.options.max_parse_retries do
+        if value ~= nil then
+            break
+        end
+        text, reply = call(self, asked_again(messages, text), role, kind, opts)
+        value = opts.read(text)
+    end
+    if value == nil then
+        error(setmetatable({ message = ("strategy.%s: the reply to %s cannot be read: %s"):format(
+            self.run.s.kind.name, kind, options.show(quote.line(text))), code = "BAD_REPLY" },
+            Failure), 0)
+    end
+    return value, reply
 end
 
 ---Runs one of the tools; the log keeps what it gave.

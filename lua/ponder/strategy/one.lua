@@ -8,7 +8,7 @@
 --- | answering | completed | llm_result                                    |
 --- | answering | error     | llm_result that failed or holds nothing       |
 
-local critique = require "ponder.parse.critique"
+local answers = require "ponder.parse.answer"
 local options = require "ponder.options"
 local prompt_run = require "ponder.machine.run"
 local quote = require "ponder.quote"
@@ -91,7 +91,7 @@ local function take(self, msg, now)
         return fail(self, now, msg.call_id, "the reply is empty")
     end
     self.reply = quote.utf8(text)
-    self.result = critique.answer(self.reply) or self.reply
+    self.result = answers.read(self.reply)
     finish(self, now, "completed", "success")
     return {}, { { name = "cot.complete", measurements = { duration_ms = self.duration_ms },
         metadata = { call_id = msg.call_id, termination_reason = "success", usage = self.usage } } }

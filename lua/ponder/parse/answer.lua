@@ -1,4 +1,11 @@
---- Finds the answer in a model's reply, and gives equal answers equal keys.
+--- Finds the answer in a model's reply, and gives equal answers equal keys: for chain of thought,
+--- ensembles, evaluations and strategies alike.
+---
+--- A reply marks its answer as `<answer>...</answer>`, `\boxed{...}`, a section `Answer:` or a line
+--- `#### ...`, the first of these that it has; the last one of a kind counts.
+
+local critique = require "ponder.parse.critique"
+local quote = require "ponder.quote"
 
 local answer = {}
 
@@ -28,7 +35,8 @@ end
 local function boxed(text)
     local found
     for group in text:gmatch("\\boxed(%b{})") do
-        found = trim(group:sub(2, -2))
+        local inner = trim(group:sub(2, -2))
+        found = inner ~= "" and inner or found
     end
     return found
 end
@@ -42,14 +50,38 @@ local function last_line(text)
     return found
 end
 
----The answer that a reply states: the last `\boxed{...}`, else what follows the last "the answer
----is" or "Answer:" or "####", else the last line.
+local function hashed(text)
+    local found = ("\n" .. text):match("^.*\n####%s*([^\r\n]+)")
+    found = found and trim(found)
+    return found ~= "" and found or nil
+end
+
+-- An answer that is nothing but a box is what the box holds.
+local function unboxed(text)
+    local group = text:match("^%$*%s*\\boxed(%b{})%s*%$*%.?$")
+    return group and trim(group:sub(2, -2)) or text
+end
+
+---The answer to hand to a person: what the reply marks, which may be several lines, else all of it.
+---@param text string
+---@return string answer
+---@return boolean is_marked
+function answer.read(text)
+    local near_end = text:sub(-NEAR_END)
+    local element = critique.answer_element(text)
+    local found = element and unboxed(element) or boxed(near_end) or critique.answer(text)
+        or hashed(near_end)
+    return found or quote.trim(text), found ~= nil
+end
+
+---The answer to compare with others: within what `<answer>` marks or the whole reply the last
+---`\boxed{...}`, else what follows the last "the answer is" or "Answer:" on its line, or "####",
+---else the last line.
 ---@param text string
 ---@return string? answer nil for an empty reply
 function answer.extract(text)
-    text = text:sub(-NEAR_END)
-    local marked = ("\n" .. text):match("^.*\n####%s*([^\r\n]+)")
-    return boxed(text) or stated(text) or marked and trim(marked) or last_line(text)
+    text = (critique.answer_element(text) or text):sub(-NEAR_END)
+    return boxed(text) or stated(text) or hashed(text) or last_line(text)
 end
 
 ---One key for the ways to write an answer: without case, surrounding spaces, quotes, emphasis and a
