@@ -5,7 +5,8 @@
 ---
 --- In every context:
 ---   context.prompt            the question
----   context:quote(tag, text)  text that others wrote, between tags that it cannot close, cut short
+---   context:quote(tag, text)  what others wrote, between tags that it cannot close: all of the
+---                           question, of other texts up to max_text_bytes
 
 local prompts = {}
 

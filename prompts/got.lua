@@ -6,11 +6,11 @@
 --- In every context:
 ---   context.prompt            the question
 ---   context.instructions      a string of the user's: it takes the place of the instructions below
----   context:quote(tag, text)  text that others wrote, between tags that it cannot close, cut short
+---   context:quote(tag, text)  what others wrote, between tags that it cannot close: all of the
+---                           question, of other texts up to max_text_bytes
 ---
 --- A thought in a context is {id, content, score, weight}; score and weight may be nil.
 
-local cut = require("ponder.quote").cut
 
 local DATA_NOTE = [[
 
@@ -108,7 +108,7 @@ local function outline(context, thoughts)
     for i, thought in ipairs(thoughts) do
         local text = thought.content
         if #text > share then
-            text = cut(text, share)
+            text = context:cut(text, share)
         end
         if text:find("\n", 1, true) then
             text = text:gsub("\n", "\n    ")

@@ -8,7 +8,8 @@
 ---   context.steps           what has been thought so far on the way to this node, oldest first
 ---   context.steps_omitted   how many older steps were left out of that list
 ---   context.instructions    set where the user gave a string: it takes the place of the text below
----   context:quote(tag, text)  text that others wrote, between tags that it cannot close, cut short
+---   context:quote(tag, text)  what others wrote, between tags that it cannot close: all of the
+---                           question, of other texts up to max_text_bytes
 ---
 --- Quote whatever did not come from this file: a question or an earlier reply must not be able to
 --- pose as an instruction.

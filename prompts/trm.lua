@@ -15,7 +15,8 @@
 ---   context.step            the step, from 1, and context.max_steps
 ---   context.ungraded        a critique just given, where it has no grade on the scale asked for
 ---   context.instructions    set where the user gave a string: it takes the place of the text below
----   context:quote(tag, text)  text that others wrote, between tags that it cannot close, cut short
+---   context:quote(tag, text)  what others wrote, between tags that it cannot close: all of the
+---                           question, of other texts up to max_text_bytes
 ---
 --- Quote whatever did not come from this file: a question or an earlier reply must not be able to
 --- pose as an instruction. `ponder.parse.critique` reads the replies.

@@ -87,7 +87,9 @@ describe("the command", function()
     it("chat fails with one line", function()
         local cases = {
             { "status=401&body=" .. server.encode(KEY), { "--model", "openai:m", "x" }, 1,
-                "ponder chat: openai:m: [redacted] (status 401, 1 attempt) [AUTH]\n" },
+                "ponder chat: openai:m: [redacted] (status 401, 1 attempt) at http://127.0.0.1:" },
+            { "status=401", { "--model", "openai:m", "x" }, 1,
+                "/chat/completions: the key is from $OPENAI_API_KEY [AUTH]\n" },
             { nil, { "--model", "opnai:m", "x" }, 1, 'did you mean "openai:m"?' },
             { nil, { "x" }, 1, "PONDER_MODEL" },
             { nil, { "--model", "anthropic:m", "x" }, 1, "ANTHROPIC_API_KEY is not set" },
@@ -165,7 +167,7 @@ describe("the command", function()
         assert.same({ 0, "1. one\n   fine\n2. two\n   fine\n" }, { status, out })
         status, out = script("status=404&body=gone", "questions.lua")
         assert.equal(1, status)
-        assert.truthy(out:find("failed: openai:m: gone (status 404, 1 attempt) [NOT_FOUND]", 1,
+        assert.truthy(out:find("failed: openai:m: gone (status 404, 1 attempt) at http://", 1,
             true))
     end)
 end)

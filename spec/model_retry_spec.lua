@@ -80,13 +80,17 @@ describe("retries", function()
             end)
     end
 
-    it("says what the provider said, the model, the status and the attempts", function()
+    it("says what the provider said, the model, the status, the attempts and the URL", function()
+        local AT = " at https://api.openai.com/v1/chat/completions"
         local results = call { { status = 429, body = error_body("slow down, friend") } }
-        assert.equal("openai:gpt-4o-mini: slow down, friend (status 429, 3 attempts)", results[2])
+        assert.equal("openai:gpt-4o-mini: slow down, friend (status 429, 3 attempts)" .. AT,
+            results[2])
         results = call { { code = "CONNECT", error = "connection refused" } }
-        assert.equal("openai:gpt-4o-mini: connection refused (no reply, 3 attempts)", results[2])
+        assert.equal("openai:gpt-4o-mini: connection refused (no reply, 3 attempts)" .. AT,
+            results[2])
         results = call { { status = 500, body = "<html>\n<h1>Bad\tGateway</h1> nginx</html>" } }
-        assert.equal("openai:gpt-4o-mini: Bad Gateway nginx (status 500, 3 attempts)", results[2])
+        assert.equal("openai:gpt-4o-mini: Bad Gateway nginx (status 500, 3 attempts)" .. AT,
+            results[2])
         results = call { { status = 503, body = "" } }
         assert.truthy(results[2]:find("the reply says nothing more (status 503", 1, true))
         results = call { { status = 400, body = '{"detail":[{"msg":"field required"}]}' } }
@@ -95,6 +99,58 @@ describe("retries", function()
         assert.truthy(results[2]:find("old vLLM", 1, true))
         results = call { { status = 400, body = error_body(("x"):rep(10000)) } }
         assert.is_true(#results[2] < 600)
+    end)
+
+    it("says where the key is from, and that a base URL may lack /v1", function()
+        local refused = { status = 401, body = error_body("no") }
+        assert.matches(": the key is from $OPENAI_API_KEY", call({ refused })[2], 1, true)
+        assert.matches(": the key is from the option api_key",
+            call({ refused }, { api_key = "sk-other-0123456789" })[2], 1, true)
+        assert.matches(": no key was sent", call({ refused }, { base_url = "http://h:1/v1" },
+            { env = function() end })[2], 1, true)
+        local missing = { status = 404, body = "gone" }
+        assert.matches("gone (status 404, 1 attempt) at http://h:1/chat/completions: the base URL "
+            .. "has no /v1: try http://h:1/v1", call({ missing }, { base_url = "http://h:1/" })[2],
+            1, true)
+        assert.matches("completions$", call({ missing }, { base_url = "http://h:1/v1" })[2])
+    end)
+
+    it("knows a prompt that is too long by what servers say of it", function()
+        for _, answer in ipairs {
+            { status = 400, body = error_body("This model's maximum context length is 8 tokens",
+                "invalid_request_error", "context_length_exceeded") },
+            { status = 400, body = error_body("prompt is too long: 9 tokens > 8 maximum",
+                "invalid_request_error") },
+            { status = 400, body = error_body("request (9 tokens) exceeds the available context "
+                .. "size (8 tokens)", "exceed_context_size_error") },
+            { status = 500, body = error_body("Context size has been exceeded.", "server_error") },
+            { status = 400, body = '{"object":"error","message":"This model\'s maximum context '
+                .. 'length is 8 tokens"}' },
+        } do
+            local results, times = call { answer }
+            assert.same({ "CONTEXT_LENGTH", 1 }, { results[3], #times }, answer.body)
+        end
+    end)
+
+    it("sends no prompt that cannot fit the model, where its length is known", function()
+        local function ask(bytes, prices, opts)
+            local client, transport = fake.client({ OK }, { prices = prices })
+            local results
+            fake.run(function()
+                local m = client.open("openai:gpt-4o-mini", { max_retries = 0 })
+                results = table.pack(m:chat { messages = { { role = "user",
+                    content = ("word "):rep(bytes // 5) } }, extra = opts })
+            end)
+            return results, #transport.sent
+        end
+        local small = { ["openai:*"] = { input = 1, output = 1, context = 1000 } }
+        local results, sent = ask(10000, small)
+        assert.same({ "CONTEXT_LENGTH", 0 }, { results[3], sent })
+        assert.equal("openai:gpt-4o-mini: the prompt is too long: 10000 bytes are more than 1666 "
+            .. "tokens, and the model's context holds 1000; nothing was sent", results[2])
+        assert.same({ "fine", 1 }, { ask(5000, small)[1].text, select(2, ask(5000, small)) })
+        assert.equal("CONTEXT_LENGTH", ask(1000000)[3]) -- 128,000 tokens
+        assert.equal("CONTEXT_LENGTH", ask(20000, {}, { options = { num_ctx = 2048 } })[3])
     end)
 
     it("waits min(0.5 * 2^n, 8) seconds, less up to a quarter", function()

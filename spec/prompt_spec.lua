@@ -23,10 +23,10 @@ describe("ponder.prompt", function()
     local said
 
     before_each(function() -- directories that were added stay
-        package.loaded["ponder.prompt"] = nil
+        package.loaded["ponder.prompt"], package.loaded["ponder.notice"] = nil, nil
         prompt = require "ponder.prompt"
         said = {}
-        prompt.listen(function(line) table.insert(said, line) end)
+        require("ponder.notice").listen(function(line) table.insert(said, line) end)
     end)
 
     it("loads the built-in prompts of every machine", function()

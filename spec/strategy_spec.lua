@@ -291,8 +291,8 @@ end)
 
 describe("scripts/strategies", function()
     local ANSWERS = { rsa = "42", react = "42", program_of_thought = "204", lats = "7" }
-    local FLAGS = { rsa = { "--population", "4" }, react = {}, program_of_thought = {},
-        lats = { "--iterations", "4" } }
+    local FLAGS = { rsa = { "--population", "4", "--subset", "4" }, react = {},
+        program_of_thought = {}, lats = { "--iterations", "4" } }
 
     local function ask(dir, name, ...)
         return shell.ponder({ "ask", "--strategy", shell.root .. "/scripts/strategies/" .. name

@@ -18,6 +18,7 @@
 
 local builtin = require "ponder.builtin"
 local files = require "ponder.log.files"
+local notice = require "ponder.notice"
 local options = require "ponder.options"
 local pure = require "ponder.pure"
 local trust = require "ponder.prompt.trust"
@@ -107,28 +108,6 @@ end
 -------------------------------------------------------------------------------
 -- Loading
 
-local said = {} -- lines, once each
-
-local function say_on_stderr(line)
-    io.stderr:write("ponder: ", line, "\n")
-end
-
-local say = say_on_stderr
-
----Has a function told what is to be said of prompts that are not built in, in place of standard
----error.
----@param listener fun(line: string)
-function prompt.listen(listener)
-    say = listener
-end
-
-local function say_once(line)
-    if not said[line] then
-        said[line] = true
-        say(line)
-    end
-end
-
 -- The fields alone: a metatable could run code wherever the table is looked at.
 local function plain(prompts)
     local fields = {}
@@ -176,7 +155,7 @@ function prompt.load(name, own)
         if not prompts then
             return nil, problem, "BAD_PROMPT"
         end
-        say_once(found.path .. " takes the place of the built-in prompts")
+        notice.once(found.path .. " takes the place of the built-in prompts")
         return prompts
     end
     local ok, prompts = own ~= nil, own
@@ -186,7 +165,7 @@ function prompt.load(name, own)
     if not ok then
         return nil, prompts, "NO_PROMPT"
     elseif found.unused then
-        say_once(("%s/%s.lua is not used (%s); to use it: ponder trust %s"):format(HERE, name,
+        notice.once(("%s/%s.lua is not used (%s); to use it: ponder trust %s"):format(HERE, name,
             found.unused, HERE))
     end
     if not own then

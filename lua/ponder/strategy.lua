@@ -89,7 +89,7 @@ local DESCRIPTION = {
 }
 
 local MAX_TEXT_BYTES = { type = "integer", min = 100, max = 10000000, default = 20000,
-    help = "of each text quoted in a prompt" }
+    help = "of each quoted text but the question: of a longer one the beginning" }
 
 local MAX_PARSE_RETRIES = { type = "integer", min = 0, max = 1000, default = 1,
     help = "times that each reply which cannot be read is asked for again" }

@@ -6,6 +6,7 @@ local cli = require "ponder.cli"
 local host = require "ponder.core.host"
 local options = require "ponder.options"
 local private = require "ponder.core.private"
+local notice = require "ponder.notice"
 local prompt = require "ponder.prompt"
 local samples = require "ponder.prompt.samples"
 local strategy = require "ponder.strategy"
@@ -298,7 +299,7 @@ function prompts.run(arguments)
         end
         samples.add(own.name, own.prompts or {}, own.samples)
     end
-    prompt.listen(function() end) -- the output says where prompts come from
+    notice.listen(function() end) -- the output says where prompts come from
     return command(operands[2], opts)
 end
 

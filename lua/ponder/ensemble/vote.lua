@@ -1,22 +1,19 @@
 --- A model's votes for one of several texts.
 
+local log = require "ponder.log"
+local machine_run = require "ponder.machine.run"
+local notice = require "ponder.notice"
 local options = require "ponder.options"
 local prompt = require "ponder.prompt"
-local quote = require "ponder.quote"
 local read_vote = require "ponder.parse.vote"
 
 local MAX_TEXT_BYTES = 16000 -- of each text in a prompt
 
 local vote = {}
 
----What a prompt function of prompts/ensemble.lua gets, with `quote`.
----@param context table
----@return table context
-function vote.context(context)
-    function context:quote(tag, text) -- luacheck: ignore 212 (as in the machines' contexts)
-        return quote.tagged(tag, text, MAX_TEXT_BYTES)
-    end
-    return context
+local function on_cut(event)
+    notice.of_cut("ensemble", event)
+    log.event("ensemble.text_cut", { measurements = event.measurements, metadata = event.metadata })
 end
 
 ---The messages of a prompt of prompts/ensemble.lua, or of what takes its place.
@@ -32,7 +29,7 @@ function vote.render(name, context)
     elseif type(prompts[name]) ~= "function" then
         return nil, ("prompts/ensemble.lua: the function %s is missing"):format(name), "BAD_PROMPT"
     end
-    local ok, messages = pcall(prompts[name], vote.context(context))
+    local ok, messages = pcall(prompts[name], machine_run.context(context, MAX_TEXT_BYTES, on_cut))
     if not ok or type(messages) ~= "table" or #messages == 0 then
         return nil, ok and ("prompts/ensemble.lua: %s must return messages (got %s)"):format(name,
             options.show(messages)) or tostring(messages), "BAD_PROMPT"

@@ -11,14 +11,16 @@
 ---
 --- What a judge costs is counted apart from the policy: see `score_cost` in the results.
 
+local log = require "ponder.log"
 local model = require "ponder.model"
+local notice = require "ponder.notice"
 local quote = require "ponder.quote"
 local task = require "ponder.task"
 local text = require "ponder.eval.text"
 
 local judge = {}
 
-local MAX_TEXT_BYTES = 16000 -- of each text in the prompt
+local MAX_TEXT_BYTES = 16000 -- of each answer in the prompt
 local MOST_VOTES = 100
 
 ---@type OptionSchema
@@ -59,8 +61,16 @@ function judge.prepare(opts)
     end
 end
 
-local function tagged(name, value)
-    return quote.tagged(name, text.of(value), MAX_TEXT_BYTES)
+-- The rubric and the question are never cut.
+local function tagged(name, value, max)
+    local quoted = text.of(value)
+    if #quoted > (max or #quoted) then
+        local cut = { measurements = { bytes = #quoted, max_bytes = max },
+            metadata = { tag = name } }
+        notice.of_cut("judge", cut)
+        log.event("judge.text_cut", cut)
+    end
+    return quote.tagged(name, quoted, max or #quoted)
 end
 
 local function messages_for(opts, item, first, second)
@@ -68,8 +78,9 @@ local function messages_for(opts, item, first, second)
     if item.question ~= nil then
         parts[#parts + 1] = tagged("question", item.question)
     end
-    parts[#parts + 1] = tagged(second ~= nil and "answer_A" or "answer", first)
-    parts[#parts + 1] = second ~= nil and tagged("answer_B", second) or nil
+    parts[#parts + 1] = tagged(second ~= nil and "answer_A" or "answer", first,
+        MAX_TEXT_BYTES)
+    parts[#parts + 1] = second ~= nil and tagged("answer_B", second, MAX_TEXT_BYTES) or nil
     return {
         { role = "system", content = second ~= nil and COMPARE or GRADE },
         { role = "user", content = table.concat(parts, "\n\n") },

@@ -140,12 +140,43 @@ end
 local methods = {}
 local Context = { __index = methods }
 
----Text between tags that it cannot close, cut at `max_text_bytes`.
+-- Who is told, of a context, that a text in it was cut: a function, or the turn of a machine.
+local listeners = setmetatable({}, { __mode = "k" })
+
+local function tell_of_cut(context, tag, bytes, max)
+    local listener = listeners[context]
+    if type(listener) == "table" then
+        listener.run:event(listener, "text_cut", { bytes = bytes, max_bytes = max }, { tag = tag })
+    elseif listener then
+        listener { name = "text_cut", measurements = { bytes = bytes, max_bytes = max },
+            metadata = { tag = tag } }
+    end
+end
+
+---Text between tags that it cannot close. Of one longer than `max_text_bytes` the beginning is
+---kept, with a note of how much is missing; the question is never cut.
 ---@param name string letters and underscores
 ---@param text string
 ---@return string
 function methods:quote(name, text)
-    return quote.tagged(name, text, self.max_text_bytes)
+    local max = self.max_text_bytes
+    if #text > max and (text == self.prompt or text == self.question) then
+        max = #text
+    elseif #text > max then
+        tell_of_cut(self, name, #text, max)
+    end
+    return quote.tagged(name, text, max)
+end
+
+---As much of a text as `max` bytes hold, with a note of how much is missing.
+---@param text string
+---@param max integer
+---@return string
+function methods:cut(text, max)
+    if #text > max then
+        tell_of_cut(self, "text", #text, max)
+    end
+    return quote.cut(text, max)
 end
 
 local function check_messages(messages, what)
@@ -169,6 +200,16 @@ function Run.new_context(_, context)
     return setmetatable(context, Context)
 end
 
+---A context for prompt functions that no machine calls.
+---@param fields table
+---@param max_text_bytes integer
+---@param on_cut? fun(event: MachineEvent) told of texts that are cut
+---@return table context
+function Run.context(fields, max_text_bytes, on_cut)
+    fields.max_text_bytes, listeners[fields] = max_text_bytes, on_cut
+    return setmetatable(fields, Context)
+end
+
 ---The messages of one call.
 ---@param turn table
 ---@param name string which prompt: a key of class.prompts
@@ -184,6 +225,7 @@ function Run:render(turn, name, context, node)
         setmetatable(context, Context)
     end
     context.max_text_bytes = self.options.max_text_bytes
+    turn.run, listeners[context] = self, turn
     -- A string takes the place of the built-in instructions alone.
     context.instructions = type(prompt) == "string" and prompt or false
     local messages

@@ -24,8 +24,10 @@ local BASE_URL, VERSION = "https://api.anthropic.com", "2023-06-01"
 function anthropic.configure(opts, env, file)
     local base_url = opts.base_url or env("ANTHROPIC_BASE_URL") or file.base_url or BASE_URL
     local token = not opts.api_key and not env("ANTHROPIC_API_KEY") and env("ANTHROPIC_AUTH_TOKEN")
-    local key = not token
-        and name.key(opts.api_key or env("ANTHROPIC_API_KEY") or file.api_key) or nil
+    local key, key_from = nil, token and "$ANTHROPIC_AUTH_TOKEN"
+    if not token then
+        key, key_from = name.find_key(opts, env, file, "ANTHROPIC_API_KEY")
+    end
     if not key and not token and base_url:find("^https://api%.anthropic%.com") then
         return nil, "ANTHROPIC_API_KEY is not set (nor ANTHROPIC_AUTH_TOKEN)"
     end
@@ -33,7 +35,7 @@ function anthropic.configure(opts, env, file)
         ["x-api-key"] = key,
         ["authorization"] = token and "Bearer " .. token,
         ["anthropic-version"] = VERSION,
-    })
+    }, key_from)
 end
 
 ---------------------------------------------------------------------------------------------------

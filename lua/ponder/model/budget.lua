@@ -11,8 +11,9 @@ local task_budget = require "ponder.task.budget"
 local budget = {}
 
 -- With these nothing was answered that anybody would charge for.
-local UNPAID = { AUTH = true, BAD_REQUEST = true, BUDGET = true, CONNECT = true, NO_PRICE = true,
-    NOT_FOUND = true, QUOTA = true, RATE_LIMITED = true, SERVER = true, TLS = true }
+local UNPAID = { AUTH = true, BAD_REQUEST = true, BUDGET = true, CONNECT = true,
+    CONTEXT_LENGTH = true, NO_PRICE = true, NOT_FOUND = true, QUOTA = true, RATE_LIMITED = true,
+    SERVER = true, TLS = true }
 
 local NOTHING = { input_tokens = 0, output_tokens = 0 }
 
@@ -82,9 +83,11 @@ end
 ---@param send fun(client: ponder.model.Client, one: ponder.model.Request)
 ---@return ponder.model.Draft?
 ---@return string? message
----@return string? code "BUDGET", "NO_PRICE"
+---@return string? code "BUDGET", "NO_PRICE", "CONTEXT_LENGTH"
 ---@return ponder.model.Draft? partial
 function budget.run(client, one, send)
+    local misfit = one:misfit()
+    if misfit then return nil, misfit, "CONTEXT_LENGTH" end
     local innermost, rates = task_budget.current(), one.target.rates
     if not innermost then
         local draft, message, code, partial = send(client, one)

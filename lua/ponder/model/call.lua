@@ -196,7 +196,17 @@ end
 ---------------------------------------------------------------------------------------------------
 -- All attempts
 
---- The message that a call failed with: whose, what was said, the status and the attempts.
+-- What a failure has often come from.
+local function advice(target, problem)
+    if problem.status == 401 then
+        return target.key_from and "the key is from " .. target.key_from or "no key was sent"
+    elseif problem.status == 404 and target.provider.path == "/chat/completions"
+        and not target.base_url:find("/v%d") then
+        return ("the base URL has no /v1: try %s/v1"):format(target.base_url)
+    end
+end
+
+--- The message that a call failed with: whose, what was said, the status, the attempts and the URL.
 ---@param target ponder.model.Target
 ---@param problem {message: string, status: integer?}
 ---@param attempts integer
@@ -204,8 +214,10 @@ end
 ---@return string
 function call.explain(target, problem, attempts, why)
     local status = problem.status and "status " .. problem.status or "no reply"
-    local text = ("%s: %s (%s, %d attempt%s%s)"):format(target.label, problem.message,
-        status, attempts, attempts == 1 and "" or "s", why and "; " .. why or "")
+    local hint, is_refused = advice(target, problem), not problem.status or problem.status >= 400
+    local text = ("%s: %s (%s, %d attempt%s%s)%s%s"):format(target.label, problem.message, status,
+        attempts, attempts == 1 and "" or "s", why and "; " .. why or "",
+        is_refused and target.url and " at " .. target.url or "", hint and ": " .. hint or "")
     return quote.line(target.redactor:text(text), LONGEST_MESSAGE) -- whatever was sent
 end
 

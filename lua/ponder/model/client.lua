@@ -41,6 +41,7 @@ end
 ---@field base_url string? without userinfo; nil for a provider that answers by itself
 ---@field url string?
 ---@field headers table<string, string> with keys: never shown
+---@field key_from string? where the key is from, for people: "$OPENAI_API_KEY"; nil: there is none
 ---@field redactor ponder.model.Redactor
 ---@field one_by_one boolean? the server has refused to give several samples at once
 ---@field host table
@@ -203,8 +204,9 @@ function Client:target(text, opts, check)
     if not headers then return nil, problem end
     headers["content-type"] = headers["content-type"] or "application/json"
     local target = { provider = provider, label = known .. ":" .. model, name = known,
-        model = model, base_url = endpoint.base_url, headers = headers, ca_file = mine.ca_file,
-        proxy = mine.proxy, redactor = redact.new(endpoint.secrets, headers) }
+        model = model, base_url = endpoint.base_url, headers = headers,
+        key_from = endpoint.key_from, ca_file = mine.ca_file, proxy = mine.proxy,
+        redactor = redact.new(endpoint.secrets, headers) }
     target.price_name = price.name(known, model, target.base_url)
     target.rates = price.of(known, model, target.base_url, self:price_list())
     if endpoint.base_url then self:connect(target, mine) end

@@ -32,8 +32,14 @@ local BY_WORD = {
     overloaded_error = { code = "SERVER" },
     timeout_error = { code = "TIMEOUT" },
     request_too_large = { code = "TOO_LARGE" },
+    context_length_exceeded = { code = "CONTEXT_LENGTH", final = true },
+    exceed_context_size_error = { code = "CONTEXT_LENGTH", final = true },
     invalid_request_error = { code = "BAD_REQUEST" },
 }
+
+-- What servers without a word for it say of a prompt that does not fit the model.
+local TOO_LONG = { "maximum context length", "prompt is too long", "context size",
+    "exceeds? the [%a ]*context", "context window", "context length" }
 
 --- The error object inside a decoded reply or stream event, or nil if it holds none.
 ---@param decoded any
@@ -49,6 +55,17 @@ local function message_of(decoded, object)
     return read.text(object, "message") or read.text(decoded, "message")
         or read.text(decoded, "detail") or read.text(decoded, "detail", 1, "msg")
         or read.text(object, "code") or read.text(object, "type")
+end
+
+-- What the words of an error object mean, else those of its message.
+local function known_by(object, message)
+    local known = BY_WORD[read.text(object, "code")] or BY_WORD[read.text(object, "type")]
+    if known and known.code ~= "BAD_REQUEST" then return known end
+    local said = message and message:lower() or ""
+    for _, pattern in ipairs(TOO_LONG) do
+        if said:find(pattern) then return BY_WORD.context_length_exceeded end
+    end
+    return known
 end
 
 -- A page of HTML from a proxy is shown without its markup.
@@ -70,10 +87,10 @@ end
 function failure.from_reply(status, headers, body)
     local decoded = json.decode(body)
     local object = failure.object(decoded)
-    local known = BY_WORD[read.text(object, "code")] or BY_WORD[read.text(object, "type")]
     local message = message_of(decoded, object) or first_words(body)
+    local known = known_by(object, object and message)
     return {
-        -- Between them, money and content filters are the only words that say more than a status.
+        -- Money, content filters and the context's length are what words say and a status does not.
         code = known and known.final and known.code or retry.code_of_status(status),
         final = known and known.final or status == 402 or nil,
         message = shorten(message ~= "" and message or "the reply says nothing more"),
@@ -88,13 +105,14 @@ end
 ---@param headers table<string, string>
 ---@return ponder.model.Failure
 function failure.from_object(decoded, object, headers)
-    local known = BY_WORD[read.text(object, "code")] or BY_WORD[read.text(object, "type")]
+    local message = message_of(decoded, object)
+    local known = known_by(object, message)
     local status = read.count(object, "code") or read.count(object, "status")
     if status and (status < 400 or status > 599) then status = nil end
     return {
         code = known and known.code or status and retry.code_of_status(status) or "SERVER",
         final = known and known.final,
-        message = shorten(message_of(decoded, object) or "an error without a message"),
+        message = shorten(message or "an error without a message"),
         status = status or 200,
         headers = headers,
     }

@@ -25,19 +25,34 @@ function name.key(key)
     return key ~= "" and key or nil
 end
 
+--- The key of a provider, and where it is from, for people.
+---@param opts {api_key: string?}
+---@param env fun(name: string): string?
+---@param file {api_key: string?} the provider's options of config.lua
+---@param variable string "OPENAI_API_KEY"
+---@return string? key
+---@return string? from
+function name.find_key(opts, env, file, variable)
+    local key = name.key(opts.api_key or env(variable) or file.api_key)
+    return key, key and (opts.api_key and "the option api_key" or env(variable) and "$" .. variable
+        or "config.lua")
+end
+
 ---@class ponder.model.Endpoint
 ---@field base_url string without userinfo and without a slash at its end
 ---@field headers table<string, string>
 ---@field secrets string[]
+---@field key_from string?
 
 --- Where a provider's requests go. A user and password in the URL become a header, so that the URL
 --- can be shown to anyone.
 ---@param base_url string
 ---@param secret string? the key that the headers hold
 ---@param headers table<string, string|false|nil>
+---@param key_from string? where the key is from, for people
 ---@return ponder.model.Endpoint?
 ---@return string? message
-function name.endpoint(base_url, secret, headers)
+function name.endpoint(base_url, secret, headers, key_from)
     local scheme, userinfo, rest = base_url:match("^(%a[%w+.-]*)://([^/?#]*)@(.*)$")
     if not scheme then scheme, rest = base_url:match("^(%a[%w+.-]*)://(.*)$") end
     scheme = scheme and scheme:lower()
@@ -61,7 +76,7 @@ function name.endpoint(base_url, secret, headers)
         end
     end
     return { base_url = scheme .. "://" .. rest:gsub("/+$", ""), headers = kept,
-        secrets = secrets }
+        secrets = secrets, key_from = key_from }
 end
 
 --- A path below a base URL, in front of its query if it has one (as Azure's does).

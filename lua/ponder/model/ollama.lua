@@ -50,11 +50,12 @@ function ollama.url_of_host(host)
 end
 
 function ollama.configure(opts, env, file)
-    local key = name.key(opts.api_key or env("OLLAMA_API_KEY") or file.api_key)
+    local key, key_from = name.find_key(opts, env, file, "OLLAMA_API_KEY")
     local host = env("OLLAMA_HOST")
     local base_url = opts.base_url or host and ollama.url_of_host(host) or file.base_url
         or ollama.url_of_host(nil)
-    return name.endpoint(base_url, key, { ["authorization"] = key and "Bearer " .. key })
+    return name.endpoint(base_url, key, { ["authorization"] = key and "Bearer " .. key },
+        key_from)
 end
 
 ---------------------------------------------------------------------------------------------------

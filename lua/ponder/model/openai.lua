@@ -23,7 +23,7 @@ local BASE_URL = "https://api.openai.com/v1"
 
 function openai.configure(opts, env, file)
     local base_url = opts.base_url or env("OPENAI_BASE_URL") or file.base_url or BASE_URL
-    local key = name.key(opts.api_key or env("OPENAI_API_KEY") or file.api_key)
+    local key, key_from = name.find_key(opts, env, file, "OPENAI_API_KEY")
     if not key and base_url:find("^https://api%.openai%.com") then
         return nil, "OPENAI_API_KEY is not set (a key, or base_url for a server that needs none)"
     end
@@ -31,7 +31,7 @@ function openai.configure(opts, env, file)
         ["authorization"] = key and "Bearer " .. key,
         ["openai-organization"] = env("OPENAI_ORG_ID"),
         ["openai-project"] = env("OPENAI_PROJECT_ID"),
-    })
+    }, key_from)
 end
 
 function openai.image(media_type, data)

@@ -8,7 +8,7 @@
 ---         ["openai:gpt-4o"] = { input = 2.5, output = 10, cache_read = 1.25 },
 ---         ["openai:ft:gpt-4o-mini*"] = { input = 0.3, output = 1.2 },
 ---         ["https://openrouter.ai/api/v1/qwen/*"] = { input = 0.1, output = 0.3 },
----         ["http://localhost:8080/v1/*"] = { input = 0, output = 0 },
+---         ["http://localhost:8080/v1/*"] = { input = 0, output = 0, context = 32768 },
 ---     }
 ---
 --- A model is named as in model.open; one that is served elsewhere than at OpenAI's or Anthropic's
@@ -31,6 +31,7 @@ local count = tally.count
 ---@field output number reasoning included
 ---@field cache_read number? of a prompt that was cached; default: as input
 ---@field cache_write number? default: as input
+---@field context integer? tokens that the model's context holds; nil: unknown
 ---@field long ponder.model.Rates? of requests whose prompt has more than `long.above` tokens
 
 local HOME = { openai = "https://api.openai.com", anthropic = "https://api.anthropic.com" }
@@ -44,10 +45,11 @@ local RATES = {
     input = { type = "number", min = 0, finite = true, required = true },
     output = { type = "number", min = 0, finite = true, required = true },
     cache_read = RATE, cache_write = RATE, long = { type = "table" },
+    context = { type = "integer", min = 1 },
 }
 local LONG = { above = { type = "integer", min = 0, required = true } }
 for part, rule in pairs(RATES) do
-    LONG[part] = part ~= "long" and rule or nil
+    LONG[part] = part ~= "long" and part ~= "context" and rule or nil
 end
 
 local function check_table(where, list)

@@ -32,6 +32,7 @@ Request.__index = Request
 Request.__name = "ponder.model.Request"
 
 local BYTES_PER_TOKEN = 3 -- on the safe side: English has about 4, code and other scripts fewer
+local MOST_BYTES_PER_TOKEN = 6 -- of text in any language, on the other side
 local UNKNOWN_OUTPUT_TOKENS = 1024
 
 --- What a prompt and its replies are likely to need at most.
@@ -135,6 +136,33 @@ function Request:estimate()
     most = tally.count(most)
     return { input_tokens = (request.reckon(#self:body_json(), nil, self.n)),
         output_tokens = most and most * self.n }
+end
+
+local function text_bytes(content)
+    if type(content) == "string" then return #content end
+    local sum = 0
+    for _, part in ipairs(type(content) == "table" and content or {}) do
+        sum = sum + (type(part) == "table" and type(part.text) == "string" and #part.text or 0)
+    end
+    return sum
+end
+
+--- Why it cannot fit the model's context, where its length is known (ponder.model.prices, or the
+--- option num_ctx of Ollama). What may fit is the server's to count.
+---@return string? message nil: it may fit
+function Request:misfit()
+    local rates, body = self.target.rates or {}, self.body or {}
+    local window = type(body.options) == "table" and tally.count(body.options.num_ctx)
+        or rates.context
+    if not window then return nil end
+    local bytes = text_bytes(self.system)
+    for _, message in ipairs(self.messages) do
+        bytes = bytes + text_bytes(message.content)
+    end
+    local tokens = bytes // MOST_BYTES_PER_TOKEN
+    if tokens <= window then return nil end
+    return ("%s: the prompt is too long: %d bytes are more than %d tokens, and the model's context "
+        .. "holds %d; nothing was sent"):format(self.target.label, bytes, tokens, window)
 end
 
 --- What it costs at a gate (ponder.model.limit).

@@ -13,6 +13,7 @@
 ---     409, 5xx                                  SERVER         yes
 ---     other 4xx                                 BAD_REQUEST    no
 ---     refused for its content                   CONTENT_FILTER no
+---     more than the model's context holds       CONTEXT_LENGTH no
 ---     no reply in the provider's format         BAD_REPLY      no
 ---     a stream cut short                        BAD_REPLY      yes
 ---

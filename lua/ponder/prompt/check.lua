@@ -39,9 +39,9 @@ local function watched(context, f, known, missed)
     table.sort(names)
     return setmetatable({}, {
         __index = function(_, name)
-            if name == "quote" then
-                return function(_, tag, text)
-                    return context:quote(tag, text)
+            if name == "quote" or name == "cut" then
+                return function(_, ...)
+                    return context[name](context, ...)
                 end
             end
             if not known[name] and not missed[name] then

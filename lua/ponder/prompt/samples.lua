@@ -4,7 +4,7 @@
 --- every context that its prompts get is kept. So they hold what a run will hold.
 
 local builtin = require "ponder.builtin"
-local quote = require "ponder.quote"
+local machine_run = require "ponder.machine.run"
 
 local samples = {}
 
@@ -132,10 +132,7 @@ end
 
 -- A context that nobody's machine makes.
 local function context(fields)
-    function fields:quote(tag, text) -- luacheck: ignore 212 (called with the context)
-        return quote.tagged(tag, text, 16000)
-    end
-    return fields
+    return (machine_run.context(fields, 16000))
 end
 
 local function cot()

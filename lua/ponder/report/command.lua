@@ -22,6 +22,7 @@ local log_flags = require "ponder.log.flags"
 local log_run = require "ponder.log.run"
 local model = require "ponder.model"
 local progress = require "ponder.report.progress"
+local notice = require "ponder.notice"
 local prompt = require "ponder.prompt"
 local quote = require "ponder.quote"
 local shape = require "ponder.report.shape"
@@ -102,7 +103,7 @@ local function make(self, given, tools)
         prompt.add(given.prompts)
     end
     if given.quiet then
-        prompt.listen(function() end)
+        notice.listen(function() end)
     end
     local ok, made = pcall(self.strategy.new, opts)
     if not ok then

@@ -177,7 +177,11 @@ local function request_of(self, what, fields, opts)
     elseif kind.machine.prompt_names[what] == nil then
         return { { role = "user", content = what } }, opts.role or kind.first_role, "ask"
     end
-    local messages = prompts.render(self.run.s, what, fields)
+    local context = { prompt = self.question }
+    for field, value in pairs(fields or {}) do
+        context[field] = value
+    end
+    local messages = prompts.render(self.run.s, what, context)
     return messages, opts.role or kind.roles[what] or kind.instead[what] and what
         or kind.first_role, what
 end
@@ -240,7 +244,7 @@ end
 ---`prompt`, the question; or a list of messages; or a text. Tools are run, tokens counted and
 ---events told as in every strategy. A call that fails raises, and so ends the run.
 ---
----`read(text)` reads the reply, and what it returns comes in the place of the text. Where it returns
+---`read(text)` reads the reply, and what it returns comes in the place of the text. Where that is
 ---nil the model is asked again, `max_parse_retries` times; then the run ends (BAD_REPLY).
 ---@param what string|ponder.model.Message[]
 ---@param fields table?

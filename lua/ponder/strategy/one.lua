@@ -73,10 +73,11 @@ local function start(self, msg, env, now)
     self.status, self.prompt, self.started_at = "answering", quote.utf8(msg.prompt), now
     self.current_call_id = msg.call_id
     local rendering = prompt_run.new(CLASS, { max_text_bytes = self.max_text_bytes })
-    local context = rendering:render({ env = env }, "generate", { prompt = self.prompt })
-    return { { type = "answer", call_id = msg.call_id, context = context } },
-        { { name = "cot.start", measurements = {}, metadata = { call_id = msg.call_id,
-            prompt_length = #self.prompt } } }
+    local turn = { env = env, events = {} }
+    local context = rendering:render(turn, "generate", { prompt = self.prompt })
+    table.insert(turn.events, { name = "cot.start", measurements = {},
+        metadata = { call_id = msg.call_id, prompt_length = #self.prompt } })
+    return { { type = "answer", call_id = msg.call_id, context = context } }, turn.events
 end
 
 local function take(self, msg, now)

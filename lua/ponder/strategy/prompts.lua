@@ -1,7 +1,9 @@
 --- Which prompts a strategy renders with: what the options say, else the file that takes the place
 --- of the built-in ones (ponder.prompt), else those.
 
+local log = require "ponder.log"
 local machine_run = require "ponder.machine.run"
+local notice = require "ponder.notice"
 local options = require "ponder.options"
 local prompt = require "ponder.prompt"
 
@@ -119,7 +121,13 @@ function prompts.render(s, name, fields)
     end
     local rendering = machine_run.new({ name = kind.name, prompts = kind.machine.prompt_names },
         { max_text_bytes = s.opts.max_text_bytes or MAX_TEXT_BYTES })
-    return rendering:render({ env = { prompts = { [name] = f } } }, name, context)
+    local turn = { env = { prompts = { [name] = f } } }
+    local messages = rendering:render(turn, name, context)
+    for _, event in ipairs(turn.events or {}) do
+        notice.of_cut(kind.name, event)
+        log.event(event.name, { measurements = event.measurements, metadata = event.metadata })
+    end
+    return messages
 end
 
 return prompts

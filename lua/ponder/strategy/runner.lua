@@ -11,6 +11,7 @@ local budgets = require "ponder.task.budget"
 local direct = require "ponder.strategy.direct"
 local model = require "ponder.model"
 local model_budget = require "ponder.model.budget"
+local notice = require "ponder.notice"
 local options = require "ponder.options"
 local scheduler = require "ponder.task.scheduler"
 local task = require "ponder.task"
@@ -49,6 +50,9 @@ Run.__index = Run
 
 -- Tells the log, if there is one, and the user.
 function Run:tell(event)
+    if event.name:find "%.text_cut$" then
+        notice.of_cut(self.s.kind.name, event)
+    end
     if self.s.kind.hear then
         self.s.kind.hear(self.s.memory, event, self.s.machine)
     end

@@ -51,7 +51,7 @@ local MACHINE_HELP = {
     halt_check = "when to decide whether the run ends",
     parse_supervision = "function in place of the parser of critiques",
     -- all
-    max_text_bytes = "of each text quoted in a prompt",
+    max_text_bytes = "of each quoted text but the question: of a longer one the beginning",
 }
 
 local COUNT = 1000000000
