@@ -233,6 +233,39 @@ describe("evolve's inspirations", function()
     end)
 end)
 
+describe("keys", function()
+    -- Strings, integers and floats that look alike; many of them more than once.
+    local function key(s)
+        local number = s // 4 % 5000
+        return ({ number, number + 0.5, ("%d"):format(number), ("key "):rep(s % 7) .. number })[
+            s % 4 + 1]
+    end
+
+    it("are told apart as a table tells them, while their table grows", function()
+        local known, duplicates, made = { [key(0)] = true }, 0, 1
+        local state = 0
+        local function expand()
+            local list = {}
+            for i = 1, 20 do
+                state = (state * 48271 + 11) % 2147483647
+                list[i] = state
+                duplicates = duplicates + (known[key(state)] and 1 or 0)
+                made = made + (known[key(state)] and 0 or 1)
+                known[key(state)] = true
+            end
+            return list
+        end
+        local expansions = 0
+        local result = search.run { initial_state = 0, key = key, k = 20, max_depth = 1 << 20,
+            expand = function() expansions = expansions + 1 return expand() end,
+            evaluate = function() return 0 end, is_terminal = function() return false end,
+            stop = function() return expansions == 3000 end, search = "bfs" }
+        assert.equal(made, result.stats.nodes)
+        assert.equal(duplicates, result.stats.duplicates)
+        assert.is_true(made > 20000 and duplicates > 20000)
+    end)
+end)
+
 describe("search.vote", function()
     local nodes = { { state = "a 1", value = 0.5 }, { state = "b 2", value = 0.6 },
         { state = "a 3", value = 0.3 }, { state = "c", score = 0.7 } }

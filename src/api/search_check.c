@@ -100,19 +100,15 @@ lua_Integer core_check_list(lua_State *L, Core *core, SearchCall call, const cha
 void core_check_key(lua_State *L, Core *core, int index, SearchKey *key, uint64_t *number)
 {
     int is_integer;
-    lua_Integer integer = lua_tointegerx(L, index, &is_integer);
-    lua_Number real = lua_tonumber(L, index);
-    switch (lua_type(L, index)) {
-    case LUA_TSTRING:
+    if (lua_type(L, index) == LUA_TSTRING) {
         key->type = KEY_STRING;
         key->bytes = lua_tolstring(L, index, &key->size);
         return;
-    case LUA_TNUMBER:
-        if (!isnan(real))
-            break;
-        /* fall through */
-    default: core_wrong_result(L, core, SEARCH_KEY, "a string or a number", index);
     }
+    lua_Number real = lua_type(L, index) == LUA_TNUMBER ? lua_tonumber(L, index) : NAN;
+    if (isnan(real))
+        core_wrong_result(L, core, SEARCH_KEY, "a string or a number", index);
+    lua_Integer integer = lua_tointegerx(L, index, &is_integer);
     key->type = is_integer ? KEY_INTEGER : KEY_FLOAT;
     key->size = sizeof *number;
     key->bytes = number;

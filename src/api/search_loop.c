@@ -83,7 +83,8 @@ static void expand(lua_State *L, Core *core)
 static inline void call_for_child(lua_State *L, Core *core, int function)
 {
     const SearchAsk *ask = &core->ask;
-    lua_settop(L, TOP);
+    if (ask->call == core->search.first_call) /* the results of evaluate may stay */
+        lua_settop(L, TOP);
     load_chunk(L, CHUNK, &core->chunk, ask->node);
     lua_pushvalue(L, function);
     lua_rawgeti(L, CHUNK, core_slot(ask->node));

@@ -32,7 +32,7 @@
 enum {
     HEAP_ARITY = 4,
     HEAP_FEW = 1024, /* entries of a small heap: they stay in the nearest cache */
-    HEAP_SHARE = 64, /* of all entries, one in so many becomes a heap */
+    HEAP_SHARE = 8,  /* of all entries, one in so many becomes a heap */
     HEAP_SMALL = 12, /* so many entries are sorted without further parting */
     HEAP_GROWTH = 2  /* a heap may grow to so many times its size */
 };

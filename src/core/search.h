@@ -181,7 +181,7 @@ typedef struct SearchAsk {
     uint32_t last; /* evaluate_all and prior: the last child */
 } SearchAsk;
 
-typedef enum SearchTurn { TURN_BEGIN, TURN_STOP, TURN_WORK, TURN_MADE, TURN_SCORED } SearchTurn;
+typedef enum SearchTurn { TURN_BEGIN, TURN_STOP, TURN_WORK, TURN_SCORED } SearchTurn;
 typedef enum SearchRoundStep { ROUND_OVER, ROUND_BACKED_UP, ROUND_SPENT } SearchRoundStep;
 
 struct SearchPolicy;
@@ -195,7 +195,7 @@ typedef struct Search {
     size_t chunk_capacity;
     size_t node_size, value_offset, refs_offset, chunk_size; /* see search_extra */
     bool has_more_than_nodes;                                /* beside a node something is kept */
-    bool has_policy_score;
+    bool has_policy_add, has_policy_score;
     bool has_plain_children; /* see search_continue; search_begin knows */
     SearchCall first_call;   /* of them */
     uint32_t count;
@@ -354,7 +354,6 @@ void search_advance_prefix(Search *s);
 bool search_continue_other(Search *s, SearchAsk *ask);
 void search_tell_policy_score(Search *s, uint32_t node, double score);
 void search_note_made(Search *s, SearchTicket *t, SearchStatus status);
-void search_next_place(SearchTicket *t);
 
 static inline SearchStatus search_add(Search *s, uint32_t parent)
 {
@@ -372,11 +371,20 @@ static inline SearchStatus search_add(Search *s, uint32_t parent)
     return SEARCH_OK;
 }
 
+static inline void search_next_place(SearchTicket *t)
+{
+    t->next++;
+    t->cost = 1;
+    t->fetched = t->cost_known = t->key_known = false;
+}
+
 static inline SearchStatus search_make(Search *s, const SearchAsk *ask)
 {
     SearchTicket *t = &s->tickets.items[ask->ticket];
     SearchStatus status = search_add(s, t->node);
-    search_note_made(s, t, status);
+    if (status != SEARCH_OK || s->has_policy_add)
+        search_note_made(s, t, status);
+    search_next_place(t);
     return status;
 }
 

@@ -1,13 +1,15 @@
 /*
- * search_keys.c -- see search_keys.h. Linear probing; a key's home rises with its hash, so the
- * slots are nearly in order of their hashes and a copy walks both tables from front to back.
+ * search_keys.c -- see search_keys.h. Linear probing in order: a key's home rises with its hash,
+ * and the slots are sorted by their hashes. So a key that is not there is missed after a few slots,
+ * and the table grows in place, front to back. The slots behind the last home take what is pushed
+ * beyond it; a run does not wrap around.
  */
 #include "core/search_keys.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { FIRST_SLOTS = 32, TYPE_BITS = 2 };
+enum { FIRST_SLOTS = 64, LAST_SLOTS = 32, TYPE_BITS = 2 };
 
 static uint64_t mix(uint64_t h)
 {
@@ -32,7 +34,7 @@ static uint64_t hash_of(const SearchKey *key)
 
 static size_t home_of(uint32_t hash, size_t capacity)
 {
-    return (size_t)((uint64_t)hash * capacity >> 32);
+    return (size_t)((uint64_t)hash * (capacity - LAST_SLOTS) >> 32);
 }
 
 void search_keys_free(SearchKeys *keys, const Alloc *alloc)
@@ -43,24 +45,27 @@ void search_keys_free(SearchKeys *keys, const Alloc *alloc)
     keys->capacity = keys->count = 0;
 }
 
+/* Moves the keys to the end of a table half as large again, then each to its place. */
 static bool grow(SearchKeys *keys, const Alloc *alloc)
 {
-    size_t capacity = keys->capacity + keys->capacity / 4 + FIRST_SLOTS, size = sizeof(KeySlot);
-    KeySlot *slots = alloc_resize(alloc, NULL, 0, capacity * size);
+    size_t before = keys->capacity, capacity = before + before / 2 + FIRST_SLOTS;
+    size_t size = sizeof(KeySlot), from = capacity, at = 0;
+    KeySlot *slots = alloc_resize(alloc, keys->slots, before * size, capacity * size);
     if (slots == NULL)
         return false;
-    memset(slots, 0, capacity * size);
-    for (size_t i = 0; i < keys->capacity; i++) {
-        if (keys->slots[i].entry == 0)
-            continue;
-        size_t at = home_of(keys->slots[i].hash, capacity);
-        while (slots[at].entry != 0)
-            at = at + 1 == capacity ? 0 : at + 1;
-        slots[at] = keys->slots[i];
-    }
-    alloc_free(alloc, keys->slots, keys->capacity * size);
     keys->slots = slots;
     keys->capacity = capacity;
+    for (size_t i = before; i-- > 0;)
+        if (slots[i].entry != 0)
+            slots[--from] = slots[i];
+    for (; from < capacity; from++) {
+        KeySlot slot = slots[from];
+        size_t home = home_of(slot.hash, capacity);
+        while (at < home)
+            slots[at++].entry = 0;
+        slots[at++] = slot;
+    }
+    memset(slots + at, 0, (capacity - at) * size);
     return true;
 }
 
@@ -94,22 +99,43 @@ static bool append(SearchKeys *keys, const Alloc *alloc, const SearchKey *key, u
     return true;
 }
 
+/* Where a key of that hash is, or belongs. */
+static size_t find(const SearchKeys *keys, uint32_t hash, const SearchKey *key, uint32_t *entry)
+{
+    const KeySlot *slots = keys->slots;
+    size_t at = home_of(hash, keys->capacity);
+    *entry = 0;
+    while (slots[at].entry != 0 && slots[at].hash < hash)
+        at++;
+    for (; slots[at].entry != 0 && slots[at].hash == hash; at++)
+        if (is_key(keys, slots[at].entry - 1, key)) {
+            *entry = slots[at].entry;
+            break;
+        }
+    return at;
+}
+
 KeyFound search_keys_add(SearchKeys *keys, const Alloc *alloc, const SearchKey *key,
                          uint32_t *entry)
 {
-    if (keys->count * 10 >= keys->capacity * 9 && !grow(keys, alloc))
+    /* The last slots stay free: every run ends before them. */
+    if ((keys->count * 4 >= keys->capacity * 3 ||
+         keys->slots[keys->capacity - LAST_SLOTS / 2].entry != 0) &&
+        !grow(keys, alloc))
         return KEY_NO_MEMORY;
-    uint64_t hash = hash_of(key);
-    uint32_t tag = (uint32_t)(hash >> 32);
-    size_t at = home_of(tag, keys->capacity);
-    for (; keys->slots[at].entry != 0; at = at + 1 == keys->capacity ? 0 : at + 1) {
-        *entry = keys->slots[at].entry - 1;
-        if (keys->slots[at].hash == tag && is_key(keys, *entry, key))
-            return KEY_KNOWN;
+    uint32_t hash = (uint32_t)(hash_of(key) >> 32), found;
+    size_t at = find(keys, hash, key, &found), end = at;
+    if (found != 0) {
+        *entry = found - 1;
+        return KEY_KNOWN;
     }
     if (!append(keys, alloc, key, entry))
         return KEY_NO_MEMORY;
-    keys->slots[at] = (KeySlot){tag, *entry + 1};
+    KeySlot *slots = keys->slots;
+    while (slots[end].entry != 0)
+        end++;
+    memmove(slots + at + 1, slots + at, (end - at) * sizeof *slots);
+    slots[at] = (KeySlot){hash, *entry + 1};
     keys->count++;
     return KEY_NEW;
 }

@@ -2,9 +2,9 @@
  * search_keys.h -- the keys of the states in a tree: a hash table of 64-bit hashes, the key
  * checked.
  *
- * A slot is 8 bytes: 32 bits of the hash and where the key is. The table grows by a quarter at nine
- * tenths, so a key costs 9 to 12 bytes and 4 beside itself, and about 24 while the table is copied.
- * With `costs`, 8 more hold the least cost of a node with that key.
+ * A slot is 8 bytes: 32 bits of the hash and where the key is. The table grows in place, by half
+ * when three quarters are in use: a key costs 11 to 16 bytes, and 4 beside itself. With `costs`, 8
+ * more hold the least cost of a node with that key.
  */
 #ifndef PONDER_CORE_SEARCH_KEYS_H
 #define PONDER_CORE_SEARCH_KEYS_H

@@ -12,17 +12,19 @@
  */
 #include "core/search_policy.h"
 
-typedef struct UctNode { /* a cache line */
-    double total, max;   /* W, M */
-    double depths;       /* D */
-    double prior;        /* P */
-    uint32_t visits;     /* N */
-    uint32_t pending;    /* o */
-    uint32_t first, child_count, open_children;
-    bool expanded, open;
+typedef struct UctNode {
+    double sum;       /* W; M where the maximum is backed up */
+    double depths;    /* D */
+    double prior;     /* P */
+    uint32_t visits;  /* N */
+    uint32_t pending; /* o */
+    uint32_t parent;  /* again: so a walk up reads nothing but these */
+    uint32_t first, open_children;
+    uint32_t child_count : 30, expanded : 1, open : 1;
 } UctNode;
 
 typedef struct Uct {
+    VEC(double) values;     /* of the children of the ticket that is backed up */
     double low, high;       /* of the values, over the search */
     double rho, mean_depth; /* for guide, as of the beginning of the round */
     uint64_t terminals, terminal_depths;
@@ -40,22 +42,22 @@ static UctNode *stats_of(const Search *s, uint32_t id)
 static void close_node(Search *s, uint32_t id)
 {
     for (;;) {
-        stats_of(s, id)->open = false;
-        uint32_t parent = search_node(s, id)->parent;
-        if (parent == SEARCH_NO_NODE || --stats_of(s, parent)->open_children > 0)
+        UctNode *u = stats_of(s, id);
+        u->open = false;
+        if (id == 0 || --stats_of(s, u->parent)->open_children > 0)
             return;
-        id = parent;
+        id = u->parent;
     }
 }
 
 static void reopen_node(Search *s, uint32_t id)
 {
     for (;;) {
-        stats_of(s, id)->open = true;
-        uint32_t parent = search_node(s, id)->parent;
-        if (parent == SEARCH_NO_NODE || stats_of(s, parent)->open_children++ > 0)
+        UctNode *u = stats_of(s, id);
+        u->open = true;
+        if (id == 0 || stats_of(s, u->parent)->open_children++ > 0)
             return;
-        id = parent;
+        id = u->parent;
     }
 }
 
@@ -74,7 +76,7 @@ static double mean_value(const Search *s, const UctNode *u, uint32_t id)
 {
     if (u->visits == 0)
         return search_value(s, id);
-    return s->options.backs_up_max ? u->max : u->total / u->visits;
+    return s->options.backs_up_max ? u->sum : u->sum / u->visits;
 }
 
 /* What the children of a node have in common. */
@@ -236,41 +238,59 @@ static void link_children(Search *s, const SearchTicket *t)
     }
     for (uint32_t id = t->first; id < t->end; id++) {
         UctNode *child = stats_of(s, id);
+        child->parent = t->node;
         child->open = may_be_open(s, id);
         u->open_children += child->open;
     }
 }
 
-static void add_value(UctNode *u, double x, uint32_t depth)
+/* Adds the values of `count` paths that end at `depth`. */
+static void add_values(const Search *s, UctNode *u, const double *x, uint32_t count, double depth)
 {
-    u->visits++;
-    u->total = u->total + x;
-    if (x > u->max || u->visits == 1)
-        u->max = x;
-    u->depths += depth;
+    double sum = u->sum;
+    if (s->options.backs_up_max && u->visits == 0)
+        sum = -INFINITY;
+    if (s->options.backs_up_max)
+        for (uint32_t i = 0; i < count; i++)
+            sum = x[i] > sum ? x[i] : sum;
+    else
+        for (uint32_t i = 0; i < count; i++)
+            sum = sum + x[i];
+    u->sum = sum;
+    u->visits += count;
+    u->depths += count * depth;
 }
 
-/* Each new child in turn: the path to it; all their sums at a node are made at once. */
-static void back_up_children(Search *s, const SearchTicket *t)
+/* The paths to each new child in turn; all their sums at a node are made at once. */
+static bool back_up_children(Search *s, const SearchTicket *t)
 {
-    for (uint32_t id = t->first; id < t->end; id++)
-        add_value(stats_of(s, id), search_value(s, id), search_node(s, id)->depth);
-    if (t->first == t->end)
-        return;
-    uint32_t depth = search_node(s, t->first)->depth;
-    for (uint32_t v = t->node; v != SEARCH_NO_NODE; v = search_node(s, v)->parent) {
-        UctNode *u = stats_of(s, v);
-        for (uint32_t id = t->first; id < t->end; id++)
-            add_value(u, search_value(s, id), depth);
+    Uct *uct = s->data;
+    uint32_t count = t->end - t->first;
+    uct->values.count = 0;
+    if (count == 0)
+        return true;
+    if (!vec_reserve(&uct->values, &s->alloc, count))
+        return false;
+    double depth = search_node(s, t->first)->depth;
+    for (uint32_t i = 0; i < count; i++) {
+        vec_push(&uct->values, search_value(s, t->first + i));
+        add_values(s, stats_of(s, t->first + i), &uct->values.items[i], 1, depth);
+    }
+    for (uint32_t v = t->node;; v = stats_of(s, v)->parent) {
+        add_values(s, stats_of(s, v), uct->values.items, count, depth);
+        if (v == 0)
+            return true;
     }
 }
 
 static void back_up_path(Search *s, uint32_t last)
 {
-    double x = search_value(s, last);
-    uint32_t depth = search_node(s, last)->depth;
-    for (uint32_t v = last; last != 0 && v != SEARCH_NO_NODE; v = search_node(s, v)->parent)
-        add_value(stats_of(s, v), x, depth);
+    double x = search_value(s, last), depth = search_node(s, last)->depth;
+    for (uint32_t v = last; last != 0; v = stats_of(s, v)->parent) {
+        add_values(s, stats_of(s, v), &x, 1, depth);
+        if (v == 0)
+            return;
+    }
 }
 
 static void note_nodes(Search *s)
@@ -289,26 +309,34 @@ static void note_nodes(Search *s)
     }
 }
 
-static void back_up_tickets(Search *s)
+/* The descents are no longer pending. */
+static void land(Search *s, const SearchTicket *t)
+{
+    for (uint32_t v = t->node;; v = stats_of(s, v)->parent) {
+        stats_of(s, v)->pending--;
+        if (v == 0)
+            break;
+    }
+    if (may_be_open(s, t->node))
+        reopen_node(s, t->node);
+}
+
+static bool back_up_tickets(Search *s)
 {
     for (size_t i = s->tickets.count; i-- > 0;)
         link_children(s, &s->tickets.items[i]);
-    for (uint32_t i = 0; i < s->selected; i++) {
-        const SearchTicket *t = &s->tickets.items[i];
-        for (uint32_t v = t->node; v != SEARCH_NO_NODE; v = search_node(s, v)->parent)
-            stats_of(s, v)->pending--;
-        if (may_be_open(s, t->node))
-            reopen_node(s, t->node);
-    }
+    for (uint32_t i = 0; i < s->selected; i++)
+        land(s, &s->tickets.items[i]);
     for (uint32_t i = 0; i < s->selected; i++) {
         const SearchTicket *t = &s->tickets.items[i];
         if (s->options.greedy)
             back_up_path(s, t->arm);
-        else if (t->expands)
-            back_up_children(s, t);
-        else
+        else if (!t->expands)
             back_up_path(s, t->node);
+        else if (!back_up_children(s, t))
+            return false;
     }
+    return true;
 }
 
 static bool back_up(Search *s)
@@ -319,11 +347,17 @@ static bool back_up(Search *s)
         uct->high = -INFINITY;
         stats_of(s, 0)->prior = 1;
         stats_of(s, 0)->open = may_be_open(s, 0);
-    } else {
-        back_up_tickets(s);
+    } else if (!back_up_tickets(s)) {
+        return false;
     }
     note_nodes(s);
     return true;
+}
+
+static void free_data(Search *s)
+{
+    Uct *uct = s->data;
+    vec_free(&uct->values, &s->alloc);
 }
 
 static void tell_facts(const Search *s, uint32_t id, SearchFacts *facts)
@@ -346,6 +380,7 @@ const SearchPolicy search_uct = {
     .data_size = sizeof(Uct),
     .back_up = back_up,
     .select = select_leaves,
+    .free = free_data,
     .wave = next_wave,
     .facts = tell_facts,
     .counts_iterations = true,
@@ -357,6 +392,7 @@ const SearchPolicy search_puct = {
     .data_size = sizeof(Uct),
     .back_up = back_up,
     .select = select_leaves,
+    .free = free_data,
     .wave = next_wave,
     .facts = tell_facts,
     .counts_iterations = true,

@@ -87,10 +87,6 @@ static SearchCall call_after(const Search *s, SearchCall done, uint32_t id)
 {
     const SearchOptions *o = &s->options;
     switch (done) {
-    case SEARCH_MAKE:
-        if (o->has_evaluate)
-            return SEARCH_EVALUATE;
-        return SEARCH_IS_TERMINAL;
     case SEARCH_EVALUATE: return SEARCH_IS_TERMINAL;
     case SEARCH_IS_TERMINAL:
         if (o->has_simulate && id > 0 && !search_node(s, id)->terminal)
@@ -121,16 +117,21 @@ static void finish_children(Search *s, uint32_t ticket)
         t->stage = STAGE_DONE;
 }
 
-static void evaluate_children(Search *s, uint32_t ticket)
+/* The children of a ticket are made: what is asked about them first; false: nothing. */
+static bool begin_children(Search *s, uint32_t ticket, SearchAsk *ask)
 {
     SearchTicket *t = &s->tickets.items[ticket];
-    t->stage = STAGE_EVALUATING;
-    if (t->first == t->end)
-        t->stage = STAGE_DONE;
-    else if (s->options.evaluates_all)
-        push_ready(s, SEARCH_EVALUATE_ALL, ticket, t->first, t->end - 1);
-    else
-        push_ready(s, call_after(s, SEARCH_MAKE, t->first), ticket, t->first, t->end - 1);
+    t->stage = t->first == t->end ? STAGE_DONE : STAGE_EVALUATING;
+    set_ask(ask, s->options.evaluates_all ? SEARCH_EVALUATE_ALL : s->first_call, ticket, t->first,
+            t->end - 1);
+    return t->stage == STAGE_EVALUATING;
+}
+
+static void evaluate_children(Search *s, uint32_t ticket)
+{
+    SearchAsk ask;
+    if (begin_children(s, ticket, &ask))
+        push_ready(s, ask.call, ask.ticket, ask.node, ask.last);
 }
 
 static void begin_root(Search *s, uint32_t ticket)
@@ -160,30 +161,29 @@ static void advance_maker(Search *s)
     }
 }
 
-static void finish_making(Search *s, uint32_t ticket)
+/* One at a time, the unit goes on with the children; true: *ask is about them. */
+static bool finish_making(Search *s, SearchAsk *ask)
 {
-    SearchTicket *t = &s->tickets.items[ticket];
+    SearchTicket *t = &s->tickets.items[ask->ticket];
+    bool goes_on = false;
     t->end = s->count;
     if (scores_levels(s))
         t->stage = STAGE_DONE;
+    else if (s->has_plain_children)
+        goes_on = begin_children(s, ask->ticket, ask);
     else
-        evaluate_children(s, ticket);
+        evaluate_children(s, ask->ticket);
     s->maker++;
     advance_maker(s);
+    return goes_on;
 }
 
 /* What the ticket that makes its children needs next; false: nothing. */
 static bool continue_making(Search *s, SearchAsk *ask)
 {
     SearchTicket *t = &s->tickets.items[ask->ticket];
-    if (t->next == t->last || t->full) {
-        finish_making(s, ask->ticket);
-        /* One at a time, the unit goes on with the children. */
-        if (!s->has_plain_children || s->ended || s->ready_next == s->ready.count)
-            return false;
-        copy_ask(ask, &s->ready.items[s->ready_next++]);
-        return true;
-    }
+    if (t->next == t->last || t->full)
+        return finish_making(s, ask);
     if (s->options.has_cost && !t->cost_known)
         ask->call = SEARCH_COST;
     else if (s->options.has_key && !t->key_known)
@@ -201,20 +201,12 @@ static bool begin_making(Search *s, SearchAsk *ask)
     return continue_making(s, ask);
 }
 
-void search_next_place(SearchTicket *t)
-{
-    t->next++;
-    t->cost = 1;
-    t->fetched = t->cost_known = t->key_known = false;
-}
-
 void search_note_made(Search *s, SearchTicket *t, SearchStatus status)
 {
-    if (status == SEARCH_OK && s->policy->add != NULL)
+    if (status == SEARCH_OK)
         s->policy->add(s, t, s->count - 1, t->next);
-    if (status == SEARCH_FULL)
+    else if (status == SEARCH_FULL)
         t->full = s->refused = true;
-    search_next_place(t);
 }
 
 /* ---- what came of a call ---- */
@@ -231,7 +223,6 @@ static bool continue_child(Search *s, SearchAsk *ask)
     search_set_evaluated(s, ask->node);
     if (++t->evaluated == t->end - t->first)
         finish_children(s, ask->ticket);
-    s->in_flight--;
     return false;
 }
 
@@ -240,22 +231,29 @@ bool search_continue_other(Search *s, SearchAsk *ask)
     bool goes_on = false;
     if (s->ended)
         return false;
-    if (is_about_child(ask->call))
-        return continue_child(s, ask);
-    if (is_in_turn(ask->call)) {
-        s->turning = false;
-        return false;
-    }
-    if (ask->call == SEARCH_EVALUATE_ALL)
+    switch (ask->call) {
+    case SEARCH_EXPAND:
+        goes_on = s->maker == ask->ticket && !s->refused && begin_making(s, ask);
+        break;
+    case SEARCH_COST:
+    case SEARCH_KEY:
+    case SEARCH_MAKE:
+        if (s->tickets.items[ask->ticket].node == SEARCH_NO_NODE)
+            begin_root(s, ask->ticket); /* its key is known */
+        else
+            goes_on = continue_making(s, ask);
+        break;
+    case SEARCH_EVALUATE_ALL:
         push_ready(s, SEARCH_IS_TERMINAL, ask->ticket, ask->node, ask->last);
-    else if (ask->call == SEARCH_PRIOR)
-        s->tickets.items[ask->ticket].stage = STAGE_DONE;
-    else if (s->tickets.items[ask->ticket].node == SEARCH_NO_NODE)
-        begin_root(s, ask->ticket); /* its key is known */
-    else if (ask->call != SEARCH_EXPAND)
-        goes_on = continue_making(s, ask);
-    else if (s->maker == ask->ticket && !s->refused)
-        goes_on = begin_making(s, ask);
+        break;
+    case SEARCH_PRIOR: s->tickets.items[ask->ticket].stage = STAGE_DONE; break;
+    case SEARCH_EVALUATE:
+    case SEARCH_IS_TERMINAL:
+    case SEARCH_SIMULATE:
+    case SEARCH_FEATURES:
+    case SEARCH_REFLECT: goes_on = continue_child(s, ask); break;
+    default: s->turning = false; return false;
+    }
     s->in_flight -= !goes_on;
     return goes_on;
 }
@@ -346,7 +344,7 @@ static bool take_turn(Search *s, SearchAsk *ask)
             s->turn = TURN_STOP;
             if (s->options.wants_turns)
                 return ask_in_turn(s, ask, SEARCH_TURN, t->node);
-            break;
+            /* fall through */
         case TURN_STOP:
             s->turn = TURN_WORK;
             if (s->policy->terminal_ends && t->node != SEARCH_NO_NODE &&
@@ -354,7 +352,7 @@ static bool take_turn(Search *s, SearchAsk *ask)
                 s->answer = t->node;
             if (s->options.has_stop && t->node != SEARCH_NO_NODE)
                 return ask_in_turn(s, ask, SEARCH_STOP, t->node);
-            break;
+            /* fall through */
         case TURN_WORK:
             if (s->answer != SEARCH_NO_NODE)
                 search_end(s, OUTCOME_OVER, s->committed);
@@ -362,15 +360,12 @@ static bool take_turn(Search *s, SearchAsk *ask)
                 fail_in_turn(s, SEARCH_EXPAND, t->node, s->committed);
             if (s->ended || t->stage < STAGE_EVALUATING)
                 return false;
-            s->turn = TURN_MADE;
-            break;
-        case TURN_MADE:
             s->turn = TURN_SCORED;
             s->reported = t->first;
             count_made(s, t);
             if (s->options.has_events && t->expands)
                 return ask_in_turn(s, ask, SEARCH_EXPANDED_EVENT, t->node);
-            break;
+            /* fall through */
         case TURN_SCORED:
             if (s->options.has_events && s->reported < t->end &&
                 search_node(s, s->reported)->evaluated)
@@ -387,8 +382,8 @@ static bool take_turn(Search *s, SearchAsk *ask)
     return false;
 }
 
-/* Begins the work on the next ticket, if the window allows it. */
-static bool open_ticket(Search *s)
+/* Begins the work on the next ticket, if the window allows it; it may ask something at once. */
+static bool open_ticket(Search *s, SearchAsk *ask)
 {
     if (s->opened == s->tickets.count && s->policy->extend != NULL && s->head < s->opened &&
         s->opened - s->head < s->options.window && !s->options.has_reflect) {
@@ -401,7 +396,15 @@ static bool open_ticket(Search *s)
         return false;
     uint32_t ticket = s->opened++;
     SearchTicket *t = &s->tickets.items[ticket];
-    if (t->node == SEARCH_NO_NODE) {
+    ask->call = SEARCH_WAIT;
+    if (t->expands) {
+        t->stage = STAGE_EXPANDING;
+        set_ask(ask, SEARCH_EXPAND, ticket, t->node, t->node);
+        s->in_flight++;
+    } else if (t->node != SEARCH_NO_NODE) {
+        t->stage = STAGE_DONE;
+        advance_maker(s);
+    } else {
         s->maker = s->opened;
         if (s->rounds == 1 && s->options.has_key)
             return push_ready(s, SEARCH_KEY, ticket, 0, 0);
@@ -409,14 +412,7 @@ static bool open_ticket(Search *s)
             begin_root(s, ticket);
         else
             evaluate_children(s, ticket);
-        return true;
     }
-    if (t->expands) {
-        t->stage = STAGE_EXPANDING;
-        return push_ready(s, SEARCH_EXPAND, ticket, t->node, 0);
-    }
-    t->stage = STAGE_DONE;
-    advance_maker(s);
     return true;
 }
 
@@ -474,12 +470,16 @@ bool search_ask(Search *s, SearchAsk *ask)
             ask->call = SEARCH_DONE;
             return s->outcome != OUTCOME_NO_MEMORY;
         }
-        /* One at a time, a ticket's work is done before its turn goes on: a shortcut. */
-        if (s->options.window == 1 && !s->options.has_events && pop_ready(s, ask))
-            return true;
         if (take_turn(s, ask) || pop_ready(s, ask))
             return true;
-        if (s->ended || open_ticket(s) || s->ended)
+        if (s->ended)
+            continue;
+        if (open_ticket(s, ask)) {
+            if (ask->call != SEARCH_WAIT)
+                return true;
+            continue;
+        }
+        if (s->ended)
             continue;
         if (s->turning || s->in_flight > 0 || s->head < s->tickets.count) {
             ask->call = SEARCH_WAIT;
