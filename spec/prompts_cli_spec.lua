@@ -269,13 +269,15 @@ describe("a prompt file", function()
         assert.equal(file("prompts/ensemble.lua"), shown("ensemble", flag))
     end)
 
-    it("ends a run at its start when nothing calls one of its functions, or it is not there",
-    function()
+    it("ends a run at its start when a name in it is unknown, or it is not there", function()
         local folder <close> = shell.folder {
-            ["p/cot.lua"] = "return { generat = function() end }", ["m.lua"] = "return print" }
+            ["p/cot.lua"] = "return { generat = function() end }", ["m.lua"] = "return print",
+            ["q/cot.lua"] = "return { generate = function(context)\n"
+                .. "return { { role = 'user', content = context.promt or '' } } end }" }
         for directory, expected in pairs { none = "none: No such file or directory",
-            p = "p/cot.lua: unknown prompt \"generat\" (did you mean \"generate\"?); "
-                .. "there are: generate" } do
+            p = "p/cot.lua:1: nothing calls the function generat (did you mean generate?)",
+            q = "q/cot.lua:2: context.promt: there is no such field (did you mean "
+                .. "context.prompt?)" } do
             local r = shell.ponder({ "cot", "--model", "script:m.lua", "--prompts", directory,
                 "Why?" }, { cwd = folder.path })
             assert.equal(1, r.status)

@@ -67,6 +67,17 @@ function builtin.text(name)
     return text
 end
 
+---The names of the prompt files that come with the executable, sorted.
+---@return string[]
+function builtin.prompt_names()
+    local names = {}
+    for _, path in ipairs(require("ponder.core.host").embedded_names()) do
+        names[#names + 1] = path:match "^prompts/([%w_]+)%.lua$"
+    end
+    table.sort(names)
+    return names
+end
+
 ---The text of a file that stands among ponder's Lua files and is no module.
 ---@param name string such as `"ponder/report/page/page.css"`
 ---@return string

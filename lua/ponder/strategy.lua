@@ -40,6 +40,7 @@
 --- The built-in strategies are made by this function as well.
 
 local answers = require "ponder.parse.answer"
+local builtin = require "ponder.builtin"
 local class = require "ponder.strategy.class"
 local direct = require "ponder.strategy.direct"
 local files = require "ponder.log.files"
@@ -47,6 +48,7 @@ local grades = require "ponder.parse.grade"
 local look = require "ponder.strategy.look"
 local options = require "ponder.options"
 local pure = require "ponder.pure"
+local samples = require "ponder.prompt.samples"
 
 local strategy = {}
 
@@ -62,8 +64,11 @@ local strategy = {}
 ---@field options table<string, OptionRule>? its own, each with `help`: they become flags
 ---@field prompts table<string, function>|string|nil by name: a context in, messages out; or the
 ---  text of a prompt file (ponder.prompt), which `ponder prompts eject` can then copy
----@field samples table<string, table[]>? by prompt: fields to render it with, for
----  `ponder prompts check --strategy FILE`
+---@field samples table<string, table[]>|(fun(sample: ponder.strategy.Sample))|nil to render
+---  prompts with, for `ponder prompts` and the check of a prompt file before each run: by prompt
+---  all fields that its context may have (`prompt`, the question, is added); or a function that
+---  plays the machine
+---@field needs table<string, string[]>? by prompt: fields whose text must come up in the messages
 ---@field run (fun(thinker: ponder.strategy.Thinker, question: string): string?, string?, string?)?
 ---@field start (fun(opts: table): table)? a new machine
 ---@field machine table? a library of machines in the place of `start`: new, from_map, option_rules,
@@ -82,7 +87,8 @@ local DESCRIPTION = {
     about = { type = "string" }, roles = { type = "table", required = true },
     first_role = { type = "string" }, fallback = { type = "table", default = {} },
     options = { type = "table", default = {} }, prompts = { type = { "table", "string" } },
-    samples = { type = "table", default = {} },
+    samples = { type = { "table", "function" }, default = {} },
+    needs = { type = "table", default = {} },
     run = FUNCTION, start = FUNCTION, machine = { type = "table" }, reply = FUNCTION,
     answer = FUNCTION, failure = FUNCTION, details = FUNCTION, look = FUNCTION, hear = FUNCTION,
     counted = { type = "table" },
@@ -169,6 +175,32 @@ local function machine_of(d)
     return library
 end
 
+---@class ponder.strategy.Sample
+---@field question string
+---@field thoughts string[] steps towards an answer
+---@field play fun(opts: table, answer: fun(directive: table, at: integer, found: table): string,
+---  string?) plays a machine with these options to its end: `answer` gives the text of a reply to
+---  the directive `at`, and the type of its message; `found` are the contexts so far, by prompt
+
+-- What `ponder prompts` and the check of a prompt file need to know.
+local function subject_of(d, machine)
+    return { name = d.name, needs = d.needs,
+        functions = function()
+            return d.prompts or builtin.prompts(d.name)
+        end,
+        samples = function()
+            if type(d.samples) == "table" then
+                return samples.contexts(machine.prompt_names, d.samples)
+            end
+            local found = {}
+            d.samples { question = samples.QUESTION, thoughts = samples.THOUGHTS,
+                play = function(opts, answer)
+                    samples.play(machine, opts, answer, found)
+                end }
+            return found
+        end }
+end
+
 local function nothing()
     return {}
 end
@@ -184,9 +216,11 @@ end
 function strategy.new(description)
     local d = check(description)
     local roles, first, fallback = roles_of(d)
+    local own_machine = machine_of(d)
+    local subject = subject_of(d, own_machine)
     local library = class.new {
-        name = d.name, machine = machine_of(d), roles = roles, first_role = first,
-        instead = fallback, prompts = d.prompts or not d.machine and {} or nil, run = d.run,
+        name = d.name, machine = own_machine, roles = roles, first_role = first, subject = subject,
+        fallback_roles = fallback, prompts = d.prompts or not d.machine and {} or nil, run = d.run,
         reply = d.reply or function() return "llm_result" end,
         answer = d.answer or function(machine) return machine.result or machine.best_answer end,
         failure = d.failure or function(machine) return machine.error end,
@@ -194,8 +228,21 @@ function strategy.new(description)
         hear = d.hear, counted = d.counted,
     }
     library.summary, library.about = d.summary, d.about
-    library.prompts, library.samples, library.prompt_text = d.prompts, d.samples, d.prompt_text
+    library.prompts, library.subject, library.prompt_text = d.prompts, subject, d.prompt_text
     return library
+end
+
+---What machines have built, in the form that `look` must give.
+strategy.look = look
+
+---The names of the built-in strategies.
+strategy.names = { "cot", "got", "tot", "trm" }
+
+---A built-in strategy.
+---@param name string one of `names`
+---@return ponder.strategy.Library
+function strategy.named(name)
+    return require("ponder.strategy." .. name)
 end
 
 ---The strategy of a file, which is run: because somebody named it.

@@ -3,6 +3,7 @@
 --- No key is ever printed: of a variable that holds one, only that it is set.
 
 local args = require "ponder.args"
+local builtin = require "ponder.builtin"
 local cache = require "ponder.model.cache"
 local cli = require "ponder.cli"
 local quote = require "ponder.quote"
@@ -19,7 +20,6 @@ local prompt = require "ponder.prompt"
 local pure = require "ponder.pure"
 local schema = require "ponder.log.schema"
 local state_files = require "ponder.state"
-local strategy = require "ponder.strategy.cot"
 local style = require "ponder.report.style"
 local task = require "ponder.task"
 local text = require "ponder.report.text"
@@ -170,7 +170,7 @@ end
 
 local function look_at_prompts(findings)
     local unused, last
-    for _, name in ipairs { "cot", "tot", "got", "trm", "ensemble" } do
+    for _, name in ipairs(builtin.prompt_names()) do
         local found = prompt.find(name)
         local problem = found.problem or found.path and syntax_problem(found.path)
         unused = unused or found.unused
@@ -233,7 +233,7 @@ end
 -- A server on this machine that nobody has named is looked for all the same, but not missed.
 local function is_configured(provider)
     return provider ~= "ollama" or os.getenv("OLLAMA_HOST") ~= nil
-        or (strategy.default_model() or ""):find("ollama", 1, true) == 1
+        or (model.default_name() or ""):find("ollama", 1, true) == 1
 end
 
 -- What a provider offers: {state, found, advice, models}.
@@ -284,7 +284,7 @@ local function look_at_isolation()
 end
 
 local function look_at_default(by_provider)
-    local readable, name = pcall(strategy.default_model)
+    local readable, name = pcall(model.default_name)
     if not readable then
         return finding("default model", "problem", "unknown while the config file is broken")
     end

@@ -7,6 +7,7 @@ local host = require "ponder.core.host"
 local policies = require "ponder.cli.shared.policies"
 local server = require "ponder.mcp.server"
 local stdio = require "ponder.mcp.stdio"
+local strategy = require "ponder.strategy"
 
 local mcp = {}
 
@@ -22,7 +23,7 @@ local ORDER = { "model", "reload", "timeout", "max_cost_per_request", "max_calls
 
 mcp.summary = "offer policies as tools to agents (Model Context Protocol)"
 mcp.rules, mcp.order, mcp.files = RULES, ORDER, true
-mcp.words = { "tot", "got", "trm", "cot", "chat" }
+mcp.words = table.move(strategy.names, 1, #strategy.names, 2, { "chat" })
 
 mcp.usage = [[
 ponder mcp [OPTION...] POLICY...

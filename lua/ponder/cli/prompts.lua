@@ -1,6 +1,7 @@
 --- `ponder prompts`: what the models are told, to read, to copy and to check.
 
 local args = require "ponder.args"
+local builtin = require "ponder.builtin"
 local check = require "ponder.prompt.check"
 local cli = require "ponder.cli"
 local host = require "ponder.core.host"
@@ -8,7 +9,6 @@ local options = require "ponder.options"
 local private = require "ponder.core.private"
 local notice = require "ponder.notice"
 local prompt = require "ponder.prompt"
-local samples = require "ponder.prompt.samples"
 local strategy = require "ponder.strategy"
 
 local RULES = {
@@ -45,10 +45,7 @@ local own -- the strategy of --strategy
 
 -- The names of the files, sorted.
 local function file_names()
-    local names = {}
-    for _, file in ipairs(host.embedded_names()) do
-        names[#names + 1] = file:match("^prompts/([%w_]+)%.lua$")
-    end
+    local names = builtin.prompt_names()
     names[#names + 1] = own and own.name
     table.sort(names)
     return names
@@ -79,10 +76,26 @@ local function load_prompts(name)
     return prompt.load(name, own and own.name == name and own.prompts or nil)
 end
 
+local is_strategy = {}
+for _, name in ipairs(strategy.names) do
+    is_strategy[name] = true
+end
+
+-- Whose prompts they are: a strategy's, or those of a module that is none.
+local function subject_of(name)
+    if own and own.name == name then
+        return own.subject
+    end
+    return is_strategy[name] and strategy.named(name).subject
+        or require(("ponder.%s.prompts"):format(name))
+end
+
 local function function_names(name)
     local names = {}
-    for function_name in pairs(samples.NEEDS[name] or {}) do
-        names[#names + 1] = function_name
+    for function_name in pairs(subject_of(name).functions()) do
+        if function_name ~= "instructions" then
+            names[#names + 1] = function_name
+        end
     end
     table.sort(names)
     return names
@@ -166,9 +179,10 @@ local function show_function(name, function_name)
     if not found then
         return fail(problem)
     end
+    local subject = subject_of(name)
     local f = type(found[function_name]) == "function" and found[function_name]
-        or samples.functions(name)[function_name]
-    local contexts = samples.of(name)[function_name]
+        or subject.functions()[function_name]
+    local contexts = subject.samples()[function_name] or {}
     local messages
     if not contexts[1] then
         return fail(("%s.%s: the strategy has no samples to render it with"):format(name,
@@ -194,7 +208,7 @@ function commands.show(operand)
         return status
     elseif function_name == "" then
         return show_file(name)
-    elseif not (samples.NEEDS[name] or {})[function_name] then
+    elseif type(subject_of(name).functions()[function_name]) ~= "function" then
         local names = function_names(name)
         for i, known_name in ipairs(names) do
             names[i] = name .. "." .. known_name
@@ -257,7 +271,7 @@ function commands.check(operand)
         local found, problem = load_prompts(name)
         local problems, count = { problem }, 0
         if found then
-            problems, count = check.all(name, found, path)
+            problems, count = check.all(subject_of(name), found, path)
         end
         for _, line in ipairs(problems) do
             print(line)
@@ -297,7 +311,6 @@ function prompts.run(arguments)
         if not own then
             return fail(problem)
         end
-        samples.add(own.name, own.prompts or {}, own.samples)
     end
     notice.listen(function() end) -- the output says where prompts come from
     return command(operands[2], opts)

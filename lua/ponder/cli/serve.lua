@@ -6,6 +6,7 @@ local guard = require "ponder.serve.guard"
 local log_flags = require "ponder.log.flags"
 local policies = require "ponder.cli.shared.policies"
 local server = require "ponder.serve"
+local strategy = require "ponder.strategy"
 
 local serve = {}
 
@@ -53,7 +54,7 @@ local SECTIONS = {
 
 serve.summary = "offer policies to OpenAI and Anthropic clients"
 serve.rules, serve.sections, serve.files = RULES, SECTIONS, true
-serve.words = { "tot", "got", "trm", "cot", "chat" }
+serve.words = table.move(strategy.names, 1, #strategy.names, 2, { "chat" })
 
 local ABOUT = [[
 ponder serve [OPTION...] POLICY...

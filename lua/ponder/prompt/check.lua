@@ -3,7 +3,6 @@
 
 local options = require "ponder.options"
 local pure = require "ponder.pure"
-local samples = require "ponder.prompt.samples"
 
 local check = {}
 
@@ -198,36 +197,59 @@ local function function_names(prompts)
     return names
 end
 
+-- Functions that nothing calls.
+local function add_unknown(problems, prompts, known)
+    for _, prompt in ipairs(function_names(prompts)) do
+        if not known[prompt] then
+            local near = options.nearest(prompt, function_names(known))
+            add(problems, ("%s: nothing calls the function %s%s"):format(place(prompts[prompt]),
+                prompt, near and (" (did you mean %s?)"):format(near) or ""))
+        end
+    end
+end
+
 ---Checks the prompts of one file.
----@param name string "tot"
+---@param subject ponder.prompt.Subject whose they are
 ---@param prompts table what the file returned
 ---@param path string? the file, for what has no line; nil: the built-in ones
 ---@return string[] problems a line each; empty when all is well
 ---@return integer count of functions that were rendered
-function check.all(name, prompts, path)
+function check.all(subject, prompts, path)
     local problems, count = {}, 0
-    local needs, contexts = samples.NEEDS[name], samples.of(name)
+    local contexts, functions = subject.samples(), subject.functions()
     local known = fields_of(contexts)
-    local wanted = function_names(samples.functions(name))
-    for _, prompt in ipairs(wanted) do
+    for _, prompt in ipairs(function_names(functions)) do
         local f = prompts[prompt]
         if type(f) == "function" then
             count = count + 1
-            check_function(problems, name .. "." .. prompt, f, contexts[prompt], known,
-                needs[prompt])
+            check_function(problems, subject.name .. "." .. prompt, f, contexts[prompt] or {},
+                known, subject.needs[prompt] or {})
         else
             add(problems, ("%s: the function %s is missing%s"):format(path or "built in", prompt,
                 f ~= nil and (" (got %s)"):format(options.show(f)) or ""))
         end
     end
-    for _, prompt in ipairs(function_names(prompts)) do
-        if not needs[prompt] then
-            local near = options.nearest(prompt, wanted)
-            add(problems, ("%s: nothing calls the function %s%s"):format(place(prompts[prompt]),
-                prompt, near and (" (did you mean %s?)"):format(near) or ""))
-        end
-    end
+    add_unknown(problems, prompts, functions)
     return problems, count
+end
+
+---What is wrong with the names in a file, which is a mistake whatever its prompts say: functions
+---that nothing calls, fields that no context has. This is checked before each run.
+---@param subject ponder.prompt.Subject
+---@param prompts table
+---@return string? problem the first, with its file and line
+function check.names(subject, prompts)
+    local problems, contexts, functions = {}, subject.samples(), subject.functions()
+    add_unknown(problems, prompts, functions)
+    local known = fields_of(contexts)
+    for _, prompt in ipairs(function_names(functions)) do
+        local missed = {}
+        for _, context in ipairs(type(prompts[prompt]) == "function" and contexts[prompt] or {}) do
+            check.render(prompts[prompt], watched(context, prompts[prompt], known, missed))
+        end
+        add(problems, missed[next(missed)])
+    end
+    return problems[1]
 end
 
 return check

@@ -28,6 +28,7 @@ local quote = require "ponder.quote"
 local shape = require "ponder.report.shape"
 local style = require "ponder.report.style"
 local scheduler = require "ponder.task.scheduler"
+local strategy = require "ponder.strategy"
 local task = require "ponder.task"
 local text = require "ponder.report.text"
 local toolbox = require "ponder.report.toolbox"
@@ -380,13 +381,11 @@ function command.of(name, library, texts, own)
 end
 
 ---Makes the command of a built-in strategy.
----@param name "tot"|"got"|"trm"|"cot"
----@param summary string one line for `ponder --help`
----@param about string for `ponder NAME --help`
+---@param name string one of ponder.strategy.names
 ---@return table command see ponder.cli
-function command.new(name, summary, about)
-    return command.of(name, require("ponder.strategy." .. name), { summary = summary,
-        about = about })
+function command.new(name)
+    local library = strategy.named(name)
+    return command.of(name, library, { summary = library.summary, about = library.about })
 end
 
 return command

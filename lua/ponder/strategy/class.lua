@@ -48,7 +48,7 @@ local class = {}
 ---@field machine table the library of its machine: new, from_map, option_rules, prompt_names
 ---@field roles table<string, string> directive of the machine -> role of the model it is for
 ---@field first_role string whose model an outcome names
----@field instead table<string, string> role -> the role whose model it takes when it has none
+---@field fallback_roles table<string, string> role -> whose model it takes when it has none
 ---@field reply fun(call: ponder.strategy.Call): string the machine's message for a call's reply
 ---@field answer fun(machine: table): string? the text that a person wants; the best so far
 ---@field failure fun(machine: table): string? what the machine itself could not go on with
@@ -56,6 +56,7 @@ local class = {}
 ---@field look fun(machine: table, memory: table): ponder.strategy.Look what it has built
 ---@field hear (fun(memory: table, event: MachineEvent, machine: table))? keeps what the machine
 ---  does not, in `memory` of one run
+---@field subject ponder.prompt.Subject for the check of prompt files
 ---@field prompts table<string, function>? its own, where they are not built in
 ---@field run function? it is a function, not a machine: see ponder.strategy.direct
 ---@field counted string[]? what the live view counts, one and several; default: thought, thoughts

@@ -13,15 +13,20 @@
 --- The answer is what stands in the reply's marked section; where there is none, the whole reply.
 
 local look = require "ponder.strategy.look"
-local one = require "ponder.strategy.one"
+local single_call = require "ponder.strategy.single_call"
 local strategy = require "ponder.strategy"
 
 return strategy.new {
     name = "cot",
-    machine = one,
+    machine = single_call,
     roles = { answer = "generate" },
     first_role = "generate",
     fallback = { generate = "generate" },
+    summary = "answer a question in one call, step by step",
+    about = [[
+Asks once for reasoning and an answer (Wei et al. 2022): what the other strategies must beat.]],
+    samples = { generate = { {} } },
+    needs = { generate = { "prompt" } },
 
     look = look.nothing,
 }

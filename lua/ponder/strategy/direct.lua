@@ -182,7 +182,7 @@ local function request_of(self, what, fields, opts)
         context[field] = value
     end
     local messages = prompts.render(self.run.s, what, context)
-    return messages, opts.role or kind.roles[what] or kind.instead[what] and what
+    return messages, opts.role or kind.roles[what] or kind.fallback_roles[what] and what
         or kind.first_role, what
 end
 

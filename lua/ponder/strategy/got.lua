@@ -26,6 +26,36 @@ local got = require "ponder.got"
 local look = require "ponder.strategy.look"
 local strategy = require "ponder.strategy"
 
+local function scores_of(thoughts)
+    local lines = {}
+    for i, thought in ipairs(thoughts) do
+        lines[i] = ("%s: %.1f"):format(thought.id, 1 - i / 10)
+    end
+    return table.concat(lines, "\n")
+end
+
+-- Replies to a graph, once with each kind of aggregation that has prompts of its own.
+local function play_samples(sample)
+    local answers = {
+        generate_thought = function(_, at)
+            return sample.thoughts[(at - 1) % #sample.thoughts + 1]
+        end,
+        score_thoughts = function(directive) return scores_of(directive.thoughts) end,
+        find_connections = function(_, _, found)
+            local thoughts = found.connect[#found.connect].thoughts
+            return ("CONNECTION: [%s] -> [%s] : shade and colour add up"):format(
+                thoughts[1].id, thoughts[#thoughts].id)
+        end,
+        aggregate = function() return "Trees, white roofs and open courtyards." end,
+        vote = function(directive) return "VOTE: " .. directive.node_ids[1] end,
+        refine = function() return "Trees first, then white roofs." end,
+    }
+    for _, aggregation in ipairs { "weighted", "voting" } do
+        sample.play({ max_depth = 3, branching_factor = 2, aggregation_strategy = aggregation },
+            function(directive, ...) return answers[directive.type](directive, ...) end)
+    end
+end
+
 -- The best thought that nothing was made of; the root is the question.
 local function best_so_far(machine)
     local leaf = machine:find_best_leaf()
@@ -34,6 +64,14 @@ end
 
 return strategy.new {
     name = "got",
+    summary = "answer a question with Graph of Thoughts",
+    about = [[
+Has several thoughts at once, scores and links them, merges the best into one answer and improves it
+(Besta et al. 2023).]],
+    samples = play_samples,
+    needs = { generate = { "prompt", "path" }, score = { "prompt", "thoughts" },
+        connect = { "thoughts" }, aggregate = { "prompt", "thoughts" },
+        vote = { "prompt", "thoughts" }, refine = { "prompt", "thought" } },
     machine = got,
     roles = {
         generate_thought = "generate",

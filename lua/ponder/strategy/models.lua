@@ -35,12 +35,12 @@ function models.check(where, kind, opts, level)
             options.show(opts.model)), level + 1)
     end
     local roles = {}
-    for role in pairs(kind.instead) do
+    for role in pairs(kind.fallback_roles) do
         roles[#roles + 1] = role
     end
     table.sort(roles)
     for role, named in pairs(opts.models or {}) do
-        if not kind.instead[role] then
+        if not kind.fallback_roles[role] then
             local near = options.nearest(role, roles)
             error(("%s: opts.models: no role %s%s; there are: %s"):format(where,
                 options.show(role), near and (" (did you mean %q?)"):format(near) or "",
@@ -64,7 +64,7 @@ function models.named(kind, opts, role)
             return by_role[role]
         end
         seen[role] = true
-        role = kind.instead[role]
+        role = kind.fallback_roles[role]
     end
     return opts.model or models.default()
 end

@@ -1,6 +1,7 @@
 --- Which prompts a strategy renders with: what the options say, else the file that takes the place
 --- of the built-in ones (ponder.prompt), else those.
 
+local check = require "ponder.prompt.check"
 local log = require "ponder.log"
 local machine_run = require "ponder.machine.run"
 local notice = require "ponder.notice"
@@ -40,15 +41,6 @@ local function unknown_name(by_name, known)
     end
 end
 
--- What is wrong with a file. A function that nothing calls has a mistyped name.
-local function problem_in_file(found, known)
-    local functions = {}
-    for name, value in pairs(found) do
-        functions[name] = type(value) == "function" or nil
-    end
-    return unknown_name(functions, known) or problem_in(found, known)
-end
-
 ---Checks the option `prompts`; raises. `instructions`, which prompt files have, is let be.
 ---@param where string `"strategy.tot.new"`
 ---@param kind ponder.strategy.Kind
@@ -76,9 +68,13 @@ function prompts.load(kind, opts)
         return nil, message, code
     end
     local path = prompt.find(kind.name).path
-    local problem = path and problem_in_file(found, kind.machine.prompt_names)
+    local problem = path and problem_in(found, kind.machine.prompt_names)
     if problem then
         return nil, ("%s: %s"):format(path, problem), "BAD_PROMPT"
+    end
+    problem = path and check.names(kind.subject, found)
+    if problem then
+        return nil, problem, "BAD_PROMPT"
     end
     local by_name = {}
     for name, option in pairs(kind.machine.prompt_names) do

@@ -17,9 +17,28 @@
 --- `models = { evaluate = "..." }` has another model judge; a repair is the generating model's
 --- unless `models.repair` says otherwise. The answer is the content of the best thought.
 
+local json = require "ponder.json"
 local look = require "ponder.strategy.look"
 local strategy = require "ponder.strategy"
 local tot = require "ponder.tot"
+
+-- Replies to a tree of two levels. Both kinds cannot be read at first, so that the repair comes up
+-- for each.
+local function play_samples(sample)
+    local is_repaired = {}
+    local opts = { max_depth = 2, branching_factor = 2, max_nodes = 5 }
+    sample.play(opts, function(directive, _, found)
+        local wanted = directive.type == "generate_thoughts" and "thoughts" or "scores"
+        if directive.type == "call_llm_stream" then
+            wanted = found.repair[#found.repair].wanted
+        elseif not is_repaired[wanted] then
+            is_repaired[wanted] = true
+            return "?"
+        end
+        return wanted == "thoughts" and json.encode { thoughts = sample.thoughts }
+            or '{"scores": {"t1": 0.8, "t2": 0.4}}'
+    end)
+end
 
 local function depth_of(machine)
     local id = machine.current_node_id
@@ -35,6 +54,13 @@ end
 
 return strategy.new {
     name = "tot",
+    summary = "answer a question with Tree of Thoughts",
+    about = [[
+Proposes steps towards an answer, has each scored, and goes on from the best, over and over (Yao et
+al. 2023).]],
+    samples = play_samples,
+    needs = { generate = { "prompt", "steps" }, evaluate = { "prompt", "thoughts" },
+        repair = { "reply" } },
     machine = tot,
     roles = {
         generate_thoughts = "generate",

@@ -27,8 +27,31 @@ local REPLIES = {
     improve = "improvement_result",
 }
 
+-- Replies to three steps. The first critique has no grade, so that another one is asked for.
+local function play_samples(sample)
+    local critiques = 0
+    sample.play({ max_supervision_steps = 3 }, function(directive)
+        if directive.type == "reason" then
+            return "<answer>\nPlant trees.\n</answer>", REPLIES.reason
+        elseif directive.type == "improve" then
+            return "Plant trees, and paint roofs white.", REPLIES.improve
+        end
+        critiques = critiques + 1
+        return critiques == 1 and "ISSUE: slow"
+            or "STRENGTH: cheap\nISSUE: slow\nSUGGESTION: add white roofs\nSCORE: 0.6",
+            REPLIES.supervise
+    end)
+end
+
 return strategy.new {
     name = "trm",
+    summary = "answer, have it graded, improve it, repeat",
+    about = [[
+Reasons about an answer, has it graded and improves it until the grade is good enough (after
+Jolicoeur-Martineau 2025).]],
+    samples = play_samples,
+    needs = { reason = { "question", "answer" }, supervise = { "question", "answer" },
+        improve = { "question", "answer" } },
     machine = trm,
     roles = { reason = "reason", supervise = "supervise", improve = "improve" },
     first_role = "reason",

@@ -5,10 +5,14 @@ local flags = require "ponder.report.flags"
 local host = require "ponder.core.host"
 local model = require "ponder.model"
 local policies = require "ponder.serve.policies"
+local strategy = require "ponder.strategy"
 
 local shared = {}
 
-local STRATEGIES = { tot = true, got = true, trm = true, cot = true }
+local STRATEGIES = {}
+for _, name in ipairs(strategy.names) do
+    STRATEGIES[name] = true
+end
 
 ---The rules of a command and of the strategies that are named among its arguments.
 ---@param arguments string[]
@@ -18,7 +22,7 @@ function shared.rules(arguments, own)
     local rules = {}
     for _, word in ipairs(arguments) do
         if STRATEGIES[word] then
-            for name, rule in pairs((flags.of(require("ponder.strategy." .. word).options()))) do
+            for name, rule in pairs((flags.of(strategy.named(word).options()))) do
                 rules[name] = rule
             end
         end
@@ -31,15 +35,15 @@ end
 
 -- The options of one strategy, out of the flags of several.
 local function strategy_policy(name, given)
-    local strategy = require("ponder.strategy." .. name)
-    local own = flags.of(strategy.options())
+    local library = strategy.named(name)
+    local own = flags.of(library.options())
     local opts, message = flags.options(given, own)
     if not opts then
         return nil, message
     end
     opts.model = given.model
     opts.max_cost, opts.timeout = nil, nil -- the server's
-    local ok, made = pcall(strategy.new, opts)
+    local ok, made = pcall(library.new, opts)
     if not ok then
         return nil, (tostring(made):gsub("^.-strategy%.%w+%.new: ", ""))
     end
