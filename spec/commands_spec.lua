@@ -1,6 +1,6 @@
 -- ponder tot, got, trm and cot, in a pipe, as a person uses them.
 
-local flags = require "ponder.report.flags"
+local flags = require "ponder.cli.shared.flags"
 local json = require "ponder.json"
 local shell = require "shell"
 

@@ -1,8 +1,8 @@
 -- Secrets that a script, a command line or a caller holds: none reaches the log or what people see.
 
 local help = require "log_help"
-local literals = require "ponder.model.literals"
-local redact = require "ponder.model.redact"
+local literals = require "ponder.redact.literals"
+local redact = require "ponder.redact"
 
 -- What is found, and the options where they stand, by their text.
 local function find(text)
@@ -15,7 +15,7 @@ local function find(text)
     return table.concat(found, " "), table.concat(shown, " ")
 end
 
-describe("ponder.model.literals", function()
+describe("ponder.redact.literals", function()
     it("finds options and headers by their names, also short ones", function()
         for text, expected in pairs {
             ['open("m", { api_key = "k1" })'] = "k1",

@@ -1,7 +1,7 @@
 --- `ponder ask --strategy FILE QUESTION`: a strategy of one's own, with the flags of `ponder tot`.
 
 local cli = require "ponder.cli"
-local command = require "ponder.report.command"
+local command = require "ponder.cli.shared.command"
 local strategy = require "ponder.strategy"
 
 local RULES = {

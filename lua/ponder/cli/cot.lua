@@ -1,3 +1,3 @@
 --- `ponder cot "QUESTION"`: one call that thinks step by step.
 
-return require("ponder.report.command").new "cot"
+return require("ponder.cli.shared.command").new "cot"

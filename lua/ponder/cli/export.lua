@@ -2,7 +2,7 @@
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
-local opened = require "ponder.report.opened"
+local opened = require "ponder.cli.shared.opened"
 local private = require "ponder.core.private"
 
 -- Each is a module ponder.report.export.NAME with

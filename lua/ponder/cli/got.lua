@@ -1,3 +1,3 @@
 --- `ponder got "QUESTION"`: Graph of Thoughts.
 
-return require("ponder.report.command").new "got"
+return require("ponder.cli.shared.command").new "got"

@@ -2,7 +2,7 @@
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
-local environment = require "ponder.report.environment"
+local environment = require "ponder.cli.shared.environment"
 local host = require "ponder.core.host"
 
 local man = {}

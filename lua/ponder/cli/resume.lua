@@ -6,7 +6,7 @@ local cli = require "ponder.cli"
 local quote = require "ponder.quote"
 local consent = require "ponder.report.consent"
 local fork = require "ponder.cli.fork"
-local limits = require "ponder.report.limits"
+local limits = require "ponder.cli.shared.limits"
 
 local RULES = {
     fork = { help = "if the script, the prompts or the options have changed, fork the run" },

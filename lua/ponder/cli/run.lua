@@ -8,7 +8,7 @@ local flags = require "ponder.log.flags"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
 local quote = require "ponder.quote"
-local limits = require "ponder.report.limits"
+local limits = require "ponder.cli.shared.limits"
 local log_run = require "ponder.log.run"
 local task = require "ponder.task"
 

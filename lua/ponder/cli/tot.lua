@@ -1,3 +1,3 @@
 --- `ponder tot "QUESTION"`: Tree of Thoughts.
 
-return require("ponder.report.command").new "tot"
+return require("ponder.cli.shared.command").new "tot"

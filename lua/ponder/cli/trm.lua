@@ -1,3 +1,3 @@
 --- `ponder trm "QUESTION"`: reason, grade, improve.
 
-return require("ponder.report.command").new "trm"
+return require("ponder.cli.shared.command").new "trm"

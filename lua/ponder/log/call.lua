@@ -1,48 +1,54 @@
 --- A model call as the log has it: a row of `calls`.
 
 local json = require "ponder.json"
-local model_budget = require "ponder.model.budget"
-local price = require "ponder.model.price"
-local provider = require "ponder.model.provider"
-local redact = require "ponder.model.redact"
+local redact = require "ponder.redact"
 local store = require "ponder.core.store"
-local tally = require "ponder.tally"
 local task = require "ponder.task"
 
 local call = {}
 
+---@class ponder.log.Asked what a model is asked, in columns of `calls`, and who knows what it costs
+---@field identity string equal requests have equal ones
+---@field provider string
+---@field model string
+---@field sample integer
+---@field samples integer
+---@field request string
+---@field metadata string?
+---@field failures ponder.log.Failure[] attempts of this process that failed
+---@field clock (fun(): number)? the log's, once it is asked
+---@field describe fun(self): string
+---@field is_reply fun(self, reply: any): boolean whether it has what a reply has
+---@field answer fun(self, reply: table?): ponder.log.AnswerRow
+---@field charge fun(self, results: table, failures: ponder.log.Failure[])
+---@field charge_lost fun(self, failures: ponder.log.Failure[], in_flight: boolean)
+
+---@class ponder.log.AnswerRow columns of `calls`, and
+---@field origin "live"|"cache"|"log"
+---@field total_tokens integer?
+---@field cost number?
+---@field saved_cost number? of what was not asked: what it would have cost
+
+---@class ponder.log.Failure columns of `attempts`
+
 ---@class ponder.log.Call: ponder.log.Operation
----@field request ponder.model.Request
+---@field asked ponder.log.Asked
 ---@field unwritten boolean its row is held back
 ---@field asked_at number seconds since 1970
 local Call = { kind = "call" }
 Call.__index = Call
 
-local LABEL_BYTES = 60
-
--- "call to openai:gpt-4o-mini (Use 4 4 6 8 to make...)"
-local function label_of(model, messages)
-    local last = messages[#messages]
-    local text = type(last.content) == "string" and last.content or json.encode(last.content or "")
-    text = text:gsub("%s+", " ")
-    if #text > LABEL_BYTES then
-        text = text:sub(1, utf8.offset(text, 0, LABEL_BYTES - 2) - 1) .. "..."
-    end
-    return ("the call to %s (%s)"):format(model, text)
-end
-
----@param request ponder.model.Request
+---@param asked ponder.log.Asked
 ---@return ponder.log.Call
-function call.new(request)
-    request.failures = {}
-    local identity = redact.keep(request:identity()) -- as the log will have it
-    return setmetatable({ request = request, identity = store.sha256(identity) }, Call)
+function call.new(asked)
+    local identity = redact.keep(asked.identity) -- as the log will have it
+    return setmetatable({ asked = asked, identity = store.sha256(identity) }, Call)
 end
 
 --- The operation in a few words, for people.
 ---@return string
 function Call:describe()
-    return label_of(self.request.target.label, self.request.messages)
+    return self.asked:describe()
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -89,33 +95,29 @@ local ANSWER = ("UPDATE calls SET (%s) = (%s) WHERE run = ?1 AND id = ?2"):forma
 -- A row is written once, with its answer, unless that takes long: see Recorder:defer.
 ---@param log ponder.log.Recorder
 function Call:insert(log)
-    local request, asker = self.request, task.context("asker")
-    local search, node, purpose
+    local asker = task.context("asker")
     if asker then
-        search, node, purpose = asker.tree:asks(log, asker)
+        self.search, self.node, self.purpose = asker.tree:asks(log, asker)
     end
-    self.body = request:body_json()
-    self.metadata = request.metadata and json.encode(request.metadata)
-    self.search, self.node, self.purpose = search, node, purpose
     self.run, self.session = log.run, log.session
     self.asked_at, self.unwritten = log.clock(), true
-    request.clock = log.clock
+    self.asked.clock = log.clock
     log:defer(self)
 end
 
 -- What is known when it is asked, as ASKED has it; and then what comes.
-local function asked(self, ...)
-    local request = self.request
+local function asked_values(self, ...)
+    local asked = self.asked
     self.unwritten = false
     return self.run, self.id, self.session, self.identity, self.occurrence,
-        request.provider, request.model, request.sample, request.n, self.body, self.metadata,
+        asked.provider, asked.model, asked.sample, asked.samples, asked.request, asked.metadata,
         self.within_id, self.search, self.node, self.purpose, self.asked_at, ...
 end
 
 -- A statement with its values, which ANSWERED lists.
 local function answered(self, ...)
     if self.unwritten then
-        return ASK_AND_ANSWER, asked(self, ...)
+        return ASK_AND_ANSWER, asked_values(self, ...)
     end
     return ANSWER, self.run, self.id, ...
 end
@@ -124,13 +126,13 @@ end
 ---@param log ponder.log.Recorder
 function Call:write_asked(log)
     if self.unwritten then
-        log:write(ASK, asked(self))
+        log:write(ASK, asked_values(self))
     end
 end
 
 ---@param log ponder.log.Recorder
 function Call:ask_again(log)
-    self.run, self.request.clock = log.run, log.clock
+    self.run, self.asked.clock = log.run, log.clock
     log:write([[INSERT INTO attempts (run, call, attempt, at, code, message)
         SELECT run, id, coalesce(attempts, 1), answered_at, code, message FROM calls
         WHERE run = ?1 AND id = ?2 AND status = 'error'
@@ -142,35 +144,21 @@ function Call:ask_again(log)
         log.session, log.clock(), self.run, self.id)
 end
 
-local function write_answer(self, log, status, draft, reply, message, code, cost)
-    local usage = tally.clean(draft and draft.usage)
-    log:spend(usage, cost)
-    usage = usage or {}
-    draft = draft or {}
-    log:write(answered(self, status, draft.origin or "live", self.request.queued_at,
-        self.request.sent_at, log.clock(), reply, code, message, tonumber(draft.latency_ms),
-        tonumber(draft.time_to_first_ms),
-        math.tointeger(draft.attempts) or #self.request.failures,
-        usage.input_tokens, usage.output_tokens, tally.total(usage), usage.cache_read_tokens,
-        usage.cache_write_tokens, usage.reasoning_tokens, cost))
+local function write_answer(self, log, status, reply, row, message, code)
+    log:spend(row.total_tokens, row.cost)
+    log:write(answered(self, status, row.origin, row.queued_at, row.sent_at, log.clock(), reply,
+        code, message, row.latency_ms, row.time_to_first_ms, row.attempts, row.input_tokens,
+        row.output_tokens, row.total_tokens, row.cache_read_tokens, row.cache_write_tokens,
+        row.reasoning_tokens, row.cost))
 end
 
 local function write_failures(self, log)
-    for _, failed in ipairs(self.request.failures) do
+    for _, failed in ipairs(self.asked.failures) do
         log:write([[INSERT INTO attempts (run, call, attempt, at, status, code, message, queue_ms,
             total_ms, retry_in_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]], self.run, self.id,
-            failed.attempt, failed.at, failed.status, failed.code,
-            self.request.target.redactor:text(failed.message), failed.queue_ms, failed.total_ms,
-            failed.retry_in_ms)
+            failed.attempt, failed.at, failed.status, failed.code, failed.message,
+            failed.queue_ms, failed.total_ms, failed.retry_in_ms)
     end
-end
-
--- What a reply cost; nil where the price is not known.
-local function cost_of(request, draft)
-    if draft.origin then
-        return 0.0
-    end
-    return price.cost(request.target.rates, draft.usage)
 end
 
 ---@param log ponder.log.Recorder
@@ -180,16 +168,16 @@ function Call:answer(log, results)
     local draft, message, code, partial = table.unpack(results, 1, 4)
     write_failures(self, log)
     if not draft then
-        write_answer(self, log, "error", partial, partial and (encode(partial)), message, code,
-            partial and cost_of(self.request, partial))
+        write_answer(self, log, "error", partial and (encode(partial)), self.asked:answer(partial),
+            message, code)
         return results
     end
+    local row, encoded, exact = self.asked:answer(draft), encode(draft)
     if draft.origin then
-        log:save(price.cost(self.request.target.rates, draft.usage))
+        log:save(row.saved_cost)
     end
-    local encoded, exact = encode(draft)
     local reply = redact.keep(encoded) -- the script gets what a later run will get
-    write_answer(self, log, "ok", draft, reply, nil, nil, cost_of(self.request, draft))
+    write_answer(self, log, "ok", reply, row)
     return exact and reply == encoded and results or { json.decode(reply), n = 1 }
 end
 
@@ -201,42 +189,42 @@ function Call:cancel(log)
         log.clock(), self.run, self.id)
 end
 
--- How many of its attempts failed and may have been billed.
-local function billed_attempts(db, run, id)
-    local n = 0
-    for code, status, message in db:rows("SELECT coalesce(code, ''), status, message "
-        .. "FROM attempts WHERE run = ? AND call = ?", run, id) do
-        n = n + (model_budget.is_billed(status, code, message) and 1 or 0)
+-- Its attempts that failed.
+local function failures_of(db, run, id)
+    local failures = {}
+    for _, status, code, message in db:rows("SELECT attempt, status, code, message FROM attempts "
+        .. "WHERE run = ? AND call = ?", run, id) do
+        failures[#failures + 1] = { status = status, code = code, message = message }
     end
-    return n
+    return failures
 end
 
 --- What the script gets of a row.
 ---@param db userdata
 ---@param run integer
 ---@param id integer
----@return table? results nil: they are damaged
-function call.results(db, run, id)
+---@param what ponder.log.Call that asks
+---@return table? results nil: they are damaged; `failures` are the attempts that failed
+function call.results(db, run, id, what)
     local status, reply, message, code = db:row(
         "SELECT status, reply, message, code FROM calls WHERE run = ? AND id = ?", run, id)
     local draft = reply and json.decode(reply)
-    local billed = billed_attempts(db, run, id)
-    if reply and not provider.is_draft(draft) or status == "ok" and not draft then
+    local failures = failures_of(db, run, id)
+    if reply and not what.asked:is_reply(draft) or status == "ok" and not draft then
         return nil
     elseif status == "ok" then
-        return { draft, n = 1, billed = billed }
+        return { draft, n = 1, failures = failures }
     end
-    return { nil, message, code, draft, n = 4, billed = billed }
+    return { nil, message, code, draft, n = 4, failures = failures }
 end
 
 --- What the log of this very run answers was paid for when it began.
 ---@param results table
 ---@param log ponder.log.Recorder
 function Call:played(results, log)
-    local draft, message, code, partial = table.unpack(results, 1, 4)
-    local said = draft or partial
-    log:spend(tally.clean(said and said.usage), said and cost_of(self.request, said))
-    model_budget.charge(self.request, draft, message, code, partial, results.billed)
+    local row = self.asked:answer(results[1] or results[4])
+    log:spend(row.total_tokens, row.cost)
+    self.asked:charge(results, results.failures)
 end
 
 --- What the log of this very run does not answer may have been paid for all the same.
@@ -245,9 +233,7 @@ end
 ---@param id integer
 function Call:lost(db, run, id)
     local status = db:row("SELECT status FROM calls WHERE run = ? AND id = ?", run, id)
-    local in_flight = (status == nil or status == "cancelled") and 1 or 0
-    self.request.lost = in_flight > 0
-    model_budget.charge_lost(self.request, billed_attempts(db, run, id) + in_flight)
+    self.asked:charge_lost(failures_of(db, run, id), status == nil or status == "cancelled")
 end
 
 --- Takes over an answer from another log.
@@ -260,8 +246,9 @@ function Call:copy(log, results)
     if said then
         said.origin = "log"
     end
-    write_answer(self, log, draft and "ok" or "error", said, said and (encode(said)), message, code,
-        0.0)
+    local row = self.asked:answer(said)
+    row.cost = 0.0
+    write_answer(self, log, draft and "ok" or "error", said and (encode(said)), row, message, code)
 end
 
 return call

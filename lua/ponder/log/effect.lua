@@ -1,7 +1,7 @@
 --- Something else that a run asks of the world outside, as the log has it: a row of `effects`.
 
 local json = require "ponder.json"
-local redact = require "ponder.model.redact"
+local redact = require "ponder.redact"
 local task = require "ponder.task"
 
 local effect = {}

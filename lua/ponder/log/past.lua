@@ -495,9 +495,10 @@ function Past:unanswered()
 end
 
 ---@param answered ponder.log.Answered
+---@param what ponder.log.Operation that asks
 ---@return table results
-function Past:results(answered)
-    local results = LOAD[answered.kind](self.db, self.run, answered.id)
+function Past:results(answered, what)
+    local results = LOAD[answered.kind](self.db, self.run, answered.id, what)
     if not results then
         damaged(self, "the answer of %s %d cannot be read", answered.kind, answered.id)
     end

@@ -221,12 +221,12 @@ function Recorder:save(cost)
 end
 
 --- Notes what a call came to.
----@param usage ponder.model.Usage?
+---@param tokens integer? nil: unknown
 ---@param cost number? USD; nil: unknown
-function Recorder:spend(usage, cost)
+function Recorder:spend(tokens, cost)
     local spent = self.writer.spent
     spent.calls = spent.calls + 1
-    spent.tokens = tally.plus(spent.tokens, tally.total(usage) or 0)
+    spent.tokens = tally.plus(spent.tokens, tokens or 0)
     spent.cost = spent.cost + (cost or 0)
 end
 

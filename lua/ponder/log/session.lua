@@ -7,7 +7,7 @@ local json = require "ponder.json"
 local kept = require "ponder.log.kept"
 local random = require "ponder.core.random"
 local recorder = require "ponder.log.recorder"
-local redact = require "ponder.model.redact"
+local redact = require "ponder.redact"
 local scheduler = require "ponder.task.scheduler"
 local state = require "ponder.state"
 local store = require "ponder.core.store"
@@ -187,12 +187,12 @@ local function open_late(self)
 end
 
 -- Asks a model: see ponder.task.Tape.
-local function follow(self, request, ask)
+local function follow(self, asked, ask, ...)
     if self.root.recorder then
         write_files(self.root)
         open_late(self.root)
     end
-    return self.tape:perform(call.new(request), ask, request)
+    return self.tape:perform(call.new(asked), ask, ...)
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -225,8 +225,8 @@ local function make_tape(self, past, opts)
     self.tape = tape.new(self.run.group, sink, past, opts)
     self.tape.session, self.tape.recorder = self, self.recorder
     self.tape.uid = self.recorder and uid_of(self)
-    function self.tape.call(_, request, ask)
-        return follow(self, request, ask)
+    function self.tape.call(_, ...)
+        return follow(self, ...)
     end
 end
 

@@ -523,7 +523,7 @@ function Tape:perform(what, f, ...)
         end
         if wait_for_turn(self, answer) then
             what.id = known.id
-            local results = self.past:results(answer)
+            local results = self.past:results(answer, what)
             what:played(results, self.sink)
             return unpack(results, 1, results.n)
         end
@@ -532,7 +532,7 @@ function Tape:perform(what, f, ...)
         what.id = known.id
     end
     if answer then
-        local results = self.past:results(answer)
+        local results = self.past:results(answer, what)
         if what.id then
             what:played(results, self.sink)
         else

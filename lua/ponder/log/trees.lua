@@ -5,7 +5,7 @@
 
 local json = require "ponder.json"
 local log = require "ponder.log"
-local redact = require "ponder.model.redact"
+local redact = require "ponder.redact"
 
 local trees = {}
 

@@ -9,7 +9,7 @@
 --- before C code that runs for long (a pattern that backtracks) has its row when that returns.
 
 local core = require "ponder.core.task"
-local redact = require "ponder.model.redact"
+local redact = require "ponder.redact"
 local schema = require "ponder.log.schema"
 local store = require "ponder.core.store"
 local trust = require "ponder.log.trust"

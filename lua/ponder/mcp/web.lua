@@ -10,7 +10,7 @@ local json = require "ponder.json"
 local name = require "ponder.model.name"
 local protocol = require "ponder.mcp.protocol"
 local quote = require "ponder.quote"
-local redact = require "ponder.model.redact"
+local redact = require "ponder.redact"
 local transport = require "ponder.model.transport"
 
 local web = {}

@@ -170,13 +170,14 @@ local function tokens_of(draft)
 end
 
 local function attempt_once(client, request, attempt)
-    local clock = request.clock -- the log's, if there is one
+    local logged = request.logged
+    local clock = logged and logged.clock
     local queued_at = clock and clock()
     local cost = pass_gate(client, request)
     local result, draft, problem, partial = send(client, request, attempt)
     if clock then
-        request.queued_at = queued_at
-        request.sent_at = math.max(queued_at, clock() - (result.total_ms or 0) / 1000)
+        logged.queued_at = queued_at
+        logged.sent_at = math.max(queued_at, clock() - (result.total_ms or 0) / 1000)
     end
     learn(client, request, result, draft, problem)
     if cost then request.target.gate:settle(cost, tokens_of(draft)) end
@@ -259,12 +260,12 @@ end
 
 -- For the log, if there is one.
 local function note_failure(request, attempt, result, problem, wait_ms)
-    local failures = request.failures
-    if failures then
-        failures[#failures + 1] = { attempt = attempt, at = request.clock(),
-            status = problem.status, code = problem.code, message = problem.message,
-            queue_ms = result.queue_ms,
-            total_ms = result.total_ms, retry_in_ms = wait_ms }
+    local logged = request.logged
+    if logged then
+        local message = request.target.redactor:text(problem.message)
+        table.insert(logged.failures, { attempt = attempt, at = logged.clock(),
+            status = problem.status, code = problem.code, message = message,
+            queue_ms = result.queue_ms, total_ms = result.total_ms, retry_in_ms = wait_ms })
     end
 end
 

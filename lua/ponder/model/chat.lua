@@ -5,6 +5,7 @@ local options = require "ponder.options"
 local task = require "ponder.task"
 local budget = require "ponder.model.budget"
 local call = require "ponder.model.call"
+local logged = require "ponder.model.logged"
 local params = require "ponder.model.params"
 local read = require "ponder.model.read"
 local request = require "ponder.model.request"
@@ -157,7 +158,7 @@ end
 local function answer(client, one)
     local tape = scheduler.tape()
     if not tape then return perform(client, one, 1) end
-    return tape:call(one, function(other) return perform(client, other, 1) end)
+    return tape:call(logged.new(one), perform, client, one, 1)
 end
 
 local function ask(model, plan, n, offset)

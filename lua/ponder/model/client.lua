@@ -6,7 +6,7 @@ local task = require "ponder.task"
 local limit = require "ponder.model.limit"
 local name = require "ponder.model.name"
 local price = require "ponder.model.price"
-local redact = require "ponder.model.redact"
+local redact = require "ponder.redact"
 
 local client = {}
 
@@ -42,7 +42,7 @@ end
 ---@field url string?
 ---@field headers table<string, string> with keys: never shown
 ---@field key_from string? where the key is from, for people: "$OPENAI_API_KEY"; nil: there is none
----@field redactor ponder.model.Redactor
+---@field redactor ponder.Redactor
 ---@field one_by_one boolean? the server has refused to give several samples at once
 ---@field host table
 ---@field gate ponder.model.Gate

@@ -4,7 +4,7 @@
 --- file, the environment, the config file's providers and defaults, the built-in value.
 
 local base64 = require "ponder.base64"
-local literals = require "ponder.model.literals"
+local literals = require "ponder.redact.literals"
 local options = require "ponder.options"
 local pure = require "ponder.pure"
 

@@ -25,6 +25,7 @@ local request = {}
 ---@field metadata table? the caller's own, never sent
 ---@field billed boolean? its last attempt failed, and may have been billed all the same
 ---@field renew (fun(): any?, string?)? asks the budgets for another attempt after such a one
+---@field logged ponder.model.Logged? what a run log has of it
 ---@field lost boolean? it was in flight when the process before this one ended, and is counted
 ---@field heard boolean something has reached the script through on_delta
 local Request = {}

@@ -1,7 +1,7 @@
 --- A child process that runs, and the tasks that wait for it.
 
 local core = require "ponder.core.process"
-local redact = require "ponder.model.redact"
+local redact = require "ponder.redact"
 local scheduler = require "ponder.task.scheduler"
 local sources = require "ponder.task.sources"
 

@@ -1,7 +1,7 @@
 --- What of a child process goes onto the run log: values that JSON has, and no secret.
 
 local json = require "ponder.json"
-local redact = require "ponder.model.redact"
+local redact = require "ponder.redact"
 
 local wire = {}
 

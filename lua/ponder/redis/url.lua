@@ -7,7 +7,7 @@
 --- Parts are percent-decoded. The password of $PONDER_REDIS_URL serves each URL of the same place
 --- that has none.
 
-local redact = require "ponder.model.redact"
+local redact = require "ponder.redact"
 
 local url = {}
 

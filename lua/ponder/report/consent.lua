@@ -2,7 +2,7 @@
 --- may go.
 
 local name = require "ponder.model.name"
-local redact = require "ponder.model.redact"
+local redact = require "ponder.redact"
 
 local consent = {}
 

@@ -135,6 +135,6 @@ end
 ---  end or is not, it goes live or leaves out an entry
 ---@field note_timers fun(self, rounds: integer, now: number) time was up for followed tasks
 ---@field perform fun(self, what: table, f: function, ...): ... see ponder.log.tape
----@field call fun(self, request: table, ask: fun(request: table)): ... asks a model
+---@field call fun(self, asked: ponder.log.Asked, ask: function, ...): ... asks a model: ask(...)
 
 return scheduler

@@ -1,7 +1,7 @@
 --- The policies that a command line names: files, or built in. For `ponder serve` and `ponder mcp`.
 
 local files = require "ponder.log.files"
-local flags = require "ponder.report.flags"
+local flags = require "ponder.cli.shared.flags"
 local host = require "ponder.core.host"
 local model = require "ponder.model"
 local policies = require "ponder.serve.policies"

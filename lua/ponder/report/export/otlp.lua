@@ -3,7 +3,7 @@
 local json = require "ponder.json"
 local quote = require "ponder.quote"
 local names = require "ponder.report.conventions"
-local redact = require "ponder.model.redact"
+local redact = require "ponder.redact"
 local retry = require "ponder.model.retry"
 local spans = require "ponder.report.spans"
 local task = require "ponder.task"

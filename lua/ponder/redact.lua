@@ -7,7 +7,7 @@
 --- ("ollama") must not be cut out of what a model says. What is kept in files loses the real keys
 --- of all models that this process has opened, and those that its scripts hold as literals.
 
-local literals = require "ponder.model.literals"
+local literals = require "ponder.redact.literals"
 
 local redact = {}
 
@@ -121,11 +121,11 @@ local function is_key(secret)
     return #secret > LONGEST_WORD or secret:find("%A") ~= nil
 end
 
----@class ponder.model.Redactor
+---@class ponder.Redactor
 local Redactor = {}
 Redactor.__index = Redactor
-Redactor.__name = "ponder.model.Redactor"
-Redactor.__tostring = function() return "ponder.model.Redactor" end -- never its secrets
+Redactor.__name = "ponder.Redactor"
+Redactor.__tostring = function() return "ponder.Redactor" end -- never its secrets
 
 --- A text for people: no secret, no userinfo in URLs.
 ---@param text string
@@ -157,7 +157,7 @@ end
 --- A redactor for these secrets and the values of these headers that may be secret.
 ---@param secrets string[]
 ---@param headers? table<string, string>
----@return ponder.model.Redactor
+---@return ponder.Redactor
 function redact.new(secrets, headers)
     local all, keys = {}, {}
     for _, secret in ipairs(secrets) do add_secret(all, secret) end

@@ -1,0 +1,87 @@
+--- A request as the run log has it (ponder.log.call): the plain columns of its row, those of its
+--- answer, and what it counts in budgets when the log answers it. The log knows no more of models.
+
+local budget = require "ponder.model.budget"
+local json = require "ponder.json"
+local price = require "ponder.model.price"
+local provider = require "ponder.model.provider"
+local tally = require "ponder.tally"
+
+local logged = {}
+
+---@class ponder.model.Logged: ponder.log.Asked
+---@field private one ponder.model.Request
+local Logged = {}
+Logged.__index = Logged
+
+---@param one ponder.model.Request its `logged` is what is made here
+---@return ponder.model.Logged
+function logged.new(one)
+    one.logged = setmetatable({ one = one, identity = one:identity(), provider = one.provider,
+        model = one.model, sample = one.sample, samples = one.n, request = one:body_json(),
+        metadata = one.metadata and json.encode(one.metadata), failures = {} }, Logged)
+    return one.logged
+end
+
+local LABEL_BYTES = 60
+
+---@return string "the call to openai:gpt-4o-mini (Use 4 4 6 8 to make...)"
+function Logged:describe()
+    local messages = self.one.messages
+    local content = messages[#messages].content or ""
+    local text = (type(content) == "string" and content or json.encode(content)):gsub("%s+", " ")
+    if #text > LABEL_BYTES then
+        text = text:sub(1, utf8.offset(text, 0, LABEL_BYTES - 2) - 1) .. "..."
+    end
+    return ("the call to %s (%s)"):format(self.one.target.label, text)
+end
+
+---Whether decoded JSON is a reply.
+---@param reply any
+---@return boolean
+function Logged.is_reply(_, reply)
+    return provider.is_draft(reply)
+end
+
+---The columns of an answer, and of what there is of one.
+---@param draft ponder.model.Draft? nil: nothing came
+---@return ponder.log.AnswerRow
+function Logged:answer(draft)
+    draft = draft or {}
+    local origin, usage = draft.origin, tally.clean(draft.usage) or {}
+    local cost = price.cost(self.one.target.rates, draft.usage)
+    return { origin = origin or "live", queued_at = self.queued_at, sent_at = self.sent_at,
+        latency_ms = tonumber(draft.latency_ms),
+        time_to_first_ms = tonumber(draft.time_to_first_ms),
+        attempts = math.tointeger(draft.attempts) or #self.failures,
+        input_tokens = usage.input_tokens, output_tokens = usage.output_tokens,
+        total_tokens = tally.total(usage), cache_read_tokens = usage.cache_read_tokens,
+        cache_write_tokens = usage.cache_write_tokens, reasoning_tokens = usage.reasoning_tokens,
+        cost = origin and 0.0 or cost, saved_cost = origin and cost }
+end
+
+local function count_billed(failures)
+    local n = 0
+    for _, failed in ipairs(failures) do
+        n = n + (budget.is_billed(failed.status, failed.code or "", failed.message) and 1 or 0)
+    end
+    return n
+end
+
+---What the log of this very run answers was paid for when it began.
+---@param results table draft; or nil, message, code, partial
+---@param failures {status: integer?, code: string?, message: string?}[] attempts that failed
+function Logged:charge(results, failures)
+    local draft, message, code, partial = table.unpack(results, 1, 4)
+    budget.charge(self.one, draft, message, code, partial, count_billed(failures))
+end
+
+---What the log of this very run does not answer may have been paid for all the same.
+---@param failures {status: integer?, code: string?, message: string?}[]
+---@param in_flight boolean it was sent, and nothing is known of it
+function Logged:charge_lost(failures, in_flight)
+    self.one.lost = in_flight
+    budget.charge_lost(self.one, count_billed(failures) + (in_flight and 1 or 0))
+end
+
+return logged
