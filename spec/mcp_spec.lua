@@ -1,5 +1,6 @@
 -- ponder.mcp: a server of the Model Context Protocol, over standard input and output and over HTTP.
 
+local client = require "ponder.mcp"
 local json = require "ponder.json"
 local server = require "ponder.mcp.server"
 local serve = require "ponder.serve"
@@ -108,6 +109,25 @@ describe("an MCP server", function()
         assert.equal("fails: no luck", failed.logged)
     end)
 
+    it("lets progress begin with 0", function()
+        local sent = {}
+        task.run(function()
+            local list = assert(serve_policies.of("p", { p = function(r)
+                r:progress(0, 2)
+                r:think "on"
+                r:progress(1, 2)
+                r:progress(2, 2)
+                return ""
+            end }))
+            local session = server.new { policies = list }:session(function(message)
+                sent[#sent + 1] = message.params and message.params.progress
+            end)
+            session:receive(call(1, "p", { prompt = "" }, { progressToken = "t" }))
+            session:finish()
+        end)
+        assert.same({ 0, 1, 2 }, sent)
+    end)
+
     it("cancels a call, of which nothing is sent then", function()
         stopped = false
         local sent = talk { call(1, "hangs", { prompt = "" }),
@@ -135,6 +155,109 @@ describe("an MCP server", function()
         assert.equal("2099-01-01", err.data.requested)
         meta = { ["io.modelcontextprotocol/protocolVersion"] = "2026-07-28" }
         assert.equal(-32602, talk({ request(1, "tools/list", { _meta = meta }) })[1].error.code)
+    end)
+end)
+
+describe("what an MCP server offers besides tools", function()
+    local prompts = require("ponder.mcp.prompts").catalog
+
+    it("are all prompts of prompts/, which render with what is asked alone", function()
+        local names = {}
+        for i, one in ipairs(prompts.list()) do
+            names[i] = one.name
+            local arguments, texts = {}, {}
+            for k, argument in ipairs(one.arguments) do
+                arguments[argument.name] = ("first %d\nsecond %d"):format(k, k)
+            end
+            for k, message in ipairs(assert(prompts.get(one.name, arguments)).messages) do
+                texts[k] = message.content.text
+                assert.matches("^[ua]s", message.role)
+            end
+            local text = table.concat(texts, "\n")
+            for k in ipairs(one.arguments) do
+                assert.is_truthy(text:find("second " .. k, 1, true), one.name)
+            end
+            assert.is_nil(text:find "[Rr]oof", one.name) -- of the samples
+        end
+        assert.equal("cot.generate ensemble.debate ensemble.judge got.aggregate got.connect "
+            .. "got.generate got.refine got.score got.vote tot.evaluate tot.generate tot.repair "
+            .. "trm.improve trm.reason trm.supervise", table.concat(names, " "))
+        assert.same({ nil, "the argument prompt is missing" }, { prompts.get("cot.generate", {}) })
+        assert.same({ nil, "the argument prompt must be a text" },
+            { prompts.get("cot.generate", { prompt = 1 }) })
+        assert.is_nil((prompts.get("cot.nosuch", {})))
+    end)
+
+    it("is listed and read, with the errors of the protocol", function()
+        local catalog = { list = function() return { { name = "x", uri = "u:x" } } end,
+            templates = { { uriTemplate = "u:{n}" } }, get = function(name)
+                if name == "u:x" or name == "x" then return { got = name } end
+                return nil, name == "u:bad" and "it is broken" or nil
+            end }
+        local sent = {}
+        task.run(function()
+            local session = server.new { policies = POLICIES, prompts = catalog,
+                resources = catalog }:session(function(m) sent[#sent + 1] = m end)
+            for i, one in ipairs { { "prompts/list" }, { "prompts/get", { name = "x" } },
+                { "prompts/get", { name = "y" } }, { "resources/list" },
+                { "resources/read", { uri = "u:x" } }, { "resources/read", { uri = "u:y" } },
+                { "resources/read", { uri = "u:bad" } }, { "resources/templates/list" },
+                { "initialize", {} } } do
+                session:receive(request(i, one[1], one[2]))
+                session:finish()
+            end
+        end)
+        local function result(i) return sent[i].result or sent[i].error.code end
+        assert.equal("x", result(1).prompts[1].name)
+        assert.same({ got = "x" }, result(2))
+        assert.equal(-32602, result(3))
+        assert.equal("u:x", result(4).resources[1].uri)
+        assert.same({ got = "u:x" }, result(5))
+        assert.equal(-32002, result(6))
+        assert.same({ -32603, "it is broken" }, { result(7), sent[7].error.message })
+        assert.equal("u:{n}", result(8).resourceTemplates[1].uriTemplate)
+        assert.same({}, result(9).capabilities.prompts)
+        assert.same({}, result(9).capabilities.resources)
+    end)
+
+    it("are the runs of the log of ponder mcp", function()
+        local folder <close> = shell.folder { ["p.lua"] = "return function(r) return r.prompt end" }
+        task.run(function()
+            local session <close> = assert(client.open { cwd = folder.path, command = {
+                shell.executable, "mcp", "--log", "r.db", "p.lua" } })
+            assert.equal("hello", session:call("p", { prompt = "hello" }).text)
+            local list = assert(session.client:request("resources/list", {})).resources
+            assert.same({ "ponder://runs/2", "ponder://runs/1" }, { list[1].uri, list[2].uri })
+            assert.same({ "p", "completed" }, { list[1].title, list[1].description })
+            local read = assert(session.client:request("resources/read", { uri = list[1].uri }))
+            local text = read.contents[1].text
+            assert.equal("hello", json.decode(text).run.answer.answer)
+            local _, message, code, rpc = session.client:request("resources/read",
+                { uri = "ponder://runs/9" })
+            assert.same({ "SERVER", -32002 }, { code, rpc })
+            assert.matches("Resource not found", message)
+            local found = session.client:request("prompts/get", { name = "cot.generate",
+                arguments = { prompt = "Why?" } })
+            assert.matches("Why%?", found.messages[2].content.text)
+        end)
+    end)
+
+    it("are parts that a policy has made itself", function()
+        local own = assert(serve_policies.of("own", { own = function()
+            return { content = { { type = "image", data = "", mimeType = "image/png" } } }
+        end, other = function() return { content = { 1 } } end }))
+        local sent = {}
+        task.run(function()
+            local session = server.new { policies = own }:session(function(m)
+                sent[m.id] = m.result
+            end)
+            session:receive(call(1, "own", { prompt = "" }))
+            session:receive(call(2, "other", { prompt = "" }))
+            session:finish()
+        end)
+        assert.equal("image/png", sent[1].content[1].mimeType)
+        assert.is_nil(sent[1].structuredContent)
+        assert.same({ content = { 1 } }, sent[2].structuredContent)
     end)
 end)
 

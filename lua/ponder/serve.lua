@@ -35,6 +35,8 @@ local OPTIONS = {
     listen = { type = "string", default = "127.0.0.1:8321" },
     keys = { type = "table" },
     cors = { type = "table" },
+    prompts = { type = "table" },
+    resources = { type = "table" },
     concurrency = { type = "integer", min = 1, default = 64 },
     max_queue = { type = "integer", min = 0, default = 256 },
     queue_timeout_ms = { type = "number", min = 0, default = 60000 },
@@ -96,7 +98,8 @@ end
 ---@param opts table policies: by name (functions, strategies, tables with run), or a list from
 ---  ponder.serve.policies; page: with `handle`, which answers requests of its own (ponder.view);
 ---  listen "127.0.0.1:8321" or "unix:PATH"; keys: who may ask (without them
----  it listens to this machine alone); cors: origins; concurrency 64, max_queue 256,
+---  it listens to this machine alone); cors: origins; prompts, resources: ponder.mcp.Catalog of
+---  what /mcp offers besides tools; concurrency 64, max_queue 256,
 ---  queue_timeout_ms 60,000, timeout_ms 600,000 (of a request), drain_ms 30,000; log(text): what
 ---  failed and why, default to standard error; max_cost (USD, in all), max_cost_per_request,
 ---  max_calls_per_request; max_connections,
@@ -119,7 +122,8 @@ function serve.new(opts)
     return setmetatable({ opts = opts, policies = byname, names = names, metrics = metrics.new(),
         permits = task.semaphore(opts.concurrency), in_flight = 0, queued = 0, running = {},
         budget = budgets.new { max_cost = opts.max_cost }, key_budgets = key_budgets,
-        mcp = mcp.new { policies = list, log = opts.log, timeout_ms = opts.timeout_ms,
+        mcp = mcp.new { policies = list, prompts = opts.prompts, resources = opts.resources,
+            log = opts.log, timeout_ms = opts.timeout_ms,
             max_cost_per_request = opts.max_cost_per_request,
             max_calls_per_request = opts.max_calls_per_request },
         draining = false, cancelled = 0, streams = {}, inbox = {}, began = os.time() }, Server)

@@ -245,6 +245,18 @@ function strategy.named(name)
     return require("ponder.strategy." .. name)
 end
 
+---Whose prompts a file of prompts/ has: a strategy's, or those of a module that is none.
+---@param name string "tot", "ensemble"
+---@return ponder.prompt.Subject
+function strategy.subject(name)
+    for _, known in ipairs(strategy.names) do
+        if known == name then
+            return strategy.named(name).subject
+        end
+    end
+    return require(("ponder.%s.prompts"):format(name))
+end
+
 ---The strategy of a file, which is run: because somebody named it.
 ---@param path string
 ---@return ponder.strategy.Library?

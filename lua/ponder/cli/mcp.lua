@@ -4,7 +4,10 @@
 local args = require "ponder.args"
 local cli = require "ponder.cli"
 local host = require "ponder.core.host"
+local log_flags = require "ponder.log.flags"
 local policies = require "ponder.cli.shared.policies"
+local prompts = require "ponder.mcp.prompts"
+local resources = require "ponder.report.resources"
 local server = require "ponder.mcp.server"
 local stdio = require "ponder.mcp.stdio"
 local strategy = require "ponder.strategy"
@@ -14,12 +17,16 @@ local mcp = {}
 local RULES = {
     model = { value = "NAME", help = "of tot, got, trm, cot and chat (default: $PONDER_MODEL)" },
     reload = { help = "read changed policy files again for new calls" },
+    log = { value = "FILE", files = true,
+        help = "log each call in FILE as a run of its own, and offer these runs as resources" },
+    sync = log_flags.RULES.sync,
     timeout = { value = "TIME", type = "duration", min = 0, help = "of a call (default: 10m)" },
     max_cost_per_request = { value = "USD", type = "number", min = 0, help = "of each call" },
     max_calls_per_request = { value = "N", type = "integer", min = 1,
         help = "model calls of each call" },
 }
-local ORDER = { "model", "reload", "timeout", "max_cost_per_request", "max_calls_per_request" }
+local ORDER = { "model", "reload", "log", "sync", "timeout", "max_cost_per_request",
+    "max_calls_per_request" }
 
 mcp.summary = "offer policies as tools to agents (Model Context Protocol)"
 mcp.rules, mcp.order, mcp.files = RULES, ORDER, true
@@ -36,6 +43,8 @@ arguments (request.arguments), `returns` that of the table that it returns:
       description = "adds", parameters = { type = "object", required = { "a", "b" },
           properties = { a = { type = "number" }, b = { type = "number" } } } }
 
+The prompts of ponder prompts list are prompts, with the question as an argument.
+
 Versions 2024-10-07 to 2025-11-25 with initialize, and 2026-07-28 without. It ends when its input
 does. An agent's configuration: {"command": "ponder", "args": ["mcp", "policy.lua"]}
 
@@ -51,11 +60,17 @@ function mcp.run(arguments)
     elseif #operands == 0 then
         return cli.usage_error("ponder mcp: expected a policy: ponder mcp FILE.lua")
     end
+    local begun, refused = log_flags.begin({ log = given.log, no_log = not given.log,
+        sync = given.sync }, { command = "mcp", arguments = arguments })
+    if not begun then
+        return cli.usage_error("ponder mcp: " .. refused)
+    end
     local list, message = policies.load(operands, given)
     if not list then
         return cli.usage_error("ponder mcp: " .. message)
     end
-    stdio.serve(server.new { policies = list, version = host.version,
+    stdio.serve(server.new { policies = list, version = host.version, prompts = prompts.catalog,
+        resources = given.log and resources.of(given.log) or nil,
         timeout_ms = given.timeout and math.max(math.floor(given.timeout * 1000), 1),
         max_cost_per_request = given.max_cost_per_request,
         max_calls_per_request = given.max_calls_per_request })

@@ -76,18 +76,8 @@ local function load_prompts(name)
     return prompt.load(name, own and own.name == name and own.prompts or nil)
 end
 
-local is_strategy = {}
-for _, name in ipairs(strategy.names) do
-    is_strategy[name] = true
-end
-
--- Whose prompts they are: a strategy's, or those of a module that is none.
 local function subject_of(name)
-    if own and own.name == name then
-        return own.subject
-    end
-    return is_strategy[name] and strategy.named(name).subject
-        or require(("ponder.%s.prompts"):format(name))
+    return own and own.name == name and own.subject or strategy.subject(name)
 end
 
 local function function_names(name)

@@ -5,6 +5,8 @@ local cli = require "ponder.cli"
 local guard = require "ponder.serve.guard"
 local log_flags = require "ponder.log.flags"
 local policies = require "ponder.cli.shared.policies"
+local prompts = require "ponder.mcp.prompts"
+local resources = require "ponder.report.resources"
 local server = require "ponder.serve"
 local strategy = require "ponder.strategy"
 
@@ -60,7 +62,9 @@ local ABOUT = [[
 ponder serve [OPTION...] POLICY...
 
 Offers policies as models at http://127.0.0.1:8321/v1: chat completions, responses (OpenAI) and
-messages (Anthropic), whole or streamed; /v1/models, /healthz, /readyz, /metrics.
+messages (Anthropic), whole or streamed; /v1/models, /healthz, /readyz, /metrics. At /mcp they are
+tools of the Model Context Protocol (ponder mcp --help); there with --log its runs are resources,
+unless there are several keys.
 
 POLICY is FILE.lua or NAME=FILE.lua, or tot, got, trm, cot or chat, which take --model and their own
 flags (ponder tot --help). A file returns function(request), a strategy, or a table of several by
@@ -94,7 +98,10 @@ local function ms(seconds)
 end
 
 local function server_options(given, list, keys)
+    -- The runs of one holder of a key are not for another.
+    local shows_runs = given.log and (not keys or #keys == 1)
     return { policies = list, listen = given.listen, keys = keys, cors = given.cors,
+        prompts = prompts.catalog, resources = shows_runs and resources.of(given.log) or nil,
         concurrency = given.concurrency, max_queue = given.max_queue,
         queue_timeout_ms = ms(given.queue_timeout), timeout_ms = ms(given.timeout),
         drain_ms = ms(given.drain), max_cost = given.max_cost,

@@ -23,7 +23,9 @@ local PAGE = 100 -- items of a list at a time
 
 ---@class ponder.mcp.Catalog what a server offers besides tools
 ---@field list fun(): table[] as the protocol shows them
----@field get fun(name: string, arguments: table): table? nil: there is none
+---@field get fun(name: string, arguments: table): table?, string? nil: there is none; or with a
+---  message: what is wrong with it or the arguments
+---@field templates table[]? of resources
 
 ---@class ponder.mcp.Server
 ---@field opts table
@@ -112,9 +114,9 @@ end
 
 -- What a policy says while it runs, as notifications. Progress only rises.
 local function new_sink(call)
-    local step = 0
+    local step
     local function progress(done, total, message)
-        if call.token ~= nil and done > step then
+        if call.token ~= nil and (not step or done > step) then
             step = done
             call.send(protocol.notification("notifications/progress", {
                 progressToken = call.token, progress = done, total = total, message = message }))
@@ -122,7 +124,7 @@ local function new_sink(call)
     end
     return {
         think = function(_, text)
-            progress(step + 1, nil, (text:gsub("%s+$", "")))
+            progress((step or 0) + 1, nil, (text:gsub("%s+$", "")))
         end,
         write = function() end,
         progress = function(_, done, total, message) progress(done, total, message) end,
@@ -137,6 +139,28 @@ end
 
 local function tool_error(text)
     return { content = json.array { { type = "text", text = text } }, isError = true }
+end
+
+-- Parts of the protocol that a policy has made itself.
+local function own_parts(value)
+    local content = type(value) == "table" and value.content
+    for _, part in ipairs(type(content) == "table" and content or { false }) do
+        if type(part) ~= "table" or type(part.type) ~= "string" then
+            return nil
+        end
+    end
+    return json.array(content)
+end
+
+-- What a policy came to, as the protocol has it.
+local function tool_result(policy, result)
+    local parts = not policy.returns and own_parts(result.value)
+    if parts then
+        return { content = parts, isError = false }
+    end
+    local text = result.value and json.encode(result.value) or result.answer
+    return { content = json.array { { type = "text", text = text } }, isError = false,
+        structuredContent = result.value or policy.returns and { answer = result.answer } or nil }
 end
 
 -- Runs a policy for a client; its result as the protocol has it.
@@ -159,9 +183,7 @@ local function call_tool(self, call)
         return tool_error(code == "ERROR" and ("the policy %s failed"):format(policy.name)
             or ("the policy %s failed: %s"):format(policy.name, tostring(message)))
     end
-    local text = result.value and json.encode(result.value) or result.answer
-    return { content = json.array { { type = "text", text = text } }, isError = false,
-        structuredContent = result.value or policy.returns and { answer = result.answer } or nil }
+    return tool_result(policy, result)
 end
 
 -------------------------------------------------------------------------------
@@ -210,16 +232,11 @@ end
 
 METHODS["server/discover"] = function(self)
     return { supportedVersions = json.array { protocol.STATELESS },
-        capabilities = capabilities(self), serverInfo = info(self), ttlMs = 0,
-        cacheScope = "private" }
+        capabilities = capabilities(self), serverInfo = info(self) }
 end
 
-METHODS["tools/list"] = function(self, params, stateless)
-    local result = page(self.server.tools, "tools", params)
-    if stateless then
-        result.ttlMs, result.cacheScope = 0, "private"
-    end
-    return result
+METHODS["tools/list"] = function(self, params)
+    return page(self.server.tools, "tools", params)
 end
 
 METHODS["tools/call"] = function(self, params, stateless, send)
@@ -253,20 +270,33 @@ end
 catalog("prompts", "prompts")
 catalog("resources", "resources")
 
-METHODS["resources/templates/list"] = function() return { resourceTemplates = json.array {} } end
+METHODS["resources/templates/list"] = function(self, params)
+    local from = self.server.opts.resources
+    return page(from and from.templates or {}, "resourceTemplates", params)
+end
+
+-- What a catalog has under a name; or nil and why not.
+local function look_up(from, name, arguments)
+    if from and type(name) == "string" then
+        return from.get(name, type(arguments) == "table" and arguments or {})
+    end
+end
 
 METHODS["prompts/get"] = function(self, params)
-    local from = self.server.opts.prompts
-    local found = from and type(params.name) == "string"
-        and from.get(params.name, type(params.arguments) == "table" and params.arguments or {})
-    return found or bad_params(("Unknown prompt: %s"):format(tostring(params.name)))
+    local found, problem = look_up(self.server.opts.prompts, params.name, params.arguments)
+    return found or bad_params(problem or "Unknown prompt: " .. tostring(params.name))
 end
 
-METHODS["resources/read"] = function(self, params)
-    local from = self.server.opts.resources
-    local found = from and type(params.uri) == "string" and from.get(params.uri, {})
-    return found or fail(-32002, "Resource not found", { uri = params.uri })
+METHODS["resources/read"] = function(self, params, stateless)
+    local found, problem = look_up(self.server.opts.resources, params.uri)
+    return found or fail(problem and protocol.INTERNAL_ERROR
+        or stateless and protocol.INVALID_PARAMS or protocol.RESOURCE_NOT_FOUND,
+        problem or "Resource not found", { uri = params.uri })
 end
+
+-- What a client of version 2026-07-28 may keep; nothing here may be kept.
+local CACHEABLE = { ["server/discover"] = true, ["tools/list"] = true, ["prompts/list"] = true,
+    ["resources/list"] = true, ["resources/templates/list"] = true, ["resources/read"] = true }
 
 -- What version 2026-07-28 has no more.
 local GONE = { initialize = true, ping = true, ["logging/setLevel"] = true }
@@ -305,6 +335,9 @@ local function perform(self, message, send)
     local result = method(self, params, stateless, send)
     if stateless then
         result.resultType = "complete"
+        if CACHEABLE[message.method] then
+            result.ttlMs, result.cacheScope = 0, "private"
+        end
         result._meta = { [protocol.SERVER_FIELD] = info(self) }
     end
     return result

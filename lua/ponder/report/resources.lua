@@ -1,0 +1,84 @@
+--- The runs of a log as resources of the Model Context Protocol: `ponder://runs/3` is what
+--- `ponder export --format json FILE#3` gives.
+
+local amount = require "ponder.report.amount"
+local export = require "ponder.report.export.json"
+local file = require "ponder.log.file"
+local reader = require "ponder.log.reader"
+
+local resources = {}
+
+local MOST_RUNS = 1000 -- the newest are listed
+local MOST_BYTES = 8 * 1024 * 1024
+local TYPE = "application/json"
+local PREFIX = "ponder://runs/"
+
+local RUNS = "SELECT id, name, command, arguments, script, status FROM runs ORDER BY id DESC "
+    .. "LIMIT " .. MOST_RUNS
+
+local function describe(row, log)
+    return { uri = PREFIX .. row.id, name = "run " .. row.id, mimeType = TYPE,
+        title = row.name or amount.command(file.decode("runs", row, "arguments")),
+        description = row.status or log:other(row.id):state() }
+end
+
+local function list(path)
+    local found = {}
+    local log <close> = reader.open(path)
+    if log then
+        for row in log:database():columns(RUNS) do
+            found[#found + 1] = describe(row, log)
+        end
+    end
+    return found
+end
+
+-- What gathers a text, up to a limit; written to as a file is.
+local function new_buffer()
+    local buffer = { size = 0 }
+    function buffer:write(...)
+        for i = 1, select("#", ...) do
+            local piece = select(i, ...)
+            self.size = self.size + #piece
+            if self.size > MOST_BYTES then
+                return nil, ("the run takes more than %d MiB; see ponder export"):format(
+                    MOST_BYTES >> 20)
+            end
+            self[#self + 1] = piece
+        end
+        return self
+    end
+    return buffer
+end
+
+local function read(path, uri)
+    local number = uri:match("^" .. PREFIX .. "(%d+)$")
+    number = number and math.tointeger(tonumber(number))
+    if not number then
+        return nil
+    end
+    local log <close>, _, code = reader.open(("%s#%d"):format(path, number))
+    if not log then
+        return nil, code ~= "NOT_FOUND" and "the log cannot be read" or nil
+    end
+    local buffer = new_buffer()
+    local ok, message = export.write(log, buffer)
+    if not ok then
+        return nil, message
+    end
+    return { contents = { { uri = uri, mimeType = TYPE, text = table.concat(buffer) } } }
+end
+
+---The catalog of a log's runs.
+---@param path string
+---@return ponder.mcp.Catalog
+function resources.of(path)
+    return {
+        list = function() return list(path) end,
+        get = function(uri) return read(path, uri) end,
+        templates = { { uriTemplate = PREFIX .. "{number}", name = "run", mimeType = TYPE,
+            description = "a run of the log: calls, results of tools, trees, events" } },
+    }
+end
+
+return resources
