@@ -48,7 +48,12 @@ HOST_SRC   := $(wildcard src/*.c)
 MODULE_OBJ := $(MODULE_SRC:%.c=$B/%.o)
 HOST_OBJ   := $(HOST_SRC:%.c=$B/%.o)
 EMBEDDED   := $(sort $(shell find lua prompts -name '*.lua' -not -path 'lua/ponder/meta/*') \
-                $(wildcard lua/ponder/report/page/*))
+                $(wildcard lua/ponder/report/page/*) doc/comments.txt)
+# The commands are neither in the library nor in its reference; the process's own log is not in it.
+COMMANDS   := $(addprefix lua/ponder/,cli.lua cli/% report/% untrusted.lua untrusted/% view.lua view/%)
+OWN_LOG    := $(addprefix lua/ponder/log/,again.lua session.lua run.lua flags.lua)
+LIBRARY    := $(filter-out doc/% $(COMMANDS) $(OWN_LOG),$(EMBEDDED))
+DOCUMENTED := $(filter lua/%,$(LIBRARY)) $(OWN_LOG) $(wildcard lua/ponder/meta/*.lua)
 
 .PHONY: all run test bench soak asan fuzz lint clean run-packages test-packages fuzz-packages FORCE
 all: $B/ponder $B/ponder.so
@@ -74,11 +79,18 @@ $B/compiled/%.lua: %.lua
 	@mkdir -p $(@D)
 	@cd lua && luac5.4 -o $(abspath $@) $(<:lua/%=%)
 
+# Doc comments, each with the line of code below it: see lua/ponder/report/doc/comments.lua.
+$B/doc/comments.txt: $(DOCUMENTED) Makefile
+	@mkdir -p $(@D)
+	@awk 'FNR == 1 { print "\001" FILENAME; doc = 0 } /^---([^-]|$$)/ { print; doc = 1; next } \
+	    doc { print; print ""; doc = 0 } /^return / { print }' $(DOCUMENTED) > $@
+
 # The files and a table of their names (struct EmbeddedFile in src/host.h).
-$B/embedded.S: $(patsubst lua/%.lua,$B/compiled/lua/%.lua,$(EMBEDDED)) Makefile $B/embedded.list
+$B/embedded.S: $(patsubst doc/%,$B/doc/%,$(patsubst lua/%.lua,$B/compiled/lua/%.lua,$(EMBEDDED))) Makefile $B/embedded.list
 	@mkdir -p $(@D)
 	@awk 'BEGIN { print ".section .rodata" } \
 	    { file = $$0; if (file ~ /[.]lua$$/) sub(/^lua/, "$B/compiled/lua", file); \
+	      sub(/^doc/, "$B/doc", file); \
 	      printf "t%d: .incbin \"%s\"\ne%d: .byte 0\nn%d: .asciz \"%s\"\n", NR, file, NR, NR, $$0 } \
 	    END { print ".section .data.rel.ro,\"aw\"\n.balign 8\n.globl embedded_files\nembedded_files:"; \
 	          for (i = 1; i <= NR; i++) printf ".quad n%d, t%d, e%d-t%d\n", i, i, i, i; \

@@ -22,7 +22,8 @@ describe("make install", function()
         assert.same({ status = 0, out = "function\ttable\n", err = "" }, r)
         for _, name in ipairs { "man/man1/ponder.1", "bash-completion/completions/ponder",
             "zsh/site-functions/_ponder", "fish/vendor_completions.d/ponder.fish",
-            "doc/ponder/examples/game24.lua", "doc/ponder/examples/models/arithmetic.lua" } do
+            "ponder/stubs/ponder/search.lua", "doc/ponder/examples/game24.lua",
+            "doc/ponder/examples/models/arithmetic.lua" } do
             assert.is_true(#dir:read("usr/share/" .. name) > 200, name)
         end
     end)

@@ -20,6 +20,38 @@
 
 local search = require "ponder.search"
 
+---@class ponder.ensemble.BestOptions: ponder.model.CallOptions
+---@field n? integer samples, default 5
+---@field reward? fun(text: string, sample: integer): number higher is better; or `judge`
+---@field judge? function|ponder.model.Model|string
+---@field votes? integer how often a judging model is asked, default 1
+---@field min_successes? integer default 1
+
+---@class ponder.ensemble.ConsistencyOptions: ponder.model.CallOptions
+---@field n? integer samples, default 8
+---@field extract? fun(text: string): any
+---@field normalize? fun(answer: any): any
+---@field vote? "majority"|"weighted" default "majority"
+---@field confidence? fun(answer: any, text: string, reply: ponder.model.Reply): number
+---@field min_successes? integer default 1
+
+---@class ponder.ensemble.JudgeOptions
+---@field max_concurrent? integer items at a time, default 4
+---@field on_error? "collect"|"skip"|"fail_fast" default "collect"
+---@field on_progress? fun(progress: table) after each item: {done, total, failed, index, verdict,
+---  message, code}
+
+---@class ponder.ensemble.DebateOptions: ponder.model.CallOptions
+---@field prompt string|ponder.model.Message[]
+---@field debaters any[] at least two: models, or {model, name, system}
+---@field n_rounds? integer default 3
+---@field adaptive_stop? boolean default false
+---@field stability_threshold? number default 0.15
+---@field extract? fun(text: string): any as in self_consistency
+---@field normalize? fun(answer: any): any
+---@field on_round? fun(round: table)
+---@field min_successes? integer default 1
+
 local ensemble = {}
 
 ---Tree search over callbacks, under the name that such searches have with language models.
@@ -36,7 +68,7 @@ ensemble.tree_of_thoughts = search.run
 ---text, finish_reason, score, votes}.
 ---@param model ponder.model.Model|string
 ---@param prompt string|ponder.model.Message[]
----@param opts? table n 5, judge or reward, votes 1, min_successes 1, and options of a call
+---@param opts? ponder.ensemble.BestOptions
 ---@return table? result
 ---@return string? message
 ---@return string? code
@@ -59,8 +91,7 @@ ensemble.best_of_n = require "ponder.ensemble.best_of_n"
 ---agree; `samples`: list of {sample, text, answer, key, weight}.
 ---@param model ponder.model.Model|string
 ---@param prompt string|ponder.model.Message[]
----@param opts? table n 8, extract, normalize, vote "majority", confidence, min_successes 1, and
----options of a call
+---@param opts? ponder.ensemble.ConsistencyOptions
 ---@return table? result
 ---@return string? message
 ---@return string? code
@@ -77,8 +108,7 @@ ensemble.self_consistency = require "ponder.ensemble.self_consistency"
 ---`duration_ms`.
 ---@param items any[]
 ---@param judge fun(item: any, index: integer): any
----@param opts? table max_concurrent 4, on_error "collect", on_progress({done, total, failed, index,
----verdict, message, code}) after each item
+---@param opts? ponder.ensemble.JudgeOptions
 ---@return table? result
 ---@return string? message
 ---@return string? code
@@ -96,9 +126,7 @@ ensemble.parallel_judge = require "ponder.ensemble.parallel_judge"
 ---Result: `answer`, `text`, `share` (of the debaters that answered), `stop_reason` ("n_rounds",
 ---"agreed", "stable"), `rounds`: list of {round, answers = list of {name, text, answer, failed},
 ---changed (how many), change (0..1), agreement (0..1), answers_missing}.
----@param opts table prompt; debaters, at least two: models, or {model, name, system}; n_rounds 3,
----adaptive_stop false, stability_threshold 0.15, extract and normalize as in self_consistency,
----min_successes 1, on_round(round), and options of a call
+---@param opts ponder.ensemble.DebateOptions
 ---@return table? result
 ---@return string? message
 ---@return string? code

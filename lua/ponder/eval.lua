@@ -76,15 +76,25 @@ local function meta_of(evaluation, opts)
     return meta
 end
 
+---@class ponder.eval.RunOptions
+---@field policy? string[] only these policies, by name
+---@field limit? integer the first items
+---@field sample? integer so many items at random
+---@field seed? integer of the sample, the order, and every run's own seed; default 0
+---@field epochs? integer how often each item is run, default 1
+---@field concurrency? integer runs at once, default 16
+---@field max_cost? number USD, of all runs
+---@field max_cost_per_item? number USD, of one run
+---@field timeout_ms_per_item? number of one run
+---@field baseline? string the policy that others are compared with
+---@field exclude_errors? boolean default false: runs that fail count as wrong
+---@field directory? string that names of data count from
+---@field on_progress? fun(progress: ponder.eval.Progress)
+---@field known? table<string, table> records of runs that need not run again, by key
+
 ---Runs an evaluation. What is wrong in it raises, but for its data.
----
---- policy (list of names: only these), limit (the first items), sample (so many of them at random),
---- seed 0 (of the sample, the order, and every run's own seed), epochs 1, concurrency 16, max_cost
---- (USD, of all), max_cost_per_item, timeout_ms_per_item, baseline, exclude_errors false (else runs
----   that fail count as wrong), directory (that names of data count from),
----  on_progress(ponder.eval.Progress)
 ---@param given table the evaluation
----@param opts? table
+---@param opts? ponder.eval.RunOptions
 ---@return ponder.eval.Result? result
 ---@return string? message what is wrong with the data
 ---@return "BAD_DATA"? code

@@ -63,6 +63,7 @@ local model = {}
 ---@field idle_timeout_ms? integer of streams: longest time without data, default 60000; pings are
 ---no data
 ---@field max_body_bytes? integer default 64 MiB
+---@field cross_host_redirects? boolean follow redirects to another host or port; default false
 ---@field max_retries? integer default 2
 ---@field cache? boolean false: never answered from a cache
 ---@field sample? integer number of the first sample, default 1: part of the request's identity, so

@@ -67,7 +67,7 @@ Graph.__index = Graph
 Graph.__name = "ponder.operations.graph"
 
 ---A graph without operations.
----@param opts { start: table?, name: string? } `name`: in the run log
+---@param opts {start: table?, name: string?} `name`: in the run log
 ---@return ponder.operations.Graph
 function operations.new(opts)
     opts = options.check("operations.new", opts, {
@@ -178,8 +178,8 @@ end
 ---
 ---What a callback raises ends the run and reaches the caller as it was raised; `g:result()` then
 ---has what there was by then.
----@param opts { model: any, ask: (fun(prompt: string, n: integer): string[]?, string?, string?)?,
----  concurrency: integer?, temperature: number?, max_output_tokens: integer? } `model`: a name or
+---@param opts {model: any, ask: (fun(prompt: string, n: integer): string[]?, string?, string?)?,
+---  concurrency: integer?, temperature: number?, max_output_tokens: integer?} `model`: a name or
 ---  an open model; `ask` in its place: n texts for a prompt, or nil, message, code; it may wait;
 ---  `concurrency`: queries at a time, default 64
 ---@return ponder.operations.Result? result

@@ -319,7 +319,8 @@ local OPEN = {
 
 ---A client of the Redis that a URL names (ponder.redis.url). The first call connects.
 ---@param url string? nil: $PONDER_REDIS_URL
----@param opts? { timeout_ms: integer?, connect_timeout_ms: integer? } timeout_ms: for each reply
+---@param opts? {timeout_ms: integer?, connect_timeout_ms: integer?} timeout_ms: for
+---  each reply, default 10000; connect_timeout_ms: default 5000
 ---@return ponder.redis.Client?
 ---@return string? message the URL is wrong, or its password file cannot be read
 ---@return string? code "BAD_URL"

@@ -99,6 +99,42 @@ local ALL_CHILDREN = { uct = true, puct = true, astar = true, idastar = true }
 local UNLIMITED = { astar = true, idastar = true, evolve = true }
 local PATHS = { astar = true, idastar = true }
 
+-- luacheck: push no max line length
+---@class SearchOptions: ponder.search.UctOptions, ponder.search.AbMctsOptions, ponder.search.PathOptions, ponder.search.DvtsOptions, ponder.search.EvolveOptions
+---@field initial_state any anything but nil
+---@field expand fun(state: any, k: integer?, node: SearchNode): any[] the next states, of which the
+---  first `k` are used; finds nil for `k` where all are
+---@field evaluate? fun(state: any, node: SearchNode): number higher is better; required, or
+---  `evaluate_all`; not in astar and idastar, which have `heuristic`
+---@field evaluate_all? fun(states: any[], nodes: SearchNode[]): number[] in place of `evaluate`:
+---  beam and dvts ask for all candidates of a level at once, others for the children of one node
+---@field is_terminal fun(state: any, node: SearchNode): boolean
+---@field search? "bfs"|"dfs"|"beam"|"best_first"|"uct"|"puct"|"ab_mcts"|"astar"|"idastar"|"dvts"|
+---  "evolve" default "bfs"
+---@field k? integer children used of an expansion; default 1, all in uct, puct, astar and idastar
+---@field beam_width? integer beam: nodes kept a level, default `k`; dvts: nodes kept a subtree,
+---  default 1; best_first: a cap on the frontier, only if given
+---@field max_depth? integer deepest child; default 8, none in astar, idastar and evolve
+---@field stop? fun(node: SearchNode): boolean called when a node is selected; return true to stop.
+---  A search does not end at the first terminal node (but astar and idastar); this is for that
+---@field concurrency? integer callbacks in flight, default 1; more than 1 needs a task
+---@field batch? integer nodes a round, default 1; beam and dvts: always a level
+---@field max_iterations? integer nodes selected (uct, puct, ab_mcts, evolve), default 100
+---@field max_nodes? integer the root included; default 10000000
+---@field max_duration_ms? number default none; the search ends with what it has
+---@field key? fun(state: any): string|number a state whose key is in the tree is not added again.
+---  The node that came first is kept, also where best_first would have reached it better later; astar
+---  and idastar add a state again when a cheaper path to it is found
+---@field retain? "tree"|"path" default "tree"; "path" (dfs, idastar): a node is freed once nothing
+---  open descends from it, so memory stays flat; idastar then expands again in each pass. Not with
+---  `key`
+---@field reflect? fun(state: any, node: SearchNode): any called for each terminal node made; what
+---  it returns is in `node.memory` of all callbacks of the rounds that follow
+---@field memory? integer with `reflect`: how many of the newest results are kept, default 4
+---@field on_event? fun(event: table) {type = "expanded", id, depth, children}, {type = "scored", id,
+---  depth, score, terminal, state}, {type = "pruned", ids}, {type = "done", stop_reason, stats}
+-- luacheck: pop
+
 ---@class SearchNode a node of the tree; made when it is read
 ---@field id integer 0 for the root; ids count up in order of creation
 ---@field parent_id? integer nil for the root
@@ -495,7 +531,7 @@ end
 ---A search is a sequence of rounds. A round selects up to `batch` nodes, runs their callbacks,
 ---which may overlap, and backs up what came of them. So `batch` changes the tree; `concurrency`
 ---never does.
----README says which search to use when; lua/ponder/meta/search.lua describes each.
+---`ponder help search` says which search to use when.
 ---
 ---Callbacks may wait (for a model, a sleep), and may be anything that can be called. What one
 ---raises ends the search: text with the callback, the node and its depth added; a table as it is
@@ -503,37 +539,7 @@ end
 ---`nil, message, code, partial`.
 ---
 ---A search does not end at the first terminal node (but astar and idastar); `stop` is for that.
----@param opts table initial_state any but nil
----  expand(state, k, node) -> list of next states; the first `k` are used
----  evaluate(state, node) -> number, higher is better; or in its place
----  evaluate_all(states, nodes) -> list of numbers: beam, dvts: for all candidates of a level; else
----    for the children of one node; or, for astar and idastar,
----  heuristic(state, node) -> number, an estimate of the cost that is left (default 0)
----  is_terminal(state, node) -> boolean
----  search "bfs" (default), "dfs", "beam", "best_first", "uct", "puct", "ab_mcts", "astar",
----    "idastar", "dvts" or "evolve"
----  k (children used of an expansion) all in uct, puct, astar, idastar; else 1. Where it is all,
----    expand gets nil for it
----  beam_width (beam: nodes kept a level, default `k`; dvts: a subtree, 1; best_first: a cap of the
----    frontier, only if given)
----  max_depth (deepest child) unlimited in astar, idastar, evolve; else 8
----  stop(node) -> boolean: called when a node is selected; return true to stop
----  concurrency 1 (callbacks in flight; more than 1 needs a task)
----  batch 1 (nodes a round; beam and dvts: always a level)
----  max_nodes 10,000,000 (the root included), max_duration_ms none
----  max_iterations 100 (uct, puct, ab_mcts, evolve: nodes selected)
----  key(state) -> string or number: a state whose key is in the tree is not added again. The node
----    that came first is kept, also where best_first would have reached it better later; astar and
----    idastar add a state again when a cheaper path to it is found
----  retain "tree" (default) or "path" (dfs, idastar): a node is freed once nothing open descends
----    from it, so memory stays flat; idastar then expands again in each pass
----  reflect(state, node) -> any or nil: called for each terminal node made; what it returns is in
----    `node.memory` of all callbacks of the rounds that follow: the newest `memory` (4)
----  simulate(state, node) -> number: uct, puct, ab_mcts, dvts: a node's value, in place of its
----    score
----  on_event(event): {type="expanded", id, depth, children}, {type="scored", id, depth, score,
----    terminal, state}, {type="pruned", ids}, {type="done", stop_reason, stats}
----  The options of uct, puct, ab_mcts, astar, idastar, dvts and evolve: lua/ponder/meta/search.lua
+---@param opts SearchOptions
 ---@return SearchResult? result nil if a callback failed
 ---@return string? message
 ---@return string? code

@@ -94,17 +94,34 @@ local function list_policies(given, page)
     return byname, names, list
 end
 
+---@class ponder.serve.Options
+---@field policies table by name (functions, strategies, tables with run), or a list from
+---  ponder.serve.policies
+---@field listen? string default "127.0.0.1:8321"; or "unix:PATH"
+---@field keys? ponder.serve.Key[] who may ask; without them it listens to this machine alone
+---@field cors? string[] origins whose pages may ask
+---@field page? table with `handle`, which answers requests of its own (ponder.view)
+---@field prompts? ponder.mcp.Catalog what /mcp offers besides tools
+---@field resources? ponder.mcp.Catalog
+---@field concurrency? integer requests at once, default 64
+---@field max_queue? integer requests that wait for a place, default 256
+---@field queue_timeout_ms? number how long they wait, default 60000
+---@field timeout_ms? number of a request, default 600000
+---@field drain_ms? number how long requests in flight may take when it ends, default 30000
+---@field log? fun(text: string) what failed and why; default to standard error
+---@field max_cost? number USD, of all requests
+---@field max_cost_per_request? number USD
+---@field max_calls_per_request? integer
+---@field max_connections? integer this and what follows: ponder.http.Options has the defaults
+---@field max_connections_per_address? integer
+---@field max_header_bytes? integer
+---@field max_body_bytes? integer
+---@field header_timeout_ms? integer
+---@field body_timeout_ms? integer
+---@field idle_timeout_ms? integer
+
 ---A server that does not listen yet.
----@param opts table policies: by name (functions, strategies, tables with run), or a list from
----  ponder.serve.policies; page: with `handle`, which answers requests of its own (ponder.view);
----  listen "127.0.0.1:8321" or "unix:PATH"; keys: who may ask (without them
----  it listens to this machine alone); cors: origins; prompts, resources: ponder.mcp.Catalog of
----  what /mcp offers besides tools; concurrency 64, max_queue 256,
----  queue_timeout_ms 60,000, timeout_ms 600,000 (of a request), drain_ms 30,000; log(text): what
----  failed and why, default to standard error; max_cost (USD, in all), max_cost_per_request,
----  max_calls_per_request; max_connections,
----  max_connections_per_address, max_header_bytes, max_body_bytes, header_timeout_ms,
----  body_timeout_ms, idle_timeout_ms (ponder.core.http has their defaults)
+---@param opts ponder.serve.Options
 ---@return ponder.serve.Server
 function serve.new(opts)
     opts = options.check("serve.new", opts, OPTIONS)

@@ -22,6 +22,8 @@
 ---         end,
 ---     }
 ---
+--- `ponder ask` runs it:
+---
 ---     ponder ask --strategy twice.lua --rounds 2 "How many squares are on a chessboard?"
 ---
 --- It has one of two forms. `run` is a plain function that asks in blocking Lua, also many at once
@@ -208,6 +210,12 @@ end
 local function look_at(machine)
     return machine.nodes and look.tree(machine) or look.nothing()
 end
+
+---@class ponder.strategy.Library
+---@field name string
+---@field new fun(opts: table?): ponder.strategy.Strategy
+---@field options fun(): ponder.strategy.Option[]
+---@field signal_routes table
 
 ---Makes a strategy.
 ---@param description ponder.strategy.Description a wrong or unknown field raises

@@ -5,7 +5,8 @@
 ---     local answers, errors = task.map(questions, ask, { concurrency = 16 })
 ---     local first = task.race { ask_one_model, ask_another }
 ---     local reply, message, code = task.timeout(30, ask, question)
----     local handle = task.spawn(count_sheep); ...; handle:join()
+---     local handle = task.spawn(count_sheep)
+---     handle:join()
 ---
 --- A task is a function in a coroutine of its own. Exactly one runs at a time, until it waits: in
 --- `sleep`, `join`, `map`, `all`, `race`, `timeout`, a semaphore's `acquire`, or `park`, upon which
@@ -169,7 +170,7 @@ end
 --- }` instead.
 ---@param list any[] read once, at the call; anything with `#` and indexing
 ---@param f fun(item: any, index: integer): any
----@param opts? { concurrency: integer?, on_error: "raise"|"collect"? } `concurrency`: how many
+---@param opts? {concurrency: integer?, on_error: "raise"|"collect"?} `concurrency`: how many
 ---items at a time, default 64
 ---@return table results by index; `results.n` is `#list`
 ---@return table<integer, ponder.task.ItemError> errors by index
@@ -205,7 +206,7 @@ end
 --- Calls all functions at the same time and waits for all: `task.map` over functions, with the same
 --- results, errors and options, except that `concurrency` is not limited by default.
 ---@param functions (fun(): any)[]
----@param opts? { concurrency: integer?, on_error: "raise"|"collect"? }
+---@param opts? {concurrency: integer?, on_error: "raise"|"collect"?}
 ---@return table results by index; `results.n` is `#functions`
 ---@return table<integer, ponder.task.ItemError> errors by index
 function task.all(functions, opts)
@@ -436,7 +437,7 @@ function task.run(main, ...)
 end
 
 --- `task.run` with another clock, for tests that hold time still.
----@param opts { clock: (fun(): number)?, wait: fun(seconds: number)? } `clock` gives seconds;
+---@param opts {clock: (fun(): number)?, wait: fun(seconds: number)?} `clock` gives seconds;
 ---`wait` is called, when no source is pending, to let them pass, and may return early
 ---@param main function
 ---@param ... any

@@ -31,10 +31,6 @@ DATADIR  ?= $(PREFIX)/share
 ZSHDIR   ?= $(DATADIR)/zsh/site-functions
 LUADIR   ?= $(DATADIR)/lua/5.4
 CMODDIR  ?= $(LIBDIR)/lua/5.4
-# The library leaves out what the command line alone uses, and what is of the executable's process.
-PROGRAM  := cli.lua cli/% report/% untrusted.lua untrusted/% log/again.lua log/session.lua \
-            log/run.lua log/flags.lua
-LIBRARY  := $(filter-out $(PROGRAM:%=lua/ponder/%),$(EMBEDDED))
 EXAMPLES := $(wildcard scripts/*.lua scripts/eval/*.lua scripts/models/* scripts/strategies/*.lua)
 
 install: install-program install-library
@@ -48,6 +44,10 @@ install-program: $B/ponder
 	$B/ponder completion bash > $(DESTDIR)$(DATADIR)/bash-completion/completions/ponder
 	$B/ponder completion zsh > $(DESTDIR)$(ZSHDIR)/_ponder
 	$B/ponder completion fish > $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/ponder.fish
+	install -d $(DESTDIR)$(DATADIR)/ponder/stubs
+	$B/ponder doc --stubs $(DESTDIR)$(DATADIR)/ponder/stubs >/dev/null
+	sed -i 's|"[^"]*/stubs"|"$(DATADIR)/ponder/stubs"|' $(DESTDIR)$(DATADIR)/ponder/stubs/.luarc.json
+	chmod -R u=rwX,go=rX $(DESTDIR)$(DATADIR)/ponder/stubs
 	@for file in $(EXAMPLES); do install -D -m 644 $$file \
 	    $(DESTDIR)$(DATADIR)/doc/ponder/examples/$${file#scripts/} || exit 1; done
 
@@ -95,11 +95,11 @@ deb: run-packages package-packages dist
 	@lintian --allow-root --fail-on error,warning $D/*.changes
 	@cd $D && ls *.deb
 
-# With apt's own sandbox off: it wants a user who may not read here.
+# As root, in a chroot that is made for it once.
 deb-test:
 	@sh .ci/install-packages autopkgtest mmdebstrap
-	@test -f $D/base.tar || mmdebstrap --variant=apt bookworm $D/base.tar
-	@autopkgtest $D/ponder_$(VERSION)-1.dsc $D/*.deb -- unshare --tarball $(abspath $D/base.tar)
+	@test -d $P/debian || mmdebstrap --variant=apt bookworm $P/debian
+	@autopkgtest -B -U $D/ponder_$(VERSION)-1.dsc $D/*ponder_*.deb -- chroot $(abspath $P/debian)
 
 # ---- make rock ----
 

@@ -47,8 +47,8 @@ local function known(self, where, id)
 end
 
 ---Adds a node.
----@param opts { text: string?, state: any, score: number?, status: string?, terminal: boolean?,
----  parents: integer[]?, kind: string? } `state`: shown as JSON where there is no text; `parents`:
+---@param opts {text: string?, state: any, score: number?, status: string?, terminal: boolean?,
+---  parents: integer[]?, kind: string?} `state`: shown as JSON where there is no text; `parents`:
 ---  what it was made from; `kind`: how, for the edges from its parents
 ---@return integer id from 1
 function Graph:node(opts)
@@ -79,7 +79,7 @@ end
 
 ---Changes what is known of a node; what is not given stays.
 ---@param id integer
----@param opts { text: string?, score: number?, status: string?, terminal: boolean? }
+---@param opts {text: string?, score: number?, status: string?, terminal: boolean?}
 function Graph:set(id, opts)
     local node = known(self, "graph:set", id)
     for name, value in pairs(options.check("graph:set", opts, CHANGES)) do
@@ -107,7 +107,7 @@ function Graph:asking(id, purpose, f, ...)
 end
 
 ---Ends the graph; later changes are not written.
----@param opts { status: "completed"|"error"|nil, reason: string?, answer: string?, stats: table? }?
+---@param opts {status: "completed"|"error"|nil, reason: string?, answer: string?, stats: table?}?
 function Graph:finish(opts)
     self.ended = opts or {}
     self.tree:finish()
@@ -127,7 +127,7 @@ local function path_to(self, id)
 end
 
 ---Begins a graph.
----@param opts { name: string?, kind: string?, options: table? } `name`: the question or task, as
+---@param opts {name: string?, kind: string?, options: table?} `name`: the question or task, as
 ---  reports show it; `kind`: "graph"; `options`: numbers, switches and texts
 ---@return ponder.log.Graph
 return function(opts)

@@ -71,7 +71,8 @@ local function generator(seed)
 end
 
 --- A client of its own.
----@param parts? {transport?, env?, sleep?, now_ms?, now_s?, random?, config?: ponder.model.Config,
+---@param parts? {transport?: table, env?: function, sleep?: function,
+---  now_ms?: function, now_s?: function, random?: function, config?: ponder.model.Config,
 ---prices?: table<string, ponder.model.Rates>}
 ---@return ponder.model.Client
 function client.new(parts)

@@ -172,6 +172,11 @@ local function read_entry(entry)
     end
 end
 
+---@class Connection
+---@field from string id
+---@field to string id
+---@field description string?
+
 ---The connections of a list whose entries are `{from=, to=, description=}` or triples. What is
 ---neither is left out.
 ---@param list any

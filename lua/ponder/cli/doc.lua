@@ -1,0 +1,356 @@
+--- `ponder doc [NAME]`: the reference, from the comments of the code.
+
+local args = require "ponder.args"
+local cli = require "ponder.cli"
+local comments = require "ponder.report.doc.comments"
+local host = require "ponder.core.host"
+local options = require "ponder.options"
+local render = require "ponder.report.doc.render"
+local strategies = require "ponder.report.doc.strategies"
+local stubs = require "ponder.report.doc.stubs"
+local styles = require "ponder.report.style"
+
+local RULES = {
+    all = { help = "list the modules that ponder is made of, too" },
+    columns = { value = "N", type = "integer", min = 20, max = 1000,
+        help = "width of the text (default: the terminal's; 80 elsewhere)" },
+    stubs = { value = "DIR", files = true,
+        help = "write annotations for lua-language-server there" },
+}
+local ORDER = { "columns", "all", "stubs" }
+
+local doc = { rules = RULES, order = ORDER }
+
+doc.summary = "the reference: ponder doc search.run"
+
+doc.usage = [[
+ponder doc [OPTION...] [NAME]
+
+Shows the modules, or what NAME is: a module (search, strategy.tot), a function (search.run,
+model.open), a class (SearchNode, ponder.model.Reply) or one of its methods. `ponder.` before a name
+may be left out, as may all of a class's name but its last part.
+
+With --stubs DIR it writes the annotations of all modules to DIR, and DIR/.luarc.json, with which
+lua-language-server finds them: open DIR in an editor, or copy that file into a project.
+
+Examples:
+  ponder doc
+  ponder doc search.run
+  ponder doc model | less
+  ponder doc --stubs ~/.local/share/ponder-stubs
+
+]] .. args.help(RULES, ORDER)
+
+-- What scripts require; the others are what these are made of.
+local PUBLIC = { "search", "task", "run", "process", "model", "model.cache", "model.price",
+    "model.provider", "model.script", "log", "log.graph", "strategy", "strategy.tot",
+    "strategy.got", "strategy.trm", "strategy.cot", "strategy.tools", "tot", "got", "trm",
+    "operations", "operations.methods", "ensemble", "eval", "eval.matrix", "eval.policy",
+    "eval.score", "stats", "serve", "mcp", "redis", "sandbox", "template", "prompt",
+    "parse", "json", "args", "options", "policy", "quote" }
+
+local WIDE, NAME_COLUMN = 60, 28 -- columns of a page, where sentences begin in its list
+local MOST_NESTED = 3 -- classes within classes whose fields a function's page shows
+
+---------------------------------------------------------------------------------------------------
+-- What there is
+
+-- Modules, and all entries by name; a name without its first parts stands for what has it.
+local function read_index()
+    local index = { modules = comments.read(host.embedded("doc/comments.txt")), by_name = {},
+        names = {} }
+    strategies.add(index.modules)
+    local function add(name, value, is_alias)
+        if not index.by_name[name] then
+            index.by_name[name] = value
+            index.names[#index.names + 1] = not is_alias and name or nil
+        end
+    end
+    local function each(f)
+        for _, module in ipairs(index.modules) do
+            for _, entry in ipairs(module.entries) do
+                if not entry.is_private then
+                    f(entry, module)
+                end
+            end
+        end
+    end
+    each(function(entry, module) -- some functions have a file of their own, which says less
+        if entry.params[1] and entry.name ~= module.name then
+            add(entry.name, { entry = entry })
+        end
+    end)
+    for _, module in ipairs(index.modules) do
+        add(module.name, { module = module })
+    end
+    each(function(entry) add(entry.name, { entry = entry }) end)
+    each(function(entry)
+        add(entry.name:gsub("^ponder%.", ""), { entry = entry }, true)
+        add(entry.name:match("[^.]+$"), { entry = entry }, true)
+    end)
+    table.sort(index.names)
+    return index
+end
+
+local function find(index, name)
+    return index.by_name[name] or index.by_name[name:gsub("^ponder%.", "")]
+        or index.by_name[name:gsub(":", ".")]
+end
+
+-- The class that a type names, without `?`, `[]` and `nil`.
+local function class_of(index, kind)
+    local name = kind:gsub("%?$", ""):gsub("|nil$", ""):gsub("%[%]$", "")
+    local found = name:find("^[%w_.]+$") and index.by_name[name]
+    return found and found.entry and found.entry.kind == "class" and found.entry or nil
+end
+
+-- The first sentence of a comment.
+local function first_sentence(lines)
+    local words = {}
+    for _, line in ipairs(lines) do
+        if line:find("^%s*$") then
+            break
+        end
+        words[#words + 1] = line
+    end
+    local whole, from = table.concat(words, " "), 1
+    repeat
+        from = whole:find("[.]%s", from + 1)
+    until not from or not whole:find("^%f[%w]al[.]", from - 2)
+    return (from and whole:sub(1, from) or whole):gsub(":$", ".")
+end
+
+---------------------------------------------------------------------------------------------------
+-- Pages
+
+local function signature(entry)
+    local params, returns = {}, {}
+    for i, param in ipairs(entry.params) do
+        params[i] = param.name
+    end
+    for i, result in ipairs(entry.returns) do
+        returns[i] = result.name or result.type
+    end
+    return ("%s(%s)%s"):format(entry.name, table.concat(params, ", "),
+        returns[1] and " -> " .. table.concat(returns, ", ") or "")
+end
+
+local add_fields -- (page, index, class, indent, shown)
+
+-- What a type's class holds, below a parameter or result.
+local function add_class_of(page, index, typed, indent, shown)
+    local class = class_of(index, typed.type)
+    if class and not shown[class] and indent <= 4 * MOST_NESTED then
+        add_fields(page, index, class, indent, shown)
+    end
+end
+
+function add_fields(page, index, class, indent, shown)
+    shown[class] = true
+    for _, field in ipairs(class.fields) do
+        page:typed(field, indent)
+    end
+    for _, name in ipairs(class.parents) do
+        local parent = class_of(index, name)
+        if parent and not shown[parent] then
+            page:gap()
+            page:comment(parent.text, indent)
+            add_fields(page, index, parent, indent, shown)
+        end
+    end
+end
+
+-- Classes that fields mention and that the page does not show.
+local function add_mentioned(page, index, shown)
+    local names, known = {}, {}
+    for class in pairs(shown) do
+        for _, field in ipairs(class.fields) do
+            for name in field.type:gmatch("[%a][%w_.]+") do
+                local other = class_of(index, name)
+                if other and not shown[other] and not known[other] then
+                    known[other] = true
+                    names[#names + 1] = other.name
+                end
+            end
+        end
+    end
+    if names[1] then
+        table.sort(names)
+        page:gap()
+        page:fill("See also: " .. table.concat(names, ", "), 0)
+    end
+end
+
+local function add_list(page, index, title, list, shown)
+    if list[1] then
+        page:gap()
+        page:line(title, "bold")
+        for _, typed in ipairs(list) do
+            page:typed(typed, 2)
+            add_class_of(page, index, typed, 6, shown)
+        end
+    end
+end
+
+local function function_page(page, index, entry)
+    page:fill(signature(entry), 4, "")
+    page:gap()
+    page:comment(entry.text, 0)
+    local shown = {}
+    add_list(page, index, "Arguments", entry.params, shown)
+    add_list(page, index, "Returns", entry.returns, shown)
+    for _, name in ipairs(entry.see) do
+        page:gap()
+        page:fill("See: " .. name, 0)
+    end
+    add_mentioned(page, index, shown)
+end
+
+local function add_functions(page, title, entries)
+    if entries[1] then
+        page:gap()
+        page:line(title, "bold")
+    end
+    for _, entry in ipairs(entries) do
+        page:fill(entry.kind == "function" and signature(entry) or entry.name, 6, "  ")
+        page:fill(first_sentence(entry.text), 6)
+    end
+end
+
+local function class_page(page, index, class)
+    page:line(class.name, "bold")
+    page:comment(class.text, 0)
+    page:gap()
+    local shown, methods = {}, {}
+    add_fields(page, index, class, 2, shown)
+    for _, module in ipairs(index.modules) do
+        for _, entry in ipairs(module.entries) do
+            if entry.owner == class.name and entry.kind == "function" and not entry.is_private then
+                methods[#methods + 1] = entry
+            end
+        end
+    end
+    add_functions(page, "Methods", methods)
+    add_mentioned(page, index, shown)
+end
+
+local function module_page(page, index, module)
+    page:line("ponder." .. module.name, "bold")
+    page:gap()
+    page:comment(module.header and module.header.text or {}, 0)
+    local functions, classes = {}, {}
+    for _, entry in ipairs(module.entries) do
+        if entry.kind == "function" and entry.name == module.name then -- the module is one
+            page:gap()
+            function_page(page, index, entry)
+        elseif entry.exported and not entry.is_private then
+            functions[#functions + 1] = entry
+        elseif entry.kind == "class" or entry.kind == "alias" then
+            classes[#classes + 1] = entry
+        end
+    end
+    add_functions(page, "Functions", functions)
+    add_functions(page, "Classes", classes)
+end
+
+local function entry_page(page, index, entry)
+    if entry.kind == "function" then
+        function_page(page, index, entry)
+    elseif entry.kind == "class" then
+        class_page(page, index, entry)
+    else
+        page:line(entry.name, "bold")
+        page:comment(entry.text, 2)
+        for _, name in ipairs(entry.see) do
+            page:fill("See: " .. name, 2)
+        end
+    end
+end
+
+local function list_page(page, index, all)
+    local public, others = {}, {}
+    for _, name in ipairs(PUBLIC) do
+        public[name] = true
+    end
+    for _, name in ipairs(PUBLIC) do
+        local module = (index.by_name[name] or {}).module
+        if module and module.header then
+            local sentence = first_sentence(module.header.text)
+            if page.columns < WIDE then
+                page:line("  " .. name, "bold")
+                page:fill(sentence, 6)
+            else
+                page:fill(sentence, NAME_COLUMN,
+                    "  " .. page.style:paint(name, "bold") .. (" "):rep(NAME_COLUMN - 2 - #name))
+            end
+        end
+    end
+    for _, module in ipairs(index.modules) do
+        others[#others + 1] = not public[module.name] and module.name or nil
+    end
+    page:gap()
+    if all then
+        page:fill("What these are made of: " .. table.concat(others, ", "), 0)
+    else
+        page:fill("ponder doc NAME says more of one, its functions and its classes.", 0)
+    end
+end
+
+---------------------------------------------------------------------------------------------------
+
+-- Prints a page: `make(page)` writes it.
+local function print_page(opts, make)
+    local style = styles.of(1)
+    local columns = opts.columns or (style:size())
+    local page = render.new(columns, style)
+    make(page)
+    while page.lines[#page.lines] == "" do
+        page.lines[#page.lines] = nil
+    end
+    io.write(table.concat(page.lines, "\n"), "\n")
+    return 0
+end
+
+local function write_stubs(index, directory)
+    local count, message = stubs.write(index.modules, directory)
+    if not count then
+        io.stderr:write("ponder doc: --stubs: ", message, "\n")
+        return 1
+    end
+    print(("%d files in %s; copy %s/.luarc.json into a project, or open %s in an editor"):format(
+        count, directory, directory, directory))
+    return 0
+end
+
+---@param arguments string[]
+---@return integer status 1 where there is nothing of that name
+function doc.run(arguments)
+    local opts, operands = args.parse("ponder doc", arguments, RULES)
+    if not opts then
+        return cli.usage_error(operands)
+    elseif operands[2] then
+        return cli.usage_error("ponder doc: expected one name")
+    end
+    local index, name = read_index(), operands[1]
+    if opts.stubs then
+        return write_stubs(index, opts.stubs)
+    elseif not name then
+        return print_page(opts, function(page) list_page(page, index, opts.all) end)
+    end
+    local found = find(index, name)
+    if not found then
+        local near = options.nearest(name, index.names)
+        io.stderr:write(("ponder doc: there is nothing named %s%s; ponder doc lists the modules\n")
+            :format(options.show(name), near and (" (did you mean %s?)"):format(near) or ""))
+        return 1
+    end
+    return print_page(opts, function(page)
+        if found.module then
+            module_page(page, index, found.module)
+        else
+            entry_page(page, index, found.entry)
+        end
+    end)
+end
+
+return doc

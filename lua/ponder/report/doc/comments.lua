@@ -1,0 +1,285 @@
+--- Reads the doc comments of ponder's modules: what `ponder doc` shows and stubs are made of.
+---
+--- The executable has them as one text (`doc/comments.txt`, made by the Makefile): for each file a
+--- line `\1PATH`, each comment of three dashes with the line of code below it, and the `return` of
+--- the module. The annotations are those of lua-language-server.
+
+local comments = {}
+
+---@class ponder.report.doc.Typed a parameter, result or field
+---@field name string?
+---@field type string
+---@field optional boolean it may be nil
+---@field text string[] lines
+
+---@class ponder.report.doc.Entry
+---@field kind "module"|"function"|"class"|"alias"|"value"
+---@field module string such as "ponder.search"
+---@field name string such as "search", "search.run", "Tree:to_table", "SearchNode"
+---@field lines string[] the comment as it stands, without its dashes
+---@field code string the line below it
+---@field text string[] what it says before its first tag
+---@field params ponder.report.doc.Typed[]
+---@field returns ponder.report.doc.Typed[]
+---@field fields ponder.report.doc.Typed[]
+---@field parents string[] of a class
+---@field see string[]
+---@field is_private boolean?
+
+---------------------------------------------------------------------------------------------------
+-- Types
+
+local OPENING = { ["("] = ")", ["{"] = "}", ["<"] = ">", ["["] = "]" }
+
+-- Where the type that begins at `from` ends: before a blank outside of all brackets and quotes,
+-- unless it goes on after that (`a | b`, `fun(): c`, `a|` at the end of a line).
+local function type_end(text, from)
+    local open, at = {}, from
+    while at <= #text do
+        local c = text:sub(at, at)
+        if c == '"' then
+            at = text:find('"', at + 1, true) or #text
+        elseif OPENING[c] then
+            open[#open + 1] = OPENING[c]
+        elseif c == open[#open] then
+            open[#open] = nil
+        elseif c:find("%s") and #open == 0 then
+            local before, after = text:sub(at - 1, at - 1), text:match("^%s*(.?)", at)
+            if not before:find("[|:]") and after ~= "|" then
+                return at - 1
+            end
+        end
+        at = at + 1
+    end
+    return #text
+end
+
+---A type at the beginning of a text.
+---@param text string
+---@return string type in one line
+---@return string rest what follows
+function comments.read_type(text)
+    local from = text:find("%S") or 1
+    local last = type_end(text, from)
+    return (text:sub(from, last):gsub("%s+", " ")), (text:sub(last + 1):gsub("^%s+", ""))
+end
+
+local function lines_of(text)
+    local lines = {}
+    for line in (text .. "\n"):gmatch("(.-)\n") do
+        lines[#lines + 1] = line
+    end
+    while lines[#lines] == "" do
+        lines[#lines] = nil
+    end
+    return lines
+end
+
+local function typed(name, mark, kind, text)
+    local plain = kind:match("^(.*)%?$")
+    return { name = name, type = plain or kind, optional = mark == "?" or plain ~= nil,
+        text = lines_of(text) }
+end
+
+---------------------------------------------------------------------------------------------------
+-- Tags
+
+local read = {}
+
+local function named(text)
+    local name, mark, rest = text:match("^([%w_.%[%]]+)(%??)%s+(.*)$")
+    if not name then
+        return typed(text:match("^%S+"), "", "any", "")
+    end
+    local kind, about = comments.read_type(rest)
+    return typed(name, mark, kind, about)
+end
+
+function read.param(entry, text)
+    entry.params[#entry.params + 1] = named(text)
+end
+
+function read.field(entry, text)
+    local hidden = text:find("^private%s") or text:find("^package%s") or text:find("^protected%s")
+    if not hidden then
+        entry.fields[#entry.fields + 1] = named((text:gsub("^public%s+", "")))
+    end
+end
+
+-- `@return type [name] [text]`, or several with commas between them.
+read["return"] = function(entry, text)
+    repeat
+        local kind, rest = comments.read_type(text)
+        local more = kind:find(",$")
+        kind = kind:gsub(",$", "")
+        local name, mark, about = rest:match("^([%a_.][%w_.]*)(%??)%f[%s%z]%s*(.*)$")
+        if more or not name then
+            name, mark, about = nil, "", more and "" or rest
+        end
+        entry.returns[#entry.returns + 1] = typed(name, mark, kind, about)
+        text = rest
+    until not more
+end
+
+read["class"] = function(entry, text)
+    local name, rest = text:match("^([%w_.]+)%s*(.*)$")
+    entry.kind, entry.name = "class", name
+    while rest:find("^[:,]") do
+        entry.parents[#entry.parents + 1], rest = rest:match("^[:,]%s*([%w_.]+)%s*(.*)$")
+    end
+    if rest ~= "" then
+        table.move(lines_of(rest), 1, 99, #entry.text + 1, entry.text)
+    end
+end
+
+function read.alias(entry, text)
+    local name, rest = text:match("^(%S+)%s*(.*)$")
+    entry.kind, entry.name, entry.text = "alias", name, lines_of(rest)
+end
+
+function read.see(entry, text)
+    entry.see[#entry.see + 1] = text
+end
+
+function read.private(entry)
+    entry.is_private = true
+end
+
+local function new_entry(module, lines, code)
+    return { kind = "value", module = module, lines = lines, code = code, text = {}, params = {},
+        returns = {}, fields = {}, parents = {}, see = {} }
+end
+
+-- A comment as an entry; one with several classes, which is rare, as several.
+local function parse(module, lines, code)
+    local entry = new_entry(module, lines, code)
+    local entries, tag, body = { entry }, nil, nil
+    local function finish()
+        if tag and read[tag] then
+            read[tag](entry, table.concat(body, "\n"))
+        end
+    end
+    for _, line in ipairs(lines) do
+        local found, rest = line:match("^%s*@(%l+)%s?(.*)$")
+        if found then
+            finish()
+            if found == "class" and entry.kind == "class" then
+                entry = new_entry(module, lines, "")
+                entries[#entries + 1] = entry
+            end
+            tag, body = found, { rest }
+        elseif tag then
+            body[#body + 1] = (line:gsub("^%s+", ""))
+        else
+            entry.text[#entry.text + 1] = line
+        end
+    end
+    finish()
+    return entries
+end
+
+---------------------------------------------------------------------------------------------------
+-- Files
+
+-- The names by which a module hands its functions out: of the variable that it returns, or of the
+-- fields of a table that it makes there.
+local function exports(last)
+    local variable, by_local = last:match("^return ([%a_][%w_]*)$"), {}
+    for field, value in last:gmatch("([%w_]+) = ([%w_]+)") do
+        by_local[value] = field
+    end
+    return variable, by_local
+end
+
+local function short(module)
+    return (module:gsub("^ponder%.", ""))
+end
+
+-- What a comment is about, by the line below it.
+local function name_entry(entry, last, classes)
+    local code, variable, by_local = entry.code, exports(last)
+    local owner, dot, name = code:match("^function ([%w_]+)([.:])([%w_]+)%(")
+    if not owner then
+        owner, name = code:match("^([%w_]+)%.([%w_]+) = ")
+        dot = "."
+    end
+    local plain = code:match("^local function ([%w_]+)%(")
+    local is_function = code:find("^function ") or plain or code:find("function%(")
+    if entry.kind == "class" then
+        local object = code:match("^local ([%w_]+) = ")
+        if object then
+            classes[object] = entry.name
+        end
+    elseif entry.kind == "alias" then
+        return
+    elseif owner then
+        local of = owner == variable and short(entry.module) or classes[owner] or owner
+        is_function = is_function or entry.params[1] ~= nil
+        entry.kind, entry.name = is_function and "function" or "value", of .. dot .. name
+        entry.owner = of
+        entry.exported = owner == variable or dot == ":"
+    elseif plain or code:find("^return function") then
+        entry.kind = "function"
+        entry.exported = not plain or by_local[plain] ~= nil
+        entry.name = short(entry.module) .. (plain and "." .. (by_local[plain] or plain) or "")
+    end
+end
+
+-- The comments of one file: `\1PATH`, then its lines.
+local function read_file(path, text, classes)
+    local module = text:match("^%-%-%-@meta ([%w_.]+)")
+        or path:gsub("^lua/", ""):gsub("%.lua$", ""):gsub("/", ".")
+    local entries, lines, last = {}, {}, text:match(".*\n(return [^\n]*)") or ""
+    local header
+    for line in text:gmatch("(.-)\n") do
+        local comment = line:match("^%-%-%- ?(.*)$")
+        if comment and not line:find("^%-%-%-@meta") then
+            lines[#lines + 1] = comment
+        elseif lines[1] then
+            for _, entry in ipairs(parse(module, lines, line)) do
+                name_entry(entry, last, classes)
+                if entry.kind == "value" and not entry.name and not header then
+                    header = entry
+                    entry.kind, entry.name = "module", short(module)
+                end
+                entries[#entries + 1] = entry.name and entry or nil
+            end
+            lines = {}
+        end
+    end
+    return { module = module, name = short(module), path = path, header = header,
+        entries = entries, variable = (exports(last)), last = last }
+end
+
+---Adds a comment that no file holds to a module.
+---@param module table as `read` makes them
+---@param lines string[] without dashes
+---@param code string the line below it
+function comments.add(module, lines, code)
+    for _, entry in ipairs(parse(module.module, lines, code)) do
+        name_entry(entry, "return " .. module.variable, {})
+        table.insert(module.entries, entry)
+    end
+end
+
+---Reads the comments of all modules.
+---@param text string as the Makefile makes it
+---@return {module: string, name: string, path: string, header: ponder.report.doc.Entry?,
+---  entries: ponder.report.doc.Entry[], variable: string?, last: string}[] modules in order of path
+function comments.read(text)
+    local modules, classes = {}, {}
+    local from = 1
+    while true do
+        local first, last, path = text:find("\1([^\n]+)\n", from)
+        if not first then
+            return modules
+        end
+        local next_file = text:find("\1", last, true) or #text + 1
+        local prefix = path:match("^lua/ponder/(%w+)") or ""
+        classes[prefix] = classes[prefix] or {} -- a class's methods may be in a file beside it
+        modules[#modules + 1] = read_file(path, text:sub(last + 1, next_file - 1), classes[prefix])
+        from = next_file
+    end
+end
+
+return comments

@@ -1,0 +1,153 @@
+--- Doc comments as text of so many columns: paragraphs are filled, code stays as it is, and a table
+--- that is too wide becomes a list.
+
+local text = require "ponder.report.text"
+
+local render = {}
+
+---@class ponder.report.doc.Page
+---@field columns integer
+---@field style ponder.report.Style
+---@field lines string[]
+local Page = {}
+Page.__index = Page
+
+---@param columns integer
+---@param style ponder.report.Style
+---@return ponder.report.doc.Page
+function render.new(columns, style)
+    return setmetatable({ columns = columns, style = style, lines = {} }, Page)
+end
+
+---An empty line, unless there is one.
+function Page:gap()
+    if self.lines[1] and self.lines[#self.lines] ~= "" then
+        self.lines[#self.lines + 1] = ""
+    end
+end
+
+---A line as it is.
+---@param line string
+---@param color? "bold"|"dim"
+function Page:line(line, color)
+    self.lines[#self.lines + 1] = self.style:paint(line, color)
+end
+
+---Words in lines that begin after so many blanks; the first after `first`, if it is given.
+---@param words string
+---@param indent integer
+---@param first? string what stands before them
+function Page:fill(words, indent, first)
+    local blanks = (" "):rep(indent)
+    for i, line in ipairs(text.wrap(words, math.max(self.columns - indent, 8))) do
+        self.lines[#self.lines + 1] = (i == 1 and first or blanks) .. line
+    end
+end
+
+local function cells_of(line)
+    local cells = {}
+    for cell in line:gsub("^%s*|", ""):gsub("|%s*$", ""):gmatch("([^|]*)|?") do
+        cells[#cells + 1] = cell:match("^%s*(.-)%s*$")
+    end
+    if cells[#cells] == "" then
+        cells[#cells] = nil
+    end
+    return cells
+end
+
+-- A table as it stands where it fits, else a paragraph for each row, named by its first cell.
+function Page:table(rows, indent)
+    local widest = 0
+    for _, row in ipairs(rows) do
+        widest = math.max(widest, text.width(row))
+    end
+    if widest + indent <= self.columns then
+        for _, row in ipairs(rows) do
+            self:line((" "):rep(indent) .. row)
+        end
+        return
+    end
+    local merged = {}
+    for _, row in ipairs(rows) do
+        local cells = cells_of(row)
+        if not row:find("^%s*|[%s|:-]*$") then
+            if cells[1] == "" and merged[1] then -- the row above goes on
+                for i, cell in ipairs(cells) do
+                    merged[#merged][i] = ((merged[#merged][i] or "") .. " " .. cell)
+                        :match("^%s*(.-)%s*$")
+                end
+            else
+                merged[#merged + 1] = cells
+            end
+        end
+    end
+    for _, cells in ipairs(merged) do
+        self:fill(cells[1] or "", indent + 2, (" "):rep(indent))
+        self:fill(table.concat(cells, "; ", 2), indent + 4)
+    end
+end
+
+local function is_code(line)
+    return line:find("^    ") ~= nil
+end
+
+-- Writes what was gathered: a paragraph, an item of a list, a term and what it is, or a table.
+local function flush(page, block, indent)
+    local blanks = (" "):rep(indent)
+    if block.term then
+        page:line(blanks .. block.term)
+    end
+    if block[1] then
+        page:fill(table.concat(block, " "), indent + (block.term and 4 or block.mark and 2 or 0),
+            block.mark and blanks .. block.mark or nil)
+    elseif block.rows then
+        page:table(block.rows, indent)
+    end
+    return {}
+end
+
+---A comment: paragraphs, lists, terms (`term   what it is`), tables, and code after an empty line.
+---@param lines string[]
+---@param indent integer
+function Page:comment(lines, indent)
+    local block = {}
+    for _, line in ipairs(lines) do
+        local item = line:match("^%s*[*-] (.*)$")
+        local term, about = line:match("^(%S.-)%s%s%s+(%S.*)$")
+        if line:find("^%s*$") then
+            block = flush(self, block, indent)
+            self:gap()
+        elseif is_code(line) and not block[1] and not block.rows then
+            self:line((" "):rep(indent) .. line)
+        elseif line:find("^%s*|") then
+            block = block.rows and block or flush(self, block, indent)
+            block.rows = block.rows or {}
+            table.insert(block.rows, line)
+        elseif item or term then
+            block = flush(self, block, indent)
+            block[1], block.mark, block.term = item or about, item and "* ", term
+        else
+            block = block.rows and flush(self, block, indent) or block
+            block[#block + 1] = line:match("^%s*(.*)$")
+        end
+    end
+    flush(self, block, indent)
+end
+
+---A parameter, a result or a field: its name and type, and below that what it is.
+---@param typed ponder.report.doc.Typed
+---@param indent integer
+function Page:typed(typed, indent)
+    local name, blanks = (typed.name or "") .. (typed.optional and "?" or ""), (" "):rep(indent)
+    local before = name == "" and "" or name .. "  "
+    local gap = #before + indent
+    local shown = text.wrap((typed.type:gsub("%s*|%s*", " | ")), math.max(self.columns - gap, 8))
+    for i, line in ipairs(shown) do
+        self.lines[#self.lines + 1] = i == 1
+            and blanks .. self.style:paint(name, "bold") .. before:sub(#name + 1) .. line
+            or (" "):rep(gap) .. line
+    end
+    self:comment(typed.text, indent + 4)
+end
+
+return render

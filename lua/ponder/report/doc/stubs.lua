@@ -1,0 +1,96 @@
+--- Annotations for lua-language-server: of each module its comments, and its functions without
+--- bodies.
+
+local host = require "ponder.core.host"
+local json = require "ponder.json"
+local private = require "ponder.core.private"
+
+local stubs = {}
+
+-- What an editor may be told: the module's table, what is handed out, and all classes.
+local function text_of(module)
+    local variable = module.variable or "module"
+    local out = { "---@meta " .. module.module, "" }
+    local function add(entry, code)
+        for _, line in ipairs(entry.lines) do
+            out[#out + 1] = "---" .. (line == "" and "" or " " .. line)
+        end
+        out[#out + 1] = code
+        out[#out + 1] = ""
+    end
+    if module.header then
+        add(module.header, "")
+    end
+    out[#out + 1] = ("local %s = {}\n"):format(variable)
+    local declared = { [variable] = true }
+    for _, entry in ipairs(module.entries) do
+        local object = entry.code:match("^local ([%w_]+) = ")
+        local owner = entry.code:match("^function ([%w_]+)[.:]")
+        if entry.kind == "class" and object then
+            declared[object] = true
+            add(entry, ("local %s = {}"):format(object))
+        elseif entry.kind == "class" or entry.kind == "alias" then
+            add(entry, "")
+        elseif entry.kind == "function" and owner and entry.exported then
+            if not declared[owner] then
+                declared[owner] = true
+                out[#out + 1] = ("local %s = {}"):format(owner)
+            end
+            add(entry, entry.code:match("^function [%w_.:]+%b()") .. " end")
+        elseif entry.kind == "function" and entry.code:find("^[%w_.]+ = ") then
+            local names = {}
+            for i, param in ipairs(entry.params) do
+                names[i] = param.name
+            end
+            add(entry, ("function %s(%s) end"):format(entry.code:match("^[%w_.]+"),
+                table.concat(names, ", ")))
+        elseif entry.kind == "function" and entry.exported then
+            local params = entry.code:match("%b()") or "()"
+            local field = entry.name:match("([%w_]+)$")
+            local shape = entry.code:find("^return") and "%s = function%s end"
+                or "function %s." .. field .. "%s end"
+            add(entry, shape:format(variable, params))
+        end
+    end
+    out[#out + 1] = "return " .. variable
+    return table.concat(out, "\n") .. "\n"
+end
+
+local function path_of(module)
+    return module.module:gsub("%.", "/") .. ".lua"
+end
+
+---Writes the stubs of all modules, and a `.luarc.json` that names their directory.
+---@param modules table[] as ponder.report.doc.comments reads them
+---@param directory string made where it is missing
+---@return integer? count of files
+---@return string? message
+function stubs.write(modules, directory)
+    local count = 0
+    local function write(name, text)
+        local path = directory .. "/" .. name
+        local ok, message = private.make_directory(path:match("^(.*)/"))
+        local file
+        if ok then
+            file, message = io.open(path, "w")
+        end
+        if not file then
+            return nil, message
+        end
+        count = count + 1
+        return file:write(text) and file:close()
+    end
+    for _, module in ipairs(modules) do
+        local ok, message = write(path_of(module), text_of(module))
+        if not ok then
+            return nil, message
+        end
+    end
+    local ok, message = write(".luarc.json", json.encode({
+        ["runtime.version"] = "Lua 5.4", ["workspace.checkThirdParty"] = false,
+        ["workspace.library"] = { host.absolute(directory) or directory },
+    }, { indent = 2 }) .. "\n")
+    return ok and count or nil, message
+end
+
+return stubs

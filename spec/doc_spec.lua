@@ -1,0 +1,472 @@
+-- ponder doc: what it shows is complete, fits, and its examples run; its stubs are annotations.
+
+local comments = require "ponder.report.doc.comments"
+local json = require "ponder.json"
+local options = require "ponder.options"
+local render = require "ponder.report.doc.render"
+local shell = require "shell"
+local strategies = require "ponder.report.doc.strategies"
+local styles = require "ponder.report.style"
+local text = require "ponder.report.text"
+
+local build = os.getenv("PONDER_BUILD") or "build"
+
+local function read(path)
+    local file <close> = assert(io.open(path))
+    return file:read("a")
+end
+
+local modules = comments.read(read(build .. "/doc/comments.txt"))
+strategies.add(modules)
+
+local PUBLIC = {}
+for name in read("lua/ponder/cli/doc.lua"):match("local PUBLIC = (%b{})"):gmatch('"([%w_.]+)"') do
+    PUBLIC[name] = true
+end
+
+-- Entries by name, and the classes.
+local entries, classes = {}, {}
+for _, module in ipairs(modules) do
+    for _, entry in ipairs(module.entries) do
+        local other = entries[entry.name]
+        if not other or other.kind == "module" then -- a module may be a function
+            entries[entry.name] = entry
+        end
+        if entry.kind == "class" then
+            classes[entry.name] = entry
+        end
+    end
+end
+
+local function ponder(...)
+    local r = shell.ponder { "doc", ... }
+    assert.same({ 0, "" }, { r.status, r.err })
+    return r.out
+end
+
+describe("ponder doc", function()
+    it("lists the modules that scripts require, each with a sentence", function()
+        local list = ponder()
+        for name in pairs(PUBLIC) do
+            assert.matches("\n  " .. name .. "  +%u", "\n" .. list)
+        end
+        assert.matches("model.retry", ponder("--all"), 1, true)
+    end)
+
+    it("shows a function with its options, defaults, results and further classes", function()
+        local page = ponder("search.run")
+        for _, part in ipairs { "search.run(opts) -> result, message, code, partial\n",
+            "\nArguments\n  opts  SearchOptions\n      initial_state  any\n",
+            "\n      max_nodes?  integer\n          the root included; default 10000000\n",
+            "\n      c_base?  number\n          puct: default 19652\n",
+            "\nReturns\n  result?  SearchResult\n", "\n      hint?  string\n",
+            "\nSee also: SearchNode, SearchTree\n" } do
+            assert.matches(part, page, 1, true)
+        end
+        assert.equal(page, ponder("ponder.search.run"))
+        assert.matches("act_threshold%?  number\n +a grade", ponder("strategy.trm.new"))
+    end)
+
+    it("shows modules, classes and methods", function()
+        assert.matches("^ponder.template\n\nText templates", ponder("template"))
+        assert.matches("\n  id  integer\n      0 for the root;", ponder("SearchNode"))
+        assert.equal(ponder("ponder.model.Model"), ponder("Model"))
+        assert.matches("^ponder.model.Model:chat%(opts%) %->", ponder("Model:chat"))
+    end)
+
+    it("says what was probably meant", function()
+        local r = shell.ponder { "doc", "search.rum" }
+        assert.same({ 1, "", 'ponder doc: there is nothing named "search.rum" (did you mean '
+            .. "search.run?); ponder doc lists the modules\n" }, { r.status, r.out, r.err })
+        assert.equal(2, shell.ponder({ "doc", "a", "b" }).status)
+        assert.equal(2, shell.ponder({ "doc", "--stub", "b" }).status)
+    end)
+
+    it("fits into 80 and 40 columns: all but code and names", function()
+        local style = styles.of(1, { is_terminal = false })
+        for _, columns in ipairs { 80, 40 } do
+            for _, module in ipairs(modules) do
+                for _, entry in ipairs(module.entries) do
+                    local page = render.new(columns, style)
+                    page:comment(entry.text, 0)
+                    for _, typed in ipairs(entry.fields) do
+                        page:typed(typed, 6)
+                    end
+                    for _, line in ipairs(page.lines) do
+                        assert(text.width(line) <= columns or line:find("^    ")
+                            or not line:find("%S%s%S"), line)
+                    end
+                end
+            end
+        end
+        for line in ponder("--columns", "40", "search.run"):gmatch("[^\n]+") do
+            assert.is_true(#line <= 40, line)
+        end
+    end)
+end)
+
+---------------------------------------------------------------------------------------------------
+
+-- All that the page of a function says: its comment and the fields of its classes.
+local function said_of(entry, shown)
+    shown = shown or {}
+    local parts = { table.concat(entry.lines, "\n") }
+    shown[entry] = true
+    local function add(name)
+        local class = classes[name]
+        if class and not shown[class] then
+            parts[#parts + 1] = said_of(class, shown)
+        end
+    end
+    for _, list in ipairs { entry.params, entry.fields } do
+        for _, typed in ipairs(list) do
+            add((typed.type:gsub("[?%[%]]", "")))
+        end
+    end
+    for _, name in ipairs(entry.parents) do
+        add(name)
+    end
+    return table.concat(parts, "\n")
+end
+
+describe("the reference", function()
+    local seen
+
+    -- Calls each function that checks a table of options with one that none has, and notes the
+    -- rules that were checked: SCHEMAS by the name in the error.
+    setup(function()
+        seen = {}
+        local check, unknown = options.check, { no_such_option = 1 }
+        local function try(f, ...)
+            assert.is_false((pcall(f, ...)))
+        end
+        options.check = function(where, opts, rules, level) -- luacheck: ignore 122
+            seen[where] = rules
+            return check(where, opts, rules, (level or 2) + 1)
+        end
+        local task = require "ponder.task"
+        local search = require "ponder.search"
+        local model = require "ponder.model"
+        local ensemble = require "ponder.ensemble"
+        local process = require "ponder.process"
+        try(search.run, unknown)
+        try(search.vote, {}, unknown)
+        task.run(function()
+            local m = model.open "script:scripts/models/arithmetic.lua"
+            try(model.open, m.name, unknown)
+            try(m.chat, m, unknown)
+            try(m.complete, m, "", unknown)
+            try(task.map, {}, print, unknown)
+            try(task.all, {}, unknown)
+            try(task.with_budget, unknown, print)
+            try(require("ponder.run").new, unknown)
+            try(require("ponder.sandbox").run, "", unknown)
+            try(require("ponder.strategy").new, unknown)
+            for _, name in ipairs { "tot", "got", "trm" } do
+                try(require("ponder." .. name).new, unknown)
+            end
+            for _, name in ipairs { "tot", "got", "trm", "cot" } do
+                try(require("ponder.strategy." .. name).new, unknown)
+            end
+            local operations = require "ponder.operations"
+            local g = operations.new { start = {} }
+            try(operations.new, unknown)
+            try(g.run, g, unknown)
+            try(require("ponder.eval").run, {}, unknown)
+            try(require("ponder.serve").new, unknown)
+            try(require("ponder.log.graph"), unknown)
+            try(ensemble.best_of_n, m, "q", unknown)
+            try(ensemble.self_consistency, m, "q", unknown)
+            try(ensemble.debate, { m, m }, "q", unknown)
+            try(ensemble.parallel_judge, {}, print, unknown)
+            try(process.run, unknown)
+            try(process.open, unknown)
+            try(require("ponder.mcp").open, unknown)
+            try(require("ponder.redis").open, "redis://localhost", unknown)
+        end)
+        options.check = check -- luacheck: ignore 122
+    end)
+
+    -- Where the name in an error is not that of the entry.
+    local ENTRIES = { ["model.open, with the config file"] = "model.open",
+        ["model.chat"] = "ponder.model.Model:chat",
+        ["model.complete"] = "ponder.model.Model:complete", ["operations.run"] =
+        "ponder.operations.Graph:run", ["tot.new"] = "TotOptions", ["got.new"] = "GotOptions",
+        ["trm.new"] = "TrmOptions" }
+
+    it("has every option of every function, with its default", function()
+        local count, missing = 0, {}
+        for where, rules in pairs(seen) do
+            local entry = entries[ENTRIES[where] or where]
+            local said = entry and said_of(entry):gsub("(%d),(%d%d%d)", "%1%2")
+                :gsub("(%d),(%d%d%d)", "%1%2") or ""
+            if not entry then
+                missing[#missing + 1] = where
+            end
+            for name, rule in pairs(rules) do
+                count = count + 1
+                local at = said:find("%f[%w_]" .. name .. "%f[^%w_]")
+                if entry and not at then
+                    missing[#missing + 1] = where .. ": " .. name
+                elseif at and (type(rule.default) == "number" and rule.default ~= math.maxinteger
+                    or type(rule.default) == "string") then
+                    if not said:find(tostring(rule.default), 1, true) then
+                        missing[#missing + 1] = where .. ": default of " .. name
+                    end
+                end
+            end
+        end
+        table.sort(missing)
+        assert.same({}, missing)
+        assert.is_true(count > 400)
+    end)
+end)
+
+---------------------------------------------------------------------------------------------------
+
+describe("each example of the reference", function()
+    local MODEL = shell.root .. "/scripts/models/arithmetic.lua"
+
+    -- What examples take for granted, by entry.
+    local GIVEN = {
+        args = 'local args, list = require "ponder.args", { "--json" }',
+        ["args.script"] = 'local args = require "ponder.args"',
+        ["eval.score"] = 'local score = require "ponder.eval.score"',
+        got = 'local p, env = "Why?", nil',
+        log = 'local url, fetch = "u", function(u) return u end',
+                operations = [[local function ask_to_sort() return "Sort." end
+            local function read_list() return { { sorted = { 1, 2, 3 } } } end
+            local function mistakes() return 0 end]],
+        options = 'local options = require "ponder.options" local opts = { expand = print }',
+        process = 'local text = "b\\na\\n"',
+        prompt = 'local tot = require "ponder.tot"',
+        run = 'local question = "q" local function solve(q) return q end',
+        serve = "",
+        stats = "local both, first_only, second_only, neither = 50, 10, 5, 35",
+        task = [[local questions, question = { 1, 2 }, 3
+            local function ask(q) return q end
+            local ask_one_model, ask_another, count_sheep = ask, ask, ask]],
+        template = 'local template = require "ponder.template"',
+    }
+    -- Diagrams, and what an error or a shell looks like; what needs a server has specs of its own.
+    local NO_LUA = { ["operations.methods"] = 1, options = 1, ["quote.tagged"] = 1, redis = 1,
+        run = 1, serve = 1, strategy = 2, task = 1 }
+    local COMPILED_ONLY = { mcp = true, redis = true, ["eval.score"] = true }
+
+    -- The blocks of code in a comment: lines of four blanks, after an empty line.
+    local function blocks(lines)
+        local found, block, open = {}, nil, true
+        for _, line in ipairs(lines) do
+            local code = line:match("^    (.*)$")
+            if code and (block or open) then
+                block = block or {}
+                block[#block + 1] = code
+            elseif block and line == "" then
+                block[#block + 1] = ""
+            else
+                found[#found + 1] = block and table.concat(block, "\n")
+                block = nil
+            end
+            open = line == "" or code ~= nil and block ~= nil
+        end
+        found[#found + 1] = block and table.concat(block, "\n")
+        return found
+    end
+
+    local count, foreign = 0, {}
+    for _, module in ipairs(modules) do
+        for _, entry in ipairs(PUBLIC[module.name] and module.entries or {}) do
+            local strange = 0
+            for i, code in ipairs(blocks(entry.text)) do
+                local chunk = load(code:gsub("^%-%- %S+%.lua\n", ""))
+                strange = strange + (chunk and 0 or 1)
+                if chunk and not COMPILED_ONLY[entry.name] then
+                    count = count + 1
+                    it(("runs: %s, %d"):format(entry.name, i), function()
+                        local program = (GIVEN[entry.name] or "") .. "\n" .. code
+                            :gsub("openai:gpt%-4o%-mini", "script:" .. MODEL)
+                            :gsub('"my%-server", "%-%-stdio"', '"cat"')
+                            :gsub("server:wait", "server:drain() %0")
+                        local dir <close> = shell.folder { ["a.lua"] = program }
+                        local r = shell.run(("cd %s && PONDER_MODEL=script:%s %s run --no-log "
+                            .. "a.lua 2>$ERR >$OUT"):format(dir.path, MODEL, shell.executable))
+                        assert.same({ 0, "" }, { r.status, r.err }, code)
+                    end)
+                end
+            end
+            foreign[entry.name] = strange > 0 and strange or nil
+        end
+    end
+
+    it("was found, and what else stands as code is a diagram or a message", function()
+        assert.is_true(count >= 25)
+        assert.same(NO_LUA, foreign)
+    end)
+end)
+
+---------------------------------------------------------------------------------------------------
+
+describe("ponder doc --stubs", function()
+    local TAGS = {}
+    for tag in ([[meta class field param return alias see type private generic async deprecated
+        overload cast vararg nodiscard diagnostic]]):gmatch("%a+") do
+        TAGS[tag] = true
+    end
+    local BASIC = {}
+    for name in ([[nil any boolean string number integer function table thread userdata
+        lightuserdata unknown void self true false file* T]]):gmatch("%S+") do
+        BASIC[name] = true
+    end
+
+    -- The rest of a type's text after one type; raises where it is not one. `names` gets the names
+    -- of classes in it. The grammar is that of lua-language-server.
+    local read_union
+
+    local function expect(t, pattern, what)
+        local rest = t:match("^%s*" .. pattern .. "%s*(.*)$")
+        return rest or error(("expected %s at %q"):format(what, t), 0)
+    end
+
+    local function read_fun(t, names)
+        t = expect(t, "%(", "(")
+        while not t:find("^%)") do
+            local rest = t:match("^%.%.%.%s*(.*)$") or t:match("^[%a_][%w_]*%??%s*(.*)$")
+                or error("expected a parameter at " .. t, 0)
+            t = rest:match("^:%s*(.*)$") and read_union(rest:match("^:%s*(.*)$"), names) or rest
+            t = t:match("^,%s*(.*)$") or t
+        end
+        t = expect(t, "%)", ")")
+        if t:find("^:") then
+            repeat
+                t = t:match("^[:,]%s*(.*)$"):gsub("^[%a_][%w_]*%s*:%s*", "")
+                t = read_union(t, names)
+            until not t:find("^,%s*[%a(]")
+        end
+        return t
+    end
+
+    local function read_fields(t, names)
+        while not t:find("^}") do
+            local rest = t:match("^%[%s*(.*)$")
+            if rest then
+                t = expect(expect(read_union(rest, names), "%]", "]"), ":", ":")
+            else
+                t = t:match("^[%a_][%w_]*%??%s*:%s*(.*)$") or error("expected a field at " .. t, 0)
+            end
+            t = read_union(t, names)
+            t = t:match("^,%s*(.*)$") or t
+        end
+        return expect(t, "}", "}")
+    end
+
+    local function read_one(t, names)
+        local rest = t:match('^"[^"]*"%s*(.*)$') or t:match("^%-?%d+%s*(.*)$")
+        if rest then
+            return rest
+        elseif t:find("^%(") then
+            return expect(read_union(t:sub(2), names), "%)", ")")
+        elseif t:find("^{") then
+            return read_fields(t:match("^{%s*(.*)$"), names)
+        elseif t:find("^%.%.%.") then
+            return t:sub(4)
+        end
+        local name, after = t:match("^([%a_][%w_.]*%*?)(.*)$")
+        if not name then
+            error("expected a type at " .. t, 0)
+        elseif name == "fun" then
+            return read_fun(after, names)
+        end
+        names[name] = true
+        if after:find("^<") then
+            after = after:match("^<%s*(.*)$")
+            repeat
+                after = read_union(after, names)
+                local more = after:match("^,%s*(.*)$")
+                after = more or after
+            until not more
+            after = expect(after, ">", ">")
+        end
+        return after:match("^%s*(.*)$")
+    end
+
+    function read_union(t, names)
+        repeat
+            t = read_one(t, names)
+            while t:find("^%[%]") or t:find("^%?") do
+                t = t:gsub("^%[%]", ""):gsub("^%?", "")
+            end
+            local more = t:match("^%s*|%s*(.*)$")
+            t = more or t
+        until not more
+        return t
+    end
+
+    local dir, tags
+
+    setup(function()
+        dir = shell.folder()
+        ponder("--stubs", dir.path .. "/stubs")
+        tags = {}
+        local list = shell.run(("cd %s/stubs && find . -name '*.lua' | LC_ALL=C sort >$OUT"):format(
+            dir.path)).out
+        for path in list:gmatch("%./([^\n]+)") do
+            tags[path] = dir:read("stubs/" .. path)
+        end
+    end)
+    teardown(function() dir:__close() end)
+
+    it("writes Lua that loads, for every module", function()
+        local count = 0
+        for path, stub in pairs(tags) do
+            count = count + 1
+            assert(load(stub, path))
+        end
+        assert.is_true(count > 150)
+        assert.matches("---@meta ponder.search\n", tags["ponder/search.lua"], 1, true)
+        assert.matches("\nfunction search.run(opts) end\n", tags["ponder/search.lua"], 1, true)
+        assert.matches("\nfunction tot.new(opts) end\n", tags["ponder/strategy/tot.lua"], 1, true)
+    end)
+
+    it("names them in .luarc.json", function()
+        local settings = json.decode(dir:read("stubs/.luarc.json"))
+        assert.same({ dir.path .. "/stubs" }, settings["workspace.library"])
+        assert.equal("Lua 5.4", settings["runtime.version"])
+    end)
+
+    it("holds annotations that a language server reads, of classes that there are", function()
+        local known, used, wrong = {}, {}, {}
+        for path, stub in pairs(tags) do
+            for tag, rest in stub:gmatch("\n%-%-%- ?@(%l+) ?([^\n]*)") do
+                if not TAGS[tag] then
+                    wrong[#wrong + 1] = path .. ": @" .. tag
+                elseif tag == "class" or tag == "alias" then
+                    known[rest:match("^[%w_.]+")] = true
+                end
+            end
+        end
+        for _, module in ipairs(modules) do
+            for _, entry in ipairs(module.entries) do
+                for _, list in ipairs { entry.params, entry.returns, entry.fields } do
+                    for _, typed in ipairs(list) do
+                        local names = {}
+                        local ok, rest = pcall(read_union, typed.type, names)
+                        if not ok or rest ~= "" and rest ~= "," then
+                            wrong[#wrong + 1] = ("%s: %s: %s (%s)"):format(module.name, entry.name,
+                                typed.type, rest)
+                        end
+                        for name in pairs(names) do
+                            used[name] = entry.name
+                        end
+                    end
+                end
+            end
+        end
+        for name, where in pairs(used) do
+            if not known[name] and not BASIC[name] then
+                wrong[#wrong + 1] = where .. ": no class " .. name
+            end
+        end
+        table.sort(wrong)
+        assert.same({}, wrong)
+    end)
+end)
