@@ -2,6 +2,7 @@
 -- registry these specs are pending.
 
 local json = require "ponder.json"
+local npm = require "npm"
 local shell = require "shell"
 
 local POLICIES = [[
@@ -16,23 +17,9 @@ return {
             properties = { a = { type = "number" }, b = { type = "number" } } } },
 }]]
 
--- Installs the clients in the build directory, once; nil where they cannot be had.
-local function install()
-    local at = shell.executable:match "^(.*)/[^/]*$" .. "/clients"
-    local r = shell.run(([[
-        export PATH="$PATH:/usr/local/bin"
-        mkdir -p %s && cd %s && cp %s/spec/support/clients/* . || exit 1
-        command -v node npm >/dev/null || exit 1
-        node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || exit 1
-        [ node_modules -nt package.json ] && [ -f done ] && cmp -s package.json done && exit 0
-        env -u LD_PRELOAD npm install --silent --no-audit --no-fund >$OUT 2>$ERR || exit 1
-        cp package.json done; touch node_modules]]):format(at, at, shell.root))
-    return r.status == 0 and at or nil
-end
-
 describe("clients from npm", function()
     it("can do with a policy what they do with a model", function()
-        local at = install()
+        local at = npm.install()
         if not at then
             pending "npm, node 20 or the registry cannot be reached"
             return
@@ -53,6 +40,9 @@ describe("clients from npm", function()
         end
         local said, both = "you said: hi", { "hm ", "you said: hi" }
         local tools = { { "add", "echo", "fail" }, { sum = 3 } }
+        local prompt = { "user", "user" }
+        local both_versions = { { "2025-11-25", tools, prompt }, { "2026-07-28", tools, prompt },
+            { "2026-07-28", tools, prompt } }
         assert.same({
             ["openai models"] = tools[1], ["openai model"] = "echo", ["openai chat"] = said,
             ["openai stream"] = said, ["openai responses"] = said,
@@ -62,6 +52,7 @@ describe("clients from npm", function()
             anthropic = said, ["anthropic stream"] = both, ["ai sdk"] = both,
             ["ai sdk stream"] = both, langchain = said, ["langchain stream"] = said,
             ["mcp over stdio"] = tools, ["mcp over http"] = tools,
+            ["mcp v2 over stdio"] = both_versions, ["mcp v2 over http"] = both_versions,
         }, got)
         local _, asked = r.err:gsub("fail was asked", "")
         assert.equal(1, asked) -- x-should-retry: false

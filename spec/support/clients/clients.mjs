@@ -11,6 +11,8 @@ import { ChatOpenAI } from "@langchain/openai";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import * as v2 from "@modelcontextprotocol/client";
+import { StdioClientTransport as StdioV2 } from "@modelcontextprotocol/client/stdio";
 
 const [base, ponder, policies] = process.argv.slice(2);
 const messages = [{ role: "user", content: "hi" }];
@@ -79,4 +81,24 @@ async function tools(transport) {
 await attempt("mcp over stdio", () => tools(new StdioClientTransport({
   command: ponder, args: ["mcp", policies], stderr: "ignore" })));
 await attempt("mcp over http", () => tools(new StreamableHTTPClientTransport(
+  new URL(base + "/mcp"))));
+
+// Version 2 of the SDK: what it agrees upon by default, where it may choose, and where it must not.
+async function versions(transport) {
+  const found = [];
+  for (const mode of ["legacy", "auto", { pin: "2026-07-28" }]) {
+    const client = new v2.Client({ name: "spec", version: "1" }, { versionNegotiation: { mode } });
+    await client.connect(transport());
+    const names = (await client.listTools()).tools.map((tool) => tool.name);
+    const sum = await client.callTool({ name: "add", arguments: { a: 1, b: 2 } });
+    const prompt = await client.getPrompt({ name: "cot.generate", arguments: { prompt: "hi" } });
+    found.push([client.getNegotiatedProtocolVersion(), [names, sum.structuredContent],
+      prompt.messages.map((message) => message.role)]);
+    await client.close();
+  }
+  return found;
+}
+await attempt("mcp v2 over stdio", () => versions(() => new StdioV2({
+  command: ponder, args: ["mcp", policies], stderr: "ignore" })));
+await attempt("mcp v2 over http", () => versions(() => new v2.StreamableHTTPClientTransport(
   new URL(base + "/mcp"))));
