@@ -14,8 +14,9 @@ local LUA_FLOORS = {
     { "json", "machine", "parse", "tot", "got", "trm" },
     { "log", "process", "redis", "run", "task" }, -- a log knows nothing of models
     { "model", "prompt" },
-    { "ensemble", "operations", "policy", "search", "strategy", "untrusted" },
+    { "ensemble", "operations", "policy", "search", "strategy" },
     { "eval", "mcp", "serve" },
+    { "untrusted" },
     { "bench", "report", "view" },
     { "cli" },
 }

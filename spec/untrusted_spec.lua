@@ -101,9 +101,10 @@ describe("ponder run --untrusted", function()
             names[#names + 1] = name
         end
         table.sort(names)
-        assert.equal("_G _VERSION assert coroutine error getmetatable ipairs load math next os "
-            .. "pairs pcall print rawequal rawget rawlen rawset read require select setmetatable "
-            .. "string table tonumber tostring type utf8 xpcall", table.concat(names, " "))
+        assert.equal("_G _VERSION assert coroutine error fetch getmetatable ipairs load math "
+            .. "next os pairs pcall print rawequal rawget rawlen rawset read require select "
+            .. "setmetatable string table tonumber tool tostring type utf8 xpcall",
+            table.concat(names, " "))
         assert.equal("clock date difftime time\n", out [[
             local names = {}
             for name in pairs(os) do names[#names + 1] = name end
@@ -235,6 +236,36 @@ describe("ponder run --untrusted", function()
             print(value, code)]])
     end)
 
+    it("asks the servers that are given, and no others", function()
+        local server <close> = require("server").start()
+        local host = server.url:match "//(.*)$"
+        local code = ([[
+            local reply = fetch("http://%s/s/text=x/v1/chat/completions", { method = "POST",
+                headers = { ["content-type"] = "application/json", ["x\n"] = "y" },
+                body = '{"model":"m","messages":[]}' })
+            print(reply.status, #reply.body > 0)
+            for _, url in ipairs { "http://127.0.0.1:1/", "http://%s@evil/", "http://x%s/",
+                "http://%s\\@evil/", "file:///x", "http://%s#@evil/%%0a\n", "http://[::1]/" } do
+                print(select(3, fetch(url)))
+            end]]):gsub("%%%%s", "%%s"):format(host, host, host, host, host)
+        local r = run(code, { "--allow-net", host })
+        assert.same({ "200\ttrue\n" .. ("DENIED\n"):rep(7), "" }, { r.out, r.err })
+    end)
+
+    it("runs the tools that are given, here", function()
+        local r = run([[
+            print(tool("add", { 2, 3 }))
+            print(tool("home"))
+            print(select(3, tool("fails", 1)), select(3, tool("odd", 1)), select(3, tool "none"))]],
+            { "--allow-tool", "add.lua,home=env.lua,fails=fails.lua,odd=odd.lua" }, {
+                ["add.lua"] = "return { run = function(list) return list[1] + list[2] end }",
+                ["env.lua"] = "return function() return #os.getenv 'OPENAI_API_KEY' end",
+                ["fails.lua"] = "return function() error 'oh' end",
+                ["odd.lua"] = "return function() return print end" })
+        assert.same({ "5\tnil\tnil\n9\tnil\tnil\nERROR\tERROR\tDENIED\n", "" },
+            { r.out, r.err })
+    end)
+
     it("refuses flags that are for it alone", function()
         local r = shell.ponder { "run", "--allow-read", "/", "-e", "" }
         assert.same({ 2, "ponder run: --allow-read is for --untrusted\n" }, { r.status, r.err })
@@ -245,6 +276,126 @@ describe("ponder run --untrusted", function()
         for _, word in ipairs { "Landlock", "seccomp", "Redis", "nmap", "OpenResty",
             "safe.directory", "--weak-isolation" } do
             assert.is_true(text:find(word, 1, true) ~= nil, word)
+        end
+    end)
+end)
+
+describe("one confined process", function()
+    local ROUNDS = [[
+        local task, asked = require "ponder.task", 0
+        return {
+            draw = function(n)
+                local m = require("ponder.model").open()
+                local texts = task.map({ 1, 2, 3 }, function(i)
+                    task.sleep(0.001 * (4 - i))
+                    return (assert(m:complete(n .. "." .. i)))
+                end)
+                asked = asked + 1
+                return { table.concat(texts, ","), math.random(1 << 30) }, asked
+            end,
+            loop = function() while true do end end,
+            fail = function() error "oh" end,
+            wait = function() task.sleep(1000) end,
+        }]]
+
+    -- Opens a script of functions, in the executable, and runs code with it: `box`.
+    local function with_box(code, opts)
+        local dir <close> = shell.folder { ["m.lua"] = MODEL, ["s.lua"] = ROUNDS, ["p.lua"] = [[
+            local task, run = require "ponder.task", require "ponder.run"
+            local file <close> = io.open "s.lua"
+            local box <close> = assert(require("ponder.untrusted").open({ text = file:read "a",
+                name = "@s.lua", form = "functions" }, { models = { "script:m.lua" },
+                ]] .. (opts or "") .. " }))\n" .. code }
+        local r = shell.ponder({ "run", "--no-log", "p.lua" }, { cwd = dir.path })
+        assert.same({ 0, "" }, { r.status, r.err })
+        return r.out
+    end
+
+    it("holds many calls, each as if it were alone", function()
+        assert.equal("same\t40\n", with_box [[
+            local json = require "ponder.json"
+            local function draw(i)
+                return json.encode((run.new { seed = i }:call(box.call, box, "call draw", { i })))
+            end
+            local alone, numbers = {}, {}
+            for i = 1, 20 do alone[i], numbers[i] = draw(i), i end
+            local together = task.map(numbers, draw, { concurrency = 20 })
+            for i = 1, 20 do assert(alone[i] == together[i], together[i]) end
+            print("same", (select(2, box:call("call draw", { 1 }))) - 1)]])
+    end)
+
+    it("is ended when it computes for too long; the next call starts another", function()
+        assert.equal("SANDBOX\tSANDBOX\n1\nERROR\n", with_box([[
+            local waits = task.spawn(function() return select(3, box:call("call wait", {})) end)
+            task.sleep(0)
+            local _, _, code = box:call("call loop", {})
+            waits:cancel()
+            print(code, select(3, box:call("call loop", {})))
+            print((select(2, box:call("call draw", { 1 }))))
+            print((select(3, box:call("call fail", {}))))]], "patience = 0.5"))
+    end)
+
+    it("goes on after a call that was cancelled", function()
+        assert.equal("nil\n1\n", with_box [[
+            print((task.timeout(0.01, box.call, box, "call wait", {})))
+            print((select(2, box:call("call draw", { 1 }))))]])
+    end)
+
+    it("holds an evaluation, which can be resumed and replayed", function()
+        local dir <close> = shell.folder { ["m.lua"] = MODEL, ["e.lua"] = [[
+            local eval, data = require "ponder.eval", {}
+            for i = 1, 6 do data[i] = { id = "i" .. i, question = i, target = 2 * i } end
+            local score = { eval.score.numeric, function() return 1 end }
+            return { data = data, score = score, policies = {
+                bad = function(item, run) if run.question == 3 then error "oh" end return 1 end,
+                good = function(item, run)
+                    require("ponder.model").open():complete("q" .. item.id)
+                    run:report(0)
+                    return item.question * 2, math.random()
+                end } }]] }
+        local function accuracy(...)
+            local r = shell.ponder({ ... }, { cwd = dir.path })
+            assert.same({ 0, "" }, { r.status, r.err })
+            local policies = json.decode(r.out).policies
+            return { policies[1].accuracy.value, policies[2].accuracy.value, policies[2].name }
+        end
+        local first = accuracy("eval", "--json", "--untrusted", "--allow-model", "script:m.lua",
+            "--max-cost", "1", "--log", "e.db", "e.lua")
+        assert.same({ 0.0, 1.0, "good" }, first)
+        assert.same(first, accuracy("replay", "e.db"))
+        assert.same(first, accuracy("resume", "e.db"))
+    end)
+
+    it("holds the policies of a server", function()
+        local dir <close> = shell.folder { ["m.lua"] = MODEL, ["s.lua"] = [[
+            return {
+                up = { description = "shouts", run = function(request)
+                    request:think "hm"
+                    return request.prompt:upper()
+                end },
+                ask = function(request)
+                    request:write((assert(require("ponder.model").open():complete(request.prompt))))
+                end,
+                out = function() return tostring(io) .. tostring(os.getenv) end,
+            }]] }
+        local r = shell.run(([[cd %s; exec 2>$ERR >$OUT
+            %s serve --untrusted --allow-model script:m.lua --max-calls-per-request 2 \
+                --listen unix:$PWD/socket s.lua 2>log & pid=$!
+            for i in $(seq 600); do [ -S socket ] && break; sleep 0.05; done
+            for model in up ask out; do
+                curl -s --unix-socket socket http://x/v1/chat/completions -H \
+                    'content-type: application/json' -d '{"model":"'$model'","messages":[
+                    {"role":"user","content":"hi"}]}' | grep -o '"content":"[^"]*"'
+            done
+            kill $pid; wait $pid; echo $?]]):format(dir.path, shell.quote(shell.executable)))
+        assert.equal('"content":"HI"\n"content":"a-hi"\n"content":"nilnil"\n0\n', r.out)
+    end)
+
+    it("needs a budget for each command that calls models", function()
+        for _, command in ipairs { "serve", "eval" } do
+            local r = shell.ponder { command, "--untrusted", "--allow-model", "a:b", "x.lua" }
+            assert.equal(2, r.status)
+            assert.matches("%-%-allow%-model needs a budget: %-%-max%-cost", r.err)
         end
     end)
 end)

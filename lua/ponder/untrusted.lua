@@ -1,184 +1,248 @@
---- Runs a policy that a stranger wrote, for `ponder run --untrusted`: in a process that may compute
---- and ask this one for what is allowed, and nothing else.
+--- Runs scripts that a stranger wrote, for --untrusted: in a process that may compute and ask this
+--- one for what is allowed, and nothing else.
 ---
----     this process                          the policy's, confined by the kernel
----     keys, network, log, budget   <------  "these calls, these files; then I go on"
+---     this process                          the script's, confined by the kernel
+---     keys, network, log, budget   <------  "these calls, these files; then this goes on"
 ---     makes the calls              ------>  what came of them, and the time
 ---
---- Nothing that the policy's process says is believed: models by name are those of --allow-model,
+--- One process holds any number of calls of the script's functions. They take turns: this process
+--- waits while one computes, as it does while a script of its own computes, but no longer than
+--- `patience` (then that process is killed, its calls fail with SANDBOX, and the next call starts
+--- another one).
+---
+--- Nothing that the script's process says is believed: models by name are those of --allow-model,
 --- calls have the fields below alone, files lie below a directory of --allow-read when all links
---- have been followed.
+--- have been followed, hosts and tools are those that were named.
 
 local confine = require "ponder.core.confine"
-local host = require "ponder.core.host"
 local json = require "ponder.json"
-local log = require "ponder.log"
-local model = require "ponder.model"
-local options = require "ponder.options"
+local requests = require "ponder.untrusted.requests"
 local scheduler = require "ponder.task.scheduler"
 
 local untrusted = {}
 
---- The one argument with which the program is started as the process of a policy.
-untrusted.ARGUMENT = "--confined"
-
 local MEMORY_MB = 512
 local CPU_SECONDS = 600
 local MOST_REQUESTS = 100000 -- in one message, and unanswered
-local MOST_FILE = 64 << 20 -- bytes
 local WAIT = "the policy's calls"
 
--- What a policy may say of a call. Not where it goes, nor further fields of the request.
-local CALL = { "messages", "system", "n", "temperature", "top_p", "max_tokens", "max_output_tokens",
-    "stop", "seed", "response_format", "repair", "logprobs", "tools", "tool_choice",
-    "reasoning_effort", "timeout_ms", "max_retries", "cache", "sample" }
-
--- What it learns of a reply: all but what the provider said besides.
-local REPLY = { "text", "texts", "samples", "message", "json", "jsons", "usage", "model", "id",
-    "finish_reason", "tool_calls", "reasoning", "refusal", "logprobs", "latency_ms", "attempts",
-    "truncated", "cost", "cached", "scripted", "dropped" }
-
 ---@class ponder.untrusted.Options
----@field models string[] that may be called
----@field directories string[] that may be read
----@field memory_mb integer? default 512
----@field max_steps integer?
----@field cpu_seconds integer? default 600
+---@field models? string[] that may be called
+---@field directories? string[] that may be read
+---@field hosts? string[] HOST or HOST:PORT, that may be asked
+---@field tools? table<string, function> that may be run
+---@field memory_mb? integer default 512
+---@field max_steps? integer
+---@field cpu_seconds? integer default 600
+---@field patience? number seconds between two waits; default: without limit
+---@field write? fun(text: string) gets what the script prints
 
-local function pick(from, names)
-    local fields = {}
-    for _, name in ipairs(names) do
-        fields[name] = from[name]
-    end
-    return fields
-end
-
--------------------------------------------------------------------------------
--- What is asked
-
-local function refuse(message)
-    return { message = message, code = "DENIED" }
-end
-
-local function chat(self, what)
-    local name = what.model
-    local m = type(name) == "string" and self.models[name]
-    if not m or type(what.call) ~= "table" then
-        return refuse(("the model %s is not allowed (--allow-model)"):format(options.show(name)))
-    end
-    local ok, reply, message, code = pcall(m.chat, m, pick(what.call, CALL))
-    if not ok then
-        return { raised = tostring(reply) }
-    end
-    return reply and { reply = pick(reply, REPLY) } or { message = message, code = code }
-end
-
-local function is_below(path, directory)
-    return directory == "/" or path:sub(1, #directory + 1) == directory .. "/"
-end
-
-local function read_file(path)
-    local file <close>, message = io.open(path, "rb")
-    if not file then
-        return nil, message
-    end
-    local text = file:read(MOST_FILE + 1) or ""
-    if #text > MOST_FILE then
-        return nil, path .. ": the file is too large"
-    end
-    return text
-end
-
-local function read(self, what)
-    local path = type(what.path) == "string" and host.absolute(what.path)
-    for _, directory in ipairs(path and self.directories or {}) do
-        if is_below(path, directory) then
-            local text, message = log.record("read", { path = path }, read_file, path)
-            return { text = text, message = message, code = not text and "NOT_FOUND" or nil }
-        end
-    end
-    return refuse(("%s cannot be read: it is not there, or not below a directory of --allow-read")
-        :format(options.show(what.path)))
-end
-
-local KINDS = { chat = chat, read = read }
-
-local function perform(self, request)
-    local what = type(request.what) == "string" and json.decode(request.what)
-    local kind = KINDS[request.kind]
-    local answer = kind and type(what) == "table" and kind(self, what)
-        or refuse("the request is not one")
-    answer.id = request.id
-    self.answers[#self.answers + 1] = answer
-    self.open = self.open - 1
-    scheduler.wake(self.main, WAIT)
-end
+---@class ponder.untrusted.Box a process, and the script that it holds
+---@field about any what its form says of the script: see ponder.untrusted.forms
+---@field private child userdata? nil: there is none now
+---@field private last integer number of the last call
+---@field private is_talking boolean? a message waits for its answer
+local Box = {}
+Box.__index = Box
+Box.__name = "ponder.untrusted.Box"
 
 -------------------------------------------------------------------------------
--- The conversation
+-- Messages
 
 local function lost(self)
-    local signal = self.child:why()
-    return nil, signal and ("the policy's process was ended by signal %d"):format(signal)
-        or "the policy's process has ended", "SANDBOX"
+    local child = self.child
+    self.child = nil
+    local signal = child and child:why()
+    return { done = true, code = "SANDBOX", message = signal
+        and ("the policy's process was ended by signal %d"):format(signal)
+        or "the policy's process has ended" }
 end
 
--- A message of the policy's process, of the types that are expected.
+local function string_of(value)
+    return type(value) == "string" and value or nil
+end
+
+local function list_of(value)
+    return type(value) == "table" and value or {}
+end
+
+-- A message of the script's process, of the types that are expected.
 local function receive(self)
-    local text = self.child:receive()
+    local text, problem = self.child:receive(self.opts.patience)
     local message = text and json.decode(text)
-    if type(message) ~= "table" then
-        return nil
+    if problem == "TIMEOUT" then
+        self.child:kill()
+        self.child = nil
+        return { requests = {}, events = {}, done = true, code = "SANDBOX",
+            message = ("the policy computed for longer than %g s"):format(self.opts.patience) }
+    elseif type(message) ~= "table" then
+        message = lost(self)
     end
-    local requests = message.requests
-    if type(requests) ~= "table" or #requests + self.open > MOST_REQUESTS then
-        requests = {}
-    end
-    return { requests = requests, more = message.more == true, done = message.done == true,
-        output = type(message.output) == "string" and message.output or nil,
+    return { requests = list_of(message.requests), events = list_of(message.events),
+        more = message.more == true, done = message.done == true,
+        output = string_of(message.output),
         wait = type(message.wait) == "number" and message.wait >= 0 and message.wait or nil,
-        value = type(message.value) == "string" and json.decode(message.value) or nil,
-        message = type(message.message) == "string" and message.message or nil,
-        code = type(message.code) == "string" and message.code or "ERROR" }
+        results = string_of(message.results), message = string_of(message.message),
+        code = string_of(message.code) or "ERROR" }
 end
 
-local function begin_requests(self, requests)
-    for _, request in ipairs(requests) do
-        if type(request) == "table" and math.type(request.id) == "integer" then
-            self.open = self.open + 1
-            scheduler.spawn(nil, nil, perform, self, request)
+-- Tells the process something of a call, and waits until that waits again.
+local function exchange(self, child, message)
+    if child ~= self.child then
+        return lost { child = nil }
+    end
+    message.now, message.time = scheduler.now(), os.time()
+    self.is_talking = true
+    if not child:send(json.encode(message)) then
+        self.is_talking = false
+        return lost(self)
+    end
+    local reply = receive(self)
+    while reply.more and reply.output do
+        self.write(reply.output)
+        reply = receive(self)
+    end
+    self.is_talking = false
+    if reply.output then
+        self.write(reply.output)
+    end
+    return reply
+end
+
+-------------------------------------------------------------------------------
+-- Calls
+
+local function perform(self, call, request)
+    local answer = requests.perform(self, request)
+    answer.id = request.id
+    call.answers[#call.answers + 1] = answer
+    call.open[request.id] = nil
+    scheduler.wake(call.task, WAIT)
+end
+
+local function begin_requests(self, call, list)
+    for _, request in ipairs(list) do
+        local id = type(request) == "table" and math.type(request.id) == "integer" and request.id
+        if id and not call.open[id] and call.count < MOST_REQUESTS then
+            call.count = call.count + 1
+            call.open[id] = scheduler.spawn(nil, nil, perform, self, call, request)
         end
     end
 end
 
--- Answers what is there, or waits for it.
-local function answer(self, message)
-    begin_requests(self, message.requests)
-    if not self.answers[1] then
-        scheduler.park_until(self.main, WAIT,
-            message.wait and scheduler.now() + message.wait or math.huge)
+local function hear(on_event, events)
+    for _, event in ipairs(on_event and events or {}) do
+        local arguments = type(event) == "table" and string_of(event.what)
+            and json.decode(event.what)
+        if type(arguments) == "table" then
+            on_event(event.name, table.unpack(arguments, 1, math.min(#arguments, 8)))
+        end
     end
-    local answers = json.array(self.answers)
-    self.answers = {}
-    return self.child:send(json.encode { now = scheduler.now(), time = os.time(),
-        answers = answers })
 end
 
-local function converse(self)
-    local message = receive(self)
-    while message do
-        if message.output then
-            self.write(message.output)
-        end
-        if message.done and message.message then
-            return nil, message.message, message.code
-        elseif message.done then
-            return message.value
-        end
-        message = (message.more or answer(self, message)) and receive(self)
+-- What the call is told next: answers that are there, or that come before it is to go on.
+local function answers_of(call, wait)
+    if not call.answers[1] then
+        scheduler.park_until(call.task, WAIT, wait and scheduler.now() + wait or math.huge)
     end
-    return lost(self)
+    local answers = json.array(call.answers)
+    call.answers, call.count = {}, call.count - #call.answers
+    return answers
 end
+
+local function results_of(reply)
+    local list = reply.results and json.decode(reply.results)
+    if type(list) ~= "table" then
+        return nil, reply.message or "no results", reply.code
+    end
+    local n = #list
+    for i = 1, n do
+        if list[i] == json.null then
+            list[i] = nil
+        end
+    end
+    return table.unpack(list, 1, n)
+end
+
+local Ending = {}
+
+-- The requests of a call that is over, or was cancelled, end with it.
+function Ending.__close(ending)
+    local self, call, child = ending.box, ending.call, ending.child
+    for _, t in pairs(call.open) do
+        scheduler.cancel(t)
+    end
+    if self.is_talking then -- Ctrl-C, or the end of the time: it computes still
+        self:close()
+    elseif not call.done and self.child == child then
+        exchange(self, child, { call = call.id, cancel = true })
+    end
+end
+
+local function make_call(self, name, arguments, on_event)
+    local child = self.child
+    self.last = self.last + 1
+    local call = { id = self.last, task = scheduler.current(), answers = {}, open = {}, count = 0 }
+    local _ <close> = setmetatable({ box = self, call = call, child = child }, Ending)
+    local reply = exchange(self, child, { call = call.id, begin = { name = name,
+        seed = math.random(0), arguments = json.encode(json.array(arguments)) } })
+    while true do
+        call.done = reply.done
+        hear(on_event, reply.events)
+        if reply.done then
+            return results_of(reply)
+        end
+        begin_requests(self, call, reply.requests)
+        reply = exchange(self, child, { call = call.id, answers = answers_of(call, reply.wait) })
+    end
+end
+
+-- Starts the process and loads the script.
+local function start(self)
+    local child, problem = confine.spawn()
+    if not child then
+        return nil, "cannot start the policy's process: " .. problem, "SANDBOX"
+    end
+    local opts, script = self.opts, self.script
+    self.child, self.last = child, 0
+    child:send(json.encode { text = script.text, name = script.name, form = script.form,
+        models = json.array(opts.models or {}), memory_mb = opts.memory_mb or MEMORY_MB,
+        max_steps = opts.max_steps, cpu_seconds = opts.cpu_seconds or CPU_SECONDS })
+    local about, message, code = make_call(self, "load", { script.arguments or json.null })
+    if about == nil then
+        self:close()
+    end
+    return about, message, code
+end
+
+---Calls a function of the script; within a task, whose budget, log and run its calls are part of.
+---@param name string as the script's form names it
+---@param arguments any[] data
+---@param on_event? fun(name: string, ...) what the function says on its way
+---@return any ... what it returned, as data; or nil
+---@return string? message
+---@return "ERROR"|"STEPS"|"MEMORY"|"SANDBOX"|string|nil code SANDBOX: its process could not be
+---  started, or was ended
+function Box:call(name, arguments, on_event)
+    scheduler.check "untrusted.call"
+    if not self.child then
+        local about, message, code = start(self)
+        if about == nil then
+            return nil, message, code
+        end
+    end
+    return make_call(self, name, arguments, on_event)
+end
+
+---Ends the process.
+function Box:close()
+    self.is_talking = false
+    if self.child then
+        self.child:kill()
+        self.child = nil
+    end
+end
+Box.__close = Box.close
 
 -------------------------------------------------------------------------------
 
@@ -188,43 +252,26 @@ function untrusted.missing()
     return confine.missing()
 end
 
----Runs a policy; within a task.
----@param text string
----@param name string of the chunk
----@param arguments string[]
----@param write fun(text: string) gets what it prints
+---Loads a script in a process of its own; within a task.
+---@param script {text: string, name: string, form: string, arguments: any}
 ---@param opts ponder.untrusted.Options
----@return any value what it returned, as data; or nil
+---@return ponder.untrusted.Box?
 ---@return string? message
----@return "ERROR"|"SYNTAX"|"STEPS"|"MEMORY"|"SANDBOX"|nil code SANDBOX: its process could not be
----  started, or was ended
-function untrusted.run(text, name, arguments, write, opts)
-    local self = { main = scheduler.check "untrusted.run", answers = {}, open = 0, write = write,
-        models = {}, directories = {} }
-    for _, allowed in ipairs(opts.models) do
-        local ok, opened = pcall(model.open, allowed)
-        if not ok then
-            return nil, (opened:gsub("^.-model%.open: ", "")), "SANDBOX"
-        end
-        self.models[allowed] = opened
+---@return "SYNTAX"|"ERROR"|"STEPS"|"MEMORY"|"SANDBOX"|string|nil code
+function untrusted.open(script, opts)
+    scheduler.check "untrusted.open"
+    local self = setmetatable({ script = script, opts = opts, last = 0,
+        write = opts.write or function() end }, Box)
+    local ok, message = requests.prepare(self, opts)
+    if not ok then
+        return nil, message, "SANDBOX"
     end
-    for i, directory in ipairs(opts.directories) do
-        local path, problem = host.absolute(directory)
-        if not path then
-            return nil, problem, "SANDBOX"
-        end
-        self.directories[i] = path
+    local about, problem, code = start(self)
+    if about == nil then
+        return nil, problem, code
     end
-    local child <close>, problem = confine.spawn(untrusted.ARGUMENT)
-    if not child then
-        return nil, "cannot start the policy's process: " .. problem, "SANDBOX"
-    end
-    self.child = child
-    child:send(json.encode { text = text, name = name, arguments = json.array(arguments),
-        models = json.array(opts.models), seed = math.random(0), now = scheduler.now(),
-        time = os.time(), memory_mb = opts.memory_mb or MEMORY_MB, max_steps = opts.max_steps,
-        cpu_seconds = opts.cpu_seconds or CPU_SECONDS })
-    return converse(self)
+    self.about = about
+    return self
 end
 
 return untrusted

@@ -6,7 +6,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/landlock.h>
+#include <poll.h>
 #include <seccomp.h>
 #include <signal.h>
 #include <spawn.h>
@@ -18,6 +20,8 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "loop/loop.h"
 
 /* ---- landlock ---- */
 
@@ -224,8 +228,10 @@ static int spawn(char *const argv[], int fd, pid_t *pid)
     return error;
 }
 
-int confine_spawn(char *const argv[], pid_t *pid, int *fd)
+int confine_spawn(pid_t *pid, int *fd)
 {
+    static char name[] = "ponder", argument[] = CONFINE_ARGUMENT;
+    char *const argv[] = {name, argument, NULL};
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return errno;
@@ -267,10 +273,29 @@ int confine_send(int fd, const void *bytes, size_t n, bool (*stops)(void))
     return 0;
 }
 
-int confine_receive(int fd, void *bytes, size_t n, bool (*stops)(void))
+/* Waits until there is something to read; ETIMEDOUT after `deadline`. */
+static int await(int fd, double deadline, bool (*stops)(void))
+{
+    for (;;) {
+        struct pollfd ready = {.fd = fd, .events = POLLIN};
+        double left = deadline - loop_now_ms();
+        int n = poll(&ready, 1, left < 0 ? 0 : left < INT_MAX ? (int)left + 1 : INT_MAX);
+        if (n > 0)
+            return 0;
+        if (n < 0 && (errno != EINTR || (stops != NULL && stops())))
+            return errno;
+        if (n == 0 && left <= 0)
+            return ETIMEDOUT;
+    }
+}
+
+int confine_receive(int fd, void *bytes, size_t n, bool (*stops)(void), double deadline)
 {
     char *at = bytes;
     while (n > 0) {
+        int late = deadline > 0 ? await(fd, deadline, stops) : 0;
+        if (late != 0)
+            return late;
         ssize_t done = read(fd, at, n);
         int error = go_on(done, stops);
         if (error != 0)

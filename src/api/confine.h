@@ -27,14 +27,17 @@ int confine_enter(const ConfineLimits *limits);
 /* The descriptor of the socket to its parent, in a child of confine_spawn. */
 enum { CONFINE_FD = 3 };
 
-/* Starts this program once more, with these arguments (argv[0] included, NULL at the end), no
- * environment, no open file but its end of a socket. Returns 0 and where it is, or an errno value.
- */
-int confine_spawn(char *const argv[], pid_t *pid, int *fd);
+/* The one argument of a child of confine_spawn. */
+#define CONFINE_ARGUMENT "--confined"
 
-/* Sends, or receives, so many bytes, as long as it takes. Return 0; an errno value, EINTR where
- * `stops` says so after a signal; or EPIPE at the end. */
+/* Starts this program once more, with that argument, no environment, no open file but its end of a
+ * socket. Returns 0 and where it is, or an errno value. */
+int confine_spawn(pid_t *pid, int *fd);
+
+/* Sends, or receives, so many bytes, as long as it takes; receives until `deadline` (milliseconds
+ * of loop_now_ms; 0: none). Return 0; an errno value, EINTR where `stops` says so after a signal,
+ * ETIMEDOUT; or EPIPE at the end. */
 int confine_send(int fd, const void *bytes, size_t n, bool (*stops)(void));
-int confine_receive(int fd, void *bytes, size_t n, bool (*stops)(void));
+int confine_receive(int fd, void *bytes, size_t n, bool (*stops)(void), double deadline);
 
 #endif

@@ -35,7 +35,9 @@ static int push_error(lua_State *L, int error)
     if (error == EINTR && task_stop_is_pending())
         return task_stop_raise(L);
     lua_pushnil(L);
-    lua_pushstring(L, error == EPIPE ? "the other process has ended" : strerror(error));
+    lua_pushstring(L, error == EPIPE       ? "the other process has ended"
+                      : error == ETIMEDOUT ? "TIMEOUT"
+                                           : strerror(error));
     return 2;
 }
 
@@ -54,17 +56,17 @@ static int send_message(lua_State *L, int fd, int index)
     return 1;
 }
 
-static int receive_message(lua_State *L, int fd)
+static int receive_message(lua_State *L, int fd, double deadline)
 {
     uint32_t length;
-    int error = confine_receive(fd, &length, sizeof length, is_stopping);
+    int error = confine_receive(fd, &length, sizeof length, is_stopping, deadline);
     if (error != 0)
         return push_error(L, error);
     if (length > LONGEST_MESSAGE)
         return push_error(L, EMSGSIZE);
     luaL_Buffer buffer;
     char *bytes = luaL_buffinitsize(L, &buffer, length);
-    error = confine_receive(fd, bytes, length, is_stopping);
+    error = confine_receive(fd, bytes, length, is_stopping, deadline);
     if (error != 0)
         return push_error(L, error);
     luaL_pushresultsize(&buffer, length);
@@ -85,9 +87,12 @@ static int child_send(lua_State *L)
     return send_message(L, check_child(L)->fd, 2);
 }
 
+/* child:receive([seconds]) -> message | nil, "TIMEOUT" or another message */
 static int child_receive(lua_State *L)
 {
-    return receive_message(L, check_child(L)->fd);
+    int fd = check_child(L)->fd;
+    double seconds = luaL_optnumber(L, 2, 0);
+    return receive_message(L, fd, seconds > 0 ? loop_now_ms() + seconds * 1e3 : 0);
 }
 
 /* Ends the child; returns its wait status, or -1. */
@@ -137,15 +142,13 @@ static int child_why(lua_State *L)
     return 1;
 }
 
-/* spawn(argument) -> child | nil, message: this program with that one argument */
+/* spawn() -> child | nil, message */
 static int confine_l_spawn(lua_State *L)
 {
-    char *argument = (char *)luaL_checkstring(L, 1);
-    char *const argv[] = {"ponder", argument, NULL};
     Child *child = lua_newuserdatauv(L, sizeof *child, 0);
     *child = (Child){.pid = 0, .fd = -1};
     luaL_setmetatable(L, CLASS);
-    int error = confine_spawn(argv, &child->pid, &child->fd);
+    int error = confine_spawn(&child->pid, &child->fd);
     if (error != 0) {
         child->pid = 0;
         lua_pushnil(L);
@@ -194,7 +197,7 @@ static int confine_l_send(lua_State *L)
 
 static int confine_l_receive(lua_State *L)
 {
-    return receive_message(L, CONFINE_FD);
+    return receive_message(L, CONFINE_FD, 0);
 }
 
 /* leave(): ends the process at once */
@@ -215,8 +218,11 @@ PONDER_MODULE int luaopen_ponder_core_confine(lua_State *L)
                                          {"send", confine_l_send},
                                          {"spawn", confine_l_spawn},
                                          {NULL, NULL}};
-    static const luaL_Reg methods[] = {
-        {"receive", child_receive}, {"send", child_send}, {"why", child_why}, {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"kill", child_finish},
+                                       {"receive", child_receive},
+                                       {"send", child_send},
+                                       {"why", child_why},
+                                       {NULL, NULL}};
     api_new_class(L, CLASS, methods, child_finish);
     luaL_newlib(L, functions);
     return 1;

@@ -3,6 +3,7 @@
 local args = require "ponder.args"
 local cli = require "ponder.cli"
 local compare = require "ponder.eval.compare"
+local confined = require "ponder.report.confined"
 local curves = require "ponder.report.eval.curves"
 local eval = require "ponder.eval"
 local exports = require "ponder.report.eval.files"
@@ -67,9 +68,13 @@ local SECTIONS = {
     { title = "What counts", names = { "baseline", "exclude_errors", "threshold" } },
     { title = "Output", names = { "json", "html", "csv", "junit" } },
     { title = "What has run", names = { "rescore", "compare", "fail_on_regression" } },
+    { title = "Evaluations of strangers", names = confined.ORDER },
     { title = "Run log", names = flags.ORDER },
 }
 flags.add(RULES)
+confined.add(RULES)
+
+local BUDGETS = { "max_cost", "max_cost_per_item" }
 
 local command = { rules = RULES, sections = SECTIONS, files = true }
 
@@ -102,6 +107,9 @@ end
 
 -- What a file returns; or nil, message. What it raises goes on.
 local function load_file(path, given)
+    if given.untrusted then
+        return confined.load(path, "evaluation", { model = given.model }, given)
+    end
     local source, message = files.read(path, "script")
     if not source then
         return nil, message
@@ -375,6 +383,7 @@ local function misuse(given, operands)
     elseif given.watch and (given.log or given.rescore) then
         return "--watch goes neither with --log nor with --rescore"
     end
+    return confined.mistake(given, BUDGETS)
 end
 
 ---@param list string[] arguments

@@ -15,12 +15,6 @@ local task = require "ponder.task"
 local RULES = {
     e = { value = "CODE", help = "run CODE in place of a file" },
     json = { help = "print the table that the script returns, as JSON" },
-    untrusted = { help = "run what a stranger wrote: confined, with what is allowed below" },
-    allow_model = { value = "NAME,...", type = "list",
-        help = "models that it may call, within a budget" },
-    allow_read = { value = "DIR,...", type = "list", files = true,
-        help = "directories that it may read" },
-    weak_isolation = { help = "run it even where the kernel lacks what confines it" },
     max_memory_mb = { value = "N", type = "integer", min = 1, max = 1 << 30,
         help = "limit of the process's memory in MiB (default: 3/4 of what it may have)" },
     verbose = { help = "show requests and replies on standard error, redacted" },
@@ -31,8 +25,8 @@ for name, rule in pairs(limits.RULES) do
 end
 
 local ORDER = { "e", "json", "max_calls", "max_total_tokens", "max_cost", "timeout", "max_steps",
-    "cache", "max_memory_mb", "untrusted", "allow_model", "allow_read", "weak_isolation",
-    "verbose" }
+    "cache", "max_memory_mb", "verbose" }
+confined.add(RULES, ORDER)
 flags.add(RULES, ORDER)
 
 local run = { rules = RULES, order = ORDER, files = true, own_help = true }

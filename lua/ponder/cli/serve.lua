@@ -2,6 +2,7 @@
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
+local confined = require "ponder.report.confined"
 local guard = require "ponder.serve.guard"
 local log_flags = require "ponder.log.flags"
 local policies = require "ponder.cli.shared.policies"
@@ -44,6 +45,7 @@ local RULES = {
     body_timeout = duration "for its body (default: 60s)",
     idle_timeout = duration "between requests (default: 75s)",
 }
+confined.add(RULES)
 local SECTIONS = {
     { title = "Policies", names = { "model", "reload", "log", "sync" } },
     { title = "Who may ask", names = { "listen", "key_file", "cors" } },
@@ -52,6 +54,7 @@ local SECTIONS = {
     { title = "Connections", names = { "max_connections", "max_connections_per_address",
         "max_header_bytes", "max_body_bytes", "header_timeout", "body_timeout",
         "idle_timeout" } },
+    { title = "Policies of strangers", names = confined.ORDER },
 }
 
 serve.summary = "offer policies to OpenAI and Anthropic clients"
@@ -124,10 +127,17 @@ local function read_keys(path)
     return keys, problem and path .. ": " .. problem
 end
 
+local BUDGETS = { "max_cost", "max_cost_per_request", "max_calls_per_request" }
+
 -- The server; or nil and what is wrong with the command line.
 local function prepare(given, operands)
+    local mistake = confined.mistake(given, BUDGETS)
     if #operands == 0 then
         return nil, "expected a policy: ponder serve FILE.lua, or ponder serve tot --model NAME"
+    elseif mistake then
+        return nil, mistake
+    elseif given.untrusted and given.reload then
+        return nil, "--reload does not go with --untrusted"
     end
     local keys, list, message
     if given.key_file then

@@ -67,13 +67,16 @@ function Scorer:__call(...)
     return self.kind.measure(self.opts, ...)
 end
 
----A scorer by its name, or as it is; nil and why for what is none.
+---A scorer by its name, or as it is (also as a table with `measure`, that of another process); nil
+---and why for what is none.
 ---@param value any
 ---@return ponder.eval.Measure?
 ---@return string? message
 function score.resolve(value)
     if type(value) == "function" or getmetatable(value) == Scorer then
         return value
+    elseif type(value) == "table" and type(value.measure) == "function" then
+        return value.measure
     elseif type(value) ~= "string" then
         return nil, ("must be a function or a scorer's name (got %s)"):format(options.show(value))
     end

@@ -1,32 +1,85 @@
---- The flags of `--untrusted`.
+--- The flags of `--untrusted`, for the commands that have it, and scripts that run so.
 
+local files = require "ponder.log.files"
 local host = require "ponder.core.host"
+local quote = require "ponder.quote"
 local text_of = require "ponder.report.text"
 
 local untrusted -- ponder.untrusted, loaded when it is needed
 
 local confined = {}
 
-local TIMEOUT_S = 600 -- where none is given
-local ALLOWING = { "allow_model", "allow_read", "weak_isolation" }
+local TIMEOUT_S = 600 -- of a run where none is given
+local PATIENCE_S = 5 -- how long a server, or an evaluation, waits while a policy computes
+
+---@type table<string, ArgumentRule>
+confined.RULES = {
+    untrusted = { help = "run what a stranger wrote: confined, with what is allowed below" },
+    allow_model = { value = "NAME,...", type = "list",
+        help = "models that it may call, within a budget" },
+    allow_read = { value = "DIR,...", type = "list", files = true,
+        help = "directories that it may read" },
+    allow_net = { value = "HOST,...", type = "list", help = "servers that it may ask (HOST:PORT)" },
+    allow_tool = { value = "FILE,...", type = "list", files = true,
+        help = "tools that it may run here: FILE.lua or NAME=FILE.lua" },
+    weak_isolation = { help = "run it even where the kernel lacks what confines it" },
+}
+confined.ORDER = { "untrusted", "allow_model", "allow_read", "allow_net", "allow_tool",
+    "weak_isolation" }
+
+---Adds them to the rules of a command.
+---@param rules table<string, ArgumentRule>
+---@param order? string[]
+function confined.add(rules, order)
+    for name, rule in pairs(confined.RULES) do
+        rules[name] = rule
+    end
+    table.move(confined.ORDER, 1, order and #confined.ORDER or 0, #(order or {}) + 1, order or {})
+end
 
 local stdout = io.stdout
 
----What is wrong with these flags. Without a time of its own, the run gets one.
+local BUDGETS = { "max_calls", "max_total_tokens", "max_cost" }
+
+local function flag(name)
+    return "--" .. name:gsub("_", "-")
+end
+
+local function has_budget(given, budgets)
+    for _, name in ipairs(budgets) do
+        if given[name] then
+            return true
+        end
+    end
+    return false
+end
+
+local function needs_budget(budgets)
+    local flags = {}
+    for i, name in ipairs(budgets) do
+        flags[i] = flag(name)
+    end
+    local last = table.remove(flags)
+    return "--untrusted: --allow-model needs a budget: "
+        .. (flags[1] and table.concat(flags, ", ") .. " or " .. last or last)
+end
+
+---What is wrong with these flags.
 ---@param given table the flags
+---@param budgets? string[] names of flags of which one bounds what models may cost
 ---@return string? mistake
-function confined.mistake(given)
+function confined.mistake(given, budgets)
     if not given.untrusted then
-        for _, name in ipairs(ALLOWING) do
+        for _, name in ipairs(confined.ORDER) do
             if given[name] then
-                return ("--%s is for --untrusted"):format(name:gsub("_", "-"))
+                return flag(name) .. " is for --untrusted"
             end
         end
         return nil
     end
-    if given.allow_model and not (given.max_calls or given.max_total_tokens or given.max_cost) then
-        return "--untrusted: --allow-model needs a budget: --max-calls, --max-total-tokens or "
-            .. "--max-cost"
+    budgets = budgets or BUDGETS
+    if given.allow_model and not has_budget(given, budgets) then
+        return needs_budget(budgets)
     end
     untrusted = require "ponder.untrusted"
     local missing = untrusted.missing()
@@ -34,7 +87,6 @@ function confined.mistake(given)
         return ("--untrusted: this kernel has no %s (see ponder doctor); --weak-isolation runs it "
             .. "all the same"):format(table.concat(missing, " and no "))
     end
-    given.timeout = given.timeout or TIMEOUT_S
 end
 
 -- What a policy prints may move a terminal's cursor.
@@ -42,7 +94,74 @@ local function write(output)
     stdout:write(host.is_terminal(1) and text_of.safe(output) or output)
 end
 
----A function that runs a policy in a process of its own, as the chunk of a script.
+local function load_tool(path)
+    local chunk, message = files.load(path, "script")
+    if not chunk then
+        return nil, message
+    end
+    local ok, value = pcall(chunk)
+    value = ok and type(value) == "table" and value.run or value
+    if type(value) ~= "function" then
+        return nil, ("%s: must return a function, or a table with run (got %s)"):format(path,
+            tostring(value))
+    end
+    return value
+end
+
+local function load_tools(words)
+    local tools = {}
+    for _, word in ipairs(words or {}) do
+        local name, path = word:match "^([%w_.-]+)=(.+)$"
+        path = path or word
+        name = name or path:match "([^/]+)$":gsub("%.lua$", "")
+        local tool, message = load_tool(path)
+        if not tool then
+            return nil, "--allow-tool: " .. message
+        end
+        tools[name] = tool
+    end
+    return tools
+end
+
+---What flags allow.
+---@param given table
+---@return ponder.untrusted.Options?
+---@return string? message
+function confined.options(given)
+    local tools, message = load_tools(given.allow_tool)
+    return tools and { models = given.allow_model, directories = given.allow_read,
+        hosts = given.allow_net, tools = tools, memory_mb = given.max_memory_mb,
+        write = write }, message
+end
+
+local function write_error(output)
+    io.stderr:write(host.is_terminal(2) and text_of.safe(output) or output)
+end
+
+---Loads a script for many calls, whose time the command bounds. What it prints goes to standard
+---error.
+---@param path string
+---@param form "policies"|"evaluation"|"functions"
+---@param argument any data
+---@param given table the flags
+---@return table? value its functions as values of this process: see ponder.untrusted.proxies
+---@return string? message
+function confined.load(path, form, argument, given)
+    local text, problem = files.read(path, "script")
+    local opts, message = confined.options(given)
+    if not text or not opts then
+        return nil, problem or message
+    end
+    opts.patience, opts.write = PATIENCE_S, write_error
+    local box, why, code = untrusted.open({ text = text:gsub("^#[^\n]*", ""), name = "@" .. path,
+        form = form, arguments = argument }, opts)
+    if not box then
+        return nil, quote.terminal(code == "ERROR" and why or ("%s [%s]"):format(why, code))
+    end
+    return require("ponder.untrusted.proxies")[form](box)
+end
+
+---A function that runs a script in a process of its own, as the chunk of a script.
 ---@param text string
 ---@param name string
 ---@param arguments string[]
@@ -51,13 +170,22 @@ end
 function confined.chunk(text, name, arguments, given)
     local steps = given.max_steps
     given.max_steps = nil -- the policy's, not ours
+    given.timeout = given.timeout or TIMEOUT_S
+    local script = { text = text, name = name, form = "script" }
     return function()
-        local value, message, code = untrusted.run(text, name, arguments, write, {
-            models = given.allow_model or {}, directories = given.allow_read or {},
-            memory_mb = given.max_memory_mb, max_steps = steps,
-            cpu_seconds = math.ceil(given.timeout) + 1 })
-        if message then
-            given.refused = code == "ERROR" and message or ("%s [%s]"):format(message, code)
+        local opts, message, code = confined.options(given)
+        local value
+        if opts then
+            opts.max_steps, opts.cpu_seconds = steps, math.ceil(given.timeout) + 1
+            local box <close>, problem, why = untrusted.open(script, opts)
+            message, code = problem, why
+            if box then
+                value, message, code = box:call("main", arguments)
+            end
+        end
+        if value == nil and message then
+            given.refused = quote.terminal((code or "ERROR") == "ERROR" and message
+                or ("%s [%s]"):format(message, code))
         end
         return value
     end

@@ -1,24 +1,23 @@
---- The process of a policy that runs under --untrusted.
+--- The process of a script that runs under --untrusted.
 ---
---- What keeps the policy in is the kernel (ponder.core.confine), and the parent, which believes
---- nothing. Besides, the policy has an environment of what is allowed: Lua's pure library, and the
+--- What keeps the script in is the kernel (ponder.core.confine), and the parent, which believes
+--- nothing. Besides, the script has an environment of what is allowed: Lua's pure library, and the
 --- modules of ponder's below.
 
 local confine = require "ponder.core.confine"
 local core = require "ponder.core.task"
+local forms = require "ponder.untrusted.forms"
 local host = require "ponder.core.host"
-local json = require "ponder.json"
 local loop = require "ponder.core.loop"
 local parent = require "ponder.untrusted.parent"
 local pure = require "ponder.pure"
-local task = require "ponder.task"
 
 local child = {}
 
 local ALLOWED = {}
-for _, name in ipairs { "ensemble", "got", "json", "model", "operations", "options", "parse",
-    "policy", "quote", "sandbox", "search", "stats", "strategy.cot", "strategy.got", "strategy.tot",
-    "strategy.trm", "task", "template", "tot", "trm" } do
+for _, name in ipairs { "ensemble", "eval", "got", "json", "model", "operations", "options",
+    "parse", "policy", "quote", "sandbox", "search", "stats", "strategy", "strategy.cot",
+    "strategy.got", "strategy.tot", "strategy.trm", "task", "template", "tot", "trm" } do
     ALLOWED["ponder." .. name] = true
 end
 
@@ -29,7 +28,7 @@ local function copy_all(from)
     for name, value in pairs(from) do
         fields[name] = value
     end
-    return fields
+    return setmetatable(fields, getmetatable(from))
 end
 
 local function require_allowed(name)
@@ -47,6 +46,9 @@ local function print_out(...)
     parent.write(table.concat(parts, "\t") .. "\n")
 end
 
+-------------------------------------------------------------------------------
+-- What the parent does for it
+
 ---Reads a file below a directory that --allow-read names.
 ---@param path string
 ---@return string? text
@@ -60,7 +62,35 @@ local function read(path)
     return answer.text, answer.message, answer.code
 end
 
----@return table env of the policy
+---Asks a server that --allow-net names.
+---@param url string
+---@param opts? {method: string?, headers: table?, body: string?, timeout_ms: integer?}
+---@return {status: integer, headers: table<string, string>, body: string}?
+---@return string? message
+---@return string? code "DENIED", those of the network: "TIMEOUT"...
+local function fetch(url, opts)
+    if type(url) ~= "string" or opts ~= nil and type(opts) ~= "table" then
+        error("fetch: url must be a string, and options a table", 2)
+    end
+    local answer = parent.ask("fetch", { url = url, opts = opts or {} })
+    return answer.reply, answer.message, answer.code
+end
+
+---Runs a tool that --allow-tool names, in the parent.
+---@param name string
+---@param arguments any data
+---@return any result data; or nil
+---@return string? message
+---@return string? code "DENIED", "ERROR"
+local function tool(name, arguments)
+    if type(name) ~= "string" then
+        error("tool: name must be a string", 2)
+    end
+    local answer = parent.ask("tool", { name = name, arguments = arguments })
+    return answer.result, answer.message, answer.code
+end
+
+---@return table env of the script
 local function environment()
     local env, date, started = pure.environment(), os.date, parent.now()
     env.coroutine = copy_all(coroutine)
@@ -70,7 +100,8 @@ local function environment()
         clock = function() return parent.now() - started end,
         difftime = function(a, b) return (a - (b or 0)) * 1.0 end,
     }
-    env.print, env.read, env.require = print_out, read, require_allowed
+    env.print, env.require = print_out, require_allowed
+    env.read, env.fetch, env.tool = read, fetch, tool
     env.load = function(text, name, _, given)
         if type(text) ~= "string" then
             error("load: a string is expected under --untrusted", 2)
@@ -80,64 +111,45 @@ local function environment()
     return env
 end
 
--- An error with the policy's own part of its traceback.
-local function describe(err)
-    local text = type(err) == "string" and err or ("a %s value was raised"):format(type(err))
-    local message, trace = text:match "^(.-)\n(stack traceback:.*)$"
-    local lines = {}
-    for line in (trace or ""):gsub("\n(stack traceback:.*)$", ""):gmatch "\n(\t[^\n]*)" do
-        if not (line:find "^\t%[C%]" or line:find "^\tponder/" or line:find "^\t%(%.%.%.") then
-            lines[#lines + 1] = line
+-------------------------------------------------------------------------------
+
+-- What has its own form here: the parent does it.
+local function replace_modules(start)
+    local model = require "ponder.untrusted.model"
+    model.allow(start.models)
+    package.loaded["ponder.model"] = model
+    package.loaded["ponder.log.files"] = { read = read }
+end
+
+-- The functions of the script, and "load", which finds them.
+local function functions_of(start)
+    local functions = {}
+    function functions.load(arguments)
+        local chunk, message = load(start.text, start.name, "t", environment())
+        if not chunk then
+            return nil, message, "SYNTAX"
         end
+        host.limit_memory(start.memory_mb)
+        if start.max_steps then
+            core.limit_steps(start.max_steps)
+        end
+        return forms[start.form](functions, chunk, arguments)
     end
-    return (message or text) .. (lines[1] and "\nstack traceback:\n" .. table.concat(lines, "\n")
-        or "")
+    return functions
 end
 
--- What the policy came to, as a message.
-local function outcome_of(ok, value)
-    if not ok and core.stop_reason() == "steps" then
-        return { message = "the budget of steps is spent", code = "STEPS" }
-    elseif not ok and tostring(value):find "^not enough memory" then
-        return { message = "the policy needs more memory than it may have (--max-memory-mb)",
-            code = "MEMORY" }
-    elseif not ok then
-        return { message = describe(value), code = "ERROR" }
-    end
-    local encoded, text = pcall(json.encode, value)
-    if not encoded then
-        return { message = "what the policy returned is not data: "
-            .. text:gsub("^.-json%.encode: ", ""), code = "ERROR" }
-    end
-    return { value = value ~= nil and text or nil }
-end
-
-local function run(start)
-    package.loaded["ponder.model"] = require "ponder.untrusted.model"
-    math.randomseed(start.seed)
-    local chunk, message = load(start.text, start.name, "t", environment())
-    if not chunk then
-        return { message = message, code = "SYNTAX" }
-    end
-    host.limit_memory(start.memory_mb)
-    if start.max_steps then
-        core.limit_steps(start.max_steps)
-    end
-    return outcome_of(xpcall(task.run_with, debug.traceback, { clock = parent.now,
-        wait = parent.wait }, function()
-        return (chunk(table.unpack(start.arguments)))
-    end))
-end
-
----Runs what the parent sends, and ends the process.
+---Runs what the parent sends, until it ends the process.
 function child.main()
     local start = parent.start()
     loop.wait(0) -- it is open from now on
+    replace_modules(start)
     local ok, message = confine.enter(start.memory_mb + OVERHEAD_MB, start.cpu_seconds)
-    if not ok then
-        parent.finish { message = "cannot confine the process: " .. message, code = "SANDBOX" }
+    if ok then
+        parent.serve(functions_of(start))
+    else
+        parent.refuse("cannot confine the process: " .. message)
     end
-    parent.finish(run(start))
+    confine.leave()
 end
 
 return child

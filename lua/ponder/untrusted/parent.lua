@@ -1,11 +1,15 @@
---- What the process of a policy that runs under --untrusted asks of its parent.
+--- What the process of a script that runs under --untrusted asks of its parent.
 ---
---- The policy is a coroutine in a process of its own: it runs until all of its tasks wait, sends
---- what they ask for, and goes on with what has been answered. It has no clock: time is what the
---- last message says. So a run is the same each time that the answers are, and can be resumed.
+--- The parent calls functions of the script (ponder.untrusted.child). A call is a group of tasks:
+--- it runs until all of them wait, says what they ask for, and goes on with what has been answered.
+--- Meanwhile other calls may run: each has its own random numbers, timers and output. There is no
+--- clock: time is what the last message says. So a call is the same each time that the answers are,
+--- and can be resumed.
 
 local confine = require "ponder.core.confine"
+local core = require "ponder.core.task"
 local json = require "ponder.json"
+local random = require "ponder.core.random"
 local scheduler = require "ponder.task.scheduler"
 
 local parent = {}
@@ -13,10 +17,21 @@ local parent = {}
 local WAIT = "an answer of the parent"
 local MOST_OUTPUT = 1 << 16 -- bytes that are held back
 
-local requests, waiting, last_id = {}, {}, 0
-local output, output_size = {}, 0
-local models, allowed = {}, {}
+---@class ponder.untrusted.Call
+---@field id integer
+---@field group ponder.task.Group
+---@field requests table[] to be sent
+---@field waiting table<integer, ponder.task.Handle> by the number of the request
+---@field last_request integer
+---@field events table[] to be sent
+---@field output string[] to be sent
+---@field output_size integer
+---@field outcome table? it is over
+
+local calls, running = {}, nil -- by id; the one that the parent waits for
+local root -- the group around all calls
 local now, time = 0, 0
+local functions -- of the script, by name
 
 local function receive()
     local text = confine.receive()
@@ -26,76 +41,58 @@ local function receive()
     return json.decode(text)
 end
 
-local function take_output()
-    local text = table.concat(output)
-    output, output_size = {}, 0
+local function take_output(call)
+    local text = table.concat(call.output)
+    call.output, call.output_size = {}, 0
     return text ~= "" and text or nil
 end
 
----What is to be run: the first message.
----@return table start
-function parent.start()
-    local start = receive()
-    models, now, time = start.models, start.now, start.time
-    for _, name in ipairs(models) do
-        allowed[name] = true
-    end
-    return start
+-------------------------------------------------------------------------------
+-- Within a call
+
+---The call of the task that runs.
+local function current()
+    return calls[scheduler.current().group] or running
 end
 
 ---Asks for something; waits.
----@param kind "chat"|"read"
+---@param kind "chat"|"read"|"fetch"|"tool"
 ---@param request table data
 ---@return table answer
 function parent.ask(kind, request)
-    local t = scheduler.check("ponder." .. kind)
-    last_id = last_id + 1
+    local t, call = scheduler.check("ponder." .. kind), current()
     local ok, text = pcall(json.encode, request)
     if not ok then
         error(("%s: %s"):format(kind, text:gsub("^.-json%.encode: ", "")), 3)
     end
-    requests[#requests + 1] = { id = last_id, kind = kind, what = text }
-    waiting[last_id] = t
+    local id = call.last_request + 1
+    call.last_request = id
+    call.requests[#call.requests + 1] = { id = id, kind = kind, what = text }
+    call.waiting[id] = t
     return scheduler.park_until(t, WAIT, math.huge)
 end
 
----Waits for answers, or for so long: what the scheduler does when no task is ready.
----@param seconds number
-function parent.wait(seconds)
-    local message = { requests = json.array(requests), output = take_output(),
-        wait = seconds < math.huge and seconds or nil }
-    requests = {}
-    confine.send(json.encode(message))
-    local reply = receive()
-    now, time = reply.now, reply.time
-    for _, answer in ipairs(reply.answers) do
-        local t = waiting[answer.id]
-        waiting[answer.id] = nil
-        scheduler.wake(t, WAIT, answer)
+---Tells the parent something; does not wait.
+---@param name string
+---@param ... any data
+function parent.tell(name, ...)
+    local call = current()
+    local ok, text = pcall(json.encode, json.array { ... })
+    if not ok then
+        error(("%s: %s"):format(name, text:gsub("^.-json%.encode: ", "")), 3)
     end
+    call.events[#call.events + 1] = { name = name, what = text }
 end
 
 ---Writes to the standard output of the parent.
 ---@param text string
 function parent.write(text)
-    output[#output + 1] = text
-    output_size = output_size + #text
-    if output_size > MOST_OUTPUT then
-        confine.send(json.encode { output = take_output(), more = true })
+    local call = current()
+    call.output[#call.output + 1] = text
+    call.output_size = call.output_size + #text
+    if call.output_size > MOST_OUTPUT then
+        confine.send(json.encode { output = take_output(call), more = true })
     end
-end
-
----The end of the policy.
----@param outcome {value: string?, message: string?, code: string?}
-function parent.finish(outcome)
-    outcome.output, outcome.done = take_output(), true
-    confine.send(json.encode(outcome))
-    confine.leave()
-end
-
----@return number seconds on the run's clock
-function parent.now()
-    return now
 end
 
 ---@return integer seconds since 1970
@@ -103,15 +100,158 @@ function parent.time()
     return time
 end
 
----@return string[]
-function parent.models()
-    return models
+---@return number seconds on the parent's clock
+function parent.now()
+    return now
 end
 
----@param name string
----@return boolean
-function parent.allows(name)
-    return allowed[name] or false
+-------------------------------------------------------------------------------
+-- Calls
+
+-- The part of a traceback that is the script's own.
+local function describe(err)
+    local text = type(err) == "string" and err or ("a %s value was raised"):format(type(err))
+    local message, trace = text:match "^(.-)\n(stack traceback:.*)$"
+    local lines = {}
+    for line in (trace or ""):gsub("\n(stack traceback:.*)$", ""):gmatch "\n(\t[^\n]*)" do
+        if not (line:find "^\t%[C%]" or line:find "^\tponder/" or line:find "^\t%(%.%.%.") then
+            lines[#lines + 1] = line
+        end
+    end
+    return (message or text) .. (lines[1] and "\nstack traceback:\n" .. table.concat(lines, "\n")
+        or "")
+end
+
+local function failure(err)
+    if core.stop_reason() == "steps" then
+        return { message = "the budget of steps is spent", code = "STEPS" }
+    elseif tostring(err):find "^not enough memory" then
+        return { message = "the policy needs more memory than it may have (--max-memory-mb)",
+            code = "MEMORY" }
+    end
+    return { message = describe(err), code = "ERROR" }
+end
+
+local function success(results)
+    local list = {}
+    for i = 1, results.n do
+        list[i] = results[i] == nil and json.null or results[i]
+    end
+    local encoded, text = pcall(json.encode, json.array(list))
+    if not encoded then
+        return { message = "what the policy returned is not data: "
+            .. text:gsub("^.-json%.encode: ", ""), code = "ERROR" }
+    end
+    return { results = text }
+end
+
+local function outcome_of(main)
+    if main.state == "done" then
+        return success(main.results or { n = 0 })
+    elseif main.state == "failed" then
+        return failure(type(main.error) == "string" and main.failure.message or main.error)
+    end
+    return { message = "the call was cancelled", code = "CANCELLED" }
+end
+
+-- Time is what the parent says, for the tasks of a call alone.
+local Tape = {}
+Tape.__index = Tape
+Tape.now = parent.now
+function Tape.turn() return false end
+function Tape.pass_over() return false end
+function Tape.note_timers() end
+
+local function begin(id, what)
+    local call = { id = id, requests = {}, waiting = {}, last_request = 0, events = {}, output = {},
+        output_size = 0 }
+    calls[id], running = call, call
+    local f = functions[what.name]
+    local arguments = json.decode(what.arguments)
+    local n = #arguments
+    for i = 1, n do
+        if arguments[i] == json.null then
+            arguments[i] = nil
+        end
+    end
+    call.group = scheduler.begin({ outer = root, random = random.new(what.seed), context = false,
+        on_end = function(group)
+            calls[group] = nil
+            call.outcome = outcome_of(group.main)
+        end }, f, table.unpack(arguments, 1, n))
+    calls[call.group] = call
+    scheduler.set_tape(call.group, Tape)
+    scheduler.set_plays(call.group, true)
+end
+
+local function go_on(call, message)
+    running = call
+    for _, answer in ipairs(message.answers) do
+        local t = call.waiting[answer.id]
+        call.waiting[answer.id] = nil
+        scheduler.wake(t, WAIT, answer)
+    end
+    scheduler.fire_timers(call.group, now)
+end
+
+-- All tasks of the call that runs wait, or have ended.
+local function reply(call)
+    local first = call.group.timers.heap[1]
+    local message = call.outcome or {}
+    message.requests, message.events = json.array(call.requests), json.array(call.events)
+    message.output, message.done = take_output(call), call.outcome ~= nil
+    message.wait = first and first.deadline < math.huge and math.max(first.deadline - now, 0) or nil
+    call.requests, call.events = {}, {}
+    if message.done then
+        calls[call.id] = nil
+    end
+    confine.send(json.encode(message))
+end
+
+-- What the scheduler does when no task is ready.
+local function wait()
+    if running then
+        reply(running)
+    end
+    local message = receive()
+    now, time, running = message.now, message.time, nil
+    if message.begin then
+        begin(message.call, message.begin)
+    elseif message.cancel then
+        running = calls[message.call]
+        scheduler.abort(running.group)
+    else
+        go_on(calls[message.call], message)
+    end
+end
+
+---What may be called and where: the first message.
+---@return table start
+function parent.start()
+    return receive()
+end
+
+---Makes calls until the process is ended.
+---@param by_name table<string, function> also those that come later
+function parent.serve(by_name)
+    functions = by_name
+    local ok, err = pcall(scheduler.run, { clock = parent.now, wait = wait }, function()
+        local t = scheduler.check "ponder.untrusted"
+        root = t.group
+        while true do
+            scheduler.park_until(t, "calls", math.huge)
+        end
+    end)
+    local outcome = failure(not ok and err or "the scheduler has ended")
+    outcome.output, outcome.done = running and take_output(running), true
+    confine.send(json.encode(outcome))
+end
+
+---What cannot be confined is not run.
+---@param message string
+function parent.refuse(message)
+    receive()
+    confine.send(json.encode { message = message, code = "SANDBOX", done = true })
 end
 
 return parent

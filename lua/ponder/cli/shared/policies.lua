@@ -1,5 +1,6 @@
 --- The policies that a command line names: files, or built in. For `ponder serve` and `ponder mcp`.
 
+local confined = require "ponder.report.confined"
 local files = require "ponder.log.files"
 local flags = require "ponder.cli.shared.flags"
 local host = require "ponder.core.host"
@@ -114,6 +115,13 @@ local function file_policies(word, given)
     local name, path = word:match "^([%w_.-]+)=(.+)$"
     path = path or word
     name = name or path:match "([^/]+)$":gsub("%.lua$", "")
+    if given.untrusted then
+        local value, problem = confined.load(path, "policies", name, given)
+        if not value then
+            return nil, problem
+        end
+        return policies.of(name, value)
+    end
     host.set_script_folder(path:match "^(.*)/[^/]*$" or ".")
     local list, message = load_policies(name, path)
     if list and given.reload then

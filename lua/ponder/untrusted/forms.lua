@@ -1,0 +1,105 @@
+--- What a script that runs under --untrusted is to its parent: which of its functions are called,
+--- and what the parent learns of it. Each form takes the table of functions to fill, the chunk and
+--- its argument, and returns data, or nil, message, code. ponder.untrusted.proxies has the other
+--- end.
+
+local parent = require "ponder.untrusted.parent"
+
+local forms = {}
+
+---`ponder run`: the chunk itself.
+function forms.script(functions, chunk)
+    function functions.main(...)
+        return (chunk(...))
+    end
+    return true
+end
+
+---`ponder work`: a table of functions by name.
+function forms.functions(functions, chunk)
+    local names = {}
+    local value = chunk()
+    for name, f in pairs(type(value) == "table" and value or {}) do
+        if type(name) == "string" and type(f) == "function" then
+            functions["call " .. name] = f
+            names[#names + 1] = name
+        end
+    end
+    if not names[1] then
+        return nil, "must return a table of functions by name", "BAD_SCRIPT"
+    end
+    table.sort(names)
+    return { functions = names }
+end
+
+local function teller(name)
+    return function(_, ...)
+        parent.tell(name, ...)
+    end
+end
+
+-- What takes the deltas of a request.
+local SINK = { think = teller "think", write = teller "write", progress = teller "progress",
+    log = teller "log" }
+
+---`ponder serve`: policies; the argument is the name of one that has none.
+function forms.policies(functions, chunk, name)
+    local policies = require "ponder.serve.policies"
+    local request = require "ponder.serve.request"
+    local list, message = policies.of(name, chunk())
+    if not list then
+        return nil, message, "BAD_SCRIPT"
+    end
+    local about = {}
+    for i, policy in ipairs(list) do
+        local accepts = {}
+        for field in pairs(policy.accepts) do
+            accepts[#accepts + 1] = field
+        end
+        about[i] = { name = policy.name, description = policy.description, accepts = accepts,
+            parameters = policy.parameters, returns = policy.returns }
+        functions["call " .. policy.name] = function(fields)
+            return policy.run(request.new(fields, SINK))
+        end
+    end
+    return { policies = about }
+end
+
+-- What a policy of an evaluation is given.
+local function run_of(evaluation, item, fields)
+    fields.item, fields.question = item, evaluation.question(item)
+    fields.report, fields.samples = teller "report", teller "samples"
+    return fields
+end
+
+---`ponder eval`: an evaluation. Items are known by their ids.
+function forms.evaluation(functions, chunk, flags)
+    local definition = require "ponder.eval.definition"
+    local evaluation, message = definition.new(chunk(flags), { seed = 0 }, 2)
+    if not evaluation then
+        return nil, message, "BAD_DATA"
+    end
+    local by_id = {}
+    local about = { name = evaluation.name, curves = evaluation.curves, policies = {}, scorers = {},
+        baseline = evaluation.baseline, items = {} }
+    for i, item in ipairs(evaluation.items) do
+        by_id[item.id] = item
+        about.items[i] = { id = item.id, cluster = item.cluster,
+            question = evaluation.question(item), target = evaluation.target(item) }
+    end
+    for i, policy in ipairs(evaluation.policies) do
+        about.policies[i] = policy.name
+        functions["call " .. policy.name] = function(id, fields)
+            return policy.act(by_id[id], run_of(evaluation, by_id[id], fields))
+        end
+    end
+    for i, scorer in ipairs(evaluation.scorers) do
+        about.scorers[i] = scorer.name
+        functions["score " .. scorer.name] = function(id, answer)
+            return scorer.measure(by_id[id], answer, evaluation.target(by_id[id]))
+        end
+    end
+    return about
+end
+
+return forms

@@ -1,0 +1,109 @@
+--- Policies and evaluations whose functions are in the process of a script that runs under
+--- --untrusted, as values of this process: the other end of ponder.untrusted.forms.
+
+local json = require "ponder.json"
+
+local proxies = {}
+
+-- What a policy is given of a request.
+local REQUEST = { "messages", "prompt", "model", "params", "arguments", "response_format",
+    "max_output_tokens", "seed" }
+
+local function strings_of(value)
+    local list = {}
+    for i, one in ipairs(type(value) == "table" and value or {}) do
+        list[i] = type(one) == "string" and one or nil
+    end
+    return list
+end
+
+-- Passes on what a function says on its way, to methods of these names. What is wrong is dropped.
+local function hearer(object, names)
+    return function(name, ...)
+        if names[name] then
+            pcall(object[name], object, ...)
+        end
+    end
+end
+
+local SAID_OF_REQUEST = { think = true, write = true, progress = true, log = true }
+
+local function policy_of(box, about)
+    return { name = about.name, accepts = strings_of(about.accepts),
+        description = type(about.description) == "string" and about.description or nil,
+        parameters = type(about.parameters) == "table" and about.parameters or nil,
+        returns = type(about.returns) == "table" and about.returns or nil,
+        run = function(request)
+            local fields = {}
+            for _, name in ipairs(REQUEST) do
+                fields[name] = request[name]
+            end
+            return box:call("call " .. about.name, { fields }, hearer(request, SAID_OF_REQUEST))
+        end }
+end
+
+---Policies to be served.
+---@param box ponder.untrusted.Box of the form "policies"
+---@return table<string, table> policies by name, as ponder.serve.policies takes them
+function proxies.policies(box)
+    local list = {}
+    for _, about in ipairs(type(box.about) == "table" and box.about.policies or {}) do
+        if type(about) == "table" and type(about.name) == "string" then
+            local policy = policy_of(box, about)
+            list[policy.name], policy.name = policy, nil
+        end
+    end
+    return list
+end
+
+local SAID_OF_RUN = { report = true, samples = true }
+
+local function items_of(value)
+    local items = {}
+    for _, one in ipairs(type(value) == "table" and value or {}) do
+        items[#items + 1] = type(one) == "table" and type(one.id) == "string" and one or nil
+    end
+    return items
+end
+
+---An evaluation.
+---@param box ponder.untrusted.Box of the form "evaluation"
+---@return table evaluation as its file would return it
+function proxies.evaluation(box)
+    local about = type(box.about) == "table" and box.about or {}
+    local made = { name = type(about.name) == "string" and about.name or nil,
+        data = json.array(items_of(about.items)), policies = {}, score = {},
+        baseline = type(about.baseline) == "string" and about.baseline or nil,
+        curves = about.curves ~= false }
+    for _, name in ipairs(strings_of(about.policies)) do
+        made.policies[name] = function(item, run)
+            local fields = { policy = run.policy, epoch = run.epoch }
+            return box:call("call " .. name, { item.id, fields }, hearer(run, SAID_OF_RUN))
+        end
+    end
+    for i, name in ipairs(strings_of(about.scorers)) do
+        made.score[i] = { name = name, measure = function(item, answer)
+            return box:call("score " .. name, { item.id, answer })
+        end }
+    end
+    return made
+end
+
+---Functions by name.
+---@param box ponder.untrusted.Box of the form "functions"
+---@return table<string, function>
+function proxies.functions(box)
+    local functions = {}
+    for _, name in ipairs(strings_of(type(box.about) == "table" and box.about.functions)) do
+        functions[name] = function(...)
+            local arguments = table.pack(...)
+            for i = 1, arguments.n do
+                arguments[i] = arguments[i] == nil and json.null or arguments[i]
+            end
+            return box:call("call " .. name, arguments)
+        end
+    end
+    return functions
+end
+
+return proxies

@@ -1,0 +1,197 @@
+--- What the process of a script that runs under --untrusted may ask for, and how it is done: in
+--- this process, for what is allowed alone.
+
+local host = require "ponder.core.host"
+local json = require "ponder.json"
+local log = require "ponder.log"
+local options = require "ponder.options"
+
+local requests = {}
+
+local MOST_FILE = 64 << 20 -- bytes
+local MOST_BODY = 16 << 20
+local FETCH_MS = 60000
+
+-- What a policy may say of a call. Not where it goes, nor further fields of the request.
+local CALL = { "messages", "system", "n", "temperature", "top_p", "max_tokens", "max_output_tokens",
+    "stop", "seed", "response_format", "repair", "logprobs", "tools", "tool_choice",
+    "reasoning_effort", "timeout_ms", "max_retries", "cache", "sample" }
+
+-- What it learns of a reply: all but what the provider said besides.
+local REPLY = { "text", "texts", "samples", "message", "json", "jsons", "usage", "model", "id",
+    "finish_reason", "tool_calls", "reasoning", "refusal", "logprobs", "latency_ms", "attempts",
+    "truncated", "cost", "cached", "scripted", "dropped" }
+
+local function pick(from, names)
+    local fields = {}
+    for _, name in ipairs(names) do
+        fields[name] = from[name]
+    end
+    return fields
+end
+
+local function refuse(message)
+    return { message = message, code = "DENIED" }
+end
+
+-------------------------------------------------------------------------------
+-- Models
+
+local function chat(self, what)
+    local name = what.model
+    local m = type(name) == "string" and self.models[name]
+    if not m or type(what.call) ~= "table" then
+        return refuse(("the model %s is not allowed (--allow-model)"):format(options.show(name)))
+    end
+    local ok, reply, message, code = pcall(m.chat, m, pick(what.call, CALL))
+    if not ok then
+        return { raised = tostring(reply) }
+    end
+    return reply and { reply = pick(reply, REPLY) } or { message = message, code = code }
+end
+
+-------------------------------------------------------------------------------
+-- Files
+
+local function is_below(path, directory)
+    return directory == "/" or path:sub(1, #directory + 1) == directory .. "/"
+end
+
+local function read_file(path)
+    local file <close>, message = io.open(path, "rb")
+    if not file then
+        return nil, message
+    end
+    local text = file:read(MOST_FILE + 1) or ""
+    if #text > MOST_FILE then
+        return nil, path .. ": the file is too large"
+    end
+    return text
+end
+
+local function read(self, what)
+    local path = type(what.path) == "string" and host.absolute(what.path)
+    for _, directory in ipairs(path and self.directories or {}) do
+        if is_below(path, directory) then
+            local text, message = log.record("read", { path = path }, read_file, path)
+            return { text = text, message = message, code = not text and "NOT_FOUND" or nil }
+        end
+    end
+    return refuse(("%s cannot be read: it is not there, or not below a directory of --allow-read")
+        :format(options.show(what.path)))
+end
+
+-------------------------------------------------------------------------------
+-- Servers
+
+local PORTS = { http = "80", https = "443" }
+
+-- The host and port of a URL; nil for one that two readers might understand differently.
+local function server_of(url)
+    local scheme, name, rest = url:match "^(https?)://([%w.-]+)(.*)$"
+    local port, path = (rest or ""):match "^:?(%d*)(.*)$"
+    if not scheme or not path:find "^[/?]?[%w%-._~:/?#%[%]@!$&'()*+,;=%%]*$"
+        or path ~= "" and not path:find "^[/?]" or rest:find "^:%D" then
+        return nil
+    end
+    return name:lower(), port ~= "" and port or PORTS[scheme], PORTS[scheme]
+end
+
+local function is_allowed(self, url)
+    local name, port, usual = server_of(url)
+    return name and (self.hosts[name .. ":" .. port] or port == usual and self.hosts[name])
+end
+
+local function is_header(name, value)
+    return type(name) == "string" and name:find "^[%w-]+$" and type(value) == "string"
+        and not value:find "%c"
+end
+
+local function send(url, opts)
+    local result = require("ponder.model.transport").shared():send { url = url,
+        method = opts.method, headers = opts.headers, body = opts.body,
+        timeout_ms = opts.timeout_ms, max_body_bytes = MOST_BODY }
+    if result.code then
+        return { message = result.error, code = result.code }
+    end
+    return { reply = { status = result.status, headers = result.headers, body = result.body } }
+end
+
+local METHODS = { GET = true, HEAD = true, POST = true, PUT = true, DELETE = true, PATCH = true }
+
+local function fetch(self, what)
+    local url, given = what.url, what.opts
+    if type(url) ~= "string" or type(given) ~= "table" or not is_allowed(self, url) then
+        return refuse(("%s may not be asked: its host is not one of --allow-net"):format(
+            options.show(url)))
+    end
+    local opts = { method = METHODS[given.method] and given.method or "GET", headers = {},
+        body = type(given.body) == "string" and given.body or nil,
+        timeout_ms = math.type(given.timeout_ms) == "integer" and given.timeout_ms > 0
+            and given.timeout_ms or FETCH_MS }
+    for name, value in pairs(type(given.headers) == "table" and given.headers or {}) do
+        opts.headers[name] = is_header(name, value) and value or nil
+    end
+    return log.record("fetch", { url = url, opts = opts }, send, url, opts)
+end
+
+-------------------------------------------------------------------------------
+-- Tools
+
+local function tool(self, what)
+    local f = type(what.name) == "string" and self.tools[what.name]
+    if not f then
+        return refuse(("the tool %s is not allowed (--allow-tool)"):format(options.show(what.name)))
+    end
+    local ok, result, message, code = pcall(log.tool, what.name, what.arguments, f, what.arguments)
+    if not ok then
+        return { message = tostring(result), code = "ERROR" }
+    elseif not pcall(json.encode, result) then
+        return { message = "what the tool returned is not data", code = "ERROR" }
+    end
+    return { result = result, message = message ~= nil and tostring(message) or nil,
+        code = code ~= nil and tostring(code) or nil }
+end
+
+-------------------------------------------------------------------------------
+
+local KINDS = { chat = chat, read = read, fetch = fetch, tool = tool }
+
+---Does what is asked, if it is allowed; within a task.
+---@param self ponder.untrusted.Box
+---@param request table as the script's process sent it
+---@return table answer
+function requests.perform(self, request)
+    local what = type(request.what) == "string" and json.decode(request.what)
+    local kind = KINDS[request.kind]
+    return kind and type(what) == "table" and kind(self, what) or refuse("the request is not one")
+end
+
+---Opens what is allowed.
+---@param self ponder.untrusted.Box
+---@param opts ponder.untrusted.Options
+---@return boolean? ok
+---@return string? message
+function requests.prepare(self, opts)
+    self.models, self.directories, self.hosts, self.tools = {}, {}, {}, opts.tools or {}
+    for _, allowed in ipairs(opts.models or {}) do
+        local ok, opened = pcall(require("ponder.model").open, allowed)
+        if not ok then
+            return nil, (opened:gsub("^.-model%.open: ", ""))
+        end
+        self.models[allowed] = opened
+    end
+    for i, directory in ipairs(opts.directories or {}) do
+        local path, problem = host.absolute(directory)
+        if not path then
+            return nil, problem
+        end
+        self.directories[i] = path
+    end
+    for _, name in ipairs(opts.hosts or {}) do
+        self.hosts[name:lower()] = true
+    end
+    return true
+end
+
+return requests
