@@ -1,7 +1,9 @@
 -- --mcp of the commands that ask models: tools of servers that the user names.
 
 local json = require "ponder.json"
+local mcp = require "ponder.mcp"
 local shell = require "shell"
+local task = require "ponder.task"
 
 local SERVER = [[
 return {
@@ -104,6 +106,23 @@ describe("--mcp", function()
         assert.matches("%-%-mcp: config.lua: mcp.unset.headers: $NOPE is not set", r.err)
         assert.matches('%-%-mcp: unknown option "nonsense"', ponder({ "cot", "--mcp", "wrong",
             "x" }).err)
+    end)
+
+    it("gives ponder mcp and ponder serve agents that use tools themselves", function()
+        for _, command in ipairs { "cot", "chat" } do
+            task.run(function()
+                local session <close> = assert(mcp.open { cwd = folder.path, command = {
+                    shell.executable, "mcp", command, "--model", "script:m.lua", "--mcp",
+                    server } })
+                local said = {}
+                local result = assert(session:call(command, { prompt = "use add" },
+                    { on_progress = function(_, _, message) said[#said + 1] = message end }))
+                assert.matches('{"sum":5}', result.text)
+                assert.is_true(command == "cot" or said[1]:find "^calls add" ~= nil)
+            end)
+        end
+        assert.matches("ponder mcp: %-%-mcp: exit 3: the server ended with status 3", ponder({
+            "mcp", "cot", "--mcp", "exit 3" }).err)
     end)
 
     it("says which server is wrong, and leaves none running", function()

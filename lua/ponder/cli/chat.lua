@@ -1,7 +1,7 @@
 --- `ponder chat "..."`: one question to a model, which may call tools.
 
 local args = require "ponder.args"
-local attach = require "ponder.report.attach"
+local attach = require "ponder.cli.shared.attach"
 local cli = require "ponder.cli"
 local converse = require "ponder.strategy.converse"
 local files = require "ponder.log.files"
@@ -15,7 +15,7 @@ local model = require "ponder.model"
 local quote = require "ponder.quote"
 local reader = require "ponder.log.reader"
 local task = require "ponder.task"
-local toolbox = require "ponder.report.toolbox"
+local toolbox = require "ponder.cli.shared.toolbox"
 local verbose = require "ponder.model.verbose"
 
 local RULES = {
@@ -183,9 +183,7 @@ local function ask(opts, m, call, box)
     local reply, message, code = task.with_budget({ max_cost = opts.max_cost,
         max_tokens = opts.max_total_tokens, timeout = opts.timeout }, converse.run, m, call, {
         tools = function() return box:current() end,
-        limits = { max_tool_round_trips = opts.max_tool_round_trips,
-            tool_timeout_ms = opts.tool_timeout_ms, tool_max_retries = 0,
-            tool_retry_backoff_ms = 0 },
+        max_tool_round_trips = opts.max_tool_round_trips, tool_timeout_ms = opts.tool_timeout_ms,
         on_tool = function(name, arguments)
             end_line()
             io.stderr:write(("ponder chat: %s %s\n"):format(quote.line(name),

@@ -69,9 +69,10 @@ messages (Anthropic), whole or streamed; /v1/models, /healthz, /readyz, /metrics
 tools of the Model Context Protocol (ponder mcp --help); there with --log its runs are resources,
 unless there are several keys.
 
-POLICY is FILE.lua or NAME=FILE.lua, or tot, got, trm, cot or chat, which take --model and their own
-flags (ponder tot --help). A file returns function(request), a strategy, or a table of several by
-name. `request` has messages, prompt, model, params, and the methods think(text), write(text):
+POLICY is FILE.lua or NAME=FILE.lua, or tot, got, trm, cot or chat, which take --model, --tools,
+--mcp and their own flags (ponder tot --help). A file returns function(request), a strategy, or a
+table of several by name. `request` has messages, prompt, model, params, and the methods
+think(text), write(text):
 
   return function(request)
       return request.prompt:upper()

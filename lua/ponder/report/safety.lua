@@ -8,6 +8,8 @@ What runs, and what it may do
                          it is named, or trusted (ponder trust DIR).
   config.lua, prices.lua data: no library at all.
   script: models, tools  run because you named them: all that you may.
+  --mcp SERVER           run, or asked, because you named it: all that you may, but without keys in
+                         its environment. A model calls its tools unasked; what they say is data.
   resume, replay, fork   the script in the log. replay starts nothing and writes nothing that was
                          not recorded.
   ponder.sandbox.run     programs that a model wrote: a Lua state of their own, pure library, limits

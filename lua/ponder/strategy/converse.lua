@@ -6,10 +6,14 @@ local tools = require "ponder.strategy.tools"
 
 local converse = {}
 
+-- A tool that fails is the model's to try again.
+local LIMITS = { max_tool_round_trips = 20, tool_timeout_ms = 60000, tool_max_retries = 0,
+    tool_retry_backoff_ms = 0 }
+
 ---@class ponder.strategy.ConverseOptions
 ---@field tools fun(): ponder.strategy.Tool[]? what the model may call now; asked for each request
----@field limits table max_tool_round_trips, tool_timeout_ms, tool_max_retries,
----  tool_retry_backoff_ms: see ponder.strategy.schema
+---@field max_tool_round_trips integer? default 20
+---@field tool_timeout_ms integer? of each call of a tool; default 60,000
 ---@field on_tool fun(name: string, arguments: string) a tool is about to be called
 
 -- The last reply, with what those before it took.
@@ -34,7 +38,9 @@ end
 ---@return string? message
 ---@return string? code
 function converse.run(m, call, opts)
-    local own, cost = calls.new({}, opts.limits), nil
+    local limits = setmetatable({ max_tool_round_trips = opts.max_tool_round_trips,
+        tool_timeout_ms = opts.tool_timeout_ms }, { __index = LIMITS })
+    local own, cost = calls.new({}, limits), nil
     offer(own, opts.tools())
     local directive = own:open({ call_id = "chat", context = call.messages }, nil, nil, 1)
     while true do
@@ -54,7 +60,7 @@ function converse.run(m, call, opts)
             opts.on_tool(one.name, one.arguments_json or "")
         end
         local results = task.map(asked, function(one)
-            return (tools.run(own.tools, one, opts.limits))
+            return (tools.run(own.tools, one, limits))
         end)
         offer(own, opts.tools())
         for i, one in ipairs(asked) do

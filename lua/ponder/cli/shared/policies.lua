@@ -1,18 +1,20 @@
 --- The policies that a command line names: files, or built in. For `ponder serve` and `ponder mcp`.
 
 local confined = require "ponder.report.confined"
+local converse = require "ponder.strategy.converse"
 local files = require "ponder.log.files"
 local flags = require "ponder.cli.shared.flags"
 local host = require "ponder.core.host"
 local model = require "ponder.model"
 local policies = require "ponder.serve.policies"
 local strategy = require "ponder.strategy"
+local toolbox = require "ponder.cli.shared.toolbox"
 
 local shared = {}
 
-local STRATEGIES = {}
+local STRATEGIES, ASKS_MODELS = {}, { chat = true }
 for _, name in ipairs(strategy.names) do
-    STRATEGIES[name] = true
+    STRATEGIES[name], ASKS_MODELS[name] = true, true
 end
 
 ---The rules of a command and of the strategies that are named among its arguments.
@@ -27,6 +29,9 @@ function shared.rules(arguments, own)
                 rules[name] = rule
             end
         end
+        if ASKS_MODELS[word] then
+            rules.tools, rules.mcp = toolbox.RULES.tools, toolbox.RULES.mcp
+        end
     end
     for name, rule in pairs(own) do
         rules[name] = rule
@@ -35,14 +40,14 @@ function shared.rules(arguments, own)
 end
 
 -- The options of one strategy, out of the flags of several.
-local function strategy_policy(name, given)
+local function strategy_policy(name, given, box)
     local library = strategy.named(name)
     local own = flags.of(library.options())
     local opts, message = flags.options(given, own)
     if not opts then
         return nil, message
     end
-    opts.model = given.model
+    opts.model, opts.tools = given.model, box.tools
     opts.max_cost, opts.timeout = nil, nil -- the server's
     local ok, made = pcall(library.new, opts)
     if not ok then
@@ -51,15 +56,15 @@ local function strategy_policy(name, given)
     return policies.of(name, made)
 end
 
--- One streamed call of a model.
-local function chat_policy(given)
+-- One question to a model, streamed, with the tools that it may call.
+local function chat_policy(given, box)
     local ok, m = pcall(model.open, given.model)
     if not ok then
         return nil, (tostring(m):gsub("^.-model%.open: ", ""))
     end
     return policies.of("chat", { description = m.name, run = function(request)
         local params = request.params
-        local reply, message, code = m:chat { messages = request.messages,
+        local reply, message, code = converse.run(m, { messages = request.messages,
             temperature = tonumber(params.temperature), top_p = tonumber(params.top_p),
             seed = request.seed, max_tokens = request.max_output_tokens,
             on_delta = function(text, kind)
@@ -68,7 +73,10 @@ local function chat_policy(given)
                 else
                     request:write(text)
                 end
-            end }
+            end }, { tools = function() return box:current() end,
+            on_tool = function(name, called_with)
+                request:think(("calls %s %s\n"):format(name, called_with))
+            end })
         if not reply then
             return nil, message, code
         end
@@ -139,13 +147,17 @@ end
 ---@return ponder.serve.Policy[]? list
 ---@return string? message
 function shared.load(operands, given)
+    local box, problem = toolbox.open(given)
+    if not box then
+        return nil, problem
+    end
     local all = {}
     for _, word in ipairs(operands) do
         local list, message
         if STRATEGIES[word] then
-            list, message = strategy_policy(word, given)
+            list, message = strategy_policy(word, given, box)
         elseif word == "chat" then
-            list, message = chat_policy(given)
+            list, message = chat_policy(given, box)
         else
             list, message = file_policies(word, given)
         end

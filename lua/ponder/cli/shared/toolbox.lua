@@ -14,7 +14,7 @@ local toolbox = {
     },
 }
 
----@class ponder.report.Toolbox
+---@class ponder.cli.Toolbox
 ---@field tools ponder.strategy.Tool[]? nil: no flag asks for any
 ---@field private sessions ponder.mcp.ClientSession[]
 local Toolbox = {}
@@ -108,7 +108,7 @@ end
 
 ---Reads the file and starts the servers that flags name.
 ---@param given table the flags: tools, mcp, quiet
----@return ponder.report.Toolbox? box to be closed
+---@return ponder.cli.Toolbox? box to be closed
 ---@return string? message which flag, and what is wrong
 ---@return integer? status 2 where the file is wrong, 1 where a server is
 function toolbox.open(given)
