@@ -252,11 +252,12 @@ end
 -- Sums
 
 local LIVE = "coalesce(origin, 'live') = 'live'"
+local TOKENS = { "input_tokens", "output_tokens", "total_tokens", "cache_read_tokens",
+    "reasoning_tokens" }
 
 local function token_sums()
     local sums = {}
-    for i, kind in ipairs { "input", "output", "total", "cache_read", "reasoning" } do
-        local column = kind .. "_tokens"
+    for i, column in ipairs(TOKENS) do
         sums[i] = ("%s AS %s,"):format(tally.sql_sum(column, LIVE), column)
     end
     return table.concat(sums, " ")
@@ -296,14 +297,61 @@ SUMS = SUMS:gsub("%$(%w+)", { live = LIVE, sums = token_sums(),
 ---@field tools integer
 ---@field tool_errors integer
 
+local COUNTS = { "calls", "ok", "errors", "cancelled", "pending", "reused", "retries", "unpriced" }
+local COSTS = { "cost", "saved_cost" }
+
+local function plus(a, b)
+    return a + b
+end
+
+-- Adds a row of SUMS to a sum of them; what is nil in both stays nil.
+local function add_row(sum, row)
+    local function add(fields, combine)
+        for _, field in ipairs(fields) do
+            local a, b = sum[field], row[field]
+            sum[field] = a and b and combine(a, b) or a or b
+        end
+    end
+    add(COUNTS, plus)
+    add(TOKENS, tally.plus)
+    add(COSTS, plus)
+    add({ "first_at" }, math.min)
+    add({ "last_at" }, math.max)
+end
+
+local CHUNK = 20000 -- calls whose sums SQLite holds at once, while it groups them
+local NEXT = "SELECT min(id) FROM calls WHERE run = ? AND id > ?"
+local OF_MODELS = SUMS:format("provider, model,",
+    "WHERE run = ? AND id BETWEEN ? AND ? GROUP BY provider, model ORDER BY min(id)")
+
+-- The sums of each model, in the order of their first calls.
+local function models_of(self)
+    local models, by_name = {}, {}
+    local from = self.db:row(NEXT, self.number, math.mininteger)
+    while from do
+        local to = from < math.maxinteger - CHUNK and from + CHUNK - 1 or math.maxinteger
+        for row in self.db:columns(OF_MODELS, self.number, from, to) do
+            local name = ("%s:%s"):format(row.provider, row.model)
+            if by_name[name] then
+                add_row(by_name[name], row)
+            else
+                by_name[name], models[#models + 1] = row, row
+            end
+        end
+        from = self.db:row(NEXT, self.number, to)
+    end
+    return models
+end
+
 ---What all calls come to.
 ---@return ponder.log.Totals
 function Reader:totals()
-    local totals = first(self.db:columns(SUMS:format("", "WHERE run = ?"), self.number))
-    totals.models = {}
-    for row in self.db:columns(SUMS:format("provider, model,",
-        "WHERE run = ? GROUP BY provider, model ORDER BY min(id)"), self.number) do
-        table.insert(totals.models, row)
+    local totals = { models = models_of(self) }
+    for _, field in ipairs(COUNTS) do
+        totals[field] = 0
+    end
+    for _, row in ipairs(totals.models) do
+        add_row(totals, row)
     end
     totals.tools, totals.tool_errors = self.db:row("SELECT count(*), coalesce(sum(status = "
         .. "'error'), 0) FROM effects WHERE run = ? AND kind = 'tool'", self.number)
