@@ -1,6 +1,7 @@
 -- When a logged call waited, left, failed and was answered.
 
 local help = require "log_help"
+local reader = require "ponder.log.reader"
 
 describe("the times of a logged call", function()
     local w
@@ -21,6 +22,32 @@ describe("the times of a logged call", function()
         assert.equal(2, (w:row("SELECT count(*) FROM calls WHERE asked_at <= queued_at "
             .. "AND queued_at <= sent_at AND sent_at <= answered_at")))
         assert.equal(1, (w:row "SELECT sum(attempts - 1) FROM calls"))
+    end)
+
+    it("count a retry only where one was made", function()
+        w:begin [[
+            local model = require "ponder.model"
+            m = model.open(nil, { max_retries = 2 })
+            say(ask "fails twice, then answers")
+            say(select(2, ask "fails for good"))
+            say(select(2, ask "is not tried again"))
+            local cancelled
+            model.observe(function(event)
+                if cancelled and event.attempt == 2 then cancelled:cancel() end
+            end)
+            cancelled = task.spawn(ask, "is cancelled when it is tried again")
+            pcall(cancelled.join, cancelled)
+            say(task.with_budget({ max_calls = 0 }, function() return select(2, ask "refused") end))
+        ]]
+        local fails = "status=503&body={}&retry-after=0"
+        w.server:next(fails, fails, "", fails, fails, fails, "status=400&body={}", fails,
+            "delay=60000")
+        w:run()
+        -- Sent, failed, tried again.
+        local rows = w:row "SELECT group_concat(printf('%d %d %d', attempts, (SELECT count(*) FROM attempts WHERE call = id), (SELECT count(*) FROM attempts WHERE call = id AND retry_in_ms IS NOT NULL)), ', ') FROM calls" -- luacheck: ignore 631
+        assert.equal("3 2 2, 3 3 2, 1 1 0, 2 1 1, 0 0 0", rows)
+        local log <close> = assert(reader.open(w.log))
+        assert.equal(5, log:totals().retries)
     end)
 
     it("tell a call that waited for another from one that took long", function()

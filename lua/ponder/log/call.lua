@@ -15,7 +15,8 @@ local call = {}
 ---@field samples integer
 ---@field request string
 ---@field metadata string?
----@field failures ponder.log.Failure[] attempts of this process that failed
+---@field attempts integer that this process has sent
+---@field failures ponder.log.Failure[] those of them that failed
 ---@field clock (fun(): number)? the log's, once it is asked
 ---@field describe fun(self): string
 ---@field is_reply fun(self, reply: any): boolean whether it has what a reply has
@@ -185,8 +186,8 @@ end
 function Call:cancel(log)
     self:write_asked(log)
     write_failures(self, log)
-    log:write("UPDATE calls SET status = 'cancelled', answered_at = ? WHERE run = ? AND id = ?",
-        log.clock(), self.run, self.id)
+    log:write("UPDATE calls SET status = 'cancelled', answered_at = ?, attempts = ? "
+        .. "WHERE run = ? AND id = ?", log.clock(), self.asked.attempts, self.run, self.id)
 end
 
 -- Its attempts that failed.

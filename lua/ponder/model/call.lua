@@ -174,6 +174,7 @@ local function attempt_once(client, request, attempt)
     local clock = logged and logged.clock
     local queued_at = clock and clock()
     local cost = pass_gate(client, request)
+    if logged then logged.attempts = attempt end
     local result, draft, problem, partial = send(client, request, attempt)
     if clock then
         logged.queued_at = queued_at
@@ -250,6 +251,7 @@ end
 -- A provider that answers by itself (a scripted model): no server, so nothing to try again.
 local function call_provider(client, request)
     local heard, started_ms = client.observers[1], client.now_ms()
+    if request.logged then request.logged.attempts = 1 end
     if heard then event.notify(client, "request", 1, request, request:body_json()) end
     local draft, problem = answer_of_provider(request)
     local kind, result = draft and "reply" or "failure", { total_ms = client.now_ms() - started_ms }

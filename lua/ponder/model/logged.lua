@@ -17,8 +17,8 @@ Logged.__index = Logged
 ---@param one ponder.model.Request its `logged` is what is made here
 ---@return ponder.model.Logged
 function logged.new(one)
-    one.logged = setmetatable({ one = one, identity = one:identity(), provider = one.provider,
-        model = one.model, sample = one.sample, samples = one.n, request = one:body_json(),
+    one.logged = setmetatable({ one = one, identity = one:identity(), attempts = 0,
+        provider = one.provider, model = one.model, sample = one.sample, samples = one.n, request = one:body_json(),
         metadata = one.metadata and json.encode(one.metadata), failures = {} }, Logged)
     return one.logged
 end
@@ -53,7 +53,7 @@ function Logged:answer(draft)
     return { origin = origin or "live", queued_at = self.queued_at, sent_at = self.sent_at,
         latency_ms = tonumber(draft.latency_ms),
         time_to_first_ms = tonumber(draft.time_to_first_ms),
-        attempts = math.tointeger(draft.attempts) or #self.failures,
+        attempts = math.tointeger(draft.attempts) or self.attempts,
         input_tokens = usage.input_tokens, output_tokens = usage.output_tokens,
         total_tokens = tally.total(usage), cache_read_tokens = usage.cache_read_tokens,
         cache_write_tokens = usage.cache_write_tokens, reasoning_tokens = usage.reasoning_tokens,

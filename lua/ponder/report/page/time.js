@@ -23,7 +23,8 @@ function showRun(view, run) {
   view.run = run;
   view.line = makeLine(run);
   view.lanes = assignLanes(run.calls);
-  view.retries = run.calls.filter((call) => call.failed?.length);
+  view.failed = run.calls.filter((call) => call.failed?.length);
+  view.retried = view.failed.filter((call) => call.failed.some(({ retry_in: pause }) => pause != null));
   if (whole) fitTime(view);
 }
 
@@ -201,7 +202,7 @@ function drawTime(view) {
   drawScale(view, context, p);
   drawBreaks(view, context, p);
   drawSpans(view, context, p, state);
-  drawRetries(view, context, p);
+  drawFailed(view, context, p);
   drawChosen(view, context, p, state);
 }
 
@@ -307,9 +308,9 @@ function fillBoxes(context, boxes, high) {
 }
 
 /* A cut across the bar where an attempt failed. */
-function drawRetries(view, context, p) {
+function drawFailed(view, context, p) {
   const high = Math.max(3, p.lane - 1);
-  for (const call of view.retries) {
+  for (const call of view.failed) {
     for (const { at } of call.failed) {
       if (at === undefined) continue;
       const x = p.x(view.line.toLine(at));
@@ -340,11 +341,11 @@ function showKeys(view, list) {
     swatch.style.background = colour;
     return element('li', null, swatch, `${name} ${inGroups.format(n)}`);
   });
-  if (view.retries.length > 0) {
+  if (view.retried.length > 0) {
     const swatch = element('i');
     swatch.style.background = view.colours.bad;
     swatch.style.width = '2px';
-    items.push(element('li', null, swatch, `retried ${inGroups.format(view.retries.length)}`));
+    items.push(element('li', null, swatch, `retried ${inGroups.format(view.retried.length)}`));
   }
   list.replaceChildren(...items);
 }
