@@ -72,6 +72,42 @@ describe("with 64 descriptors", function()
     end)
 end)
 
+describe("who finds no descriptor", function()
+    it("says so, whatever it is for", function()
+        local folder <close> = shell.folder { ["there.db"] = "", ["model.lua"] = "",
+            ["script.lua"] = [[
+            local store = require "ponder.core.store"
+            local tests = {
+                { "store, new", store.open, "new.db", { mode = "create" } },
+                { "store, read", store.open, "there.db", { mode = "read" } },
+                { "store, asked about", store.in_use, "there.db" },
+                { "process", require("ponder.process").run, { command = { "true" } } },
+                { "file", require("ponder.log.files").read, "model.lua", "model" },
+                { "model", require("ponder.model").open, "script:model.lua" },
+            }
+            local held = {}
+            repeat held[#held + 1] = io.open "/dev/null" until not io.open "/dev/null"
+            local said = {}
+            for i, test in ipairs(tests) do
+                local ok, value, message = pcall(table.unpack(test, 2))
+                said[i] = ("%s: %s"):format(test[1], ok and message or value)
+            end
+            held = nil
+            collectgarbage()
+            print(table.concat(said, "\n"))]] }
+        local r = shell.run(("cd %s; ulimit -n 40; %s run --no-log script.lua >$OUT 2>$ERR"):format(
+            folder.path, shell.executable))
+        assert.equal("", r.err)
+        local HINT = "Too many open files (EMFILE: raise `ulimit -n`)"
+        assert.equal(table.concat({ "store, new: new.db: cannot be made: " .. HINT,
+            "store, read: there.db: cannot be read: " .. HINT,
+            "store, asked about: there.db: cannot be read: " .. HINT,
+            "process: cannot start true: " .. HINT, "file: model.lua: Too many open files",
+            "model: model.open: script:model.lua: cannot open model.lua: Too many open files\n" },
+            "\n"), r.out)
+    end)
+end)
+
 describe("the limit on descriptors", function()
     it("is raised to what is allowed", function()
         local code = [[print(io.open("/proc/self/limits"):read("a"):match "open files%s+(%d+)")]]

@@ -4,7 +4,6 @@
 #ifndef PONDER_API_API_H
 #define PONDER_API_API_H
 
-#include <errno.h>
 #include <lauxlib.h>
 #include <lua.h>
 
@@ -34,12 +33,6 @@ static inline void api_new_class(lua_State *L, const char *name, const luaL_Reg 
     lua_pushcfunction(L, finish);
     lua_setfield(L, -2, "__close");
     lua_pop(L, 1);
-}
-
-/* After an error message of the system: what helps when descriptors ran out, else nothing. */
-static inline const char *api_descriptor_hint(int error)
-{
-    return error == EMFILE ? " (EMFILE: raise `ulimit -n`)" : "";
 }
 
 #endif

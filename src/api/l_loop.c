@@ -39,7 +39,7 @@ static int loop_l_wait(lua_State *L)
     int error = loop_wait(ms);
     if (error != 0)
         return luaL_error(L, "the event loop cannot open: %s%s", strerror(error),
-                          api_descriptor_hint(error));
+                          loop_descriptor_hint(error));
     size_t n = lua_istable(L, 2) ? loop_take(numbers, BATCH) : 0;
     for (size_t i = 0; i < n; i++) {
         lua_pushinteger(L, numbers[i]);
@@ -132,7 +132,7 @@ static int loop_l_signal(lua_State *L)
     Watcher *w = new_watcher(L, end_signal);
     w->handle = loop_signal(number, on_event, w);
     if (w->handle == NULL)
-        return luaL_error(L, "loop.signal: %s%s", strerror(errno), api_descriptor_hint(errno));
+        return luaL_error(L, "loop.signal: %s%s", strerror(errno), loop_descriptor_hint(errno));
     return 1;
 }
 
@@ -146,7 +146,7 @@ static int loop_l_directory(lua_State *L)
     int error = errno;
     lua_pushnil(L);
     lua_pushfstring(L, "%s: cannot be watched: %s%s", path, strerror(error),
-                    api_descriptor_hint(error));
+                    loop_descriptor_hint(error));
     return 2;
 }
 

@@ -10,6 +10,7 @@
 #include "api/l_task.h"
 #include "api/net_options.h"
 #include "api/offline.h"
+#include "loop/loop.h"
 #include "net/pump.h"
 
 #define PUMP   "ponder.net.Pump"
@@ -58,7 +59,7 @@ static int fail(lua_State *L, PumpStatus status)
     int error = status == PUMP_NO_LOOP ? errno : 0;
     luaL_pushfail(L);
     lua_pushfstring(L, "%s%s%s", failures[status].message, error != 0 ? strerror(error) : "",
-                    api_descriptor_hint(error));
+                    loop_descriptor_hint(error));
     lua_pushstring(L, failures[status].code);
     return 3;
 }

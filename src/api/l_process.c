@@ -47,7 +47,7 @@ static int fail(lua_State *L, const char *program, int error)
 {
     luaL_pushfail(L);
     lua_pushfstring(L, "cannot start %s: %s%s", program, strerror(error),
-                    api_descriptor_hint(error));
+                    loop_descriptor_hint(error));
     lua_pushstring(L, error == ENOENT ? "NOT_FOUND" : "SPAWN");
     return 3;
 }

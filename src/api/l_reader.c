@@ -52,7 +52,7 @@ static int reader_open(lua_State *L)
     luaL_setmetatable(L, READER);
     r->watch = loop_watch(r->fd, LOOP_READ, on_readable, r);
     if (r->watch == NULL && errno != EPERM)
-        return luaL_error(L, "reader.open: %s%s", strerror(errno), api_descriptor_hint(errno));
+        return luaL_error(L, "reader.open: %s%s", strerror(errno), loop_descriptor_hint(errno));
     if (r->watch == NULL)
         loop_post(&r->port);
     return 1;

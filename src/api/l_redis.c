@@ -2,10 +2,12 @@
  * l_redis.c -- ponder.core.redis: a connection to Redis for ponder.redis. Described in
  * lua/ponder/meta/redis.lua.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "api/api.h"
 #include "api/offline.h"
+#include "loop/loop.h"
 #include "queue/redis.h"
 
 #define CONNECTION "ponder.redis.Connection"
@@ -38,7 +40,7 @@ static int redis_l_connect(lua_State *L)
     luaL_setmetatable(L, CONNECTION);
     r->redis = redis_open(&alloc, &options);
     if (r->redis == NULL)
-        return luaL_error(L, "redis.connect: %s%s", strerror(errno), api_descriptor_hint(errno));
+        return luaL_error(L, "redis.connect: %s%s", strerror(errno), loop_descriptor_hint(errno));
     return 1;
 }
 

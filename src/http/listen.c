@@ -17,8 +17,7 @@ enum { BACKLOG = 1024 };
 
 static int refuse(char error[200], const char *what, int code)
 {
-    snprintf(error, 200, "%s: %s%s", what, strerror(code),
-             code == EMFILE ? " (EMFILE: raise `ulimit -n`)" : "");
+    snprintf(error, 200, "%s: %s%s", what, strerror(code), loop_descriptor_hint(code));
     return -1;
 }
 

@@ -16,6 +16,11 @@ void loop_raise_descriptor_limit(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+const char *loop_descriptor_hint(int error)
+{
+    return error == EMFILE ? " (EMFILE: raise `ulimit -n`)" : "";
+}
+
 /* Those that are open; the directory that lists them is one itself, and the last there is room for
  * if it does not open. */
 static int64_t count_open(void)

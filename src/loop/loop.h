@@ -114,6 +114,9 @@ LoopStats loop_stats(void);
 /* Raises the soft limit on descriptors to the hard one. */
 void loop_raise_descriptor_limit(void);
 
+/* After an error message of the system: what helps when descriptors ran out, else nothing. */
+const char *loop_descriptor_hint(int error);
+
 /* How many more descriptors the process may open now. */
 int64_t loop_free_descriptors(void);
 

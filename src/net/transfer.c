@@ -343,7 +343,7 @@ bool transfer_lacks_descriptor(const Transfer *t)
 static void fail_curl(Transfer *t, CURLcode code)
 {
     if (transfer_lacks_descriptor(t))
-        transfer_fail(t, "CONNECT", "too many open files (EMFILE: raise `ulimit -n`)");
+        transfer_fail(t, "CONNECT", "too many open files%s", loop_descriptor_hint(EMFILE));
     if (code == CURLE_OPERATION_TIMEDOUT) {
         fail_timeout(t);
         return;

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "loop/loop.h"
+
 static const char *const CODES[] = {
     [STORE_OK] = "OK",
     [STORE_EXISTS] = "EXISTS",
@@ -52,7 +54,9 @@ StoreStatus store_fail_errno(StoreError *e, const char *what, int error)
     case EDQUOT: return store_fail(e, STORE_FULL, "the disk is full (quota)");
     case ENOMEM: return store_fail(e, STORE_MEMORY, "not enough memory");
     case EROFS: return store_fail(e, STORE_READ_ONLY, "%s: %s", what, strerror(error));
-    default: return store_fail(e, STORE_IO, "%s: %s", what, strerror(error));
+    default:
+        return store_fail(e, STORE_IO, "%s: %s%s", what, strerror(error),
+                          loop_descriptor_hint(error));
     }
 }
 
@@ -86,8 +90,9 @@ static StoreStatus fail_io(StoreError *e, sqlite3 *db, int rc)
                           strerror(error));
     if (error == ENOSPC || error == EDQUOT)
         return store_fail_errno(e, "", error);
-    return store_fail(e, STORE_IO, "cannot be read or written: %s",
-                      error != 0 ? strerror(error) : sqlite3_errstr(rc));
+    return store_fail(e, STORE_IO, "cannot be read or written: %s%s",
+                      error != 0 ? strerror(error) : sqlite3_errstr(rc),
+                      loop_descriptor_hint(error));
 }
 
 StoreStatus store_fail_sqlite(StoreError *e, sqlite3 *db, int rc)

@@ -17,9 +17,10 @@ Logged.__index = Logged
 ---@param one ponder.model.Request its `logged` is what is made here
 ---@return ponder.model.Logged
 function logged.new(one)
-    one.logged = setmetatable({ one = one, identity = one:identity(), attempts = 0,
-        provider = one.provider, model = one.model, sample = one.sample, samples = one.n, request = one:body_json(),
-        metadata = one.metadata and json.encode(one.metadata), failures = {} }, Logged)
+    one.logged = setmetatable({ one = one, identity = one:identity(), provider = one.provider,
+        model = one.model, sample = one.sample, samples = one.n, request = one:body_json(),
+        metadata = one.metadata and json.encode(one.metadata), attempts = 0, failures = {} },
+        Logged)
     return one.logged
 end
 
