@@ -1,7 +1,7 @@
 -- ponder.model.cache: what is answered from it, what is kept, and what becomes of its file.
 
 local cache = require "ponder.model.cache"
-local flights = require "ponder.model.flight"
+local flights = require "ponder.model.cache.flight"
 local help = require "task_help"
 local model = require "ponder.model"
 local shell = require "shell"
@@ -331,7 +331,7 @@ describe("the file", function()
     it("that is damaged while it is read does not end a run", function()
         with_cache(nil, function(m, _, _, _, replies, warnings)
             ask(m)
-            replies.db:script("DROP TABLE replies")
+            replies.shelf.db:script("DROP TABLE replies")
             assert.equal("yes 1", ask(m).text)
             assert.equal("yes 1", ask(m).text)
             assert.equal(1, #warnings)

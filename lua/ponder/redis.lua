@@ -267,6 +267,15 @@ function Client:call(...)
     return self:send(self.timeout_ms, { ... })
 end
 
+---Sends a command whose reply nobody waits for, where there is a connection; it need not be called
+---in a task.
+---@param ... string|number
+function Client:post(...)
+    if self.ready then
+        send(self, { words = { ... } })
+    end
+end
+
 ---------------------------------------------------------------------------------------------------
 -- Scripts
 

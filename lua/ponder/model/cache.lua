@@ -1,4 +1,4 @@
---- A cache of replies in a file: what was asked before is answered from it, in any later run.
+--- A cache of replies: what was asked before is answered from it, in any later run.
 ---
 ---     local cache = require "ponder.model.cache"
 ---     local replies <close> = assert(cache.open "replies.db")
@@ -12,162 +12,85 @@
 --- and replies that were cut off by a broken stream are not kept. A reply from the cache says so
 --- (`reply.cached`), and costs nothing in a budget.
 ---
---- The file is an SQLite database, table `replies`; any number of processes share it. When it
---- cannot be written any more (locked, read-only, disk full) a line on standard error says so once,
---- and the run goes on without.
+--- The replies stand in a file (ponder.model.cache.file), or in a Redis that many machines share
+--- (ponder.model.cache.shared). When that fails, a line on standard error says so once, and the run
+--- goes on without.
 
 local core = require "ponder.core.task"
+local file = require "ponder.model.cache.file"
 local files = require "ponder.log.files"
-local flights = require "ponder.model.flight"
 local json = require "ponder.json"
 local budget = require "ponder.model.budget"
 local options = require "ponder.options"
 local price = require "ponder.model.price"
 local provider = require "ponder.model.provider"
 local redact = require "ponder.redact"
+local redis = require "ponder.redis"
 local scheduler = require "ponder.task.scheduler"
+local shared = require "ponder.model.cache.shared"
 local store = require "ponder.core.store"
 local tally = require "ponder.tally"
 local task = require "ponder.task"
 
-local cache = {}
+local cache = { APPLICATION_ID = file.APPLICATION_ID }
 
 core.protect(debug.getinfo(1, "S").source)
 
-local APPLICATION_ID = 0x706e6463 -- "pndc"
-cache.APPLICATION_ID = APPLICATION_ID -- of the file
-local VERSION = 1
-local SCHEMA = [[
-CREATE TABLE replies (
-  identity TEXT PRIMARY KEY,  -- SHA-256 of what was asked
-  provider TEXT NOT NULL, model TEXT NOT NULL, sample INTEGER NOT NULL,
-  request TEXT NOT NULL,      -- the body sent, JSON
-  reply TEXT NOT NULL,        -- JSON
-  input_tokens INTEGER, output_tokens INTEGER, total_tokens INTEGER,
-  cache_read_tokens INTEGER, cache_write_tokens INTEGER, reasoning_tokens INTEGER,
-  cost REAL,                  -- USD; NULL: unknown
-  created_at REAL NOT NULL    -- seconds since 1970
-)]]
--- Which run has paid for a reply.
-local MAKERS = "CREATE TABLE IF NOT EXISTS makers (identity TEXT PRIMARY KEY, run TEXT NOT NULL)"
-local FIND = "SELECT reply FROM replies WHERE identity = ?"
-local KEEP = "INSERT OR IGNORE INTO replies VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+--- Where replies stand. It deals with its own failures: nothing is found then, and nothing kept.
+---@class ponder.model.cache.Shelf
+---@field find fun(self, key: string): string? the reply, JSON
+---@field keep fun(self, key: string, text: string, draft: table, request: table, run: string?)
+---@field maker fun(self, key: string): string? uid of the run which has paid for a reply
+---@field board fun(self, key: string, find: fun(): table?): table?, table? waits while somebody
+---else asks the same; what lets others ask when it is closed, or nil; or nil and what `find` found
+---@field close fun(self)
 
 ---@class ponder.model.Cache can be used as a to-be-closed variable
----@field path string
----@field private db ponder.store.Store? nil once it is closed, or cannot be read
----@field private writes boolean
----@field private holder string this process, as ponder.model.flight names it
+---@field private shelf ponder.model.cache.Shelf? nil: it is closed, or this is a replay
 ---@field private flights table<string, ponder.model.Flight> by key: requests under way
 local Cache = {}
 Cache.__index = Cache
 Cache.__name = "ponder.model.Cache"
 
--------------------------------------------------------------------------------
--- The file
-
-local function open_as(path, mode)
-    return store.open(path, { mode = mode, lock = false, application_id = APPLICATION_ID,
-        version = VERSION, kind = "response cache", schema = mode == "create" and SCHEMA or nil })
-end
-
-local function is_empty(path)
-    local file = io.open(path, "rb")
-    local size = file and file:seek("end")
-    if file then
-        file:close()
-    end
-    return size == 0
-end
-
-local TRIES, PAUSE_S = 40, 0.025
-local MOST_LOST = 3 -- tries in which another process has removed what was just begun
-
--- For writing if possible. Another process may be making the same file just now.
-local function open_store(path)
-    local db, message, code
-    for try = 1, TRIES do
-        db, message, code = open_as(path, "write")
-        if code == "NOT_FOUND" then
-            db, message, code = open_as(path, "create")
-        end
-        local is_being_made = code == "EXISTS" or code == "LOCKED" or code == "NOT_A_LOG"
-            and is_empty(path) or code == "NOT_FOUND" and try <= MOST_LOST
-        if not is_being_made or not task.current() then
-            break
-        end
-        task.sleep(PAUSE_S)
-    end
-    if code == "READ_ONLY" then
-        return (open_as(path, "read")), message, code
-    end
-    return db, message, code
-end
-
--- These may pass, and are no reason to end a run; others say that the file is none of ours.
-local PASSING = { EXISTS = true, FULL = true, IO = true, LOCKED = true, MEMORY = true,
-    READ_ONLY = true }
-
--- Says once that nothing more is kept.
-local function give_up(self, message)
-    if self.writes then
-        self.writes = false
-        self.warn(("%s; replies are no longer kept in the cache"):format(
-            (tostring(message):gsub("%c+", " "))))
-    end
-end
-
 local function warn_on_stderr(line)
     io.stderr:write("ponder: ", line, "\n")
 end
 
---- Opens a cache; makes the file if there is none.
----@param path string
+--- Opens a cache; makes it if there is none.
+---@param place string path of a file, or the URL of a Redis
+--- (ponder.model.cache.shared)
 ---@param warn? fun(line: string) told once, when nothing can be kept any more; default: a line on
 ---standard error
 ---@return ponder.model.Cache?
----@return string? message begins with the path
----@return string? code NOT_A_LOG (another kind of file), NEWER, DAMAGED, NOT_FOUND (its folder)
-function cache.open(path, warn)
-    if type(path) ~= "string" then
-        error("cache.open: path must be a string (got " .. options.show(path) .. ")", 2)
+---@return string? message begins with the place
+---@return string? code NOT_A_LOG (another kind of file), NEWER, DAMAGED, NOT_FOUND (its folder); of
+---  ponder.redis
+function cache.open(place, warn)
+    if type(place) ~= "string" then
+        error("cache.open: path must be a string (got " .. options.show(place) .. ")", 2)
     end
-    local db, message, code
+    local self = setmetatable({ flights = {} }, Cache)
     if files.is_offline() then -- a replay asks nobody, and keeps nothing
-        return setmetatable({ path = path, writes = false, flights = {}, warn = warn_on_stderr },
-            Cache)
-    elseif task.current() then
-        db, message, code = task.with_context("outside", true, open_store, path)
-    else
-        db, message, code = open_store(path)
+        return self
     end
-    if not db and not PASSING[code] then
+    local shelves = redis.is_url(place) and shared or file
+    local message, code
+    self.shelf, message, code = shelves.open(place, warn or warn_on_stderr)
+    if not self.shelf then
         return nil, message, code
-    end
-    local self = setmetatable({ path = path, db = db, writes = true, flights = {},
-        warn = warn or warn_on_stderr, holder = flights.holder() }, Cache)
-    if db then
-        db:execute(flights.SCHEMA) -- where it cannot be written, nobody waits for others
-        db:execute(MAKERS)
-    end
-    if message then
-        give_up(self, message)
     end
     return self
 end
 
---- Closes the file. Calls go on without it.
+--- Closes it. Calls go on without it.
 function Cache:close()
-    local db = self.db
-    self.db = nil
+    local shelf = self.shelf
+    self.shelf = nil
     if self.remove then
         self.remove()
     end
-    if db then
-        local ok, message = db:close()
-        if not ok then
-            give_up(self, message)
-        end
+    if shelf then
+        shelf:close()
     end
 end
 
@@ -208,15 +131,7 @@ local function decode(text)
 end
 
 local function find(self, key)
-    if not self.db then
-        return nil
-    end
-    local ok, text = pcall(self.db.row, self.db, FIND, key)
-    if not ok then
-        self.db = nil
-        give_up(self, text)
-        return nil
-    end
+    local text = self.shelf and self.shelf:find(key)
     return text and decode(text)
 end
 
@@ -227,31 +142,12 @@ local function count_own(self, request, key, draft)
     if not tape or not tape.uid or not what or what.kind ~= "call" or what.occurrence ~= 1 then
         return
     end
-    local ok, maker = pcall(self.db.row, self.db, "SELECT run FROM makers WHERE identity = ?", key)
-    if ok and maker == tape.uid then
+    if self.shelf and self.shelf:maker(key) == tape.uid then
         draft.origin, draft.attempts, draft.latency_ms = nil, 1, nil
         draft.cost = price.cost(request.target.rates, draft.usage)
         if not request.lost then
             budget.charge(request, draft)
         end
-    end
-end
-
-local function keep(self, key, request, text, draft)
-    if not self.db or not self.writes then
-        return
-    end
-    local tape = scheduler.tape()
-    if tape and tape.uid then
-        self.db:execute("INSERT OR REPLACE INTO makers VALUES (?, ?)", key, tape.uid)
-    end
-    local usage = tally.clean(draft.usage) or {}
-    local done, message = self.db:execute(KEEP, key, request.provider, request.model,
-        request.sample, redact.keep(request:body_json()), redact.keep(text), usage.input_tokens,
-        usage.output_tokens, tally.total(usage), usage.cache_read_tokens, usage.cache_write_tokens,
-        usage.reasoning_tokens, draft.cost, os.time())
-    if not done then
-        give_up(self, message)
     end
 end
 
@@ -281,40 +177,24 @@ local function wait_for(flight)
     return flight.text and decode(flight.text)
 end
 
-local Seat = {}
-
-Seat.__close = function(seat)
-    if seat.db and seat.cache.db == seat.db then
-        pcall(flights.land, seat.db, seat.key, seat.cache.holder)
-    end
-end
-
--- Waits for other processes that are asking the same.
-local function board(self, key)
-    local seat = setmetatable({ cache = self, key = key }, Seat)
-    if not self.db or not self.writes then
-        return seat
-    end
-    local ok = pcall(function()
-        seat.draft = flights.board(self.db, key, self.holder, function()
-            return find(self, key)
-        end)
-    end)
-    seat.db = ok and not seat.draft and self.db or nil
-    return seat
-end
-
 local function send(self, key, request, next)
     local flight <close> = setmetatable({ key = key, flights = self.flights, waiting = {} }, Flight)
     self.flights[key] = flight
-    local seat <close> = board(self, key)
-    if seat.draft then
-        return seat.draft -- who waits here finds it, too
+    local shelf, landing, found = self.shelf, nil, nil
+    if shelf then
+        landing, found = shelf:board(key, function() return find(self, key) end)
+    end
+    local _ <close> = landing
+    if found then
+        return found -- who waits here finds it, too
     end
     local draft, message, code, partial = next(request)
     local text = draft and encode(draft)
     if text then
-        keep(self, key, request, text, draft)
+        if self.shelf then
+            local tape = scheduler.tape()
+            self.shelf:keep(key, redact.keep(text), draft, request, tape and tape.uid)
+        end
         flight.text = text
     end
     return draft, message, code, partial
@@ -326,10 +206,10 @@ local scripts = setmetatable({}, { __mode = "k" })
 local function script_of(request)
     local target = request.target
     if not scripts[target] then
-        local file = io.open(request.model, "rb")
-        scripts[target] = file and file:read("a") or ""
-        if file then
-            file:close()
+        local handle = io.open(request.model, "rb")
+        scripts[target] = handle and handle:read("a") or ""
+        if handle then
+            handle:close()
         end
     end
     return scripts[target]

@@ -20,8 +20,8 @@ local limits = {
             help = "wall time of the whole run: 30s, 500ms, 2m" },
         max_steps = { value = "N", type = "integer", min = 0,
             help = "instructions of Lua that the whole run may take" },
-        cache = { value = "FILE", files = true,
-            help = "answer from this file what was asked before" },
+        cache = { value = "FILE|URL", files = true,
+            help = "answer from this file, or this redis://, what was asked before" },
     },
 }
 
@@ -31,15 +31,15 @@ local NAMES = { max_calls = "max_calls", max_total_tokens = "max_tokens", max_co
 
 ---Opens the cache that a flag names and puts it around all calls.
 ---A run that is only replayed needs none.
----@param path string? nil: no flag
+---@param place string? path of a file or URL of a Redis; nil: no flag
 ---@return ponder.model.Cache? replies to be closed
----@return string? message what is wrong with the file
-function limits.cache(path)
+---@return string? message what is wrong with it
+function limits.cache(place)
     local run = log_run.current()
-    if not path or run and run.kind == "replay" then
+    if not place or run and run.kind == "replay" then
         return nil
     end
-    local replies, message = require("ponder.model.cache").open(path)
+    local replies, message = require("ponder.model.cache").open(place)
     if replies then
         replies:use()
     end

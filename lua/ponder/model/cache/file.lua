@@ -1,0 +1,182 @@
+--- The replies of a cache in a file: an SQLite database, table `replies`, which any number of
+--- processes share. When it cannot be written any more (locked, read-only, disk full) it says so
+--- once; what it holds is still found.
+
+local flights = require "ponder.model.cache.flight"
+local redact = require "ponder.redact"
+local store = require "ponder.core.store"
+local tally = require "ponder.tally"
+local task = require "ponder.task"
+
+local file = {}
+
+file.APPLICATION_ID = 0x706e6463 -- "pndc"
+local VERSION = 1
+local SCHEMA = [[
+CREATE TABLE replies (
+  identity TEXT PRIMARY KEY,  -- SHA-256 of what was asked
+  provider TEXT NOT NULL, model TEXT NOT NULL, sample INTEGER NOT NULL,
+  request TEXT NOT NULL,      -- the body sent, JSON
+  reply TEXT NOT NULL,        -- JSON
+  input_tokens INTEGER, output_tokens INTEGER, total_tokens INTEGER,
+  cache_read_tokens INTEGER, cache_write_tokens INTEGER, reasoning_tokens INTEGER,
+  cost REAL,                  -- USD; NULL: unknown
+  created_at REAL NOT NULL    -- seconds since 1970
+)]]
+-- Which run has paid for a reply.
+local MAKERS = "CREATE TABLE IF NOT EXISTS makers (identity TEXT PRIMARY KEY, run TEXT NOT NULL)"
+local FIND = "SELECT reply FROM replies WHERE identity = ?"
+local KEEP = "INSERT OR IGNORE INTO replies VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+---@class ponder.model.cache.File: ponder.model.cache.Shelf
+---@field db ponder.store.Store? nil once it is closed, or cannot be read
+---@field private writes boolean
+---@field private holder string this process, as ponder.model.cache.flight names it
+---@field private warn fun(line: string)
+local File = {}
+File.__index = File
+
+local function open_as(path, mode)
+    return store.open(path, { mode = mode, lock = false, application_id = file.APPLICATION_ID,
+        version = VERSION, kind = "response cache", schema = mode == "create" and SCHEMA or nil })
+end
+
+local function is_empty(path)
+    local handle = io.open(path, "rb")
+    local size = handle and handle:seek("end")
+    if handle then
+        handle:close()
+    end
+    return size == 0
+end
+
+local TRIES, PAUSE_S = 40, 0.025
+local MOST_LOST = 3 -- tries in which another process has removed what was just begun
+
+-- For writing if possible. Another process may be making the same file just now.
+local function open_store(path)
+    local db, message, code
+    for try = 1, TRIES do
+        db, message, code = open_as(path, "write")
+        if code == "NOT_FOUND" then
+            db, message, code = open_as(path, "create")
+        end
+        local is_being_made = code == "EXISTS" or code == "LOCKED" or code == "NOT_A_LOG"
+            and is_empty(path) or code == "NOT_FOUND" and try <= MOST_LOST
+        if not is_being_made or not task.current() then
+            break
+        end
+        task.sleep(PAUSE_S)
+    end
+    if code == "READ_ONLY" then
+        return (open_as(path, "read")), message, code
+    end
+    return db, message, code
+end
+
+-- These may pass, and are no reason to end a run; others say that the file is none of ours.
+local PASSING = { EXISTS = true, FULL = true, IO = true, LOCKED = true, MEMORY = true,
+    READ_ONLY = true }
+
+-- Says once that nothing more is kept.
+local function give_up(self, message)
+    if self.writes then
+        self.writes = false
+        self.warn(("%s; replies are no longer kept in the cache"):format(
+            (tostring(message):gsub("%c+", " "))))
+    end
+end
+
+---Opens the file; makes it if there is none.
+---@param path string
+---@param warn fun(line: string)
+---@return ponder.model.cache.File?
+---@return string? message begins with the path
+---@return string? code NOT_A_LOG (another kind of file), NEWER, DAMAGED, NOT_FOUND (its folder)
+function file.open(path, warn)
+    local db, message, code
+    if task.current() then
+        db, message, code = task.with_context("outside", true, open_store, path)
+    else
+        db, message, code = open_store(path)
+    end
+    if not db and not PASSING[code] then
+        return nil, message, code
+    end
+    local self = setmetatable({ db = db, writes = true, warn = warn, holder = flights.holder() },
+        File)
+    if db then
+        db:execute(flights.SCHEMA) -- where it cannot be written, nobody waits for others
+        db:execute(MAKERS)
+    end
+    if message then
+        give_up(self, message)
+    end
+    return self
+end
+
+function File:find(key)
+    if not self.db then
+        return nil
+    end
+    local ok, text = pcall(self.db.row, self.db, FIND, key)
+    if not ok then
+        self.db = nil
+        give_up(self, text)
+    end
+    return ok and text or nil
+end
+
+function File:maker(key)
+    local ok, run = pcall(self.db.row, self.db, "SELECT run FROM makers WHERE identity = ?", key)
+    return ok and run or nil
+end
+
+function File:keep(key, text, draft, request, run)
+    if not self.db or not self.writes then
+        return
+    end
+    if run then
+        self.db:execute("INSERT OR REPLACE INTO makers VALUES (?, ?)", key, run)
+    end
+    local usage = tally.clean(draft.usage) or {}
+    local done, message = self.db:execute(KEEP, key, request.provider, request.model,
+        request.sample, redact.keep(request:body_json()), text, usage.input_tokens,
+        usage.output_tokens, tally.total(usage), usage.cache_read_tokens, usage.cache_write_tokens,
+        usage.reasoning_tokens, draft.cost, os.time())
+    if not done then
+        give_up(self, message)
+    end
+end
+
+local Landing = {}
+
+function Landing:__close()
+    if self.db == self.shelf.db then
+        pcall(flights.land, self.db, self.key, self.shelf.holder)
+    end
+end
+
+function File:board(key, find)
+    if not self.db or not self.writes then
+        return nil
+    end
+    local ok, draft = pcall(flights.board, self.db, key, self.holder, find)
+    if not ok or draft then
+        return nil, draft or nil
+    end
+    return setmetatable({ shelf = self, db = self.db, key = key }, Landing)
+end
+
+function File:close()
+    local db = self.db
+    self.db = nil
+    if db then
+        local ok, message = db:close()
+        if not ok then
+            give_up(self, message)
+        end
+    end
+end
+
+return file

@@ -1,0 +1,223 @@
+--- The replies of a cache in a Redis, for many machines: the first that asks a model holds a
+--- flight, the others wait for its reply.
+---
+---     find ---> there is a reply: take it
+---       |
+---     board --> nobody asks: hold the flight, renewed at a quarter of its lease
+---       |         `--> keep the reply, land
+---       `-----> somebody asks: look again until there is a reply, or no flight
+---
+--- Keys begin with `ponder:1:{cache}:`, where the number is the version of what is described here:
+---
+---     reply:HASH    hash: reply (JSON), run (uid of the one that paid); expires with its age
+---     flight:HASH   who asks; expires with its lease, so nobody waits long for a dead machine
+---     ages          sorted set, HASH by the time at which its reply was kept
+---     sizes         hash, HASH -> bytes
+---     bytes         their sum; beyond `max_bytes` the oldest go
+---
+--- `?max_age=168h` and `?max_mb=512` of its URL limit what it keeps: 30 days and 1,024 MiB
+--- without them. While Redis cannot be reached calls go on without it. That is said once, and once
+--- again when it is back.
+
+local args = require "ponder.args"
+local flights = require "ponder.model.cache.flight"
+local redis = require "ponder.redis"
+local task = require "ponder.task"
+
+local shared = {}
+
+local PREFIX = "ponder:1:{cache}:"
+local LEASE_S = 20
+local FIRST_WAIT_S, LONGEST_WAIT_S = 0.02, 0.5
+local TIMEOUT_MS = 5000
+local REST_S = 5 -- without Redis, before it is tried again
+local LARGEST = 8 << 20 -- bytes of one reply
+
+-- KEYS: reply, flight. ARGV: holder, lease in ms. -> "reply" and the reply, "ask" or "wait"
+local BOARD = [[
+local reply = redis.call('HGET', KEYS[1], 'reply')
+if reply then
+    return {'reply', reply}
+end
+local taken = redis.call('SET', KEYS[2], ARGV[1], 'NX', 'PX', ARGV[2])
+return {taken and 'ask' or 'wait'}]]
+
+-- KEYS: flight. ARGV: holder, lease in ms (0: give it up). -> 1: it is the holder's
+local RENEW = [[
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+    return 0
+end
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])]]
+
+-- Ends the flight, too. KEYS: reply, ages, sizes, bytes, flight. ARGV: hash, reply, run, bytes,
+-- max_age_s, max_bytes, prefix of replies. At most 100 others are removed at once.
+local KEEP = [[
+redis.call('DEL', KEYS[5])
+if redis.call('EXISTS', KEYS[1]) == 1 then
+    return 0
+end
+local time = redis.call('TIME')
+local now = tonumber(time[1]) + tonumber(time[2]) / 1e6
+redis.call('HSET', KEYS[1], 'reply', ARGV[2], 'run', ARGV[3])
+redis.call('EXPIRE', KEYS[1], ARGV[5])
+redis.call('ZADD', KEYS[2], string.format('%.6f', now), ARGV[1])
+local before = tonumber(redis.call('HGET', KEYS[3], ARGV[1]) or 0)
+redis.call('HSET', KEYS[3], ARGV[1], ARGV[4])
+local bytes = redis.call('INCRBY', KEYS[4], ARGV[4] - before)
+for i = 1, 100 do
+    local oldest = redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
+    if bytes <= tonumber(ARGV[6]) and tonumber(oldest[2]) + ARGV[5] > now then
+        break
+    end
+    redis.call('DEL', ARGV[7] .. oldest[1])
+    redis.call('ZREM', KEYS[2], oldest[1])
+    bytes = redis.call('DECRBY', KEYS[4], redis.call('HGET', KEYS[3], oldest[1]) or 0)
+    redis.call('HDEL', KEYS[3], oldest[1])
+end
+return 1]]
+
+---@class ponder.model.cache.Shared: ponder.model.cache.Shelf
+---@field private client ponder.redis.Client
+---@field private holder string this cache of this process
+---@field private count integer of flights
+---@field private rests_until number? on the scheduler's clock, while Redis cannot be reached
+---@field private max_age_s integer
+---@field private max_bytes integer
+---@field private warn fun(line: string)
+local Shared = {}
+Shared.__index = Shared
+
+local function one_line(message)
+    return (tostring(message):gsub("%c+", " "))
+end
+
+-- What `f(client, ...)` returns; nil while Redis cannot be reached.
+local function ask(self, f, ...)
+    if self.closed or self.rests_until and task.now() < self.rests_until then
+        return nil
+    end
+    local reply, message, code = f(self.client, ...)
+    if reply == nil then
+        if code ~= "CLOSED_HERE" and not self.rests_until then
+            self.warn(("%s; calls go on without the shared cache"):format(one_line(message)))
+        end
+        self.rests_until = task.now() + REST_S
+    elseif self.rests_until then
+        self.rests_until = nil
+        self.warn(("%s: the shared cache is back"):format(self.client.name))
+    end
+    return reply
+end
+
+function Shared:find(key)
+    return ask(self, self.client.call, "HGET", PREFIX .. "reply:" .. key, "reply") or nil
+end
+
+function Shared:maker(key)
+    return ask(self, self.client.call, "HGET", PREFIX .. "reply:" .. key, "run") or nil
+end
+
+function Shared:keep(key, text, _, _, run)
+    if #text > LARGEST then
+        return
+    end
+    ask(self, self.client.eval, KEEP, { PREFIX .. "reply:" .. key, PREFIX .. "ages",
+        PREFIX .. "sizes", PREFIX .. "bytes", PREFIX .. "flight:" .. key }, key, text, run or "",
+        #text, self.max_age_s, self.max_bytes, PREFIX .. "reply:")
+end
+
+local Landing = {}
+
+-- Not waited for: the task may have been cancelled.
+function Landing:__close()
+    self.renewing:cancel()
+    self.shelf.client:post("EVAL", RENEW, 1, self.flight, self.holder, 0)
+end
+
+local function renew(self, flight, holder)
+    repeat
+        task.sleep(LEASE_S / 4)
+    until ask(self, self.client.eval, RENEW, { flight }, holder, LEASE_S * 1000) == 0
+end
+
+function Shared:board(key, find)
+    self.count = self.count + 1
+    local flight, holder = PREFIX .. "flight:" .. key, ("%s %d"):format(self.holder, self.count)
+    local wait_s = FIRST_WAIT_S
+    while true do
+        local said = ask(self, self.client.eval, BOARD, { PREFIX .. "reply:" .. key, flight },
+            holder, LEASE_S * 1000)
+        if not said then
+            return nil
+        elseif said[1] == "reply" then
+            return nil, find()
+        elseif said[1] == "ask" then
+            return setmetatable({ shelf = self, flight = flight, holder = holder,
+                renewing = task.spawn(renew, self, flight, holder) }, Landing)
+        end
+        task.sleep(wait_s)
+        wait_s = math.min(2 * wait_s, LONGEST_WAIT_S)
+    end
+end
+
+function Shared:close()
+    self.closed = true
+    self.client:close()
+end
+
+-- The URL without the two limits, and the limits; nil and a message.
+local function take_limits(url)
+    local place, query = url:match "^([^?]*)%??(.*)$"
+    local rest, max_age_s, max_mb = {}, 30 * 24 * 3600, 1024
+    for field in query:gmatch "[^&]+" do
+        local name, value = field:match "^(max_%a+)=(.*)$"
+        if name == "max_age" then
+            max_age_s = math.tointeger(math.ceil(args.duration(value) or 0))
+        elseif name == "max_mb" then
+            max_mb = math.tointeger(tonumber(value))
+        else
+            rest[#rest + 1] = field
+        end
+    end
+    if not max_age_s or max_age_s < 1 then
+        return nil, "max_age of the cache's URL must be a time such as 168h"
+    elseif not max_mb or max_mb < 1 or max_mb > 1 << 30 then
+        return nil, "max_mb of the cache's URL must be a whole number of MiB"
+    end
+    return place .. (rest[1] and "?" .. table.concat(rest, "&") or ""), max_age_s, max_mb << 20
+end
+
+---Connects, where it can.
+---@param url string
+---@param warn fun(line: string)
+---@return ponder.model.cache.Shared?
+---@return string? message
+---@return string? code BAD_URL, WRONG_PASSWORD, NOT_ALLOWED, VERSION, TLS...: what does not pass by
+---itself (ponder.redis)
+function shared.open(url, warn)
+    local place, max_age_s, max_bytes = take_limits(url)
+    if not place then
+        return nil, max_age_s, "BAD_URL"
+    end
+    local client, message, code = redis.open(place, { timeout_ms = TIMEOUT_MS })
+    if not client then
+        return nil, message, code
+    end
+    local answer
+    local function greet()
+        answer, message, code = client:call "PING"
+    end
+    if task.current() then
+        task.with_context("outside", true, greet)
+    else
+        task.run(greet)
+    end
+    if not answer and not redis.is_passing(code) then
+        client:close()
+        return nil, message, code
+    end
+    return setmetatable({ client = client, warn = warn, holder = flights.holder(), count = 0,
+        max_age_s = max_age_s, max_bytes = max_bytes }, Shared)
+end
+
+return shared

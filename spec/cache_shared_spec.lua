@@ -1,0 +1,166 @@
+-- ponder.model.cache in a Redis: caches of many processes hold the same replies, and ask once.
+
+local cache = require "ponder.model.cache"
+local model = require "ponder.model"
+local redis_server = require "redis_server"
+local shell = require "shell"
+local task = require "ponder.task"
+
+local HELLO = { { role = "user", content = "Hello" } }
+
+-- A machine: a client with a cache of its own in that Redis, whose model answers as `player` says.
+local function machine(url, player)
+    local self = { sent = {}, warnings = {} }
+    local client = model.client { env = function() return nil end, config = {}, transport = {},
+        prices = { ["play:*"] = { input = 10, output = 10 } } }
+    client.register("play", { call = function(request)
+        self.sent[#self.sent + 1] = request.sample
+        task.sleep(0.05)
+        return (player or function()
+            return { text = "yes " .. request.sample, usage = { input_tokens = 3 } }
+        end)(request)
+    end })
+    self.cache = assert(cache.open(url, function(line)
+        self.warnings[#self.warnings + 1] = line
+    end))
+    self.cache:use(client.use)
+    local m = client.open "play:m"
+    function self.ask(opts)
+        local all = { messages = HELLO }
+        for name, value in pairs(opts or {}) do all[name] = value end
+        return m:chat(all)
+    end
+    return setmetatable(self, { __close = function() self.cache:close() end })
+end
+
+describe("a cache in Redis", function()
+    local server
+
+    setup(function() server = redis_server.start() end)
+    teardown(function() server:__close() end)
+    before_each(function() server:cli "FLUSHALL" end)
+
+    it("answers on other machines what one has asked", function()
+        task.run(function()
+            local a <close> = machine(server.url)
+            local b <close> = machine(server.url)
+            assert.equal("yes 1", a.ask().text)
+            local reply = b.ask()
+            assert.same({ "yes 1", true, 3 },
+                { reply.text, reply.cached, reply.usage.input_tokens })
+            assert.equal("yes 2", b.ask({ sample = 2 }).text)
+            assert.same({ { 1 }, { 2 } }, { a.sent, b.sent })
+        end)
+    end)
+
+    it("has one machine ask, and the others wait", function()
+        task.run(function()
+            local machines, asks = {}, {}
+            for i = 1, 5 do
+                machines[i] = machine(server.url)
+                asks[i] = machines[i].ask
+            end
+            local replies, sent = task.all(asks), 0
+            for i, m in ipairs(machines) do
+                sent = sent + #m.sent
+                assert.equal("yes 1", replies[i].text)
+                m.cache:close()
+            end
+            assert.equal(1, sent)
+        end)
+        assert.equal("", server:cli "KEYS '*flight*'")
+    end)
+
+    it("has the next one ask when the first gets nothing, or is cancelled", function()
+        task.run(function()
+            local a <close> = machine(server.url, function() return nil, "no", "SERVER" end)
+            local b <close> = machine(server.url)
+            local first = task.spawn(a.ask)
+            task.sleep(0.02)
+            assert.equal("yes 1", b.ask().text)
+            first:join()
+            local c <close> = machine(server.url)
+            local cancelled = task.spawn(function() return c.ask { sample = 7 } end)
+            task.sleep(0.03)
+            cancelled:cancel()
+            assert.equal("yes 7", b.ask({ sample = 7 }).text)
+            assert.same({ 1, 7 }, b.sent)
+            assert.equal("", server:cli "KEYS '*flight*'")
+        end)
+    end)
+
+    it("waits for a machine that was killed no longer than its lease", function()
+        task.run(function()
+            local a <close> = machine(server.url)
+            a.ask()
+            local key = server:cli("KEYS '*reply*'"):match "reply:(%x+)"
+            server:cli("DEL 'ponder:1:{cache}:reply:" .. key .. "'")
+            server:cli("SET 'ponder:1:{cache}:flight:" .. key .. "' dead PX 300")
+            assert.equal("yes 1", a.ask().text)
+            assert.equal(2, #a.sent)
+        end)
+    end)
+
+    it("keeps no more than its URL allows, and forgets with age", function()
+        task.run(function()
+            local big = ("x"):rep(400000)
+            local a <close> = machine(server.url .. "?max_age=50h&max_mb=1&db=0",
+                function(request) return { text = big .. request.sample } end)
+            for i = 1, 5 do
+                a.ask { sample = i }
+            end
+            assert.equal("2", server:cli "ZCARD 'ponder:1:{cache}:ages'")
+            assert.equal("2", server:cli "HLEN 'ponder:1:{cache}:sizes'")
+            local bytes = tonumber(server:cli "GET 'ponder:1:{cache}:bytes'")
+            assert.is_true(bytes > 800000 and bytes <= 1 << 20)
+            assert.is_true(a.ask({ sample = 5 }).cached)
+            local key = server:cli("KEYS '*reply*'"):match "%S+"
+            local ttl = tonumber(server:cli("TTL '" .. key .. "'"))
+            assert.is_true(ttl > 49 * 3600 and ttl <= 50 * 3600)
+        end)
+    end)
+
+    it("refuses limits and passwords that are wrong when it is opened", function()
+        for _, fault in ipairs { "?max_age=soon", "?max_mb=0", "?max_mb=1.5", "?nonsense=1" } do
+            local opened, message, code = cache.open(server.url .. fault)
+            assert.is_nil(opened)
+            assert.equal("BAD_URL", code)
+            assert.is_string(message)
+        end
+        local locked <close> = redis_server.start({ "--requirepass", "right1" }, {
+            cli = "-a right1 --no-auth-warning" })
+        local opened, message, code = cache.open(locked.url:gsub("//", "//:wrong7@", 1))
+        assert.same({ "nil", "WRONG_PASSWORD" }, { type(opened), code })
+        assert.is_nil(message:find("wrong7", 1, true))
+    end)
+
+    it("that goes away is said once; calls go on", function()
+        local own <close> = redis_server.start()
+        task.run(function()
+            local a <close> = machine(own.url)
+            assert.equal("yes 1", a.ask().text)
+            own:kill()
+            assert.equal("yes 1", a.ask().text)
+            assert.equal("yes 2", a.ask({ sample = 2 }).text)
+            assert.equal(3, #a.sent)
+            assert.equal(1, #a.warnings)
+            assert.matches("calls go on without the shared cache", a.warnings[1])
+        end)
+    end)
+end)
+
+it("--cache takes the URL of a Redis", function()
+    local server <close> = redis_server.start()
+    local folder <close> = shell.folder { ["m.lua"] = "return function() return 'yes' end",
+        ["p.lua"] = [[
+            local m = require "ponder.model".open "script:m.lua"
+            print(m:chat({ messages = { { role = "user", content = "Hello" } } }).cached)]] }
+    local function ponder(words)
+        return shell.run(("cd %s && %s %s >$OUT"):format(folder.path, shell.quote(shell.executable),
+            words)).out
+    end
+    assert.equal("nil\n", ponder("run --log a.db --cache " .. server.url .. " p.lua"))
+    assert.equal("true\n", ponder("run --log b.db --cache " .. server.url .. " p.lua"))
+    server:kill()
+    assert.equal("true\n", ponder "replay b.db")
+end)
