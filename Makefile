@@ -23,7 +23,8 @@ CFLAGS  ?= -O2 -g
 VERSION := 0.2.0
 
 RUN_PACKAGES  := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev lua-cjson-dev libcurl4-openssl-dev \
-                 libsqlite3-dev libmd-dev libuv1-dev libmicrohttpd-dev libseccomp-dev libhiredis-dev
+                 libsqlite3-dev libmd-dev libuv1-dev libmicrohttpd-dev libseccomp-dev libhiredis-dev \
+                 zlib1g-dev
 TEST_PACKAGES := redis-server lua-cjson lua-busted lua-check clang-format nghttp2-server \
                  openssl time tmux chromium chromium-driver graphviz
 FUZZ_PACKAGES := clang libclang-rt-14-dev
@@ -34,11 +35,11 @@ FUZZ_PACKAGES := clang libclang-rt-14-dev
 # wants libgnutls, which libcurl has loaded already.
 LUA_CFLAGS = $(shell pkg-config --cflags lua5.4 libcurl sqlite3)
 LIBS       = -Wl,-Bstatic -llua5.4-cjson -llua5.4 -lsqlite3 -lmd -luv_a -lmicrohttpd -lseccomp \
-             -lhiredis -Wl,-Bdynamic \
+             -lhiredis -lz -Wl,-Bdynamic \
              -Wl,--exclude-libs,libsqlite3.a:libmd.a:libuv_a.a:libmicrohttpd.a:libseccomp.a \
-             -Wl,--exclude-libs,libhiredis.a $(shell pkg-config --libs libcurl) -lgnutls -lm -ldl
+             -Wl,--exclude-libs,libhiredis.a:libz.a $(shell pkg-config --libs libcurl) -lgnutls -lm -ldl
 SO_LIBS    = -Wl,-Bstatic -lmd -Wl,-Bdynamic -Wl,--exclude-libs,libmd.a \
-             $(shell pkg-config --libs libcurl sqlite3 libuv libmicrohttpd libseccomp hiredis)
+             $(shell pkg-config --libs libcurl sqlite3 libuv libmicrohttpd libseccomp hiredis zlib)
 INCLUDES   = -Isrc $(LUA_CFLAGS)
 COMPILE    = $(CC) $(CSTD) $(WARN) $(CPPFLAGS) $(CFLAGS) -fPIC -fvisibility=hidden $(INCLUDES) \
              -DPONDER_VERSION='"$(VERSION)"' -MMD -MP

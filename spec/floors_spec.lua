@@ -15,7 +15,7 @@ local LUA_FLOORS = {
     { "log", "process", "redis", "run", "task" }, -- a log knows nothing of models
     { "model", "prompt" },
     { "ensemble", "operations", "policy", "search", "strategy" },
-    { "eval", "mcp", "serve" },
+    { "eval", "mcp", "queue", "serve" },
     { "untrusted" },
     { "bench", "report", "view" },
     { "cli" },

@@ -371,4 +371,25 @@ function redis.persist(on_trouble, f)
     return table.unpack(results, 1, results.n)
 end
 
+local FIRST_WORD_S, NEXT_WORD_S = 5, 30
+
+---For the `on_trouble` of `persist`, of any number of tasks: says what is wrong when it has lasted
+---5 s, then every 30 s, and that it has passed.
+---@param say fun(line: string)
+---@return fun(message: string?, waited_s: number)
+function redis.announcer(say)
+    local said_at
+    return function(message, waited_s)
+        local now = scheduler.clock()
+        if not message and said_at then
+            said_at = nil
+            say "Redis is back"
+        elseif message and waited_s >= FIRST_WORD_S
+            and not (said_at and now - said_at < NEXT_WORD_S) then
+            said_at = now
+            say(message .. "; waiting for it")
+        end
+    end
+end
+
 return redis

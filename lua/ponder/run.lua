@@ -195,30 +195,19 @@ local function outcome(self)
     return results
 end
 
----Calls `f(...)` as the main task of this run, and waits until the last of its tasks has ended. A
----run is called once.
----@param f function
----@param ... any
----@return any ... what `f` returned; or, where the run failed, nil
----@return string message
----@return string code what `f` returned; "ERROR" where it raised (`r.error` is what), or tasks did
----  that nobody joined; "BUDGET" where it raised since the budget was spent; "TIMEOUT";
----  "CANCELLED"; "EXIT" where it called os.exit (`r.exit_status`)
----@return any partial what `f` returned, else what the run reported last
-function Run:call(f, ...)
-    local where = "run:call"
-    if getmetatable(self) ~= Run then
-        error(where .. ": call it with a run (r:call(f), not r.call(f))", 2)
-    elseif self.status ~= "new" then
-        error(where .. ": a run is called once; make another with run.new", 2)
-    elseif type(f) ~= "function" and not (getmetatable(f) or {}).__call then
-        error(("%s: f must be a function (got %s)"):format(where, options.show(f)), 2)
-    end
+local function call(self, where, here, there, ...)
     local t, tape = scheduler.check(where), scheduler.tape()
     if tape then
         tape = tape:whole()
         self.session = tape.session:within(self) -- raises in a replay that does not have the run
         self.seed = self.session.run.seed
+    end
+    local f = here
+    if there and not (tape and self.session:is_known()) then
+        f = there
+        if tape then
+            self.session:forget_past()
+        end
     end
     self.outer, self.status = run.current(), "running"
     self.group = scheduler.begin({ outer = t.group, random = random.new(self.seed),
@@ -241,6 +230,43 @@ function Run:call(f, ...)
         scheduler.park(t, WAIT, leave)
     end
     return table.unpack(self.results, 1, self.results.n)
+end
+
+local function check_call(self, where, f)
+    if getmetatable(self) ~= Run then
+        error(where .. ": call it with a run (r:call(f), not r.call(f))", 3)
+    elseif self.status ~= "new" then
+        error(where .. ": a run is called once; make another with run.new", 3)
+    elseif type(f) ~= "function" and not (getmetatable(f) or {}).__call then
+        error(("%s: f must be a function (got %s)"):format(where, options.show(f)), 3)
+    end
+end
+
+---Calls `f(...)` as the main task of this run, and waits until the last of its tasks has ended. A
+---run is called once.
+---@param f function
+---@param ... any
+---@return any ... what `f` returned; or, where the run failed, nil
+---@return string message
+---@return string code what `f` returned; "ERROR" where it raised (`r.error` is what), or tasks did
+---  that nobody joined; "BUDGET" where it raised since the budget was spent; "TIMEOUT";
+---  "CANCELLED"; "EXIT" where it called os.exit (`r.exit_status`)
+---@return any partial what `f` returned, else what the run reported last
+function Run:call(f, ...)
+    check_call(self, "run:call", f)
+    return call(self, "run:call", f, nil, ...)
+end
+
+---Calls `there(...)` as `call` does: it has the work of `here(...)` done elsewhere, and gives this
+---run's log what was recorded of it (ponder.log.carry). Where a log is played that has all of the
+---run, `here(...)` plays it.
+---@param here function
+---@param there function
+---@param ... any
+---@return any ... as of call
+function Run:call_elsewhere(here, there, ...)
+    check_call(self, "run:call_elsewhere", there)
+    return call(self, "run:call_elsewhere", here, there, ...)
 end
 
 ---Ends all tasks of the run, and those of the runs within it; its `call` returns "CANCELLED". A

@@ -19,11 +19,11 @@
 local budgets = require "ponder.task.budget"
 local guard = require "ponder.serve.guard"
 local http = require "ponder.core.http"
-local loop = require "ponder.core.loop"
 local mcp = require "ponder.serve.mcp"
 local metrics = require "ponder.serve.metrics"
 local options = require "ponder.options"
 local policies = require "ponder.serve.policies"
+local signals = require "ponder.task.signals"
 local task = require "ponder.task"
 
 local serve = {}
@@ -262,20 +262,7 @@ end
 ---Drains the server at SIGTERM or Ctrl-C, and ends it at the second one.
 ---@return fun() stop gives the signals back
 function Server:follow_signals()
-    local ports, came = {}, 0
-    for i, name in ipairs { "terminate", "interrupt" } do
-        local signal = loop.signal(name)
-        local source = { port = signal:number(), pending = always, take = function()
-            self.signalled, came = name, came + 1
-            local waiter = self.signal_waiter
-            self.signal_waiter = nil
-            if waiter then
-                task.wake(waiter)
-            end
-        end }
-        task.add_source(source)
-        ports[i] = { signal = signal, source = source }
-    end
+    local came = 0
     self.tasks[#self.tasks + 1] = task.spawn(function()
         local handled = 0
         while true do
@@ -287,12 +274,14 @@ function Server:follow_signals()
             self:drain()
         end
     end)
-    return function()
-        for _, port in ipairs(ports) do
-            task.remove_source(port.source)
-            port.signal:close()
+    return signals.follow(function(name)
+        self.signalled, came = name, came + 1
+        local waiter = self.signal_waiter
+        self.signal_waiter = nil
+        if waiter then
+            task.wake(waiter)
         end
-    end
+    end)
 end
 
 return serve

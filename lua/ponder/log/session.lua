@@ -186,12 +186,17 @@ local function open_late(self)
     end
 end
 
--- Asks a model: see ponder.task.Tape.
-local function follow(self, asked, ask, ...)
+---Makes the file, if there is to be one, and writes what the run is made of.
+function Session:prepare_call()
     if self.root.recorder then
         write_files(self.root)
         open_late(self.root)
     end
+end
+
+-- Asks a model: see ponder.task.Tape.
+local function follow(self, asked, ask, ...)
+    self:prepare_call()
     return self.tape:perform(call.new(asked), ask, ...)
 end
 
@@ -309,6 +314,20 @@ function Session:within(about)
         open_inner_rows(inner, root.rows, about)
     end
     return inner
+end
+
+---Whether the log that is played has the whole of a run within: then it is played here, and nowhere
+---else. So is one that stays where it is, or goes on alone.
+---@return boolean
+function Session:is_known()
+    local known = self.what.known
+    return known ~= nil and known.answered or self.is_frozen or self.is_chosen
+        or self.root.run.kind == "replay"
+end
+
+---A run within is done elsewhere: nothing of it is played.
+function Session:forget_past()
+    self.past = nil
 end
 
 ---Gives a run within its tape.

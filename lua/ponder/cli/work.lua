@@ -1,0 +1,140 @@
+--- `ponder work URL --script FILE`: a worker of a queue in Redis.
+
+local args = require "ponder.args"
+local cli = require "ponder.cli"
+local host = require "ponder.core.host"
+local limits = require "ponder.report.limits"
+local log_flags = require "ponder.log.flags"
+local policies = require "ponder.cli.shared.policies"
+local redis = require "ponder.redis"
+local scripts = require "ponder.queue.script"
+local signals = require "ponder.task.signals"
+local state = require "ponder.state"
+local worker = require "ponder.queue.worker"
+
+local RULES = {
+    script = { value = "FILE", files = true, help = "returns the functions, by name" },
+    queue = { value = "NAME", default = "default", help = 'take jobs of this queue (default: "default")' },
+    concurrency = { value = "N", type = "integer", min = 1, max = 10000,
+        help = "jobs at a time (default: 16)" },
+    lease = { value = "TIME", type = "duration", unit = "ms", min = 1,
+        help = "longer than a job computes without waiting (default: 60s)" },
+    max_memory_mb = { value = "N", type = "integer", min = 1, max = 1 << 30,
+        help = "limit of the process's memory in MiB" },
+    cache = limits.RULES.cache,
+    log = log_flags.RULES.log, keep = log_flags.RULES.keep, sync = log_flags.RULES.sync,
+}
+
+local command = { rules = RULES, files = true, order = { "script", "queue", "concurrency", "lease",
+    "max_memory_mb", "cache", "log", "keep", "sync" } }
+
+command.summary = "take jobs of a queue in Redis, and do them"
+
+command.usage = [[
+ponder work [URL] --script FILE [OPTION...]
+
+Does jobs that ponder.queue or ponder eval --workers have put into Redis, on as many machines as you
+like. URL is redis://[user:password@]host[:port][/db], rediss://... (TLS) or redis+unix:///path?db=N;
+with ?password_file=FILE the password is read from there, ?ca_file=FILE names authorities to trust.
+Without URL it is $PONDER_REDIS_URL. FILE returns a table of functions:
+
+  return { solve = function(item, index) return answer end }
+
+What a worker that was killed had done is done by another one when its lease is over; replies that
+it had paid for are not paid for again. SIGTERM or Ctrl-C finishes the jobs that it has, the second
+one gives them back. Exit status: 0; 1 when Redis refuses; 2 for a usage error.
+
+Options:
+]] .. args.help(RULES, command.order)
+
+local function say(line)
+    io.stderr:write("ponder work: ", line, "\n")
+end
+
+-- A worker's log is there from the start: what it records goes along with each result.
+local function begin_log(given, list)
+    local path = given.log
+    if not path then
+        local at, message = state.make()
+        if not at then
+            return false, "cannot write the run log in " .. message
+        end
+        path = ("%s/%s-work-%08x.db"):format(at, os.date "!%Y%m%d-%H%M%S",
+            require("ponder.core.random").draw() & 0xffffffff)
+        require("ponder.log.kept").prune(at, given.keep or 100)
+    end
+    return log_flags.begin({ log = path, sync = given.sync },
+        { command = "work", arguments = list, script = given.script })
+end
+
+local function open(url)
+    local client, message = redis.open(url)
+    if not client then
+        return nil, message
+    end
+    return client, redis.open(url)
+end
+
+-- What can be known at once: a wrong password, a Redis that is too old.
+local function check(client)
+    local pong, message, code = client:call "PING"
+    if pong or redis.is_passing(code) then
+        return true
+    end
+    return nil, message
+end
+
+---@param list string[] arguments
+---@return integer status
+function command.run(list)
+    policies.print_to_stderr()
+    local given, operands = args.parse("ponder work", list, RULES)
+    if not given then
+        return cli.usage_error(operands)
+    elseif not given.script then
+        return cli.usage_error "ponder work: --script FILE is missing: a file that returns functions"
+    end
+    local client, reader = open(operands[1])
+    if not client then
+        return cli.usage_error("ponder work: " .. reader)
+    end
+    if given.max_memory_mb then
+        host.limit_memory(given.max_memory_mb)
+    end
+    local begun, refused = begin_log(given, list)
+    if not begun then
+        return cli.usage_error("ponder work: " .. refused)
+    end
+    host.set_script_folder(given.script:match "^(.*)/[^/]*$" or ".")
+    local script, problem = scripts.load(given.script)
+    if not script then
+        return cli.usage_error("ponder work: " .. problem)
+    end
+    local _ <close>, unusable = limits.cache(given.cache)
+    if unusable then
+        return cli.usage_error("ponder work: --cache: " .. unusable)
+    end
+    local ok, message = check(client)
+    if not ok then
+        say(message)
+        return 1
+    end
+    local one = worker.new { client = client, reader = reader, queue = given.queue,
+        script = script, concurrency = given.concurrency or 16, lease_ms = given.lease or 60000,
+        say = say }
+    local stop = signals.follow(function()
+        one:stop()
+    end)
+    say(("%s of %s at %s, %d at a time"):format(given.queue, given.script, client.name,
+        given.concurrency or 16))
+    ok, message = one:work()
+    stop()
+    client:close()
+    reader:close()
+    if not ok then
+        say(message)
+    end
+    return ok and 0 or 1
+end
+
+return command

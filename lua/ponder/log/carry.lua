@@ -1,0 +1,244 @@
+--- The rows of a run, carried from the log of one machine to that of another: what a worker has
+--- recorded of a job becomes what the run within has that stands for the job on the coordinator.
+---
+--- All that a run has goes along: its calls, effects, trees and events, its tape and what its
+--- clocks said, and the runs within it. Files do not: both sides have the same. Numbers that count
+--- over all runs of a log (runs.id, the order of tapes) are new there, those within a run stay.
+
+local budgets = require "ponder.task.budget"
+local host = require "ponder.core.host"
+local tally = require "ponder.tally"
+local zlib = require "ponder.core.zlib"
+
+local carry = {}
+
+local FORM = 1
+local LARGEST = 1 << 30 -- bytes of rows that are taken
+
+-- The tables whose rows go along.
+local TABLES = { "calls", "attempts", "effects", "tape", "readings", "searches", "nodes", "edges",
+    "events" }
+local RUN = { "uid", "within", "name", "labels", "command", "script", "seed", "started_at",
+    "ended_at", "status", "exit_status", "answer", "error" }
+local OF_RUN = ("SELECT id, %s FROM runs WHERE id = ?"):format(table.concat(RUN, ", "))
+
+---------------------------------------------------------------------------------------------------
+-- Values as bytes
+
+local function put(out, value)
+    local kind = math.type(value) or type(value)
+    if kind == "integer" then
+        out[#out + 1] = string.pack("<Bi8", 1, value)
+    elseif kind == "float" then
+        out[#out + 1] = string.pack("<Bd", 2, value)
+    elseif kind == "string" then
+        out[#out + 1] = string.pack("<Bs4", 3, value)
+    else
+        out[#out + 1] = "\0"
+    end
+end
+
+local FORMS = { "<i8", "<d", "<s4" }
+
+-- Reads values one after the other.
+local function reader(text)
+    local at = 1
+    return function()
+        local form = FORMS[text:byte(at)]
+        at = at + 1
+        if form then
+            local value
+            value, at = string.unpack(form, text, at)
+            return value
+        end
+    end
+end
+
+---------------------------------------------------------------------------------------------------
+-- Out of a log
+
+local columns = {} -- by table, of this version of the schema
+
+local function columns_of(db, name)
+    if not columns[name] then
+        local list = {}
+        for column in db:rows("SELECT name FROM pragma_table_info(?) WHERE name <> 'run'", name) do
+            list[#list + 1] = column
+        end
+        columns[name] = list
+    end
+    return columns[name]
+end
+
+local function put_values(out, count, mark, ...)
+    put(out, mark)
+    for i = 1, mark and count or 0 do
+        put(out, (select(i, ...)))
+    end
+    return mark
+end
+
+-- The columns of a table and its rows, each behind a mark; no columns: no rows.
+local function put_rows(out, db, run)
+    for _, name in ipairs(TABLES) do
+        local list = columns_of(db, name)
+        local names = table.concat(list, ", ")
+        local rows = db:rows(("SELECT 1, %s FROM %s WHERE run = ?"):format(names, name), run)
+        local first = #out + 1
+        out[first] = false
+        while put_values(out, #list, rows()) do end -- luacheck: ignore 542
+        if #out > first + 1 then
+            out[first] = string.pack("<Bs4", 3, names)
+        else
+            out[first], out[first + 1] = "\0", nil
+        end
+    end
+end
+
+local function put_runs(out, db, parent)
+    local inner = {}
+    for id in db:rows("SELECT id FROM runs WHERE parent = ? ORDER BY id", parent) do
+        inner[#inner + 1] = id
+    end
+    put(out, #inner)
+    for _, id in ipairs(inner) do
+        put_values(out, #RUN + 1, 1, db:row(OF_RUN, id))
+        put_rows(out, db, id)
+        put_runs(out, db, id)
+    end
+end
+
+---What the log has of a run within, once `run:call` has returned.
+---@param session ponder.log.Session of that run
+---@return string? bytes compressed; nil: it is not logged, or there is no file
+function carry.pack(session)
+    local file = session.root.recorder and session.root.recorder.writer
+    if not file or not file.db then
+        return nil
+    end
+    local pid, name = host.process()
+    local out = {}
+    put(out, FORM)
+    put(out, pid)
+    put(out, name)
+    put(out, (file.db:row("SELECT started_at FROM runs WHERE id = ?", session.what.id)))
+    put_rows(out, file.db, session.what.id)
+    put_runs(out, file.db, session.what.id)
+    return zlib.compress(table.concat(out))
+end
+
+---------------------------------------------------------------------------------------------------
+-- Into a log
+
+-- How a table is written, and where the columns are that count: of those that came.
+local function shape_of(name, names)
+    local shape, count = { name = name, at = {} }, 0
+    for column in names:gmatch "[%w_]+" do
+        count = count + 1
+        shape.at[column] = count
+    end
+    shape.count = count
+    shape.sql = ("INSERT INTO %s (run, %s) VALUES (?%s)"):format(name, names, (", ?"):rep(count))
+    return shape
+end
+
+-- A call that was made elsewhere counts here: in the run's account and in the budgets around it.
+local function count_call(recorder, at, row)
+    local cost = row[at.cost]
+    local usage = { input_tokens = row[at.input_tokens], output_tokens = row[at.output_tokens],
+        total_tokens = row[at.total_tokens] }
+    recorder.writer.calls = recorder.writer.calls + 1
+    if row[at.origin] == "live" then
+        recorder:spend(usage, cost)
+        budgets.charge({ tokens = tally.total(usage) or 0, cost = cost or 0 }, usage, cost,
+            row[at.status] ~= "ok")
+    end
+end
+
+-- Reads the rows of one run. Those that are ordered over all runs of the log wait in `ordered`.
+local function take_rows(read, ordered, recorder, session)
+    for _, name in ipairs(TABLES) do
+        local names = read()
+        local shape = names and shape_of(name, names)
+        while shape and read() do
+            local row, at = {}, shape.at
+            for i = 1, shape.count do
+                row[i] = read()
+            end
+            if at.session then
+                row[at.session] = session
+            end
+            if name == "calls" then
+                count_call(recorder, at, row)
+            end
+            if at.seq then
+                ordered[#ordered + 1] = { shape = shape, run = recorder.run, row = row,
+                    seq = row[at.seq] }
+            else
+                recorder:write(shape.sql, recorder.run, table.unpack(row, 1, shape.count))
+            end
+        end
+    end
+end
+
+local INSERT_RUN = ("INSERT INTO runs (id, parent, arguments, options, versions, %s) "
+    .. "VALUES (?, ?, '[]', '{}', '{}'%s)"):format(table.concat(RUN, ", "), (", ?"):rep(#RUN))
+
+local function take_runs(read, ordered, ids, recorder, parent)
+    for _ = 1, read() do
+        read() -- the mark of a row
+        local theirs, row = read(), {}
+        for i = 1, #RUN do
+            row[i] = read()
+        end
+        local id = recorder.writer:next_run()
+        ids[theirs] = id
+        recorder:write(INSERT_RUN, id, parent, table.unpack(row, 1, #RUN))
+        take_rows(read, ordered, setmetatable({ run = id }, { __index = recorder }), 1)
+        take_runs(read, ordered, ids, recorder, id)
+    end
+end
+
+local function write_ordered(recorder, ordered, ids)
+    table.sort(ordered, function(a, b) return a.seq < b.seq end)
+    for _, one in ipairs(ordered) do
+        local row, at = one.row, one.shape.at
+        row[at.seq] = recorder.writer:next_seq()
+        if at.what and row[at.kind] == "run" then
+            row[at.what] = ids[row[at.what]]
+        end
+        recorder:write(one.shape.sql, one.run, table.unpack(row, 1, one.shape.count))
+    end
+end
+
+---Gives the rows that came from another machine to a run within that runs here.
+---@param session ponder.log.Session of that run
+---@param bytes string of carry.pack
+---@return boolean? taken nil: nothing is logged here
+---@return string? message they are damaged
+function carry.unpack(session, bytes)
+    local recorder = session.recorder
+    if not recorder then
+        return nil
+    end
+    local text, message = zlib.decompress(bytes, LARGEST)
+    local read = text and reader(text)
+    if not text or read() ~= FORM then
+        return nil, "what a worker recorded cannot be read: " .. (message or "of another version")
+    end
+    local pid, name, started_at = read(), read(), read()
+    session:prepare_call() -- there may be calls
+    for _, of in ipairs(TABLES) do -- of an attempt that failed
+        recorder:write(("DELETE FROM %s WHERE run = ?"):format(of), recorder.run)
+    end
+    recorder:write("UPDATE sessions SET pid = ?, host = ?, started_at = ? "
+        .. "WHERE run = ? AND id = ?", pid, name, started_at, recorder.run, recorder.session)
+    recorder:write("UPDATE runs SET started_at = ? WHERE id = ?", started_at, recorder.run)
+    local ordered, ids = {}, {}
+    take_rows(read, ordered, recorder, recorder.session)
+    take_runs(read, ordered, ids, recorder, recorder.run)
+    write_ordered(recorder, ordered, ids)
+    return true
+end
+
+return carry

@@ -1,0 +1,87 @@
+--- The journal of a job: each reply of a model is in Redis before the script sees it, so that
+--- whoever takes the job over gets it from there and pays for what was in flight alone.
+---
+--- A reply is found by the identity of its call and its number among equal ones, as a log has them
+--- (ponder.log.call): a script that goes another way the second time gets what it asks again.
+
+local budget = require "ponder.model.budget"
+local json = require "ponder.json"
+local model = require "ponder.model"
+local redact = require "ponder.model.redact"
+local redis = require "ponder.redis"
+local scheduler = require "ponder.task.scheduler"
+local task = require "ponder.task"
+
+local journal = {}
+
+local FIELD = "queue.journal" -- of a task's context
+
+---@class ponder.queue.Journal
+---@field client ponder.redis.Client
+---@field key string
+---@field replies table<string, string> by call: what was there when the job was taken
+---@field found integer calls that it has answered
+
+---@param client ponder.redis.Client
+---@param key string
+---@param replies? table<string, string>
+---@return ponder.queue.Journal
+function journal.new(client, key, replies)
+    return { client = client, key = key, replies = replies or {}, found = 0 }
+end
+
+-- What of a reply is kept: as it was, so that it counts what it cost.
+local function encode(draft)
+    local ok, text = pcall(json.encode, draft)
+    if not ok then
+        local copy = {}
+        for field, value in pairs(draft) do
+            copy[field] = value
+        end
+        copy.raw = nil -- a server may have sent an Infinity
+        text = json.encode(copy)
+    end
+    return redact.keep(text)
+end
+
+-- Outside of other middleware: what a cache answers is journaled too.
+local function answer(request, next)
+    local self, what = task.context(FIELD), scheduler.context "outside"
+    if not self or type(what) ~= "table" or what.kind ~= "call" then
+        return next(request)
+    end
+    local key = ("%s %d %s"):format(what.identity, what.occurrence,
+        type(what.within) == "table" and what.within.id or "")
+    local draft = self.replies[key] and json.decode(self.replies[key])
+    if draft then
+        self.found = self.found + 1
+        budget.charge(request, draft)
+        return draft
+    end
+    local message, code, partial
+    draft, message, code, partial = next(request)
+    if draft then
+        local text = encode(draft)
+        redis.persist(nil, function()
+            return self.client:call("HSETNX", self.key, key, text)
+        end)
+    end
+    return draft, message, code, partial
+end
+
+---Has the calls of all tasks that `within` has begun journaled.
+---@return fun() remove
+function journal.follow()
+    return model.use(answer)
+end
+
+---Calls `f(...)`, with its calls and those of its tasks in this journal.
+---@param self ponder.queue.Journal
+---@param f function
+---@param ... any
+---@return any ... what `f` returned
+function journal.within(self, f, ...)
+    return task.with_context(FIELD, self, f, ...)
+end
+
+return journal

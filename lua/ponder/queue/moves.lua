@@ -1,0 +1,230 @@
+--- What a queue is in Redis, and how a job moves there. Each move is one script of Redis' own Lua:
+--- it happens as a whole or not at all, whatever is killed meanwhile, and may be tried again.
+---
+---     enqueue --> waiting --read, claim--> with a worker --finish--> done --take--> (gone)
+---                   ^                        |    |  ^
+---                   |                        |    `--' renew, before its lease is over
+---                   `---- retry ---- dead <--' bury, after so many attempts
+---
+--- All keys of a queue begin with `ponder:1:{NAME}:`: the number is the version of what is
+--- described here, and the braces put them on one node of a cluster.
+---
+---     jobs:CODE     stream with the group "workers": jobs for workers that have this version of the
+---                   script. Fields: id, map, spec (JSON), item (JSON). What is done is deleted
+---                   (XDEL; MAXLEN would drop what is pending, too)
+---     state         hash, id -> "q ENTRY" waiting or with a worker, "d" done, "x" dead and awaited,
+---                   "g" dead and given up
+---     journal:ID    hash, what was asked -> the model's reply
+---     errors        hash, id -> what the last attempt raised
+---     dead          hash, id -> the job and its last error (JSON)
+---     results:MAP   stream, read by the coordinator of that map: id, status, value
+---     maps, open    hashes, map -> who waits for it (JSON), and for how many jobs
+---     codes         hash, code -> what script it is (JSON)
+---     workers       hash, name -> what it says of itself (JSON)
+---     stats         hash of counters: enqueued, done, failed, dead, retried
+---
+--- A worker's name ends in "/LEASE", in milliseconds: who claims what it has left waits for that.
+
+local moves = {}
+
+moves.GROUP = "workers"
+
+---@param queue string
+---@return string prefix of all its keys
+function moves.prefix(queue)
+    return ("ponder:1:{%s}:"):format(queue)
+end
+
+-- KEYS: jobs, state, maps, open, codes, stats. ARGV: id, map, spec, item, who, code, what.
+-- -> its state, and whether it is new
+moves.ENQUEUE = [==[
+local state = redis.call('HGET', KEYS[2], ARGV[1])
+if state then
+    return {state, 0}
+end
+local entry = redis.call('XADD', KEYS[1], '*', 'id', ARGV[1], 'map', ARGV[2], 'spec', ARGV[3],
+    'item', ARGV[4])
+redis.call('HSET', KEYS[2], ARGV[1], 'q ' .. entry)
+redis.call('HSETNX', KEYS[3], ARGV[2], ARGV[5])
+redis.call('HINCRBY', KEYS[4], ARGV[2], 1)
+redis.call('HSETNX', KEYS[5], ARGV[6], ARGV[7])
+redis.call('HINCRBY', KEYS[6], 'enqueued', 1)
+return {'q', 1}]==]
+
+-- KEYS: jobs. ARGV: worker, entries that it has... -> nothing, or entry, attempt, fields of a job
+-- whose lease is over
+moves.CLAIM = [==[
+local mine = {}
+for i = 2, #ARGV do
+    mine[ARGV[i]] = true
+end
+local pending = redis.call('XPENDING', KEYS[1], 'workers', 'IDLE', 1, '-', '+', 10000)
+for _, p in ipairs(pending) do
+    local lease = tonumber(string.match(p[2], '/(%d+)$')) or 60000
+    if not mine[p[1]] and p[3] >= lease then
+        local claimed = redis.call('XCLAIM', KEYS[1], 'workers', ARGV[1], lease, p[1])
+        if claimed[1] then
+            return {p[1], p[4] + 1, claimed[1][2]}
+        end
+    end
+end
+return false]==]
+
+-- KEYS: jobs. ARGV: worker, entries... -> those that are no longer the worker's
+moves.RENEW = [==[
+local lost = {}
+for i = 2, #ARGV do
+    if redis.call('XPENDING', KEYS[1], 'workers', ARGV[i], ARGV[i], 1, ARGV[1])[1] then
+        redis.call('XCLAIM', KEYS[1], 'workers', ARGV[1], 0, ARGV[i], 'JUSTID')
+    else
+        lost[#lost + 1] = ARGV[i]
+    end
+end
+return lost]==]
+
+-- The worker tries again what raised, or gives it back for others to claim at once.
+-- KEYS: jobs, errors. ARGV: worker, entry, id, error, "again" or "back" -> the attempt, or nothing
+moves.RELEASE = [==[
+if not redis.call('XPENDING', KEYS[1], 'workers', ARGV[2], ARGV[2], 1, ARGV[1])[1] then
+    return false
+end
+if ARGV[4] ~= '' then
+    redis.call('HSET', KEYS[2], ARGV[3], ARGV[4])
+end
+if ARGV[5] == 'back' then
+    redis.call('XCLAIM', KEYS[1], 'workers', ARGV[1], 0, ARGV[2], 'IDLE', 4000000000, 'JUSTID')
+    return 0
+end
+redis.call('XCLAIM', KEYS[1], 'workers', ARGV[1], 0, ARGV[2])
+return redis.call('XPENDING', KEYS[1], 'workers', ARGV[2], ARGV[2], 1, ARGV[1])[1][4]]==]
+
+-- KEYS: jobs, state, results, journal, errors, stats. ARGV: entry, id, status, value.
+-- -> 1; 0: somebody else has finished it, or nobody wants it any more
+moves.FINISH = [==[
+redis.call('XACK', KEYS[1], 'workers', ARGV[1])
+redis.call('XDEL', KEYS[1], ARGV[1])
+local state = redis.call('HGET', KEYS[2], ARGV[2])
+if not state or string.sub(state, 1, 1) ~= 'q' then
+    return 0
+end
+redis.call('DEL', KEYS[4])
+redis.call('HDEL', KEYS[5], ARGV[2])
+redis.call('HSET', KEYS[2], ARGV[2], 'd')
+redis.call('XADD', KEYS[3], '*', 'id', ARGV[2], 'status', ARGV[3], 'value', ARGV[4])
+redis.call('HINCRBY', KEYS[6], ARGV[3] == 'ok' and 'done' or 'failed', 1)
+return 1]==]
+
+-- Its journal stays: a retry pays for nothing twice.
+-- KEYS: jobs, state, results, dead, errors, stats. ARGV: entry, id, letter, error.
+moves.BURY = [==[
+redis.call('XACK', KEYS[1], 'workers', ARGV[1])
+redis.call('XDEL', KEYS[1], ARGV[1])
+local state = redis.call('HGET', KEYS[2], ARGV[2])
+if not state or string.sub(state, 1, 1) ~= 'q' then
+    return 0
+end
+redis.call('HDEL', KEYS[5], ARGV[2])
+redis.call('HSET', KEYS[2], ARGV[2], 'x')
+redis.call('HSET', KEYS[4], ARGV[2], ARGV[3])
+redis.call('XADD', KEYS[3], '*', 'id', ARGV[2], 'status', 'dead', 'value', ARGV[4])
+redis.call('HINCRBY', KEYS[6], 'dead', 1)
+return 1]==]
+
+-- KEYS: jobs, state, results, dead, open, stats. ARGV: id, map, spec, item.
+moves.RETRY = [==[
+local state = redis.call('HGET', KEYS[2], ARGV[1])
+if redis.call('HDEL', KEYS[4], ARGV[1]) == 0 then
+    return 0
+end
+local entry = redis.call('XADD', KEYS[1], '*', 'id', ARGV[1], 'map', ARGV[2], 'spec', ARGV[3],
+    'item', ARGV[4])
+redis.call('HSET', KEYS[2], ARGV[1], 'q ' .. entry)
+if state == 'x' then
+    redis.call('XADD', KEYS[3], '*', 'id', ARGV[1], 'status', 'again', 'value', '')
+else
+    redis.call('HINCRBY', KEYS[5], ARGV[2], 1)
+end
+redis.call('HINCRBY', KEYS[6], 'retried', 1)
+return 1]==]
+
+-- Whoever waits for it gets its error. KEYS: state, results, dead, journal. ARGV: id, value.
+moves.DROP = [==[
+if redis.call('HDEL', KEYS[3], ARGV[1]) == 0 then
+    return 0
+end
+redis.call('DEL', KEYS[4])
+if redis.call('HGET', KEYS[1], ARGV[1]) == 'x' then
+    redis.call('HSET', KEYS[1], ARGV[1], 'd')
+    redis.call('XADD', KEYS[2], '*', 'id', ARGV[1], 'status', 'failed', 'value', ARGV[2])
+else
+    redis.call('HDEL', KEYS[1], ARGV[1])
+end
+return 1]==]
+
+local CLOSE = [==[
+local function close(map, count)
+    if count > 0 and redis.call('HINCRBY', KEYS[3], map, -count) <= 0 then
+        redis.call('HDEL', KEYS[3], map)
+        redis.call('HDEL', KEYS[4], map)
+        redis.call('UNLINK', KEYS[2])
+    end
+end
+]==]
+
+-- The coordinator has the results of these jobs, gives up dead ones, or wants others no more.
+-- KEYS: state, results, open, maps, jobs, dead. ARGV: map, then of each job its id and entry of
+-- `results`, or "g" to give it up, or "w" to withdraw it.
+moves.TAKE = CLOSE .. [==[
+local count = 0
+for i = 2, #ARGV, 2 do
+    local id, entry = ARGV[i], ARGV[i + 1]
+    local state = redis.call('HGET', KEYS[1], id)
+    if entry == 'g' then
+        if state == 'x' then
+            redis.call('HSET', KEYS[1], id, 'g')
+            count = count + 1
+        end
+    elseif entry == 'w' then
+        local waits = state and string.match(state, '^q (.*)$')
+        if waits then
+            redis.pcall('XACK', KEYS[5], 'workers', waits)
+            redis.call('XDEL', KEYS[5], waits)
+        end
+        redis.call('HDEL', KEYS[6], id)
+        count = count + redis.call('HDEL', KEYS[1], id)
+    else
+        redis.call('XDEL', KEYS[2], entry)
+        count = count + redis.call('HDEL', KEYS[1], id)
+    end
+end
+close(ARGV[1], count)
+return count]==]
+
+-- Forgets workers that are long gone. KEYS: jobs, workers. ARGV: milliseconds, names...
+moves.SWEEP = [==[
+for i = 2, #ARGV do
+    redis.call('HDEL', KEYS[2], ARGV[i])
+end
+for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], 'workers')) do
+    local c = {}
+    for i = 1, #consumer, 2 do
+        c[consumer[i]] = consumer[i + 1]
+    end
+    if c.pending == 0 and c.idle > tonumber(ARGV[1]) then
+        redis.call('XGROUP', 'DELCONSUMER', KEYS[1], 'workers', c.name)
+    end
+end
+return 1]==]
+
+---The fields of a stream's entry, or of a hash, by name.
+---@param list string[] name, value, name...
+---@return table<string, string>
+function moves.fields(list)
+    local fields = {}
+    for i = 1, #list, 2 do
+        fields[list[i]] = list[i + 1]
+    end
+    return fields
+end
+
+return moves

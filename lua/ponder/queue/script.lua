@@ -1,0 +1,88 @@
+--- The script whose functions workers call, and what tells one version of it from another.
+
+local builtin = require "ponder.builtin"
+local files = require "ponder.log.files"
+local options = require "ponder.options"
+local prompt = require "ponder.prompt"
+local store = require "ponder.core.store"
+
+local script = {}
+
+---@class ponder.queue.Script
+---@field path string as it was named
+---@field functions table<string, function>
+---@field code string 16 hex digits: the same for the same script, modules and prompts
+
+local function read(path)
+    local file <close> = io.open(path, "rb")
+    return file and file:read "a"
+end
+
+-- The texts of the modules beside a script that it names in `require`, and of those that these do.
+local function add_modules(texts, directory, text)
+    for name in text:gmatch "require%s*%(?%s*[\"']([%w_.-]+)[\"']" do
+        local base = directory .. name:gsub("%.", "/")
+        for _, path in ipairs { base .. ".lua", base .. "/init.lua" } do
+            local module = not texts[name] and read(path)
+            if module then
+                texts[name] = module
+                add_modules(texts, directory, module)
+            end
+        end
+    end
+end
+
+local PROMPTS = { "cot", "ensemble", "got", "tot", "trm" }
+
+local function add_prompts(texts)
+    for _, name in ipairs(PROMPTS) do
+        local found = prompt.find(name)
+        texts["prompts/" .. name] = found.path and not found.problem and read(found.path)
+            or builtin.text(name)
+    end
+end
+
+-- What a worker must have in common with whoever enqueues jobs: the script, the modules beside it
+-- that it names, and the prompts.
+local function fingerprint(path, text)
+    local texts, names, parts = { [""] = text }, {}, {}
+    add_modules(texts, path:match "^.*/" or "", text)
+    add_prompts(texts)
+    for name in pairs(texts) do
+        names[#names + 1] = name
+    end
+    table.sort(names)
+    for i, name in ipairs(names) do
+        parts[i] = name .. " " .. store.sha256(texts[name])
+    end
+    return store.sha256(table.concat(parts, "\n")):sub(1, 16)
+end
+
+---Loads a script: runs it, and takes the functions of the table that it returns.
+---@param path string
+---@return ponder.queue.Script?
+---@return string? message
+---@return string? code "BAD_SCRIPT"
+function script.load(path)
+    local chunk, message = files.load(path, "script")
+    if not chunk then
+        return nil, message, "BAD_SCRIPT"
+    end
+    local ok, value = pcall(chunk)
+    local functions, count = {}, 0
+    for name, f in pairs(ok and type(value) == "table" and value or {}) do
+        if type(name) == "string" and type(f) == "function" then
+            functions[name], count = f, count + 1
+        end
+    end
+    if not ok then
+        return nil, ("%s: %s"):format(path, tostring(value)), "BAD_SCRIPT"
+    elseif count == 0 then
+        return nil, ("%s: must return a table of functions by name (got %s)"):format(path,
+            options.show(value)), "BAD_SCRIPT"
+    end
+    return { path = path, functions = functions,
+        code = fingerprint(path, (files.read(path, "script"))) }
+end
+
+return script

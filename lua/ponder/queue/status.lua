@@ -1,0 +1,236 @@
+--- What is in a queue: figures for people and for monitoring, and its dead letters.
+
+local json = require "ponder.json"
+local moves = require "ponder.queue.moves"
+local payload = require "ponder.queue.payload"
+
+local status = {}
+
+---@class ponder.queue.Figures
+---@field queue string
+---@field waiting integer jobs that no worker has
+---@field running integer jobs that workers have
+---@field dead integer dead letters
+---@field results integer that nobody has taken yet
+---@field maps integer that are waited for
+---@field oldest_s number? how long the first job that waits has waited
+---@field totals table<string, integer> since the queue began: enqueued, done, failed, dead, retried
+---@field workers table[] what each says of itself; `name`, `silent_s`
+
+local TOTALS = { "enqueued", "done", "failed", "dead", "retried" }
+
+-- Calls, one after the other; the first that fails ends all.
+local function asker(client)
+    return function(...)
+        local reply, message, code = client:call(...)
+        if reply == nil then
+            error({ message, code }, 0)
+        end
+        return reply
+    end
+end
+
+local function attempt(f, ...)
+    local results = table.pack(pcall(f, ...))
+    if results[1] then
+        return table.unpack(results, 2, results.n)
+    elseif type(results[2]) == "table" then
+        return nil, results[2][1], results[2][2]
+    end
+    error(results[2], 0)
+end
+
+-- When Redis made an entry: seconds since 1970.
+local function time_of(entry)
+    return tonumber(entry:match "^%d+") / 1000
+end
+
+local function now(ask)
+    local time = ask "TIME"
+    return tonumber(time[1]) + tonumber(time[2]) / 1e6
+end
+
+-- The jobs for one version of the script.
+local function add_jobs(ask, figures, stream, at)
+    local length = ask("XLEN", stream)
+    if length == 0 then
+        return
+    end
+    local groups = ask("XINFO", "GROUPS", stream)
+    local group = groups[1] and moves.fields(groups[1]) or { pending = 0 }
+    figures.running = figures.running + group.pending
+    figures.waiting = figures.waiting + length - group.pending
+    local first = length > group.pending and ask("XRANGE", stream,
+        group["last-delivered-id"] and "(" .. group["last-delivered-id"] or "-", "+", "COUNT", 1)
+    if first and first[1] then
+        figures.oldest_s = math.max(figures.oldest_s or 0, at - time_of(first[1][1]))
+    end
+end
+
+local function list_workers(ask, prefix, at)
+    local workers = {}
+    for name, text in pairs(moves.fields(ask("HGETALL", prefix .. "workers"))) do
+        local about = json.decode(text) or {}
+        about.name, about.silent_s = name, math.max(at - (tonumber(about.seen_at) or 0), 0)
+        workers[#workers + 1] = about
+    end
+    table.sort(workers, function(a, b) return a.name < b.name end)
+    return json.array(workers)
+end
+
+---What is in a queue now.
+---@param client ponder.redis.Client
+---@param name string
+---@return ponder.queue.Figures?
+---@return string? message
+---@return string? code
+function status.figures(client, name)
+    return attempt(function()
+        local ask, prefix = asker(client), moves.prefix(name)
+        local at, counters = now(ask), moves.fields(ask("HGETALL", prefix .. "stats"))
+        local figures = { queue = name, waiting = 0, running = 0, results = 0, totals = {},
+            dead = ask("HLEN", prefix .. "dead"), workers = list_workers(ask, prefix, at) }
+        for _, total in ipairs(TOTALS) do
+            figures.totals[total] = math.tointeger(tonumber(counters[total] or 0))
+        end
+        for _, code in ipairs(ask("HKEYS", prefix .. "codes")) do
+            add_jobs(ask, figures, prefix .. "jobs:" .. code, at)
+        end
+        local maps = ask("HKEYS", prefix .. "maps")
+        figures.maps = #maps
+        for _, map in ipairs(maps) do
+            figures.results = figures.results + ask("XLEN", prefix .. "results:" .. map)
+        end
+        return figures
+    end)
+end
+
+-- All keys of a pattern, in batches.
+local function scan(ask, pattern, each)
+    local cursor = "0"
+    repeat
+        local reply = ask("SCAN", cursor, "MATCH", pattern, "COUNT", 1000)
+        cursor = reply[1]
+        each(reply[2])
+    until cursor == "0"
+end
+
+---The names of the queues that there are.
+---@param client ponder.redis.Client
+---@return string[]?
+---@return string? message
+---@return string? code
+function status.queues(client)
+    return attempt(function()
+        local seen, names = {}, {}
+        for _, key in ipairs { "stats", "workers" } do
+            scan(asker(client), "ponder:1:{*}:" .. key, function(keys)
+                for _, found in ipairs(keys) do
+                    local name = found:match "^ponder:1:{(.*)}:"
+                    if not seen[name] then
+                        seen[name] = true
+                        names[#names + 1] = name
+                    end
+                end
+            end)
+        end
+        table.sort(names)
+        return names
+    end)
+end
+
+---Deletes a queue.
+---@param client ponder.redis.Client
+---@param name string
+---@return integer? keys
+---@return string? message
+---@return string? code
+function status.purge(client, name)
+    return attempt(function()
+        local ask, count = asker(client), 0
+        local pattern = moves.prefix(name):gsub("[%[%]?*\\]", "\\%0") .. "*"
+        scan(ask, pattern, function(keys)
+            if keys[1] then
+                count = count + ask("UNLINK", table.unpack(keys))
+            end
+        end)
+        return count
+    end)
+end
+
+---------------------------------------------------------------------------------------------------
+-- Dead letters
+
+---@class ponder.queue.Letter
+---@field id string
+---@field call string the function
+---@field name string of the run
+---@field item string JSON
+---@field error string
+---@field attempts integer
+---@field at integer seconds since 1970
+---@field worker string
+
+---@param client ponder.redis.Client
+---@param name string
+---@return ponder.queue.Letter[]? letters the oldest first
+---@return string? message
+---@return string? code
+function status.dead_letters(client, name)
+    return attempt(function()
+        local letters = {}
+        local dead = asker(client)("HGETALL", moves.prefix(name) .. "dead")
+        for _, text in pairs(moves.fields(dead)) do
+            local letter = json.decode(text)
+            local spec = json.decode(letter.spec) or {}
+            letter.call, letter.name = spec.call, spec.name
+            letters[#letters + 1] = letter
+        end
+        table.sort(letters, function(a, b)
+            if a.at ~= b.at then
+                return a.at < b.at
+            end
+            return a.id < b.id
+        end)
+        return letters
+    end)
+end
+
+local function move(client, name, script, keys, ...)
+    local prefix, names = moves.prefix(name), {}
+    for i, key in ipairs(keys) do
+        names[i] = prefix .. key
+    end
+    local reply, message, code = client:eval(script, names, ...)
+    if reply == nil then
+        error({ message, code }, 0)
+    end
+    return reply
+end
+
+---Enqueues a dead letter again; it has all its attempts, and pays for nothing that was paid.
+---@param client ponder.redis.Client
+---@param name string
+---@param letter ponder.queue.Letter
+---@return integer? moved 0: it is not dead any more
+---@return string? message
+---@return string? code
+function status.retry(client, name, letter)
+    return attempt(move, client, name, moves.RETRY, { "jobs:" .. letter.code, "state",
+        "results:" .. letter.map, "dead", "open", "stats" }, letter.id, letter.map, letter.spec,
+        letter.item)
+end
+
+---Forgets a dead letter; whoever waits for it gets its error.
+---@param client ponder.redis.Client
+---@param name string
+---@param letter ponder.queue.Letter
+---@return integer? moved 0: it is not dead any more
+---@return string? message
+---@return string? code
+function status.drop(client, name, letter)
+    return attempt(move, client, name, moves.DROP, { "state", "results:" .. letter.map, "dead",
+        "journal:" .. letter.id }, letter.id, payload.failure(letter.error, "DEAD"))
+end
+
+return status

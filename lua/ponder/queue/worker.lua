@@ -1,0 +1,485 @@
+--- A worker: takes jobs of one queue, runs each as a run of its own (ponder.run), and stores what
+--- it came to with what was recorded of it.
+---
+---     reader    waits for jobs while there are free places, and begins them
+---     keeper    renews the leases at a quarter of their time; claims what dead workers have left
+---     jobs      one task each
+---
+--- Where a lease cannot be renewed for half of its time, somebody else may have the job soon: it is
+--- cancelled, so that nothing is paid twice. What was paid is in its journal. A job that came back,
+--- since a worker died with it or since it raised, runs alone: what ends this worker too is then
+--- known to be this job, and costs its neighbours nothing.
+
+local carry = require "ponder.log.carry"
+local host = require "ponder.core.host"
+local journal = require "ponder.queue.journal"
+local json = require "ponder.json"
+local moves = require "ponder.queue.moves"
+local payload = require "ponder.queue.payload"
+local random = require "ponder.core.random"
+local redis = require "ponder.redis"
+local runs = require "ponder.run"
+local scheduler = require "ponder.task.scheduler"
+local task = require "ponder.task"
+
+local worker = {}
+
+local BLOCK_MS = 500 -- how long one read waits, and so how late a signal is noticed
+local MOST_AT_ONCE = 64 -- jobs of one read
+local FORGET_MS = 600000 -- after which a worker that is gone is forgotten
+local RETRY_S = 0.2 -- pause before what raised runs again; each time four times as long
+
+---@class ponder.queue.WorkerOptions
+---@field client ponder.redis.Client
+---@field reader ponder.redis.Client a connection of its own, for reads that block
+---@field queue string
+---@field script ponder.queue.Script
+---@field concurrency integer
+---@field lease_ms integer
+---@field say fun(line: string) for people
+
+---@class ponder.queue.Job one that this worker has
+---@field entry string
+---@field attempt integer
+---@field fields table<string, string> of the stream
+---@field taken_at number
+---@field run ponder.Run?
+---@field lost boolean? it is somebody else's, or will be
+
+---@class ponder.queue.Worker
+---@field name string
+---@field running integer jobs
+---@field done integer
+---@field failed integer
+local Worker = {}
+Worker.__index = Worker
+
+---@param opts ponder.queue.WorkerOptions
+---@return ponder.queue.Worker
+function worker.new(opts)
+    local prefix = moves.prefix(opts.queue)
+    local self = setmetatable({ opts = opts, prefix = prefix, client = opts.client,
+        jobs = prefix .. "jobs:" .. opts.script.code, held = {}, returned = {}, running = 0,
+        done = 0, failed = 0, started_at = os.time(), lease_s = opts.lease_ms / 1000,
+        renewed_at = 0, told = {}, waiting = {} }, Worker)
+    local pid, machine = host.process()
+    self.name = ("%s-%d-%04x/%d"):format(machine:gsub("[^%w.-]", "_"), pid,
+        random.draw() & 0xffff, opts.lease_ms)
+    self.on_trouble = redis.announcer(opts.say)
+    return self
+end
+
+local function key(self, name)
+    return self.prefix .. name
+end
+
+-- Wakes whoever waits in `wait`.
+local function notify(self)
+    local waiting = self.waiting
+    self.waiting = {}
+    for t in pairs(waiting) do
+        scheduler.wake(t, "a worker", true)
+    end
+end
+
+-- Until something has happened, or so many seconds.
+local function wait(self, seconds)
+    local t = scheduler.check "worker"
+    self.waiting[t] = true
+    scheduler.park_until(t, "a worker", scheduler.clock() + (seconds or 3600))
+end
+
+---------------------------------------------------------------------------------------------------
+-- Redis, which may be away
+
+-- Once it has begun, a worker waits for everything to be put right.
+local function persist(self, f)
+    local began = scheduler.clock()
+    while true do
+        local results = table.pack(redis.persist(self.on_trouble, f))
+        if results[1] ~= nil or self.aborted then
+            return table.unpack(results, 1, results.n)
+        end
+        self.on_trouble(results[2], scheduler.clock() - began)
+        wait(self, 2)
+    end
+end
+
+local function make_group(self)
+    local made, message, code = self.client:call("XGROUP", "CREATE", self.jobs, moves.GROUP, "0",
+        "MKSTREAM")
+    if not made and message:find("BUSYGROUP", 1, true) then
+        return true
+    end
+    return made, message, code
+end
+
+-- Makes the group again where Redis has lost it.
+local function with_group(self, f)
+    local reply, message, code = f()
+    if reply == nil and code == "REDIS" and message:find("NOGROUP", 1, true) then
+        local made, why, its_code = make_group(self)
+        if not made then
+            return nil, why, its_code
+        end
+        return f()
+    end
+    return reply, message, code
+end
+
+---------------------------------------------------------------------------------------------------
+-- One job
+
+local function store(self, job, status, value)
+    local id, map = job.fields.id, job.fields.map
+    return persist(self, function()
+        return self.client:eval(moves.FINISH, { self.jobs, key(self, "state"),
+            key(self, "results:" .. map), key(self, "journal:" .. id), key(self, "errors"),
+            key(self, "stats") }, job.entry, id, status, value)
+    end)
+end
+
+local function bury(self, job, message, rows)
+    local fields = job.fields
+    local letter = json.encode { id = fields.id, map = fields.map, spec = fields.spec,
+        item = fields.item, code = self.opts.script.code, error = message,
+        attempts = job.attempt - (job.begun and 0 or 1), at = os.time(), worker = self.name }
+    persist(self, function()
+        return self.client:eval(moves.BURY, { self.jobs, key(self, "state"),
+            key(self, "results:" .. fields.map), key(self, "dead"), key(self, "errors"),
+            key(self, "stats") }, job.entry, fields.id, letter, payload.failure(message, "DEAD", nil, rows))
+    end)
+end
+
+-- It raised: it runs once more, alone, or was run often enough.
+local function again(self, job)
+    local message = tostring(job.run.error)
+    if job.attempt >= job.spec.max_attempts then
+        bury(self, job, message, job.run.session and carry.pack(job.run.session))
+        return
+    end
+    local attempt = persist(self, function()
+        return self.client:eval(moves.RELEASE, { self.jobs, key(self, "errors") }, self.name,
+            job.entry, job.fields.id, message:sub(1, 8192), "again")
+    end)
+    if attempt and not job.lost then
+        wait(self, RETRY_S * 4 ^ (job.attempt - 1))
+        job.attempt, job.run = attempt, nil
+        table.insert(self.returned, job)
+        return true
+    end
+end
+
+local function perform(self, job)
+    local spec, f = job.spec, self.opts.script.functions[job.spec.call]
+    local replies = job.attempt > 1 and persist(self, function()
+        return self.client:call("HGETALL", key(self, "journal:" .. job.fields.id))
+    end) or nil
+    local book = journal.new(self.client, key(self, "journal:" .. job.fields.id),
+        replies and moves.fields(replies))
+    job.run = runs.new { name = spec.name, seed = spec.seed, timeout_ms = spec.timeout_ms,
+        labels = { queue = self.opts.queue, job = job.fields.id, attempt = job.attempt } }
+    if job.lost then
+        return nil, "lost", "CANCELLED"
+    end
+    -- Its run is followed by the log; what the worker does around it is not.
+    local results = table.pack(scheduler.with_context("outside", nil, journal.within, book,
+        job.run.call, job.run, f, payload.decode(job.fields.item), spec.index))
+    return table.unpack(results, 1, 4)
+end
+
+-- What a run came to, as it is stored; nil where that is not for this worker to say.
+local function finish(self, job, value, message, code, partial)
+    local run = job.run
+    if job.lost or run and run.status == "cancelled" then
+        return
+    elseif run.status == "failed" and run.error ~= nil then
+        return again(self, job)
+    end
+    local rows = run.session and carry.pack(run.session) or ""
+    local text, problem
+    if run.status == "completed" then
+        text, problem = payload.value(value, rows)
+        if not text then
+            message, code = problem, "BAD_RESULT"
+        end
+    end
+    self.done = self.done + (text and 1 or 0)
+    self.failed = self.failed + (text and 0 or 1)
+    store(self, job, text and "ok" or "failed",
+        text or payload.failure(message, code, partial, rows))
+end
+
+local function work_on(self, job)
+    if job.attempt > job.spec.max_attempts then
+        local message = persist(self, function()
+            return self.client:call("HGET", key(self, "errors"), job.fields.id)
+        end)
+        bury(self, job, message or ("its worker died, or lost its lease, in each of %d attempts")
+            :format(job.spec.max_attempts))
+        return
+    elseif not self.opts.script.functions[job.spec.call] then
+        store(self, job, "failed", payload.failure(("%s has no function %q"):format(
+            self.opts.script.path, job.spec.call), "NO_FUNCTION"))
+        return
+    end
+    job.begun = true
+    return finish(self, job, perform(self, job))
+end
+
+local Place = {}
+
+function Place:__close()
+    local of = self.worker
+    of.running = of.running - 1
+    if not self.keeps and not of.aborted then
+        of.held[self.job.entry] = nil
+    end
+    notify(of)
+end
+
+local function run_job(self, job)
+    local place <close> = setmetatable({ worker = self, job = job }, Place)
+    place.keeps = work_on(self, job) -- it waits for its next attempt
+end
+
+-- Begins a job; one that came back waits until it is alone.
+local function take(self, entry, attempt, fields)
+    local job = { entry = entry, attempt = attempt, fields = moves.fields(fields),
+        taken_at = scheduler.clock() }
+    job.spec = json.decode(job.fields.spec or "null")
+    if type(job.spec) ~= "table" then -- not ours, or deleted meanwhile
+        self.client:call("XACK", self.jobs, moves.GROUP, entry)
+        return
+    end
+    self.held[entry] = job
+    if attempt > 1 then
+        table.insert(self.returned, job)
+        notify(self)
+    else
+        self.running = self.running + 1
+        task.spawn(run_job, self, job)
+    end
+end
+
+---------------------------------------------------------------------------------------------------
+-- The reader
+
+local function run_alone(self)
+    local job = self.returned[1]
+    if self.running > 0 then
+        wait(self)
+        return
+    end
+    table.remove(self.returned, 1)
+    if job.lost then
+        self.held[job.entry] = nil
+    else
+        self.running = self.running + 1
+        run_job(self, job)
+    end
+end
+
+local function read(self, places)
+    local reader = self.opts.reader
+    local reply = persist(self, function()
+        return with_group(self, function()
+            return reader:send(BLOCK_MS + reader.timeout_ms, { "XREADGROUP", "GROUP", moves.GROUP,
+                self.name, "COUNT", math.min(places, MOST_AT_ONCE), "BLOCK", BLOCK_MS, "STREAMS",
+                self.jobs, ">" })
+        end)
+    end)
+    for _, entry in ipairs(reply and reply[1][2] or {}) do
+        take(self, entry[1], 1, entry[2])
+    end
+end
+
+local function read_all(self)
+    while not self.stopping do
+        local places = self.opts.concurrency - self.running
+        if self.returned[1] then
+            run_alone(self)
+        elseif places <= 0 then
+            wait(self)
+        else
+            read(self, places)
+        end
+    end
+end
+
+---------------------------------------------------------------------------------------------------
+-- The keeper
+
+local function lose(job)
+    job.lost = true
+    if job.run then
+        job.run:cancel()
+    end
+end
+
+-- Leases that were not renewed in time: what they are for is left to others.
+local function fence(self)
+    local now, count = scheduler.clock(), 0
+    for _, job in pairs(self.held) do
+        if not job.lost and now - math.max(job.taken_at, self.renewed_at) > self.lease_s / 2 then
+            lose(job)
+            count = count + 1
+        end
+    end
+    if count > 0 then
+        self.opts.say(("%d job%s cancelled: the lease could not be renewed for %g s"):format(count,
+            count == 1 and " was" or "s were", self.lease_s / 2))
+    end
+end
+
+local function entries_of(self)
+    local entries = {}
+    for entry, job in pairs(self.held) do
+        if not job.lost then
+            entries[#entries + 1] = entry
+        end
+    end
+    return entries
+end
+
+local function renew(self)
+    local entries, sent_at = entries_of(self), scheduler.clock()
+    local lost, message, code = entries[1] and self.client:eval(moves.RENEW, { self.jobs },
+        self.name, table.unpack(entries)) or {}, nil, nil
+    if not lost then
+        return nil, message, code
+    end
+    self.renewed_at = sent_at
+    for _, entry in ipairs(lost) do
+        local job = self.held[entry]
+        if job then
+            lose(job)
+        end
+    end
+    return true
+end
+
+local function describe(self)
+    local pid, machine = host.process()
+    return json.encode { host = machine, pid = pid, code = self.opts.script.code,
+        script = self.opts.script.path, concurrency = self.opts.concurrency,
+        running = self.running, done = self.done, failed = self.failed,
+        started_at = self.started_at, seen_at = os.time(), lease_ms = self.opts.lease_ms }
+end
+
+-- Jobs that wait for another version of the script are not this worker's.
+local function look_for_others(self)
+    local codes = moves.fields(self.client:call("HGETALL", key(self, "codes")) or {})
+    for code, about in pairs(codes) do
+        local waiting = code ~= self.opts.script.code and not self.told[code]
+            and self.client:call("XLEN", key(self, "jobs:" .. code))
+        if waiting and waiting > 0 then
+            local its = json.decode(about) or {}
+            self.told[code] = true
+            self.opts.say(("%d job%s of the queue %s need another version of the script: %s is %s "
+                .. "there, %s is %s here"):format(waiting, waiting == 1 and "" or "s",
+                self.opts.queue, tostring(its.script), code, self.opts.script.path,
+                self.opts.script.code))
+        end
+    end
+end
+
+local function sweep(self)
+    local long_gone = {}
+    local known = moves.fields(self.client:call("HGETALL", key(self, "workers")) or {})
+    for name, text in pairs(known) do
+        local about = json.decode(text) or {}
+        if os.time() - (tonumber(about.seen_at) or 0) > FORGET_MS / 1000 then
+            long_gone[#long_gone + 1] = name
+        end
+    end
+    self.client:eval(moves.SWEEP, { self.jobs, key(self, "workers") }, FORGET_MS,
+        table.unpack(long_gone))
+end
+
+-- Claims what a dead worker has left, one by one: each of them runs alone.
+local function claim(self)
+    if self.returned[1] or self.stopping then
+        return
+    end
+    local claimed = with_group(self, function()
+        return self.client:eval(moves.CLAIM, { self.jobs }, self.name,
+            table.unpack(entries_of(self)))
+    end)
+    if claimed then
+        take(self, claimed[1], claimed[2], claimed[3])
+    end
+end
+
+local function keep(self)
+    local turns = 0
+    local pause = math.min(self.lease_s / 4, 5)
+    while true do
+        local renewed = renew(self)
+        fence(self)
+        if renewed then
+            claim(self)
+            if turns % 4 == 0 then
+                self.client:call("HSET", key(self, "workers"), self.name, describe(self))
+                look_for_others(self)
+            end
+            if turns % 64 == 0 then
+                sweep(self)
+            end
+        end
+        turns = turns + 1
+        wait(self, renewed and pause or math.min(pause, 0.25))
+    end
+end
+
+---------------------------------------------------------------------------------------------------
+
+---Takes jobs until it is stopped, and finishes those that it has then.
+---@return boolean? ok
+---@return string? message why it cannot begin
+---@return string? code
+function Worker:work()
+    return scheduler.with_context("outside", true, function()
+        local made, message, code = make_group(self)
+        if not made and not redis.is_passing(code) then
+            return nil, message, code
+        end
+        local stop_following = journal.follow()
+        task.spawn(keep, self)
+        read_all(self)
+        while self.running > 0 and not self.aborted do
+            wait(self)
+        end
+        for _, t in ipairs(scheduler.others()) do
+            t:cancel()
+        end
+        stop_following()
+        self:leave()
+        return true
+    end)
+end
+
+-- What it still has is for others, at once.
+function Worker:leave()
+    for entry, job in pairs(self.held) do
+        self.client:eval(moves.RELEASE, { self.jobs, key(self, "errors") }, self.name, entry,
+            job.fields.id, "", "back")
+    end
+    self.client:call("HDEL", key(self, "workers"), self.name)
+    self.client:eval(moves.SWEEP, { self.jobs, key(self, "workers") }, FORGET_MS)
+end
+
+---Asks it to finish what it has and take no more; the second time, to give that back. May be called
+---outside of tasks.
+function Worker:stop()
+    if self.stopping then
+        self.aborted = true
+        for _, job in pairs(self.held) do
+            lose(job)
+        end
+    end
+    self.stopping = true
+    notify(self)
+end
+
+return worker
