@@ -27,6 +27,7 @@
 --- beside it that it names in `require`, and prompts. A job that computes without waiting for
 --- longer than the workers' --lease is given to another worker, too.
 
+local files = require "ponder.log.files"
 local json = require "ponder.json"
 local log = require "ponder.log"
 local moves = require "ponder.queue.moves"
@@ -63,6 +64,7 @@ local PATIENCE_S = 5 -- before it says that nobody works
 ---@field private dead integer of those that wait
 ---@field private leader ponder.task.Handle? who reads results for all
 ---@field private taken string[] id and entry of what Redis may forget
+---@field private early table<string, string> entries of results that nobody waits for yet, by id
 local Queue = {}
 Queue.__index = Queue
 Queue.__name = "ponder.queue.Queue"
@@ -133,8 +135,8 @@ function queue.open(url, opts)
     end
     local self = setmetatable({ name = opts.name, prefix = moves.prefix(opts.name),
         script = script, client = client, reader = reader, map_id = name_map(opts.name),
-        jobs = 0, slots = {}, waiting = 0, dead = 0, taken = {}, last = "0", finished = {},
-        places = task.semaphore(opts.concurrency), unfinished = 0, tickets = 0 }, Queue)
+        jobs = 0, slots = {}, waiting = 0, dead = 0, taken = {}, early = {}, last = "0",
+        finished = {}, places = task.semaphore(opts.concurrency), unfinished = 0, tickets = 0 }, Queue)
     self.say = function(line)
         io.stderr:write(("ponder: queue %s: %s\n"):format(self.name, line))
     end
@@ -169,8 +171,16 @@ local function enqueue(self, slot)
     if not state then
         return nil, message, code
     end
-    local kind = state[1]:sub(1, 1)
-    if (kind == "x" or kind == "g") and not slot.dead then
+    local kind, entry = state[1]:sub(1, 1), self.early[slot.id]
+    if kind == "d" and entry then -- it was done for the process before this one
+        self.early[slot.id] = nil
+        local results = key(self, "results:" .. self.map_id)
+        local list = self.client:call("XRANGE", results, entry, entry)
+        local fields = list and list[1] and moves.fields(list[1][2])
+        if fields then
+            settle(slot, fields.status, fields.value, entry)
+        end
+    elseif (kind == "x" or kind == "g") and not slot.dead then
         local letter = json.decode(self.client:call("HGET", key(self, "dead"), slot.id) or "null")
         set_dead(self, slot, payload.failure(letter and letter.error or "dead", "DEAD"))
     end
@@ -191,10 +201,8 @@ end
 
 local function dispatch(self, entry, fields)
     local slot = self.slots[fields.id]
-    if not slot then
-        if fields.status == "ok" or fields.status == "failed" then -- the log has it
-            table.move({ fields.id, entry }, 1, 2, #self.taken + 1, self.taken)
-        end
+    if not slot then -- not yet: this run is resumed
+        self.early[fields.id] = entry
     elseif fields.status == "dead" then
         set_dead(self, slot, fields.value)
     elseif fields.status == "again" then
@@ -202,6 +210,12 @@ local function dispatch(self, entry, fields)
     else
         settle(slot, fields.status, fields.value, entry)
     end
+end
+
+-- Redis may forget a job: `entry` is that of its result, "g" or "w" as moves.TAKE has them.
+local function forget(self, id, entry)
+    local taken = self.taken
+    taken[#taken + 1], taken[#taken + 2] = id, entry
 end
 
 -- Redis forgets what was taken.
@@ -325,17 +339,23 @@ function Waiting:__close()
     of.waiting = of.waiting - 1
     set_dead(of, slot, nil)
     if not slot.status then
-        table.move({ slot.id, "w" }, 1, 2, #of.taken + 1, of.taken)
+        forget(of, slot.id, "w")
     end
 end
 
 -- What the worker recorded becomes this run's.
-local function adopt(run, rows)
-    if rows ~= "" and run.session then
-        local ok, message = require("ponder.log.carry").unpack(run.session, rows)
-        if ok == nil and message then
-            log.event("queue.lost_rows", { message = message })
-        end
+local function adopt(self, run, record)
+    if record.rows == "" or not run.session then
+        return
+    end
+    for _, file in ipairs(record.files ~= "" and json.decode(record.files) or {}) do
+        files.adopt(file.path, file.kind, function()
+            return self.client:call("HGET", key(self, "files"), file.hash) or nil
+        end)
+    end
+    local ok, message = require("ponder.log.carry").unpack(run.session, record.rows)
+    if ok == nil and message then
+        self.say(message)
     end
 end
 
@@ -353,8 +373,8 @@ local function there(self, run, slot)
     elseif slot.status == "cancelled" then
         return nil, "the job was cancelled", "CANCELLED"
     end
-    local value, rows = payload.read(slot.value)
-    adopt(run, rows)
+    local value, record = payload.read(slot.value)
+    adopt(self, run, record)
     if slot.status == "ok" then
         return value
     end
@@ -379,11 +399,11 @@ local function do_job(self, item, call, opts)
         return nil, ("%s: the item %s"):format(name, problem), its_code
     end
     local run = runs.new { name = name, labels = { queue = self.name } }
+    local id = store.sha256(("%s\n%d\n%s"):format(self.map_id, index, text)):sub(1, 32)
     local slot
     local function elsewhere() -- the seed is that of the log, where it has one
         local spec = { call = call, name = name, index = opts.index, seed = run.seed,
             max_attempts = opts.max_attempts, timeout_ms = opts.timeout_ms }
-        local id = store.sha256(("%s\n%d\n%s"):format(self.map_id, index, text)):sub(1, 32)
         slot = { id = id, words = { id, self.map_id, json.encode(spec), text,
             json.encode { name = call, at = os.time() }, self.script.code,
             json.encode { script = self.script.path } } }
@@ -392,8 +412,8 @@ local function do_job(self, item, call, opts)
     local results = table.pack(run:call_elsewhere(function()
         return play(self.script.functions[call], payload.decode(text), opts.index)
     end, elsewhere))
-    if slot and slot.entry then -- the log has it by now
-        table.move({ slot.id, slot.entry }, 1, 2, #self.taken + 1, self.taken)
+    if not slot or slot.entry then -- the log has it by now
+        forget(self, id, slot and slot.entry or "w")
     end
     return table.unpack(results, 1, results.n)
 end
@@ -512,14 +532,14 @@ function Queue:cancel()
         for _, slot in pairs(self.slots) do
             if not slot.status then
                 settle(slot, "cancelled")
-                table.move({ slot.id, "w" }, 1, 2, #self.taken + 1, self.taken)
+                forget(self, slot.id, "w")
             end
         end
         flush(self)
     end)
 end
 
----Deletes the queue with all that is in it, whoever has put it there.
+---Deletes all jobs of the queue, whoever has put them there, dead letters and counters.
 ---@return integer? keys how many there were
 ---@return string? message
 ---@return string? code

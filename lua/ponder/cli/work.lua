@@ -3,7 +3,7 @@
 local args = require "ponder.args"
 local cli = require "ponder.cli"
 local host = require "ponder.core.host"
-local limits = require "ponder.report.limits"
+local limits = require "ponder.cli.shared.limits"
 local log_flags = require "ponder.log.flags"
 local policies = require "ponder.cli.shared.policies"
 local redis = require "ponder.redis"
@@ -14,7 +14,8 @@ local worker = require "ponder.queue.worker"
 
 local RULES = {
     script = { value = "FILE", files = true, help = "returns the functions, by name" },
-    queue = { value = "NAME", default = "default", help = 'take jobs of this queue (default: "default")' },
+    queue = { value = "NAME", default = "default",
+        help = "whose jobs it takes (default: default)" },
     concurrency = { value = "N", type = "integer", min = 1, max = 10000,
         help = "jobs at a time (default: 16)" },
     lease = { value = "TIME", type = "duration", unit = "ms", min = 1,
@@ -33,9 +34,9 @@ command.summary = "take jobs of a queue in Redis, and do them"
 command.usage = [[
 ponder work [URL] --script FILE [OPTION...]
 
-Does jobs that ponder.queue or ponder eval --workers have put into Redis, on as many machines as you
-like. URL is redis://[user:password@]host[:port][/db], rediss://... (TLS) or redis+unix:///path?db=N;
-with ?password_file=FILE the password is read from there, ?ca_file=FILE names authorities to trust.
+Does jobs that ponder.queue has put into Redis, on as many machines as you like. URL is
+redis://[user:password@]host[:port][/db], rediss://... (TLS) or redis+unix:///path?db=N; with
+?password_file=FILE the password is read from there, ?ca_file=FILE names authorities to trust.
 Without URL it is $PONDER_REDIS_URL. FILE returns a table of functions:
 
   return { solve = function(item, index) return answer end }
@@ -92,7 +93,7 @@ function command.run(list)
     if not given then
         return cli.usage_error(operands)
     elseif not given.script then
-        return cli.usage_error "ponder work: --script FILE is missing: a file that returns functions"
+        return cli.usage_error "ponder work: expected --script FILE, which returns functions"
     end
     local client, reader = open(operands[1])
     if not client then

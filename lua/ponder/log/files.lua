@@ -33,6 +33,23 @@ local function note(path, kind, text, piped)
     return text
 end
 
+---The files that the run has read by now, in order.
+---@return ponder.log.File[]
+function files.noted()
+    return table.move(read_by_path, 1, #read_by_path, 1, {})
+end
+
+---Takes over a file that was read on another machine, unless the run has one of that path.
+---@param path string
+---@param kind string
+---@param text fun(): string? its text
+function files.adopt(path, kind, text)
+    local found = not read_by_path[path] and text()
+    if found then
+        note(path, kind, found)
+    end
+end
+
 ---The text of a file of the run.
 ---@param path string "-" is standard input
 ---@param kind string

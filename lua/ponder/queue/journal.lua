@@ -7,7 +7,7 @@
 local budget = require "ponder.model.budget"
 local json = require "ponder.json"
 local model = require "ponder.model"
-local redact = require "ponder.model.redact"
+local redact = require "ponder.redact"
 local redis = require "ponder.redis"
 local scheduler = require "ponder.task.scheduler"
 local task = require "ponder.task"

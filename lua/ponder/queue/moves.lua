@@ -9,17 +9,18 @@
 --- All keys of a queue begin with `ponder:1:{NAME}:`: the number is the version of what is
 --- described here, and the braces put them on one node of a cluster.
 ---
----     jobs:CODE     stream with the group "workers": jobs for workers that have this version of the
----                   script. Fields: id, map, spec (JSON), item (JSON). What is done is deleted
+---     jobs:CODE     stream with the group "workers": jobs for workers that have this version of
+---                   the script. Fields: id, map, spec (JSON), item (JSON). What is done is deleted
 ---                   (XDEL; MAXLEN would drop what is pending, too)
----     state         hash, id -> "q ENTRY" waiting or with a worker, "d" done, "x" dead and awaited,
----                   "g" dead and given up
+---     state         hash, id -> "q ENTRY" waiting or with a worker, "d" done, "x" dead and
+---                   awaited, "g" dead and given up
 ---     journal:ID    hash, what was asked -> the model's reply
 ---     errors        hash, id -> what the last attempt raised
 ---     dead          hash, id -> the job and its last error (JSON)
 ---     results:MAP   stream, read by the coordinator of that map: id, status, value
 ---     maps, open    hashes, map -> who waits for it (JSON), and for how many jobs
 ---     codes         hash, code -> what script it is (JSON)
+---     files         hash, SHA-256 -> text of a file that workers have read
 ---     workers       hash, name -> what it says of itself (JSON)
 ---     stats         hash of counters: enqueued, done, failed, dead, retried
 ---

@@ -46,47 +46,51 @@ function payload.decode(text)
     end
 end
 
-local function pack(text, rows)
+-- What was recorded: the rows of the run, and the files that it was made of, as JSON.
+---@class ponder.queue.Record
+---@field rows string of ponder.log.carry
+---@field files string
+
+local NO_RECORD = { rows = "", files = "" }
+
+local function pack(text, record)
     local squeezed = #text > WORTH_IT
-    return string.pack("<Bs4s4", squeezed and 1 or 0, squeezed and zlib.compress(text) or text,
-        rows)
+    return string.pack("<Bs4s4s4", squeezed and 1 or 0, squeezed and zlib.compress(text) or text,
+        record.rows, record.files)
 end
 
 ---What a function returned, with what was recorded.
 ---@param value any
----@param rows string of ponder.log.carry, or ""
+---@param record? ponder.queue.Record
 ---@return string? bytes
 ---@return string? message
-function payload.value(value, rows)
+function payload.value(value, record)
     local ok, text = pcall(json.encode, value == nil and json.null or value)
     if not ok then
         return nil, "the result cannot be sent: " .. reason(text)
     end
-    local bytes = pack(text, rows)
-    if #bytes > payload.MAX_BYTES and rows ~= "" then -- the result without its record
-        bytes = pack(text, "")
-    end
-    if #bytes > payload.MAX_BYTES then
+    if #text > payload.MAX_BYTES then
         return nil, ("the result has %s, more than the %s that a queue takes"):format(
-            mebibytes(#bytes), mebibytes(payload.MAX_BYTES))
+            mebibytes(#text), mebibytes(payload.MAX_BYTES))
     end
-    return bytes
+    local bytes = pack(text, record or NO_RECORD)
+    return #bytes <= payload.MAX_BYTES and bytes or pack(text, NO_RECORD)
 end
 
 ---What a job failed with, with what was recorded.
 ---@param message any
 ---@param code any
 ---@param partial? any
----@param rows? string
+---@param record? ponder.queue.Record
 ---@return string bytes
-function payload.failure(message, code, partial, rows)
+function payload.failure(message, code, partial, record)
     local what = { message = tostring(message):sub(1, LONGEST_MESSAGE),
         code = code and tostring(code), partial = partial }
     local ok, text = pcall(json.encode, what)
-    local bytes = ok and pack(text, rows or "")
+    local bytes = ok and pack(text, record or NO_RECORD)
     if not ok or #bytes > payload.MAX_BYTES then
         what.partial = nil
-        bytes = pack(json.encode(what), "")
+        bytes = pack(json.encode(what), NO_RECORD)
     end
     return bytes
 end
@@ -94,13 +98,13 @@ end
 ---What was stored of a job.
 ---@param bytes string
 ---@return any value; of a failure {message =, code =, partial =}
----@return string rows
+---@return ponder.queue.Record
 function payload.read(bytes)
-    local squeezed, text, rows = string.unpack("<Bs4s4", bytes)
+    local squeezed, text, rows, files = string.unpack("<Bs4s4s4", bytes)
     if squeezed == 1 then
         text = assert(zlib.decompress(text, LARGEST))
     end
-    return payload.decode(text), rows
+    return payload.decode(text), { rows = rows, files = files }
 end
 
 return payload

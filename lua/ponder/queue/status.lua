@@ -14,7 +14,7 @@ local status = {}
 ---@field results integer that nobody has taken yet
 ---@field maps integer that are waited for
 ---@field oldest_s number? how long the first job that waits has waited
----@field totals table<string, integer> since the queue began: enqueued, done, failed, dead, retried
+---@field totals table<string, integer> so far: enqueued, done, failed, dead, retried
 ---@field workers table[] what each says of itself; `name`, `silent_s`
 
 local TOTALS = { "enqueued", "done", "failed", "dead", "retried" }
@@ -139,7 +139,9 @@ function status.queues(client)
     end)
 end
 
----Deletes a queue.
+local OF_WORKERS = { workers = true, files = true } -- what those say that are there stays
+
+---Deletes the jobs of a queue, with all that belongs to them, and its counters.
 ---@param client ponder.redis.Client
 ---@param name string
 ---@return integer? keys
@@ -150,8 +152,9 @@ function status.purge(client, name)
         local ask, count = asker(client), 0
         local pattern = moves.prefix(name):gsub("[%[%]?*\\]", "\\%0") .. "*"
         scan(ask, pattern, function(keys)
-            if keys[1] then
-                count = count + ask("UNLINK", table.unpack(keys))
+            for _, key in ipairs(keys) do
+                local name_of = key:match "[^:]*$"
+                count = count + (OF_WORKERS[name_of] and 0 or ask("UNLINK", key))
             end
         end)
         return count

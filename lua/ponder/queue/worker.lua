@@ -11,15 +11,18 @@
 --- known to be this job, and costs its neighbours nothing.
 
 local carry = require "ponder.log.carry"
+local files = require "ponder.log.files"
 local host = require "ponder.core.host"
 local journal = require "ponder.queue.journal"
 local json = require "ponder.json"
 local moves = require "ponder.queue.moves"
 local payload = require "ponder.queue.payload"
 local random = require "ponder.core.random"
+local redact = require "ponder.redact"
 local redis = require "ponder.redis"
 local runs = require "ponder.run"
 local scheduler = require "ponder.task.scheduler"
+local store = require "ponder.core.store"
 local task = require "ponder.task"
 
 local worker = {}
@@ -61,7 +64,8 @@ function worker.new(opts)
     local self = setmetatable({ opts = opts, prefix = prefix, client = opts.client,
         jobs = prefix .. "jobs:" .. opts.script.code, held = {}, returned = {}, running = 0,
         done = 0, failed = 0, started_at = os.time(), lease_s = opts.lease_ms / 1000,
-        renewed_at = 0, told = {}, waiting = {} }, Worker)
+        renewed_at = 0, told = {},
+        waiting = {}, files = {}, sent_files = 0 }, Worker)
     local pid, machine = host.process()
     self.name = ("%s-%d-%04x/%d"):format(machine:gsub("[^%w.-]", "_"), pid,
         random.draw() & 0xffff, opts.lease_ms)
@@ -130,7 +134,7 @@ end
 ---------------------------------------------------------------------------------------------------
 -- One job
 
-local function store(self, job, status, value)
+local function conclude(self, job, status, value)
     local id, map = job.fields.id, job.fields.map
     return persist(self, function()
         return self.client:eval(moves.FINISH, { self.jobs, key(self, "state"),
@@ -139,15 +143,38 @@ local function store(self, job, status, value)
     end)
 end
 
-local function bury(self, job, message, rows)
+-- What was recorded of a job. The texts of files are in Redis once.
+local function record_of(self, job)
+    local rows = job.run.session and carry.pack(job.run.session)
+    if not rows then
+        return nil
+    end
+    local noted = files.noted()
+    for i = self.sent_files + 1, #noted do
+        local file = noted[i]
+        local text = redact.script(file.text)
+        local hash = store.sha256(text)
+        persist(self, function()
+            return self.client:call("HSETNX", key(self, "files"), hash, text)
+        end)
+        if file.path ~= self.opts.script.path then
+            table.insert(self.files, { path = file.path, kind = file.kind, hash = hash })
+        end
+        self.sent_files = math.max(self.sent_files, i)
+    end
+    return { rows = rows, files = self.files[1] and json.encode(self.files) or "" }
+end
+
+local function bury(self, job, message, record)
     local fields = job.fields
     local letter = json.encode { id = fields.id, map = fields.map, spec = fields.spec,
         item = fields.item, code = self.opts.script.code, error = message,
         attempts = job.attempt - (job.begun and 0 or 1), at = os.time(), worker = self.name }
+    local value = payload.failure(message, "DEAD", nil, record)
     persist(self, function()
         return self.client:eval(moves.BURY, { self.jobs, key(self, "state"),
             key(self, "results:" .. fields.map), key(self, "dead"), key(self, "errors"),
-            key(self, "stats") }, job.entry, fields.id, letter, payload.failure(message, "DEAD", nil, rows))
+            key(self, "stats") }, job.entry, fields.id, letter, value)
     end)
 end
 
@@ -155,7 +182,7 @@ end
 local function again(self, job)
     local message = tostring(job.run.error)
     if job.attempt >= job.spec.max_attempts then
-        bury(self, job, message, job.run.session and carry.pack(job.run.session))
+        bury(self, job, message, record_of(self, job))
         return
     end
     local attempt = persist(self, function()
@@ -196,18 +223,18 @@ local function finish(self, job, value, message, code, partial)
     elseif run.status == "failed" and run.error ~= nil then
         return again(self, job)
     end
-    local rows = run.session and carry.pack(run.session) or ""
+    local record = record_of(self, job)
     local text, problem
     if run.status == "completed" then
-        text, problem = payload.value(value, rows)
+        text, problem = payload.value(value, record)
         if not text then
             message, code = problem, "BAD_RESULT"
         end
     end
     self.done = self.done + (text and 1 or 0)
     self.failed = self.failed + (text and 0 or 1)
-    store(self, job, text and "ok" or "failed",
-        text or payload.failure(message, code, partial, rows))
+    conclude(self, job, text and "ok" or "failed",
+        text or payload.failure(message, code, partial, record))
 end
 
 local function work_on(self, job)
@@ -219,7 +246,7 @@ local function work_on(self, job)
             :format(job.spec.max_attempts))
         return
     elseif not self.opts.script.functions[job.spec.call] then
-        store(self, job, "failed", payload.failure(("%s has no function %q"):format(
+        conclude(self, job, "failed", payload.failure(("%s has no function %q"):format(
             self.opts.script.path, job.spec.call), "NO_FUNCTION"))
         return
     end
@@ -376,10 +403,10 @@ local function look_for_others(self)
         if waiting and waiting > 0 then
             local its = json.decode(about) or {}
             self.told[code] = true
-            self.opts.say(("%d job%s of the queue %s need another version of the script: %s is %s "
-                .. "there, %s is %s here"):format(waiting, waiting == 1 and "" or "s",
-                self.opts.queue, tostring(its.script), code, self.opts.script.path,
-                self.opts.script.code))
+            self.opts.say(("%d job%s of the queue %s need%s another version of the script: %s is "
+                .. "%s there, %s is %s here"):format(waiting, waiting == 1 and "" or "s",
+                self.opts.queue, waiting == 1 and "s" or "", tostring(its.script), code,
+                self.opts.script.path, self.opts.script.code))
         end
     end
 end

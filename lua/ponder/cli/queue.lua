@@ -1,0 +1,212 @@
+--- `ponder queue URL`: what is in the queues of a Redis, live; its dead letters.
+
+local args = require "ponder.args"
+local cli = require "ponder.cli"
+local host = require "ponder.core.host"
+local json = require "ponder.json"
+local quote = require "ponder.quote"
+local redis = require "ponder.redis"
+local status = require "ponder.queue.status"
+local task = require "ponder.task"
+
+local RULES = {
+    queue = { value = "NAME", help = "this queue only" },
+    watch = { help = "show it again every second (default: on a terminal)" },
+    json = { help = "print one JSON object, once" },
+    dead = { help = "list dead letters: jobs that raised, or killed their worker, too often" },
+    retry = { value = "ID", help = "enqueue a dead letter again, or all of a queue" },
+    drop = { value = "ID", help = "forget a dead letter, or all of a queue" },
+    purge = { help = "delete all jobs of a queue, and its counters" },
+}
+
+local command = { rules = RULES, order = { "queue", "watch", "json", "dead", "retry", "drop",
+    "purge" } }
+
+command.summary = "show the queues in a Redis, retry or drop dead letters"
+
+command.usage = [[
+ponder queue [URL] [OPTION...]
+
+Shows the queues that ponder.queue keeps in Redis: jobs that wait and run, workers, rates, how long
+the first one has waited, dead letters. URL is as of ponder work; without it, $PONDER_REDIS_URL.
+
+  ponder queue --queue NAME --dead          what has failed for good, and why
+  ponder queue --queue NAME --retry all     once more, without paying for what was paid
+
+Options:
+]] .. args.help(RULES, command.order)
+
+local SAMPLE_S = 1
+
+local function fail(message)
+    io.stderr:write("ponder queue: ", quote.terminal(message), "\n")
+    return 1
+end
+
+-------------------------------------------------------------------------------
+-- Figures
+
+-- All queues that are wanted, or nil, message.
+local function read(client, name)
+    local list, names, problem = {}, { name }, nil
+    if not name then
+        names, problem = status.queues(client)
+    end
+    for i, one in ipairs(names or {}) do
+        list[i], problem = status.figures(client, one)
+        if not list[i] then
+            return nil, problem
+        end
+    end
+    return names and list, problem
+end
+
+-- Jobs a second since an earlier look.
+local function set_rates(list, before, seconds)
+    local known = {}
+    for _, figures in ipairs(before) do
+        known[figures.queue] = figures.totals
+    end
+    for _, figures in ipairs(list) do
+        local was, is = known[figures.queue] or figures.totals, figures.totals
+        figures.rate = (is.done + is.failed - was.done - was.failed) / seconds
+    end
+end
+
+local function span(seconds)
+    if not seconds then
+        return "-"
+    elseif seconds < 120 then
+        return ("%.0fs"):format(seconds)
+    elseif seconds < 7200 then
+        return ("%.0fm"):format(seconds / 60)
+    end
+    return ("%.0fh"):format(seconds / 3600)
+end
+
+local function draw(list)
+    local lines = { ("%-20s %8s %8s %8s %8s %8s %8s %7s"):format("QUEUE", "WAITING", "RUNNING",
+        "JOBS/S", "DONE", "FAILED", "DEAD", "LAG") }
+    for _, figures in ipairs(list) do
+        lines[#lines + 1] = ("%-20s %8d %8d %8.1f %8d %8d %8d %7s"):format(figures.queue,
+            figures.waiting, figures.running, figures.rate, figures.totals.done,
+            figures.totals.failed, figures.dead, span(figures.oldest_s))
+        for _, worker in ipairs(figures.workers) do
+            local lease_s = (tonumber(worker.lease_ms) or 60000) / 1000
+            lines[#lines + 1] = ("  %-30s %d of %d running, %d done, %d failed, up %s%s"):format(
+                worker.name, worker.running or 0, worker.concurrency or 0, worker.done or 0,
+                worker.failed or 0, span(os.time() - (worker.started_at or os.time())),
+                worker.silent_s > lease_s and (", silent for " .. span(worker.silent_s)) or "")
+        end
+    end
+    if not list[1] then
+        lines[2] = "no queue"
+    end
+    return quote.terminal(table.concat(lines, "\n"))
+end
+
+local CLEAR = "\27[H\27[2J"
+
+local function show(client, given)
+    local before, message = read(client, given.queue)
+    if not before then
+        return fail(message)
+    end
+    local live = given.watch or not given.json and host.is_terminal(1)
+    repeat
+        task.sleep(SAMPLE_S)
+        local list
+        list, message = read(client, given.queue)
+        if not list then
+            return fail(message)
+        end
+        set_rates(list, before, SAMPLE_S)
+        if given.json then
+            io.stdout:write(quote.terminal_json(json.encode { queues = json.array(list) }), "\n")
+        else
+            io.stdout:write(live and CLEAR or "", draw(list), "\n")
+        end
+        io.stdout:flush()
+        before = list
+    until not live
+    return 0
+end
+
+-------------------------------------------------------------------------------
+-- Dead letters
+
+local function list_dead(letters, given)
+    if given.json then
+        print(quote.terminal_json(json.encode { dead = json.array(letters) }))
+        return 0
+    end
+    for _, letter in ipairs(letters) do
+        print(quote.terminal(("%s  %s  %s  %d attempt%s\n    item   %s\n    error  %s"):format(
+            letter.id, os.date("%Y-%m-%d %H:%M:%S", letter.at), letter.name or letter.call,
+            letter.attempts, letter.attempts == 1 and "" or "s", letter.item:sub(1, 200),
+            (letter.error:gsub("\n.*", "")))))
+    end
+    print(("%d dead letter%s"):format(#letters, #letters == 1 and "" or "s"))
+    return 0
+end
+
+local function move(client, given, letters, wanted, how, said)
+    local count = 0
+    for _, letter in ipairs(letters) do
+        if wanted == "all" or letter.id == wanted then
+            local moved, message = how(client, given.queue, letter)
+            if not moved then
+                return fail(message)
+            end
+            count = count + moved
+        end
+    end
+    if count == 0 and wanted ~= "all" then
+        return fail(("no dead letter %s in the queue %s"):format(wanted, given.queue))
+    end
+    print(("%d %s"):format(count, said))
+    return 0
+end
+
+local function on_dead(client, given)
+    local letters, message = status.dead_letters(client, given.queue)
+    if not letters then
+        return fail(message)
+    elseif given.retry then
+        return move(client, given, letters, given.retry, status.retry, "enqueued again")
+    elseif given.drop then
+        return move(client, given, letters, given.drop, status.drop, "dropped")
+    end
+    return list_dead(letters, given)
+end
+
+local function purge(client, given)
+    local count, message = status.purge(client, given.queue)
+    if not count then
+        return fail(message)
+    end
+    print(("the queue %s is empty"):format(given.queue))
+    return 0
+end
+
+---@param list string[] arguments
+---@return integer status
+function command.run(list)
+    local given, operands = args.parse("ponder queue", list, RULES)
+    if not given then
+        return cli.usage_error(operands)
+    end
+    local on_letters = given.dead or given.retry or given.drop
+    if (on_letters or given.purge) and not given.queue then
+        return cli.usage_error "ponder queue: expected --queue NAME: which queue"
+    end
+    local client <close>, message = redis.open(operands[1])
+    if not client then
+        return cli.usage_error("ponder queue: " .. message)
+    elseif given.purge then
+        return purge(client, given)
+    end
+    return (on_letters and on_dead or show)(client, given)
+end
+
+return command

@@ -1,0 +1,372 @@
+-- ponder.queue and `ponder work`: jobs through a real redis-server, done by other processes.
+
+local workers = require "workers"
+
+local eventually = workers.eventually
+
+-- A model that notes each call in the file `calls`, and is slow where it is asked to.
+local MODEL = [[
+local task = require "ponder.task"
+return function(request)
+    local text = request.messages[1].content
+    local file <close> = io.open("calls", "a")
+    file:write(text, "\n")
+    file:flush()
+    task.sleep(tonumber(text:match "wait ([%d.]+)") or 0)
+    return { text = "re: " .. text, usage = { input_tokens = 10, output_tokens = 5 } }
+end]]
+
+local JOB = [[
+local log = require "ponder.log"
+local model = require "ponder.model"
+local run = require "ponder.run"
+local search = require "ponder.search"
+local task = require "ponder.task"
+
+local m
+local function ask(text)
+    m = m or model.open "script:model.lua"
+    local reply, message, code = m:chat { messages = { { role = "user", content = text } } }
+    if not reply then
+        return nil, message, code
+    end
+    return reply.text
+end
+
+local function note(text)
+    local file <close> = io.open("ran", "a")
+    file:write(text, "\n")
+end
+
+return {
+    double = function(x, index) return { x * 2, index } end,
+    echo = function(x) return x end,
+    ask = function(x) return ask("question " .. x) end,
+    refuse = function(x) return nil, "no " .. x, "REFUSED", { x } end,
+    raise = function(x) note(x) error("raised " .. x) end,
+    raise_only = function(x) error("raised " .. x) end,
+    raise_once = function(x)
+        note(x)
+        local reply = ask("paid " .. x)
+        if not io.open("ready") then
+            io.open("ready", "w"):close()
+            error "not yet"
+        end
+        return reply
+    end,
+    two = function(x) -- two calls; the second one is slow
+        return ask("first " .. x) .. ", " .. ask("wait " .. x)
+    end,
+    nap = function(x) note("begun") task.sleep(x) return "slept" end,
+    die = function(x) note("die") if x == "die" then os.execute("kill -9 $PPID") end return x end,
+    huge = function() return ("x"):rep(9 << 20) end,
+    odd = function() return print end,
+    tree = function(x)
+        local r = run.new { name = "inner" }
+        local inner = r:call(function() return ask("inner " .. x) end)
+        log.event("note", { x = x })
+        local result = search.run { initial_state = x, expand = function(n) return { n + 1 } end,
+            evaluate = function(n) return n end, is_terminal = function(n) return n >= x + 3 end }
+        return { inner, result.best_score, math.random(1000000), log.record("date", x, os.date) }
+    end,
+}]]
+
+local FILES = { ["model.lua"] = MODEL, ["job.lua"] = JOB }
+
+describe("a queue", function()
+    local lab
+
+    setup(function()
+        lab = workers.lab(FILES)
+        lab:worker()
+    end)
+    teardown(function()
+        lab:__close()
+    end)
+    before_each(function()
+        os.execute(("cd %s && rm -f ran ready calls"):format(lab.folder.path))
+    end)
+
+    local function run(code)
+        local done = lab:coordinate(code)
+        assert.equal(0, done.status, done.err)
+        return done.out, done
+    end
+
+    it("maps items in their order, with their index", function()
+        assert.equal("[[2,1],[4,2],[6,3],4]\n", (run [[
+            local r = q:map({ 1, 2, 3, 4 }, "double")
+            print(json.encode { r[1], r[2], r[3], r.n })]]))
+        assert.equal("0", (run [[io.write((q:map({}, "double")).n)]]))
+    end)
+
+    it("carries values as JSON has them", function()
+        assert.equal('[null,{"a":[1,2.5,"ä"]},"",[]]\n', (run [[
+            local items = { json.null, { a = { 1, 2.5, "ä" } }, "", json.array {} }
+            local r = q:map(items, "echo")
+            print(json.encode(json.array { r[1] or json.null, r[2], r[3], r[4] }))]]))
+    end)
+
+    it("takes equal items as two jobs", function()
+        run [[q:map({ 7, 7, 7 }, "ask")]]
+        assert.same({ "question 7", "question 7", "question 7" }, lab:lines "calls")
+    end)
+
+    it("hands over what a function has failed with", function()
+        assert.equal("no 5 REFUSED nil\n", (run [[
+            local r, e = q:map({ 5 }, "refuse")
+            print(e[1].message, e[1].code, r[1])]]):gsub("\t", " "))
+    end)
+
+    it("tries again what raises, without paying twice", function()
+        assert.equal("re: paid 1\n", (run [[print(q:map({ 1 }, "raise_once")[1])]]))
+        assert.same({ "1", "1" }, lab:lines "ran")
+        assert.same({ "paid 1" }, lab:lines "calls")
+    end)
+
+    it("makes a dead letter of what raises too often", function()
+        local out = run [[
+            local r, e = q:map({ 1, 2, 3 }, "raise", { max_attempts = 2 })
+            print(r.n, e[2].code, (e[2].message:gsub("^.-: ", "")))]]
+        assert.equal("3\tDEAD\traised 2\n", out)
+        assert.equal(6, #lab:lines "ran")
+    end)
+
+    it("refuses what is too large or not JSON, and says which", function()
+        local out = run [[
+            local _, e = q:map({ 1, ("x"):rep(9 << 20), print }, "echo")
+            print(e[1], e[2].code, e[2].message:match "echo%[2%].-MiB", e[3].code)
+            _, e = q:map({ 1 }, "huge")
+            print(e[1].code, e[1].message:match "[%d.]+ MiB")
+            _, e = q:map({ 1 }, "odd")
+            print(e[1].code)]]
+        assert.equal("nil\tTOO_LARGE\techo[2]: the item has 9.0 MiB\tBAD_ITEM\n"
+            .. "BAD_RESULT\t9.0 MiB\nBAD_RESULT\n", out)
+    end)
+
+    it("ends an attempt whose time is up", function()
+        assert.equal("TIMEOUT\n", (run [[
+            local _, e = q:map({ 60 }, "nap", { timeout_ms = 50 })
+            print(e[1].code)]]))
+    end)
+
+    it("gives results of what was submitted as they come", function()
+        assert.equal("2 slept 1 slept\n", (run [[
+            q:submit(0.4, "nap")
+            q:submit(0, "nap")
+            local words = {}
+            for ticket, value in q:results() do
+                words[#words + 1] = ticket .. " " .. value
+            end
+            print(table.concat(words, " "))]]))
+    end)
+
+    it("withdraws jobs", function()
+        assert.equal("CANCELLED\t0\n", (run [[
+            local task = require "ponder.task"
+            local handle = task.spawn(function()
+                local _, e = q:map({ 60 }, "nap")
+                return e[1].code
+            end)
+            while q:status().running == 0 do task.sleep(0.01) end
+            q:cancel()
+            print(handle:join(), q:status().running)]]))
+    end)
+
+    it("withdraws what nobody waits for any more", function()
+        assert.equal("TIMEOUT\n", (run [[
+            local task = require "ponder.task"
+            print((select(3, task.timeout(0.2, q.map, q, { 60 }, "nap"))))
+            q:map({ 1 }, "echo")
+            while q:status().running > 0 do task.sleep(0.01) end]]))
+    end)
+
+    it("leaves nothing in Redis but counters and dead letters", function()
+        run [[q:map({ 1, 2, 3 }, "ask")]]
+        run [[q:purge()]]
+        run [[q:map({ 1, 2, 3 }, "ask")]]
+        local keys = {}
+        for key in lab.server:cli("KEYS '*'"):gmatch "[^\n]+" do
+            keys[#keys + 1] = key:gsub("^ponder:1:{t}:", ""):gsub(":.*", "")
+        end
+        table.sort(keys)
+        assert.same({ "codes", "files", "jobs", "stats", "workers" }, keys)
+        assert.equal("0", lab.server:cli("XLEN " .. lab.server:cli("KEYS '*jobs*'")))
+    end)
+
+    it("names a function that is not there", function()
+        local done = lab:coordinate [[q:map({ 1 }, "dubble")]]
+        assert.equal(1, done.status)
+        assert.matches('job.lua has no function "dubble"; there are ask,', done.err)
+        assert.matches("main.lua:4:", done.err)
+    end)
+
+    it("checks its options", function()
+        for code, message in pairs {
+            [ [[q.map({}, "echo")]] ] = "call it with a queue",
+            [ [[q:map({}, "echo", { attempts = 1 })]] ] = "max_attempts",
+            [ [[queue.open("redis://x", { script = "job.lua", name = "a b" })]] ] = "opts.name",
+        } do
+            local done = lab:coordinate(code)
+            assert.equal(1, done.status)
+            assert.is_truthy(done.err:find(message, 1, true), done.err)
+        end
+    end)
+
+    describe("and the log of its coordinator", function()
+        it("holds what workers have recorded, and plays it", function()
+            local out = run [[
+                local r = q:map({ 1, 2, 3 }, "tree")
+                print(json.encode { r[1], r[2], r[3] })]]
+            assert.equal(3, #lab:lines "calls")
+            assert.equal("3", lab:sql "SELECT count(*) FROM calls")
+            assert.equal("3", lab:sql "SELECT count(*) FROM searches")
+            assert.equal("12", lab:sql "SELECT count(*) FROM nodes")
+            assert.equal("3", lab:sql "SELECT count(*) FROM events")
+            assert.equal("tree[1] tree[2] tree[3]",
+                lab:sql "SELECT name FROM runs WHERE parent = 1 ORDER BY id")
+            assert.equal("3", lab:sql("SELECT count(*) FROM runs AS inside JOIN runs AS outer "
+                .. "ON inside.parent = outer.id WHERE inside.name = 'inner' AND outer.parent = 1"))
+            local replay = lab:ponder { "replay", "main.db" }
+            assert.same({ 0, out, "" }, { replay.status, replay.out, replay.err })
+            assert.equal(3, #lab:lines "calls")
+        end)
+
+        it("shows them as if they had run here", function()
+            run [[q:map({ 1, 2 }, "ask")]]
+            local show = lab:ponder { "show", "main.db#3", "--calls" }
+            assert.equal(0, show.status, show.err)
+            assert.matches("1 .*ok .*script:model.lua", show.out)
+            local diff = lab:ponder { "diff", "main.db", "main.db" }
+            assert.equal(0, diff.status, diff.err)
+        end)
+
+        it("plays failures and dead letters", function()
+            local out = run [[
+                local _, e = q:map({ 1 }, "refuse")
+                print(e[1].message, e[1].code)
+                _, e = q:map({ 1 }, "raise_only", { max_attempts = 1 })
+                print(e[1].message, e[1].code)]]
+            local replay = lab:ponder { "replay", "main.db" }
+            assert.same({ 0, out, "" }, { replay.status, replay.out, replay.err })
+        end)
+    end)
+end)
+
+describe("a worker that is killed", function()
+    it("is replaced, and what it had paid for is not paid for again", function()
+        local lab <close> = workers.lab(FILES)
+        local first = lab:worker { "--lease", "400ms" }
+        local coordinator = lab:begin [[print(q:map({ 0.7 }, "two")[1])]]
+        eventually("the second call is in flight", function() return lab:lines "calls"[2] end)
+        first:kill()
+        lab:worker { "--lease", "400ms" }
+        assert.equal("0", coordinator:wait())
+        assert.same({ "first 0.7", "wait 0.7", "wait 0.7" }, lab:lines "calls")
+        assert.same({ "re: first 0.7, re: wait 0.7" }, lab:lines "2.err.out")
+        assert.equal("2", lab:sql "SELECT count(*) FROM calls WHERE status = 'ok'")
+    end)
+
+    it("takes no neighbours into the grave", function()
+        local lab <close> = workers.lab(FILES)
+        local stop
+        local function keep_working() -- as an init system does
+            if not stop or not stop:runs() then
+                stop = lab:worker { "--lease", "300ms" }
+            end
+        end
+        local coordinator = lab:begin [[
+            local items = { "a", "b", "die", "c", "d" }
+            local r, e = q:map(items, "die")
+            print(r[1], r[2], e[3].code, r[4], r[5])]]
+        eventually("all jobs are over", function()
+            keep_working()
+            return not coordinator:runs()
+        end)
+        assert.same({ "a\tb\tDEAD\tc\td" }, lab:lines(coordinator.err:match "[^/]+$" .. ".out"))
+    end)
+
+    it("gives back what it has, or finishes it, when it is asked to stop", function()
+        local lab <close> = workers.lab(FILES)
+        local first = lab:worker()
+        local coordinator = lab:begin [[print(q:map({ 0.3, 0.3 }, "nap")[2])]]
+        eventually("both have begun", function() return lab:lines "ran"[2] end)
+        first:kill "TERM"
+        assert.equal("0", first:wait())
+        assert.equal("0", coordinator:wait())
+        assert.equal(2, #lab:lines "ran")
+
+        local second = lab:worker()
+        coordinator = lab:begin [[print(q:map({ 5 }, "nap")[1])]]
+        os.execute(("rm -f %s/main.db*"):format(lab.folder.path))
+        eventually("it has begun", function() return lab:lines "ran"[3] end)
+        second:kill "TERM"
+        os.execute "sleep 0.2"
+        second:kill "TERM"
+        assert.equal("0", second:wait())
+        lab:worker() -- at once: the lease is 60 s
+        eventually("another one has it", function() return lab:lines "ran"[4] end)
+        coordinator:kill()
+    end)
+end)
+
+describe("a worker with another version of the script", function()
+    it("says so, as does the coordinator, and takes nothing", function()
+        local lab <close> = workers.lab(FILES)
+        lab.folder:write("old.lua", "return { echo = function() return 'old' end }")
+        local old = lab:worker { "--script", "old.lua", "--lease", "400ms" }
+        local coordinator = lab:begin [[print(q:map({ 1 }, "echo")[1])]]
+        eventually("the worker says so", function()
+            return old:said():find("1 job of the queue t needs another version", 1, true)
+        end)
+        eventually("the coordinator says so", function()
+            return coordinator:said():find("1 worker has another version of job.lua", 1, true)
+        end)
+        lab:worker()
+        assert.equal("0", coordinator:wait())
+    end)
+end)
+
+describe("Redis", function()
+    it("may go away: workers wait, the coordinator says so, nothing is lost", function()
+        local lab <close> = workers.lab(FILES, { "--appendonly", "yes", "--appendfsync", "always" })
+        local worker = lab:worker { "--lease", "60s" }
+        local coordinator = lab:begin [[
+            local items = {}
+            for i = 1, 40 do items[i] = i end
+            local r = q:map(items, "ask")
+            print(r.n, r[1], r[40])]]
+        eventually("work is under way", function() return lab:lines "calls"[3] end)
+        lab.server:kill()
+        eventually("both say so", function()
+            return not coordinator:runs() or coordinator:said():find "waiting for it"
+                and worker:said():find "waiting for it"
+        end)
+        lab.server:again()
+        assert.equal("0", coordinator:wait(), coordinator:said())
+        assert.same({ "40\tre: question 1\tre: question 40" },
+            lab:lines(coordinator.err:match "[^/]+$" .. ".out"))
+    end)
+end)
+
+describe("a coordinator that is killed", function()
+    it("goes on with resume: jobs are neither lost nor done twice", function()
+        local lab <close> = workers.lab(FILES)
+        local coordinator = lab:begin [[
+            local items = {}
+            for i = 1, 30 do items[i] = i end
+            local r = q:map(items, "ask", { concurrency = 5 })
+            print(r.n, r[1], r[30])]]
+        lab:worker { "--concurrency", "2" }
+        eventually("some are done", function() return lab:lines "calls"[8] end)
+        coordinator:kill()
+        eventually("it is gone", function() return not coordinator:runs() end)
+        local resumed = lab:ponder { "resume", "main.db" }
+        assert.same({ 0, "30\tre: question 1\tre: question 30\n" }, { resumed.status, resumed.out },
+            resumed.err)
+        assert.equal(30, #lab:lines "calls")
+        assert.equal("30", lab:sql "SELECT count(*) FROM calls WHERE status = 'ok'")
+        local replay = lab:ponder { "replay", "main.db" }
+        assert.same({ 0, resumed.out }, { replay.status, replay.out }, replay.err)
+    end)
+end)

@@ -1,0 +1,170 @@
+--- Queues for specs: a redis-server, workers as processes of their own, coordinators.
+---
+---     local lab <close> = workers.lab({ ["job.lua"] = "return { f = function(x) ... end }" })
+---     local w = lab:worker { "--lease", "1s" }
+---     local run = lab:coordinate [[ local r = q:map({ 1, 2 }, "f") print(r[1], r[2]) ]]
+---     w:kill()
+
+local redis_server = require "redis_server"
+local shell = require "shell"
+
+local workers = {}
+
+---@class spec.Lab
+---@field server spec.RedisServer
+---@field folder table
+local Lab = {}
+Lab.__index = Lab
+
+---@class spec.Worker a process
+---@field pid string
+---@field err string path of what it says
+local Process = {}
+Process.__index = Process
+
+local function sh(command)
+    local pipe <close> = assert(io.popen("unset LD_PRELOAD; " .. command, "r"))
+    return (pipe:read("a"):gsub("%s+$", ""))
+end
+
+---Whether it runs: not a zombie.
+---@return boolean
+function Process:runs()
+    return sh(("grep -s '^State:.[^Z]' /proc/%s/status"):format(self.pid)) ~= ""
+end
+
+---@param signal? string default KILL
+function Process:kill(signal)
+    sh(("kill -%s %s 2>/dev/null"):format(signal or "KILL", self.pid))
+end
+
+---Waits until it has ended.
+---@return string status as sh has it
+function Process:wait()
+    for _ = 1, 3000 do
+        local status = sh(("cat %s.status 2>/dev/null"):format(self.err))
+        if status ~= "" then
+            return status
+        end
+        os.execute "sleep 0.02"
+    end
+    error "the process did not end"
+end
+
+---@return string
+function Process:said()
+    return sh("cat " .. self.err)
+end
+
+-- Starts ponder; `pid` is its own, not that of a shell.
+local function start(self, arguments)
+    self.count = self.count + 1
+    local words = {}
+    for i, word in ipairs(arguments) do
+        words[i] = shell.quote(word)
+    end
+    local err = ("%s/%d.err"):format(self.folder.path, self.count)
+    local pid = sh(([[cd %s; export XDG_STATE_HOME=%s/state
+        { %s %s >%s.out 2>%s 3>&- & echo $! >&3; exec 3>&-; wait $!; echo $? >%s.status; } \
+            3>&1 >/dev/null 2>&1 &]]):format(self.folder.path, self.folder.path, shell.executable,
+        table.concat(words, " "), err, err, err))
+    return setmetatable({ pid = pid, err = err }, Process)
+end
+
+---Starts a worker of the queue "t" with job.lua.
+---@param arguments? string[]
+---@return spec.Worker
+function Lab:worker(arguments)
+    local words = { "work", self.server.url, "--script", "job.lua", "--queue", "t" }
+    local one = start(self, table.move(arguments or {}, 1, #(arguments or {}), #words + 1, words))
+    self.processes[#self.processes + 1] = one
+    return one
+end
+
+local MAIN = [[
+local queue = require "ponder.queue"
+local json = require "ponder.json"
+local q <close> = assert(queue.open(%q, { name = "t", script = "job.lua" }))
+%s]]
+
+---Starts a coordinator: a script that has `q`, and is logged in main.db.
+---@param code string
+---@return spec.Worker
+function Lab:begin(code)
+    self.folder:write("main.lua", MAIN:format(self.server.url, code))
+    local one = start(self, { "run", "--log", "main.db", "main.lua" })
+    self.processes[#self.processes + 1] = one
+    return one
+end
+
+---Runs ponder in the lab.
+---@param arguments string[]
+---@return {status: integer, out: string, err: string}
+function Lab:ponder(arguments)
+    return shell.ponder(arguments, { cwd = self.folder.path,
+        env = { XDG_STATE_HOME = self.folder.path .. "/state" } })
+end
+
+---Runs a coordinator to its end; its log is a new main.db.
+---@param code string
+---@return {status: integer, out: string, err: string}
+function Lab:coordinate(code)
+    self.folder:write("main.lua", MAIN:format(self.server.url, code))
+    os.execute(("rm -f %s/main.db*"):format(self.folder.path))
+    return self:ponder { "run", "--log", "main.db", "main.lua" }
+end
+
+---@param sql string
+---@return string printed by sqlite's own shell, or by ponder's store: values of a row with "|"
+function Lab:sql(sql)
+    local store = require "ponder.core.store"
+    local db <close> = assert(store.open(self.folder.path .. "/main.db", { lock = false }))
+    local rows = {}
+    for value in db:rows(sql) do
+        rows[#rows + 1] = tostring(value)
+    end
+    return table.concat(rows, " ")
+end
+
+---The lines of a file that jobs append to.
+---@param name string
+---@return string[]
+function Lab:lines(name)
+    local list = {}
+    local file <close> = io.open(self.folder.path .. "/" .. name)
+    for line in file and file:lines() or function() end do
+        list[#list + 1] = line
+    end
+    return list
+end
+
+---Waits until a condition holds.
+---@param what string
+---@param holds fun(): any
+function workers.eventually(what, holds)
+    for _ = 1, 3000 do
+        if holds() then
+            return
+        end
+        os.execute "sleep 0.02"
+    end
+    error("in vain: " .. what)
+end
+
+function Lab:__close()
+    for _, process in ipairs(self.processes) do
+        process:kill()
+    end
+    self.server:__close()
+    self.folder:__close()
+end
+
+---@param files table<string, string>
+---@param arguments? string[] of redis-server
+---@return spec.Lab
+function workers.lab(files, arguments)
+    return setmetatable({ folder = shell.folder(files), server = redis_server.start(arguments),
+        processes = {}, count = 0 }, Lab)
+end
+
+return workers
