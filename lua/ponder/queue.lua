@@ -136,7 +136,8 @@ function queue.open(url, opts)
     local self = setmetatable({ name = opts.name, prefix = moves.prefix(opts.name),
         script = script, client = client, reader = reader, map_id = name_map(opts.name),
         jobs = 0, slots = {}, waiting = 0, dead = 0, taken = {}, early = {}, last = "0",
-        finished = {}, places = task.semaphore(opts.concurrency), unfinished = 0, tickets = 0 }, Queue)
+        finished = {}, places = task.semaphore(opts.concurrency), unfinished = 0, tickets = 0 },
+        Queue)
     self.say = function(line)
         io.stderr:write(("ponder: queue %s: %s\n"):format(self.name, line))
     end

@@ -149,9 +149,9 @@ local function count_call(recorder, at, row)
         total_tokens = row[at.total_tokens] }
     recorder.writer.calls = recorder.writer.calls + 1
     if row[at.origin] == "live" then
-        recorder:spend(usage, cost)
-        budgets.charge({ tokens = tally.total(usage) or 0, cost = cost or 0 }, usage, cost,
-            row[at.status] ~= "ok")
+        local tokens = tally.total(usage) or 0
+        recorder:spend(tokens, cost)
+        budgets.charge({ tokens = tokens, cost = cost or 0 }, usage, cost, row[at.status] ~= "ok")
     end
 end
 
