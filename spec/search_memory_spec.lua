@@ -27,6 +27,14 @@ local EVALUATE = [[
     opts.evaluate = function(s, node) return s[1] % 7 + node.depth end
     opts.key = function(s) return "state " .. s[1] end]]
 
+local POLICY = [[
+    opts.evaluate = function(s) return s[1] % 7 / 7 end
+    opts.max_iterations = 8 ]]
+
+local PATH = [[
+    opts.heuristic = function(s) return 12 - s[1] % 12 end
+    opts.cost = function(s, child) return child[1] - s[1] end ]]
+
 local EVALUATE_ALL = [[
     local events = {}
     opts.on_event = function(event) events[#events + 1] = event end
@@ -50,6 +58,31 @@ describe("a search without memory", function()
         it(("fails with an error, %s, four at a time"):format(strategy), function()
             local made = memory.sweep(SEARCH:format(strategy, 4, "beam_width = 2,", more), 7)
             assert(made > 300, made)
+        end)
+    end
+
+    for name, case in pairs {
+        uct = { "uct", POLICY .. 'opts.rollout, opts.prior = "greedy", "softmax"' },
+        puct = { "puct", POLICY .. [[
+            opts.prior = function(states) return table.move({ 1, 2, 3 }, 1, #states, 1, {}) end
+            opts.reflect = function(s) return s[1] end]] },
+        ab_mcts = { "ab_mcts", POLICY .. 'opts.actions = { "a", "b" }' },
+        mixed = { "ab_mcts", POLICY .. 'opts.posterior = "mixed"' },
+        astar = { "astar", PATH .. "opts.key = function(s) return s[1] % 50 end" },
+        idastar = { "idastar", PATH .. 'opts.retain = "path"' },
+        dvts = { "dvts", POLICY .. "opts.subtrees, opts.k = 2, 2" },
+        evolve = { "evolve", POLICY .. [[
+            opts.islands, opts.population, opts.migrate_every = 2, 3, 2
+            opts.features = function(s) return s[1] % 3 end]] },
+    } do
+        it("fails with an error, " .. name, function()
+            local made = memory.sweep(SEARCH:format(case[1], 1, "batch = 2,", case[2]), 3)
+            assert(made > 20, made)
+        end)
+
+        it(("fails with an error, %s, four at a time"):format(name), function()
+            local made = memory.sweep(SEARCH:format(case[1], 4, "batch = 2,", case[2]), 17)
+            assert(made > 20, made)
         end)
     end
 

@@ -185,6 +185,87 @@ describe("the order of the frontier", function()
     end)
 end)
 
+describe("any search of search.run", function()
+    local search = require "ponder.search"
+    local DEPTH = 4
+
+    local function score_of(text)
+        return text == "the question" and 0 or driver.hash_score(text)
+    end
+
+    --- The same tree by search.run: thoughts are named after their node, as the driver does.
+    local function searched(opts)
+        local path = opts.search == "astar" or opts.search == "idastar"
+        local given = {
+            initial_state = "the question", is_terminal = function() return false end,
+            expand = function(_, k, node)
+                local list = {}
+                for i = 1, k do
+                    list[i] = ("n%d.%d"):format(node.id + 1, i)
+                end
+                return list
+            end,
+            [path and "heuristic" or "evaluate"] = function(text)
+                return path and (1 - score_of(text)) * DEPTH or score_of(text)
+            end,
+        }
+        for name, value in pairs(opts) do
+            given[name] = value
+        end
+        given.k, given.branching_factor = opts.branching_factor, nil
+        return search.run(given)
+    end
+
+    for name, opts in pairs {
+        bfs = { search = "bfs" }, dfs = { search = "dfs" }, best = { search = "best_first" },
+        batch = { search = "best_first", batch = 3, beam_width = 4, max_depth = 30 },
+        beam = { search = "beam", beam_width = 2 },
+        uct = { search = "uct", c = 0.3, batch = 2 },
+        greedy = { search = "uct", rollout = "greedy", prior = "softmax", batch = 2 },
+        puct = { search = "puct", backup = "max", max_iterations = 9 },
+        ["ab_mcts"] = { search = "ab_mcts", seed = 7, batch = 2 },
+        mixed = { search = "ab_mcts", posterior = "mixed", seed = 3 },
+        astar = { search = "astar", batch = 2 }, idastar = { search = "idastar" },
+        dvts = { search = "dvts", subtrees = 2, beam_width = 2 },
+        evolve = { search = "evolve", islands = 2, migrate_every = 3, seed = 5 },
+    } do
+        it("makes the same tree: " .. name, function()
+            opts.max_depth = opts.max_depth or DEPTH
+            opts.max_nodes, opts.branching_factor = 60, 2
+            local result = searched(opts)
+            opts.early_success_threshold, opts.convergence_window = 2, 1
+            local machine = driver.run(tot.new(opts), { now_ms = 0 })
+            local nodes = machine.nodes
+            assert.equal(#result.tree.nodes, #nodes)
+            assert.is_true(#nodes > 10)
+            for i, node in ipairs(result.tree.nodes) do
+                assert.equal(node.state, nodes[i].content)
+                assert.equal(node.parent_id and "n" .. node.parent_id + 1, nodes[i].parent_id)
+                assert.equal(node.depth, nodes[i].depth)
+            end
+            assert.equal(opts.search, machine.search)
+            assert.equal(opts.search, machine.result.tree.traversal_strategy)
+            local reason = result.stop_reason == "exhausted" and "max_depth" or result.stop_reason
+            assert.equal(reason, machine.termination_reason)
+        end)
+    end
+
+    it("takes the place of traversal_strategy: both are an error", function()
+        says("tot.new: opts.search takes the place of opts.traversal_strategy: give one of them",
+            tot.new, { search = "uct", traversal_strategy = "bfs" })
+        says("opts.select chooses from the frontier of best_first, bfs or dfs", tot.new,
+            { search = "uct", select = function() end })
+        assert.equal("bfs", tot.new({ search = "bfs" }).traversal_strategy)
+        assert.equal("best_first", tot.new().search)
+    end)
+
+    it("asks dvts's root for all its subtrees at once", function()
+        local machine, directive = start { search = "dvts", subtrees = 3, branching_factor = 2 }
+        assert.equal(6, directive.count)
+        assert.equal(2, expand(machine, directive, { 0.1, 0.2, 0.3, 0.1, 0.5, 0.4 })[1].count)
+    end)
+end)
+
 describe("a run ends", function()
     it("with a child that passes the threshold deep enough: the best, first of equals", function()
         local machine, directive = start { early_success_threshold = 0.9, min_depth = 2 }

@@ -65,6 +65,7 @@ local show = options.show
 ---@field name string `"tot"`
 ---@field core table the library of the C core: `new(options)`, `transitions`
 ---@field options table<string, OptionRule> rules for `new`; common ones are added
+---@field check_options? fun(checked): string? what is wrong with options together; it may change them
 ---@field prompts table<string, string> name of a prompt -> the key of env that overrides it alone
 ---@field env? table<string, OptionRule> what else `env` may say; the common rules are added
 ---@field replies table<string, string[]> message type -> kinds of call that it answers
@@ -371,8 +372,9 @@ end
 local function check_opts(class, where, opts)
     local checked = options.check(where, opts, class.options, 3)
     local problem = Run.check_prompts(where, class, checked.prompts)
-    if problem then
-        error(problem, 3)
+    local unfit = not problem and class.check_options and class.check_options(checked)
+    if problem or unfit then
+        error(problem or where .. ": " .. unfit, 3)
     end
     return checked
 end
@@ -412,6 +414,10 @@ local function from_map(class, map, opts)
     local reader = map_of.reader(where, map)
     local ok, problem = pcall(function()
         local checked = options.check(where, map_options(class, reader, opts or {}), class.options)
+        local unfit = class.check_options and class.check_options(checked)
+        if unfit then
+            error(where .. ": " .. unfit, 0)
+        end
         local run = Run.new(class, checked, class.core.new(checked))
         class.create(run)
         map_of.load(run, reader)
@@ -486,6 +492,7 @@ function machine.class(class)
         transitions = class.core.transitions,
         ---The rules of its options, for those who pass options on.
         option_rules = class.options,
+        check_options = class.check_options,
         ---Its prompts: name -> the option that stands for that one alone.
         prompt_names = class.prompts,
     }

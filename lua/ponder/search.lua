@@ -20,14 +20,12 @@ local concurrent = require "ponder.search.concurrent"
 local core_search = require "ponder.core.search"
 local json = require "ponder.json"
 local options = require "ponder.options"
+local policy = require "ponder.search.policy"
 local scheduler = require "ponder.task.scheduler"
 local sequence = require "ponder.sequence"
 local task = require "ponder.task"
 
 local search = {}
-
-local STRATEGIES = { "bfs", "dfs", "beam", "best_first", "uct", "puct", "ab_mcts", "astar",
-    "idastar", "dvts", "evolve" }
 
 local DEEPEST = 500000000
 
@@ -37,11 +35,10 @@ local SCHEMA = {
     evaluate = { type = "callable" },
     evaluate_all = { type = "callable" },
     is_terminal = { type = "callable", required = true },
-    search = { type = "string", enum = STRATEGIES, default = "bfs" },
+    search = { type = "string", enum = policy.NAMES, default = "bfs" },
     k = { type = "integer", min = 1 },
     beam_width = { type = "integer", min = 1 },
     max_depth = { type = "integer", min = 0, max = DEEPEST },
-    max_iterations = { type = "integer", min = 1, default = 100 },
     stop = { type = "callable" },
     concurrency = { type = "integer", min = 1, default = 1 },
     batch = { type = "integer", min = 1, default = 1 },
@@ -53,36 +50,18 @@ local SCHEMA = {
     reflect = { type = "callable" },
     memory = { type = "integer", min = 0, default = 4 },
     simulate = { type = "callable" },
-    -- uct, puct
-    c = { type = "number", min = 0, finite = true },
-    c_init = { type = "number", finite = true, default = 1.25 },
-    c_base = { type = "number", min = 1, finite = true, default = 19652 },
     prior = { type = { "string", "callable" } },
-    normalize = { type = "boolean", default = true },
-    backup = { type = "string", enum = { "mean", "max" }, default = "mean" },
-    rollout = { type = "string", enum = { "none", "greedy" }, default = "none" },
     revisit = { type = "boolean", default = false },
-    guide = { type = "number", finite = true },
     spent = { type = "callable" },
-    -- ab_mcts, evolve
-    posterior = { type = "string", enum = { "gaussian", "beta", "mixed" }, default = "gaussian" },
     actions = { type = "table" },
-    seed = { type = "integer", default = 0 },
-    -- astar, idastar
     cost = { type = "callable" },
     heuristic = { type = "callable" },
-    weight = { type = "number", min = 0, finite = true, default = 1 },
-    -- dvts
-    subtrees = { type = "integer", min = 1, default = 4 },
-    -- evolve
-    islands = { type = "integer", min = 1, max = 65536, default = 1 },
     select = { type = "string", enum = { "weighted", "puct", "best" }, default = "weighted" },
-    sharpness = { type = "number", finite = true, default = 10 },
-    population = { type = "integer", min = 1 },
     features = { type = "callable" },
-    migrate_every = { type = "integer", min = 1 },
-    migrate = { type = "integer", min = 0, default = 1 },
 }
+for name, rule in pairs(policy.RULES) do
+    SCHEMA[name] = rule
+end
 
 -- Callbacks that only some searches ask.
 local ONLY_OF = {
@@ -485,32 +464,13 @@ local function check_options(opts)
     return checked
 end
 
--- The width of a level or frontier, 0 for none.
-local function width_of(opts)
-    return opts.beam_width or opts.search == "beam" and opts.k or opts.search == "dvts" and 1 or 0
-end
-
-local function prior_of(opts)
-    local prior = opts.prior or opts.search == "puct" and "uniform" or "none"
-    return type(prior) == "string" and prior or "function"
-end
-
 local function new_core(opts)
-    return core_search.new {
-        initial_state = opts.initial_state, search = opts.search, k = opts.k,
-        max_depth = opts.max_depth, max_nodes = opts.max_nodes, beam_width = width_of(opts),
-        batch = opts.batch, concurrency = opts.concurrency, max_iterations = opts.max_iterations,
-        retain_path = opts.retain == "path", has_simulate = opts.simulate ~= nil,
-        memory = opts.memory,
-        c = opts.c or opts.search == "evolve" and 1 or math.sqrt(2),
-        c_init = opts.c_init, c_base = opts.c_base, guide = opts.guide, prior = prior_of(opts),
-        normalize = opts.normalize, backs_up_max = opts.backup == "max",
-        greedy = opts.rollout == "greedy", revisit = opts.revisit,
-        posterior = opts.posterior, actions = opts.actions and #opts.actions, seed = opts.seed,
-        weight = opts.weight, subtrees = opts.subtrees,
-        select = opts.select, islands = opts.islands, population = opts.population,
-        migrate = opts.migrate, migrate_every = opts.migrate_every, sharpness = opts.sharpness,
-    }
+    return core_search.new(policy.core_options(opts, {
+        initial_state = opts.initial_state, max_depth = opts.max_depth, max_nodes = opts.max_nodes,
+        batch = opts.batch, concurrency = opts.concurrency, retain_path = opts.retain == "path",
+        has_simulate = opts.simulate ~= nil, memory = opts.memory, revisit = opts.revisit,
+        actions = opts.actions and #opts.actions, select = opts.select,
+    }))
 end
 
 -- Which callbacks take the node, and at which place.

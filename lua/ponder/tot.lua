@@ -35,6 +35,7 @@ local core = require "ponder.core.tot"
 local builtin = require "ponder.builtin"
 local options = require "ponder.options"
 local parse = require "ponder.parse"
+local policy = require "ponder.search.policy"
 local quote = require "ponder.quote"
 local views = require "ponder.tot.views"
 local machine_core = require "ponder.core.machine"
@@ -46,23 +47,29 @@ local STEPS_SHOWN = 16 -- of the way to a node, in a prompt
 ---@class TotOptions
 ---@field branching_factor? integer thoughts asked for at a node, default 3
 ---@field max_depth? integer depth of the deepest nodes, the root being 0; default 3
----@field traversal_strategy? "best_first"|"bfs"|"dfs"
+---@field traversal_strategy? "best_first"|"bfs"|"dfs" default "best_first"
+---@field search? string any search of `search.run` in place of these, with its options (c, prior,
+---rollout, posterior, seed, subtrees, islands...; ponder.search.policy): `k` is branching_factor, a
+---score the value of a thought. To astar and idastar a thought is a step, and (1 - score) *
+---max_depth what is left of the way
+---@field max_iterations? integer uct, puct, ab_mcts, evolve: nodes expanded; default 100
 ---@field top_k? integer candidates in the result, default 3
 ---@field min_depth? integer a thought above it does not end the run by its score, default 2
 ---@field max_nodes? integer hard cap, the root included, default 100
 ---@field max_duration_ms? number
----@field beam_width? integer best_first keeps only this many nodes waiting
+---@field beam_width? integer best_first keeps only this many nodes waiting; beam (default
+---branching_factor) and dvts (default 1) so many of a level
 ---@field early_success_threshold? number a score that ends the run, default 1.0
 ---@field convergence_window? integer rounds; 1 turns it off; default 2
 ---@field min_score_improvement? number less over the window means converged, default 0.02
 ---@field convergence_measure? "best_so_far"|"best_leaf"
 ---@field stop_at_max_depth? boolean end when nodes at max_depth have been scored, default false
 ---@field max_parse_retries? integer repairs for each reply, default 1
----@field batch? integer nodes taken up in a round, default 1
+---@field batch? integer nodes expanded in a round, default 1; beam and dvts: always a level
 ---@field halt? fun(view: TotView): string? reason to end, asked after each round in place of the
 ---stopping rules; max_nodes and max_duration_ms hold all the same
----@field select? fun(view: TotView): string[]? ids of waiting nodes to take up next, in place of
----the order of the strategy; nil leaves it to the strategy
+---@field select? fun(view: TotView): string[]? ids of waiting nodes to expand next, in place of the
+---order of best_first, bfs and dfs; nil leaves it to them
 ---@field parse_thoughts? fun(text: string): (string|table)[], string?
 ---@field parse_scores? fun(text: string, thoughts: table[]): table<string, number>, string?
 ---@field prompts? table<"generate"|"evaluate"|"repair", function|string>
@@ -73,9 +80,9 @@ local COUNT = 1000000000
 local option_rules = {
     branching_factor = { type = "integer", min = 1, max = COUNT, default = 3 },
     max_depth = { type = "integer", min = 1, max = COUNT, default = 3 },
-    traversal_strategy = {
-        type = "string", enum = { "best_first", "bfs", "dfs" }, default = "best_first",
-    },
+    traversal_strategy = { type = "string", enum = { "best_first", "bfs", "dfs" } },
+    search = { type = "string", enum = policy.NAMES },
+    prior = { type = "string", enum = { "none", "uniform", "softmax" } },
     top_k = { type = "integer", min = 1, max = COUNT, default = 3 },
     min_depth = { type = "integer", min = 0, max = COUNT, default = 2 },
     max_nodes = { type = "integer", min = 1, max = COUNT, default = 100 },
@@ -95,13 +102,50 @@ local option_rules = {
     parse_thoughts = { type = "function" },
     parse_scores = { type = "function" },
 }
+for name, rule in pairs(policy.RULES) do
+    option_rules[name] = rule
+end
+
+local ORDERED = { best_first = true, bfs = true, dfs = true } -- they have a frontier to look at
+
+--- One of `search` and `traversal_strategy` is left; what is wrong with the options, or nil.
+local function settle_search(opts)
+    local search = opts.search or opts.traversal_strategy or "best_first"
+    if opts.search and opts.traversal_strategy then
+        return "opts.search takes the place of opts.traversal_strategy: give one of them"
+    elseif opts.select and not ORDERED[search] then
+        return ("opts.select chooses from the frontier of best_first, bfs or dfs (got search = %q)")
+            :format(search)
+    end
+    opts.traversal_strategy = ORDERED[search] and search or nil
+    opts.search = not ORDERED[search] and search or nil
+end
+
+local CORE_OPTIONS = { "branching_factor", "max_depth", "min_depth", "max_nodes", "batch",
+    "convergence_window", "convergence_measure", "min_score_improvement", "early_success_threshold",
+    "stop_at_max_depth", "max_duration_ms", "max_parse_retries" }
+
+local function new_core(opts)
+    local order = opts.traversal_strategy
+    local told = { k = opts.branching_factor, order = order or "search",
+        expandable_only = order ~= nil }
+    if order then
+        told.search = "best_first"
+        told.beam_width = order == "best_first" and opts.beam_width or 0
+    end
+    local searched = policy.core_options(setmetatable(told, { __index = opts }), told)
+    for _, name in ipairs(CORE_OPTIONS) do
+        searched[name] = opts[name]
+    end
+    return core.new(searched)
+end
 
 -------------------------------------------------------------------------------
 -- Directives
 
 --- What every prompt is told about the node of a slot: one table for all calls of the slot, so that
 --- a prompt function may keep in it what they share.
-local function situation(run, slot, node)
+local function situation(run, slot, node, count)
     local context = run.contexts[slot]
     if context then
         return context
@@ -113,7 +157,7 @@ local function situation(run, slot, node)
         steps_omitted = depth - #steps,
         depth = depth,
         max_depth = run.options.max_depth,
-        count = run.options.branching_factor,
+        count = count,
         thoughts = false, -- the calls of the slot set these
         situation = false,
         max_text_bytes = run.options.max_text_bytes,
@@ -128,14 +172,14 @@ local function node_for(run, turn, node)
 end
 
 local function ask_for_thoughts(run, turn, call_id, slot)
-    local node, node_id = run.core:slot_node(slot)
-    local context = situation(run, slot, node)
+    local node, node_id, count = run.core:slot_node(slot)
+    local context = situation(run, slot, node, count)
     run:direct(turn, {
         type = "generate_thoughts",
         call_id = call_id,
         node_id = node_id,
         context = run:render(turn, "generate", context, node_for(run, turn, node)),
-        count = run.options.branching_factor,
+        count = count,
     })
 end
 
@@ -157,8 +201,8 @@ local function numbered(texts)
 end
 
 local function ask_for_scores(run, turn, call_id, slot)
-    local node, node_id = run.core:slot_node(slot)
-    local context = situation(run, slot, node)
+    local node, node_id, count = run.core:slot_node(slot)
+    local context = situation(run, slot, node, count)
     local thoughts = numbered(run.slots[slot])
     context.thoughts = thoughts
     run:direct(turn, {
@@ -172,8 +216,8 @@ end
 
 local function ask_for_repair(run, turn, call_id, call, text)
     local slot = call.subject + 1
-    local node, node_id = run.core:slot_node(slot)
-    local context = situation(run, slot, node)
+    local node, node_id, count = run.core:slot_node(slot)
+    local context = situation(run, slot, node, count)
     context.reply = text
     context.wanted = call.kind == "generate" and "thoughts" or "scores"
     context.thoughts = numbered(run.slots[slot] or {})
@@ -188,19 +232,26 @@ end
 -------------------------------------------------------------------------------
 -- Rounds
 
+local function ask_round(run, turn, calls)
+    run.slots, run.contexts = {}, {}
+    for slot, id in ipairs(calls) do
+        run.slots[slot] = false
+        ask_for_thoughts(run, turn, id, slot)
+    end
+end
+
 local function begin(run, turn, msg)
-    run.core:start(msg.call_id, turn.now)
+    local calls = run.core:start(msg.call_id, turn.now)
     run.contents[1] = run.prompt
-    run.slots = { false }
     run:event(turn, "start", {}, {
         call_id = msg.call_id,
         prompt_length = utf8.len(run.prompt),
-        traversal_strategy = run.options.traversal_strategy,
+        traversal_strategy = views.order(run),
         branching_factor = run.options.branching_factor,
         max_depth = run.options.max_depth,
         max_nodes = run.options.max_nodes,
     })
-    ask_for_thoughts(run, turn, msg.call_id, 1)
+    ask_round(run, turn, calls)
 end
 
 --- The texts of a complete round become those of the new nodes.
@@ -226,10 +277,10 @@ local function why_end(run, turn)
     return run.core:verdict(turn.now, false)
 end
 
---- The calls of the next round, by slot.
+--- The calls of the next round, by slot; or nil and why there is none.
 local function take(run, turn)
-    local select = run.options.select
-    local ids = select and select(views.view(run, turn.now))
+    local select = run.core:frontier_size() > 0 and run.options.select
+    local ids = select and select(views.view(run, turn.now)) or nil
     if ids == nil then
         return run.core:take()
     elseif type(ids) ~= "table" then
@@ -255,21 +306,17 @@ local function finish_round(run, turn, call)
         best_score = best_score,
         round_size = #run.slots,
     }, { call_id = call.id, node_id = node_id })
-    local reason = why_end(run, turn)
-    if not reason and run.core:join() == 0 then
-        reason = "max_depth"
+    local calls, reason = nil, why_end(run, turn)
+    if not reason then
+        run.core:join()
+        calls, reason = take(run, turn)
     end
-    if reason then
+    if not calls then
         run.slots = {}
         run:complete(turn, reason, call.id)
         return
     end
-    local calls = take(run, turn)
-    run.slots, run.contexts = {}, {}
-    for slot, id in ipairs(calls) do
-        run.slots[slot] = false
-        ask_for_thoughts(run, turn, id, slot)
-    end
+    ask_round(run, turn, calls)
 end
 
 -------------------------------------------------------------------------------
@@ -367,8 +414,9 @@ end
 
 local class = {
     name = "tot",
-    core = core,
+    core = { new = new_core, transitions = core.transitions },
     options = option_rules,
+    check_options = settle_search,
     prompts = {
         generate = "generation_prompt",
         evaluate = "evaluation_prompt",

@@ -46,22 +46,47 @@ static const Alloc alloc = {allocate, NULL};
 
 static TotOptions some_options(Input *in)
 {
-    return (TotOptions){
+    TotOptions options = {
         .branching_factor = 1 + next(in) % 4,
         .max_depth = 1 + next(in) % 5,
         .min_depth = next(in) % 3,
         .max_nodes = 1 + next(in) % 60,
-        .beam_width = next(in) % 4,
         .convergence_window = 1 + next(in) % 4,
         .max_parse_retries = next(in) % 2,
-        .batch = 1 + next(in) % 4,
-        .traversal = next(in) % 3,
+        .order = next(in) % 4,
         .measure = next(in) % 2,
         .stop_at_max_depth = next(in) % 2,
         .early_success_threshold = 0.5 + next(in) % 6 / 10.0,
         .min_score_improvement = next(in) % 3 / 50.0 - 0.02,
         .max_duration_ms = next(in) % 2 ? INFINITY : 50,
     };
+    bool ordered = options.order != TOT_SEARCH;
+    options.search = (SearchOptions){
+        .strategy = ordered ? SEARCH_BEST_FIRST : next(in) % SEARCH_STRATEGIES,
+        .expandable_only = ordered,
+        .k = options.branching_factor,
+        .max_depth = options.max_depth,
+        .max_nodes = options.max_nodes,
+        .beam_width = next(in) % 4 + !ordered,
+        .batch = 1 + next(in) % 4,
+        .window = 1,
+        .max_iterations = 1 + next(in) % 20,
+        .c = 1,
+        .c_init = 1,
+        .c_base = 100,
+        .guide = NAN,
+        .normalize = next(in) % 2,
+        .greedy = next(in) % 2,
+        .prior = next(in) % 3,
+        .posterior = next(in) % 3,
+        .weight = 1,
+        .subtrees = 1 + next(in) % 3,
+        .islands = 1 + next(in) % 3,
+        .migrate = 1,
+        .migrate_every = next(in) % 3,
+        .sharpness = 10,
+    };
+    return options;
 }
 
 static void check_tree(const Tot *t)
@@ -70,7 +95,8 @@ static void check_tree(const Tot *t)
         const TotNode *node = &t->nodes[i];
         CHECK(node->parent < i && node->score >= 0 && node->score <= 1);
         const TotNode *parent = &t->nodes[node->parent];
-        CHECK(i >= parent->first_child && i < parent->first_child + parent->child_count);
+        CHECK(i >= parent->first_child && i <= parent->last_child);
+        CHECK(node->next_sibling == 0 || t->nodes[node->next_sibling].parent == node->parent);
         CHECK(node->depth == parent->depth + 1);
     }
     CHECK(t->machine.call_count == 0 || machine_is_busy(&t->machine));
@@ -81,11 +107,11 @@ static void check_tree(const Tot *t)
 
 static void check_frontier(const Tot *t)
 {
-    uint32_t *ids = malloc(t->waiting_count * sizeof *ids + 1);
+    uint32_t count = tot_frontier_size(t), *ids = malloc(count * sizeof *ids + 1);
     allocation_fails = false;
     CHECK(tot_list_frontier(t, ids) == TOT_DONE);
-    for (uint32_t i = 0; i < t->waiting_count; i++)
-        CHECK(ids[i] < t->node_count && t->nodes[ids[i]].waiting && tot_is_leaf(t, ids[i]));
+    for (uint32_t i = 0; i < count; i++)
+        CHECK(ids[i] < t->node_count && tot_is_leaf(t, ids[i]));
     free(ids);
 }
 
@@ -101,10 +127,11 @@ static void finish_round(Tot *t, double now)
         CHECK(machine_finish(&t->machine, MACHINE_COMPLETED, now));
     } else if (tot_join(t) != TOT_DONE) {
         CHECK(machine_finish(&t->machine, MACHINE_ERROR, now));
-    } else if (t->waiting_count == 0) {
-        CHECK(machine_finish(&t->machine, MACHINE_COMPLETED, now));
-    } else if (tot_take(t, NULL, 0) != TOT_DONE) {
-        CHECK(machine_finish(&t->machine, MACHINE_ERROR, now));
+    } else {
+        TotOutcome outcome = tot_take(t, NULL, 0);
+        bool over = outcome == TOT_OVER || outcome == TOT_LIMIT;
+        if (outcome != TOT_DONE)
+            CHECK(machine_finish(&t->machine, over ? MACHINE_COMPLETED : MACHINE_ERROR, now));
     }
 }
 
@@ -133,7 +160,7 @@ static void begin(Tot *t, const TotOptions *options)
 {
     memset(t, 0, sizeof *t);
     machine_init(&t->machine, &alloc, &tot_kind);
-    tot_init(t, options);
+    CHECK(tot_init(t, options));
 }
 
 static void go_on(Tot *t, Input *in)
@@ -182,6 +209,8 @@ static void load(Tot *t, Input *in)
     for (uint32_t i = 0; i < count; i++)
         waiting[i] = next(in) % 16;
     bool fits = tot_load_frontier(t, waiting, count) == TOT_DONE;
+    for (uint8_t i = next(in) % 4; i > 0; i--)
+        tot_load_expansion(t, next(in) % 4);
     tot_load_recent(t, next(in) / 255.0);
     uint8_t answer = next(in);
     if (tot_load_end(t, answer < 16 ? answer : TOT_NONE) == TOT_DONE && fits)
@@ -198,11 +227,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         load(&t, &in);
     } else if (tot_plant(&t) == TOT_DONE) {
         CHECK(machine_start(&t.machine, TOT_GENERATING, next(&in), TOT_CALL_GENERATE, 0, 0));
+        CHECK(tot_open_rest(&t) == TOT_DONE);
         go_on(&t, &in);
     }
-    begin(&copy, &options);
+    memset(&copy, 0, sizeof copy);
+    machine_init(&copy.machine, &alloc, &tot_kind);
     if (machine_copy(&copy.machine, &t.machine) && tot_copy(&copy, &t) == TOT_DONE) {
-        CHECK(copy.node_count == t.node_count && copy.waiting_count == t.waiting_count);
+        CHECK(copy.node_count == t.node_count);
+        CHECK(tot_frontier_size(&copy) == tot_frontier_size(&t));
         if (t.loaded)
             go_on(&copy, &in);
     }

@@ -109,7 +109,7 @@ static uint32_t at_least_one(uint32_t n)
     return n > 0 ? n : 1;
 }
 
-static SearchOptions read_options(lua_State *L)
+SearchOptions search_read_options(lua_State *L)
 {
     static const char *const priors[] = {"none", "uniform", "softmax", "function", NULL};
     static const char *const posteriors[] = {"gaussian", "beta", "mixed", NULL};
@@ -131,6 +131,7 @@ static SearchOptions read_options(lua_State *L)
     o.window = at_least_one(field(L, "concurrency", UINT32_MAX));
     o.max_iterations = integer_field(L, "max_iterations", UINT64_MAX);
     o.retain_path = flag_field(L, "retain_path");
+    o.expandable_only = flag_field(L, "expandable_only");
     o.has_simulate = flag_field(L, "has_simulate");
     o.c = number_field(L, "c", 0);
     o.c_init = number_field(L, "c_init", 0);
@@ -160,7 +161,7 @@ static int core_new(lua_State *L)
 {
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_settop(L, 1);
-    SearchOptions options = read_options(L);
+    SearchOptions options = search_read_options(L);
     Core *core = lua_newuserdatauv(L, sizeof *core, CORE_VALUES);
     memset(core, 0, sizeof *core);
     core->memory_size = (lua_Integer)integer_field(L, "memory", UINT32_MAX);

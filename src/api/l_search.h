@@ -121,6 +121,9 @@ uint32_t core_make(lua_State *L, Core *core, const SearchAsk *ask);
 /* At the beginning of a round: what reflect has returned since joins the memory. */
 void core_update_memory(lua_State *L, Core *core, int self);
 
+/* The options in the table at 1, which Lua has checked (lua/ponder/search/policy.lua). */
+SearchOptions search_read_options(lua_State *L);
+
 /* ---- the search that is argument 1; one that is not running (l_search.c) ---- */
 
 Core *core_check(lua_State *L);

@@ -4,6 +4,8 @@
  */
 #include "api/l_tot.h"
 
+#include "api/l_search.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -22,7 +24,7 @@ uint32_t tot_check_node(lua_State *L, const Tot *t, int arg)
     return (uint32_t)(i - 1);
 }
 
-static const TotSlot *check_slot(lua_State *L, const Tot *t, int arg)
+const TotSlot *tot_check_slot(lua_State *L, const Tot *t, int arg)
 {
     lua_Integer i = luaL_checkinteger(L, arg);
     luaL_argcheck(L, i >= 1 && i <= t->slot_count, arg, "no such slot");
@@ -71,29 +73,28 @@ static uint8_t name_option(lua_State *L, const char *field, const char *const *n
 
 static int tot_new(lua_State *L)
 {
-    static const char *const traversals[] = {"best_first", "bfs", "dfs", NULL};
+    static const char *const orders[] = {"best_first", "bfs", "dfs", "search", NULL};
     static const char *const measures[] = {"best_so_far", "best_leaf", NULL};
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_getfield(L, 1, "stop_at_max_depth");
     TotOptions options = {
+        .search = search_read_options(L),
         .branching_factor = count_option(L, "branching_factor"),
         .max_depth = count_option(L, "max_depth"),
         .min_depth = count_option(L, "min_depth"),
         .max_nodes = count_option(L, "max_nodes"),
-        .beam_width = count_option(L, "beam_width"),
         .convergence_window = count_option(L, "convergence_window"),
         .max_parse_retries = count_option(L, "max_parse_retries"),
-        .batch = count_option(L, "batch"),
-        .traversal = name_option(L, "traversal_strategy", traversals),
+        .order = name_option(L, "order", orders),
         .measure = name_option(L, "convergence_measure", measures),
         .stop_at_max_depth = lua_toboolean(L, -1),
         .early_success_threshold = number_option(L, "early_success_threshold", 1),
         .min_score_improvement = number_option(L, "min_score_improvement", 0),
         .max_duration_ms = number_option(L, "max_duration_ms", INFINITY),
     };
-    luaL_argcheck(L, options.branching_factor > 0 && options.batch > 0, 1, "zero");
+    luaL_argcheck(L, options.branching_factor > 0, 1, "zero");
     Tot *t = (Tot *)machine_new_userdata(L, sizeof *t, &tot_kind);
-    tot_init(t, &options);
+    check_outcome(L, tot_init(t, &options) ? TOT_DONE : TOT_NO_MEMORY, "new");
     return 1;
 }
 
@@ -113,14 +114,26 @@ static int m_clone(lua_State *L)
 
 /* ---- messages ---- */
 
-/* start(call_id, now) */
+/* The ids of the calls that are open, which are those of the round. */
+static int push_calls(lua_State *L, const Tot *t)
+{
+    lua_createtable(L, (int)t->machine.call_count, 0);
+    for (uint32_t i = 0; i < t->machine.call_count; i++) {
+        machine_push_id(L, &t->machine, t->machine.calls[i].number);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    return 1;
+}
+
+/* start(call_id, now) -> list of the call ids of the first round */
 static int m_start(lua_State *L)
 {
     Tot *t = tot_self(L);
     check_outcome(L, tot_plant(t), "start");
     machine_start_with(L, &t->machine, 2, TOT_GENERATING, TOT_CALL_GENERATE, 0,
                        luaL_checknumber(L, 3));
-    return 0;
+    check_outcome(L, tot_open_rest(t), "start");
+    return push_calls(L, t);
 }
 
 /* thoughts(call_id, count) -> call_id of the evaluation, how many are taken */
@@ -198,13 +211,10 @@ static int m_verdict(lua_State *L)
     return 1;
 }
 
-/* join() -> length of the frontier */
 static int m_join(lua_State *L)
 {
-    Tot *t = tot_self(L);
-    check_outcome(L, tot_join(t), "join");
-    lua_pushinteger(L, t->waiting_count);
-    return 1;
+    check_outcome(L, tot_join(tot_self(L)), "join");
+    return 0;
 }
 
 /* Reads a list of node numbers at `arg` into room on the stack. */
@@ -224,7 +234,8 @@ uint32_t *tot_check_nodes(lua_State *L, int arg, uint32_t *count)
     return ids;
 }
 
-/* take([nodes]) -> list of the call ids of the next round; nothing where the choice is refused */
+/* take([nodes]) -> list of the call ids of the next round; or nil and why there is none: what the
+ * run ends with, or nothing where the choice is refused */
 static int m_take(lua_State *L)
 {
     Tot *t = tot_self(L);
@@ -232,15 +243,15 @@ static int m_take(lua_State *L)
     if (!lua_isnoneornil(L, 2))
         chosen = tot_check_nodes(L, 2, &count);
     TotOutcome outcome = tot_take(t, chosen, count);
+    lua_pushnil(L);
     if (outcome == TOT_REFUSED && chosen != NULL)
-        return 0;
-    check_outcome(L, outcome, "take");
-    lua_createtable(L, (int)t->slot_count, 0);
-    for (uint32_t i = 0; i < t->machine.call_count; i++) {
-        machine_push_id(L, &t->machine, t->machine.calls[i].number);
-        lua_rawseti(L, -2, (lua_Integer)i + 1);
+        return 1;
+    if (outcome == TOT_OVER || outcome == TOT_LIMIT) {
+        lua_pushstring(L, outcome == TOT_OVER ? "max_depth" : "max_iterations");
+        return 2;
     }
-    return 1;
+    check_outcome(L, outcome, "take");
+    return push_calls(L, t);
 }
 
 /* ---- reading ---- */
@@ -262,7 +273,7 @@ static int m_counts(lua_State *L)
 {
     const Tot *t = tot_self(L);
     lua_pushinteger(L, t->node_count);
-    lua_pushinteger(L, t->waiting_count);
+    lua_pushinteger(L, tot_frontier_size(t));
     lua_pushinteger(L, t->depth_reached);
     machine_push_score(L, t->best_score);
     return 4;
@@ -270,11 +281,11 @@ static int m_counts(lua_State *L)
 
 static int m_frontier_size(lua_State *L)
 {
-    lua_pushinteger(L, tot_self(L)->waiting_count);
+    lua_pushinteger(L, tot_frontier_size(tot_self(L)));
     return 1;
 }
 
-/* node(i) -> parent (0: none), score or nil, depth, first child (0: none), number of children */
+/* node(i) -> parent (0: none), score or nil, depth */
 static int m_node(lua_State *L)
 {
     const Tot *t = tot_self(L);
@@ -282,9 +293,21 @@ static int m_node(lua_State *L)
     lua_pushinteger(L, node->parent == TOT_NONE ? 0 : (lua_Integer)node->parent + 1);
     machine_push_score(L, node->score);
     lua_pushinteger(L, node->depth);
-    lua_pushinteger(L, node->child_count == 0 ? 0 : (lua_Integer)node->first_child + 1);
-    lua_pushinteger(L, node->child_count);
-    return 5;
+    return 3;
+}
+
+/* children(i) -> nodes, in order of creation */
+static int m_children(lua_State *L)
+{
+    const Tot *t = tot_self(L);
+    const TotNode *node = &t->nodes[tot_check_node(L, t, 2)];
+    lua_createtable(L, (int)node->child_count, 0);
+    uint32_t child = node->first_child;
+    for (lua_Integer i = 1; child != 0; i++, child = t->nodes[child].next_sibling) {
+        lua_pushinteger(L, (lua_Integer)child + 1);
+        lua_rawseti(L, -2, i);
+    }
+    return 1;
 }
 
 /* path(i[, limit]) -> nodes from the root to i, or the last `limit` of them */
@@ -377,31 +400,10 @@ static int m_candidates(lua_State *L)
 static int m_frontier(lua_State *L)
 {
     const Tot *t = tot_self(L);
-    uint32_t *ids = push_room(L, t->waiting_count);
+    uint32_t count = tot_frontier_size(t), *ids = push_room(L, count);
     check_outcome(L, tot_list_frontier(t, ids), "frontier");
-    push_nodes(L, ids, t->waiting_count);
+    push_nodes(L, ids, count);
     return 1;
-}
-
-/* recent() -> list of the measures in the window */
-static int m_recent(lua_State *L)
-{
-    const Tot *t = tot_self(L);
-    lua_createtable(L, (int)(t->recent_end - t->recent_start), 0);
-    for (uint32_t i = t->recent_start; i < t->recent_end; i++) {
-        lua_pushnumber(L, t->recent[i]);
-        lua_rawseti(L, -2, (lua_Integer)(i - t->recent_start) + 1);
-    }
-    return 1;
-}
-
-/* retries() -> repairs asked for generations, for evaluations */
-static int m_retries(lua_State *L)
-{
-    const Tot *t = tot_self(L);
-    lua_pushinteger(L, (lua_Integer)t->generation_retries);
-    lua_pushinteger(L, (lua_Integer)t->evaluation_retries);
-    return 2;
 }
 
 static int m_slot_count(lua_State *L)
@@ -410,44 +412,25 @@ static int m_slot_count(lua_State *L)
     return 1;
 }
 
-/* slot_node(i) -> the node of a slot, and its id */
+/* slot_node(i) -> the node of a slot, its id, and how many thoughts it asks for */
 static int m_slot_node(lua_State *L)
 {
-    lua_Integer node = (lua_Integer)check_slot(L, tot_self(L), 2)->node + 1;
-    lua_pushinteger(L, node);
-    machine_push_numbered(L, 'n', (uint64_t)node);
-    return 2;
+    const Tot *t = tot_self(L);
+    const TotSlot *slot = tot_check_slot(L, t, 2);
+    lua_pushinteger(L, (lua_Integer)slot->node + 1);
+    machine_push_numbered(L, 'n', (uint64_t)slot->node + 1);
+    lua_pushinteger(L, machine_is_busy(&t->machine) ? tot_width(t, slot) : 0);
+    return 3;
 }
 
 /* slot_children(i) -> the first new node of a slot, and how many it has: after grow */
 static int m_slot_children(lua_State *L)
 {
     const Tot *t = tot_self(L);
-    const TotNode *node = &t->nodes[check_slot(L, t, 2)->node];
-    lua_pushinteger(L, (lua_Integer)node->first_child + 1);
-    lua_pushinteger(L, node->child_count);
+    const SearchTicket *ticket = &t->search.tickets.items[tot_check_slot(L, t, 2)->ticket];
+    lua_pushinteger(L, (lua_Integer)ticket->first + 1);
+    lua_pushinteger(L, (lua_Integer)ticket->end - ticket->first);
     return 2;
-}
-
-const char *const tot_phases[] = {"generating", "evaluating", "done", NULL};
-
-/* slot(i) -> node, phase, number of thoughts, retries, list of scores or nil */
-static int m_slot(lua_State *L)
-{
-    const Tot *t = tot_self(L);
-    const TotSlot *slot = check_slot(L, t, 2);
-    lua_pushinteger(L, (lua_Integer)slot->node + 1);
-    lua_pushstring(L, tot_phases[slot->phase]);
-    lua_pushinteger(L, slot->thought_count);
-    lua_pushinteger(L, slot->retries);
-    if (slot->phase != TOT_SLOT_DONE)
-        return 4;
-    lua_createtable(L, (int)slot->thought_count, 0);
-    for (uint32_t i = 0; i < slot->thought_count; i++) {
-        lua_pushnumber(L, slot->scores[i]);
-        lua_rawseti(L, -2, (lua_Integer)i + 1);
-    }
-    return 5;
 }
 
 PONDER_MODULE int luaopen_ponder_core_tot(lua_State *L);
@@ -468,6 +451,7 @@ int luaopen_ponder_core_tot(lua_State *L)
         {"frontier_size", m_frontier_size},
         {"counts", m_counts},
         {"node", m_node},
+        {"children", m_children},
         {"path", m_path},
         {"texts", m_texts},
         {"leaves", m_leaves},
@@ -476,16 +460,18 @@ int luaopen_ponder_core_tot(lua_State *L)
         {"answer", m_answer},
         {"candidates", m_candidates},
         {"frontier", m_frontier},
-        {"recent", m_recent},
-        {"retries", m_retries},
+        {"recent", l_tot_recent},
+        {"expansions", l_tot_expansions},
+        {"retries", l_tot_retries},
         {"slot_count", m_slot_count},
-        {"slot", m_slot},
+        {"slot", l_tot_slot},
         {"slot_node", m_slot_node},
         {"slot_children", m_slot_children},
         {"load_node", l_tot_load_node},
         {"load_slot", l_tot_load_slot},
         {"load_frontier", l_tot_load_frontier},
         {"load_recent", l_tot_load_recent},
+        {"load_expansion", l_tot_load_expansion},
         {"load_end", l_tot_load_end},
         {NULL, NULL},
     };

@@ -12,10 +12,11 @@ static inline Tot *tot_self(lua_State *L)
     return (Tot *)machine_self(L);
 }
 
-extern const char *const tot_phases[]; /* by TotPhase */
-
 /* The node whose number, counted from 1, is argument `arg`. */
 uint32_t tot_check_node(lua_State *L, const Tot *t, int arg);
+
+/* The slot whose number, counted from 1, is argument `arg`. */
+const TotSlot *tot_check_slot(lua_State *L, const Tot *t, int arg);
 
 /* A list of node numbers at `arg`, read into room on the stack; what is none becomes TOT_NONE. */
 uint32_t *tot_check_nodes(lua_State *L, int arg, uint32_t *count);
@@ -24,10 +25,15 @@ uint32_t *tot_check_nodes(lua_State *L, int arg, uint32_t *count);
 double tot_check_score(lua_State *L, int list, uint32_t i);
 
 /* Methods: see l_tot_load.c. */
+int l_tot_recent(lua_State *L);
+int l_tot_expansions(lua_State *L);
+int l_tot_retries(lua_State *L);
+int l_tot_slot(lua_State *L);
 int l_tot_load_node(lua_State *L);
 int l_tot_load_slot(lua_State *L);
 int l_tot_load_frontier(lua_State *L);
 int l_tot_load_recent(lua_State *L);
+int l_tot_load_expansion(lua_State *L);
 int l_tot_load_end(lua_State *L);
 
 #endif

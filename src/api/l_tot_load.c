@@ -1,10 +1,64 @@
 /*
- * l_tot_load.c -- ponder.core.tot: a saved machine, read part by part. Each function returns
- * whether the part fits to what is there; see src/core/tot_load.c.
+ * l_tot_load.c -- ponder.core.tot: the parts that only a saved machine needs, and how they are
+ * loaded. Each of the latter returns whether the part fits what is there; see src/core/tot_load.c.
  */
+#include "api/l_search.h"
 #include "api/l_tot.h"
 
 #include <math.h>
+
+static const char *const tot_phases[] = {"generating", "evaluating", "done", NULL};
+
+/* recent() -> list of the measures in the window */
+int l_tot_recent(lua_State *L)
+{
+    const Tot *t = tot_self(L);
+    lua_createtable(L, (int)(t->recent_end - t->recent_start), 0);
+    for (uint32_t i = t->recent_start; i < t->recent_end; i++) {
+        lua_pushnumber(L, t->recent[i]);
+        lua_rawseti(L, -2, (lua_Integer)(i - t->recent_start) + 1);
+    }
+    return 1;
+}
+
+/* expansions() -> how many children each slot of earlier rounds has made; nothing where there is a
+ * frontier */
+int l_tot_expansions(lua_State *L)
+{
+    const Tot *t = tot_self(L);
+    if (tot_has_frontier(t))
+        return 0;
+    core_push_ids(L, t->expansions.items, t->expansions.count);
+    return 1;
+}
+
+/* retries() -> repairs asked for generations, for evaluations */
+int l_tot_retries(lua_State *L)
+{
+    const Tot *t = tot_self(L);
+    lua_pushinteger(L, (lua_Integer)t->generation_retries);
+    lua_pushinteger(L, (lua_Integer)t->evaluation_retries);
+    return 2;
+}
+
+/* slot(i) -> node, phase, number of thoughts, retries, list of scores or nil */
+int l_tot_slot(lua_State *L)
+{
+    const Tot *t = tot_self(L);
+    const TotSlot *slot = tot_check_slot(L, t, 2);
+    lua_pushinteger(L, (lua_Integer)slot->node + 1);
+    lua_pushstring(L, tot_phases[slot->phase]);
+    lua_pushinteger(L, slot->thought_count);
+    lua_pushinteger(L, slot->retries);
+    if (slot->phase != TOT_SLOT_DONE)
+        return 4;
+    lua_createtable(L, (int)slot->thought_count, 0);
+    for (uint32_t i = 0; i < slot->thought_count; i++) {
+        lua_pushnumber(L, slot->scores[i]);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    return 5;
+}
 
 static int loaded(lua_State *L, TotOutcome outcome)
 {
@@ -59,12 +113,19 @@ int l_tot_load_frontier(lua_State *L)
 {
     Tot *t = check_loading(L);
     uint32_t count, *ids = tot_check_nodes(L, 2, &count);
-    return loaded(L, t->waiting_count > 0 ? TOT_REFUSED : tot_load_frontier(t, ids, count));
+    return loaded(L, tot_load_frontier(t, ids, count));
 }
 
 int l_tot_load_recent(lua_State *L)
 {
     return loaded(L, tot_load_recent(check_loading(L), luaL_checknumber(L, 2)));
+}
+
+int l_tot_load_expansion(lua_State *L)
+{
+    lua_Integer children = luaL_checkinteger(L, 2);
+    luaL_argcheck(L, children >= 0 && children < TOT_NONE, 2, "out of range");
+    return loaded(L, tot_load_expansion(check_loading(L), (uint32_t)children));
 }
 
 /* load_end(answer or nil, generation retries, evaluation retries) */

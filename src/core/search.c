@@ -216,6 +216,25 @@ static bool add_root_ticket(Search *s)
     return true;
 }
 
+void search_note_root(Search *s)
+{
+    if (s->policy->add != NULL)
+        s->policy->add(s, &s->tickets.items[0], 0, 0);
+}
+
+bool search_start_round(Search *s, uint32_t count)
+{
+    s->tickets.count = 0;
+    s->round_children = s->count;
+    s->rounds++;
+    return search_reserve_tickets(s, count);
+}
+
+bool search_next_wave(Search *s, SearchStatus *status)
+{
+    return s->rounds > 0 && s->policy->wave != NULL && s->policy->wave(s, status);
+}
+
 SearchStatus search_next_round(Search *s)
 {
     if (s->ended)

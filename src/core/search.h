@@ -88,8 +88,9 @@ typedef struct SearchOptions {
     /* which callbacks there are */
     bool has_stop, has_key, has_cost, has_evaluate, evaluates_all, has_simulate, has_features;
     bool has_reflect, has_events, has_spent;
-    bool wants_turns; /* to be asked SEARCH_TURN before each ticket */
-    bool retain_path; /* dfs, idastar: a node is freed once nothing open descends from it */
+    bool wants_turns;     /* to be asked SEARCH_TURN before each ticket */
+    bool retain_path;     /* dfs, idastar: a node is freed once nothing open descends from it */
+    bool expandable_only; /* best_first: what cannot be expanded is not selected */
     /* uct, puct */
     double c, c_init, c_base, guide; /* c is evolve's too; guide is NaN for none */
     SearchPrior prior;
@@ -257,6 +258,16 @@ static inline void search_set_evaluated(Search *s, uint32_t id);
 
 /* Selects the next round's tickets. The first round is the root's, which the driver has made. */
 SearchStatus search_next_round(Search *s);
+
+/* The first round, once its node is known: the root is made known to the policy. */
+void search_note_root(Search *s);
+
+/* Begins a round of nodes that the caller selects (search_select in search_policy.h), `count` at
+ * the most. False: no memory. */
+bool search_start_round(Search *s, uint32_t count);
+
+/* Adds tickets to a round whose tickets are done: they follow from what these have made. */
+bool search_next_wave(Search *s, SearchStatus *status);
 
 /* Backs up the round that is over. False: no memory, and the search has ended. */
 bool search_back_up(Search *s);

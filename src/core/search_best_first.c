@@ -5,8 +5,9 @@
  * A capped frontier is two heaps of the same nodes, best first and worst first. A node that leaves
  * by one of them is no longer `open`; the other drops it when it comes up.
  */
+#include "core/search_best_first.h"
+
 #include "core/frontier.h"
-#include "core/search_policy.h"
 
 typedef struct BestFirst {
     Frontier best, worst;
@@ -39,25 +40,33 @@ static uint32_t pop_open(Search *s, Frontier *f)
     }
 }
 
+bool best_first_open(Search *s, uint32_t id)
+{
+    BestFirst *b = s->data;
+    SearchNode *node = search_node(s, id);
+    size_t cap = s->options.beam_width;
+    b->worst.worst_first = true;
+    if (!vec_reserve(&b->best, &s->alloc, 1) || (cap > 0 && !vec_reserve(&b->worst, &s->alloc, 1)))
+        return false;
+    node->open = true;
+    b->open_count++;
+    frontier_push(&b->best, (FrontierEntry){node->score, id});
+    if (cap > 0)
+        frontier_push(&b->worst, (FrontierEntry){node->score, id});
+    return true;
+}
+
 static bool back_up(Search *s)
 {
     BestFirst *b = s->data;
-    size_t children = s->count - s->round_children, cap = s->options.beam_width;
-    b->worst.worst_first = true;
-    if (!vec_reserve(&b->best, &s->alloc, children) ||
-        (cap > 0 && (!vec_reserve(&b->worst, &s->alloc, children) ||
-                     !vec_reserve(&s->pruned, &s->alloc, children))))
-        return false;
-    for (uint32_t id = s->round_children; id < s->count; id++) {
-        SearchNode *node = search_node(s, id);
-        node->open = true;
-        b->open_count++;
-        frontier_push(&b->best, (FrontierEntry){node->score, id});
-        if (cap > 0)
-            frontier_push(&b->worst, (FrontierEntry){node->score, id});
-    }
-    if (cap == 0)
+    size_t cap = s->options.beam_width;
+    for (uint32_t id = s->round_children; id < s->count; id++)
+        if ((!s->options.expandable_only || search_expandable(s, id)) && !best_first_open(s, id))
+            return false;
+    if (cap == 0 || b->open_count <= cap)
         return true;
+    if (!vec_reserve(&s->pruned, &s->alloc, b->open_count - cap))
+        return false;
     while (b->open_count > cap)
         vec_push(&s->pruned, pop_open(s, &b->worst));
     drop_closed(s, &b->best, b->open_count);
@@ -74,6 +83,43 @@ static SearchStatus select_next(Search *s)
     for (; count > 0; count--)
         search_select(s, pop_open(s, &b->best));
     return SEARCH_OK;
+}
+
+uint32_t best_first_count(const Search *s)
+{
+    const BestFirst *b = s->data;
+    return (uint32_t)b->open_count;
+}
+
+bool best_first_list(const Search *s, uint32_t *ids)
+{
+    const BestFirst *b = s->data;
+    Frontier copy = {0};
+    if (!vec_reserve(&copy, &s->alloc, b->best.count))
+        return false;
+    for (size_t i = 0; i < b->best.count; i++)
+        if (search_node(s, b->best.items[i].id)->open)
+            frontier_push(&copy, b->best.items[i]);
+    while (copy.count > 0)
+        *ids++ = frontier_pop(&copy).id;
+    vec_free(&copy, &s->alloc);
+    return true;
+}
+
+bool best_first_take(Search *s, const uint32_t *ids, uint32_t count)
+{
+    BestFirst *b = s->data;
+    uint32_t taken = 0;
+    for (; taken < count; taken++) {
+        if (ids[taken] >= s->count || !search_node(s, ids[taken])->open)
+            break;
+        search_node(s, ids[taken])->open = false; /* a second mention is refused */
+    }
+    if (taken < count)
+        while (taken > 0)
+            search_node(s, ids[--taken])->open = true;
+    b->open_count -= taken;
+    return taken == count;
 }
 
 static void free_data(Search *s)

@@ -136,8 +136,7 @@ static void evaluate_children(Search *s, uint32_t ticket)
 
 static void begin_root(Search *s, uint32_t ticket)
 {
-    if (s->policy->add != NULL)
-        s->policy->add(s, &s->tickets.items[ticket], 0, 0);
+    search_note_root(s);
     evaluate_children(s, ticket);
 }
 
@@ -435,7 +434,7 @@ static bool step_round(Search *s, SearchAsk *ask)
     SearchStatus status = SEARCH_OK;
     switch ((SearchRoundStep)s->round_step) {
     case ROUND_OVER:
-        if (s->rounds > 0 && s->policy->wave != NULL && s->policy->wave(s, &status))
+        if (search_next_wave(s, &status))
             return false;
         if (status != SEARCH_OK || (s->rounds > 0 && !search_back_up(s))) {
             end_round(s, SEARCH_NO_MEMORY);

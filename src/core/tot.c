@@ -1,7 +1,10 @@
 /*
- * tot.c -- Tree of Thoughts: rounds and frontier; see tot.h.
+ * tot.c -- Tree of Thoughts: slots, calls and stopping rules over the rounds of a search; see
+ * tot.h.
  */
 #include "core/tot.h"
+
+#include "core/search_best_first.h"
 
 #include <math.h>
 #include <string.h>
@@ -20,14 +23,12 @@ static const MachineMove moves[] = {
 
 const MachineKind tot_kind = {"tot", statuses, calls, moves, sizeof moves / sizeof *moves};
 
-void tot_init(Tot *t, const TotOptions *options)
+bool tot_init(Tot *t, const TotOptions *options)
 {
     t->options = *options;
-    if (options->traversal != TOT_BEST_FIRST)
-        t->options.beam_width = 0;
-    t->worst.worst_first = true;
     t->answer = TOT_NONE;
     t->best_score = NAN;
+    return search_init(&t->search, t->machine.alloc, &options->search);
 }
 
 static void free_scores(Tot *t, TotSlot *slot)
@@ -50,14 +51,14 @@ void tot_free(Tot *t)
     alloc_free(alloc, t->slots, t->slot_capacity * sizeof *t->slots);
     alloc_free(alloc, t->nodes, t->node_capacity * sizeof *t->nodes);
     alloc_free(alloc, t->recent, t->recent_capacity * sizeof *t->recent);
-    vec_free(&t->waiting, alloc);
-    vec_free(&t->worst, alloc);
     vec_free(&t->leaves, alloc);
+    vec_free(&t->expansions, alloc);
+    search_free(&t->search);
     machine_free(&t->machine);
     t->slots = NULL;
     t->nodes = NULL;
     t->recent = NULL;
-    t->node_count = t->node_capacity = t->slot_capacity = t->waiting_count = 0;
+    t->node_count = t->node_capacity = t->slot_capacity = 0;
     t->recent_start = t->recent_end = t->recent_capacity = 0;
     t->answer = TOT_NONE;
 }
@@ -73,33 +74,160 @@ bool tot_reserve_slots(Tot *t, uint32_t count)
     return array_reserve(t->slots, 0, t->slot_capacity, &t->machine.alloc, count);
 }
 
-static TotNode *add_node(Tot *t, uint32_t parent, double score)
+void tot_add_node(Tot *t, uint32_t parent, double score)
 {
-    TotNode *node = &t->nodes[t->node_count];
-    uint32_t depth = parent == TOT_NONE ? 0 : t->nodes[parent].depth + 1;
-    *node = (TotNode){.score = score, .parent = parent, .depth = depth};
-    t->node_count++;
-    if (depth > t->depth_reached)
-        t->depth_reached = depth;
-    return node;
+    uint32_t id = t->node_count++;
+    TotNode *node = &t->nodes[id];
+    *node = (TotNode){.score = score, .parent = parent};
+    if (parent != TOT_NONE) {
+        TotNode *above = &t->nodes[parent];
+        node->depth = above->depth + 1;
+        if (above->child_count++ == 0) {
+            above->first_child = id;
+            t->open_leaves -= above->depth < t->options.max_depth;
+        } else {
+            t->nodes[above->last_child].next_sibling = id;
+        }
+        above->last_child = id;
+    }
+    t->open_leaves += node->depth < t->options.max_depth;
+    if (node->depth > t->depth_reached)
+        t->depth_reached = node->depth;
 }
 
-static void add_slot(Tot *t, uint32_t node)
+/* ---- rounds of the search ---- */
+
+/* What the search is told of a thought. To A* a thought is a step, and its score says how much of
+ * the way is left. */
+double tot_key(const Tot *t, double score)
 {
-    t->slots[t->slot_count++] = (TotSlot){.node = node};
-    t->generating_count++;
+    switch (t->options.order) {
+    case TOT_BFS: return 0;
+    case TOT_DFS: return t->joins;
+    case TOT_BEST_FIRST: return score;
+    default: return t->search.has_policy_score ? (1 - score) * t->options.max_depth : score;
+    }
+}
+
+static TotOutcome outcome_of(SearchStatus status)
+{
+    switch (status) {
+    case SEARCH_OK: return TOT_DONE;
+    case SEARCH_OVER: return TOT_OVER;
+    case SEARCH_LIMIT: return TOT_LIMIT;
+    case SEARCH_FULL: return TOT_REFUSED;
+    default: return TOT_NO_MEMORY;
+    }
+}
+
+/* The root, and the tickets of the round that expands it. */
+TotOutcome tot_begin_search(Tot *t)
+{
+    Search *s = &t->search;
+    if (search_add(s, SEARCH_NO_NODE) != SEARCH_OK || search_next_round(s) != SEARCH_OK)
+        return TOT_NO_MEMORY;
+    search_note_root(s);
+    search_tell_score(s, 0, tot_key(t, 0));
+    search_set_evaluated(s, 0);
+    return search_back_up(s) ? tot_select(t) : TOT_NO_MEMORY;
+}
+
+void tot_list_children(Tot *t, uint32_t ticket, uint32_t count)
+{
+    SearchAsk ask = {SEARCH_EXPAND, ticket, 0, 0};
+    SearchTicket *listed = &t->search.tickets.items[ticket];
+    search_tell_list(&t->search, &ask, count);
+    listed->first = listed->end = t->search.count;
+}
+
+SearchStatus tot_make_child(Tot *t, uint32_t ticket, double score)
+{
+    Search *s = &t->search;
+    SearchAsk ask = {SEARCH_MAKE, ticket, 0, 0};
+    uint32_t id = s->count;
+    SearchStatus status = search_make(s, &ask);
+    if (status != SEARCH_OK)
+        return status;
+    search_tell_score(s, id, tot_key(t, score));
+    search_set_evaluated(s, id);
+    s->tickets.items[ticket].end = s->count;
+    return SEARCH_OK;
+}
+
+/* The round is over, or goes on with more tickets. */
+TotOutcome tot_back_up(Tot *t)
+{
+    SearchStatus status = SEARCH_OK;
+    t->first_ticket = (uint32_t)t->search.tickets.count;
+    t->has_wave = search_next_wave(&t->search, &status);
+    if (status == SEARCH_OK && !t->has_wave && !search_back_up(&t->search))
+        status = SEARCH_NO_MEMORY;
+    return outcome_of(status);
+}
+
+static uint32_t count_expanding(const Tot *t)
+{
+    uint32_t count = 0;
+    for (size_t i = t->first_ticket; i < t->search.tickets.count; i++)
+        count += t->search.tickets.items[i].expands;
+    return count;
+}
+
+/* Selects tickets until one of them is to be expanded. */
+TotOutcome tot_select(Tot *t)
+{
+    if (t->has_wave)
+        return TOT_DONE;
+    do {
+        SearchStatus status = search_next_round(&t->search);
+        t->first_ticket = 0;
+        if (status != SEARCH_OK)
+            return outcome_of(status);
+    } while (count_expanding(t) == 0 && search_back_up(&t->search));
+    return count_expanding(t) > 0 ? TOT_DONE : TOT_NO_MEMORY;
+}
+
+/* A slot for each ticket that is to be expanded. */
+static TotOutcome open_slots(Tot *t)
+{
+    if (!tot_reserve_slots(t, count_expanding(t)))
+        return TOT_NO_MEMORY;
+    clear_slots(t);
+    for (uint32_t i = t->first_ticket; i < t->search.tickets.count; i++)
+        if (t->search.tickets.items[i].expands)
+            t->slots[t->slot_count++] =
+                (TotSlot){.node = t->search.tickets.items[i].node, .ticket = i};
+    t->generating_count = t->slot_count;
+    return TOT_DONE;
+}
+
+uint32_t tot_width(const Tot *t, const TotSlot *slot)
+{
+    return t->search.tickets.items[slot->ticket].width;
 }
 
 TotOutcome tot_plant(Tot *t)
 {
     if (t->machine.status != MACHINE_IDLE || t->node_count > 1)
         return TOT_REFUSED;
-    if (!tot_reserve_nodes(t, 1) || !tot_reserve_slots(t, 1))
+    if (t->node_count == 1)
+        return TOT_DONE;
+    if (!tot_reserve_nodes(t, 1))
         return TOT_NO_MEMORY;
-    t->node_count = t->slot_count = t->generating_count = 0;
-    add_node(t, TOT_NONE, NAN);
-    add_slot(t, 0);
+    TotOutcome outcome = tot_begin_search(t);
+    if (outcome != TOT_DONE || open_slots(t) != TOT_DONE)
+        return TOT_NO_MEMORY;
+    tot_add_node(t, TOT_NONE, NAN);
     t->loaded = true;
+    return TOT_DONE;
+}
+
+TotOutcome tot_open_rest(Tot *t)
+{
+    if (!machine_reserve(&t->machine, t->slot_count))
+        return TOT_NO_MEMORY;
+    for (uint32_t i = t->machine.call_count; i < t->slot_count; i++)
+        machine_open(&t->machine, TOT_CALL_GENERATE, i);
     return TOT_DONE;
 }
 
@@ -128,7 +256,7 @@ TotOutcome tot_thoughts(Tot *t, uint64_t number, uint32_t count, uint64_t *next)
         return TOT_REFUSED;
     if (!machine_reserve(&t->machine, 1))
         return TOT_NO_MEMORY;
-    slot->thought_count = count < t->options.branching_factor ? count : t->options.branching_factor;
+    slot->thought_count = count < tot_width(t, slot) ? count : tot_width(t, slot);
     slot->phase = TOT_SLOT_EVALUATING;
     slot->retries = 0;
     *next = replace_call(t, number, TOT_CALL_EVALUATE);
@@ -220,38 +348,58 @@ static void record_measure(Tot *t)
         tot_record(t, t->best_score);
 }
 
+static SearchStatus make_children(Tot *t, const TotSlot *slot)
+{
+    SearchStatus status = SEARCH_OK;
+    tot_list_children(t, slot->ticket, slot->thought_count);
+    for (uint32_t i = 0; i < slot->thought_count && status == SEARCH_OK; i++)
+        status = tot_make_child(t, slot->ticket, slot->scores[i]);
+    return status;
+}
+
 static void grow_slot(Tot *t, const TotSlot *slot)
 {
-    uint32_t room = t->options.max_nodes > t->node_count ? t->options.max_nodes - t->node_count : 0;
-    uint32_t count = slot->thought_count < room ? slot->thought_count : room;
-    t->nodes[slot->node].first_child = t->node_count;
-    t->nodes[slot->node].child_count = count;
+    const SearchTicket *ticket = &t->search.tickets.items[slot->ticket];
+    uint32_t count = ticket->end - ticket->first;
     for (uint32_t i = 0; i < count; i++) {
         double score = slot->scores[i];
-        add_node(t, slot->node, score);
+        tot_add_node(t, slot->node, score);
         if (!(score <= t->best_score))
             t->best_score = score;
         if (t->options.measure == TOT_BEST_LEAF)
             frontier_push(&t->leaves, (FrontierEntry){score, t->node_count - 1});
     }
+    if (!tot_has_frontier(t))
+        vec_push(&t->expansions, count);
+}
+
+/* Room for what a round adds. */
+static bool reserve_round(Tot *t)
+{
+    const Alloc *alloc = &t->machine.alloc;
+    uint64_t more = 0;
+    for (uint32_t i = 0; i < t->slot_count; i++)
+        more += t->slots[i].thought_count;
+    if (more > t->options.max_nodes)
+        more = t->options.max_nodes;
+    return tot_reserve_nodes(t, (uint32_t)more) && tot_reserve_recent(t) &&
+           vec_reserve(&t->expansions, alloc, t->slot_count) &&
+           (t->options.measure != TOT_BEST_LEAF || vec_reserve(&t->leaves, alloc, more));
 }
 
 TotOutcome tot_grow(Tot *t)
 {
     if (!tot_round_complete(t) || t->grown)
         return TOT_REFUSED;
-    uint64_t more = 0;
-    for (uint32_t i = 0; i < t->slot_count; i++) {
-        if (t->slots[i].phase != TOT_SLOT_DONE || !tot_is_leaf(t, t->slots[i].node))
+    for (uint32_t i = 0; i < t->slot_count; i++)
+        if (t->slots[i].phase != TOT_SLOT_DONE)
             return TOT_REFUSED;
-        more += t->slots[i].thought_count;
-    }
-    if (more > t->options.max_nodes)
-        more = t->options.max_nodes;
-    const Alloc *alloc = &t->machine.alloc;
-    if (!tot_reserve_nodes(t, (uint32_t)more) || !tot_reserve_recent(t) ||
-        (t->options.measure == TOT_BEST_LEAF && !vec_reserve(&t->leaves, alloc, more)))
+    if (!reserve_round(t))
         return TOT_NO_MEMORY;
+    t->joins++;
+    for (uint32_t i = 0; i < t->slot_count; i++)
+        if (make_children(t, &t->slots[i]) == SEARCH_NO_MEMORY)
+            return TOT_NO_MEMORY;
     t->grown = true;
     t->new_from = t->node_count;
     for (uint32_t i = 0; i < t->slot_count; i++)
@@ -307,111 +455,54 @@ TotReason tot_verdict(Tot *t, double now, bool budgets_only)
     return TOT_GOES_ON;
 }
 
-/* The heap takes the highest key first, ties to the older. */
-static double key_of(const Tot *t, uint32_t node)
-{
-    switch (t->options.traversal) {
-    case TOT_BFS: return 0;
-    case TOT_DFS: return t->joins;
-    default: return t->nodes[node].score;
-    }
-}
-
-static void wait(Tot *t, uint32_t node, double key)
-{
-    t->nodes[node].waiting = true;
-    t->waiting_count++;
-    frontier_push(&t->waiting, (FrontierEntry){key, node});
-    if (t->options.beam_width > 0)
-        frontier_push(&t->worst, (FrontierEntry){key, node});
-}
-
-static uint32_t pop_waiting(Tot *t, Frontier *from)
-{
-    uint32_t node;
-    do
-        node = frontier_pop(from).id;
-    while (!t->nodes[node].waiting);
-    t->nodes[node].waiting = false;
-    t->waiting_count--;
-    return node;
-}
-
 TotOutcome tot_join(Tot *t)
 {
-    const Alloc *alloc = &t->machine.alloc;
     if (!tot_round_complete(t) || !t->grown)
         return TOT_REFUSED;
-    uint32_t more = t->node_count - t->new_from;
-    if (!vec_reserve(&t->waiting, alloc, more) ||
-        (t->options.beam_width > 0 && !vec_reserve(&t->worst, alloc, more)))
+    TotOutcome outcome = tot_back_up(t);
+    if (outcome == TOT_DONE)
+        machine_move(&t->machine, TOT_EXPANDING);
+    return outcome;
+}
+
+/* A round of nodes that the caller has chosen. */
+static TotOutcome choose(Tot *t, const uint32_t *chosen, uint32_t count)
+{
+    if (count == 0 || !tot_has_frontier(t) || !best_first_take(&t->search, chosen, count))
+        return TOT_REFUSED;
+    if (!search_start_round(&t->search, count))
         return TOT_NO_MEMORY;
-    t->joins++;
-    for (uint32_t i = t->new_from; i < t->node_count; i++)
-        if (t->nodes[i].depth < t->options.max_depth)
-            wait(t, i, key_of(t, i));
-    while (t->options.beam_width > 0 && t->waiting_count > t->options.beam_width)
-        pop_waiting(t, &t->worst);
-    machine_move(&t->machine, TOT_EXPANDING);
+    for (uint32_t i = 0; i < count; i++)
+        search_select(&t->search, chosen[i]);
+    t->first_ticket = 0;
     return TOT_DONE;
-}
-
-static void open_round(Tot *t)
-{
-    t->grown = false;
-    for (uint32_t i = 0; i < t->slot_count; i++)
-        machine_open(&t->machine, TOT_CALL_GENERATE, i);
-    machine_move(&t->machine, TOT_GENERATING);
-}
-
-static bool may_choose(Tot *t, const uint32_t *chosen, uint32_t count)
-{
-    uint32_t marked = 0;
-    bool ok = true;
-    for (uint32_t i = 0; i < count && ok; i++) {
-        ok = chosen[i] < t->node_count && t->nodes[chosen[i]].waiting;
-        if (ok) {
-            t->nodes[chosen[i]].waiting = false; /* a second mention is refused */
-            marked++;
-        }
-    }
-    if (!ok)
-        for (uint32_t i = 0; i < marked; i++)
-            t->nodes[chosen[i]].waiting = true;
-    return ok;
 }
 
 TotOutcome tot_take(Tot *t, const uint32_t *chosen, uint32_t chosen_count)
 {
-    if (t->machine.status != TOT_EXPANDING || t->waiting_count == 0)
+    if (t->machine.status != TOT_EXPANDING)
         return TOT_REFUSED;
-    uint32_t count = chosen_count;
-    if (chosen == NULL)
-        count = t->options.batch < t->waiting_count ? t->options.batch : t->waiting_count;
-    if (!tot_reserve_slots(t, count) || !machine_reserve(&t->machine, count))
+    TotOutcome outcome = chosen != NULL ? choose(t, chosen, chosen_count) : tot_select(t);
+    if (outcome != TOT_DONE)
+        return outcome;
+    if (open_slots(t) != TOT_DONE || tot_open_rest(t) != TOT_DONE)
         return TOT_NO_MEMORY;
-    if (chosen != NULL && (count == 0 || !may_choose(t, chosen, count)))
-        return TOT_REFUSED;
-    clear_slots(t);
-    for (uint32_t i = 0; i < count; i++)
-        add_slot(t, chosen != NULL ? chosen[i] : pop_waiting(t, &t->waiting));
-    if (chosen != NULL)
-        t->waiting_count -= count;
-    open_round(t);
+    t->grown = t->has_wave = false;
+    machine_move(&t->machine, TOT_GENERATING);
     return TOT_DONE;
+}
+
+uint32_t tot_frontier_size(const Tot *t)
+{
+    return tot_has_frontier(t) ? best_first_count(&t->search) : t->open_leaves;
 }
 
 TotOutcome tot_list_frontier(const Tot *t, uint32_t *ids)
 {
-    const Alloc *alloc = &t->machine.alloc;
-    Frontier copy = {0};
-    if (!vec_reserve(&copy, alloc, t->waiting.count))
-        return TOT_NO_MEMORY;
-    for (size_t i = 0; i < t->waiting.count; i++)
-        if (t->nodes[t->waiting.items[i].id].waiting)
-            frontier_push(&copy, t->waiting.items[i]);
-    for (uint32_t i = 0; copy.count > 0; i++)
-        ids[i] = frontier_pop(&copy).id;
-    vec_free(&copy, alloc);
+    if (tot_has_frontier(t))
+        return best_first_list(&t->search, ids) ? TOT_DONE : TOT_NO_MEMORY;
+    for (uint32_t i = 0; i < t->node_count; i++)
+        if (tot_is_leaf(t, i) && t->nodes[i].depth < t->options.max_depth)
+            *ids++ = i;
     return TOT_DONE;
 }

@@ -1,7 +1,11 @@
 /*
- * tot_load.c -- Tree of Thoughts: copying a machine, and making one of a saved state that may be
- * hostile; see tot.h.
+ * tot_load.c -- Tree of Thoughts: making a machine of a saved state that may be hostile, and
+ * copying one, which is the same; see tot.h.
+ *
+ * What a search knows of its nodes is not saved: a frontier is loaded, and any other search goes
+ * through its rounds again, with the scores that are there.
  */
+#include "core/search_best_first.h"
 #include "core/tot.h"
 
 #include <math.h>
@@ -19,61 +23,63 @@ static bool copy_array(const Alloc *alloc, void **to, const void *from, size_t c
     return true;
 }
 
-static bool copy_frontier(const Alloc *alloc, Frontier *to, const Frontier *from)
+/* The parts of `from`, loaded. */
+static TotOutcome copy_parts(Tot *to, const Tot *from)
 {
-    if (!vec_reserve(to, alloc, from->count))
-        return false;
-    if (from->count > 0)
-        memcpy(to->items, from->items, from->count * sizeof *from->items);
-    to->count = from->count;
-    return true;
+    TotOutcome outcome = TOT_DONE;
+    for (uint32_t i = 0; i < from->node_count && outcome == TOT_DONE; i++)
+        outcome = tot_load_node(to, from->nodes[i].parent, from->nodes[i].score);
+    for (uint32_t i = 0; i < from->slot_count && outcome == TOT_DONE; i++)
+        outcome = tot_load_slot(to, &from->slots[i], from->slots[i].scores);
+    for (uint32_t i = from->recent_start; i < from->recent_end && outcome == TOT_DONE; i++)
+        outcome = tot_load_recent(to, from->recent[i]);
+    for (size_t i = 0; i < from->expansions.count && outcome == TOT_DONE; i++)
+        outcome = tot_load_expansion(to, from->expansions.items[i]);
+    return outcome;
 }
 
-static bool copy_slots(Tot *to, const Tot *from)
+static TotOutcome copy_open_nodes(Tot *to, const Tot *from)
 {
-    if (!tot_reserve_slots(to, from->slot_count))
-        return false;
-    for (uint32_t i = 0; i < from->slot_count; i++) {
-        const TotSlot *slot = &from->slots[i];
-        void *scores = NULL;
-        if (slot->scores != NULL && !copy_array(&to->machine.alloc, &scores, slot->scores,
-                                                slot->thought_count, sizeof *slot->scores))
-            return false;
-        to->slots[i] = *slot;
-        to->slots[i].scores = scores;
-        to->slot_count++;
-    }
-    return true;
+    const Alloc *alloc = &to->machine.alloc;
+    IdList ids = {0};
+    if (!vec_reserve(&ids, alloc, tot_frontier_size(from)))
+        return TOT_NO_MEMORY;
+    ids.count = tot_frontier_size(from);
+    TotOutcome outcome = tot_list_frontier(from, ids.items);
+    if (outcome == TOT_DONE)
+        outcome = tot_load_frontier(to, ids.items, (uint32_t)ids.count);
+    vec_free(&ids, alloc);
+    return outcome;
 }
 
 TotOutcome tot_copy(Tot *to, const Tot *from)
 {
-    const Alloc *alloc = &to->machine.alloc;
-    void *nodes = NULL, *recent = NULL;
-    tot_init(to, &from->options);
-    bool ok = copy_array(alloc, &nodes, from->nodes, from->node_count, sizeof *from->nodes);
-    to->nodes = nodes;
-    to->node_capacity = to->node_count = ok ? from->node_count : 0;
-    uint32_t count = from->recent_end - from->recent_start;
-    const double *window = count > 0 ? &from->recent[from->recent_start] : NULL;
-    ok = ok && copy_array(alloc, &recent, window, count, sizeof *window);
-    to->recent = recent;
-    to->recent_capacity = to->recent_end = ok ? count : 0;
-    ok = ok && copy_slots(to, from) && copy_frontier(alloc, &to->waiting, &from->waiting) &&
-         copy_frontier(alloc, &to->worst, &from->worst) &&
-         copy_frontier(alloc, &to->leaves, &from->leaves);
-    to->generating_count = from->generating_count;
+    if (!tot_init(to, &from->options))
+        return TOT_NO_MEMORY;
+    TotOutcome outcome = copy_parts(to, from);
+    if (outcome == TOT_DONE)
+        outcome = copy_open_nodes(to, from);
+    if (outcome == TOT_DONE && from->loaded)
+        outcome = tot_load_end(to, from->answer);
     to->grown = from->grown;
-    to->waiting_count = from->waiting_count;
-    to->joins = from->joins;
     to->new_from = from->new_from;
-    to->depth_reached = from->depth_reached;
-    to->answer = from->answer;
-    to->best_score = from->best_score;
-    to->loaded = from->loaded;
     to->generation_retries = from->generation_retries;
     to->evaluation_retries = from->evaluation_retries;
-    return ok ? TOT_DONE : TOT_NO_MEMORY;
+    return outcome;
+}
+
+/* Its place in the search too, unless that is made again in the order of the rounds. */
+static TotOutcome load_search_node(Tot *t, uint32_t parent, double score)
+{
+    Search *s = &t->search;
+    if (!tot_has_frontier(t))
+        return TOT_DONE;
+    SearchStatus status = search_add(s, parent == TOT_NONE ? SEARCH_NO_NODE : parent);
+    if (status != SEARCH_OK)
+        return status == SEARCH_FULL ? TOT_REFUSED : TOT_NO_MEMORY;
+    search_tell_score(s, s->count - 1, tot_key(t, parent == TOT_NONE ? 0 : score));
+    search_set_evaluated(s, s->count - 1);
+    return TOT_DONE;
 }
 
 TotOutcome tot_load_node(Tot *t, uint32_t parent, double score)
@@ -86,24 +92,29 @@ TotOutcome tot_load_node(Tot *t, uint32_t parent, double score)
         return TOT_REFUSED;
     if (!tot_reserve_nodes(t, 1))
         return TOT_NO_MEMORY;
-    TotNode node = {.score = score, .parent = parent};
-    if (!is_root) {
-        TotNode *above = &t->nodes[parent];
-        if (above->child_count > 0 && above->first_child + above->child_count != index)
+    if (!is_root && tot_has_frontier(t)) {
+        const TotNode *above = &t->nodes[parent];
+        if (above->child_count > 0 && above->last_child + 1 != index)
             return TOT_REFUSED;
-        if (above->child_count++ == 0)
-            above->first_child = index;
-        node.depth = above->depth + 1;
     }
-    t->nodes[t->node_count++] = node;
-    return TOT_DONE;
+    TotOutcome outcome = load_search_node(t, parent, score);
+    if (outcome == TOT_DONE)
+        tot_add_node(t, parent, score);
+    return outcome;
+}
+
+/* The most thoughts that a slot of the search may have. */
+static uint64_t most_thoughts(const Tot *t)
+{
+    uint64_t most = t->options.branching_factor;
+    return t->options.search.strategy == SEARCH_DVTS ? most * t->options.search.subtrees : most;
 }
 
 TotOutcome tot_load_slot(Tot *t, const TotSlot *slot, const double *scores)
 {
     bool thoughts = slot->phase != TOT_SLOT_GENERATING;
     if (slot->node >= t->node_count || thoughts != (slot->thought_count > 0) ||
-        slot->thought_count > t->options.branching_factor ||
+        slot->thought_count > most_thoughts(t) ||
         (slot->phase == TOT_SLOT_DONE) != (scores != NULL) ||
         slot->retries > t->options.max_parse_retries)
         return TOT_REFUSED;
@@ -117,43 +128,42 @@ TotOutcome tot_load_slot(Tot *t, const TotSlot *slot, const double *scores)
     return TOT_DONE;
 }
 
-/* Keys that give this order: in dfs the later rounds, which are in front, have the higher ones. */
-static double load_key(const Tot *t, uint32_t node, uint32_t position, uint32_t count)
-{
-    switch (t->options.traversal) {
-    case TOT_BFS: return 0;
-    case TOT_DFS: return count - position;
-    default: return t->nodes[node].score;
-    }
-}
-
 static bool in_order(FrontierEntry a, FrontierEntry b)
 {
     return a.score > b.score || (a.score == b.score && a.id < b.id);
 }
 
+/* In dfs the later rounds, which are in front, have the higher keys: any that fall will do. */
 TotOutcome tot_load_frontier(Tot *t, const uint32_t *ids, uint32_t count)
 {
-    const Alloc *alloc = &t->machine.alloc;
-    bool beam = t->options.beam_width > 0;
-    if (!vec_reserve(&t->waiting, alloc, count) || (beam && !vec_reserve(&t->worst, alloc, count)))
-        return TOT_NO_MEMORY;
+    Search *s = &t->search;
     FrontierEntry before = {INFINITY, 0};
     for (uint32_t i = 0; i < count; i++) {
-        if (ids[i] == 0 || ids[i] >= t->node_count || t->nodes[ids[i]].waiting ||
-            !tot_is_leaf(t, ids[i]) || t->nodes[ids[i]].depth >= t->options.max_depth)
+        if (ids[i] >= t->node_count || !tot_is_leaf(t, ids[i]) ||
+            t->nodes[ids[i]].depth >= t->options.max_depth)
             return TOT_REFUSED;
-        FrontierEntry entry = {load_key(t, ids[i], i, count), ids[i]};
-        if (!in_order(before, entry))
+        if (!tot_has_frontier(t))
+            continue; /* it follows from the nodes */
+        if (t->options.order == TOT_DFS)
+            search_tell_score(s, ids[i], count - i);
+        FrontierEntry entry = {search_node(s, ids[i])->score, ids[i]};
+        if (ids[i] == 0 || search_node(s, ids[i])->open || !in_order(before, entry))
             return TOT_REFUSED;
-        t->nodes[ids[i]].waiting = true;
-        t->waiting_count++;
-        frontier_push(&t->waiting, entry);
-        if (beam)
-            frontier_push(&t->worst, entry);
+        if (!best_first_open(s, ids[i]))
+            return TOT_NO_MEMORY;
         before = entry;
     }
     t->joins = count;
+    return TOT_DONE;
+}
+
+TotOutcome tot_load_expansion(Tot *t, uint32_t children)
+{
+    if (tot_has_frontier(t))
+        return TOT_REFUSED;
+    if (!vec_reserve(&t->expansions, &t->machine.alloc, 1))
+        return TOT_NO_MEMORY;
+    vec_push(&t->expansions, children);
     return TOT_DONE;
 }
 
@@ -171,34 +181,94 @@ static bool derive(Tot *t)
     bool leaves = t->options.measure == TOT_BEST_LEAF;
     if (leaves && !vec_reserve(&t->leaves, &t->machine.alloc, t->node_count))
         return false;
-    for (uint32_t i = 0; i < t->node_count; i++) {
+    for (uint32_t i = 1; i < t->node_count; i++) {
         const TotNode *node = &t->nodes[i];
-        if (node->depth > t->depth_reached)
-            t->depth_reached = node->depth;
-        if (i > 0 && !(node->score <= t->best_score))
+        if (!(node->score <= t->best_score))
             t->best_score = node->score;
-        if (leaves && i > 0 && tot_is_leaf(t, i))
+        if (leaves && tot_is_leaf(t, i))
             frontier_push(&t->leaves, (FrontierEntry){node->score, i});
     }
     return true;
 }
 
-/* A slot of a running round: its node is a leaf that was taken off the frontier, once. */
-static bool slots_fit(Tot *t)
+/* ---- the running round ---- */
+
+/* A round of the slots' nodes, which are leaves that were taken off the frontier, each once. */
+static TotOutcome select_slots(Tot *t)
 {
-    uint32_t marked = 0;
+    Search *s = &t->search;
     bool ok = true;
-    while (ok && marked < t->slot_count) {
-        TotNode *node = &t->nodes[t->slots[marked].node];
-        ok = node->child_count == 0 && !node->waiting && node->depth < t->options.max_depth;
-        if (ok) {
-            node->waiting = true; /* a second slot for the node is refused */
-            marked++;
+    if (!search_start_round(s, t->slot_count))
+        return TOT_NO_MEMORY;
+    for (uint32_t i = 0; i < t->slot_count; i++) {
+        SearchNode *node = search_node(s, t->slots[i].node);
+        ok = ok && tot_is_leaf(t, t->slots[i].node) && !node->open &&
+             search_expandable(s, t->slots[i].node);
+        node->open = true; /* a second slot for the node is refused */
+        search_select(s, t->slots[i].node);
+        t->slots[i].ticket = i;
+    }
+    for (uint32_t i = 0; i < t->slot_count && ok; i++)
+        search_node(s, t->slots[i].node)->open = false;
+    return ok ? TOT_DONE : TOT_REFUSED;
+}
+
+/* Makes the children of a round again: nodes from *at on, numbers of children from *next on. */
+static TotOutcome repeat_round(Tot *t, uint32_t *at, size_t *next)
+{
+    for (uint32_t i = t->first_ticket; i < t->search.tickets.count; i++) {
+        const SearchTicket *ticket = &t->search.tickets.items[i];
+        if (!ticket->expands)
+            continue;
+        if (*next == t->expansions.count)
+            return TOT_REFUSED;
+        uint32_t count = t->expansions.items[(*next)++];
+        if (count > ticket->width || count > t->node_count - *at)
+            return TOT_REFUSED;
+        tot_list_children(t, i, count);
+        for (; count > 0; count--, ++*at) {
+            if (t->nodes[*at].parent != ticket->node)
+                return TOT_REFUSED;
+            SearchStatus status = tot_make_child(t, i, t->nodes[*at].score);
+            if (status != SEARCH_OK)
+                return status == SEARCH_FULL ? TOT_REFUSED : TOT_NO_MEMORY;
         }
     }
-    for (uint32_t i = 0; i < marked; i++)
-        t->nodes[t->slots[i].node].waiting = false;
-    return ok;
+    return TOT_DONE;
+}
+
+/* Whether the tickets of the round are the slots. */
+static TotOutcome match_slots(Tot *t)
+{
+    uint32_t slot = 0;
+    for (uint32_t i = t->first_ticket; i < t->search.tickets.count; i++) {
+        if (!t->search.tickets.items[i].expands)
+            continue;
+        if (slot == t->slot_count || t->slots[slot].node != t->search.tickets.items[i].node)
+            return TOT_REFUSED;
+        t->slots[slot++].ticket = i;
+    }
+    return slot == t->slot_count ? TOT_DONE : TOT_REFUSED;
+}
+
+/* Goes through all rounds again. */
+static TotOutcome repeat_rounds(Tot *t)
+{
+    uint32_t at = 1;
+    size_t next = 0;
+    TotOutcome outcome = tot_begin_search(t);
+    while (outcome == TOT_DONE && next < t->expansions.count) {
+        outcome = repeat_round(t, &at, &next);
+        t->has_wave = false;
+        if (outcome == TOT_DONE)
+            outcome = tot_back_up(t);
+        if (outcome == TOT_DONE)
+            outcome = tot_select(t);
+    }
+    t->has_wave = false;
+    if (outcome == TOT_NO_MEMORY)
+        return outcome;
+    return outcome == TOT_DONE && at == t->node_count ? match_slots(t) : TOT_REFUSED;
 }
 
 /* Each slot that is not done has one open call, of its phase; and the status follows from them. */
@@ -231,11 +301,15 @@ TotOutcome tot_load_end(Tot *t, uint32_t answer)
         return TOT_REFUSED;
     if (!idle && m->current.subject >= t->slot_count)
         return TOT_REFUSED;
-    if (machine_is_busy(m) && (!slots_fit(t) || !calls_fit(t)))
+    if (machine_is_busy(m) && !calls_fit(t))
         return TOT_REFUSED;
     if (answer != TOT_NONE && (answer >= t->node_count || !tot_is_leaf(t, answer)))
         return TOT_REFUSED;
     t->answer = answer;
     t->loaded = true;
-    return derive(t) ? TOT_DONE : TOT_NO_MEMORY;
+    if (!derive(t))
+        return TOT_NO_MEMORY;
+    if (!machine_is_busy(m))
+        return TOT_DONE;
+    return tot_has_frontier(t) ? select_slots(t) : repeat_rounds(t);
 }

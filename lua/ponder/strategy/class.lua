@@ -92,6 +92,11 @@ end
 local function new(kind, opts, state, level)
     local name = ("strategy.%s.new"):format(kind.name)
     local checked = options.check(name, opts, kind.rules, level + 1)
+    local check = kind.machine.check_options
+    local unfit = check and check(machine_options(kind, checked))
+    if unfit then
+        error(("%s: %s"):format(name, unfit), level + 1)
+    end
     models.check(name, kind, checked, level + 1)
     prompts.check(name, kind, checked.prompts, level + 1)
     checked.tools = tools.check(name, checked.tools, level + 1)

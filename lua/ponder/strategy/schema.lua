@@ -18,19 +18,37 @@ local MACHINE_HELP = {
     -- tot
     branching_factor = "thoughts asked for at each node",
     max_depth = "depth of the deepest thoughts",
-    traversal_strategy = "which waiting thought is taken up next",
+    traversal_strategy = "which waiting thought is expanded next (default best_first)",
+    search = "a search of search.run in its place",
     top_k = "candidates listed in the result",
     min_depth = "a thought above this depth does not end the run by its score",
     max_nodes = "hard cap on the thoughts of a run",
     max_duration_ms = "end with the best so far after this time",
-    beam_width = "best_first keeps only this many thoughts waiting",
+    beam_width = "best_first keeps so many thoughts waiting; beam, dvts: of a level",
+    max_iterations = "uct, puct, ab_mcts, evolve: thoughts expanded",
+    c = "uct (1.41), evolve (1): weight of what was tried little",
+    c_init = "puct: the same",
+    c_base = "puct: visits from which it grows",
+    prior = "uct, puct: how promising a thought looks (puct: uniform)",
+    normalize = "false: leave values as they are (uct, puct)",
+    backup = "uct, puct: what a thought's descendants are worth to it",
+    rollout = "uct, puct: greedy goes on with the best new thought",
+    guide = "uct, puct: from wide to deep as iterations run out (1)",
+    posterior = "ab_mcts: how scores are taken to be distributed",
+    weight = "astar, idastar: of the way that is left",
+    subtrees = "dvts: independent beams",
+    islands = "evolve: populations",
+    sharpness = "evolve: how much better thoughts are preferred",
+    population = "evolve: most members of an island",
+    migrate_every = "evolve: iterations between migrations",
+    migrate = "evolve: members that migrate from an island",
     early_success_threshold = "a score that ends the run",
     convergence_window = "rounds without improvement that end the run (1: never)",
     min_score_improvement = "less over the window counts as no improvement",
     convergence_measure = "what must improve",
     stop_at_max_depth = "end as soon as a thought at max depth was scored",
     max_parse_retries = "times that each reply which cannot be read is asked for again",
-    batch = "thoughts taken up at the same time",
+    batch = "thoughts expanded at the same time",
     halt = "function in place of the stopping rules",
     select = "function in place of the traversal strategy",
     parse_thoughts = "function in place of the parser of thoughts",
@@ -75,7 +93,8 @@ local COMMON = {
         type = "number", min = 0, max = 1 },
     { "max_reply_tokens", "call", "longest reply", type = "integer", min = 1 },
     { "stop", "call", "text that ends a reply", type = { "string", "table" } },
-    { "seed", "call", "for repeatable sampling, where supported", type = "integer" },
+    { "seed", "call", "for repeatable sampling, where supported; and of a search's draws",
+        type = "integer" },
     { "reasoning_effort", "call", "none, minimal, low, medium, high", type = "string" },
     { "timeout_ms", "call", "of each attempt of a call",
         type = "integer", min = 1, default = 600000 },
@@ -132,8 +151,12 @@ function schema.of(machine)
         rules[name] = rule
         list[#list + 1] = entry(name, group, help, rule)
     end
+    local is_common = { prompts = true }
+    for _, common in ipairs(COMMON) do
+        is_common[common[1]] = true
+    end
     for _, name in ipairs(sorted_keys(machine.option_rules)) do
-        if name ~= "prompts" then
+        if not is_common[name] then
             local rule = machine.option_rules[name]
             add(name, "machine", rule.help or MACHINE_HELP[name], rule)
         end

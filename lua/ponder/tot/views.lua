@@ -31,6 +31,12 @@ function views.id(node)
     return "n" .. node
 end
 
+---The search that the tree grows by.
+---@return string
+function views.order(run)
+    return run.options.traversal_strategy or run.options.search
+end
+
 ---The number of the node with that id, or nil.
 function views.index(run, id)
     local digits = type(id) == "string" and #id < 12 and id:match("^n([1-9]%d*)$")
@@ -48,17 +54,13 @@ end
 
 ---@return TotNode
 function views.node(run, node)
-    local parent, score, depth, first, count = run.core:node(node)
-    local children = array {}
-    for i = 1, count do
-        children[i] = "n" .. (first + i - 1)
-    end
+    local parent, score, depth = run.core:node(node)
     return {
         id = "n" .. node,
         parent_id = parent > 0 and "n" .. parent or nil,
         content = run.contents[node],
         score = score,
-        children = children,
+        children = ids_of(run.core:children(node)),
         depth = depth,
     }
 end
@@ -246,7 +248,7 @@ local function result(run)
         tree = {
             node_count = core:node_count(),
             frontier_size = core:frontier_size(),
-            traversal_strategy = opts.traversal_strategy,
+            traversal_strategy = views.order(run),
             max_depth = opts.max_depth,
             branching_factor = opts.branching_factor,
         },
@@ -283,6 +285,8 @@ function views.complete_event(run)
 end
 
 views.fields = {
+    search = views.order,
+    traversal_strategy = views.order,
     root_id = function(run)
         return run.core:node_count() > 0 and "n1" or nil
     end,
@@ -331,14 +335,7 @@ views.methods = {
     ---@return TotNode[]
     get_children = function(run, id)
         local node = named(run, id)
-        local children = {}
-        if node then
-            local _, _, _, first, count = run.core:node(node)
-            for i = 1, count do
-                children[i] = views.node(run, first + i - 1)
-            end
-        end
-        return children
+        return nodes_of(run, node and run.core:children(node) or {})
     end,
     ---@return TotNode[] from the root to the node
     get_path_to_node = function(run, id)
@@ -382,6 +379,7 @@ function views.save(run, map)
     } do
         map[name] = views.fields[name](run)
     end
+    map.expansions = run.core:expansions()
     local answer = run.core:answer()
     map.answer_id = answer and "n" .. answer
 end
@@ -485,6 +483,10 @@ function views.load(run, reader)
     end)
     reader:list("recent_best_scores", function(score, field)
         return run.core:load_recent(reader:check(field, score, SCORE))
+    end)
+    reader:list("expansions", function(count, field)
+        return run.core:load_expansion(reader:check(field, count, COUNT))
+            or reader:refuse(field, "is for a search without a frontier")
     end)
     run.parser_mode = map.parser_mode and reader:text("parser_mode", map.parser_mode)
     run.parser_errors = reader:list("parser_errors", function(code, field)

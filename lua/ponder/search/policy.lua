@@ -1,0 +1,61 @@
+--- What the searches can be told besides their callbacks: rules of options for `search.run` and the
+--- Tree of Thoughts machine, and the table that the engine (ponder.core.search) reads.
+
+local policy = {}
+
+policy.NAMES = { "bfs", "dfs", "beam", "best_first", "uct", "puct", "ab_mcts", "astar", "idastar",
+    "dvts", "evolve" }
+
+---@type table<string, OptionRule>
+policy.RULES = {
+    max_iterations = { type = "integer", min = 1, default = 100 },
+    -- uct, puct; c: evolve too
+    c = { type = "number", min = 0, finite = true },
+    c_init = { type = "number", finite = true, default = 1.25 },
+    c_base = { type = "number", min = 1, finite = true, default = 19652 },
+    normalize = { type = "boolean", default = true },
+    backup = { type = "string", enum = { "mean", "max" }, default = "mean" },
+    rollout = { type = "string", enum = { "none", "greedy" }, default = "none" },
+    guide = { type = "number", finite = true },
+    -- ab_mcts, evolve
+    posterior = { type = "string", enum = { "gaussian", "beta", "mixed" }, default = "gaussian" },
+    seed = { type = "integer", default = 0 },
+    -- astar, idastar
+    weight = { type = "number", min = 0, finite = true, default = 1 },
+    -- dvts
+    subtrees = { type = "integer", min = 1, default = 4 },
+    -- evolve
+    islands = { type = "integer", min = 1, max = 65536, default = 1 },
+    sharpness = { type = "number", finite = true, default = 10 },
+    population = { type = "integer", min = 1 },
+    migrate_every = { type = "integer", min = 1 },
+    migrate = { type = "integer", min = 0, default = 1 },
+}
+
+---Options by these rules, in the names and with the defaults of the engine.
+---@param opts table with `search`, `k`, `beam_width`, `prior` (a name or a function)
+---@param more table fields that are the caller's: `max_depth`, `max_nodes`, `batch`...
+---@return table for ponder.core.search
+function policy.core_options(opts, more)
+    local prior = opts.prior or opts.search == "puct" and "uniform" or "none"
+    local core = {
+        search = opts.search, k = opts.k, max_iterations = opts.max_iterations,
+        -- the width of a level or frontier, 0 for none
+        beam_width = opts.beam_width or opts.search == "beam" and opts.k
+            or opts.search == "dvts" and 1 or 0,
+        c = opts.c or opts.search == "evolve" and 1 or math.sqrt(2),
+        c_init = opts.c_init, c_base = opts.c_base, guide = opts.guide,
+        prior = type(prior) == "string" and prior or "function",
+        normalize = opts.normalize, backs_up_max = opts.backup == "max",
+        greedy = opts.rollout == "greedy", posterior = opts.posterior, seed = opts.seed,
+        weight = opts.weight, subtrees = opts.subtrees, islands = opts.islands,
+        population = opts.population, migrate = opts.migrate, migrate_every = opts.migrate_every,
+        sharpness = opts.sharpness,
+    }
+    for name, value in pairs(more) do
+        core[name] = value
+    end
+    return core
+end
+
+return policy

@@ -1,0 +1,21 @@
+/*
+ * search_best_first.h -- the frontier of a best-first search, for a machine that shows it and lets
+ * somebody else choose from it.
+ */
+#ifndef PONDER_CORE_SEARCH_BEST_FIRST_H
+#define PONDER_CORE_SEARCH_BEST_FIRST_H
+
+#include "core/search_policy.h"
+
+uint32_t best_first_count(const Search *s);
+
+/* The open nodes, next first, into `ids`, which has room for them. False: no memory. */
+bool best_first_list(const Search *s, uint32_t *ids);
+
+/* Puts a node on the frontier. False: no memory. */
+bool best_first_open(Search *s, uint32_t id);
+
+/* Takes nodes off the frontier. False, and nothing is changed, unless they are on it, each once. */
+bool best_first_take(Search *s, const uint32_t *ids, uint32_t count);
+
+#endif
