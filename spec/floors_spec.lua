@@ -10,7 +10,7 @@ local C_FLOORS = { core = 1, loop = 2, net = 3, http = 3, queue = 3, store = 3, 
 -- know each other. C modules (ponder.core.*) lie below them all.
 local LUA_FLOORS = {
     { "args", "base64", "builtin", "notice", "options", "pure", "quote", "redact", "sandbox",
-        "sequence", "state", "stats", "tally", "template" },
+        "searches", "sequence", "state", "stats", "tally", "template" },
     { "json", "machine", "parse", "tot", "got", "trm" },
     { "log", "process", "redis", "run", "task" }, -- a log knows nothing of models
     { "model", "prompt" },

@@ -76,13 +76,13 @@ describe("a search without memory", function()
             opts.features = function(s) return s[1] % 3 end]] },
     } do
         it("fails with an error, " .. name, function()
-            local made = memory.sweep(SEARCH:format(case[1], 1, "batch = 2,", case[2]), 3)
-            assert(made > 20, made)
+            local made = memory.sweep(SEARCH:format(case[1], 1, "batch = 2,", case[2]), 13)
+            assert(made > 100, made)
         end)
 
         it(("fails with an error, %s, four at a time"):format(name), function()
-            local made = memory.sweep(SEARCH:format(case[1], 4, "batch = 2,", case[2]), 17)
-            assert(made > 20, made)
+            local made = memory.sweep(SEARCH:format(case[1], 4, "batch = 2,", case[2]), 43)
+            assert(made > 100, made)
         end)
     end
 

@@ -65,7 +65,8 @@ local show = options.show
 ---@field name string `"tot"`
 ---@field core table the library of the C core: `new(options)`, `transitions`
 ---@field options table<string, OptionRule> rules for `new`; common ones are added
----@field check_options? fun(checked): string? what is wrong with options together; it may change them
+---@field check_options? fun(checked): string? what is wrong with the options together; it may
+---change them
 ---@field prompts table<string, string> name of a prompt -> the key of env that overrides it alone
 ---@field env? table<string, OptionRule> what else `env` may say; the common rules are added
 ---@field replies table<string, string[]> message type -> kinds of call that it answers

@@ -20,7 +20,7 @@ local concurrent = require "ponder.search.concurrent"
 local core_search = require "ponder.core.search"
 local json = require "ponder.json"
 local options = require "ponder.options"
-local policy = require "ponder.search.policy"
+local searches = require "ponder.searches"
 local scheduler = require "ponder.task.scheduler"
 local sequence = require "ponder.sequence"
 local task = require "ponder.task"
@@ -35,7 +35,7 @@ local SCHEMA = {
     evaluate = { type = "callable" },
     evaluate_all = { type = "callable" },
     is_terminal = { type = "callable", required = true },
-    search = { type = "string", enum = policy.NAMES, default = "bfs" },
+    search = { type = "string", enum = searches.NAMES, default = "bfs" },
     k = { type = "integer", min = 1 },
     beam_width = { type = "integer", min = 1 },
     max_depth = { type = "integer", min = 0, max = DEEPEST },
@@ -59,7 +59,7 @@ local SCHEMA = {
     select = { type = "string", enum = { "weighted", "puct", "best" }, default = "weighted" },
     features = { type = "callable" },
 }
-for name, rule in pairs(policy.RULES) do
+for name, rule in pairs(searches.RULES) do
     SCHEMA[name] = rule
 end
 
@@ -465,7 +465,7 @@ local function check_options(opts)
 end
 
 local function new_core(opts)
-    return core_search.new(policy.core_options(opts, {
+    return core_search.new(searches.core_options(opts, {
         initial_state = opts.initial_state, max_depth = opts.max_depth, max_nodes = opts.max_nodes,
         batch = opts.batch, concurrency = opts.concurrency, retain_path = opts.retain == "path",
         has_simulate = opts.simulate ~= nil, memory = opts.memory, revisit = opts.revisit,

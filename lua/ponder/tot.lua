@@ -35,7 +35,7 @@ local core = require "ponder.core.tot"
 local builtin = require "ponder.builtin"
 local options = require "ponder.options"
 local parse = require "ponder.parse"
-local policy = require "ponder.search.policy"
+local searches = require "ponder.searches"
 local quote = require "ponder.quote"
 local views = require "ponder.tot.views"
 local machine_core = require "ponder.core.machine"
@@ -49,7 +49,7 @@ local STEPS_SHOWN = 16 -- of the way to a node, in a prompt
 ---@field max_depth? integer depth of the deepest nodes, the root being 0; default 3
 ---@field traversal_strategy? "best_first"|"bfs"|"dfs" default "best_first"
 ---@field search? string any search of `search.run` in place of these, with its options (c, prior,
----rollout, posterior, seed, subtrees, islands...; ponder.search.policy): `k` is branching_factor, a
+---rollout, posterior, seed, subtrees, islands...; ponder.searches): `k` is branching_factor, a
 ---score the value of a thought. To astar and idastar a thought is a step, and (1 - score) *
 ---max_depth what is left of the way
 ---@field max_iterations? integer uct, puct, ab_mcts, evolve: nodes expanded; default 100
@@ -81,7 +81,7 @@ local option_rules = {
     branching_factor = { type = "integer", min = 1, max = COUNT, default = 3 },
     max_depth = { type = "integer", min = 1, max = COUNT, default = 3 },
     traversal_strategy = { type = "string", enum = { "best_first", "bfs", "dfs" } },
-    search = { type = "string", enum = policy.NAMES },
+    search = { type = "string", enum = searches.NAMES },
     prior = { type = "string", enum = { "none", "uniform", "softmax" } },
     top_k = { type = "integer", min = 1, max = COUNT, default = 3 },
     min_depth = { type = "integer", min = 0, max = COUNT, default = 2 },
@@ -102,7 +102,7 @@ local option_rules = {
     parse_thoughts = { type = "function" },
     parse_scores = { type = "function" },
 }
-for name, rule in pairs(policy.RULES) do
+for name, rule in pairs(searches.RULES) do
     option_rules[name] = rule
 end
 
@@ -133,7 +133,7 @@ local function new_core(opts)
         told.search = "best_first"
         told.beam_width = order == "best_first" and opts.beam_width or 0
     end
-    local searched = policy.core_options(setmetatable(told, { __index = opts }), told)
+    local searched = searches.core_options(setmetatable(told, { __index = opts }), told)
     for _, name in ipairs(CORE_OPTIONS) do
         searched[name] = opts[name]
     end

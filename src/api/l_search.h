@@ -121,7 +121,7 @@ uint32_t core_make(lua_State *L, Core *core, const SearchAsk *ask);
 /* At the beginning of a round: what reflect has returned since joins the memory. */
 void core_update_memory(lua_State *L, Core *core, int self);
 
-/* The options in the table at 1, which Lua has checked (lua/ponder/search/policy.lua). */
+/* The options in the table at 1, which Lua has checked (lua/ponder/searches.lua). */
 SearchOptions search_read_options(lua_State *L);
 
 /* ---- the search that is argument 1; one that is not running (l_search.c) ---- */

@@ -4,8 +4,6 @@
  */
 #include "core/tot.h"
 
-#include "core/search_best_first.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -95,102 +93,10 @@ void tot_add_node(Tot *t, uint32_t parent, double score)
         t->depth_reached = node->depth;
 }
 
-/* ---- rounds of the search ---- */
-
-/* What the search is told of a thought. To A* a thought is a step, and its score says how much of
- * the way is left. */
-double tot_key(const Tot *t, double score)
-{
-    switch (t->options.order) {
-    case TOT_BFS: return 0;
-    case TOT_DFS: return t->joins;
-    case TOT_BEST_FIRST: return score;
-    default: return t->search.has_policy_score ? (1 - score) * t->options.max_depth : score;
-    }
-}
-
-static TotOutcome outcome_of(SearchStatus status)
-{
-    switch (status) {
-    case SEARCH_OK: return TOT_DONE;
-    case SEARCH_OVER: return TOT_OVER;
-    case SEARCH_LIMIT: return TOT_LIMIT;
-    case SEARCH_FULL: return TOT_REFUSED;
-    default: return TOT_NO_MEMORY;
-    }
-}
-
-/* The root, and the tickets of the round that expands it. */
-TotOutcome tot_begin_search(Tot *t)
-{
-    Search *s = &t->search;
-    if (search_add(s, SEARCH_NO_NODE) != SEARCH_OK || search_next_round(s) != SEARCH_OK)
-        return TOT_NO_MEMORY;
-    search_note_root(s);
-    search_tell_score(s, 0, tot_key(t, 0));
-    search_set_evaluated(s, 0);
-    return search_back_up(s) ? tot_select(t) : TOT_NO_MEMORY;
-}
-
-void tot_list_children(Tot *t, uint32_t ticket, uint32_t count)
-{
-    SearchAsk ask = {SEARCH_EXPAND, ticket, 0, 0};
-    SearchTicket *listed = &t->search.tickets.items[ticket];
-    search_tell_list(&t->search, &ask, count);
-    listed->first = listed->end = t->search.count;
-}
-
-SearchStatus tot_make_child(Tot *t, uint32_t ticket, double score)
-{
-    Search *s = &t->search;
-    SearchAsk ask = {SEARCH_MAKE, ticket, 0, 0};
-    uint32_t id = s->count;
-    SearchStatus status = search_make(s, &ask);
-    if (status != SEARCH_OK)
-        return status;
-    search_tell_score(s, id, tot_key(t, score));
-    search_set_evaluated(s, id);
-    s->tickets.items[ticket].end = s->count;
-    return SEARCH_OK;
-}
-
-/* The round is over, or goes on with more tickets. */
-TotOutcome tot_back_up(Tot *t)
-{
-    SearchStatus status = SEARCH_OK;
-    t->first_ticket = (uint32_t)t->search.tickets.count;
-    t->has_wave = search_next_wave(&t->search, &status);
-    if (status == SEARCH_OK && !t->has_wave && !search_back_up(&t->search))
-        status = SEARCH_NO_MEMORY;
-    return outcome_of(status);
-}
-
-static uint32_t count_expanding(const Tot *t)
-{
-    uint32_t count = 0;
-    for (size_t i = t->first_ticket; i < t->search.tickets.count; i++)
-        count += t->search.tickets.items[i].expands;
-    return count;
-}
-
-/* Selects tickets until one of them is to be expanded. */
-TotOutcome tot_select(Tot *t)
-{
-    if (t->has_wave)
-        return TOT_DONE;
-    do {
-        SearchStatus status = search_next_round(&t->search);
-        t->first_ticket = 0;
-        if (status != SEARCH_OK)
-            return outcome_of(status);
-    } while (count_expanding(t) == 0 && search_back_up(&t->search));
-    return count_expanding(t) > 0 ? TOT_DONE : TOT_NO_MEMORY;
-}
-
 /* A slot for each ticket that is to be expanded. */
 static TotOutcome open_slots(Tot *t)
 {
-    if (!tot_reserve_slots(t, count_expanding(t)))
+    if (!tot_reserve_slots(t, tot_count_expanding(t)))
         return TOT_NO_MEMORY;
     clear_slots(t);
     for (uint32_t i = t->first_ticket; i < t->search.tickets.count; i++)
@@ -465,44 +371,16 @@ TotOutcome tot_join(Tot *t)
     return outcome;
 }
 
-/* A round of nodes that the caller has chosen. */
-static TotOutcome choose(Tot *t, const uint32_t *chosen, uint32_t count)
-{
-    if (count == 0 || !tot_has_frontier(t) || !best_first_take(&t->search, chosen, count))
-        return TOT_REFUSED;
-    if (!search_start_round(&t->search, count))
-        return TOT_NO_MEMORY;
-    for (uint32_t i = 0; i < count; i++)
-        search_select(&t->search, chosen[i]);
-    t->first_ticket = 0;
-    return TOT_DONE;
-}
-
 TotOutcome tot_take(Tot *t, const uint32_t *chosen, uint32_t chosen_count)
 {
     if (t->machine.status != TOT_EXPANDING)
         return TOT_REFUSED;
-    TotOutcome outcome = chosen != NULL ? choose(t, chosen, chosen_count) : tot_select(t);
+    TotOutcome outcome = chosen != NULL ? tot_choose(t, chosen, chosen_count) : tot_select(t);
     if (outcome != TOT_DONE)
         return outcome;
     if (open_slots(t) != TOT_DONE || tot_open_rest(t) != TOT_DONE)
         return TOT_NO_MEMORY;
     t->grown = t->has_wave = false;
     machine_move(&t->machine, TOT_GENERATING);
-    return TOT_DONE;
-}
-
-uint32_t tot_frontier_size(const Tot *t)
-{
-    return tot_has_frontier(t) ? best_first_count(&t->search) : t->open_leaves;
-}
-
-TotOutcome tot_list_frontier(const Tot *t, uint32_t *ids)
-{
-    if (tot_has_frontier(t))
-        return best_first_list(&t->search, ids) ? TOT_DONE : TOT_NO_MEMORY;
-    for (uint32_t i = 0; i < t->node_count; i++)
-        if (tot_is_leaf(t, i) && t->nodes[i].depth < t->options.max_depth)
-            *ids++ = i;
     return TOT_DONE;
 }

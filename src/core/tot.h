@@ -220,7 +220,7 @@ bool tot_reserve_nodes(Tot *t, uint32_t more);
 bool tot_reserve_slots(Tot *t, uint32_t count);
 void tot_add_node(Tot *t, uint32_t parent, double score);
 
-/* ---- and the rounds of the search */
+/* ---- and the rounds of the search (tot_round.c) */
 
 double tot_key(const Tot *t, double score);
 TotOutcome tot_begin_search(Tot *t);
@@ -228,5 +228,7 @@ void tot_list_children(Tot *t, uint32_t ticket, uint32_t count); /* before it ma
 SearchStatus tot_make_child(Tot *t, uint32_t ticket, double score);
 TotOutcome tot_back_up(Tot *t);
 TotOutcome tot_select(Tot *t);
+TotOutcome tot_choose(Tot *t, const uint32_t *chosen, uint32_t count); /* in its place */
+uint32_t tot_count_expanding(const Tot *t);                            /* tickets of the round */
 
 #endif

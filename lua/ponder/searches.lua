@@ -1,13 +1,13 @@
 --- What the searches can be told besides their callbacks: rules of options for `search.run` and the
 --- Tree of Thoughts machine, and the table that the engine (ponder.core.search) reads.
 
-local policy = {}
+local searches = {}
 
-policy.NAMES = { "bfs", "dfs", "beam", "best_first", "uct", "puct", "ab_mcts", "astar", "idastar",
+searches.NAMES = { "bfs", "dfs", "beam", "best_first", "uct", "puct", "ab_mcts", "astar", "idastar",
     "dvts", "evolve" }
 
 ---@type table<string, OptionRule>
-policy.RULES = {
+searches.RULES = {
     max_iterations = { type = "integer", min = 1, default = 100 },
     -- uct, puct; c: evolve too
     c = { type = "number", min = 0, finite = true },
@@ -36,7 +36,7 @@ policy.RULES = {
 ---@param opts table with `search`, `k`, `beam_width`, `prior` (a name or a function)
 ---@param more table fields that are the caller's: `max_depth`, `max_nodes`, `batch`...
 ---@return table for ponder.core.search
-function policy.core_options(opts, more)
+function searches.core_options(opts, more)
     local prior = opts.prior or opts.search == "puct" and "uniform" or "none"
     local core = {
         search = opts.search, k = opts.k, max_iterations = opts.max_iterations,
@@ -58,4 +58,4 @@ function policy.core_options(opts, more)
     return core
 end
 
-return policy
+return searches
