@@ -9,6 +9,7 @@ local cli = require "ponder.cli"
 local quote = require "ponder.quote"
 local environment = require "ponder.cli.shared.environment"
 local folder = require "ponder.core.folder"
+local health = require "ponder.redis.health"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
 local model = require "ponder.model"
@@ -18,6 +19,7 @@ local price = require "ponder.model.price"
 local private = require "ponder.core.private"
 local prompt = require "ponder.prompt"
 local pure = require "ponder.pure"
+local redis = require "ponder.redis"
 local schema = require "ponder.log.schema"
 local state_files = require "ponder.state"
 local style = require "ponder.report.style"
@@ -38,11 +40,14 @@ local doctor = { rules = RULES, order = ORDER }
 doctor.summary = "say what is configured and which models can be reached"
 
 doctor.usage = [[
-ponder doctor [OPTION...]
+ponder doctor [OPTION...] [redis://... ...]
 
 Looks at the environment, the config file, prices and prompts, and asks each server that is
 configured for its models. Says what to do about each problem. Status 0: the default model can be
 used.
+
+With URLs of a Redis, looks at these alone: whether they can be reached, their version, latency,
+memory and eviction, and persistence. Status 0: no problem.
 
 ]] .. args.help(RULES, ORDER)
 
@@ -358,14 +363,43 @@ local function print_json(findings)
     print(quote.terminal_json(json.encode(list)))
 end
 
+local function report(given, findings)
+    if given.json then
+        print_json(findings)
+    else
+        show(findings)
+    end
+end
+
+-- The status: 0 without a problem.
+local function look_at_redis(given, urls)
+    local findings, status = {}, 0
+    for _, list in ipairs(task.map(urls, function(url)
+        return health.look(url, given.timeout_ms)
+    end)) do
+        for _, found in ipairs(list) do
+            findings[#findings + 1] = found
+            status = found.state == "problem" and 1 or status
+        end
+    end
+    report(given, findings)
+    return status
+end
+
 ---@param arguments string[]
----@return integer status 0: the default model can be used
+---@return integer status 0: the default model can be used, or each Redis that was named
 function doctor.run(arguments)
     local given, operands = args.parse("ponder doctor", arguments, RULES)
     if not given then
         return cli.usage_error(operands)
-    elseif operands[1] then
-        return cli.usage_error("ponder doctor: expected no argument")
+    end
+    for _, operand in ipairs(operands) do
+        if not redis.is_url(operand) then
+            return cli.usage_error("ponder doctor: expected no argument, or redis://...")
+        end
+    end
+    if operands[1] then
+        return look_at_redis(given, operands)
     end
     local findings = { finding("ponder", "ok", host.version .. ", " .. _VERSION),
         look_at_config(), look_at_environment(), look_at_terminal(), look_at_privacy(),
@@ -387,11 +421,7 @@ function doctor.run(arguments)
     end
     local default = look_at_default(by_provider)
     findings[#findings + 1] = default
-    if given.json then
-        print_json(findings)
-    else
-        show(findings)
-    end
+    report(given, findings)
     return default.state == "ok" and 0 or 1
 end
 

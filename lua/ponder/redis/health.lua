@@ -1,0 +1,107 @@
+--- Whether a Redis can be trusted with work: `ponder doctor redis://...`.
+
+local redis = require "ponder.redis"
+local task = require "ponder.task"
+
+local health = {}
+
+local PINGS = 21
+local SLOW_MS = 50
+
+-- "name:value" of each line.
+local function read_info(text)
+    local info = {}
+    for name, value in text:gmatch "([%w_]+):([^\r\n]*)" do
+        info[name] = value
+    end
+    return info
+end
+
+local function look_at_server(client, info)
+    local found = ("version %s, up for %d s"):format(client.version or "unknown",
+        tonumber(info.uptime_in_seconds) or 0)
+    if info.role == "slave" then
+        return "problem", found .. "; it is a replica of " .. (info.master_host or "another"),
+            "name the primary: a replica takes no work"
+    end
+    return "ok", found
+end
+
+local function look_at_latency(client)
+    local times = {}
+    for i = 1, PINGS do
+        local began = task.now()
+        local reply, message = client:call "PING"
+        if not reply then
+            return "problem", message
+        end
+        times[i] = (task.now() - began) * 1000
+    end
+    table.sort(times)
+    local median, most = times[PINGS // 2 + 1], times[PINGS]
+    local found = ("%.2f ms, at most %.2f ms, of %d pings"):format(median, most, PINGS)
+    if median > SLOW_MS then
+        return "problem", found, "each job costs a few of these: take a Redis that is nearer"
+    end
+    return "ok", found
+end
+
+local function look_at_memory(_, info)
+    local limit, policy = tonumber(info.maxmemory) or 0, info.maxmemory_policy or "unknown"
+    local found = ("%s in use, maxmemory %s, maxmemory-policy %s"):format(
+        info.used_memory_human or "?", limit == 0 and "none" or info.maxmemory_human or limit,
+        policy)
+    if policy ~= "noeviction" then
+        return "problem", found, "it may throw away work that waits: "
+            .. "redis-cli CONFIG SET maxmemory-policy noeviction"
+    end
+    return "ok", found
+end
+
+local function look_at_persistence(client, info)
+    if info.aof_enabled ~= "1" then
+        return "problem", "appendonly no: work and results are lost when Redis is restarted",
+            "redis-cli CONFIG SET appendonly yes; and set it in redis.conf"
+    elseif info.aof_last_write_status == "err" then
+        return "problem", "appendonly yes, but its last write failed", "look at Redis' disk"
+    end
+    local setting = client:call("CONFIG", "GET", "appendfsync") -- it may be forbidden
+    local fsync = setting and setting[2] or "unknown"
+    return "ok", ("appendonly yes, appendfsync %s%s"):format(fsync, fsync == "everysec"
+        and " (a crash of the machine may lose the last second)" or "")
+end
+
+local LOOKS = { { "server", look_at_server }, { "latency", look_at_latency },
+    { "memory", look_at_memory }, { "persistence", look_at_persistence } }
+
+---Looks at a Redis, in a task.
+---@param url string
+---@param timeout_ms integer for each reply, and to connect
+---@return ponder.redis.Finding[] findings the first: whether it can be reached
+function health.look(url, timeout_ms)
+    local client <close>, problem, code = redis.open(url,
+        { timeout_ms = timeout_ms, connect_timeout_ms = timeout_ms })
+    local text
+    if client then
+        text, problem, code = client:call "INFO"
+    end
+    if not text then
+        return { { about = "redis", state = "problem", found = problem,
+            advice = code == "CONNECT" and "start it: redis-server --appendonly yes" or nil } }
+    end
+    local findings = { { about = "redis", state = "ok", found = client.name } }
+    local info = read_info(text)
+    for i, look in ipairs(LOOKS) do
+        local state, found, advice = look[2](client, info)
+        findings[i + 1] = { about = look[1], state = state, found = found, advice = advice }
+    end
+    return findings
+end
+
+---@class ponder.redis.Finding
+---@field about string what was looked at
+---@field state "ok"|"problem"
+---@field found string
+---@field advice string? what to do
+
+return health
