@@ -205,6 +205,18 @@ describe("a script's error", function()
             failure({ "a.lua" }, { cwd = dir.path }))
     end)
 
+    it("has one traceback, however many calls were protected on its way", function()
+        local dir <close> = shell.folder { ["a.lua"] = [[
+            local search, task = require "ponder.search", require "ponder.task"
+            local function expand(n) return n.x.y end
+            task.map({ 1, 2 }, function() return search.run { initial_state = 1, expand = expand,
+                evaluate = function() return 1 end, is_terminal = rawequal, concurrency = 2 } end)]] }
+        local err = failure({ "a.lua" }, { cwd = dir.path })
+        assert.equal(1, select(2, err:gsub("stack traceback:", "")))
+        assert.matches("^ponder: search.run: expand raised [^\n]*a.lua:2: attempt [^\n]*\n"
+            .. "stack traceback:\n\ta.lua:2: ", err)
+    end)
+
     it("keeps lines of the message that look like a traceback", function()
         assert.matches("^ponder: %(command line%):1: a\n\t%[C%]: x\n\tb\nstack traceback:\n",
             failure { "-e", [[error "a\n\t[C]: x\n\tb"]] })
@@ -229,6 +241,8 @@ describe("a script's error", function()
         ["setmetatable({}, { __tostring = function() return {} end })"] =
             "a table value was raised",
         ["setmetatable({}, { __metatable = 5 })"] = "a table value was raised",
+        ["{ code = 5, message = 'no\\nmore', [1] = {}, [true] = print }"] = "a table value was "
+            .. "raised: { [1] = a table, [true] = a function, code = 5, message = \"no\\",
     } do
         it(("may be any value: %s"):format(value), function()
             local first = failure({ "-e", "error(" .. value .. ")" }):match("^[^\n]*")

@@ -30,9 +30,10 @@ core.protect(debug.getinfo(1, "S").source)
 
 -- A script may have replaced what it reached of Lua's library; its error is reported all the same.
 local debug_getmetatable, debug_traceback = debug.getmetatable, debug.traceback
-local find, gmatch, match, sub = string.find, string.gmatch, string.match, string.sub
-local concat, insert, move = table.concat, table.insert, table.move
-local pcall, stderr, tostring, type = pcall, io.stderr, tostring, type
+local find, format, gmatch = string.find, string.format, string.gmatch
+local match, sub, min = string.match, string.sub, math.min
+local concat, insert, move, sort = table.concat, table.insert, table.move, table.sort
+local next, pcall, stderr, tostring, type = next, pcall, io.stderr, tostring, type
 
 -- The commands are the built-in modules of this folder.
 local function command_names()
@@ -109,25 +110,52 @@ local function is_own_frame(line)
         or match(line, "^%s*%(%.%.%.")
 end
 
----Puts the script's own frames first in each traceback of a message.
+---Makes one traceback of those in a message, each of which a protected call has added: the script's
+---own frames first, then ponder's.
 ---@param message string
 ---@return string
 function cli.order_traceback(message)
-    local out, own, in_traceback = {}, {}, false
-    local function flush()
-        move(own, 1, #own, #out + 1, out)
-        own = {}
-    end
+    local said, frames, own, in_traceback, any = {}, {}, {}, false, false
     for line in gmatch(message .. "\n", "(.-)\n") do
-        local is_frame = in_traceback and sub(line, 1, 1) == "\t"
-        if not is_frame then
-            flush()
+        if in_traceback and sub(line, 1, 1) == "\t" then
+            insert(is_own_frame(line) and own or frames, line)
+        else
             in_traceback = line == "stack traceback:"
+            any = any or in_traceback
+            insert(said, not in_traceback and line or nil)
         end
-        insert(is_frame and is_own_frame(line) and own or out, line)
     end
-    flush()
-    return concat(out, "\n")
+    if any then
+        insert(said, "stack traceback:")
+    end
+    move(frames, 1, #frames, #said + 1, said)
+    return concat(move(own, 1, #own, #said + 1, said), "\n")
+end
+
+local MOST_FIELDS, LONGEST_FIELD = 8, 100
+
+local function show_field(value)
+    local kind = type(value)
+    if kind == "string" then
+        return format("%q", sub(value, 1, LONGEST_FIELD))
+    elseif kind == "number" or kind == "boolean" then
+        return tostring(value)
+    end
+    return "a " .. kind
+end
+
+-- The fields of a table that was raised: ": { code = 5 }"; nothing of an empty one.
+local function fields_of(err)
+    local shown = {}
+    for name, value in next, err do
+        insert(shown, (type(name) == "string" and name or "[" .. show_field(name) .. "]") .. " = "
+            .. show_field(value))
+    end
+    sort(shown)
+    if #shown > MOST_FIELDS then
+        move({ "..." }, 1, 1, MOST_FIELDS + 1, shown)
+    end
+    return shown[1] and ": { " .. concat(shown, ", ", 1, min(#shown, MOST_FIELDS + 1)) .. " }" or ""
 end
 
 -- What was raised, as text.
@@ -140,7 +168,8 @@ local function describe(err)
             return text
         end
     end
-    return kind == "nil" and "nil was raised" or ("a %s value was raised"):format(kind)
+    return kind == "nil" and "nil was raised" or "a " .. kind .. " value was raised"
+        .. (kind == "table" and fields_of(err) or "")
 end
 
 ---An error message with a traceback, unless it has one; for xpcall.

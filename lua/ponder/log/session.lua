@@ -194,10 +194,13 @@ function Session:prepare_call()
     end
 end
 
--- Asks a model: see ponder.task.Tape.
+-- Asks a model: see ponder.task.Tape. Who asks is told where it stands.
 local function follow(self, asked, ask, ...)
     self:prepare_call()
-    return self.tape:perform(call.new(asked), ask, ...)
+    local what, asker = call.new(asked), scheduler.context("asker") or {}
+    local results = table.pack(self.tape:perform(what, ask, ...))
+    asker.call, asker.log = what.id, self.root.run.opts.path
+    return table.unpack(results, 1, results.n)
 end
 
 ---------------------------------------------------------------------------------------------------

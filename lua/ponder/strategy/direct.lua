@@ -221,7 +221,8 @@ local function call(self, messages, role, kind, opts)
         if not data then
             error(setmetatable({ message = run.refused, code = "BUDGET" }, Failure), 0)
         elseif data.ok == false then
-            error(setmetatable({ message = data.reason, code = run.failure.code }, Failure), 0)
+            error(setmetatable({ message = data.reason, code = run.failure.code,
+                asked = data.asked }, Failure), 0)
         end
         local for_tools, usage = run.s.calls:reply(run.s.calls:find(data.call_id), data)
         if not for_tools then
@@ -270,8 +271,8 @@ function Thinker:ask(what, fields, opts)
     end
     if value == nil then
         error(setmetatable({ message = ("strategy.%s: the reply to %s cannot be read: %s"):format(
-            self.run.s.kind.name, kind, options.show(quote.line(text))), code = "BAD_REPLY" },
-            Failure), 0)
+            self.run.s.kind.name, kind, options.show(quote.line(text))), code = "BAD_REPLY",
+            asked = reply.asked }, Failure), 0)
     end
     return value, reply
 end
@@ -291,7 +292,10 @@ end
 -- A run
 
 local function keep_failure(problem)
-    return type(problem) == "string" and debug.traceback(problem, 2) or problem
+    if type(problem) ~= "string" or problem:find("\nstack traceback:", 1, true) then
+        return problem
+    end
+    return debug.traceback(problem, 2)
 end
 
 ---Runs the function; the board says what came of it.
@@ -303,6 +307,7 @@ function direct.run(run, question)
         board = board, calls = 0, asked = {} }, Thinker)
     board.status = "running"
     board.nodes[1] = { id = 1, depth = 0, text = question }
+    local asked
     local ok, answer, message, code = xpcall(run.s.kind.run, keep_failure, thinker, question)
     if board.status ~= "running" then
         return
@@ -312,14 +317,14 @@ function direct.run(run, question)
         board.result = answer
         return board:finish("completed", "success")
     elseif not ok then
-        message, code = answer.message, answer.code
+        message, code, asked = answer.message, answer.code, answer.asked
     elseif answer ~= nil then
         error(("strategy.%s: its function must return text (got %s)"):format(run.s.kind.name,
             options.show(answer)), 0)
     end
     if not run.refused then
         run.failure = { message = message or "the run ended without an answer",
-            code = code or "BAD_REPLY" }
+            code = code or "BAD_REPLY", asked = asked }
         board.error = quote.line(tostring(run.failure.message))
         board:finish("error", "error")
     end

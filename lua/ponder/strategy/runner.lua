@@ -13,6 +13,7 @@ local model = require "ponder.model"
 local model_budget = require "ponder.model.budget"
 local notice = require "ponder.notice"
 local options = require "ponder.options"
+local quote = require "ponder.quote"
 local scheduler = require "ponder.task.scheduler"
 local task = require "ponder.task"
 local trees = require "ponder.log.trees"
@@ -33,6 +34,7 @@ local runner = {}
 ---@field scripted true? where a `script:` model was called
 
 local QUESTION_ID = "c0"
+local SHOWN_BYTES = 120 -- of a reply that cannot be read
 
 local HOW = { on_event = { type = "function" }, on_delta = { type = "function" } }
 
@@ -44,7 +46,8 @@ local HOW = { on_event = { type = "function" }, on_delta = { type = "function" }
 ---@field open integer how many
 ---@field tree ponder.log.Tree? for the log
 ---@field refused string? what the first call was told that a budget refused
----@field failure {message: string, code: string}?
+---@field failure {message: string, code: string, asked: ponder.strategy.Asked?}?
+---@field last_reply table? what the machine was given last
 local Run = {}
 Run.__index = Run
 
@@ -118,9 +121,9 @@ local function measured(started, usage)
 end
 
 -- What a reply means for the machine.
-local function reply_data(directive, reply)
+local function reply_data(directive, reply, asked)
     return { call_id = directive.id, ok = true, text = reply.text, usage = reply.usage,
-        tool_calls = reply.tool_calls, message = reply.message }
+        tool_calls = reply.tool_calls, message = reply.message, asked = asked }
 end
 
 local perform = {}
@@ -133,14 +136,20 @@ local function ask(m, opts)
     return model_budget.ask(m, opts)
 end
 
--- The log is told which node a call is for.
+---@class ponder.strategy.Asked a call for the log, which is told which node it is for
+---@field tree ponder.log.Tree?
+---@field node any
+---@field purpose string?
+---@field call integer? its number in the log
+---@field log string? the log's path, where it was named
+
 local function ask_for(run, directive, opts)
-    local m = run.models[directive.role]
+    local m, asked = run.models[directive.role], { tree = run.tree, node = directive.node_id,
+        purpose = directive.role }
     if not run.tree then
-        return ask(m, opts)
+        return asked, ask(m, opts)
     end
-    return task.with_context("asker", { tree = run.tree, node = directive.node_id,
-        purpose = directive.role }, ask, m, opts)
+    return asked, task.with_context("asker", asked, ask, m, opts)
 end
 
 -- Nothing for the machine yet: what is in flight may still bring it an answer.
@@ -153,23 +162,23 @@ function perform.call_model(run, directive)
     local started, opts = task.now(), call_options(run, directive)
     opts.on_delta = stream_to(run, directive)
     run:emit("call.start", {}, described(directive))
-    local reply, message, code, partial = ask_for(run, directive, opts)
+    local asked, reply, message, code, partial = ask_for(run, directive, opts)
     local usage = reply and reply.usage or partial and partial.usage
     if not reply and code == "BUDGET" then
         return refuse(run, directive, message)
     elseif not reply then
         run:emit("call.error", measured(started, usage), described(directive, {
             code = code, error = message }))
-        run.failure = run.failure or { message = message, code = code }
+        run.failure = run.failure or { message = message, code = code, asked = asked }
         return "ai.llm.response", { call_id = directive.id, ok = false, reason = message,
-            usage = usage }
+            usage = usage, asked = asked }
     end
     run.scripted = reply.scripted or run.scripted
     run:emit("call.complete", measured(started, usage), described(directive, {
         finish_reason = reply.finish_reason, attempts = reply.attempts,
         truncated = reply.truncated, dropped = reply.dropped, scripted = reply.scripted,
         cached = reply.cached, cost = reply.cost }))
-    return "ai.llm.response", reply_data(directive, reply)
+    return "ai.llm.response", reply_data(directive, reply, asked)
 end
 
 function perform.call_tool(run, directive)
@@ -186,8 +195,12 @@ end
 -------------------------------------------------------------------------------
 -- Tasks
 
+-- Text that is raised gets a traceback, unless it has one.
 local function with_traceback(problem)
-    return type(problem) == "string" and debug.traceback(problem, 2) or problem
+    if type(problem) ~= "string" or problem:find("\nstack traceback:", 1, true) then
+        return problem
+    end
+    return debug.traceback(problem, 2)
 end
 
 function Run:post(message)
@@ -276,6 +289,7 @@ local function drive(run, question)
     run:take(run.s.kind.query, { prompt = question, call_id = QUESTION_ID })
     for message in run.next, run do
         if message.signal then
+            run.last_reply = message.data
             run:take(message.signal, message.data)
         end
         if is_over(run) then
@@ -310,7 +324,18 @@ end
 -- What the machine could not go on with, when no call had failed.
 local function machine_failure(run)
     local problem = run.s.kind.failure(run.s.machine) or "the run ended without an answer"
-    return { message = ("strategy.%s: %s"):format(run.s.kind.name, problem), code = "BAD_REPLY" }
+    local reply = run.last_reply or {}
+    local text = type(reply.text) == "string" and quote.line(reply.text:match "[^\r\n]*%S[^\r\n]*"
+        or "", SHOWN_BYTES)
+    return { code = "BAD_REPLY", asked = reply.asked, message = ("strategy.%s: %s%s"):format(
+        run.s.kind.name, problem, text and (": the reply was %s"):format(text == "" and "empty"
+            or options.show(text)) or "") }
+end
+
+-- How to see a call of the run, where it is logged.
+local function where_to_look(asked)
+    return asked and asked.call and (" (ponder show %s--call %d)"):format(
+        asked.log and asked.log .. " " or "", asked.call) or ""
 end
 
 local function finish(run)
@@ -319,7 +344,7 @@ local function finish(run)
         return outcome
     end
     local failure = run.failure or machine_failure(run)
-    return nil, failure.message, failure.code, outcome
+    return nil, failure.message .. where_to_look(failure.asked), failure.code, outcome
 end
 
 -- Ends a run that may spend no more, so that the machine shows its best so far.
