@@ -210,7 +210,8 @@ describe("a script's error", function()
             local search, task = require "ponder.search", require "ponder.task"
             local function expand(n) return n.x.y end
             task.map({ 1, 2 }, function() return search.run { initial_state = 1, expand = expand,
-                evaluate = function() return 1 end, is_terminal = rawequal, concurrency = 2 } end)]] }
+                evaluate = function() return 1 end, is_terminal = rawequal,
+                concurrency = 2 } end)]] }
         local err = failure({ "a.lua" }, { cwd = dir.path })
         assert.equal(1, select(2, err:gsub("stack traceback:", "")))
         assert.matches("^ponder: search.run: expand raised [^\n]*a.lua:2: attempt [^\n]*\n"

@@ -89,11 +89,14 @@ local function scratch_path()
     return scratch.path
 end
 
----Runs a shell script.
+-- What ends a run of `ponder run` that called a model; costs and times differ from run to run.
+local CLOSING = "ponder %l+: %d[%d.]*k? calls?, [^\n]* tokens?, [^\n]*\n"
+
+---Runs a shell script. The lines that end runs are apart from what else standard error has.
 ---@param script string for sh; $OUT and $ERR are files for what is printed, $IN is for input
 ---@param input? string
 ---@param limit_s? integer default LIMIT
----@return {status: integer, out: string, err: string}
+---@return {status: integer, out: string, err: string, closing: string?}
 function shell.run(script, input, limit_s)
     local at = scratch_path()
     for name, text in pairs { IN = input or "", OUT = "", ERR = "" } do
@@ -102,7 +105,13 @@ function shell.run(script, input, limit_s)
     local _, _, status = os.execute(
         ("%sIN=%s/IN OUT=%s/OUT ERR=%s/ERR timeout -s KILL %d sh -c %s"):format(
             CLEAN, at, at, at, limit_s or LIMIT, shell.quote(script)))
-    return { status = status, out = scratch:read("OUT"), err = scratch:read("ERR") }
+    local closing = {}
+    local err = scratch:read("ERR"):gsub(CLOSING, function(line)
+        closing[#closing + 1] = line
+        return ""
+    end)
+    return { status = status, out = scratch:read("OUT"), err = err,
+        closing = closing[1] and table.concat(closing) }
 end
 
 local function words(arguments)

@@ -1,7 +1,9 @@
 --- `ponder run FILE|- [ARG...]` and `ponder -e CODE`: runs a script.
 
 local args = require "ponder.args"
+local budgets = require "ponder.task.budget"
 local cli = require "ponder.cli"
+local closing = require "ponder.report.closing"
 local confined = require "ponder.report.confined"
 local files = require "ponder.log.files"
 local flags = require "ponder.log.flags"
@@ -43,7 +45,7 @@ Runs a Lua 5.4 script. It has Lua's standard library, cjson, ponder's modules (r
 
 ]] .. args.help(RULES, ORDER)
 
-local stdout = io.stdout -- a script may replace it
+local stdout, collectgarbage = io.stdout, collectgarbage -- a script may replace them
 
 -- The text of a script, read once (it may be a pipe); or nil and why there is none.
 local function read_script(path)
@@ -147,8 +149,14 @@ local function execute(chunk, opts, operands)
         return cli.usage_error("ponder run: --cache: " .. refused)
     end
     local hints = {} -- of searches that found no terminal node
-    local ok, result, refusal, reached = task.with_context("hints", hints, limits.call, opts,
-        cli.with_traceback, chunk, table.unpack(operands, opts.e and 1 or 2))
+    local spent <close> = closing.watch()
+    local ok, result, refusal, reached = budgets.within(spent.budget, task.with_context, "hints",
+        hints, limits.call, opts, cli.with_traceback, chunk, table.unpack(operands,
+            opts.e and 1 or 2))
+    if not ok then
+        collectgarbage() -- the error may be that there is no memory, which only finalizers free
+    end
+    spent:write(not ok and task.interrupted())
     if hints[1] then
         io.stderr:write("ponder: search.run: ", hints[#hints], "\n")
     end

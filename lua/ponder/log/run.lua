@@ -167,6 +167,14 @@ function run.current(owner)
     return owner and owner.log
 end
 
+---Where the log of the current run is written.
+---@return string? path nil: nowhere, or not yet
+function run.path()
+    local self = run.current()
+    local rows = self and self.session and self.session.recorder
+    return rows and rows.writer.path
+end
+
 ---Whether a run was aborted, since its log cannot be written.
 ---@param owner? ponder.Run default: the current one
 ---@return boolean

@@ -1,10 +1,32 @@
 --- What a run took, in words: money, times, how a command was typed.
 
-local progress = require "ponder.report.progress"
-
 local amount = {}
 
-amount.seconds, amount.count = progress.seconds, progress.count
+---Seconds as people like them: 0.4 s, 12 s, 3 min 5 s.
+---@param s number
+---@return string
+function amount.seconds(s)
+    if s < 10 then
+        return ("%.1f s"):format(s)
+    elseif s < 60 then
+        return ("%d s"):format(s // 1)
+    end
+    return ("%d min %d s"):format(s // 60, s % 60 // 1)
+end
+
+---A count as people like it: 950, 3.4k, 12k, 1.2M.
+---@param n integer
+---@return string
+function amount.count(n)
+    if n < 1000 then
+        return ("%d"):format(n)
+    elseif n < 9950 then
+        return ("%.1fk"):format(n / 1000)
+    elseif n < 999500 then
+        return ("%.0fk"):format(n / 1000)
+    end
+    return ("%.1fM"):format(n / 1000000)
+end
 
 ---Money: $12.30, $0.042, $0.00031; "-" where it is not known.
 ---@param usd number?
@@ -49,7 +71,25 @@ end
 ---@param many? string default one .. "s"
 ---@return string
 function amount.of(n, one, many)
-    return ("%s %s"):format(progress.count(n), n == 1 and one or many or one .. "s")
+    return ("%s %s"):format(amount.count(n), n == 1 and one or many or one .. "s")
+end
+
+---What calls have taken so far: `{"12 calls", "1 failed", "3 in flight", "3.4k tokens", "$0.0042",
+---"8.1 s"}`.
+---@param spent ponder.task.Spent
+---@param seconds number since the run began
+---@return string[]
+function amount.spent(spent, seconds)
+    local facts = { amount.of(spent.calls, "call") }
+    for _, one in ipairs { "failed", "in_flight" } do
+        facts[#facts + 1] = spent[one] > 0 and spent[one] .. " " .. one:gsub("_", " ") or nil
+    end
+    facts[#facts + 1] = amount.of(spent.tokens, "token")
+    if spent.cost ~= 0 then -- most models that cost nothing are one's own
+        facts[#facts + 1] = spent.cost and amount.money(spent.cost) or "cost unknown"
+    end
+    facts[#facts + 1] = amount.seconds(seconds)
+    return facts
 end
 
 ---A point in time, as the clock on the wall shows it.

@@ -4,10 +4,13 @@
 ---     local p = progress.new("tot", task.now)
 ---     s:run(question, { on_event = function(event, running) p:take(event, running) end })
 
+local amount = require "ponder.report.amount"
 local look = require "ponder.strategy.look"
 local tally = require "ponder.tally"
 
 local progress = {}
+
+progress.seconds, progress.count = amount.seconds, amount.count
 
 ---@class ponder.report.Call
 ---@field id string
@@ -26,6 +29,7 @@ local progress = {}
 ---@field best number? best score
 ---@field answer string? the best so far
 ---@field in_flight ponder.report.Call[] the oldest first
+---@field cost number? USD so far; nil: the price of a call is unknown
 ---@field tools integer running now
 ---@field scripted boolean
 local Progress = {}
@@ -36,7 +40,7 @@ Progress.__index = Progress
 ---@return ponder.report.Progress
 function progress.new(name, now)
     return setmetatable({ name = name, now = now, started = now(), phase = "starting", calls = 0,
-        failed = 0, tokens = 0, in_flight = {}, tools = 0, scripted = false,
+        failed = 0, tokens = 0, cost = 0, in_flight = {}, tools = 0, scripted = false,
         counted = { "thought", "thoughts" } }, Progress)
 end
 
@@ -90,6 +94,9 @@ function Progress:take(event, s)
     else
         look_at(self, s)
     end
+    if s.budget then
+        self.cost = s.budget:account().cost
+    end
     self.phase = s.machine.status
 end
 
@@ -98,52 +105,20 @@ function Progress:elapsed()
     return self.now() - self.started
 end
 
----Seconds as people like them: 0.4 s, 12 s, 3 min 5 s.
----@param s number
----@return string
-function progress.seconds(s)
-    if s < 10 then
-        return ("%.1f s"):format(s)
-    elseif s < 60 then
-        return ("%d s"):format(s // 1)
-    end
-    return ("%d min %d s"):format(s // 60, s % 60 // 1)
-end
-
----A count as people like it: 950, 3.4k, 12k, 1.2M.
----@param n integer
----@return string
-function progress.count(n)
-    if n < 1000 then
-        return ("%d"):format(n)
-    elseif n < 9950 then
-        return ("%.1fk"):format(n / 1000)
-    elseif n < 999500 then
-        return ("%.0fk"):format(n / 1000)
-    end
-    return ("%.1fM"):format(n / 1000000)
-end
-
-local function counted(n, one, many)
-    return ("%s %s"):format(progress.count(n), n == 1 and one or many)
-end
-
----What there is to say in short: `{"7 thoughts", "best 0.80", "12 calls", "3.4k tokens", "8.1 s"}`.
+---What there is to say in short: `{"7 thoughts", "best 0.80", "12 calls", "3.4k tokens", "$0.021",
+---"8.1 s"}`.
 ---@return string[]
 function Progress:facts()
     local facts = {}
     if self.thoughts then
-        facts[1] = counted(self.thoughts, self.counted[1], self.counted[2])
+        facts[1] = amount.of(self.thoughts, self.counted[1], self.counted[2])
     end
     if self.best then
         facts[#facts + 1] = ("best %.2f"):format(self.best)
     end
-    facts[#facts + 1] = counted(self.calls, "call", "calls")
-    if self.failed > 0 then
-        facts[#facts + 1] = self.failed .. " failed"
-    end
-    facts[#facts + 1] = counted(self.tokens, "token", "tokens")
-    facts[#facts + 1] = progress.seconds(self:elapsed())
+    local spent = amount.spent({ calls = self.calls, failed = self.failed, tokens = self.tokens,
+        cost = self.cost, in_flight = 0 }, self:elapsed())
+    table.move(spent, 1, #spent, #facts + 1, facts)
     return facts
 end
 

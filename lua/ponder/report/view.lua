@@ -9,7 +9,7 @@
 --- last is then counted as it stands now. Nothing is hidden or switched off meanwhile, so that a
 --- process that is killed leaves a terminal that works.
 
-local progress_of = require "ponder.report.progress"
+local amount = require "ponder.report.amount"
 local text = require "ponder.report.text"
 
 local view = {}
@@ -36,7 +36,7 @@ local function calls_of(p)
             pieces[i] = ("and %d more"):format(#p.in_flight - MOST_CALLS)
             break
         end
-        pieces[i] = ("%s %s"):format(call.role, progress_of.seconds(p.now() - call.since))
+        pieces[i] = ("%s %s"):format(call.role, amount.seconds(p.now() - call.since))
     end
     if pieces[1] then
         pieces[1] = ("%d in flight: %s"):format(#p.in_flight, pieces[1])

@@ -64,6 +64,7 @@ local class = {}
 ---@class ponder.strategy.Strategy
 ---@field machine table its machine; of the run begun last, when there are several
 ---@field opts table the options, checked
+---@field budget ponder.task.Budget? what the run has spent, for those who watch it
 local Strategy = {}
 Strategy.__index = Strategy
 Strategy.__name = "ponder.strategy"

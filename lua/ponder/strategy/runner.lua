@@ -368,7 +368,7 @@ local function new_run(s, how)
         tasks = {}, open = 0,
         on_event = how.on_event, on_delta = how.on_delta, started = task.now(),
     }, Run)
-    s.last = run
+    s.last, own.budget = run, run.budget
     return run
 end
 

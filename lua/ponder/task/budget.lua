@@ -47,6 +47,7 @@ budget.LIMITS = {
 ---@field spent string? what it refused a call with
 ---@field late boolean? its time was up
 ---@field unpriced_call string? what a call was told whose price is unknown
+---@field on_change fun()? called when a call begins or ends
 ---@field clock (fun(): number)? where set, busy_seconds says how long calls were in flight
 ---@field private reserved {tokens: integer, cost: number}
 ---@field private holds table<integer, ponder.task.Hold> calls in flight, by number
@@ -207,6 +208,9 @@ local function reserve(hold)
         one.reserved.cost = one.reserved.cost + (need.cost or 0)
         one.holds[hold.number] = hold
         hold.cancellable = hold.cancellable or one.limits.in_flight == "cancel"
+        if one.on_change then
+            one.on_change()
+        end
         one = one.outer
     end
     return hold
@@ -294,6 +298,9 @@ function Hold:settle(usage, cost, failed, partial)
             end_budget(one, CLAIM)
         end
         wake_all(one)
+        if one.on_change then
+            one.on_change()
+        end
         one = one.outer
     end
 end

@@ -12,6 +12,7 @@
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
+local closing = require "ponder.report.closing"
 local core = require "ponder.core.task"
 local flags = require "ponder.cli.shared.flags"
 local host = require "ponder.core.host"
@@ -229,6 +230,7 @@ function Session:sum_up(outcome)
     table.insert(facts, 1, ("ponder %s: %s"):format(self.name, text.line(reason)))
     facts[#facts + 1] = text.line(tostring(outcome.model))
     facts[#facts + 1] = outcome.scripted and "scripted" or nil
+    table.move(closing.of(reason == "interrupted"), 1, 2, #facts + 1, facts)
     local columns = self.style.live and self.style:size() - 1 or math.maxinteger
     io.stderr:write(table.concat(text.flow(facts, columns, "  ", self.style:mark()), "\n"), "\n")
 end

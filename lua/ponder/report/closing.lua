@@ -1,0 +1,132 @@
+--- The line that ends each run which called a model, and the one that `ponder run` keeps on a
+--- terminal while calls are in flight:
+---
+---     ponder run: 12 calls, 3.4k tokens, $0.0042, 8.1 s, log ~/.local/state/ponder/runs/17.db
+---     12 calls, 3 in flight, 3.4k tokens, $0.0042, 8.1 s
+
+local amount = require "ponder.report.amount"
+local budgets = require "ponder.task.budget"
+local log_run = require "ponder.log.run"
+local scheduler = require "ponder.task.scheduler"
+local style = require "ponder.report.style"
+local text = require "ponder.report.text"
+
+local closing = {}
+
+local stderr = io.stderr -- a script may replace it
+
+-- A path as a shell takes it, with ~ for the home directory.
+local function short(path)
+    local home = os.getenv "HOME" or ""
+    return home ~= "" and path:sub(1, #home + 1) == home .. "/" and "~" .. path:sub(#home + 1)
+        or path
+end
+
+---Where the log of the current run is, and after an interruption how to go on.
+---@param was_interrupted boolean
+---@return string[] facts at most two
+function closing.of(was_interrupted)
+    local path = log_run.path()
+    if not path then
+        return {}
+    end
+    return { "log " .. text.line(short(path)),
+        was_interrupted and "to go on: ponder resume" or nil }
+end
+
+-------------------------------------------------------------------------------
+-- The line while calls are in flight
+
+local BURST, PER_SECOND = 64, 10 -- drawings at once, and from then on
+
+---@class ponder.report.RunLine
+---@field budget ponder.task.Budget
+---@field private credit number of drawings
+local RunLine = {}
+RunLine.__index = RunLine
+
+-- What a script prints must not run into the line, which is taken away first. The functions are
+-- replaced only while the line stands there.
+local function guard(self)
+    local methods, before = getmetatable(io.stdout).__index, {}
+    for place, name in pairs { [_G] = "print", [io] = "write", [methods] = "write" } do
+        local now = place[name]
+        local function clear_first(...)
+            self:clear()
+            return now(...)
+        end
+        place[name] = clear_first
+        before[#before + 1] = function()
+            if place[name] == clear_first then -- and not one that the script has put there since
+                place[name] = now
+            end
+        end
+    end
+    self.unguard = function()
+        self.unguard = nil
+        for _, restore in ipairs(before) do
+            restore()
+        end
+    end
+end
+
+---Takes the line away.
+function RunLine:clear()
+    if self.unguard then
+        self.unguard()
+        stderr:write("\r\27[K")
+        stderr:flush()
+    end
+end
+
+-- Draws it in its place, not more often than anybody can read, unless many calls begin at once.
+function RunLine:draw()
+    local now = scheduler.clock()
+    self.credit = math.min(self.credit + (now - self.at) * PER_SECOND, BURST)
+    self.at = now
+    if self.budget.in_flight == 0 then
+        return self:clear()
+    elseif self.credit < 1 then
+        return
+    end
+    self.credit = self.credit - 1
+    local facts = amount.spent(self.budget:account(), now - self.started)
+    local columns = self.style:size()
+    self:clear()
+    stderr:write(text.cut(table.concat(facts, ", "), columns - 1, self.style:mark()))
+    stderr:flush()
+    guard(self)
+end
+
+---Writes the last line of a run, if it has called a model.
+---@param was_interrupted boolean
+function RunLine:write(was_interrupted)
+    self:clear()
+    local run = log_run.current()
+    local kind = run and run.kind or "run"
+    if self.budget.calls == 0 or kind == "replay" then
+        return
+    end
+    local facts = amount.spent(self.budget:account(), scheduler.clock() - self.started)
+    table.move(closing.of(was_interrupted), 1, 2, #facts + 1, facts)
+    stderr:write("ponder ", kind, ": ", table.concat(facts, ", "), "\n")
+end
+
+---Counts what a run spends, and shows it while calls are in flight, where standard error is a
+---terminal.
+---@return ponder.report.RunLine line to be closed; the run is to go on within `line.budget`
+function closing.watch()
+    local started = scheduler.clock()
+    local self = setmetatable({ budget = budgets.new {}, started = started, at = started,
+        credit = BURST, style = style.of(2) }, RunLine)
+    if self.style.live then
+        self.budget.on_change = function()
+            self:draw()
+        end
+    end
+    return self
+end
+
+RunLine.__close = RunLine.clear
+
+return closing

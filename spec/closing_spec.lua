@@ -1,0 +1,91 @@
+-- The line that ends each run which called a model, and the one on a terminal meanwhile.
+
+local screen = require "screen"
+local shell = require "shell"
+
+local MODEL = [[
+    return function(request)
+        require("ponder.task").sleep(tonumber(os.getenv "WAIT") or 0)
+        return { text = "fine", usage = { input_tokens = 1000, output_tokens = 200 } }
+    end]]
+
+local PRICES = 'return { ["script:*"] = { input = 1, output = 5 } }'
+
+local ASK = [[
+    local task, model = require "ponder.task", require "ponder.model"
+    local m = model.open("script:" .. (os.getenv "AT" or "") .. "m.lua")
+    task.map({ 1, 2, 3 }, function(i)
+        return assert(m:chat { messages = { { role = "user", content = "q" .. i } } })
+    end)
+    print "done"
+    return { 1 }]]
+
+describe("the end of a run", function()
+    local folder
+
+    setup(function()
+        folder = shell.folder { ["m.lua"] = MODEL, ["ask.lua"] = ASK, ["none.lua"] = "print 'x'",
+            ["config/ponder/prices.lua"] = PRICES, ["fails.lua"] = ASK:gsub("print", "error"),
+            ["bad.lua"] = "return function() return 'I cannot say.\\nSorry.' end" }
+    end)
+    teardown(function() folder:__close() end)
+
+    local function ponder(...)
+        return shell.ponder({ ... }, { cwd = folder.path,
+            env = { XDG_CONFIG_HOME = folder.path .. "/config" } })
+    end
+
+    it("says what its calls took, and where the log is", function()
+        local r = ponder("ask.lua")
+        assert.same({ "done\n", "" }, { r.out, r.err })
+        assert.matches("^ponder run: 3 calls, 3%.6k tokens, $0%.0060, %d+%.%d s, log "
+            .. "/%S+%.db\n$", r.closing)
+        r = ponder("run", "--log", "a.db", "fails.lua")
+        assert.matches("^ponder run: 3 calls, 3%.6k tokens, $0%.0060, %d+%.%d s, log a.db\n$",
+            r.closing)
+        assert.matches("^ponder: fails.lua:6: done", r.err)
+        r = ponder("resume", "a.db")
+        assert.matches("^ponder resume: 3 calls, 3%.6k tokens, $0%.0060", r.closing)
+    end)
+
+    it("says nothing of runs that asked nobody, nor of replays", function()
+        assert.is_nil(ponder("none.lua").closing)
+        ponder("run", "--log", "b.db", "ask.lua")
+        assert.is_nil(ponder("replay", "b.db").closing)
+    end)
+
+    it("says that what was interrupted can go on", function()
+        local r = shell.run(("cd %s && { env WAIT=9 %s run --log c.db ask.lua & pid=$!; "
+            .. "until [ -s c.db ]; do sleep 0.02; done; sleep 0.3; kill -INT $pid; wait $pid; } "
+            .. ">$OUT 2>$ERR"):format(shell.quote(folder.path), shell.quote(shell.executable)))
+        assert.equal(130, r.status)
+        assert.matches("^ponder run: 3 calls, .*, log c.db, to go on: ponder resume\n$", r.closing)
+    end)
+
+    it("has the cost of a strategy in its line and in --json", function()
+        local r = ponder("cot", "--model", "script:m.lua", "--json", "Why?")
+        assert.matches("success, 1 call, 1%.2k tokens, $0%.0020, .*, log /%S+%.db\n$", r.err)
+        assert.equal(0.002, require("ponder.json").decode(r.out).cost)
+    end)
+
+    it("names the call that a strategy could not read, and what it began with", function()
+        local r = ponder("tot", "--model", "script:bad.lua", "Why?")
+        assert.matches('thoughts_parse_failed: the reply was "I cannot say." '
+            .. "(ponder show --call 2) [BAD_REPLY]\n", r.err, 1, true)
+        r = ponder("tot", "--log", "d.db", "--model", "script:bad.lua", "Why?")
+        assert.matches("(ponder show d.db --call 2) [BAD_REPLY]\n", r.err, 1, true)
+        assert.matches("I cannot say.", ponder("show", "d.db", "--call", "2").out, 1, true)
+    end)
+
+    it("is preceded by a line on a terminal while calls are in flight", function()
+        local s <close> = screen.open({ "run", "--no-log", folder.path .. "/ask.lua" }, {
+            env = { WAIT = "0.4", AT = folder.path .. "/",
+                XDG_CONFIG_HOME = folder.path .. "/config" } })
+        s:wait "3 calls, 3 in flight, 0 tokens"
+        local status, lines = s:finish()
+        assert.equal(0, status)
+        assert.equal("done", lines[1])
+        assert.matches("^ponder run: 3 calls, 3%.6k tokens, $0%.0060", lines[2])
+        assert.is_nil(lines[3])
+    end)
+end)
