@@ -1,4 +1,5 @@
 local ensemble = require "ponder.ensemble"
+local json = require "ponder.json"
 local model = require "ponder.model"
 local task = require "ponder.task"
 
@@ -110,6 +111,72 @@ describe("ponder.ensemble.best_of_n", function()
         local codes = {}
         for i, failure in ipairs(result.errors) do codes[i] = failure.code end
         assert.same({ "SERVER", "ERROR", "BAD_RESULT", "REFUSED" }, codes)
+    end)
+
+    it("stops at the first sample that verify accepts", function()
+        local function number(text) return tonumber(text) end
+        local m, seen = open(by_sample { "3", "4", "5", "4" })
+        local result = task.run(ensemble.best_of_n, { model = m, prompt = "q", n = 4,
+            concurrency = 1, verify = function(text) return text == "4" end })
+        assert.same({ "4", 2, true, 2, 2 }, { result.text, result.sample, result.verified,
+            result.calls, #seen.requests })
+        m = open(by_sample { "3", "1", "2" })
+        result = task.run(ensemble.best_of_n, { model = m, prompt = "q", n = 3,
+            reward = number, verify = function(text) return text == "4" end })
+        assert.same({ "3", false, 3 }, { result.text, result.verified, result.calls })
+        m = open(by_sample { "3", "4" })
+        result = task.run(ensemble.best_of_n, { model = m, prompt = "q", n = 2, reward = number,
+            verify = function() error "bad luck" end })
+        assert.same({ "4", 2, "ERROR" }, { result.text, result.failed, result.errors[1].code })
+    end)
+
+    it("take one table, at most so many at once, and give plain data with its cost", function()
+        local m, seen = open(by_sample { "Answer: 1", "Answer: 2", "Answer: 1" })
+        local result = task.run(ensemble.self_consistency, { model = m, prompt = "q", n = 3,
+            concurrency = 2 })
+        assert.same({ "1", 2 }, { result.answer, seen.most })
+        local copy = json.decode(json.encode(result))
+        assert.same({ {}, 3 }, { copy.errors, #copy.samples })
+        assert.matches('"errors":[]', json.encode(result), 1, true)
+        assert.is_nil(result.cost) -- of a model without a price
+        result = task.run(ensemble.best_of_n, { model = "script:spec/fixtures/models/steps.lua",
+            prompt = "q", n = 1 })
+        assert.equal(0, result.cost)
+        result = task.run(ensemble.parallel_judge, { items = { 1, 2 }, concurrency = 1,
+            judge = function(item) return item > 1 end })
+        assert.same({ false, true }, { result.results[1].verdict, result.results[2].verdict })
+        assert.matches('"errors":[]', json.encode(result), 1, true)
+        raises('unknown option "wrong"', function()
+            ensemble.best_of_n { model = m, prompt = "q", wrong = 1 }
+        end)
+    end)
+
+    it("raises what functions raise where that is asked for, as task.map does", function()
+        local m = open(by_sample { "a", "b" })
+        local function judge(texts) error(texts[1]) end
+        for _, opts in ipairs { { reward = error }, { verify = error }, { judge = judge } } do
+            opts.model, opts.prompt, opts.n, opts.on_error = m, "q", 2, "raise"
+            raises("a", ensemble.best_of_n, opts)
+        end
+        raises("Answer", ensemble.self_consistency, { model = open(by_sample { "Answer: 1" }),
+            prompt = "q", n = 1, on_error = "raise", extract = error })
+        raises("7", ensemble.parallel_judge, { items = { "7" }, judge = error,
+            on_error = "raise" })
+    end)
+
+    it("say when they are all equal", function()
+        local said = {}
+        local notice = require "ponder.notice"
+        notice.forget()
+        notice.listen(function(line) said[#said + 1] = line end)
+        local m = open(by_sample { "a", "a", "b" })
+        for _, n in ipairs { 3, 1 } do
+            task.run(ensemble.best_of_n, m, "q", { n = n, reward = function() return 1 end })
+        end
+        task.run(ensemble.best_of_n, m, "q", { n = 2, reward = function() return 1 end })
+        notice.listen(nil)
+        assert.same({ "ensemble: all 2 samples are equal; a higher temperature may vary them" },
+            said)
     end)
 
     it("returns the first failure when too few remain", function()

@@ -1,6 +1,7 @@
 -- ponder.task: map, all, race, timeout.
 
 local help = require "task_help"
+local json = require "ponder.json"
 local task = require "ponder.task"
 
 local closing, error_of, raises, run = help.closing, help.error_of, help.raises, help.run
@@ -8,6 +9,20 @@ local closing, error_of, raises, run = help.closing, help.error_of, help.raises,
 local HERE = "spec/task_map_spec.lua:%d+" -- as a pattern
 
 describe("task.map", function()
+    it("gives results and errors that are lists in JSON, whatever failed", function()
+        task.run(function()
+            local results, errors = task.map({ 1, 2, 3 }, function(i)
+                if i == 2 then return nil, "no", "BAD" end
+                return i > 1 and i * 10 or nil
+            end)
+            assert.equal("[null,null,30]", json.encode(results))
+            assert.equal('[null,{"code":"BAD","message":"no"},null]', json.encode(errors))
+            assert.same({ 3, 3, 3 }, { #results, results.n, #errors })
+            results, errors = task.map({}, error)
+            assert.same({ "[]", "[]" }, { json.encode(results), json.encode(errors) })
+        end)
+    end)
+
     it("keeps results and failures by index", function()
         run(function()
             local results, errors = task.map({ 1, 2, 3, 4 }, function(x, i)

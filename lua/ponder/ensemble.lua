@@ -1,8 +1,8 @@
 --- Ways to get one good answer out of many tries.
 ---
 ---     local ensemble = require "ponder.ensemble"
----     local result, message, code = ensemble.self_consistency("openai:gpt-4o-mini",
----         "How many primes are below 50? Think, then end with: Answer: N", { n = 8 })
+---     local result, message, code = ensemble.self_consistency { model = "openai:gpt-4o-mini",
+---         prompt = "How many primes are below 50? Think, then end with: Answer: N", n = 8 }
 ---     print(result.answer, result.share, result.entropy)
 ---
 --- The calls of one step are in flight at the same time. Samples of one prompt are different
@@ -13,36 +13,50 @@
 --- code}), and the rest goes on without it. Only when fewer than `min_successes` (default 1) remain
 --- is the result `nil, message, code, partial`: the first failure, and what there is.
 ---
+--- Each takes one table, as below; (model, prompt, opts), and for parallel_judge
+--- (items, judge, opts), are accepted as well. `concurrency` is how
+--- many of its calls are made at once (default: all), and `on_error` that of task.map: with
+--- "collect", the default, what a function of yours raises is a failure, with "raise" it is raised.
+---
 --- Models are open ones or names; a prompt is a text or a list of messages. Options of a call
 --- (temperature, max_tokens, seed, timeout_ms, on_delta(text, kind, sample)...) stand beside the
---- others. Every result carries `calls`, `failed`, `errors` and `usage` (sums of the replies').
+--- others. Every result carries `calls`, `failed`, `errors`, `usage` (sums of the
+--- replies') and `cost`, and is plain data for JSON. Samples that are all equal are warned of.
 --- Everything but tree_of_thoughts runs within a task.
 
 local search = require "ponder.search"
 
----@class ponder.ensemble.BestOptions: ponder.model.CallOptions
+---@class ponder.ensemble.Options: ponder.model.CallOptions
+---@field model ponder.model.Model|string
+---@field prompt string|ponder.model.Message[]
+---@field concurrency? integer calls at a time, default all
+---@field on_error? "collect"|"raise" what becomes of errors in functions; default "collect"
+---@field min_successes? integer default 1
+
+---@class ponder.ensemble.BestOptions: ponder.ensemble.Options
 ---@field n? integer samples, default 5
+---@field verify? fun(text: string, sample: integer): boolean true: this is the result
 ---@field reward? fun(text: string, sample: integer): number higher is better; or `judge`
 ---@field judge? function|ponder.model.Model|string
 ---@field votes? integer how often a judging model is asked, default 1
----@field min_successes? integer default 1
 
----@class ponder.ensemble.ConsistencyOptions: ponder.model.CallOptions
+---@class ponder.ensemble.ConsistencyOptions: ponder.ensemble.Options
 ---@field n? integer samples, default 8
 ---@field extract? fun(text: string): any
 ---@field normalize? fun(answer: any): any
 ---@field vote? "majority"|"weighted" default "majority"
 ---@field confidence? fun(answer: any, text: string, reply: ponder.model.Reply): number
----@field min_successes? integer default 1
 
 ---@class ponder.ensemble.JudgeOptions
----@field max_concurrent? integer items at a time, default 4
----@field on_error? "collect"|"skip"|"fail_fast" default "collect"
+---@field items any[]
+---@field judge fun(item: any, index: integer): any
+---@field concurrency? integer items at a time, default 4
+---@field on_error? "collect"|"skip"|"fail_fast"|"raise" default "collect"
 ---@field on_progress? fun(progress: table) after each item: {done, total, failed, index, verdict,
 ---  message, code}
 
----@class ponder.ensemble.DebateOptions: ponder.model.CallOptions
----@field prompt string|ponder.model.Message[]
+---@class ponder.ensemble.DebateOptions: ponder.ensemble.Options
+---@field model nil
 ---@field debaters any[] at least two: models, or {model, name, system}
 ---@field n_rounds? integer default 3
 ---@field adaptive_stop? boolean default false
@@ -50,7 +64,6 @@ local search = require "ponder.search"
 ---@field extract? fun(text: string): any as in self_consistency
 ---@field normalize? fun(answer: any): any
 ---@field on_round? fun(round: table)
----@field min_successes? integer default 1
 
 local ensemble = {}
 
@@ -61,14 +74,14 @@ ensemble.tree_of_thoughts = search.run
 ---The best of `n` samples: by `reward(text, sample)`, a number, higher is better; or by `judge`, a
 ---function from (texts, question) to the best one's index, or a model that is asked `votes` times
 ---at the same time (the judge prompt of prompts/ensemble.lua). Without either, the model judges
----itself. Both kinds of function may wait, and return nil, message, code when they fail. Ties go to
----the first sample; of a single candidate no judge is asked.
+---itself. `verify(text, sample)` is asked of each sample as it comes: the first that it accepts is
+---the result, and the calls that are left are cancelled or not made. These functions may wait, and
+---return nil, message, code when they fail. Ties go to the first sample; of a single candidate no
+---judge is asked.
 ---
----Result: `text`, `sample` (its number), `score` (with reward), `candidates`: list of {sample,
----text, finish_reason, score, votes}.
----@param model ponder.model.Model|string
----@param prompt string|ponder.model.Message[]
----@param opts? ponder.ensemble.BestOptions
+---Result: `text`, `sample` (its number), `score` (with reward), `verified` (with verify),
+---`candidates`: list of {sample, text, finish_reason, score, votes}.
+---@param opts ponder.ensemble.BestOptions
 ---@return table? result
 ---@return string? message
 ---@return string? code
@@ -89,9 +102,7 @@ ensemble.best_of_n = require "ponder.ensemble.best_of_n"
 ---votes, 0..1; `distribution`: list of {answer, key, count, weight, share}, the weightiest first
 ---(ties: more samples, then the first to appear); `entropy` of the shares in bits, 0 where all
 ---agree; `samples`: list of {sample, text, answer, key, weight}.
----@param model ponder.model.Model|string
----@param prompt string|ponder.model.Message[]
----@param opts? ponder.ensemble.ConsistencyOptions
+---@param opts ponder.ensemble.ConsistencyOptions
 ---@return table? result
 ---@return string? message
 ---@return string? code
@@ -101,14 +112,12 @@ ensemble.self_consistency = require "ponder.ensemble.self_consistency"
 ---Judges each item of a list by `judge(item, index)`, which may wait; any value but nil is a
 ---verdict, and nil, message, code or a raised error a failure. `on_error`: "collect" keeps failed
 ---items among the results, "skip" leaves them out, "fail_fast" ends the others at the first
----failure and returns nil, message, code, partial.
+---failure and returns nil, message, code, partial, "raise" raises what `judge` raises.
 ---
 ---Result: `results` in the order of the items: list of {index, item, verdict} or {index, item,
 ---message, code}; `judged`, `failed`, `errors` (list of {sample = index, message, code}),
 ---`duration_ms`.
----@param items any[]
----@param judge fun(item: any, index: integer): any
----@param opts? ponder.ensemble.JudgeOptions
+---@param opts ponder.ensemble.JudgeOptions
 ---@return table? result
 ---@return string? message
 ---@return string? code

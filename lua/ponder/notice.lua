@@ -30,6 +30,11 @@ function notice.once(line, key)
     end
 end
 
+---Forgets what has been said, for specs.
+function notice.forget()
+    said = {}
+end
+
 ---Says that a quoted text was cut, once.
 ---@param where string "tot"
 ---@param event MachineEvent its `text_cut`, as ponder.machine.run makes it

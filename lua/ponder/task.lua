@@ -172,7 +172,8 @@ end
 ---@param f fun(item: any, index: integer): any
 ---@param opts? {concurrency: integer?, on_error: "raise"|"collect"?} `concurrency`: how many
 ---items at a time, default 64
----@return table results by index; `results.n` is `#list`
+---@return table results by index; `#results` and `results.n` are `#list`, also where some are nil,
+---which is null in JSON
 ---@return table<integer, ponder.task.ItemError> errors by index
 function task.map(list, f, opts)
     local meta = debug.getmetatable(list)

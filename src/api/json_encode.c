@@ -41,6 +41,7 @@ typedef enum FrameKind {
 
 typedef struct Frame {
     FrameKind kind;
+    bool has_holes; /* a nil item is null */
     int slot;
     lua_Integer at; /* the item being written, from 1 */
     lua_Integer count;
@@ -315,6 +316,7 @@ static void measure(Encoder *e, Frame *f)
 {
     int is_integer;
     f->kind = SEQUENCE;
+    f->has_holes = has_field(e->L, f->slot, "__holes");
     lua_len(e->L, f->slot);
     f->count = lua_tointegerx(e->L, -1, &is_integer);
     lua_pop(e->L, 1);
@@ -452,7 +454,12 @@ static void put_item(Encoder *e)
         put_char(e, ',');
     put_line(e, e->depth);
     push_item(e, f);
-    put_value(e);
+    if (f->has_holes && lua_isnil(e->L, -1)) {
+        put(e, "null", 4);
+        lua_pop(e->L, 1);
+    } else {
+        put_value(e);
+    }
 }
 
 static void encode(Encoder *e)

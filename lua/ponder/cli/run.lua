@@ -116,7 +116,8 @@ local function finite(value, depth)
     local copy, meta = {}, getmetatable(value)
     if type(meta) == "table" and meta.__len and meta.__index then
         for i = 1, #value do
-            copy[i] = finite(value[i], depth + 1)
+            local item = value[i]
+            copy[i] = item == nil and json.null or finite(item, depth + 1)
         end
         return json.array(copy)
     end

@@ -1,6 +1,10 @@
 --- What the ensembles share: the models and prompts that they take, calls at the same time, and an
 --- account of what was called, what it used and what failed.
 
+local budgets = require "ponder.task.budget"
+local json = require "ponder.json"
+local model_budget = require "ponder.model.budget"
+local notice = require "ponder.notice"
 local options = require "ponder.options"
 local task = require "ponder.task"
 local chat = require "ponder.model.chat"
@@ -12,15 +16,54 @@ local account = {}
 -- Options of a call that an ensemble sets itself.
 local OWN = { n = true, sample = true, tools = true, tool_choice = true }
 
----An ensemble's schema of options: its own, and those of a call that it hands on.
+-- What all ensembles take.
+local COMMON = {
+    concurrency = { type = "integer", min = 1 },
+    on_error = { type = "string", enum = { "raise", "collect" }, default = "collect" },
+    min_successes = { type = "integer", min = 1, default = 1 },
+}
+
+---The arguments of an ensemble, which come as one table or as (model, prompt, opts).
+---@param first any the one table, or the first argument
+---@param second any
+---@param opts table?
+---@param names string[] of the two arguments that stand before the options in the other form
+---@return any first
+---@return any second
+---@return table? opts without these two
+function account.arguments(first, second, opts, names)
+    if second ~= nil or opts ~= nil or type(first) ~= "table" or type(first.chat) == "function"
+        or first[names[1]] == nil and first[names[2]] == nil then
+        return first, second, opts
+    end
+    local rest = {}
+    for name, value in pairs(first) do
+        rest[name] = value
+    end
+    rest[names[1]], rest[names[2]] = nil, nil
+    return first[names[1]], first[names[2]], rest
+end
+
+---A schema of options: its own, and those of a call that are handed on.
 ---@param own OptionSchema
 ---@return OptionSchema
-function account.schema(own)
+function account.call_schema(own)
     local schema = {}
     for name, rule in pairs(chat.OPTIONS) do
         schema[name] = not OWN[name] and rule or nil
     end
     for name, rule in pairs(own) do
+        schema[name] = rule
+    end
+    return schema
+end
+
+---The same for an ensemble, with what all take.
+---@param own OptionSchema
+---@return OptionSchema
+function account.schema(own)
+    local schema = account.call_schema(own)
+    for name, rule in pairs(COMMON) do
         schema[name] = rule
     end
     return schema
@@ -99,12 +142,36 @@ end
 ---@field failed integer
 ---@field errors ponder.ensemble.Failure[]
 ---@field usage ponder.model.Usage sums; nil fields: no reply said
+---@field cost number? USD; nil: the price of a call is unknown
+---@field opts table those of the ensemble
 local Account = {}
 Account.__index = Account
 
+---@param opts table the ensemble's, checked
 ---@return ponder.ensemble.Account
-function account.new()
-    return setmetatable({ calls = 0, failed = 0, errors = {}, usage = {} }, Account)
+function account.new(opts)
+    return setmetatable({ calls = 0, failed = 0, errors = json.array {}, usage = {}, opts = opts,
+        budget = budgets.new {} }, Account)
+end
+
+---Calls a function of the user's.
+---@return any ... what it returned; nil, message, "ERROR" for what it raised, unless that is to be
+---  raised
+function Account:try(f, ...)
+    if self.opts.on_error == "raise" then
+        return f(...)
+    end
+    local results = table.pack(pcall(f, ...))
+    if not results[1] then
+        return nil, tostring(results[2]), "ERROR"
+    end
+    return table.unpack(results, 2, results.n)
+end
+
+---`task.map` as the options say: how many at once, and what becomes of errors.
+function Account:map(list, f)
+    return task.map(list, f, { concurrency = self.opts.concurrency or math.max(1, #list),
+        on_error = self.opts.on_error })
 end
 
 ---Notes a failure, of a call or of what was made of its reply.
@@ -114,34 +181,81 @@ function Account:fail(sample, message, code, round)
         code = tostring(code or "ERROR"), round = round }
 end
 
+-- A model of the script's own does not get to the budgets by itself.
+local function ask(m, call)
+    if model.is_open(m) then
+        return m:chat(call)
+    end
+    return model_budget.ask(m, call)
+end
+
 ---Makes one call; the reply, or nil, message, code. A model that raises has failed, too.
 ---@param m ponder.model.Model
 ---@param call table of Model:chat
 function Account:chat(m, call)
     self.calls = self.calls + 1
-    local reply, message, code = m:chat(call)
+    local reply, message, code = budgets.within(self.budget, ask, m, call)
     tally.add(self.usage, reply and reply.usage)
     return reply, message, code
 end
 
----Makes `count` calls at the same time that differ in nothing but the sample's number.
+local ENOUGH = {} -- raised to end the other samples
+
+-- Samples that are all equal are one sample: the model or its server does not vary them.
+local function warn_if_equal(replies, count, opts)
+    local first, n = nil, 0
+    for i = 1, count do
+        local text = replies[i] and replies[i].text
+        if text then
+            first, n = first or text, n + 1
+            if text ~= first then
+                return
+            end
+        end
+    end
+    if n > 1 then
+        notice.once(("ensemble: all %d samples are equal%s"):format(n, (opts.temperature or 1) == 0
+            and ": the temperature is 0" or "; a higher temperature may vary them"),
+            "equal samples")
+    end
+end
+
+---Makes `count` calls, at the same time but for `concurrency`, that differ in nothing but the
+---sample's number.
 ---@param m ponder.model.Model
 ---@param messages ponder.model.Message[]
 ---@param opts table with options of a call among others
 ---@param count integer
+---@param is_enough? fun(reply: ponder.model.Reply, sample: integer): boolean asked of each reply;
+---  after the first true no call begins, and those in flight are cancelled
 ---@return table<integer, ponder.model.Reply> replies by sample; those that failed are noted
-function Account:sample(m, messages, opts, count)
-    local numbers = {}
+function Account:sample(m, messages, opts, count, is_enough)
+    local numbers, replies = {}, {}
     for i = 1, count do
         numbers[i] = i
     end
-    local replies, errors = task.map(numbers, function(sample)
-        return self:chat(m, account.call(opts, messages, sample))
-    end, { concurrency = count, on_error = "collect" })
-    for i = 1, count do
+    local function one(sample)
+        local reply, message, code = self:chat(m, account.call(opts, messages, sample))
+        replies[sample] = reply
+        if reply and is_enough and is_enough(reply, sample) then
+            error(ENOUGH, 0)
+        end
+        return reply, message, code
+    end
+    local ok, errors = pcall(function()
+        return (select(2, task.map(numbers, one, { concurrency = opts.concurrency or count,
+            on_error = is_enough and "raise" or opts.on_error })))
+    end)
+    if not ok and errors ~= ENOUGH then
+        error(errors, 0)
+    end
+    for i = 1, ok and count or 0 do
         if not replies[i] then
             self:fail(i, errors[i].message, errors[i].code)
         end
+    end
+    if opts == self.opts then -- not the votes of a judge, which may well agree
+        warn_if_equal(replies, count, opts)
     end
     return replies
 end
@@ -152,6 +266,7 @@ end
 function Account:close(result)
     result.calls, result.failed = self.calls, self.failed
     result.errors, result.usage = self.errors, self.usage
+    result.cost = self.budget:account().cost
     return result
 end
 

@@ -1,21 +1,21 @@
 --- ponder.ensemble.best_of_n.
 
 local accounts = require "ponder.ensemble.account"
+local json = require "ponder.json"
 local options = require "ponder.options"
-local task = require "ponder.task"
 local vote = require "ponder.ensemble.vote"
 
 local SCHEMA = accounts.schema {
     n = { type = "integer", min = 1, max = 1024, default = 5 },
     judge = { type = { "function", "table", "string" } },
     reward = { type = "function" },
+    verify = { type = "function" },
     votes = { type = "integer", min = 1, max = 1024, default = 1 },
-    min_successes = { type = "integer", min = 1, default = 1 },
 }
 
 -- Scores each candidate; those without a score are out.
 local function score_all(account, candidates, reward)
-    local scores, errors = task.map(candidates, function(candidate)
+    local scores, errors = account:map(candidates, function(candidate)
         local score, message, code = reward(candidate.text, candidate.sample)
         if score == nil and message ~= nil then
             return nil, message, code
@@ -24,7 +24,7 @@ local function score_all(account, candidates, reward)
                 "BAD_RESULT"
         end
         return score
-    end, { concurrency = math.max(1, #candidates), on_error = "collect" })
+    end)
     local best
     for i, candidate in ipairs(candidates) do
         candidate.score = scores[i]
@@ -37,11 +37,9 @@ local function score_all(account, candidates, reward)
     return best
 end
 
-local function ask_function(judge, texts, question)
-    local ok, index, message, code = pcall(judge, texts, question)
-    if not ok then
-        return nil, tostring(index), "ERROR"
-    elseif index == nil and message ~= nil then
+local function ask_function(account, judge, texts, question)
+    local index, message, code = account:try(judge, texts, question)
+    if index == nil and message ~= nil then
         return nil, tostring(message), code or "BAD_RESULT"
     end
     index = type(index) == "number" and math.tointeger(index)
@@ -61,11 +59,12 @@ local function choose(account, candidates, question, judge, opts)
     if #texts == 1 then
         return candidates[1]
     elseif type(judge) == "function" then
-        local index, message, code = ask_function(judge, texts, question)
+        local index, message, code = ask_function(account, judge, texts, question)
         return index and candidates[index], message, code
     end
     local index, votes, code = vote.ask(account, judge, question, texts, opts.votes,
-        { timeout_ms = opts.timeout_ms, max_retries = opts.max_retries, cache = opts.cache,
+        { concurrency = opts.concurrency, on_error = opts.on_error,
+            timeout_ms = opts.timeout_ms, max_retries = opts.max_retries, cache = opts.cache,
             metadata = opts.metadata })
     for i, candidate in ipairs(index and candidates or {}) do
         candidate.votes = votes[i]
@@ -73,8 +72,21 @@ local function choose(account, candidates, question, judge, opts)
     return index and candidates[index], votes, code
 end
 
+-- Whether a reply is accepted as it is; notes the first, and what goes wrong.
+local function verifier(account, opts, accepted)
+    return opts.verify and function(reply, sample)
+        local is_right, message, code = account:try(opts.verify, reply.text, sample)
+        if is_right == nil and message ~= nil then
+            account:fail(sample, message, code)
+        elseif is_right and not accepted[1] then
+            accepted[1] = sample
+        end
+        return accepted[1] ~= nil
+    end or nil
+end
+
 local function candidates_of(replies, n)
-    local list = {}
+    local list = json.array {}
     for sample = 1, n do
         if replies[sample] then
             list[#list + 1] = { sample = sample, text = replies[sample].text,
@@ -87,6 +99,7 @@ end
 ---See ponder.ensemble.best_of_n.
 return function(model, prompt, opts)
     local where = "ensemble.best_of_n"
+    model, prompt, opts = accounts.arguments(model, prompt, opts, { "model", "prompt" })
     local m = accounts.model(where .. ": model", model, 2)
     local messages = accounts.messages(where, prompt, 2)
     opts = options.check(where, opts, SCHEMA)
@@ -97,8 +110,15 @@ return function(model, prompt, opts)
     if type(judge) ~= "function" then
         judge = accounts.model(where .. ": opts.judge", judge, 2)
     end
-    local account = accounts.new()
-    local candidates = candidates_of(account:sample(m, messages, opts, opts.n), opts.n)
+    local account, accepted = accounts.new(opts), {}
+    local replies = account:sample(m, messages, opts, opts.n, verifier(account, opts, accepted))
+    local candidates = candidates_of(replies, opts.n)
+    for _, candidate in ipairs(accepted[1] and candidates or {}) do
+        if candidate.sample == accepted[1] then
+            return account:close { text = candidate.text, sample = candidate.sample,
+                verified = true, candidates = candidates }
+        end
+    end
     if #candidates < opts.min_successes then
         return account:give_up("best_of_n", opts.min_successes, #candidates,
             { candidates = candidates })
@@ -117,5 +137,5 @@ return function(model, prompt, opts)
         end
     end
     return account:close { text = best.text, sample = best.sample, score = best.score,
-        candidates = candidates }
+        verified = opts.verify and false, candidates = candidates }
 end

@@ -2,8 +2,8 @@
 
 local accounts = require "ponder.ensemble.account"
 local answers = require "ponder.parse.answer"
+local json = require "ponder.json"
 local options = require "ponder.options"
-local task = require "ponder.task"
 local vote = require "ponder.ensemble.vote"
 
 local SCHEMA = accounts.schema {
@@ -14,7 +14,6 @@ local SCHEMA = accounts.schema {
     stability_threshold = { type = "number", min = 0, max = 1, default = 0.15 },
     extract = { type = "function", default = answers.extract },
     normalize = { type = "function", default = answers.normalize },
-    min_successes = { type = "integer", min = 1, default = 1 },
     on_round = { type = "function" },
 }
 
@@ -78,14 +77,15 @@ local function speak(account, debater, debaters, messages, round, opts)
     return reply and reply.text, message, code
 end
 
-local function read(text, opts)
-    local ok, answer = pcall(opts.extract, text)
-    if not ok or answer == nil then
-        return nil, nil, ok and "no answer was found in the reply" or tostring(answer)
+local function read(account, text, opts)
+    local answer, problem = account:try(opts.extract, text)
+    if answer == nil then
+        return nil, nil, problem or "no answer was found in the reply"
     end
-    local normal, key = pcall(opts.normalize, answer)
-    if not normal or key == nil or key ~= key then
-        return nil, nil, normal and "normalize returned nothing" or tostring(key)
+    local key
+    key, problem = account:try(opts.normalize, answer)
+    if key == nil or key ~= key then
+        return nil, nil, problem or "normalize returned nothing"
     end
     return answer, key
 end
@@ -96,7 +96,7 @@ local function take(account, debaters, texts, errors, round, opts)
     local changed = 0
     for i, debater in ipairs(debaters) do
         if texts[i] then
-            local answer, key, problem = read(texts[i], opts)
+            local answer, key, problem = read(account, texts[i], opts)
             if answer ~= nil then
                 changed = changed + (key ~= debater.key and 1 or 0)
                 debater.said, debater.answer, debater.key = texts[i], answer, key
@@ -128,12 +128,12 @@ local function majority(debaters)
 end
 
 local function play(account, debaters, messages, round, opts)
-    local texts, errors = task.map(debaters, function(debater)
+    local texts, errors = account:map(debaters, function(debater)
         return speak(account, debater, debaters, messages, round, opts)
-    end, { concurrency = #debaters, on_error = "collect" })
+    end)
     local changed = take(account, debaters, texts, errors, round, opts)
     local _, votes, answered = majority(debaters)
-    local record = { round = round, answers = {}, changed = changed,
+    local record = { round = round, answers = json.array {}, changed = changed,
         change = changed / #debaters, agreement = answered > 0 and votes / answered or 0 }
     for i, debater in ipairs(debaters) do
         record.answers[i] = { name = debater.name, text = texts[i] or nil,
@@ -158,7 +158,7 @@ return function(opts)
     opts = options.check(where, opts, SCHEMA)
     local debaters = open_debaters(where, opts.debaters)
     local messages = accounts.messages(where, opts.prompt, 2)
-    local account, rounds, reason = accounts.new(), {}, nil
+    local account, rounds, reason = accounts.new(opts), json.array {}, nil
     for round = 1, opts.n_rounds do
         local record, answered = play(account, debaters, messages, round, opts)
         record.answers_missing = #debaters - answered

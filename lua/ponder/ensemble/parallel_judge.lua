@@ -1,18 +1,29 @@
 --- ponder.ensemble.parallel_judge.
 
+local accounts = require "ponder.ensemble.account"
+local json = require "ponder.json"
 local options = require "ponder.options"
 local task = require "ponder.task"
 
 local SCHEMA = {
-    max_concurrent = { type = "integer", min = 1, default = 4 },
-    on_error = { type = "string", enum = { "collect", "skip", "fail_fast" }, default = "collect" },
+    concurrency = { type = "integer", min = 1 },
+    max_concurrent = { type = "integer", min = 1 }, -- its name before
+    on_error = { type = "string", enum = { "raise", "collect", "skip", "fail_fast" },
+        default = "collect" },
     on_progress = { type = "function" },
 }
+
+local CONCURRENCY = 4
 
 local STOP = {} -- raised to end the others
 
 -- The verdict on one item; or nil, message, code.
-local function ask(judge, item, index)
+local function ask(judge, item, index, on_error)
+    if on_error == "raise" then
+        local verdict, message, code = judge(item, index)
+        return verdict, verdict == nil and tostring(message or "the judge returned nothing") or nil,
+            verdict == nil and tostring(code or "BAD_RESULT") or nil
+    end
     local ok, verdict, message, code = xpcall(judge, function(err)
         return type(err) == "string" and debug.traceback(err, 2) or err
     end, item, index)
@@ -27,7 +38,7 @@ end
 
 -- The results in the order of the items, those that are there; without failed ones if `skip`.
 local function in_order(by_index, n, skip)
-    local list = {}
+    local list = json.array {}
     for i = 1, n do
         local one = by_index[i]
         if one and not (skip and one.code) then
@@ -39,7 +50,7 @@ end
 
 local function judge_all(state, items, judge, opts)
     task.map(items, function(item, index)
-        local verdict, message, code = ask(judge, item, index)
+        local verdict, message, code = ask(judge, item, index, opts.on_error)
         local one = { index = index, item = item, verdict = verdict, message = message,
             code = code }
         state.by_index[index], state.done = one, state.done + 1
@@ -54,12 +65,13 @@ local function judge_all(state, items, judge, opts)
             error(STOP, 0)
         end
         return true
-    end, { concurrency = opts.max_concurrent })
+    end, { concurrency = opts.concurrency or opts.max_concurrent or CONCURRENCY })
 end
 
 ---See ponder.ensemble.parallel_judge.
 return function(items, judge, opts)
     local where = "ensemble.parallel_judge"
+    items, judge, opts = accounts.arguments(items, judge, opts, { "items", "judge" })
     if type(items) ~= "table" then
         error(("%s: items must be a list (got %s)"):format(where, options.show(items)), 2)
     elseif type(judge) ~= "function" then
@@ -67,7 +79,7 @@ return function(items, judge, opts)
     end
     opts = options.check(where, opts, SCHEMA)
     local started = task.now()
-    local state = { by_index = {}, errors = {}, done = 0 }
+    local state = { by_index = {}, errors = json.array {}, done = 0 }
     local ok, err = pcall(judge_all, state, items, judge, opts)
     if not ok and err ~= STOP then
         error(err, 0)

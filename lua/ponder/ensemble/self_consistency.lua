@@ -2,6 +2,7 @@
 
 local accounts = require "ponder.ensemble.account"
 local answers = require "ponder.parse.answer"
+local json = require "ponder.json"
 local options = require "ponder.options"
 
 local SCHEMA = accounts.schema {
@@ -10,7 +11,6 @@ local SCHEMA = accounts.schema {
     normalize = { type = "function", default = answers.normalize },
     vote = { type = "string", enum = { "majority", "weighted" }, default = "majority" },
     confidence = { type = "function" },
-    min_successes = { type = "integer", min = 1, default = 1 },
 }
 
 -- exp of the mean log probability of a reply's tokens: the normalised weight of Wang et al.
@@ -25,30 +25,21 @@ local function mean_probability(_, _, reply)
     return math.exp(sum / count)
 end
 
--- The result of one of the user's functions, raised errors included as nil, message, code.
-local function call(f, ...)
-    local ok, value, message, code = pcall(f, ...)
-    if not ok then
-        return nil, tostring(value), "ERROR"
-    end
-    return value, message, code
-end
-
 -- Adds the answer, its key and its weight to a sample; or nil, message, code.
-local function read(sample, reply, opts)
-    local answer, message, code = call(opts.extract, sample.text)
+local function read(account, sample, reply, opts)
+    local answer, message, code = account:try(opts.extract, sample.text)
     if answer == nil then
         return nil, message or "no answer was found in the reply", code or "BAD_REPLY"
     end
     local key
-    key, message, code = call(opts.normalize, answer)
+    key, message, code = account:try(opts.normalize, answer)
     if key == nil or key ~= key then
         return nil, message or "normalize returned nothing", code or "BAD_RESULT"
     end
     local weight = 1
     if opts.vote == "weighted" then
-        weight, message, code = call(opts.confidence or mean_probability, answer, sample.text,
-            reply)
+        weight, message, code = account:try(opts.confidence or mean_probability, answer,
+            sample.text, reply)
         if weight == nil and message then
             return nil, message, code or "BAD_RESULT"
         elseif type(weight) ~= "number" or weight < 0 or weight ~= weight
@@ -64,7 +55,7 @@ end
 -- Answers that count as one, the weightiest first (ties: more samples, then the first to appear),
 -- and the entropy of their shares in bits.
 local function distribution(samples)
-    local list, by_key, weight = {}, {}, 0
+    local list, by_key, weight = json.array {}, {}, 0
     for _, sample in ipairs(samples) do
         local one = by_key[sample.key]
         if not one then
@@ -92,11 +83,11 @@ local function distribution(samples)
 end
 
 local function samples_of(account, replies, opts)
-    local samples = {}
+    local samples = json.array {}
     for i = 1, opts.n do
         if replies[i] then
             local sample = { sample = i, text = replies[i].text }
-            local ok, message, code = read(sample, replies[i], opts)
+            local ok, message, code = read(account, sample, replies[i], opts)
             if ok then
                 samples[#samples + 1] = sample
             else
@@ -121,6 +112,7 @@ end
 ---See ponder.ensemble.self_consistency.
 return function(model, prompt, opts)
     local where = "ensemble.self_consistency"
+    model, prompt, opts = accounts.arguments(model, prompt, opts, { "model", "prompt" })
     local m = accounts.model(where .. ": model", model, 2)
     local messages = accounts.messages(where, prompt, 2)
     opts = options.check(where, opts, SCHEMA)
@@ -130,7 +122,7 @@ return function(model, prompt, opts)
     if opts.vote == "weighted" and not opts.confidence and opts.logprobs == nil then
         opts.logprobs = true
     end
-    local account = accounts.new()
+    local account = accounts.new(opts)
     local samples = samples_of(account, account:sample(m, messages, opts, opts.n), opts)
     if #samples < opts.min_successes then
         return account:give_up("self_consistency", opts.min_successes, #samples,

@@ -23,7 +23,7 @@ local policy = {}
 ---@field act fun(item: ponder.eval.Item, run: ponder.eval.Run): any answer, or nil, message, code,
 ---  partial
 
-local PROMPT_RULES = accounts.schema {
+local PROMPT_RULES = accounts.call_schema {
     model = { type = { "string", "table" } },
     prompt = { type = { "string", "function" } },
     k = { type = "integer", min = 1, default = 1 },

@@ -3,6 +3,7 @@
 --- The call holds its scope in a to-be-closed variable. However the call ends (it returns, raises,
 --- is cancelled or interrupted), closing the scope cancels the tasks in it that have not ended.
 
+local json = require "ponder.json"
 local scheduler = require "ponder.task.scheduler"
 
 ---@class ponder.task.Scope
@@ -70,6 +71,22 @@ end
 
 local scopes = {}
 
+local function nothing() end
+
+-- A list of `n` places for `#` and JSON, those without a value included.
+local Results = { __holes = true, __index = nothing, __len = function(results)
+    return results.n
+end }
+
+-- The same for the errors of n items; where there are none, an empty list.
+local function as_list(errors, n)
+    if next(errors) == nil then
+        return json.array(errors)
+    end
+    return setmetatable(errors, { __holes = true, __index = nothing,
+        __len = function() return n end })
+end
+
 ---@param what string the name of the call, for messages
 ---@param items any[] a private list
 ---@param n integer
@@ -77,7 +94,7 @@ local scopes = {}
 ---@param concurrency integer
 ---@param collect boolean
 function scopes.map(what, items, n, f, concurrency, collect)
-    local results, errors = { n = n }, {}
+    local results, errors = setmetatable({ n = n }, Results), {}
 
     local function keep(t)
         local i = t.index
@@ -117,7 +134,7 @@ function scopes.map(what, items, n, f, concurrency, collect)
     if scope.failed then
         scheduler.raise(scope.failed)
     end
-    return results, errors
+    return results, as_list(errors, n)
 end
 
 ---@param functions function[]
