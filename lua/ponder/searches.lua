@@ -58,4 +58,15 @@ function searches.core_options(opts, more)
     return core
 end
 
+---What a search knows of a node besides its score, in words: "12 visits, value 0.53"; "cost 7".
+---@param node {visits: integer?, value: number?, g: number?}
+---@return string? figures nil: nothing
+function searches.figures(node)
+    if node.visits and node.visits > 0 then
+        return ("%d visit%s%s"):format(node.visits, node.visits == 1 and "" or "s",
+            node.value and (", value %.4g"):format(node.value) or "")
+    end
+    return node.g and ("cost %.6g"):format(node.g)
+end
+
 return searches

@@ -285,15 +285,23 @@ static int m_frontier_size(lua_State *L)
     return 1;
 }
 
-/* node(i) -> parent (0: none), score or nil, depth */
+/* node(i) -> parent (0: none), score or nil, depth; visits and value where the search has them */
 static int m_node(lua_State *L)
 {
     const Tot *t = tot_self(L);
-    const TotNode *node = &t->nodes[tot_check_node(L, t, 2)];
+    uint32_t id = tot_check_node(L, t, 2);
+    const TotNode *node = &t->nodes[id];
+    SearchFacts facts = {0};
     lua_pushinteger(L, node->parent == TOT_NONE ? 0 : (lua_Integer)node->parent + 1);
     machine_push_score(L, node->score);
     lua_pushinteger(L, node->depth);
-    return 3;
+    if (id < t->search.count) /* else a saved run that has ended */
+        search_facts(&t->search, id, &facts);
+    if (!facts.has_visits)
+        return 3;
+    lua_pushinteger(L, (lua_Integer)facts.visits);
+    machine_push_score(L, facts.value);
+    return 5;
 }
 
 /* children(i) -> nodes, in order of creation */

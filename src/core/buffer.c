@@ -3,26 +3,13 @@
  */
 #include "core/buffer.h"
 
-#include <stdint.h>
-#include <string.h>
+#include "core/vec.h"
 
-enum { BUFFER_FIRST = 256 };
+#include <string.h>
 
 bool buffer_reserve(Buffer *b, const Alloc *a, size_t extra)
 {
-    if (extra <= b->capacity - b->size)
-        return true;
-    if (extra > SIZE_MAX / 2 - b->size)
-        return false;
-    size_t capacity = b->capacity ? b->capacity : BUFFER_FIRST;
-    while (capacity < b->size + extra)
-        capacity *= 2;
-    char *data = alloc_resize(a, b->data, b->capacity, capacity);
-    if (data == NULL)
-        return false;
-    b->data = data;
-    b->capacity = capacity;
-    return true;
+    return array_reserve(b->data, b->size, b->capacity, a, extra);
 }
 
 bool buffer_append(Buffer *b, const Alloc *a, const char *bytes, size_t n)

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/vec.h"
 #include "net/parts.h"
 
 static bool read_origin(CURLU *u, const char *url, char out[ORIGIN_SIZE])
@@ -73,25 +74,14 @@ static void host_free(Pump *p, Host *h)
     alloc_free(&p->alloc, h, sizeof *h);
 }
 
-static bool grow(Pump *p)
-{
-    if (p->host_count < p->host_capacity)
-        return true;
-    size_t capacity = p->host_capacity ? p->host_capacity * 2 : 8, unit = sizeof *p->hosts;
-    Host **hosts = alloc_resize(&p->alloc, p->hosts, p->host_capacity * unit, capacity * unit);
-    if (hosts == NULL)
-        return false;
-    p->hosts = hosts;
-    p->host_capacity = capacity;
-    return true;
-}
-
 Host *host_get(Pump *p, const char *origin)
 {
     for (size_t i = 0; i < p->host_count; i++)
         if (strcmp(p->hosts[i]->origin, origin) == 0)
             return p->hosts[i];
-    Host *h = grow(p) ? host_new(p, origin) : NULL;
+    if (!array_reserve(p->hosts, p->host_count, p->host_capacity, &p->alloc, 1))
+        return NULL;
+    Host *h = host_new(p, origin);
     if (h != NULL)
         p->hosts[p->host_count++] = h;
     return h;

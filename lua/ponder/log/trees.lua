@@ -6,6 +6,7 @@
 local json = require "ponder.json"
 local log = require "ponder.log"
 local redact = require "ponder.redact"
+local searches = require "ponder.searches"
 
 local trees = {}
 
@@ -178,6 +179,28 @@ end
 
 local OPTIONS = { "k", "beam_width", "max_depth", "max_nodes", "max_iterations", "concurrency",
     "batch", "seed" }
+local CHOSEN = { revisit = false, select = "weighted", retain = "tree", memory = 4 }
+for name, rule in pairs(searches.RULES) do
+    CHOSEN[name] = rule.default or false
+end
+
+-- What says how a search went: some always, the others where they are not their default.
+local function options_of(opts)
+    local options = {}
+    for _, name in ipairs(OPTIONS) do
+        options[name] = opts[name]
+    end
+    for name, default in pairs(CHOSEN) do
+        if (opts[name] or false) ~= default then
+            options[name] = opts[name]
+        end
+    end
+    if type(opts.prior) == "string" then
+        options.prior = opts.prior
+    end
+    options.actions = opts.actions
+    return options
+end
 
 ---A state as text: itself, or as JSON.
 ---@return string
@@ -190,8 +213,9 @@ end
 
 local function node_of(core, i)
     local node = core:node(i - 1)
-    return { id = node.id, parent = node.parent_id, depth = node.depth, score = node.score,
-        terminal = node.terminal, text = trees.text_of(node.state) }
+    return node and { id = node.id, parent = node.parent_id, depth = node.depth,
+        score = node.score, terminal = node.terminal, status = searches.figures(node),
+        text = trees.text_of(node.state) }
 end
 
 local function path_to(core, id)
@@ -211,13 +235,10 @@ local ONLY_GROW = { bfs = true, dfs = true, beam = true, best_first = true }
 ---@param opts table of search.run
 ---@return ponder.log.Tree tree; `tree.outcome` is to be set when it has ended
 function trees.of_search(core, opts)
-    local options = {}
-    for _, name in ipairs(OPTIONS) do
-        options[name] = opts[name]
-    end
     local tree
     tree = trees.new {
-        kind = opts.search, about = { options = options }, only_grows = ONLY_GROW[opts.search],
+        kind = opts.search, about = { options = options_of(opts) },
+        only_grows = ONLY_GROW[opts.search],
         count = function() return core:count() end,
         node = function(i) return node_of(core, i) end,
         place = function()

@@ -1,6 +1,8 @@
 --- What the machines of strategies have built, in one form: for the tree in the run log, the
 --- drawing on a terminal and the live view.
 
+local searches = require "ponder.searches"
+
 local look = {}
 
 ---@class ponder.strategy.Node
@@ -21,7 +23,7 @@ local look = {}
 
 local function thought(node)
     return { id = node.id, parent = node.parent_id, depth = node.depth, score = node.score,
-        status = node.status, text = node.content }
+        status = node.status or searches.figures(node), text = node.content }
 end
 
 -- The ids from the root of a tree to a node.

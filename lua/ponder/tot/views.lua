@@ -15,6 +15,8 @@ local views = {}
 ---@field score number? 0 to 1; none for the root
 ---@field children string[]
 ---@field depth integer
+---@field visits integer? uct, puct, ab_mcts: as in search.run
+---@field value number?
 
 ---@class TotCandidate
 ---@field node_id string
@@ -54,7 +56,7 @@ end
 
 ---@return TotNode
 function views.node(run, node)
-    local parent, score, depth = run.core:node(node)
+    local parent, score, depth, visits, value = run.core:node(node)
     return {
         id = "n" .. node,
         parent_id = parent > 0 and "n" .. parent or nil,
@@ -62,6 +64,8 @@ function views.node(run, node)
         score = score,
         children = ids_of(run.core:children(node)),
         depth = depth,
+        visits = visits,
+        value = value,
     }
 end
 
@@ -372,6 +376,7 @@ function views.save(run, map)
     map.nodes = array {}
     for node = 1, run.core:node_count() do
         map.nodes[node] = views.node(run, node)
+        map.nodes[node].visits, map.nodes[node].value = nil, nil -- they follow from the rounds
     end
     for _, name in ipairs {
         "root_id", "current_node_id", "pending_thoughts", "pending_scores", "round", "frontier",

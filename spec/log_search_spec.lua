@@ -1,0 +1,65 @@
+-- Searches on the run log: their options, and what they know of their nodes.
+
+local json = require "ponder.json"
+local shell = require "shell"
+
+local SCRIPT = [[
+local search = require "ponder.search"
+local m = require("ponder.model").open "script:model.lua"
+m:chat { messages = { { role = "user", content = "?" } } }
+local function run(opts)
+    opts.initial_state, opts.k, opts.max_depth, opts.max_iterations = 1, 2, 3, 3
+    opts.expand = function(n) return { n * 2, n * 3 } end
+    opts.is_terminal = function(n) return n == 9 end
+    opts.evaluate = opts.search ~= "astar" and function(n) return n % 8 / 8 end or nil
+    search.run(opts)
+end
+run { search = "uct", c = 0.5, prior = "softmax" }
+run { search = "astar" }
+run { search = "ab_mcts", seed = 9, actions = { "a", "b" } }
+run { search = "dfs", retain = "path" }
+run { search = "bfs" }
+]]
+
+local folder -- removed when it is collected
+local function logged()
+    if not folder then
+        folder = shell.folder { ["policy.lua"] = SCRIPT,
+            ["model.lua"] = "return function() return 'fine' end" }
+        local r = shell.ponder({ "run", "--log", "run.db", "policy.lua" }, { cwd = folder.path })
+        assert.equal("", r.err)
+    end
+    return folder.path .. "/run.db"
+end
+
+describe("a logged search", function()
+    it("is shown with visits and values, or the cost of paths", function()
+        local out = shell.ponder { "show", logged(), "--tree" }.out
+        assert.matches("uct, 7 nodes", out)
+        assert.matches("#0 1 %[6 visits, value 0%.%d+%]", out)
+        assert.matches("#%d 12 %[1 visit, value 0%.5%]", out)
+        assert.matches("#%d+ 9 %[cost 2%]", out)
+        assert.matches("#0 1\n", out) -- bfs knows nothing more
+    end)
+
+    it("has them in the data of the page", function()
+        local out = shell.ponder { "export", logged(), "--format", "html" }.out
+        assert.matches('"6 visits, value 0%.%d+"', out)
+        assert.matches('"cost 2"', out)
+    end)
+
+    it("keeps the options that were chosen", function()
+        local run = json.decode(shell.ponder { "export", logged(), "--format", "json" }.out)
+        local options = {}
+        for i, search in ipairs(run.searches) do
+            options[i] = search.options
+        end
+        assert.equal(0.5, options[1].c)
+        assert.equal("softmax", options[1].prior)
+        assert.equal(9, options[3].seed)
+        assert.same({ "a", "b" }, { table.unpack(options[3].actions) })
+        assert.equal("path", options[4].retain)
+        assert.is_nil(options[5].c or options[5].islands or options[5].retain)
+        assert.equal(1, options[5].batch)
+    end)
+end)
