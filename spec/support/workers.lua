@@ -39,9 +39,10 @@ function Process:kill(signal)
 end
 
 ---Waits until it has ended.
+---@param limit_s? integer default 60
 ---@return string status as sh has it
-function Process:wait()
-    for _ = 1, 3000 do
+function Process:wait(limit_s)
+    for _ = 1, (limit_s or 60) * 50 do
         local status = sh(("cat %s.status 2>/dev/null"):format(self.err))
         if status ~= "" then
             return status
@@ -97,6 +98,14 @@ function Lab:begin(code)
     return one
 end
 
+---Resumes the run in main.db.
+---@return spec.Worker
+function Lab:resume()
+    local one = start(self, { "resume", "main.db" })
+    self.processes[#self.processes + 1] = one
+    return one
+end
+
 ---Runs ponder in the lab.
 ---@param arguments string[]
 ---@return {status: integer, out: string, err: string}
@@ -142,13 +151,13 @@ end
 ---@param what string
 ---@param holds fun(): any
 function workers.eventually(what, holds)
-    for _ = 1, 3000 do
-        if holds() then
-            return
+    local limit = os.time() + 60
+    while not holds() do
+        if os.time() > limit then
+            error("in vain: " .. what)
         end
         os.execute "sleep 0.02"
     end
-    error("in vain: " .. what)
 end
 
 function Lab:__close()

@@ -7,6 +7,7 @@
 local budget = require "ponder.model.budget"
 local json = require "ponder.json"
 local model = require "ponder.model"
+local moves = require "ponder.queue.moves"
 local redact = require "ponder.redact"
 local redis = require "ponder.redis"
 local scheduler = require "ponder.task.scheduler"
@@ -18,16 +19,32 @@ local FIELD = "queue.journal" -- of a task's context
 
 ---@class ponder.queue.Journal
 ---@field client ponder.redis.Client
----@field key string
+---@field keys string[] of the states of jobs, and of this journal
+---@field id string of the job
 ---@field replies table<string, string> by call: what was there when the job was taken
 ---@field found integer calls that it has answered
 
 ---@param client ponder.redis.Client
----@param key string
----@param replies? table<string, string>
+---@param prefix string of the queue's keys
+---@param id string
 ---@return ponder.queue.Journal
-function journal.new(client, key, replies)
-    return { client = client, key = key, replies = replies or {}, found = 0 }
+function journal.new(client, prefix, id)
+    return { client = client, keys = { prefix .. "state", prefix .. "journal:" .. id }, id = id,
+        replies = {}, found = 0 }
+end
+
+---Gets what is there, of a job that was begun before.
+---@param self ponder.queue.Journal
+---@return boolean? ok
+---@return string? message
+---@return string? code
+function journal.read(self)
+    local replies, message, code = self.client:call("HGETALL", self.keys[2])
+    if not replies then
+        return nil, message, code
+    end
+    self.replies = moves.fields(replies)
+    return true
 end
 
 -- What of a reply is kept: as it was, so that it counts what it cost.
@@ -63,7 +80,7 @@ local function answer(request, next)
     if draft then
         local text = encode(draft)
         redis.persist(nil, function()
-            return self.client:call("HSETNX", self.key, key, text)
+            return self.client:eval(moves.JOURNAL, self.keys, self.id, key, text)
         end)
     end
     return draft, message, code, partial

@@ -83,6 +83,13 @@ for i = 2, #ARGV do
 end
 return lost]==]
 
+-- KEYS: state, journal. ARGV: id, what was asked, the reply. Nothing is kept of a job that is over.
+moves.JOURNAL = [==[
+if string.sub(redis.call('HGET', KEYS[1], ARGV[1]) or '', 1, 1) == 'q' then
+    return redis.call('HSETNX', KEYS[2], ARGV[2], ARGV[3])
+end
+return 0]==]
+
 -- The worker tries again what raised, or gives it back for others to claim at once.
 -- KEYS: jobs, errors. ARGV: worker, entry, id, error, "again" or "back" -> the attempt, or nothing
 moves.RELEASE = [==[
@@ -176,7 +183,7 @@ end
 -- KEYS: state, results, open, maps, jobs, dead. ARGV: map, then of each job its id and entry of
 -- `results`, or "g" to give it up, or "w" to withdraw it.
 moves.TAKE = CLOSE .. [==[
-local count = 0
+local count, prefix = 0, string.match(KEYS[1], '^(.*:)state$')
 for i = 2, #ARGV, 2 do
     local id, entry = ARGV[i], ARGV[i + 1]
     local state = redis.call('HGET', KEYS[1], id)
@@ -192,6 +199,8 @@ for i = 2, #ARGV, 2 do
             redis.call('XDEL', KEYS[5], waits)
         end
         redis.call('HDEL', KEYS[6], id)
+        redis.call('HDEL', prefix .. 'errors', id)
+        redis.call('DEL', prefix .. 'journal:' .. id)
         count = count + redis.call('HDEL', KEYS[1], id)
     else
         redis.call('XDEL', KEYS[2], entry)

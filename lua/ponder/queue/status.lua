@@ -193,7 +193,7 @@ function status.dead_letters(client, name)
             if a.at ~= b.at then
                 return a.at < b.at
             end
-            return a.id < b.id
+            return tostring(a.name) < tostring(b.name)
         end)
         return letters
     end)

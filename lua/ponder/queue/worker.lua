@@ -199,11 +199,12 @@ end
 
 local function perform(self, job)
     local spec, f = job.spec, self.opts.script.functions[job.spec.call]
-    local replies = job.attempt > 1 and persist(self, function()
-        return self.client:call("HGETALL", key(self, "journal:" .. job.fields.id))
-    end) or nil
-    local book = journal.new(self.client, key(self, "journal:" .. job.fields.id),
-        replies and moves.fields(replies))
+    local book = journal.new(self.client, self.prefix, job.fields.id)
+    if job.attempt > 1 then
+        persist(self, function()
+            return journal.read(book)
+        end)
+    end
     job.run = runs.new { name = spec.name, seed = spec.seed, timeout_ms = spec.timeout_ms,
         labels = { queue = self.opts.queue, job = job.fields.id, attempt = job.attempt } }
     if job.lost then

@@ -1,0 +1,156 @@
+-- `ponder queue`: figures and dead letters; `ponder work`: what it refuses.
+
+local json = require "ponder.json"
+local redis_server = require "redis_server"
+local shell = require "shell"
+local workers = require "workers"
+
+local JOB = [[
+return {
+    echo = function(x) return x end,
+    raise = function(x)
+        if not io.open("ready") then error("not ready for " .. x) end
+        return "ready for " .. x
+    end,
+}]]
+
+describe("ponder queue", function()
+    local lab
+
+    setup(function()
+        lab = workers.lab { ["job.lua"] = JOB }
+        lab:worker()
+    end)
+    teardown(function()
+        lab:__close()
+    end)
+
+    local function queue(...)
+        return lab:ponder { "queue", lab.server.url, ... }
+    end
+
+    local function figures()
+        return json.decode(queue("--json").out).queues[1]
+    end
+
+    it("shows jobs, workers and totals, for people and as JSON", function()
+        assert.equal(0, lab:coordinate([[q:map({ 1, 2, 3 }, "echo")]]).status)
+        local now = figures()
+        assert.same({ "t", 0, 0, 3, 0 }, { now.queue, now.waiting, now.running, now.totals.done,
+            now.dead })
+        assert.equal(1, #now.workers)
+        assert.equal("job.lua", now.workers[1].script)
+        local shown = queue()
+        assert.equal(0, shown.status)
+        assert.matches("QUEUE +WAITING", shown.out)
+        assert.matches("\nt +0 +0 +0.0 +3 ", shown.out)
+        assert.matches("of 16 running", shown.out)
+    end)
+
+    it("says how long the first job has waited", function()
+        local idle <close> = workers.lab { ["job.lua"] = JOB }
+        local coordinator = idle:begin [[q:map({ 1, 2 }, "echo")]]
+        workers.eventually("jobs are there", function()
+            return idle.server:cli "KEYS '*jobs*'" ~= ""
+        end)
+        local now = json.decode(idle:ponder { "queue", idle.server.url, "--json" }.out).queues[1]
+        assert.same({ 2, 0, 1 }, { now.waiting, now.running, now.maps })
+        assert.is_true(now.oldest_s >= 0 and now.oldest_s < 60)
+        coordinator:kill()
+    end)
+
+    it("lists dead letters, drops them, and retries them for who still waits", function()
+        lab:coordinate [[q:map({ 1, 2 }, "raise", { max_attempts = 1 })]]
+        local letters = json.decode(queue("--queue", "t", "--dead", "--json").out).dead
+        assert.equal(2, #letters)
+        assert.same({ "raise[1]", "1", 1 }, { letters[1].name, letters[1].item,
+            letters[1].attempts })
+        assert.matches("job.lua:4: not ready for 1", letters[1].error)
+        assert.matches("2 dead letters", queue("--queue", "t", "--dead").out)
+        assert.equal("1 dropped\n", queue("--queue", "t", "--drop", letters[1].id).out)
+        assert.equal(1, figures().dead)
+        local missing = queue("--queue", "t", "--drop", letters[1].id)
+        assert.equal(1, missing.status)
+        assert.matches("no dead letter", missing.err)
+
+        lab.folder:write("ready", "")
+        assert.equal("1 enqueued again\n", queue("--queue", "t", "--retry", "all").out)
+        workers.eventually("it is done", function() return figures().totals.done == 4 end)
+        assert.equal(0, figures().dead)
+    end)
+
+    it("retries for a coordinator that waits for others", function()
+        os.remove(lab.folder.path .. "/ready")
+        os.execute(("rm -f %s/main.db*"):format(lab.folder.path))
+        lab.folder:write("slow.lua", [[return {
+            raise = dofile("job.lua").raise,
+            slow = function() repeat require("ponder.task").sleep(0.02) until io.open "go" end,
+        }]])
+        lab:worker { "--script", "slow.lua" }
+        local coordinator = lab:begin [[
+            local p = assert(queue.open(q.client.name, { name = "t", script = "slow.lua" }))
+            p:submit(1, "slow")
+            p:submit(2, "raise", { max_attempts = 1 })
+            for ticket, value in p:results() do if value then print(value) end end]]
+        workers.eventually("a dead letter", function() return figures().dead == 1 end)
+        lab.folder:write("ready", "")
+        assert.equal("1 enqueued again\n", queue("--queue", "t", "--retry", "all").out)
+        lab.folder:write("go", "")
+        assert.equal("0", coordinator:wait())
+        assert.same({ "ready for 2" }, lab:lines(coordinator.err:match "[^/]+$" .. ".out"))
+    end)
+
+    it("deletes what is in a queue", function()
+        assert.equal("the queue t is empty\n", queue("--queue", "t", "--purge").out)
+        assert.equal(0, figures().totals.done)
+    end)
+
+    it("wants to know which queue, and a URL", function()
+        for _, flags in ipairs { { "--dead" }, { "--purge" }, { "--retry", "all" } } do
+            local done = queue(table.unpack(flags))
+            assert.equal(2, done.status)
+            assert.matches("expected %-%-queue NAME", done.err)
+        end
+        local done = shell.ponder({ "queue" }, { env = { PONDER_REDIS_URL = "" } })
+        assert.equal(2, done.status)
+        assert.matches("set PONDER_REDIS_URL", done.err)
+    end)
+end)
+
+describe("ponder work", function()
+    it("says what it cannot begin with, and shows no password", function()
+        local server <close> = redis_server.start({ "--requirepass", "tr0ub4dor" },
+            { cli = "-a tr0ub4dor --no-auth-warning" })
+        local folder <close> = shell.folder { ["job.lua"] = JOB, ["none.lua"] = "return {}",
+            ["syntax.lua"] = "return {" }
+        local function work(...)
+            return shell.ponder({ "work", ... }, { cwd = folder.path })
+        end
+        local wrong = server.url:gsub("//", "//:correcth0rse@", 1)
+        for _, case in ipairs {
+            { 2, "expected %-%-script FILE", "redis://h" },
+            { 2, "must return a table of functions", server.url, "--script", "none.lua" },
+            { 2, "syntax.lua:1:", server.url, "--script", "syntax.lua" },
+            { 2, "the Redis URL must be", "http://:s3cr3t99@h", "--script", "job.lua" },
+            { 1, "WRONGPASS.*the password is wrong", wrong, "--script", "job.lua" },
+            { 1, "NOAUTH", server.url, "--script", "job.lua" },
+        } do
+            local done = work(table.unpack(case, 3))
+            assert.equal(case[1], done.status, done.err)
+            assert.matches(case[2], done.err)
+            assert.is_nil((done.out .. done.err):find "correcth0rse" or done.err:find "s3cr3t99")
+        end
+    end)
+
+    it("keeps the password of its URL out of its log", function()
+        local server <close> = redis_server.start({ "--requirepass", "tr0ub4dor" },
+            { cli = "-a tr0ub4dor --no-auth-warning" })
+        local folder <close> = shell.folder { ["job.lua"] = JOB }
+        local url = server.url:gsub("//", "//:tr0ub4dor@", 1)
+        local done = shell.run(("cd %s; %s work %s --script job.lua --log w.db 2>$ERR & sleep 1; "
+            .. "kill -TERM $!; wait $!"):format(folder.path, shell.executable, url))
+        assert.equal(0, done.status, done.err)
+        assert.is_nil(folder:read("w.db"):find("tr0ub4dor", 1, true))
+        assert.is_nil(done.err:find("tr0ub4dor", 1, true))
+    end)
+end)
