@@ -101,6 +101,31 @@ describe("runs within a logged run", function()
         assert.is_truthy(report:find '"calls":%d+' and report:find '"tokens":%d+')
     end)
 
+    it("are written once where they end before the next commit", function()
+        w:begin [[
+            local run = require "ponder.run"
+            ask "which makes the log"
+            local writer = log.writer().writer
+            local write, counts = writer.write, {}
+            function writer:write(sql, ...)
+                local what = sql:match "^(%a+ %a+ runs)" or sql:match "^(%a+ %a+ sessions)"
+                    or sql:match "^(UPDATE runs)" or sql:match "^(UPDATE sessions)"
+                if what then counts[what] = (counts[what] or 0) + 1 end
+                return write(self, sql, ...)
+            end
+            local list = {}
+            for i = 1, 100 do list[i] = i end
+            task.map(list, function(i)
+                local r = run.new { name = "r" .. i, labels = { n = i } }
+                return (r:call(function() return i end))
+            end, { concurrency = 8 })
+            say(counts["INSERT INTO runs"], counts["INSERT INTO sessions"], counts["UPDATE runs"],
+                counts["UPDATE sessions"])
+        ]]
+        assert.equal("100\t100\tnil\tnil\n", w:run().out)
+        assert.same({ 100, 100, 100, 5050 }, { w:row "SELECT count(DISTINCT id), sum(status = 'completed'), (SELECT count(*) FROM sessions WHERE run > 1 AND ended_at >= started_at), sum(answer) FROM runs WHERE parent = 1 AND ended_at >= started_at AND json_extract(labels, '$.n') = answer" }) -- luacheck: ignore 631
+    end)
+
     it("report what they would answer by now, and what it took, as the command does", function()
         w:begin [[
             local run = require "ponder.run"

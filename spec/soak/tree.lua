@@ -42,7 +42,8 @@ print((cpu() - began) / size * 1e6, rows / size)
 local MODEL = [[return function() return { text = "yes" } end]]
 
 local BEAM = 500 -- which share of the nodes a beam has that asks for each
-local MAX_SLOWER = 1.25
+local MAX_SLOWER = 1.25 -- of a wide beam beside a narrow one
+local MAX_SLOWER_LARGE = 1.5 -- of a tree beside one of a 100th
 
 -- Microseconds a node, and rows written for it.
 local function tree(s, name, size, width, calls)
@@ -70,7 +71,8 @@ return {
             local few = tree(s, "few.db", s.size // 100, 1000, "none")
             local all, rows = tree(s, "all.db", s.size, 1000, "none")
             s:report("rows a node", rows, "<=", 1.01)
-            s:report_time("CPU of a node beside one of few", all / few, "<=", MAX_SLOWER)
+            s:report_time("CPU of a node beside one of few", all / few, "<=",
+                MAX_SLOWER_LARGE)
         end },
     },
 }

@@ -20,6 +20,7 @@ local call = {}
 ---@field clock (fun(): number)? the log's, once it is asked
 ---@field describe fun(self): string
 ---@field is_reply fun(self, reply: any): boolean whether it has what a reply has
+---@field replace_prompt fun(self, text: string) a fork asks something else; `identity` stays
 ---@field answer fun(self, reply: table?): ponder.log.AnswerRow
 ---@field charge fun(self, results: table, failures: ponder.log.Failure[])
 ---@field charge_lost fun(self, failures: ponder.log.Failure[], in_flight: boolean)

@@ -208,7 +208,7 @@ function Past:find_next(what)
                 found:add(id)
                 if is_edited(self, what.kind, id) and self.edit.prompt then
                     self.edit.applied = true
-                    what.request:replace_prompt(self.edit.prompt)
+                    what.asked:replace_prompt(self.edit.prompt)
                 end
                 return known_of(self, what.kind, id, status, code, within)
             end

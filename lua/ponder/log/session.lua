@@ -31,6 +31,7 @@ local KEEP = 100
 ---@field wanted boolean the file is to be made at the first call
 ---@field rows ponder.log.Writer? of the root: the file
 ---@field what ponder.log.Inner? of a run within another: what it is to that one
+---@field is_held boolean? its rows are not written yet
 ---@field is_frozen boolean? it stays where the log ends: another run is to go on alone
 ---@field is_chosen boolean? it is to go on alone
 ---@field has_begun boolean? of the root: that one has begun
@@ -123,11 +124,11 @@ local function write_run(self)
         run.play and run.play.source)
 end
 
-local function write_session(self)
+local function write_session(self, started_at, ended_at)
     local pid, name = host.process()
-    self.recorder:write("INSERT INTO sessions (run, id, kind, pid, host, started_at) "
-        .. "VALUES (?, ?, ?, ?, ?, ?)", self.recorder.run, self.recorder.session,
-        self.run.kind, pid, name, host.time())
+    self.recorder:write("INSERT INTO sessions (run, id, kind, pid, host, started_at, ended_at) "
+        .. "VALUES (?, ?, ?, ?, ?, ?, ?)", self.recorder.run, self.recorder.session,
+        self.run.kind, pid, name, started_at, ended_at)
 end
 
 -- A name that sorts by time: 20261122-021033-game24-4f2a91c0.
@@ -221,7 +222,7 @@ end
 -- What names the run, also when it is resumed.
 local function uid_of(self)
     local rows = self.recorder
-    local db = rows.writer.db
+    local db = not self.is_held and rows.writer.db
     return db and db:row("SELECT uid FROM runs WHERE id = ?", rows.run)
         or ("%016x"):format(self.run.uid)
 end
@@ -258,7 +259,7 @@ function session.start(run, before)
         else
             self.recorder:write(REOPEN, self.recorder.run)
         end
-        write_session(self)
+        write_session(self, host.time())
         files.listen(function(file)
             table.insert(self.files, file)
             redact.script(file.kind ~= "data" and file.text or "") -- before anything is asked
@@ -273,14 +274,19 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Runs within a run
 
-local function write_inner_run(self, about)
-    local run, what = self.run, self.what
-    self.recorder:write([[INSERT INTO runs (id, uid, parent, within, name, labels, command,
-        arguments, script, seed, options, versions, started_at)
-        VALUES (?, ?, ?, ?, ?, ?, ?, '[]', ?, ?, '{}', '{}', ?)]], self.recorder.run,
-        ("%016x"):format(run.uid), what.parent, what.within_id, about.name,
-        next(about.labels) and json.encode(about.labels) or nil, run.about.command,
-        run.about.script, run.seed, run.started_at)
+local INNER_RUN = [[INSERT INTO runs (id, uid, parent, within, name, labels, command, arguments,
+    script, seed, options, versions, started_at, ended_at, status, exit_status, answer, error)
+    VALUES (?, ?, ?, ?, ?, ?, ?, '[]', ?, ?, '{}', '{}', ?, ?, ?, ?, ?, ?)]]
+
+---Writes the rows of a new run within another, with its end if that has come: see Writer:hold.
+function Session:write_held()
+    local run, what, about, ended = self.run, self.what, self.about, self.end_of_run or {}
+    self.is_held = false
+    self.recorder:write(INNER_RUN, what.id, ("%016x"):format(run.uid), what.parent,
+        what.within_id, about.name, next(about.labels) and json.encode(about.labels) or nil,
+        run.about.command, run.about.script, run.seed, run.started_at, ended.at, ended.status,
+        ended.exit_status, ended.answer, ended.message)
+    write_session(self, run.started_at, ended.at)
 end
 
 -- The rows of a run within: new ones, or those that the log has.
@@ -291,12 +297,13 @@ local function open_inner_rows(self, rows, about)
         self.recorder = recorder.continue(rows, what.id)
     else
         what.id = rows:next_run()
-        self.recorder = recorder.new(rows, what.id)
-        write_inner_run(self, about)
+        self.recorder, self.about = recorder.new(rows, what.id), about
+        self.is_held = true
+        rows:hold(self)
     end
-    if not self.keeps_row then
+    if not self.keeps_row and not self.is_held then
         self.recorder:write(REOPEN, what.id)
-        write_session(self)
+        write_session(self, host.time())
     end
 end
 
@@ -352,11 +359,17 @@ function Session:finish_within(status, answer, message, exit_status)
     local rows = self.recorder
     if rows and not self.keeps_row then
         local readable, text = pcall(json.encode, answer)
-        rows:write("UPDATE runs SET ended_at = ?, status = ?, exit_status = ?, answer = ?, "
-            .. "error = ? WHERE id = ?", host.time(), status, exit_status,
-            answer ~= nil and readable and text or nil, message, rows.run)
-        rows:write("UPDATE sessions SET ended_at = ? WHERE run = ? AND id = ?", host.time(),
-            rows.run, rows.session)
+        text = answer ~= nil and readable and text or nil
+        if self.is_held then
+            self.end_of_run = { at = host.time(), status = status, exit_status = exit_status,
+                answer = text, message = message }
+        else
+            rows:write("UPDATE runs SET ended_at = ?, status = ?, exit_status = ?, answer = ?, "
+                .. "error = ? WHERE id = ?", host.time(), status, exit_status, text, message,
+                rows.run)
+            rows:write("UPDATE sessions SET ended_at = ? WHERE run = ? AND id = ?", host.time(),
+                rows.run, rows.session)
+        end
     end
     self.tape.recorder = nil
     self.outer.tape:end_run(self.what)

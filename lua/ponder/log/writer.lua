@@ -61,7 +61,7 @@ function writer.new(clock)
         calls = 0, effects = 0, saved = writer.nothing_saved(),
         spent = { calls = 0, tokens = 0, cost = 0.0 },
         deferred = {}, deferred_first = 1, deferred_last = 0, commits = 0,
-        tapes = {}, unsigned = {} }, Writer)
+        tapes = {}, held = {}, unsigned = {} }, Writer)
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -84,7 +84,19 @@ local function sign(self)
     self.unsigned = {}
 end
 
+-- Runs within others that have begun since the last commit, in order: most have ended, too.
+local function write_held(self)
+    local held = self.held
+    self.held = {}
+    for _, session in ipairs(held) do
+        session:write_held()
+    end
+end
+
 local function end_transaction(self)
+    if self.held[1] then
+        write_held(self)
+    end
     if self.writing and not self.failed and next(self.unsigned) then
         sign(self)
     end
@@ -207,6 +219,13 @@ function Writer:next_run()
     return self.runs
 end
 
+---Holds back the rows of a new run within another until the next commit: one that has ended by then
+---is written once.
+---@param session ponder.log.Session
+function Writer:hold(session)
+    self.held[#self.held + 1] = session
+end
+
 ---------------------------------------------------------------------------------------------------
 -- Calls in flight
 
@@ -302,6 +321,7 @@ end
 ---@return string? message
 function Writer:commit()
     if not self.db then
+        write_held(self)
         return false
     end
     local tapes = self.tapes

@@ -37,6 +37,13 @@ function Logged:describe()
     return ("the call to %s (%s)"):format(self.one.target.label, text)
 end
 
+---Asks something else in the place of the last message: see ponder.log.edit.
+---@param text string
+function Logged:replace_prompt(text)
+    self.one:replace_prompt(text)
+    self.request = self.one:body_json()
+end
+
 ---Whether decoded JSON is a reply.
 ---@param reply any
 ---@return boolean
