@@ -62,7 +62,7 @@ describe("the served page", function()
         local url = serve(first, second)
         b:open(url())
         assert.same({}, b:errors())
-        assert.equal("2 runs", b:text "#count")
+        b:wait "return document.getElementById('count').textContent === '2 runs'"
         assert.is_truthy(rows("runs")[1]:find("<b>bold</b>", 1, true))
         assert.equal(0, b:run "return document.querySelectorAll('b').length")
         b:press "/"

@@ -56,6 +56,21 @@ local function sample(name, change)
     return path
 end
 
+-- The rows of a list of runs as tables by field.
+local function rows_of(list)
+    local rows = {}
+    for _, log in ipairs(list.logs) do
+        for _, values in ipairs(log.runs or {}) do
+            local row = { log = log.log, unended = log.unended }
+            for i, name in ipairs(list.fields) do
+                row[name] = values[i] ~= json.null and values[i] or nil
+            end
+            rows[#rows + 1] = row
+        end
+    end
+    return rows
+end
+
 setup(function() folder = shell.folder() end)
 teardown(function() folder:__close() end)
 
@@ -122,19 +137,19 @@ describe("the page's server", function()
             assert(db:execute("UPDATE runs SET name = ?1, answer = ?2, error = ?1",
                 sample_log.HOSTILE, json.encode(sample_log.HOSTILE)))
         end)
-        with_page({ path }, function(get)
-            for _, run in ipairs { false, path .. "#1" } do
-                local _, body = get("/", { run = run or nil })
-                local data = body:match '<script type="application/json" id="data">(.-)</script>'
-                assert.is_nil(data:find("<", 1, true))
-                assert.is_truthy(json.decode(data))
-            end
+        with_page({ path }, function(get, get_json)
+            local _, body = get("/", { run = path .. "#1" })
+            local data = body:match '<script type="application/json" id="data">(.-)</script>'
+            assert.is_nil(data:find("<", 1, true))
+            assert.is_truthy(json.decode(data))
+            local row = rows_of(get_json "/view/runs")[1]
+            assert.same({ sample_log.HOSTILE, sample_log.HOSTILE }, { row.name, row.error })
             local _, missing = get("/", { run = "<b>x</b>" })
             assert.is_nil(missing:find("<b>", 1, true))
         end)
     end)
 
-    it("lists runs with what they took, the newest first", function()
+    it("lists runs with what they took", function()
         local path = sample("list.db", function(db)
             assert(db:execute [[INSERT INTO runs (id, uid, parent, name, labels, command, arguments,
                 seed, options, versions, started_at, ended_at, status, error) VALUES (2, 'b', 1,
@@ -145,32 +160,35 @@ describe("the page's server", function()
                 (2, 1, 1, 'i', 1, 'p', 'm', 1, 1, '{}', 1760000005.0, 'ok', 7, 0.5)]])
         end)
         with_page({ path, folder.path .. "/not-yet.db" }, function(_, get_json)
-            local list = get_json "/view/runs"
-            assert.equal(2, #list)
-            assert.same({ run = path .. "#2", log = path, status = "failed", command = "run",
-                name = "inner", labels = '{"item":"x"}', inner = true, started_at = 1760000005,
-                seconds = 1, calls = 1, errors = 0, tokens = 7, cost = 0.5, error = "it broke" },
-                list[1])
-            assert.same({ "completed", 40, 1, 4740, 1, "(6 - 4) * (8 + 4) = 24" },
-                { list[2].status, list[2].calls, list[2].errors, list[2].tokens,
-                    list[2].unpriced, list[2].answer })
+            local rows = rows_of(get_json "/view/runs")
+            assert.equal(2, #rows)
+            assert.same({ id = 2, parent = 1, log = path, status = "failed", command = "run",
+                arguments = "[]", name = "inner", labels = '{"item":"x"}', calls = 1, errors = 0,
+                started_at = 1760000005, ended_at = 1760000006, tokens = 7, cost = 0.5,
+                unpriced = 0, error = "it broke", unended = "killed" }, rows[2])
+            assert.same({ "completed", 40, 1, 4740, 1, '{"answer":"(6 - 4) * (8 + 4) = 24",' },
+                { rows[1].status, rows[1].calls, rows[1].errors, rows[1].tokens,
+                    rows[1].unpriced, rows[1].answer:match "^.-," })
         end)
     end)
 
     it("lists all that are kept where no log is named, and says which are damaged", function()
         local place <close> = shell.folder { ["ponder/x"] = "" }
         sample_log.write(place.path .. "/ponder/good.db")
-        place:write("ponder/broken.db", (("SQLite format 3\0"):rep(100)))
+        local good = place:read "ponder/good.db"
+        place:write("ponder/broken.db", good:sub(1, 8192) .. ("\1"):rep(#good - 8192))
+        place:write("ponder/not-a-log.db", "something else")
         local r <close> = shell.start({ "view", "--no-open" }, { XDG_STATE_HOME = place.path })
         local url = r.line
         local pipe <close> = assert(io.popen(("env -u LD_PRELOAD curl -sg '%s'"):format(
             url:gsub("/%?", "/view/runs?"))))
         local list = assert(json.decode(pipe:read "a"))
         local found = {}
-        for _, run in ipairs(list) do
-            found[run.run] = run.status
+        for _, log in ipairs(list.logs) do
+            found[log.log] = log.damage or #log.runs
         end
-        assert.same({ ["good#1"] = "completed", ["broken#1"] = found["broken#1"] }, found)
+        assert.equal(1, found.good)
+        assert.matches("broken%.db: ", found.broken)
         assert.equal(0, r:stop())
     end)
 
@@ -185,8 +203,7 @@ describe("the page's server", function()
             local db = assert(store.open(path, { mode = "write" }))
             assert(db:execute "UPDATE runs SET status = 'failed'")
             db:close()
-            local list = get_json "/view/runs"
-            assert.equal("failed", list[1].status)
+            assert.equal("failed", rows_of(get_json "/view/runs")[1].status)
             opened:revert()
         end)
     end)

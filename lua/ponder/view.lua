@@ -138,7 +138,7 @@ ROUTES["/"] = function(self, server, r)
         body = data and html.page(data, true)
     else
         body = standalone.assemble(standalone.part "runs.html", standalone.part "base.css"
-            .. standalone.part "runs.css", standalone.join(SCRIPTS), self.runs:list(), true)
+            .. standalone.part "runs.css", standalone.join(SCRIPTS), json.null, true)
     end
     if body then
         respond(server, r, 200, "text/html; charset=utf-8", body)
@@ -146,7 +146,7 @@ ROUTES["/"] = function(self, server, r)
 end
 
 ROUTES["/view/runs"] = function(self, server, r)
-    respond_json(server, r, self.runs:list())
+    respond(server, r, 200, "application/json", self.runs:json())
 end
 
 ROUTES["/view/data"] = function(self, server, r)

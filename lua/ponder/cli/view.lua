@@ -50,13 +50,14 @@ local function end_when_closed(shown, serving)
     end
 end
 
--- The run whose page is opened: the one that was named, or the only one.
+-- The run whose page is opened: the one that was named, the only one, or one that has not begun.
 local function first_run(shown, named)
-    local list = not named and #(shown.logs.named or {}) == 1 and shown.runs:list() or {}
-    if not named and shown.logs.named and #shown.logs.named == 1 and #list == 0 then
-        return shown.logs.named[1].name .. "#1" -- it has not begun
+    local logs_named = shown.logs.named
+    if named or not logs_named or logs_named[2] then
+        return named
     end
-    return named or #list == 1 and list[1].run or nil
+    local first = logs_named[1].name .. "#1"
+    return shown.runs:only() or not shown.logs:find(first).stamp and first or nil
 end
 
 ---@param arguments string[]

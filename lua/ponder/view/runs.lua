@@ -1,79 +1,68 @@
---- The rows of a page's list of runs: what each took, and how it stands. Of a log that has not
---- changed they are kept.
+--- The rows of a page's list of runs: what each took, and how it stands. A log may hold 10,000 of
+--- them, so SQLite writes them as JSON and the page makes words of them; those of a log that has
+--- not changed are kept.
 
-local amount = require "ponder.report.amount"
 local file = require "ponder.log.file"
 local json = require "ponder.json"
+local quote = require "ponder.quote"
 local reader = require "ponder.log.reader"
 local store = require "ponder.core.store"
 
 local runs = {}
 
--- STRICT tables hold what their columns say. A list shows the beginning of long texts.
-local RUNS = [[SELECT id, parent, name, labels, command, arguments, script, started_at, ended_at,
-    status, substr(error, 1, 300) AS error, substr(answer, 1, 300) AS answer FROM runs ORDER BY id]]
+-- The fields of a row, and where they come from. Names and errors may be bytes that are not text;
+-- times and amounts of a damaged log may be infinite. Only the beginning of long texts is shown.
+local FIELDS = {
+    { "id", "id" }, { "parent", "parent" }, { "name", "CAST(name AS TEXT)" },
+    { "labels", "labels" }, { "command", "command" }, { "arguments", "arguments" },
+    { "started_at", "min(max(started_at, 0), 1e11)" },
+    { "ended_at", "min(max(coalesce(ended_at, last_at), 0), 1e11)" }, { "status", "status" },
+    { "error", "substr(CAST(error AS TEXT), 1, 300)" }, { "answer", "substr(answer, 1, 300)" },
+    { "calls", "coalesce(calls, 0)" }, { "errors", "coalesce(errors, 0)" }, { "tokens", "tokens" },
+    { "cost", "cost" }, { "unpriced", "coalesce(unpriced, 0)" },
+}
 
----@class ponder.view.Run
----@field run string "NAME#3"
----@field status string as of Reader:state, or "damaged"
----@field command string
----@field name string? of a run within another
----@field labels string? JSON
----@field inner boolean? it began within another run of its log
----@field started_at number
----@field seconds number?
----@field calls integer
----@field errors integer
----@field tokens integer?
----@field cost number?
----@field unpriced integer?
----@field answer string? the beginning
----@field error string?
----@field log string
+local LIVE = "coalesce(origin, 'live') = 'live'"
+local CALLS = ([[SELECT run, count(*) AS calls, count(*) FILTER (WHERE status = 'error') AS errors,
+    max(answered_at) AS last_at, CAST(min(sum(total_tokens + 0.0) FILTER (WHERE $live), 1e15)
+    AS INTEGER) AS tokens,
+    sum(cost) FILTER (WHERE $live AND cost BETWEEN 0 AND 1e18) AS cost,
+    count(*) FILTER (WHERE $live AND status = 'ok' AND cost IS NULL) AS unpriced
+    FROM calls GROUP BY run]]):gsub("$live", LIVE)
 
-local NO_CALLS = { calls = 0, errors = 0, unpriced = 0 }
-
-local function text(value)
-    return value ~= nil and tostring(value) or nil
+local names, columns = {}, {}
+for i, field in ipairs(FIELDS) do
+    names[i], columns[i] = field[1], field[2]
 end
+local RUNS = ("SELECT json_array(%s) FROM (SELECT id, runs.* FROM runs) LEFT JOIN (%s) AS c "
+    .. "ON c.run = id ORDER BY id"):format(table.concat(columns, ", "), CALLS)
 
--- The answer in words, as far as its beginning has them.
-local function answer_of(encoded)
-    return encoded and (encoded:match '^{"answer":"(.-)[\\"]' or encoded:gsub('^"(.*)"$', "%1"))
-end
-
-local function describe(log, row, totals, unended)
-    local command = amount.command(file.decode("runs", row, "arguments"))
-    return { run = ("%s#%d"):format(log.name, row.id), log = log.name,
-        status = row.status or unended, command = command:gsub("^ponder ", ""),
-        name = text(row.name), labels = row.labels, inner = row.parent ~= nil or nil,
-        started_at = row.started_at, seconds = amount.duration(row, totals.last_at),
-        calls = totals.calls, errors = totals.errors, tokens = totals.total_tokens,
-        cost = totals.cost, unpriced = totals.unpriced > 0 and totals.unpriced or nil,
-        answer = answer_of(row.answer), error = text(row.error) }
-end
-
-local function damaged(log, message)
-    return { { run = log.name .. "#1", log = log.name, status = "damaged", command = "",
-        started_at = 0, calls = 0, errors = 0, error = message } }
-end
-
+-- A log's rows as the fields of an object: {"runs":[[1,null,...],...],"unended":"running"}, or
+-- {"damage":"..."}.
 local function read(log)
     local opened <close>, message, code = reader.open(log.path)
     if not opened then
-        return code == "NOT_A_LOG" and {} or damaged(log, message)
+        return code ~= "NOT_A_LOG" and { damage = json.encode(quote.utf8(message)) } or nil
     end
-    local rows, totals = {}, opened:totals_by_run()
-    local unended = store.in_use(log.path) and "running" or "killed"
-    for row in opened:database():columns(RUNS) do
-        rows[#rows + 1] = describe(log, row, totals[row.id] or NO_CALLS, unended)
+    local rows = {}
+    for row in opened:database():rows(RUNS) do
+        rows[#rows + 1] = row
     end
-    return rows
+    return { runs = ("[%s]"):format(table.concat(rows, ",\n")),
+        unended = store.in_use(log.path) and '"running"' or '"killed"' }
+end
+
+local function encode(log, fields)
+    local parts = { ('"log":%s'):format(json.encode(quote.utf8(log.name))) }
+    for name, text in pairs(fields) do
+        parts[#parts + 1] = ('"%s":%s'):format(name, text)
+    end
+    return ("{%s}"):format(table.concat(parts, ","))
 end
 
 ---@class ponder.view.Runs
 ---@field private logs ponder.view.Logs
----@field private known table<string, {stamp: string, rows: ponder.view.Run[], open: boolean}>
+---@field private known table<string, {stamp: string, text: string, running: boolean}>
 local Runs = {}
 Runs.__index = Runs
 
@@ -83,38 +72,35 @@ function runs.new(logs)
     return setmetatable({ logs = logs, known = {} }, Runs)
 end
 
--- Whether rows say that a run goes on, which its process may end without a word.
-local function has_running(rows)
-    for _, row in ipairs(rows) do
-        if row.status == "running" then
-            return true
-        end
-    end
-    return false
-end
-
----All runs, newest first.
----@return ponder.view.Run[] a list in JSON too
-function Runs:list()
-    local all, known = json.array(), {}
+---All runs of all logs, as JSON: {"fields": names, "logs": [{"log": its name, "runs": a list of
+---lists in the order of the names, "unended": what is said of a run without an end; or "damage"}]}.
+---@return string
+function Runs:json()
+    local known, texts = {}, {}
     for _, log in ipairs(self.logs:list()) do
         local one = self.known[log.path]
-        if log.stamp and not (one and one.stamp == log.stamp and not one.open) then
-            local ok, rows = pcall(read, log)
-            rows = ok and rows or damaged(log, file.line_of(log.path, rows))
-            one = { stamp = log.stamp, rows = rows, open = has_running(rows) }
+        -- A process that is killed does not change its log.
+        if log.stamp and not (one and one.stamp == log.stamp and not one.running) then
+            local ok, fields = pcall(read, log)
+            fields = ok and fields
+                or not ok and { damage = json.encode(file.line_of(log.path, fields)) } or nil
+            one = { stamp = log.stamp, text = fields and encode(log, fields),
+                running = fields and fields.unended == '"running"' }
         end
-        known[log.path] = log.stamp and one
-        table.move(one and log.stamp and one.rows or {}, 1, one and #one.rows or 0, #all + 1, all)
+        known[log.path] = log.stamp and one or nil
+        texts[#texts + 1] = known[log.path] and one.text
     end
     self.known = known
-    table.sort(all, function(a, b)
-        if a.started_at ~= b.started_at then
-            return a.started_at > b.started_at
-        end
-        return a.run > b.run
-    end)
-    return all
+    return ('{"fields":%s,"logs":[%s]}'):format(json.encode(json.array(names)),
+        table.concat(texts, ",\n"))
+end
+
+---The only run of all logs.
+---@return string? run "NAME#3"; nil: there are none, or several
+function Runs:only()
+    local list = json.decode(self:json(), { max_bytes = math.maxinteger }).logs
+    local log = #list == 1 and list[1]
+    return log and log.runs and #log.runs == 1 and ("%s#%d"):format(log.log, log.runs[1][1]) or nil
 end
 
 return runs

@@ -20,24 +20,85 @@ const COLUMNS = [
   { name: 'log', title: 'Log', of: (run) => run.log },
 ];
 
-const titleOf = (run) => (run.name ? `${run.name}` : run.command);
+/* A run as the list shows it, from its row; `at` has the place of each field. */
+function readRunRow(row, at, log, unended) {
+  const [startedAt, endedAt] = [row[at.started_at], row[at.ended_at]];
+  const id = row[at.id];
+  return {
+    id,
+    log,
+    run: `${log}#${id}`,
+    parent: row[at.parent],
+    name: row[at.name],
+    labels: row[at.labels],
+    command: row[at.command],
+    arguments: row[at.arguments],
+    status: row[at.status] ?? unended,
+    error: row[at.error],
+    answer: row[at.answer],
+    calls: row[at.calls],
+    errors: row[at.errors],
+    tokens: row[at.tokens],
+    cost: row[at.cost],
+    unpriced: row[at.unpriced],
+    started_at: startedAt,
+    seconds: endedAt === null ? null : Math.max(0, endedAt - startedAt),
+  };
+}
+
+function readDamage({ log, damage }) {
+  const run = { log, run: `${log}#1`, status: 'damaged', command: '', error: damage };
+  return { ...run, parent: null, started_at: 0, seconds: null, calls: 0, tokens: null };
+}
+
+/* All runs, the newest first. */
+function readRuns({ fields, logs }) {
+  const at = Object.fromEntries(fields.map((name, i) => [name, i]));
+  const runs = logs.flatMap((log) =>
+    log.damage
+      ? [readDamage(log)]
+      : log.runs.map((row) => readRunRow(row, at, log.log, log.unended)),
+  );
+  return runs.sort((a, b) => b.started_at - a.started_at || (b.id ?? 0) - (a.id ?? 0));
+}
+
+const parsed = (text) => {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+};
+
+/* The command as it was typed. */
+function commandOf(run) {
+  const words = [run.command, ...(parsed(run.arguments) ?? [])].map(String);
+  run.typed ??= words.map((word) => (/[\s"']/.test(word) ? JSON.stringify(word) : word)).join(' ');
+  return run.typed;
+}
+
+/* The beginning of an answer, in words as far as it has them. */
+function answerOf({ answer }) {
+  if (!answer) return '';
+  const value = parsed(answer);
+  if (value !== null) return String(value.answer ?? (typeof value === 'string' ? value : answer));
+  const begun = /^(?:\{"answer":)?"((?:[^"\\]|\\.)*)/.exec(answer);
+  return (begun && parsed(`"${begun[1]}"`)) ?? answer;
+}
+
+const titleOf = (run) => (run.name ? `${run.name}` : commandOf(run));
 
 const linkOf = (run) => served('/', { run: run.run });
 
 /* Labels as words: {"policy":"tot","item":"x"} is policy=tot item=x. */
 function labelsOf(run) {
-  if (!run.labels) return '';
-  try {
-    return Object.entries(JSON.parse(run.labels))
-      .map(([name, value]) => `${name}=${typeof value === 'object' ? JSON.stringify(value) : value}`)
-      .join(' ');
-  } catch {
-    return '';
-  }
+  return Object.entries(parsed(run.labels) ?? {})
+    .map(([name, value]) => `${name}=${typeof value === 'object' ? JSON.stringify(value) : value}`)
+    .join(' ');
 }
 
 function textOf(run) {
-  run.text ??= [run.command, run.name, run.labels, run.answer, run.error, run.run]
+  run.text ??= [run.command, run.arguments, run.name, run.labels, run.answer, run.error, run.run]
     .filter(Boolean)
     .join('\n')
     .toLowerCase();
@@ -48,7 +109,7 @@ function fits(run) {
   return (
     (filter.status === '' || run.status === filter.status) &&
     (filter.cost === '' || (run.cost ?? 0) >= Number(filter.cost)) &&
-    !(filter.outer && run.inner) &&
+    !(filter.outer && run.parent !== null) &&
     (filter.query === '' || textOf(run).includes(filter.query))
   );
 }
@@ -59,6 +120,7 @@ function compare(a, b) {
 
 /* Runs that are equal in a column stay in the order of their beginning, the newest first. */
 function sorted(runs) {
+  if (filter.sort === 'when' && filter.down) return runs; // as they are
   const { of } = COLUMNS.find(({ name }) => name === filter.sort);
   const sign = filter.down ? -1 : 1;
   return runs.sort((a, b) => sign * compare(of(a), of(b)));
@@ -74,10 +136,10 @@ function cell(kind, ...words) {
 
 function whatOf(run) {
   const words = firstLine([titleOf(run), labelsOf(run)].filter(Boolean).join('  '), 200);
-  const came = firstLine(run.error ?? run.answer ?? '', 160);
+  const came = firstLine(run.error ?? answerOf(run), 160);
   return element(
     'span',
-    { title: `${run.command}\n${came}` },
+    { title: `${commandOf(run)}\n${came}` },
     ...markText(words, filter.query),
     came ? element('span', { class: 'inner' }, '  ', ...markText(came, filter.query)) : null,
   );
@@ -94,7 +156,7 @@ function fillRun(run, i) {
       'aria-posinset': i + 1,
     },
     cell('chosen', chosen.has(run.run) ? '✓' : ''),
-    cell('when', showDate(run.started_at)),
+    cell('when', run.status === 'damaged' ? '' : showDate(run.started_at)),
     element('span', { class: `chip ${run.status}` }, run.status),
     whatOf(run),
     element(
@@ -102,16 +164,16 @@ function fillRun(run, i) {
       { class: `number calls${failed ? ' bad' : ''}`, title: failed || null },
       inGroups.format(run.calls),
     ),
-    cell('number tokens', run.tokens === undefined ? '' : inGroups.format(run.tokens)),
+    cell('number tokens', run.tokens === null ? '' : inGroups.format(run.tokens)),
     cell('number cost', run.calls === 0 ? '' : shortCost(run)),
-    cell('number time', showSeconds(run.seconds)),
+    cell('number time', run.seconds === null ? '' : showSeconds(run.seconds)),
     cell('log', run.run),
   );
 }
 
 function shortCost({ cost, unpriced }) {
   if (!unpriced) return showMoney(cost ?? 0);
-  return cost === undefined ? '$?' : `${showMoney(cost)}+?`;
+  return cost === null ? '$?' : `${showMoney(cost)}+?`;
 }
 
 function showHead() {
@@ -247,12 +309,6 @@ function watch() {
 
 /* ---- what the server has ---- */
 
-function take(runs) {
-  all = runs;
-  showStatuses();
-  show();
-}
-
 function tell(connected) {
   const box = byElementId('lost');
   box.hidden = connected;
@@ -262,8 +318,12 @@ function tell(connected) {
 async function refresh() {
   try {
     const answer = await fetch(served('/view/runs'));
-    if (answer.ok) take(await answer.json());
     tell(answer.ok);
+    if (!answer.ok) return;
+    all = readRuns(await answer.json());
+    showStatuses();
+    show();
+    performance.mark('listed');
   } catch {
     tell(false);
   }
@@ -273,12 +333,11 @@ function start() {
   showHead();
   showCompare();
   watch();
-  take(JSON.parse(byElementId('data').textContent));
+  refresh();
   const source = new EventSource(served('/view/events'));
   source.addEventListener('message', refresh);
   source.addEventListener('open', () => tell(true));
   source.addEventListener('error', () => tell(false));
-  performance.mark('drawn');
 }
 
 start();

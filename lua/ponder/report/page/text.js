@@ -53,14 +53,16 @@ function showCost(cost, unpriced) {
     : `${showMoney(cost)} + ${count(unpriced, 'unknown', 'unknown')}`;
 }
 
+const dateFormat = new Intl.DateTimeFormat([], {
+  year: 'numeric',
+  month: 'short',
+  day: 'numeric',
+  hour: '2-digit',
+  minute: '2-digit',
+});
+
 function showDate(seconds) {
-  return new Date(seconds * 1000).toLocaleString([], {
-    year: 'numeric',
-    month: 'short',
-    day: 'numeric',
-    hour: '2-digit',
-    minute: '2-digit',
-  });
+  return dateFormat.format(new Date(seconds * 1000));
 }
 
 /* Characters that mean something to a terminal become pictures of themselves. */
