@@ -162,4 +162,41 @@ describe("the served page", function()
             fetch('http://127.0.0.1:9/').catch(() => {}); ]])
         b:errors()
     end)
+
+    it("shows two runs side by side, with what differs, by keys alone", function()
+        local first = sample "a.db"
+        local second = sample("b.db", function(db)
+            assert(db:execute "UPDATE nodes SET score = 0.55 WHERE search = 1 AND id = 3")
+            assert(db:execute("UPDATE nodes SET text = ? WHERE search = 1 AND id = 30",
+                sample_log.HOSTILE))
+        end)
+        local url = serve(first, second)
+        b:open(url())
+        b:wait "return document.querySelectorAll('.row').length === 2"
+        b:run "document.getElementById('runs').focus()"
+        b:press("ArrowDown", "Space", "ArrowDown", "Space")
+        b:run "document.getElementById('compare').focus()"
+        b:press "Enter"
+        b:wait "return document.getElementById('verdict') !== null"
+        assert.equal("different outcomes", b:text "#verdict")
+        assert.equal("1 only in A, 1 only in B, 1 with another score; the best path is the same",
+            b:text "#differ")
+        local mark = "−"
+        local list = rows "nodes"
+        assert.equal(3, #list)
+        assert.is_truthy(list[1]:find(mark, 1, true) and list[2]:find("+", 1, true)
+            and list[3]:find("~", 1, true))
+        b:run "document.getElementById('nodes').focus()"
+        b:press("ArrowDown", "ArrowDown", "ArrowDown")
+        local details = b:text "#details"
+        assert.is_truthy(details:find("Run Anode 3, score", 1, true)
+            and details:find("Run Bnode 3, score 0.55", 1, true), details)
+        b:press "ArrowUp"
+        assert.is_truthy(b:text("#details"):find("<b>bold</b>", 1, true))
+        b:run "document.getElementById('tree-a').focus()"
+        b:press("Escape", "ArrowRight", "ArrowRight") -- the root, then its first child: in both
+        assert.is_truthy(b:text("#details"):find("Run Anode 2, score .*Run Bnode 2, score "))
+        assert.same({}, b:errors())
+        assert.equal(0, b:run "return document.querySelectorAll('b').length")
+    end)
 end)

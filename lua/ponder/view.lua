@@ -5,7 +5,7 @@
 ---     local server = serve.new { policies = {}, page = page }
 ---     print(page:url(assert(server:start())))
 ---
----     GET /                      the list; ?run=NAME#3: the page of a run
+---     GET /                      the list; ?run=NAME#3: the page of a run; ?a=...&b=... of two
 ---     GET /view/runs             the rows of the list, as JSON
 ---     GET /view/data?run=        what the page of a run shows, as JSON
 ---     GET /view/events?follow=   what is new of it; without follow: that a log has changed
@@ -16,11 +16,13 @@
 --- needs and may connect to its own server only.
 
 local changes = require "ponder.view.changes"
+local compare = require "ponder.report.compare"
 local export = require "ponder.report.export.json"
 local follow = require "ponder.view.follow"
 local guard = require "ponder.serve.guard"
 local html = require "ponder.report.export.html"
 local json = require "ponder.json"
+local page_data = require "ponder.report.export.page_data"
 local random = require "ponder.core.random"
 local reader = require "ponder.log.reader"
 local runs = require "ponder.view.runs"
@@ -115,7 +117,16 @@ end
 
 local ROUTES = {}
 
-local SCRIPTS = { "text", "theme", "rows", "live", "runs" }
+local SCRIPTS = {
+    runs = { "text", "theme", "rows", "live", "runs" },
+    compare = { "state", "text", "theme", "layout", "canvas", "camera", "tree", "rows", "live",
+        "compare" },
+}
+
+local function page_of(name, data)
+    return standalone.assemble(standalone.part(name .. ".html"), standalone.part "base.css"
+        .. standalone.part(name .. ".css"), standalone.join(SCRIPTS[name]), data, true)
+end
 
 function Page:data_of(server, r)
     local log, number = self:find(server, r, r.query.run)
@@ -131,14 +142,38 @@ function Page:data_of(server, r)
     return data
 end
 
+-- One of two runs that are compared, closed with its scope; nil after saying what is wrong.
+function Page:open(server, r, name)
+    local log, number = self:find(server, r, name)
+    if not log then
+        return nil
+    end
+    local opened, message = reader.open(("%s#%d"):format(log.path, number))
+    return opened or say(server, r, 404, message)
+end
+
+local function data_and_name(log, name)
+    local data = page_data.new():update(log)
+    data.calls, data.texts, data.name = json.array(), json.array(), name
+    return data
+end
+
+function Page:compared(server, r)
+    local a <close> = self:open(server, r, r.query.a)
+    local b <close> = a and self:open(server, r, r.query.b)
+    return b and page_of("compare", { a = data_and_name(a, r.query.a),
+        b = data_and_name(b, r.query.b), diff = compare.of(a, b, { pairs = true }) })
+end
+
 ROUTES["/"] = function(self, server, r)
     local body
-    if r.query.run then
+    if r.query.a then
+        body = self:compared(server, r)
+    elseif r.query.run then
         local data = self:data_of(server, r)
         body = data and html.page(data, true)
     else
-        body = standalone.assemble(standalone.part "runs.html", standalone.part "base.css"
-            .. standalone.part "runs.css", standalone.join(SCRIPTS), json.null, true)
+        body = page_of("runs", json.null)
     end
     if body then
         respond(server, r, 200, "text/html; charset=utf-8", body)
@@ -157,12 +192,9 @@ ROUTES["/view/data"] = function(self, server, r)
 end
 
 ROUTES["/view/log"] = function(self, server, r)
-    local log, number = self:find(server, r, r.query.run)
-    local opened <close>, message = reader.open(("%s#%d"):format(log and log.path or "", number))
-    if not log then
+    local opened <close> = self:open(server, r, r.query.run)
+    if not opened then
         return
-    elseif not opened then
-        return say(server, r, 404, message)
     end
     local parts = {}
     export.write(opened, { write = function(_, ...)

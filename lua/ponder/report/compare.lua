@@ -207,13 +207,14 @@ local function missing(nodes, order, others)
     return list
 end
 
-local function compare_search(log_a, log_b, a, b)
+local function compare_search(log_a, log_b, a, b, opts)
     local places = { count = 0 }
     local nodes_a, order_a = places_of(log_a, a, places)
     local nodes_b, order_b = places_of(log_b, b, places)
-    local scored, same_way = json.array {}, true
+    local scored, pairs, same_way = json.array {}, json.array {}, true
     for _, place in ipairs(order_a) do
         local one, other = nodes_a[place], nodes_b[place]
+        pairs[#pairs + 1] = other and json.array { one.id, other.id }
         if other and one.score ~= other.score then
             table.insert(scored, { a = one.id, b = other.id, text = one.text, a_score = one.score,
                 b_score = other.score })
@@ -227,15 +228,16 @@ local function compare_search(log_a, log_b, a, b)
     return { id = a.id, kind = a.kind, a_nodes = #order_a, b_nodes = #order_b, only_a = only_a,
         only_b = only_b, scored = scored, best_path_same = same_way, a_score = a.score,
         b_score = b.score, a_reason = a.reason, b_reason = b.reason,
+        pairs = opts and opts.pairs and pairs or nil,
         same = #only_a + #only_b + #scored == 0 and same_way and a.reason == b.reason }
 end
 
 -- The first search of one is held against the first of the other, and so on.
-local function compare_searches(log_a, log_b)
+local function compare_searches(log_a, log_b, opts)
     local list, rows_b = json.array {}, log_b:searches()
     for a in log_a:searches() do
         local b = rows_b()
-        table.insert(list, b and a.kind == b.kind and compare_search(log_a, log_b, a, b)
+        table.insert(list, b and a.kind == b.kind and compare_search(log_a, log_b, a, b, opts)
             or { id = a.id, kind = a.kind, b_kind = b and b.kind, same = false,
                 a_nodes = log_a:node_count(a.id), b_nodes = b and log_b:node_count(b.id) })
     end
@@ -271,14 +273,15 @@ end
 ---Compares two runs.
 ---@param log_a ponder.log.Reader
 ---@param log_b ponder.log.Reader
+---@param opts? {pairs: boolean?} pairs: searches have `pairs`, the ids of nodes that are the same
 ---@return ponder.report.Comparison
-function compare.of(log_a, log_b)
+function compare.of(log_a, log_b, opts)
     local run_a, run_b = log_a:run(), log_b:run()
     local result = { a = side_of(log_a, run_a), b = side_of(log_b, run_b),
         answers_same = equal(essence(run_a.answer, 0), essence(run_b.answer, 0)),
         given = compare_given(run_a, run_b),
         files = compare_files(log_a, log_b), calls = compare_calls(log_a, log_b),
-        searches = compare_searches(log_a, log_b) }
+        searches = compare_searches(log_a, log_b, opts) }
     result.same = result.answers_same and result.a.state == result.b.state
     for _, search in ipairs(result.searches) do
         result.same = result.same and search.same

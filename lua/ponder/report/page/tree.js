@@ -200,6 +200,13 @@ function drawBars(view, context, p, state, nodes) {
     context.fill();
   }
   context.globalAlpha = 1;
+  for (const node of nodes) {
+    if (!node.mark) continue;
+    const { x, y } = placeOf(view, node, p);
+    context.strokeStyle = view.colours[node.mark];
+    context.lineWidth = 2;
+    context.strokeRect(x - 1, y - high / 2, p.wide + 2, high);
+  }
 }
 
 function drawCards(view, context, p, state, nodes) {
@@ -236,9 +243,11 @@ function drawCard(view, context, p, state, node, style) {
   context.fillStyle = cardFill(view, state, node);
   context.fill();
   context.globalAlpha = faded ? 0.35 : 1;
-  context.lineWidth = chosen ? 2.5 : node.best ? 1.8 : 1;
+  context.lineWidth = chosen ? 2.5 : node.mark ? 2.2 : node.best ? 1.8 : 1;
   context.strokeStyle = chosen
     ? colours.choose
+    : node.mark
+      ? colours[node.mark]
     : node.best
       ? colours.best
       : node === view.hovered
