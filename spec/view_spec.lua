@@ -408,4 +408,90 @@ describe("ponder view", function()
         assert.equal(2, shell.ponder({ "view", "--no-open", "no-such-run" }).status)
         assert.equal(2, shell.ponder({ "view", "--nonsense" }).status)
     end)
+
+    it("is opened by --view of the commands that log a run, and ends with its page", function()
+        local model = "script:" .. shell.root .. "/scripts/models/arithmetic.lua"
+        local place <close> = shell.folder { ["ask.lua"] = ([[
+            print(require("ponder.model").open("%s"):chat { messages = {
+                { role = "user", content = "Use 4 4 6 8 to make 24" } } }.text ~= nil)]])
+            :format(model) }
+        local log = place.path .. "/run.db"
+        for _, arguments in ipairs { { "run", "--view", "--log", log, place.path .. "/ask.lua" },
+            { "tot", "--view", "--log", log, "--model", model, "Use 4 4 6 8 to make 24" } } do
+            os.remove(log)
+            local r <close> = shell.start(arguments, { BROWSER = "true" })
+            local url = r.line:match "^ponder: the run's page is at (http.*run%.db%%231)$"
+            assert.is_truthy(url, r.line)
+            local function fetch(what)
+                local pipe <close> = assert(io.popen(("env -u LD_PRELOAD curl -sgm 10 '%s'"):format(
+                    what)))
+                return pipe:read "a"
+            end
+            local data
+            repeat
+                data = json.decode(fetch(url:gsub("/%?", "/view/data?")))
+            until data and data.run.status == "completed"
+            assert.equal(arguments[1], data.run.command)
+            repeat
+                local line = r.pipe:read "l"
+            until line == "ponder: the page stays until it is closed; Ctrl-C ends it"
+            -- A page that is open and then closed: the command ends with it.
+            os.execute(("env -u LD_PRELOAD curl -sgNm 2 '%s' >/dev/null"):format(
+                url:gsub("/%?", "/view/events?")))
+            assert.is_nil(r.pipe:read "l")
+            local _, _, status = r.pipe:close()
+            r.pipe = nil
+            assert.equal(0, status)
+        end
+        local r = shell.ponder { "tot", "--view", "--no-log", "--model", model, "x" }
+        assert.same({ 2, "ponder tot: --view shows the run's log, which --no-log leaves out\n" },
+            { r.status, r.err })
+    end)
+
+    it("shows evaluations, with links to their runs", function()
+        local place <close> = shell.folder { ["e.lua"] = [[
+            return { name = "shown", data = { { id = "x", question = "1" }, { id = "y<b>",
+                question = "2" } }, policies = { one = function() return "1" end },
+                target = "question", score = "exact" }]] }
+        local done = shell.ponder({ "eval", "--log", "e.db", "e.lua" }, { cwd = place.path })
+        assert.equal(0, done.status, done.err)
+        local path = place.path .. "/e.db"
+        with_page({ path }, function(get)
+            local status, body = get("/", { eval = path .. "#1" })
+            assert.equal(200, status)
+            local data = json.decode(body:match '<script id="data" type="application/json">(.-)</')
+            assert.same({ "shown", 2, path }, { data.meta.name, #data.records, data.served })
+            assert.matches("connect%-src 'self'", body)
+            assert.equal(404, (get("/", { eval = path .. "#1x" })))
+        end)
+        with_page({ sample "noeval.db" }, function(get)
+            local status, body = get("/", { eval = folder.path .. "/noeval.db#1" })
+            assert.equal(404, status)
+            assert.matches("holds no evaluation", body)
+        end)
+    end)
+
+    it("is what ponder serve has at /, over its log", function()
+        local place <close> = shell.folder { ["p.lua"] = [[return function(request)
+            return request.prompt:upper() end]] }
+        local log = place.path .. "/served.db"
+        local r <close> = shell.start { "serve", "--listen", "127.0.0.1:0", "--log", log,
+            place.path .. "/p.lua" }
+        local api = r.line:match "at (http://.*)/v1$"
+        local url = r.pipe:read("l"):match "its runs at (http.*)$"
+        local function curl(arguments)
+            local pipe <close> = assert(io.popen("env -u LD_PRELOAD curl -sgm 10 " .. arguments))
+            return pipe:read "a"
+        end
+        assert.matches("UPPER", curl(([[-H 'content-type: application/json' -d '{"model":"p",
+            "messages":[{"role":"user","content":"upper"}]}' %s/v1/chat/completions]]):format(api)))
+        assert.equal("401", curl(("-o /dev/null -w '%%{http_code}' %s/"):format(api)))
+        assert.matches("<title>Runs", curl("'" .. url .. "'"))
+        local list = rows_of(json.decode(curl("'" .. url:gsub("/%?", "/view/runs?") .. "'")))
+        assert.same({ "serve", "p" }, { list[1].command, list[2].name })
+        -- An open page does not hold up its end.
+        os.execute(("env -u LD_PRELOAD curl -sgNm 20 '%s' >/dev/null & sleep 0.2"):format(
+            url:gsub("/%?", "/view/events?")))
+        assert.equal(0, r:stop())
+    end)
 end)

@@ -227,6 +227,9 @@ function Server:drain()
     end
     self.draining = true
     self.http:stop_listening()
+    if self.opts.page then
+        self.opts.page:drain()
+    end
     self.tasks[#self.tasks + 1] = task.spawn(function()
         task.sleep(self.opts.drain_ms / 1000)
         self:cancel_all()

@@ -5,7 +5,8 @@
 ---     local server = serve.new { policies = {}, page = page }
 ---     print(page:url(assert(server:start())))
 ---
----     GET /                      the list; ?run=NAME#3: the page of a run; ?a=...&b=... of two
+---     GET /                      the list; ?run=NAME#3: the page of a run; ?a=...&b=...: of two;
+---                                ?eval=NAME#1: of an evaluation
 ---     GET /view/runs             the rows of the list, as JSON
 ---     GET /view/data?run=        what the page of a run shows, as JSON
 ---     GET /view/events?follow=   what is new of it; without follow: that a log has changed
@@ -17,6 +18,7 @@
 
 local changes = require "ponder.view.changes"
 local compare = require "ponder.report.compare"
+local evaluation = require "ponder.report.eval.page"
 local export = require "ponder.report.export.json"
 local follow = require "ponder.view.follow"
 local guard = require "ponder.serve.guard"
@@ -25,8 +27,10 @@ local json = require "ponder.json"
 local page_data = require "ponder.report.export.page_data"
 local random = require "ponder.core.random"
 local reader = require "ponder.log.reader"
+local recorded = require "ponder.eval.recorded"
 local runs = require "ponder.view.runs"
 local standalone = require "ponder.report.standalone"
+local summary = require "ponder.eval.summary"
 local task = require "ponder.task"
 
 local view = {}
@@ -48,7 +52,7 @@ Page.__index = Page
 ---@return ponder.view.Page
 function view.new(opts)
     return setmetatable({ logs = opts.logs, alone = opts.alone, runs = runs.new(opts.logs),
-        followers = follow.new(), changes = {}, streams = 0,
+        followers = follow.new(), changes = {}, streams = 0, draining = false,
         token = ("%016x%016x"):format(random.draw(), random.draw()) }, Page)
 end
 
@@ -165,10 +169,24 @@ function Page:compared(server, r)
         b = data_and_name(b, r.query.b), diff = compare.of(a, b, { pairs = true }) })
 end
 
+function Page:evaluation(server, r)
+    local log = self:find(server, r, r.query.eval)
+    if not log then
+        return nil
+    end
+    local meta, records = recorded.read(log.path)
+    if not meta then
+        return say(server, r, 404, records)
+    end
+    return evaluation.write(summary.new(meta, records), log.path, log.name)
+end
+
 ROUTES["/"] = function(self, server, r)
     local body
     if r.query.a then
         body = self:compared(server, r)
+    elseif r.query.eval then
+        body = self:evaluation(server, r)
     elseif r.query.run then
         local data = self:data_of(server, r)
         body = data and html.page(data, true)
@@ -219,17 +237,17 @@ local function stream_changes(self, write)
     end
     local seen = count()
     write ": waiting\n\n"
-    while true do
+    while not self.draining do
         if #watched == 1 then
             watched[1]:wait(seen, LIST_S * 10)
         else
             task.sleep(LIST_S)
         end
-        if count() ~= seen then
+        if count() ~= seen and not self.draining then
             seen = count()
             write "data: changed\n\n"
+            task.sleep(LIST_S)
         end
-        task.sleep(LIST_S)
     end
 end
 
@@ -244,7 +262,7 @@ ROUTES["/view/events"] = function(self, server, r)
     end })
     local write = server:open_stream(r)
     if follower then
-        follow.stream(follower, write)
+        follow.stream(follower, write, function() return self.draining end)
     else
         stream_changes(self, write)
     end
@@ -277,6 +295,14 @@ function Page:handle(server, r)
         route(self, server, r)
     end
     return true
+end
+
+---Ends all streams: the server is about to stop.
+function Page:drain()
+    self.draining = true
+    for _, one in pairs(self.changes) do
+        one:wake()
+    end
 end
 
 ---Stops watching.

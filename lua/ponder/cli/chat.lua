@@ -17,6 +17,7 @@ local reader = require "ponder.log.reader"
 local task = require "ponder.task"
 local toolbox = require "ponder.cli.shared.toolbox"
 local verbose = require "ponder.model.verbose"
+local viewing = require "ponder.cli.shared.viewing"
 
 local RULES = {
     model = { value = "NAME", help = "provider:model (default: $PONDER_MODEL)" },
@@ -211,6 +212,7 @@ function chat.run(arguments)
     local begun, problem = log_flags.begin(opts, { command = "chat", arguments = arguments,
         input = input })
     if not begun then return cli.usage_error("ponder chat: " .. problem) end
+    viewing.begin(opts)
     local ok, m = pcall(model.open, opts.model, { base_url = opts.base_url })
     if not ok then
         return fail(m:match("model%.open: (.*)") or m, 1)

@@ -27,6 +27,7 @@ local tables = require "ponder.report.eval.table"
 local task = require "ponder.task"
 local text = require "ponder.report.text"
 local threshold = require "ponder.eval.threshold"
+local viewing = require "ponder.cli.shared.viewing"
 
 local MISSED = 99 -- exit status
 local WATCH_S = 0.5
@@ -414,6 +415,7 @@ function command.run(list)
     if not begun then
         return cli.usage_error("ponder eval: " .. problem)
     end
+    viewing.begin(given)
     local _ <close>, refused = limits.cache(given.cache)
     if refused then
         return cli.usage_error("ponder eval: --cache: " .. refused)

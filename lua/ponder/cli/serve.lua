@@ -4,11 +4,14 @@ local args = require "ponder.args"
 local cli = require "ponder.cli"
 local confined = require "ponder.report.confined"
 local guard = require "ponder.serve.guard"
+local host = require "ponder.core.host"
 local log_flags = require "ponder.log.flags"
+local logs = require "ponder.view.logs"
 local policies = require "ponder.cli.shared.policies"
 local prompts = require "ponder.mcp.prompts"
 local resources = require "ponder.report.resources"
 local server = require "ponder.serve"
+local view = require "ponder.view"
 local strategy = require "ponder.strategy"
 
 local serve = {}
@@ -78,7 +81,8 @@ think(text), write(text):
       return request.prompt:upper()
   end
 
-Without --key-file it listens to this machine alone. TLS is a proxy's work:
+With --log, GET / is the page of its runs (ponder view), for whoever has the token of the URL that
+it prints. Without --key-file it listens to this machine alone. TLS is a proxy's work:
 
   Caddyfile   example.com { reverse_proxy 127.0.0.1:8321 { flush_interval -1 } }
   nginx       location /v1/ { proxy_pass http://127.0.0.1:8321; proxy_buffering off; }
@@ -131,7 +135,7 @@ end
 local BUDGETS = { "max_cost", "max_cost_per_request", "max_calls_per_request" }
 
 -- The server; or nil and what is wrong with the command line.
-local function prepare(given, operands)
+local function prepare(given, operands, page)
     local mistake = confined.mistake(given, BUDGETS)
     if #operands == 0 then
         return nil, "expected a policy: ponder serve FILE.lua, or ponder serve tot --model NAME"
@@ -151,7 +155,9 @@ local function prepare(given, operands)
     if not list then
         return nil, message
     end
-    local ok, made = pcall(server.new, server_options(given, list, keys))
+    local opts = server_options(given, list, keys)
+    opts.page = page
+    local ok, made = pcall(server.new, opts)
     if not ok then
         return nil, (made:gsub("^.-serve%.new: ", ""):gsub("opts%.([%w_]+)", args.flag))
     end
@@ -173,7 +179,8 @@ function serve.run(arguments)
     if not begun then
         return cli.usage_error("ponder serve: " .. refused)
     end
-    local made, problem = prepare(given, operands)
+    local shown <close> = view.new { logs = logs.new({ given.log }, host.absolute) }
+    local made, problem = prepare(given, operands, shown)
     if not made then
         return cli.usage_error("ponder serve: " .. problem)
     end
@@ -185,6 +192,9 @@ function serve.run(arguments)
     local stop = made:follow_signals()
     local url = address:find "^unix:" and address or "http://" .. address .. "/v1"
     io.stderr:write(("ponder serve: %s at %s\n"):format(table.concat(made.names, ", "), url))
+    if given.log and not address:find "^unix:" then
+        io.stderr:write(("ponder serve: its runs at %s\n"):format(shown:url(address)))
+    end
     local finished = made:wait()
     stop()
     return finished and 0 or made.signalled == "interrupt" and 130 or 143

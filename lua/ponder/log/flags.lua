@@ -14,10 +14,11 @@ flags.RULES = {
         help = "keep so many runs there (default: 100)" },
     sync = { value = "HOW", enum = { "normal", "full" },
         help = "normal: survives a crash (default); full: also a loss of power" },
+    view = { help = "show the run in a browser while it goes on (ponder view)" },
 }
 
 --- In the order in which --help lists them.
-flags.ORDER = { "log", "no_log", "keep", "sync" }
+flags.ORDER = { "log", "no_log", "keep", "sync", "view" }
 
 ---Adds the options to those of a command.
 ---@param rules table<string, ArgumentRule>
@@ -38,7 +39,8 @@ end
 ---@return string? message why the log cannot be written
 function flags.begin(given, about)
     if given.no_log then
-        return not given.log, "--log or --no-log, not both"
+        return not given.log and not given.view, given.log and "--log or --no-log, not both"
+            or "--view shows the run's log, which --no-log leaves out"
     elseif given.log == "" then
         return false, "--log: expected a file (got an empty name)"
     end

@@ -110,6 +110,18 @@ function run.begin(about, opts)
     return self
 end
 
+---Where the log of a run is, or will be once it calls a model.
+---@param self ponder.log.Run
+---@return string? path absolute
+---@return string? message why there can be none
+function run.path(self)
+    local path = self.opts.path
+    if not path then
+        return require("ponder.log.session").new_path(self)
+    end
+    return path:find "^/" and path or ("%s/%s"):format(host.directory(), path)
+end
+
 ---Says what the current run is to play, once it begins.
 ---@param play ponder.log.Play
 function run.prepare(play)

@@ -139,8 +139,11 @@ local function name_of(run)
         run.uid & 0xffffffff)
 end
 
--- The path of a new log among the kept runs.
-local function new_path(run)
+---The path of a new log among the kept runs.
+---@param run ponder.log.Run
+---@return string? path
+---@return string? message
+function session.new_path(run)
     local at, message = state.make()
     if not at then
         return nil, "cannot write the run log in " .. message
@@ -160,7 +163,7 @@ function Session:open()
     local run = self.run
     local path, message = run.opts.path, nil
     if not path then
-        path, message = new_path(run)
+        path, message = session.new_path(run)
     end
     if not path then
         return nil, message

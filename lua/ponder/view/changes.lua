@@ -20,17 +20,21 @@ function changes.new(directory)
     local self = setmetatable({ count = 0, waiting = {} }, Changes)
     self.watch = loop.directory(directory)
     if self.watch then
-        self.source = { port = self.watch:number(), pending = always, take = function()
-            self.count = self.count + 1
-            local waiting = self.waiting
-            self.waiting = {}
-            for handle in pairs(waiting) do
-                task.wake(handle)
-            end
-        end }
+        self.source = { port = self.watch:number(), pending = always,
+            take = function() self:wake() end }
         task.add_source(self.source)
     end
     return self
+end
+
+---Ends all waits, as a change does.
+function Changes:wake()
+    self.count = self.count + 1
+    local waiting = self.waiting
+    self.waiting = {}
+    for handle in pairs(waiting) do
+        task.wake(handle)
+    end
 end
 
 local function park(self)

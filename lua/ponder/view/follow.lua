@@ -81,13 +81,14 @@ local function state_of(data)
     return json.encode { data.run, data.sessions, data.totals }
 end
 
----Sends what is new until the page goes away; its task is cancelled then.
+---Sends what is new until the page goes away (its task is cancelled then) or is to end.
 ---@param follower ponder.view.Follower
 ---@param write fun(text: string)
-function follow.stream(follower, write)
+---@param is_ending fun(): boolean
+function follow.stream(follower, write, is_ending)
     local last
     write ": following\n\n"
-    while true do
+    while not is_ending() do
         local began = task.now()
         local data, message = look(follower)
         if not data then

@@ -36,6 +36,7 @@ local toolbox = require "ponder.cli.shared.toolbox"
 local tree = require "ponder.report.tree"
 local verbose = require "ponder.model.verbose"
 local view = require "ponder.report.view"
+local viewing = require "ponder.cli.shared.viewing"
 
 local command = {}
 
@@ -308,6 +309,7 @@ local function run(self, arguments)
     if not begun then
         return cli.usage_error(("ponder %s: %s"):format(self.name, problem))
     end
+    viewing.begin(given)
     local box <close>, wrong, status = toolbox.open(given)
     if not box then
         io.stderr:write(("ponder %s: %s\n"):format(self.name, quote.terminal(wrong)))

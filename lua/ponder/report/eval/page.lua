@@ -37,8 +37,9 @@ end
 ---The page of a result.
 ---@param result ponder.eval.Result
 ---@param log? string path of its log, for the calls and trees of each run
+---@param served? string the name of the log on a page that is served: it links to its runs
 ---@return string html
-function page.write(result, log)
+function page.write(result, log, served)
     local rows, questions = json.array {}, json.object {}
     for i, record in ipairs(result.records) do
         rows[i] = row_of(record)
@@ -47,10 +48,11 @@ function page.write(result, log)
         end
     end
     return standalone.assemble(standalone.part "eval.html", standalone.part "eval.css",
-        standalone.join { "eval" }, { meta = result.meta, policies = json.array(result.policies),
+        standalone.join(served and { "live", "eval" } or { "eval" }), {
+            meta = result.meta, policies = json.array(result.policies),
             curves = result.curves or json.object {}, notes = json.array(tables.notes(result)),
             fields = FIELDS, records = rows, questions = questions,
-            runs = log and runs.read(log) or nil })
+            runs = log and runs.read(log) or nil, served = served }, served ~= nil)
 end
 
 return page

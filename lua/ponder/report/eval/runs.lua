@@ -60,17 +60,17 @@ local function reply_of(reply)
     return table.concat(texts, "\n---\n")
 end
 
-local function run_of(all, labels)
+local function run_of(all, labels, id)
     local key = key_of(labels)
     if key and not all[key] then
-        all[key] = { calls = json.array {}, trees = json.array {} }
+        all[key] = { id = id, calls = json.array {}, trees = json.array {} }
     end
     return all[key]
 end
 
 local function read_calls(db, all, room)
-    for _, labels, model, status, cost, request, reply in db:rows(CALLS) do
-        local run = room.left > 0 and run_of(all, labels)
+    for id, labels, model, status, cost, request, reply in db:rows(CALLS) do
+        local run = room.left > 0 and run_of(all, labels, id)
         if run then
             table.insert(run.calls, { model = model, status = status, cost = cost,
                 request = take(room, prompt_of(request)), reply = take(room, reply_of(reply)) })
@@ -93,7 +93,7 @@ local function read_trees(db, all, room)
         if key ~= last then
             finish()
             last, shown = key, 0
-            current = room.left > 0 and run_of(all, labels)
+            current = room.left > 0 and run_of(all, labels, id)
             lines = current and {}
         end
         if lines and shown < MAX_NODES then
@@ -111,7 +111,8 @@ end
 
 ---The calls and trees of the runs of a log, by policy, item and epoch.
 ---@param path string
----@return table<string, {calls: table[], trees: string[]}>? all keys are lines: policy, item, epoch
+---@return table<string, {id: integer, calls: table[], trees: string[]}>? all by policy, item and
+---  epoch, each on a line; id: runs.id
 ---@return string? message
 function runs.read(path)
     local log <close>, message = reader.open(path)

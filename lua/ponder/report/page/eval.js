@@ -7,6 +7,11 @@ const ROW = 28;
 const DASHES = ['', '7 4', '2 3', '10 3 2 3', '12 4'];
 const MARKS = ['circle', 'square', 'diamond', 'triangle', 'cross', 'ring'];
 
+if (data.served) {
+  $('home').href = served('/');
+  $('home').hidden = false;
+}
+
 const records = data.records.map((values, order) => {
   const record = { order };
   data.fields.forEach((name, i) => { record[name] = values[i]; });
@@ -297,6 +302,10 @@ function select(record) {
   add('Took', `${count(record.calls)} calls, ${count(record.tokens)} tokens, `
     + `${money(record.cost)}, ${seconds(record.seconds)}`);
   const detail = data.runs && data.runs[[record.policy, record.id, record.epoch].join('\n')];
+  if (detail && data.served) {
+    const href = served('/', { run: `${data.served}#${detail.id}` });
+    parts.push(make('p', {}, make('a', { href }, 'Open its run')));
+  }
   if (detail) {
     for (const tree of detail.trees) add('Tree', tree);
     parts.push(make('h3', {}, 'Calls'), ...detail.calls.map(callOf));

@@ -88,7 +88,9 @@ function answerOf({ answer }) {
 
 const titleOf = (run) => (run.name ? `${run.name}` : commandOf(run));
 
-const linkOf = (run) => served('/', { run: run.run });
+const isEvaluation = (run) => run.command === 'eval' && run.parent === null;
+
+const linkOf = (run) => served('/', { [isEvaluation(run) ? 'eval' : 'run']: run.run });
 
 /* Labels as words: {"policy":"tot","item":"x"} is policy=tot item=x. */
 function labelsOf(run) {
