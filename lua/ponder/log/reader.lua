@@ -358,16 +358,6 @@ function Reader:totals()
     return totals
 end
 
----What the calls of each run of the file come to, without models and tools.
----@return table<integer, ponder.log.Totals> by runs.id; a run without calls has none
-function Reader:totals_by_run()
-    local by_run = {}
-    for row in self.db:columns(SUMS:format("run,", "GROUP BY run")) do
-        by_run[row.run] = row
-    end
-    return by_run
-end
-
 ---What calls failed with, the first kind first: `calls` is how many.
 ---@return fun(): {code: string?, message: string?, calls: integer}?
 function Reader:failures()
