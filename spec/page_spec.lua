@@ -533,8 +533,199 @@ describe("the page of a run", function()
         b:wait "return document.getElementById('matches').textContent === '0 · 1 call'"
     end)
 
+    it("shows where cards differ that begin alike", function()
+        b:open(page("alike", function(path)
+            sample_log.write(path, function(db)
+                assert(db:execute [[UPDATE nodes SET text = 'We have the numbers 4 4 6 8; now '
+                    || text WHERE search = 2 AND parent IS NOT NULL]])
+            end)
+        end))
+        b:press "]"
+        assert.same({ "Use 4 4 6 8 to make 24", "…8 / 4 = 2 (left: 2 4 6)",
+            "…6 - 4 = 2 (left: 2 4 8)", "…- 4 = 4 (left: 2 4)", "…+ 4 = 12 (left: 2 12)",
+            "…4 + 8 = 12 (left: 4 6 12)" }, rows "outline")
+        b:click "#node-2"
+        assert.is_truthy(b:text("#details pre"):find("We have the numbers", 1, true))
+    end)
+
+    it("keeps the number of a folded node inside its card", function()
+        b:open(page_of "sample")
+        b:press "]"
+        focus "#tree"
+        b:press("ArrowRight", "ArrowRight", "ArrowDown", "Space") -- n3 has children
+        -- Pixels of the badge's colour between the second column of cards and the third.
+        local found = b:run_async [[
+            const done = arguments[0];
+            requestAnimationFrame(() => requestAnimationFrame(() => {
+                const canvas = document.getElementById('tree');
+                const probe = document.body.appendChild(document.createElement('i'));
+                probe.style.color = 'var(--muted)';
+                const wanted = getComputedStyle(probe).color.match(/\d+/g).map(Number);
+                probe.remove();
+                const copy = new OffscreenCanvas(canvas.width, canvas.height)
+                    .getContext('2d', { willReadFrequently: true });
+                copy.drawImage(canvas, 0, 0);
+                const wide = canvas.clientWidth, scale = Math.min(1, (wide - 52) / 436);
+                const left = wide / 2 - 218 * scale;
+                const count = (from, to) => {
+                    const { data } = copy.getImageData(from, 0, to - from, canvas.height);
+                    let n = 0;
+                    for (let i = 0; i < data.length; i += 4)
+                        if (wanted.every((c, k) => data[i + k] === c)) n += 1;
+                    return n;
+                };
+                done([count(left + 236 * scale, left + 436 * scale),
+                    count(left + 437 * scale, canvas.width)]);
+            })); ]]
+        assert.is_true(found[1] > 100, "no badge")
+        assert.equal(0, found[2])
+    end)
+
+    it("cuts no legend, figure or name at any width", function()
+        for _, width in ipairs { 390, 640, 768, 1024, 1100, 1280, 1920 } do
+            b:resize(width, 800)
+            b:open(page_of "sample")
+            b:press("]", "]")
+            for _, view in ipairs { "drawing", "time" } do
+                b:run("document.querySelector(`#tabs [data-view=${arguments[0]}]`).click()", view)
+                assert.same({}, b:run([[
+                    const cut = [];
+                    for (const box of document.querySelectorAll(
+                        '#legend > *, #keys > *, #totals > * > *, .tools button')) {
+                        if (!box.checkVisibility({ visibilityProperty: true })) continue;
+                        const { left, right, bottom } = box.getBoundingClientRect();
+                        const around = box.closest('.pane-head, .top').getBoundingClientRect();
+                        const whole = left >= around.left - 1 && right <= around.right + 1
+                            && box.scrollWidth <= box.clientWidth + 1 && bottom <= around.bottom;
+                        if (!whole) cut.push(box.textContent);
+                    }
+                    return cut; ]]), ("%d %s"):format(width, view))
+            end
+        end
+    end)
+
+    it("has the reply before the prompt, with a button that copies it", function()
+        b:open(page_of "sample")
+        b:run "location.hash = '#call=7'"
+        b:wait "return document.getElementById('details-title').textContent.startsWith('Call 7')"
+        local details = b:text "#details"
+        assert.is_true(details:find("Reply", 1, true) < details:find("Prompt", 1, true))
+        assert.equal("Copy: Reply",
+            b:run "return document.querySelector('#details .copy').getAttribute('aria-label')")
+        focus "#details .copy"
+        b:press "Enter"
+        b:wait "return /Copied|Cannot/.test(document.querySelector('#details .copy').textContent)"
+    end)
+
+    it("takes the tip away when what it was about moves", function()
+        b:open(page_of "sample")
+        for _, gesture in ipairs { { "wheel", 18, 32, { deltaY = -900 } } } do
+            b:run(GESTURE, "time", { { "pointermove", 18, 32 } })
+            assert.is_nil(b:run "return document.getElementById('tip').hidden || null")
+            b:run(GESTURE, "time", { gesture })
+            assert.is_true(b:run "return document.getElementById('tip').hidden")
+        end
+        b:run(GESTURE, "time", { { "pointermove", 18, 32 } })
+        focus "#time"
+        b:press "+"
+        assert.is_true(b:run "return document.getElementById('tip').hidden")
+    end)
+
+    it("filters calls by status, model and purpose, and shows which failed", function()
+        b:open(page_of "sample")
+        b:click "#tab-calls"
+        local function filter(by, value)
+            b:run([[const choice = document.querySelector(`#filter [aria-label=${arguments[0]}]`);
+                choice.value = arguments[1];
+                choice.dispatchEvent(new Event('change'));]], by, value)
+        end
+        local whole = pixels("time", "bad")
+        filter("status", "error")
+        assert.equal("Calls1", b:text "#tab-calls")
+        assert.is_truthy(rows("calls")[1]:find("call", 1, true))
+        filter("status", "")
+        filter("purpose", "evaluate")
+        assert.equal("Calls12", b:text "#tab-calls")
+        assert.is_true(pixels("time", "bad") < whole) -- those that failed are others
+        filter("model", "claude-haiku-4-5")
+        assert.equal("Calls10", b:text "#tab-calls")
+        filter("purpose", "")
+        filter("model", "")
+        assert.equal("Calls40", b:text "#tab-calls")
+    end)
+
+    it("tells waiting for a slot from flight, and how long calls took", function()
+        b:open(page("queued", function(path)
+            sample_log.write(path, function(db)
+                assert(db:execute [[UPDATE calls SET queued_at = asked_at + 0.01,
+                    sent_at = asked_at + 0.15 WHERE id % 4 = 0 AND status = 'ok']])
+            end)
+        end))
+        assert.is_truthy(b:text("#keys"):find("waited for a slot 9", 1, true), b:text "#keys")
+        assert.is_truthy(b:text("#details"):find("LatencyCallsp50p95p99all", 1, true))
+        b:run "location.hash = '#call=4'"
+        b:wait "return document.getElementById('details').textContent.includes('Waited140 ms')"
+    end)
+
+    it("shows what is chosen as JSON", function()
+        b:open(page_of "sample")
+        b:run "location.hash = '#search=2&node=n3'"
+        b:wait "return document.getElementById('details-title').textContent === 'Node n3'"
+        b:press "j"
+        local json = require "ponder.json"
+        local node = json.decode(b:text "#details pre")
+        assert.same({ "n3", 0.8, "n1", 2 }, { node.id, node.score, node.up, #node.calls })
+        assert.equal("You are terse.", node.calls[1].prompt[1].text)
+        b:press "Escape"
+        assert.equal("run", json.decode(b:text "#details pre").run.command)
+        b:press "j"
+        assert.is_truthy(b:text("#details"):find("Question", 1, true))
+    end)
+
+    it("gives the command that forks from a node or a call, harmless to paste", function()
+        b:open(page("fork's", function(path)
+            sample_log.write(path, function(db)
+                assert(db:execute("UPDATE nodes SET text = ? WHERE search = 2 AND id = 'n3'",
+                    "END\n\27[201~rm -rf x\rEND1"))
+            end)
+        end))
+        b:run "location.hash = '#search=2&node=n3'"
+        b:wait "return document.getElementById('details-title').textContent === 'Node n3'"
+        local command = b:text "#details .fork pre"
+        assert.equal(("cat >edited.txt <<'END2'\nEND\n[201~rm -rf x\nEND1\nEND2\n"
+            .. "ponder fork '%s/fork'\\''s.db#1' --search 2 --node n3 --text edited.txt")
+            :format(folder.path), command)
+        b:run [[const text = document.querySelector('#details .fork textarea');
+            text.value = 'another'; text.dispatchEvent(new Event('input'));]]
+        assert.is_truthy(b:text("#details .fork pre"):find("<<'END'\nanother\nEND\n", 1, true))
+        b:run "location.hash = '#call=7'"
+        b:wait "return document.getElementById('details-title').textContent.startsWith('Call 7')"
+        assert.same({ "--call 7 --text edited.txt", "--call 7 --ask edited.txt" }, b:run [[
+            return [...document.querySelectorAll('#details .fork pre')]
+                .map((pre) => /--call.*$/.exec(pre.textContent)[0])]])
+    end)
+
+    it("shows how often nodes were visited, and their values", function()
+        local place <close> = shell.folder { ["uct.lua"] = ([[
+            local m = require("ponder.model").open("script:%s/scripts/models/arithmetic.lua")
+            require("ponder.search").run { initial_state = 1, search = "uct", k = 2,
+                max_iterations = 6, is_terminal = function() return false end,
+                evaluate = function(n) return 1 / n end, expand = function(n)
+                    m:chat { messages = { { role = "user", content = "Use 4 4 6 8 to make 24" } } }
+                    return { n * 2, n * 3 }
+                end }]]):format(shell.root) }
+        local log = folder.path .. "/uct.db"
+        assert.equal(0, shell.ponder({ "run", "--log", log, place.path .. "/uct.lua" }).status)
+        b:open(page("uct", function() end))
+        b:run "location.hash = '#node=0'"
+        b:wait "return document.getElementById('details-title').textContent === 'Root 0'"
+        assert.matches("Visits%d+Value0%.", b:text "#details")
+        assert.same({}, b:errors())
+    end)
+
     it("places nodes in order, one apart, parents amid their children", function()
         assert.equal("", b:run(builtin.file "ponder/report/page/state.js"
+            .. builtin.file "ponder/report/page/text.js"
             .. builtin.file "ponder/report/page/layout.js" .. [[
             let seed = 7;
             const random = (n) => (seed = (seed * 48271) % 2147483647) % n;

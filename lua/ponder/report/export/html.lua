@@ -10,7 +10,7 @@ local html = {}
 
 -- In the order in which they are joined; page.js starts what the others define.
 local SCRIPTS = { "state", "text", "theme", "layout", "canvas", "camera", "tree", "time", "rows",
-    "lists", "details", "search", "moves", "keys", "live", "page" }
+    "lists", "details", "fork", "search", "moves", "keys", "live", "page" }
 
 ---The page of a run.
 ---@param data table as ponder.report.export.page_data gives it
@@ -29,6 +29,7 @@ end
 ---@return string? message
 function html.write(log, out, opts)
     local data = page_data.new({ all = opts and opts.full }):update(log)
+    data.path = ("%s#%d"):format(log.path, log.number)
     local ok, message = out:write(html.page(data))
     return ok and true, message
 end

@@ -135,7 +135,8 @@ function nodeAt(view, x, y) {
   if (Math.abs(y - place.y) > Math.max(p.high / 2, 4)) return null;
   const past = x - place.x - place.width;
   if (past > (p.cards ? 26 : 4)) return null;
-  return { node, handle: p.cards && past > -2 && node.children.length > 0 };
+  const inside = view.see().folded.has(node) ? 24 : 2; // where the number of a folded node stands
+  return { node, handle: p.cards && past > -inside && node.children.length > 0 };
 }
 
 /* By halves: the node of a column that is nearest to a height. */

@@ -108,7 +108,20 @@ const CLICK_SLOP = 4; // pixels that a click may move
  * Drags, wheel and pinches become actions.pan(dx, dy), actions.zoom(factor, x, y),
  * actions.hover(x, y) (undefined when the pointer leaves), actions.click(x, y).
  */
-function watchGestures(canvas, actions) {
+function watchGestures(canvas, { pan, zoom, hover, click }) {
+  // What moves is not what the tip was about.
+  const actions = {
+    hover,
+    click,
+    pan: (...how) => {
+      hover();
+      pan(...how);
+    },
+    zoom: (...how) => {
+      hover();
+      zoom(...how);
+    },
+  };
   const pointers = new Map();
   let travelled = 0;
 

@@ -10,9 +10,43 @@ function facts(pairs) {
   return list;
 }
 
-/* A long text: scrolls, can be reached by the keyboard, says if its end was left out. */
+/* Puts a text on the clipboard, and says so on the button that was pressed. */
+async function copyText(text, button) {
+  const words = button.textContent;
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = 'Copied';
+  } catch {
+    button.textContent = 'Cannot copy';
+  }
+  setTimeout(() => (button.textContent = words), 1500);
+}
+
+/* `text` may be a function that gives it. */
+function copyButton(text, label) {
+  return element(
+    'button',
+    {
+      type: 'button',
+      class: 'copy',
+      'aria-label': `Copy: ${label}`,
+      onclick: (event) => copyText(typeof text === 'function' ? text() : text, event.currentTarget),
+    },
+    'Copy',
+  );
+}
+
+/* A long text: scrolls, can be reached by the keyboard, can be copied, says if its end was left
+ * out. */
 function longText(text, label, most) {
-  const parts = [element('pre', { tabindex: '0', 'aria-label': label }, visible(text))];
+  const parts = [
+    element(
+      'div',
+      { class: 'text' },
+      element('pre', { tabindex: '0', 'aria-label': label }, visible(text)),
+      copyButton(text, label),
+    ),
+  ];
   if (most > 0)
     parts.push(
       element('p', { class: 'cut' }, `${inGroups.format(most)} more bytes are not in this page.`),
@@ -96,6 +130,9 @@ function nodeFacts(node) {
         .join(', '),
     ],
     ['Depth', node.depth ?? node.level],
+    ['Visits', node.visits === undefined ? null : inGroups.format(node.visits)],
+    ['Value', node.value === undefined ? null : String(node.value)],
+    ['Cost so far', node.g === undefined ? null : String(node.g)],
     [
       'Below it',
       node.below > 0
@@ -145,6 +182,7 @@ function nodeDetails(run, search, node, go) {
     ...longText(indentJson(node.text) || '(no text)', 'Text of the node', node.more ?? 0),
     element('h3', null, 'Figures'),
     nodeFacts(node),
+    ...forkNode(run, node),
     ...titled('Calls for this node', ...own.map((call, i) => callBox(run, call, i === 0))),
     ...titled(
       'Calls for its parent',
@@ -193,8 +231,9 @@ function callFacts(run, call) {
     ['Model', [call.provider, call.model].filter(Boolean).join(':')],
     ['Status', [call.status ?? 'no answer was kept', from[call.origin]].filter(Boolean).join(', ')],
     ['Asked', `${showSeconds(call.asked - run.run.started_at) || '0'} after the start`],
+    ['Waited', waitTime(call) > 0 ? `${showSeconds(waitTime(call))} for a slot` : null],
     [
-      'Time',
+      waitTime(call) > 0 ? 'In flight' : 'Time',
       showSeconds(callTime(call)) +
         (call.first === undefined ? '' : `, first words after ${showSeconds(call.first / 1000)}`),
     ],
@@ -270,10 +309,11 @@ function callParts(run, call) {
     call.status === 'error'
       ? element('p', { class: 'error' }, [call.code, call.message].filter(Boolean).join(': '))
       : null,
-    ...titled('Prompt', ...promptOf(run, call)),
     ...titled('Reply', ...replyOf(run, call)),
+    ...titled('Prompt', ...promptOf(run, call)),
     foldedText('Parameters', call.parameters),
     foldedText('Metadata', call.metadata),
+    ...forkCall(run, call),
   ].filter(Boolean);
 }
 
@@ -283,30 +323,49 @@ function callDetails(run, call, go) {
 
 /* ---- the run ---- */
 
-function modelTable(totals) {
-  if (totals.models.length === 0) return null;
-  const head = ['Model', 'Calls', 'In', 'Out', 'Cost'].map((name) =>
-    element('th', { scope: 'col' }, name),
-  );
-  const rows = totals.models.map((m) =>
-    element(
-      'tr',
-      null,
-      ...[
-        m.model,
-        inGroups.format(m.calls),
-        inGroups.format(m.input),
-        inGroups.format(m.output),
-        showCost(m.cost, m.unpriced),
-      ].map((cell) => element('td', null, cell)),
-    ),
-  );
+function tableOf(head, rows) {
   return element(
     'table',
     { class: 'table' },
-    element('thead', null, element('tr', null, ...head)),
-    element('tbody', null, ...rows),
+    element('thead', null, element('tr', null, ...head.map((name) => element('th', { scope: 'col' }, name)))),
+    element(
+      'tbody',
+      null,
+      ...rows.map((cells) => element('tr', null, ...cells.map((cell) => element('td', null, cell)))),
+    ),
   );
+}
+
+function modelTable(totals) {
+  if (totals.models.length === 0) return null;
+  const rows = totals.models.map((m) => [
+    m.model,
+    inGroups.format(m.calls),
+    inGroups.format(m.input),
+    inGroups.format(m.output),
+    showCost(m.cost, m.unpriced),
+  ]);
+  return tableOf(['Model', 'Calls', 'In', 'Out', 'Cost'], rows);
+}
+
+/* How long calls that were sent took, by purpose: half, 95 and 99 of 100 took no longer. */
+function latencyTable(calls) {
+  const byPurpose = new Map();
+  for (const call of calls) {
+    if (call.status !== 'ok' || (call.origin ?? 'live') !== 'live') continue;
+    for (const name of ['all', call.purpose ?? 'no purpose']) {
+      if (!byPurpose.has(name)) byPurpose.set(name, []);
+      byPurpose.get(name).push(callTime(call));
+    }
+  }
+  if (byPurpose.size === 0) return null;
+  if (byPurpose.size === 2) byPurpose.delete('all');
+  const rows = [...byPurpose].map(([name, times]) => {
+    times.sort((a, b) => a - b);
+    const figures = [0.5, 0.95, 0.99].map((share) => showSeconds(percentile(times, share)));
+    return [name, inGroups.format(times.length), ...figures];
+  });
+  return tableOf(['Latency', 'Calls', 'p50', 'p95', 'p99'], rows);
 }
 
 function searchFacts(search) {
@@ -332,7 +391,7 @@ function runFacts({ run, sessions, totals }) {
   return facts([
     ['Run', run.id],
     ['Command', commandLine(run)],
-    ['Folder', run.directory],
+    ['Directory', run.directory],
     ['Started', showDate(run.started_at)],
     ['Sessions', sessions.length > 1 ? sessions.map((session) => session.kind).join(', ') : null],
     ['Failed calls', totals.failed > 0 ? inGroups.format(totals.failed) : null],
@@ -364,10 +423,52 @@ function runDetails(run, search) {
     ...titled('Answer', lead(answer === undefined ? '' : indentJson(answer), 'answer')),
     run.run.error ? element('p', { class: 'error' }, run.run.error) : null,
     ...(search ? titled('Search', searchFacts(search)) : []),
-    ...titled('Models', modelTable(run.totals)),
+    ...titled('Models', modelTable(run.totals), latencyTable(run.calls)),
     ...titled('Run', runFacts(run)),
     search ? foldedText('Options', search.options) : null,
     search ? foldedText('Statistics', search.stats) : null,
   ];
   return parts.filter(Boolean);
+}
+
+/* ---- as JSON ---- */
+
+/* A call with its texts in place of their numbers. */
+function wholeCall(run, { id, prompt, reply, ...rest }) {
+  const at = (place) => (place === undefined ? undefined : (run.texts[place] ?? null));
+  const own = ['index', 'kind', 'node', 'searchObject', 'lane', 'until', 'start', 'stop', 'left'];
+  const fields = Object.entries(rest).filter(([name]) => !own.includes(name));
+  return {
+    id,
+    node: rest.node?.id,
+    ...Object.fromEntries(fields),
+    prompt: prompt.map(({ role, text }) => ({ role, text: at(text) })),
+    reply: reply?.map(({ text, reasoning, ...more }) => ({
+      ...more,
+      text: at(text),
+      reasoning: at(reasoning),
+    })),
+  };
+}
+
+const NODE_FIELDS = ['id', 'searchId', 'up', 'depth', 'score', 'status', 'terminal', 'best', 'visits',
+  'value', 'g', 'text'];
+
+/* What is chosen, as data. */
+function asData(run, search, selected) {
+  if (!selected) {
+    const { nodes, byId, roots, links, range, bestPath, byScore, ...about } = search ?? {};
+    return { run: run.run, sessions: run.sessions, totals: run.totals, search: search ? about : null };
+  }
+  if (selected.kind === 'call') return wholeCall(run, selected);
+  const node = Object.fromEntries(NODE_FIELDS.map((name) => [name, selected[name]]));
+  return { ...node, calls: selected.calls.map((call) => wholeCall(run, call)) };
+}
+
+function jsonDetails(run, search, selected) {
+  const whole = run.follow
+    ? element('p', null, element('a', { href: served('/view/log', { run: run.name }) }, 'All of the log'))
+    : null;
+  const text = JSON.stringify(asData(run, search, selected), null, 2);
+  return [whole, ...longText(text, 'JSON')].filter(Boolean);
 }

@@ -11,6 +11,7 @@ const HELP = [
   ['/', 'find text; n N for the next and the previous match'],
   ['[ ]', 'previous and next search of the run'],
   ['t', 'dark or light'],
+  ['j', 'details as JSON, or in words'],
   ['Esc', 'close, clear, back to the run'],
   ['Wheel, pinch', 'zoom; drag to move, Shift and wheel to move sideways'],
 ];
@@ -25,6 +26,7 @@ function escape() {
 }
 
 function zoomFocused(factor) {
+  showTip('');
   if (document.activeElement === time.canvas || state.view === 'time') {
     if (factor === 0) fitTime(time);
     else zoomTime(time, factor);
@@ -50,6 +52,7 @@ const KEYS = {
   b: stepBest,
   f: foldAll,
   t: switchTheme,
+  j: () => change({ json: !state.json }),
   '+': () => zoomFocused(1.4),
   '=': () => zoomFocused(1.4),
   '-': () => zoomFocused(1 / 1.4),

@@ -52,7 +52,7 @@ function fillNode(state, view, node) {
     element(
       'span',
       { class: 'words' },
-      ...markText(firstLine(node.text) || `#${node.id}`, state.query),
+      ...markText(state.query === '' ? node.short : node.words || node.short, state.query),
     ),
     node.best ? element('span', { class: 'star', title: 'on the best path' }, '★') : null,
     open || node.below === 0
@@ -65,10 +65,36 @@ function fillNode(state, view, node) {
 
 /* ---- calls ---- */
 
+/* What calls can be filtered by. */
+const FILTERS = ['status', 'model', 'purpose'];
+
+function passes(call, filter) {
+  return FILTERS.every((by) => filter[by] === '' || valueOf(call, by) === filter[by]);
+}
+
 function callsOf(state, run) {
-  return state.query === ''
-    ? run.calls
-    : run.calls.filter((call) => state.matches.isMatch.has(call));
+  return run.calls.filter((call) => !isFaded(call, state));
+}
+
+/* A choice for each, with the values that the run has; apply(by, value) is called with a new one. */
+function showFilter(box, run, filter, apply) {
+  const choices = FILTERS.map((by) => {
+    const values = [...new Set(run.calls.map((call) => valueOf(call, by)))].sort();
+    if (filter[by] !== '' && !values.includes(filter[by])) values.push(filter[by]);
+    const choice = element(
+      'select',
+      {
+        'aria-label': by,
+        class: filter[by] === '' ? null : 'set',
+        onchange: (event) => apply(by, event.target.value),
+      },
+      element('option', { value: '' }, by),
+      ...values.map((value) => element('option', { value }, value)),
+    );
+    choice.value = filter[by];
+    return choice;
+  });
+  box.replaceChildren(...choices);
 }
 
 function fillCall(state, view, list, call) {
@@ -83,7 +109,7 @@ function fillCall(state, view, list, call) {
       'aria-posinset': list.indexOf(call) + 1,
       title: words || null,
     },
-    swatchOf(view.keys[view.keyOf[call.index]].colour),
+    swatchOf(hasFailed(call) ? 'var(--bad)' : view.keys[view.keyOf[call.index]].colour),
     element('span', { class: 'score' }, String(call.id)),
     element(
       'span',

@@ -14,6 +14,8 @@ let state = {
   list: run.searches.length > 0 ? 'outline' : 'calls',
   view: 'drawing',
   colourBy: 'purpose',
+  filter: { status: '', model: '', purpose: '' }, // of calls
+  json: false, // details as data
   theme: '',
   news: 0, // how often something came of a run that is going on
 };
@@ -62,9 +64,10 @@ function change(news) {
   if (changed('search', 'folded')) placeNodes(before.search?.id !== state.search?.id);
   if (changed('colourBy', 'theme', 'news')) applyColours();
   if (changed('search', 'folded', 'query', 'theme')) setRows(outline, outlineOf(state), -1);
-  if (changed('search', 'query', 'theme', 'colourBy', 'news')) setRows(calls, callsOf(state, run), -1);
-  if (changed('search', 'query', 'news')) showMatches();
-  if (changed('search', 'selected', 'news')) showDetails();
+  if (changed('news', 'filter')) applyFilter();
+  if (changed('search', 'query', 'theme', 'colourBy', 'news', 'filter')) setRows(calls, callsOf(state, run), -1);
+  if (changed('search', 'query', 'news', 'filter')) showMatches();
+  if (changed('search', 'selected', 'news', 'json')) showDetails();
   if (changed('list')) applyList();
   if (changed('search', 'news')) showSearch();
   markRows(changed('selected', 'list', 'search'));
@@ -124,7 +127,14 @@ function applyView() {
   }
 }
 
+function applyFilter() {
+  showFilter(byElementId('filter'), run, state.filter, (by, value) =>
+    change({ filter: { ...state.filter, [by]: value } }),
+  );
+}
+
 function applyList() {
+  byElementId('filter').hidden = state.list !== 'calls' || run.calls.length === 0;
   for (const name of ['outline', 'calls']) {
     byElementId(name).hidden = state.list !== name;
     byElementId(`tab-${name}`).setAttribute('aria-selected', String(state.list === name));
@@ -179,7 +189,7 @@ const boxesOf = (box) => box.querySelectorAll('details.call');
 
 function showDetails() {
   const { selected, search } = state;
-  const key = detailsKey(state);
+  const key = `${state.json} ${detailsKey(state)}`;
   if (key === details.key) return;
   const isNew = !isSame(selected, details.shown) || search?.id !== details.search;
   Object.assign(details, { key, shown: selected, search: search?.id });
@@ -190,7 +200,10 @@ function showDetails() {
       : `Call ${selected.id} ${selected.purpose ?? ''}`;
   byElementId('details-title').textContent = title;
   byElementId('close').hidden = selected === null;
-  const parts = !selected
+  byElementId('json').setAttribute('aria-pressed', String(state.json));
+  const parts = state.json
+    ? jsonDetails(run, search, selected)
+    : !selected
     ? runDetails(run, search)
     : selected.kind === 'node'
       ? nodeDetails(run, search, selected, go)
@@ -220,7 +233,8 @@ function applyQuery() {
 
 function nodeTip(node) {
   const score = showScore(node.score) || 'no score';
-  const figures = [score, node.id, node.status].filter(Boolean).join(' · ');
+  const visits = node.visits === undefined ? '' : count(node.visits, 'visit');
+  const figures = [score, visits, node.id, node.status].filter(Boolean).join(' · ');
   return `${figures}\n${firstLine(node.text, 200)}`;
 }
 
@@ -304,6 +318,7 @@ function watchControls() {
   );
   on('colour-by', 'change', (event) => change({ colourBy: event.target.value }));
   on('help-button', 'click', KEYS['?']);
+  on('json', 'click', () => change({ json: !state.json }));
   on('close', 'click', () => change({ selected: null }));
   on('zoom-in', 'click', () => zoomTree(tree, 1.4));
   on('zoom-out', 'click', () => zoomTree(tree, 1 / 1.4));
@@ -478,6 +493,7 @@ function start() {
   watchDrawings();
   watchLists();
   watchControls();
+  applyFilter();
   applyList();
   showMatches();
   showDetails();

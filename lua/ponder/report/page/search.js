@@ -45,7 +45,7 @@ function showMatches() {
     : count(matches.calls.length, 'call');
   byElementId('matches').textContent = query === '' ? '' : found;
   const nodes = query === '' ? (search?.nodes ?? []) : matches.nodes;
-  const listed = query === '' ? run.calls : matches.calls;
+  const listed = callsOf(state, run);
   nameTab('outline', 'Tree', nodes.length);
   nameTab('calls', 'Calls', listed.length);
 }

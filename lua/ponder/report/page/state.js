@@ -21,7 +21,8 @@
  *     canvas.js    sizes, colours, drags    moves.js     folding, where arrows lead
  *     camera.js    zoom and places          keys.js      keys
  *     tree.js      draws a search           live.js      a run that is going on
- *     time.js      draws the time line      page.js      the state
+ *     time.js      draws the time line      fork.js      commands that fork a run
+ *                                           page.js      the state
  */
 
 /* Text ids with numbers in them in the order of the numbers: n2 before n10. */
@@ -38,10 +39,14 @@ function readScore(score) {
   return score === undefined ? undefined : Number(score);
 }
 
-function readNode(raw, index, searchId) {
+function readNode(raw, index, { id: searchId, figures = {} }) {
+  const figure = (name) => figures[name]?.[raw.id] ?? undefined;
   return {
     ...raw,
     searchId,
+    visits: figure('visits'),
+    value: figure('value'),
+    g: figure('g'),
     score: readScore(raw.score),
     index,
     kind: 'node',
@@ -135,14 +140,54 @@ function compareScores(a, b) {
   return x === y ? 0 : x > y ? -1 : 1;
 }
 
+/* The text of a node on one line, as far as a card can show it. */
+const MOST_LABEL = 2000;
+
+function commonLength(a, b) {
+  const most = Math.min(a.length, b.length);
+  let n = 0;
+  while (n < most && a[n] === b[n]) n += 1;
+  return n;
+}
+
+const LEAST_SHARED = 14; // characters that are worth leaving out
+
+/* Where a label begins that leaves out what the others say, too: at a word. */
+function differsFrom(text, shared) {
+  if (shared < LEAST_SHARED || shared >= text.length) return 0;
+  let at = shared;
+  while (at > 0 && /[\p{L}\p{N}]/u.test(text[at - 1])) at -= 1;
+  return at < LEAST_SHARED ? 0 : at;
+}
+
+/* What cards say of nodes: without the beginning that a node shares with its parent or with the
+ * sibling that is most like it. */
+function labelNodes(nodes, roots) {
+  for (const node of nodes) node.words = firstLine(node.text, MOST_LABEL);
+  for (const { words, children } of [{ words: '', children: roots }, ...nodes]) {
+    const order = children.slice().sort((a, b) => (a.words < b.words ? -1 : 1));
+    order.forEach((node, i) => {
+      const shared = [words, order[i - 1]?.words ?? '', order[i + 1]?.words ?? ''].map((other) =>
+        other === node.words ? 0 : commonLength(other, node.words),
+      );
+      node.from = differsFrom(node.words, Math.max(...shared));
+    });
+  }
+  for (const node of nodes) {
+    const words = node.from > 0 ? `…${node.words.slice(node.from)}` : node.words;
+    node.short = words || `#${node.id}`;
+  }
+}
+
 function readSearch(raw) {
   const nodes = raw.nodes
     .slice()
     .sort((a, b) => compareIds(a.id, b.id))
-    .map((node, index) => readNode(node, index, raw.id));
+    .map((node, index) => readNode(node, index, raw));
   const byId = new Map(nodes.map((node) => [node.id, node]));
   const roots = hangNodes(nodes, byId);
   countBelow(roots);
+  labelNodes(nodes, roots);
   return {
     ...raw,
     score: readScore(raw.score),

@@ -109,6 +109,18 @@ function callOutcome(call) {
   return call.status === 'ok' ? '' : call.status;
 }
 
+const hasFailed = (call) => call.status === 'error';
+
+/* Seconds for which a call waited for a slot before its last attempt left; 0 where nobody says. */
+function waitTime(call) {
+  return call.sent === undefined ? 0 : Math.max(0, call.sent - (call.queued ?? call.asked));
+}
+
+/* The value below which a share of sorted numbers lies (nearest rank). */
+function percentile(sorted, share) {
+  return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)];
+}
+
 /* The beginning of a call's reply, for its row. */
 function callWords(call, texts) {
   const sample = call.reply?.[0];

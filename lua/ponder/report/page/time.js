@@ -1,6 +1,7 @@
 /*
  * Draws when calls were in flight: each a bar in the first lane that was free when it was asked
- * for, so that as many lanes are taken as calls were in flight at the same time. Hours in which
+ * for, so that as many lanes are taken as calls were in flight at the same time. What is pale is
+ * the time that it waited for a slot; a call that failed is red above and below. Hours in which
  * nobody ran, before a run was resumed, are cut out of the line and marked.
  */
 
@@ -23,8 +24,9 @@ function showRun(view, run) {
   view.run = run;
   view.line = makeLine(run);
   view.lanes = assignLanes(run.calls);
-  view.failed = run.calls.filter((call) => call.failed?.length);
-  view.retried = view.failed.filter((call) => call.failed.some(({ retry_in: pause }) => pause != null));
+  view.tried = run.calls.filter((call) => call.failed?.length);
+  view.retried = view.tried.filter((call) => call.failed.some(({ retry_in: pause }) => pause != null));
+  view.failed = run.calls.filter(hasFailed);
   if (whole) fitTime(view);
 }
 
@@ -64,6 +66,8 @@ function makeLine({ run, calls, sessions, end }) {
   for (const call of calls) {
     call.start = toLine(call.asked);
     call.stop = Math.max(call.start, toLine(call.until));
+    const left = call.sent === undefined ? call.start : toLine(call.sent);
+    call.left = Math.min(call.stop, Math.max(call.start, left));
   }
   return { length, breaks, toLine };
 }
@@ -202,7 +206,8 @@ function drawTime(view) {
   drawScale(view, context, p);
   drawBreaks(view, context, p);
   drawSpans(view, context, p, state);
-  drawFailed(view, context, p);
+  drawFailed(view, context, p, state);
+  drawAttempts(view, context, p);
   drawChosen(view, context, p, state);
 }
 
@@ -266,19 +271,24 @@ function drawBreaks(view, context, p) {
   }
 }
 
-/* Bars of one colour are one path; those too narrow to be told apart become one bar. */
+/* Whether a call is not among those that are looked for. */
+function isFaded(call, { query, matches, filter }) {
+  return (query !== '' && !matches.isMatch.has(call)) || !passes(call, filter);
+}
+
+const SHADES = [0.85, 0.18, 0.3]; // in flight, faded, waiting for a slot
+
+/* Bars of one colour and shade are one path; those too narrow to be told apart become one bar. */
 function drawSpans(view, context, p, state) {
-  const groups = view.keys.flatMap(() => [[], []]); // of each key: clear, faded
+  const groups = view.keys.flatMap(() => SHADES.map(() => []));
   const reached = new Float64Array(groups.length * view.lanes).fill(-Infinity);
   const last = new Uint32Array(reached.length); // where the bar that reached there is in its group
-  for (const call of view.run.calls) {
-    if (call.stop < view.from || call.start > view.to) continue;
-    const faded = state.query !== '' && !state.matches.isMatch.has(call);
-    const group = view.keyOf[call.index] * 2 + (faded ? 1 : 0);
+  const add = (call, shade, start, stop) => {
+    const group = view.keyOf[call.index] * SHADES.length + shade;
     const slot = group * view.lanes + call.lane;
     const boxes = groups[group];
-    const from = p.x(call.start);
-    const to = Math.max(p.x(call.stop), from + 1.5);
+    const from = p.x(start);
+    const to = Math.max(p.x(stop), from + 1.5);
     if (to - from < 3 && from - reached[slot] < 1) {
       boxes[last[slot] + 2] = Math.max(to, reached[slot]) - boxes[last[slot]];
     } else {
@@ -286,14 +296,36 @@ function drawSpans(view, context, p, state) {
       boxes.push(from, p.top(call), to - from);
     }
     reached[slot] = Math.max(to, reached[slot]);
+  };
+  for (const call of view.run.calls) {
+    if (call.stop < view.from || call.start > view.to) continue;
+    const faded = isFaded(call, state);
+    if (call.left > call.start) add(call, faded ? 1 : 2, call.start, call.left);
+    add(call, faded ? 1 : 0, call.left, call.stop);
   }
-  const high = Math.max(1, p.lane - (p.lane > 4 ? 2 : 0.5));
+  const high = barHeight(p);
   groups.forEach((boxes, group) => {
-    context.fillStyle = view.keys[group >> 1].colour;
-    context.globalAlpha = group & 1 ? 0.18 : 0.85;
+    context.fillStyle = view.keys[Math.floor(group / SHADES.length)].colour;
+    context.globalAlpha = SHADES[group % SHADES.length];
     fillBoxes(context, boxes, high);
   });
   context.globalAlpha = 1;
+}
+
+const barHeight = (p) => Math.max(1, p.lane - (p.lane > 4 ? 2 : 0.5));
+
+/* Calls that failed, whatever their colours mean. */
+function drawFailed(view, context, p, state) {
+  const high = barHeight(p),
+    thick = Math.min(2, high / 3);
+  context.fillStyle = view.colours.bad;
+  for (const call of view.failed) {
+    if (call.stop < view.from || call.start > view.to || isFaded(call, state)) continue;
+    const from = p.x(call.start),
+      wide = Math.max(p.x(call.stop) - from, 3);
+    context.fillRect(from, p.top(call), wide, thick);
+    context.fillRect(from, p.top(call) + high - thick, wide, thick);
+  }
 }
 
 /* Boxes as x, y and width, one after the other. */
@@ -308,9 +340,9 @@ function fillBoxes(context, boxes, high) {
 }
 
 /* A cut across the bar where an attempt failed. */
-function drawFailed(view, context, p) {
+function drawAttempts(view, context, p) {
   const high = Math.max(3, p.lane - 1);
-  for (const call of view.failed) {
+  for (const call of view.tried) {
     for (const { at } of call.failed) {
       if (at === undefined) continue;
       const x = p.x(view.line.toLine(at));
@@ -341,11 +373,12 @@ function showKeys(view, list) {
     swatch.style.background = colour;
     return element('li', null, swatch, `${name} ${inGroups.format(n)}`);
   });
-  if (view.retried.length > 0) {
-    const swatch = element('i');
-    swatch.style.background = view.colours.bad;
-    swatch.style.width = '2px';
-    items.push(element('li', null, swatch, `retried ${inGroups.format(view.retried.length)}`));
-  }
+  const mark = (kind, words, n) => {
+    if (n > 0)
+      items.push(element('li', null, element('i', { class: kind }), `${words} ${inGroups.format(n)}`));
+  };
+  mark('failed', 'failed', view.failed.length);
+  mark('retried', 'retried', view.retried.length);
+  mark('queued', 'waited for a slot', view.run.calls.filter((call) => waitTime(call) > 0.001).length);
   list.replaceChildren(...items);
 }

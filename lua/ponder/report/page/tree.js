@@ -218,6 +218,7 @@ function drawCards(view, context, p, state, nodes) {
     high,
     size,
     lines,
+    family: view.colours.sans,
     words: `${size}px ${view.colours.sans}`,
     figures: `${size * 0.92}px ${view.colours.mono}`,
   };
@@ -259,7 +260,15 @@ function drawCard(view, context, p, state, node, style) {
   context.fillStyle = scoreColour(view, rampStep(node.score, state.search.range));
   context.fill();
   drawWords(view, context, node, style, x, y, wide, state);
-  if (node.children.length > 0 && p.cards) drawHandle(view, context, p, state, node, x + wide, y);
+  if (node.children.length > 0 && p.cards)
+    drawHandle(view, context, state, node, style, x + wide, y);
+}
+
+/* How wide the number of a folded node is, which stands inside its card. */
+function badgeWidth(context, state, node, style) {
+  if (!state.folded.has(node) || node.children.length === 0) return 0;
+  context.font = `${style.size * 0.85}px ${style.family}`;
+  return context.measureText(`+${node.below}`).width + 10;
 }
 
 /* The score and the beginning of the text, on one line or two. */
@@ -267,7 +276,7 @@ function drawWords(view, context, node, style, x, y, wide, state) {
   const { colours } = view;
   const lit = state.query !== '' && state.matches.isMatch.has(node) && node !== state.selected;
   const left = x + 14,
-    right = x + wide - 8;
+    right = x + wide - 8 - badgeWidth(context, state, node, style);
   const score = showScore(node.score);
   context.textBaseline = 'middle';
   context.textAlign = 'left';
@@ -276,11 +285,11 @@ function drawWords(view, context, node, style, x, y, wide, state) {
   context.font = style.words;
   const mark = node.terminal ? style.size : 0;
   const room = right - left,
-    key = `${Math.round((room / style.size) * 8)} ${style.lines}`;
+    key = `${Math.round((room / style.size) * 8)} ${style.lines} ${left - x}`;
   if (node.labelKey !== key) {
     node.label = wrapLabel(
       context,
-      firstLine(node.text) || `#${node.id}`,
+      node.short,
       style.lines,
       room - indent - mark,
       room,
@@ -319,16 +328,16 @@ function isAside(node) {
 }
 
 /* What folds a node's subtree; folded, it says how many are in it. */
-function drawHandle(view, context, p, state, node, x, y) {
+function drawHandle(view, context, state, node, style, right, y) {
   const { colours } = view;
   const folded = state.folded.has(node);
   if (!folded && node !== view.hovered && node !== state.selected) return;
-  const size = Math.max(9, Math.min(11, p.high * 0.5));
+  const size = folded ? style.size * 0.85 : Math.max(9, Math.min(11, style.high * 0.5));
+  const wide = folded ? badgeWidth(context, state, node, style) - 2 : size + 3;
+  const left = folded ? right - wide - 4 : right - wide / 2;
   context.font = `${size}px ${colours.sans}`;
-  const words = folded ? `+${node.below}` : '−';
-  const wide = folded ? context.measureText(words).width + 10 : size + 3;
   context.beginPath();
-  context.roundRect(x - (folded ? -2 : wide / 2), y - size / 2 - 2, wide, size + 4, (size + 4) / 2);
+  context.roundRect(left, y - size / 2 - 2, wide, size + 4, (size + 4) / 2);
   context.fillStyle = folded ? colours.muted : colours.surface;
   context.fill();
   context.lineWidth = 1;
@@ -336,5 +345,5 @@ function drawHandle(view, context, p, state, node, x, y) {
   context.stroke();
   context.fillStyle = folded ? colours.surface : colours.muted;
   context.textAlign = 'center';
-  context.fillText(words, folded ? x + 2 + wide / 2 : x, y + 0.5);
+  context.fillText(folded ? `+${node.below}` : '−', left + wide / 2, y + 0.5);
 }
