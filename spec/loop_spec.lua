@@ -101,6 +101,55 @@ describe("a process with nothing to do", function()
     end)
 end)
 
+describe("watching a directory", function()
+    local shell = require "shell"
+
+    -- Handles that are in use, without those of tests before.
+    local function handles()
+        collectgarbage()
+        collectgarbage()
+        loop.wait(0)
+        return loop.stats().handles
+    end
+
+    it("posts its port after changes of files, and no more once it is closed", function()
+        local folder <close> = shell.folder { a = "" }
+        local before = handles()
+        local watch = assert(loop.directory(folder.path))
+        assert.equal(before + 1, handles())
+        for _, change in ipairs {
+            function() folder:write("a", "written") end,
+            function() folder:write("b", "made") end,
+            function() assert(os.rename(folder.path .. "/b", folder.path .. "/c")) end,
+            function() assert(os.remove(folder.path .. "/c")) end,
+        } do
+            while loop.wait(0.02, {}) > 0 do end -- luacheck: ignore 542
+            change()
+            local ports = {}
+            assert.is_true(loop.wait(10, ports) > 0)
+            assert.same({ watch:number() }, ports)
+        end
+        watch:close()
+        watch:close()
+        folder:write("a", "again")
+        assert.equal(0, loop.wait(0.05, {}))
+        assert.equal(before, handles())
+    end)
+
+    it("says why it cannot", function()
+        local watch, message = loop.directory "/no/such/directory"
+        assert.is_nil(watch)
+        assert.equal("/no/such/directory: cannot be watched: No such file or directory", message)
+    end)
+
+    it("ends when it is collected", function()
+        local folder <close> = shell.folder()
+        local before = handles()
+        loop.directory(folder.path)
+        assert.equal(before, handles())
+    end)
+end)
+
 describe("nothing in src but the loop", function()
     local function matches(pattern, except)
         local command = "grep -nE '%s' $(find src -name '*.[ch]' -not -path '%s') || true"
