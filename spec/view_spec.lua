@@ -430,7 +430,8 @@ describe("ponder view", function()
             local data
             repeat
                 data = json.decode(fetch(url:gsub("/%?", "/view/data?")))
-            until data and data.run.status == "completed"
+            until data and data.run.status ~= "running"
+            assert.equal("completed", data.run.status)
             assert.equal(arguments[1], data.run.command)
             repeat
                 local line = r.pipe:read "l"
@@ -443,6 +444,10 @@ describe("ponder view", function()
             r.pipe = nil
             assert.equal(0, status)
         end
+        local none = shell.ponder({ "run", "--view", "-e", "print(1)" }, { env = {
+            BROWSER = "true" } })
+        assert.same({ 0, "1\n" }, { none.status, none.out })
+        assert.matches("no model was called", none.err)
         local r = shell.ponder { "tot", "--view", "--no-log", "--model", model, "x" }
         assert.same({ 2, "ponder tot: --view shows the run's log, which --no-log leaves out\n" },
             { r.status, r.err })

@@ -56,6 +56,7 @@ core.protect((debug.getinfo(1, "S").source:gsub("/run%.lua$", ""))) -- ponder/lo
 ---@field session ponder.log.Session? once more than the time has come from outside
 ---@field answer any what the run came to, of values that JSON has
 ---@field error string?
+---@field after fun()? called once its log is closed
 
 local stderr = io.stderr -- a script may replace it
 
@@ -196,17 +197,8 @@ function run.is_broken(owner)
     return begun ~= nil and begun.tape.broken ~= nil
 end
 
----Ends the log of a run, if there is one, and says on standard error what is to be said.
----@param owner ponder.Run
----@param status integer what the process would end with
----@return integer status what it is to end with: 1 where the log could not be written, or a replay
----  was not the run that the log has
-function run.finish(owner, status)
-    local self = owner.log
-    owner.log, owner.before_exit = nil, nil
-    if not self or not self.session then
-        return status
-    end
+-- Ends the log, and says on standard error what is to be said.
+local function close(self, status)
     local problem, remark = self.session:finish(status)
     if remark then
         stderr:write(("ponder %s: %s\n"):format(self.kind, quote.terminal(remark)))
@@ -216,6 +208,23 @@ function run.finish(owner, status)
     end
     local failed = problem or remark and self.kind == "replay"
     return failed and status == 0 and 1 or status
+end
+
+---Ends the log of a run, if there is one.
+---@param owner ponder.Run
+---@param status integer what the process would end with
+---@return integer status what it is to end with: 1 where the log could not be written, or a replay
+---  was not the run that the log has
+function run.finish(owner, status)
+    local self = owner.log
+    owner.log, owner.before_exit = nil, nil
+    if self and self.session then
+        status = close(self, status)
+    end
+    if self and self.after then
+        self.after()
+    end
+    return status
 end
 
 return run

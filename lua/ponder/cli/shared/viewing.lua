@@ -4,7 +4,6 @@
 local host = require "ponder.core.host"
 local log_run = require "ponder.log.run"
 local quote = require "ponder.quote"
-local runs = require "ponder.run"
 
 local viewing = {}
 
@@ -12,36 +11,44 @@ local function quoted(text)
     return "'" .. text:gsub("'", "'\\''") .. "'"
 end
 
--- The page's process, and the URL that it says first.
+-- The page's process: what it prints, its number, and the URL that it says first.
 local function start(path)
     local program = host.absolute "/proc/self/exe" or "ponder"
-    local pipe = io.popen(("exec %s view --until-closed %s"):format(quoted(program),
+    local pipe = io.popen(("echo $$; exec %s view --until-closed %s"):format(quoted(program),
         quoted(path .. "#1")), "r")
-    local url = pipe and pipe:read "l"
-    return url and pipe, url
+    local pid, url = pipe and pipe:read "l", pipe and pipe:read "l"
+    return url and pipe, pid, url
+end
+
+-- The page stays after the run, unless there is none.
+local function wait(pipe, pid, path)
+    io.stdout:flush()
+    local log = io.open(path, "rb")
+    if log then
+        log:close()
+        io.stderr:write("ponder: the page stays until it is closed; Ctrl-C ends it\n")
+    else
+        io.stderr:write("ponder: no model was called, so there is no log to show\n")
+        os.execute("kill " .. pid)
+    end
+    pipe:close()
 end
 
 ---Opens the page of the run that has begun, if the flags say so.
 ---@param given {view: boolean?} the flags of ponder.log.flags
 function viewing.begin(given)
-    local run, owner = log_run.current(), runs.current()
+    local run = log_run.current()
     if not given.view or not run or run.kind == "replay" then
         return
     end
     local path = log_run.path(run)
-    local pipe, url = start(path)
+    local pipe, pid, url = start(path)
     if not pipe then
         io.stderr:write("ponder: --view: ponder view could not be started\n")
         return
     end
     io.stderr:write(("ponder: the run's page is at %s\n"):format(quote.terminal(url)))
-    local finish = owner.before_exit
-    owner.before_exit = function(status)
-        status = finish(status)
-        io.stderr:write("ponder: the page stays until it is closed; Ctrl-C ends it\n")
-        pipe:close()
-        return status
-    end
+    run.after = function() wait(pipe, pid, path) end
 end
 
 return viewing
