@@ -719,7 +719,7 @@ describe("the page of a run", function()
         b:open(page("uct", function() end))
         b:run "location.hash = '#node=0'"
         b:wait "return document.getElementById('details-title').textContent === 'Root 0'"
-        assert.matches("Visits%d+Value0%.", b:text "#details")
+        assert.matches("Status%d+ visits, value 0%.", b:text "#details")
         assert.same({}, b:errors())
     end)
 

@@ -118,7 +118,7 @@ describe("the served page", function()
         local url = serve(path)
         b:open(url("&run=" .. path .. "%231#search=2&node=n3"))
         assert.equal("running", b:text "#status")
-        b:run "document.querySelector('#details details').open = false"
+        b:run "document.querySelector('#details details.call').open = false"
         b:run "document.getElementById('tree').focus()"
         b:press("+", "+")
         assert(writer:begin())

@@ -115,7 +115,7 @@ end
 ---@param self ponder.log.Run
 ---@return string? path absolute
 ---@return string? message why there can be none
-function run.path(self)
+function run.planned_path(self)
     local path = self.opts.path
     if not path then
         return require("ponder.log.session").new_path(self)

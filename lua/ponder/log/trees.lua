@@ -10,11 +10,6 @@ local searches = require "ponder.searches"
 
 local trees = {}
 
---- The event with what a search knows of its nodes beside their scores: `visits`, `value` and `g`,
---- each a list in the order of the nodes' ids, where the search has it.
-trees.FIGURES = "search.figures"
-
-local MOST_FIGURES = 50000 -- nodes; those of a larger search are not written
 local MOST_NODES = 10000000 -- of one search; the rest is in its stats
 local NODES_A_COMMIT = 50000 -- so that a large tree does not wait for its end in the -wal
 
@@ -28,7 +23,7 @@ local NODES_A_COMMIT = 50000 -- so that a large tree does not wait for its end i
 ---@field node fun(i: integer): table? {id, parent, depth, score, terminal, status, text}, from 1
 ---@field place (fun(): any, string?)? the node that a call is for, and the purpose
 ---@field hear (fun(event: MachineEvent))?
----@field final (fun(): table)? {status, reason, best, score, answer, stats, path, edges, figures}
+---@field final (fun(): table)? {status, reason, best, score, answer, stats, path, edges}
 local Tree = {}
 Tree.__index = Tree
 
@@ -164,9 +159,6 @@ function Tree:finish()
     end
     write_last_nodes(self, recorder, best)
     write_edges(self, recorder, final.edges)
-    if final.figures then
-        recorder:event(trees.FIGURES, encode(final.figures), self.id)
-    end
     recorder:write([[UPDATE searches SET ended_at = ?, status = ?, reason = ?, best = ?, score = ?,
         answer = ?, stats = ? WHERE run = ? AND id = ?]], self.ended or recorder.clock(),
         final.status, final.reason, final.best, final.score, final.answer, encode(final.stats),
@@ -238,25 +230,6 @@ end
 -- The searches that evaluate a node once. (What others back up may change its score.)
 local ONLY_GROW = { bfs = true, dfs = true, beam = true, best_first = true }
 
--- Lists by name, with null where a node has none; nil: no node has any.
-local function figures_of(core)
-    local figures, count = {}, core:count()
-    for i = 1, count <= MOST_FIGURES and count or 0 do
-        local node = core:node(i - 1)
-        for _, name in ipairs { "visits", "value", "g" } do
-            local value = node[name]
-            if value and value == value and math.abs(value) ~= math.huge then
-                figures[name] = figures[name] or {}
-                for missing = #figures[name] + 1, i - 1 do
-                    figures[name][missing] = json.null
-                end
-                figures[name][i] = value
-            end
-        end
-    end
-    return next(figures) and figures
-end
-
 ---The tree of a search.
 ---@param core userdata of ponder.core.search
 ---@param opts table of search.run
@@ -283,7 +256,6 @@ function trees.of_search(core, opts)
             return { status = outcome and "completed" or "error", reason = reason, best = best,
                 score = best and core:node(best).score, path = path_to(core, best),
                 answer = best and trees.text_of(core:state(best)),
-                figures = not ONLY_GROW[opts.search] and figures_of(core) or nil,
                 stats = { nodes = core:count(), expansions = expansions, duplicates = duplicates,
                     pruned = pruned } }
         end,

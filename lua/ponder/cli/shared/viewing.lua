@@ -41,7 +41,11 @@ function viewing.begin(given)
     if not given.view or not run or run.kind == "replay" then
         return
     end
-    local path = log_run.path(run)
+    local path, message = log_run.planned_path(run)
+    if not path then
+        io.stderr:write("ponder: --view: ", quote.terminal(message), "\n")
+        return
+    end
     local pipe, pid, url = start(path)
     if not pipe then
         io.stderr:write("ponder: --view: ponder view could not be started\n")

@@ -17,7 +17,6 @@
 
 local json = require "ponder.json"
 local messages = require "ponder.report.messages"
-local trees = require "ponder.log.trees"
 
 local page_data = {}
 
@@ -259,13 +258,6 @@ local function edges_of(log, id, search)
     return #edges ~= known and edges or nil
 end
 
--- Visits, values and costs of a search's nodes, by their ids, as its log has them.
-local function figures_of(log, search)
-    local text = log:database():row("SELECT data FROM events WHERE run = ? AND search = ? "
-        .. "AND name = ?", log.number, search, trees.FIGURES)
-    return text and json.decode(text) or nil
-end
-
 -- The searches that had not ended before, with what is new of them.
 function Data:changed_searches(log)
     local searches = json.array()
@@ -276,7 +268,6 @@ function Data:changed_searches(log)
             search.ended = row.ended_at ~= nil
             row.options, row.stats = as_text(row.options), as_text(row.stats)
             row.score = number(row.score)
-            row.figures = search.ended and figures_of(log, row.id) or nil
             row.nodes, row.edges = self:nodes(log, row.id, search), edges_of(log, row.id, search)
             row.left_out = search.left_out > 0 and search.left_out or nil
             searches[#searches + 1] = row

@@ -130,9 +130,6 @@ function nodeFacts(node) {
         .join(', '),
     ],
     ['Depth', node.depth ?? node.level],
-    ['Visits', node.visits === undefined ? null : inGroups.format(node.visits)],
-    ['Value', node.value === undefined ? null : String(node.value)],
-    ['Cost so far', node.g === undefined ? null : String(node.g)],
     [
       'Below it',
       node.below > 0
@@ -451,8 +448,7 @@ function wholeCall(run, { id, prompt, reply, ...rest }) {
   };
 }
 
-const NODE_FIELDS = ['id', 'searchId', 'up', 'depth', 'score', 'status', 'terminal', 'best', 'visits',
-  'value', 'g', 'text'];
+const NODE_FIELDS = ['id', 'searchId', 'up', 'depth', 'score', 'status', 'terminal', 'best', 'text'];
 
 /* What is chosen, as data. */
 function asData(run, search, selected) {

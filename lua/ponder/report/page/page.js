@@ -185,13 +185,18 @@ function detailsKey({ selected, search }) {
   return JSON.stringify([search.id, id, text, score, status, best, below, all]);
 }
 
-const boxesOf = (box) => box.querySelectorAll('details.call');
+/* What can be opened, by names that stay. */
+const boxesOf = (box) =>
+  Array.from(box.querySelectorAll('details'), (one) => [one.firstElementChild.textContent, one]);
 
 function showDetails() {
   const { selected, search } = state;
   const key = `${state.json} ${detailsKey(state)}`;
   if (key === details.key) return;
   const isNew = !isSame(selected, details.shown) || search?.id !== details.search;
+  const box = byElementId('details');
+  if (!isNew && box.contains(document.activeElement) && document.activeElement.matches('textarea'))
+    return; // somebody writes there
   Object.assign(details, { key, shown: selected, search: search?.id });
   const title = !selected
     ? 'This run'
@@ -208,11 +213,10 @@ function showDetails() {
     : selected.kind === 'node'
       ? nodeDetails(run, search, selected, go)
       : callDetails(run, selected, go);
-  const box = byElementId('details');
-  const open = new Map(Array.from(boxesOf(box), (call) => [call.dataset.call, call.open]));
+  const open = new Map(boxesOf(box).map(([name, one]) => [name, one.open]));
   box.replaceChildren(...parts.filter(Boolean));
   if (!isNew) {
-    for (const call of boxesOf(box)) call.open = open.get(call.dataset.call) ?? call.open;
+    for (const [name, one] of boxesOf(box)) one.open = open.get(name) ?? one.open;
     return;
   }
   box.scrollTop = 0;
@@ -233,8 +237,7 @@ function applyQuery() {
 
 function nodeTip(node) {
   const score = showScore(node.score) || 'no score';
-  const visits = node.visits === undefined ? '' : count(node.visits, 'visit');
-  const figures = [score, visits, node.id, node.status].filter(Boolean).join(' · ');
+  const figures = [score, node.id, node.status].filter(Boolean).join(' · ');
   return `${figures}\n${firstLine(node.text, 200)}`;
 }
 

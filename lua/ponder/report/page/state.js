@@ -39,14 +39,10 @@ function readScore(score) {
   return score === undefined ? undefined : Number(score);
 }
 
-function readNode(raw, index, { id: searchId, figures = {} }) {
-  const figure = (name) => figures[name]?.[raw.id] ?? undefined;
+function readNode(raw, index, searchId) {
   return {
     ...raw,
     searchId,
-    visits: figure('visits'),
-    value: figure('value'),
-    g: figure('g'),
     score: readScore(raw.score),
     index,
     kind: 'node',
@@ -183,7 +179,7 @@ function readSearch(raw) {
   const nodes = raw.nodes
     .slice()
     .sort((a, b) => compareIds(a.id, b.id))
-    .map((node, index) => readNode(node, index, raw));
+    .map((node, index) => readNode(node, index, raw.id));
   const byId = new Map(nodes.map((node) => [node.id, node]));
   const roots = hangNodes(nodes, byId);
   countBelow(roots);
