@@ -400,6 +400,29 @@ describe("curves", function()
             stats.majority_at_k({ 2, 2 }, 1, 4) }, values)
     end)
 
+    it("come of an ensemble within a function, where that is all that it asks", function()
+        local ensemble = require "ponder.ensemble"
+        local m = open(function(n, sample) return "Answer: " .. (sample % 2 == 1 and n or 0) end)
+        local function points(more)
+            local result = run { data = items(3), score = "numeric", policies = {
+                sc = function(item)
+                    if more then
+                        m:chat { messages = { { role = "user", content = "0" } } }
+                    end
+                    return ensemble.self_consistency { model = m, prompt = tostring(item.target),
+                        n = 4 }.answer
+                end } }
+            local values = {}
+            for i, point in ipairs(result.curves.calls[1].points) do
+                values[i] = point.value
+            end
+            return values
+        end
+        assert.same({ stats.majority_at_k({ 2, 2 }, 1, 1), stats.majority_at_k({ 2, 2 }, 1, 2),
+            stats.majority_at_k({ 2, 2 }, 1, 4) }, points(false))
+        assert.not_equal(3, #points(true))
+    end)
+
     it("are of calls, tokens and seconds too, and are JSON", function()
         local result = run { data = items(4), score = "numeric", policies = {
             p = counting(model_of_steps(), 2) } }

@@ -1,11 +1,11 @@
 -- ponder.log.graph: graphs that a policy draws of its own work.
 
-local graph = require "ponder.log.graph"
+local graph = require("ponder.log").graph
 local json = require "ponder.json"
 local shell = require "shell"
 
 local SCRIPT = [[
-local graph = require "ponder.log.graph"
+local graph = require("ponder.log").graph
 local m = require("ponder.model").open "script:model.lua"
 local g <close> = graph { name = "by hand", kind = "sketch", options = { width = 2 } }
 local root = g:node { text = "root" }

@@ -190,6 +190,24 @@ describe("a strategy that is a function", function()
         assert.equal(strategy.answer_key "$1,200.", strategy.answer_key "1200")
     end)
 
+    it("streams the replies of all its calls, by the call", function()
+        local seen, gathered = {}, {}
+        local m = { name = "streamed", chat = function(_, request)
+            for piece in ("one two three"):gmatch "%S+" do
+                request.on_delta(piece, "text", 1)
+            end
+            return { text = "onetwothree", usage = {}, samples = {} }
+        end }
+        local r = run(strategy.new(changed {}), { model = m }, {
+            on_delta = function(text, kind, call)
+                seen[call.role .. " " .. kind] = true
+                gathered[call.id] = (gathered[call.id] or "") .. text
+            end })
+        assert.equal("onetwothree", r[1].answer)
+        assert.same({ ["generate text"] = true, ["check text"] = true }, seen)
+        assert.same({ c1 = "onetwothree", c2 = "onetwothree" }, gathered)
+    end)
+
     it("offers tools, and runs them", function()
         local asked = { name = "asked", chat = function(_, request)
             if request.tools and last_of(request) == "Why?" then

@@ -2,14 +2,16 @@
 --- resumed after a crash, replayed offline and forked. ponder.log.schema says what it holds, and
 --- ponder.log.tape how a run is played again.
 ---
---- `ponder run` and the commands that call models begin one (ponder.log.run). A script has two
+--- `ponder run` and the commands that call models begin one (ponder.log.run). A script has three
 --- functions:
 ---
 ---     local log = require "ponder.log"
 ---     local text = log.record("page", { url = url }, fetch, url)   -- not fetched again on resume
 ---     log.event("chapter", { number = 3 })                         -- for ponder show --events
+---     local g <close> = log.graph { name = "merge sort" }          -- for ponder show --tree
 ---
---- Without a log the first calls `fetch`, and the second does nothing.
+--- ponder.log.graph says what a graph can do. Without a log the first calls `fetch`, and the others
+--- do nothing.
 
 local effect = require "ponder.log.effect"
 local json = require "ponder.json"
@@ -111,4 +113,7 @@ function log.recorder()
     return tape and tape.recorder
 end
 
-return log
+-- ponder.log.graph needs this module, and is loaded when it is first asked for.
+return setmetatable(log, { __index = function(_, name)
+    return name == "graph" and require "ponder.log.graph" or nil
+end })

@@ -6,6 +6,7 @@ local json = require "ponder.json"
 local model_budget = require "ponder.model.budget"
 local notice = require "ponder.notice"
 local options = require "ponder.options"
+local runs = require "ponder.run"
 local task = require "ponder.task"
 local chat = require "ponder.model.chat"
 local model = require "ponder.model"
@@ -258,6 +259,16 @@ function Account:sample(m, messages, opts, count, is_enough)
         warn_if_equal(replies, count, opts)
     end
     return replies
+end
+
+---Tells a run that draws a curve (ponder.eval) what a result was chosen from.
+---@param samples {answer: any, key: any, reward: number?}[]
+---@param chosen any the answer, as a policy would return it
+function Account:show_samples(samples, chosen)
+    local run = runs.current()
+    if run and run.on_samples then
+        run:on_samples(samples, chosen, self.calls)
+    end
 end
 
 ---Adds the account to a result.

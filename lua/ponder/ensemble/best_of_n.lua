@@ -13,6 +13,18 @@ local SCHEMA = accounts.schema {
     votes = { type = "integer", min = 1, max = 1024, default = 1 },
 }
 
+-- The samples that have a reward, for a curve.
+local function show_samples(account, candidates, best)
+    local samples = {}
+    for _, candidate in ipairs(best and candidates or {}) do
+        samples[#samples + 1] = candidate.score and { answer = candidate.text,
+            reward = candidate.score } or nil
+    end
+    if best then
+        account:show_samples(samples, best.text)
+    end
+end
+
 -- Scores each candidate; those without a score are out.
 local function score_all(account, candidates, reward)
     local scores, errors = account:map(candidates, function(candidate)
@@ -126,6 +138,7 @@ return function(model, prompt, opts)
     local best, message, code
     if opts.reward then
         best = score_all(account, candidates, opts.reward)
+        show_samples(account, candidates, best)
         if not best then
             return account:give_up("best_of_n", 1, 0, { candidates = candidates })
         end

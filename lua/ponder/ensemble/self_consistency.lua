@@ -129,6 +129,7 @@ return function(model, prompt, opts)
             { samples = samples })
     end
     local list, entropy = distribution(samples)
+    account:show_samples(samples, list[1].answer)
     return account:close { answer = list[1].answer, share = list[1].share,
         text = text_for(samples, list[1].key), distribution = list, entropy = entropy,
         samples = samples }

@@ -68,6 +68,7 @@ local MOST_POINTS = 256 -- of a curve; later ones take the place of the last
 ---@field epoch integer
 ---@field points ponder.eval.Point[] so far
 ---@field drawn table[]?
+---@field ensemble {list: table[], chosen: any, calls: integer}? the last one within it
 ---@field started number
 ---@field note_report function ponder.Run.report
 
@@ -91,6 +92,12 @@ local function samples(self, list)
     self.drawn = list
 end
 
+-- What an ensemble within the run chose from: the same, where the policy returns its choice and
+-- has asked for nothing else.
+local function on_samples(self, list, chosen, calls)
+    self.ensemble = { list = list, chosen = chosen, calls = calls }
+end
+
 -- A seed that depends on what is run, and not on when.
 local function seed_of(evaluation_seed, job)
     local text_of_job = ("%d\n%s\n%s\n%d"):format(evaluation_seed, job.policy.name, job.item.id,
@@ -105,6 +112,7 @@ local function new_run(job, limits)
         budget = { max_cost = limits.max_cost_per_item }, timeout_ms = limits.timeout_ms_per_item }
     run.item, run.policy, run.epoch, run.points = job.item, name, job.epoch, {}
     run.note_report, run.report, run.samples = run.report, report, samples
+    run.on_samples = on_samples
     run.budget.clock = task.now
     return run
 end
@@ -269,6 +277,10 @@ function attempt.run(evaluation, job, limits)
         record.outcome = "no_answer"
     end
     record.score = record.outcome ~= "failed" and 0 or nil
+    local ensemble = run.ensemble
+    if ensemble and ensemble.chosen == answer and ensemble.calls == spent.calls then
+        run.drawn = run.drawn or ensemble.list
+    end
     attempt.score(record, evaluation, item, run)
     return record
 end

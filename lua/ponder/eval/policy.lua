@@ -59,22 +59,17 @@ local function ask_once(m, messages, opts)
     return reply.text
 end
 
-local function ask_majority(m, messages, opts, _, run)
+local function ask_majority(m, messages, opts)
     local call = call_options(opts)
     call.n = opts.k
     local result, message, code = ensemble.self_consistency(m, messages, call)
     if not result then
         return nil, message, code
     end
-    local samples = {}
-    for i, sample in ipairs(result.samples) do
-        samples[i] = { answer = sample.answer, key = sample.key }
-    end
-    run:samples(samples)
     return result.answer
 end
 
-local function ask_best(m, messages, opts, item, run)
+local function ask_best(m, messages, opts, item)
     local call = call_options(opts)
     call.n = opts.k
     function call.reward(candidate)
@@ -84,11 +79,6 @@ local function ask_best(m, messages, opts, item, run)
     if not result then
         return nil, message, code
     end
-    local samples = {}
-    for i, candidate in ipairs(result.candidates) do
-        samples[i] = { answer = candidate.text, reward = candidate.score }
-    end
-    run:samples(samples)
     return result.text
 end
 
@@ -107,7 +97,7 @@ local function of_prompt(where, given, level)
             prompt = render(item)
         end
         local messages = accounts.messages(where, prompt, 1)
-        return ask(m, messages, opts, item, run)
+        return ask(m, messages, opts, item)
     end
 end
 

@@ -1,8 +1,8 @@
 --- A graph that a policy draws of its own work, for `ponder show --tree`, the page, exports and
 --- diffs:
 ---
----     local graph = require "ponder.log.graph"
----     local g <close> = graph { name = "merge sort", kind = "sorting" }
+---     local log = require "ponder.log"
+---     local g <close> = log.graph { name = "merge sort", kind = "sorting" }
 ---     local root = g:node { text = "3 1 2" }
 ---     local half = g:node { text = "1 3", parents = { root }, kind = "sorts", score = 0.5 }
 ---     g:best(half)
