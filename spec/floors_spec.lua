@@ -249,6 +249,34 @@ describe("the floors of lua", function()
     end)
 end)
 
+-- Each strategy brings its own prompts, samples, options, texts and views: nothing else has to know
+-- that it is there, but for what lists everything there is.
+describe("a strategy", function()
+    local LISTS = { ["ponder.strategy"] = true, -- its `names`
+        ["ponder.operations.methods"] = true, -- methods of a paper that have the same names
+        ["ponder.untrusted.child"] = true, -- modules that confined scripts may require
+        ["ponder.cli.init"] = true, -- the text of an example
+        ["ponder.cli.doc"] = true } -- the order of the reference
+
+    it("is known by name to itself alone", function()
+        for _, path in ipairs(files("lua/ponder", "*.lua")) do
+            local name = path:gsub("^lua/", ""):gsub("%.lua$", ""):gsub("/", ".")
+            local own = name:match "^ponder%.%l+%.(%l+)$" or name:match "^ponder%.(%l+)"
+            for line in read(path):gmatch "[^\n]+" do
+                for word in line:gsub("^%s*%-%-.*", ""):gmatch "[\"']([%l.]+)[\"']" do
+                    local known = word:match "^ponder%.strategy%.(%l+)$" or word
+                    if LISTS[name] or own == known or name:find("ponder." .. known, 1, true)
+                        or name == "ponder.strategy.single_call" then
+                        known = ""
+                    end
+                    assert.is_nil(({ tot = 1, got = 1, trm = 1, cot = 1 })[known],
+                        path .. " knows " .. word)
+                end
+            end
+        end
+    end)
+end)
+
 describe("this spec", function()
     it("reads the lines that count", function()
         local own, foreign = included '#include "core/a.h"\n # include <lua.h>\n// #include "b.h"\n'

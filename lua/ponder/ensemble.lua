@@ -51,6 +51,7 @@ local search = require "ponder.search"
 ---@field items any[]
 ---@field judge fun(item: any, index: integer): any
 ---@field concurrency? integer items at a time, default 4
+---@field max_concurrent? integer the same, by its former name
 ---@field on_error? "collect"|"skip"|"fail_fast"|"raise" default "collect"
 ---@field on_progress? fun(progress: table) after each item: {done, total, failed, index, verdict,
 ---  message, code}

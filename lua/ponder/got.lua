@@ -279,12 +279,12 @@ end
 -------------------------------------------------------------------------------
 -- The class
 
-local function count(default, min, max)
-    return { type = "integer", default = default, min = min, max = max or 0x7FFFFFFE }
+local function count(default, min, max, help)
+    return { type = "integer", default = default, min = min, max = max or 0x7FFFFFFE, help = help }
 end
 
-local function flag(default)
-    return { type = "boolean", default = default }
+local function flag(default, help)
+    return { type = "boolean", default = default, help = help }
 end
 
 --- A field that is the id of a node.
@@ -345,23 +345,33 @@ local got = machine.class {
     name = "got",
     core = core,
     options = {
-        chain = flag(false),
-        max_nodes = count(20, 1),
-        max_depth = count(5, 1),
-        branching_factor = count(3, 1, 1000),
-        score_thoughts = flag(true),
-        connect = flag(true),
-        min_nodes_for_aggregation = count(3, 1),
-        max_aggregated = count(5, 1, 1000),
+        chain = flag(false, "one thought at a time, without scores"),
+        max_nodes = count(20, 1, nil,
+            "hard cap on the thoughts of a run"),
+        max_depth = count(5, 1, nil,
+            "depth of the deepest thoughts"),
+        branching_factor = count(3, 1, 1000,
+            "thoughts asked for at each node"),
+        score_thoughts = flag(true, "have the thoughts scored"),
+        connect = flag(true, "look for links between thoughts"),
+        min_nodes_for_aggregation = count(3, 1, nil,
+            "thoughts before they are merged"),
+        max_aggregated = count(5, 1, 1000,
+            "thoughts that are merged, the best ones"),
         aggregation_strategy = {
             type = "string",
             enum = { "synthesis", "voting", "weighted" },
             default = "synthesis",
+            help = "how one answer is made of several thoughts",
         },
-        votes = count(3, 1, 1000),
-        refine_rounds = count(1, 0),
-        parse_scores = { type = "function" },
-        parse_connections = { type = "function" },
+        votes = count(3, 1, 1000,
+            "votes asked for with aggregation by voting"),
+        refine_rounds = count(1, 0, nil,
+            "improvements of the merged answer"),
+        parse_scores = { type = "function",
+            help = "function in place of the parser of scores" },
+        parse_connections = { type = "function",
+            help = "function in place of the parser of links" },
     },
     prompts = {
         generate = "generation_prompt",

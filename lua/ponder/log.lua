@@ -13,7 +13,9 @@
 --- ponder.log.graph says what a graph can do. Without a log the first calls `fetch`, and the others
 --- do nothing.
 
+local current = require "ponder.log.current"
 local effect = require "ponder.log.effect"
+local graph = require "ponder.log.graph"
 local json = require "ponder.json"
 local options = require "ponder.options"
 local scheduler = require "ponder.task.scheduler"
@@ -46,14 +48,6 @@ local function check_function(where, f)
     if type(f) ~= "function" and not (type(meta) == "table" and meta.__call) then
         error(("%s: f must be a function (got %s)"):format(where, options.show(f)), 3)
     end
-end
-
----The recorder of the current run, for what is to be written; a run that has noted nothing but the
----time gets one now, whose file comes with the first call.
----@return ponder.log.Recorder?
-function log.writer()
-    local tape = scheduler.tape()
-    return tape and tape:whole().recorder
 end
 
 ---Takes something in from outside that is neither a model's reply nor the time: calls f(...). The
@@ -100,20 +94,15 @@ function log.event(name, data)
             error("log.event: data: " .. text:gsub("^.-json%.encode: ", ""), 2)
         end
     end
-    local to = log.writer()
+    local to = current.writer()
     if to then
         to:event(name, text)
     end
 end
 
----The recorder of the current run, if it has one.
----@return ponder.log.Recorder?
-function log.recorder()
-    local tape = scheduler.tape()
-    return tape and tape.recorder
-end
+-- Graphs that a policy draws of its own work; the module describes them.
+log.graph = graph
 
--- ponder.log.graph needs this module, and is loaded when it is first asked for.
-return setmetatable(log, { __index = function(_, name)
-    return name == "graph" and require "ponder.log.graph" or nil
-end })
+log.writer, log.recorder = current.writer, current.recorder
+
+return log

@@ -259,7 +259,8 @@ end
 
 local COMMON_OPTIONS = {
     prompts = { type = "table" },
-    max_text_bytes = { type = "integer", min = 100, max = 10000000, default = 20000 },
+    max_text_bytes = { type = "integer", min = 100, max = 10000000, default = 20000,
+        help = "of each quoted text but the question: of a longer one the beginning" },
 }
 
 local COMMON_ENV = {

@@ -67,14 +67,19 @@ local show = options.show
 ---@field max_text_bytes? integer of each text quoted in a prompt, default 20000
 
 local option_rules = {
-    max_supervision_steps = { type = "integer", min = 1, max = 1000000000, default = 5 },
-    act_threshold = { type = "number", min = 0, finite = true, default = 0.9 },
+    max_supervision_steps = { type = "integer", min = 1, max = 1000000000, default = 5,
+        help = "rounds of reasoning, critique and improvement" },
+    act_threshold = { type = "number", min = 0, finite = true, default = 0.9,
+        help = "a grade that ends the run" },
     halt_check = {
         type = "string", enum = { "after_supervision", "after_improvement" },
         default = "after_supervision",
+        help = "when to decide whether the run ends",
     },
-    max_parse_retries = { type = "integer", min = 0, max = 1000000000, default = 1 },
-    parse_supervision = { type = "function" },
+    max_parse_retries = { type = "integer", min = 0, max = 1000000000, default = 1,
+        help = "times that each reply which cannot be read is asked for again" },
+    parse_supervision = { type = "function",
+        help = "function in place of the parser of critiques" },
 }
 
 -------------------------------------------------------------------------------

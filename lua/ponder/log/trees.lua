@@ -3,8 +3,8 @@
 --- Nodes are written when a call is asked for, so that a run that is killed leaves the tree as it
 --- stood: once when they are there, and once more where their score came later.
 
+local current = require "ponder.log.current"
 local json = require "ponder.json"
-local log = require "ponder.log"
 local redact = require "ponder.redact"
 local searches = require "ponder.searches"
 
@@ -127,7 +127,7 @@ end
 ---Notes an event of a machine or its strategy.
 ---@param event MachineEvent
 function Tree:event(event)
-    local recorder = log.writer()
+    local recorder = current.writer()
     if self.hear then
         self.hear(event)
     end
@@ -147,7 +147,7 @@ end
 
 ---Writes the tree as it is at the end.
 function Tree:finish()
-    local recorder = log.recorder()
+    local recorder = current.recorder()
     if self.finished or not recorder or not recorder.writer.db then
         return
     end

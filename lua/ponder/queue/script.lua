@@ -5,6 +5,7 @@ local files = require "ponder.log.files"
 local options = require "ponder.options"
 local prompt = require "ponder.prompt"
 local store = require "ponder.core.store"
+local strategy = require "ponder.strategy"
 
 local script = {}
 
@@ -32,7 +33,7 @@ local function add_modules(texts, directory, text)
     end
 end
 
-local PROMPTS = { "cot", "ensemble", "got", "tot", "trm" }
+local PROMPTS = table.move(strategy.names, 1, #strategy.names, 2, { "ensemble" })
 
 local function add_prompts(texts)
     for _, name in ipairs(PROMPTS) do

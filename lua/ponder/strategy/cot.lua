@@ -12,7 +12,6 @@
 ---
 --- The answer is what stands in the reply's marked section; where there is none, the whole reply.
 
-local look = require "ponder.strategy.look"
 local single_call = require "ponder.strategy.single_call"
 local strategy = require "ponder.strategy"
 
@@ -28,5 +27,5 @@ Asks once for reasoning and an answer (Wei et al. 2022): what the other strategi
     samples = { generate = { {} } },
     needs = { generate = { "prompt" } },
 
-    look = look.nothing,
+    look = strategy.look.nothing,
 }

@@ -23,7 +23,6 @@
 --- thought.
 
 local got = require "ponder.got"
-local look = require "ponder.strategy.look"
 local strategy = require "ponder.strategy"
 
 local function scores_of(thoughts)
@@ -92,7 +91,7 @@ Has several thoughts at once, scores and links them, merges the best into one an
         refine = "generate",
     },
 
-    look = look.graph,
+    look = strategy.look.graph,
 
     answer = function(machine)
         local best = best_so_far(machine)

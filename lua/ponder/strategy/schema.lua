@@ -1,5 +1,6 @@
 --- The options of the strategies: what each may be and what it is for, as data, from which
---- `strategy.new` checks its table and the commands make their flags.
+--- `strategy.new` checks its table and the commands make their flags. The rules of a machine bring
+--- their own help.
 
 local schema = {}
 
@@ -12,65 +13,6 @@ local schema = {}
 ---@field min number?
 ---@field max number?
 ---@field help string one line
-
--- Help for the options of the machines; their rules are the machines' own.
-local MACHINE_HELP = {
-    -- tot
-    branching_factor = "thoughts asked for at each node",
-    max_depth = "depth of the deepest thoughts",
-    traversal_strategy = "which waiting thought is expanded next (default best_first)",
-    search = "a search of search.run in its place",
-    top_k = "candidates listed in the result",
-    min_depth = "a thought above this depth does not end the run by its score",
-    max_nodes = "hard cap on the thoughts of a run",
-    max_duration_ms = "end with the best so far after this time",
-    beam_width = "best_first keeps so many thoughts waiting; beam, dvts: of a level",
-    max_iterations = "uct, puct, ab_mcts, evolve: thoughts expanded",
-    c = "uct (1.41), evolve (1): weight of what was tried little",
-    c_init = "puct: the same",
-    c_base = "puct: visits from which it grows",
-    prior = "uct, puct: how promising a thought looks (puct: uniform)",
-    normalize = "false: leave values as they are (uct, puct)",
-    backup = "uct, puct: what a thought's descendants are worth to it",
-    rollout = "uct, puct: greedy goes on with the best new thought",
-    guide = "uct, puct: from wide to deep as iterations run out (1)",
-    posterior = "ab_mcts: how scores are taken to be distributed",
-    weight = "astar, idastar: of the way that is left",
-    subtrees = "dvts: independent beams",
-    islands = "evolve: populations",
-    sharpness = "evolve: how much better thoughts are preferred",
-    population = "evolve: most members of an island",
-    migrate_every = "evolve: iterations between migrations",
-    migrate = "evolve: members that migrate from an island",
-    early_success_threshold = "a score that ends the run",
-    convergence_window = "rounds without improvement that end the run (1: never)",
-    min_score_improvement = "less over the window counts as no improvement",
-    convergence_measure = "what must improve",
-    stop_at_max_depth = "end as soon as a thought at max depth was scored",
-    max_parse_retries = "times that each reply which cannot be read is asked for again",
-    batch = "thoughts expanded at the same time",
-    halt = "function in place of the stopping rules",
-    select = "function in place of the traversal strategy",
-    parse_thoughts = "function in place of the parser of thoughts",
-    parse_scores = "function in place of the parser of scores",
-    -- got
-    chain = "one thought at a time, without scores",
-    score_thoughts = "have the thoughts scored",
-    connect = "look for links between thoughts",
-    min_nodes_for_aggregation = "thoughts before they are merged",
-    max_aggregated = "thoughts that are merged, the best ones",
-    aggregation_strategy = "how one answer is made of several thoughts",
-    votes = "votes asked for with aggregation by voting",
-    refine_rounds = "improvements of the merged answer",
-    parse_connections = "function in place of the parser of links",
-    -- trm
-    max_supervision_steps = "rounds of reasoning, critique and improvement",
-    act_threshold = "a grade that ends the run",
-    halt_check = "when to decide whether the run ends",
-    parse_supervision = "function in place of the parser of critiques",
-    -- all
-    max_text_bytes = "of each quoted text but the question: of a longer one the beginning",
-}
 
 local COUNT = 1000000000
 
@@ -158,7 +100,7 @@ function schema.of(machine)
     for _, name in ipairs(sorted_keys(machine.option_rules)) do
         if not is_common[name] then
             local rule = machine.option_rules[name]
-            add(name, "machine", rule.help or MACHINE_HELP[name], rule)
+            add(name, "machine", rule.help, rule)
         end
     end
     for _, name in ipairs(sorted_keys(machine.prompt_names)) do

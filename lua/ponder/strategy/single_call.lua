@@ -18,7 +18,8 @@ local clock = require "ponder.core.machine"
 local one = {
     ---The rules of its options.
     option_rules = {
-        max_text_bytes = { type = "integer", min = 100, max = 10000000, default = 20000 },
+        max_text_bytes = { type = "integer", min = 100, max = 10000000, default = 20000,
+            help = "of each quoted text but the question: of a longer one the beginning" },
     },
     ---Its prompts: name -> the option that stands for that one alone.
     prompt_names = { generate = "generation_prompt" },

@@ -18,7 +18,6 @@
 --- unless `models.repair` says otherwise. The answer is the content of the best thought.
 
 local json = require "ponder.json"
-local look = require "ponder.strategy.look"
 local strategy = require "ponder.strategy"
 local tot = require "ponder.tot"
 
@@ -70,7 +69,7 @@ al. 2023).]],
     first_role = "generate",
     fallback = { generate = "generate", evaluate = "evaluate", repair = "generate" },
 
-    look = look.tree,
+    look = strategy.look.tree,
 
     answer = function(machine)
         if machine.result then

@@ -17,7 +17,6 @@
 --- `models.evaluate` is for `supervise` and `models.generate` for the others, unless they are named
 --- themselves. The answer is the best graded one; before any was graded, the current one.
 
-local look = require "ponder.strategy.look"
 local strategy = require "ponder.strategy"
 local trm = require "ponder.trm"
 
@@ -74,7 +73,7 @@ Jolicoeur-Martineau 2025).]],
     end,
 
     look = function(machine, memory)
-        local seen = look.answers(machine.question, memory)
+        local seen = strategy.look.answers(machine.question, memory)
         seen.done = machine.latent_state and machine.latent_state.step_count
         return seen
     end,

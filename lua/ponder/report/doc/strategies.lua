@@ -2,10 +2,9 @@
 --- `ponder tot`, so it stands in no comment.
 
 local comments = require "ponder.report.doc.comments"
+local strategy = require "ponder.strategy"
 
 local strategies = {}
-
-local NAMES = { "tot", "got", "trm", "cot" }
 
 local function type_of(option)
     if option.enum then
@@ -39,7 +38,7 @@ function strategies.add(modules)
     for _, module in ipairs(modules) do
         by_name[module.name] = module
     end
-    for _, name in ipairs(NAMES) do
+    for _, name in ipairs(strategy.names) do
         local module = by_name["strategy." .. name]
         local class = ("ponder.strategy.%s.Options"):format(name)
         local lines = { "@class " .. class }
