@@ -140,6 +140,17 @@ describe("--mcp", function()
         assert.equal("", r.out)
     end)
 
+    it("can be interrupted while a server hangs", function()
+        local r = shell.run(([[
+            cd %s; %s cot --model script:m.lua --mcp 'touch up; sleep 50' x >$OUT 2>$ERR & pid=$!
+            until [ -e up ]; do sleep 0.02; done
+            kill -INT $pid; wait $pid; status=$?
+            ps -A -o args= | grep -F 'touch up; sleep' | grep -v grep >$OUT
+            exit $status]]):format(folder.path, shell.quote(shell.executable)))
+        assert.same({ 130, "" }, { r.status, r.out })
+        assert.matches("interrupted", r.err)
+    end)
+
     it("does not call a tool again by itself, and tells the model what went wrong", function()
         folder:write("heard", "")
         local r = ponder { "cot", "--quiet", "--mcp", fake "plain", "use fails" }

@@ -3,6 +3,7 @@
 local files = require "ponder.log.files"
 local mcp = require "ponder.mcp"
 local model = require "ponder.model"
+local task = require "ponder.task"
 
 local toolbox = {
     ---@type table<string, ArgumentRule>
@@ -100,7 +101,9 @@ local function open_server(text, log)
         opts.log = log
         return mcp.open(opts)
     end)
-    if not ok then
+    if not ok and task.stop_reason() then
+        error(session, 0)
+    elseif not ok then
         return nil, (tostring(session):gsub("^.-mcp%.open: ", ""))
     end
     return session, message
