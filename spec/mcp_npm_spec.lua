@@ -103,6 +103,30 @@ describe("servers from npm", function()
     end))
 end)
 
+describe("a server of version 2 of the SDK that knows 2026-07-28 alone", function()
+    it("works over standard input and output", with_packages(function(at)
+        task.run(function()
+            local session <close> = assert(mcp.open {
+                env = { PATH = os.getenv "PATH" .. ":/usr/local/bin" },
+                command = { "node", at .. "/modern_server.mjs" } })
+            assert.equal("modern", session.server.name)
+            assert.equal("3", session:call("add", { a = 1, b = 2 }).text)
+        end)
+    end))
+
+    it("works over HTTP, where a header repeats an argument", with_packages(function(at)
+        local r = npm.run(([[
+            cd %s; node modern_server.mjs http >$ERR & pid=$!
+            until grep -q mcp $ERR; do kill -0 $pid || exit 9; sleep 0.05; done
+            %s --no-log -e '
+                local session <close> = assert(require("ponder.mcp").open { url = ... })
+                print(session:call("add", { a = 1, b = 2 }).text)
+                print((session:tools()[1].run { a = 3, b = 4 }))' $(cat $ERR) >$OUT
+            kill $pid; wait $pid 2>/dev/null; true]]):format(at, shell.quote(shell.executable)))
+        assert.equal("3\n7\n", r.out)
+    end))
+end)
+
 describe("the official conformance suite", function()
     local function with_node(f)
         return with_packages(function(at)

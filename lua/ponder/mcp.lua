@@ -262,8 +262,9 @@ function Session:call(name, arguments, opts)
             return nil, problem, its_code
         end
         local raw
-        raw, problem, its_code = made:request("tools/call", { name = name,
-            arguments = key.arguments }, opts.timeout_ms, opts.on_progress)
+        raw, problem, its_code = made:call_tool(name, key.arguments, {
+            timeout_ms = opts.timeout_ms, on_progress = opts.on_progress,
+            max_tools = self.opts.max_tools })
         return raw and { result = raw, changed = made.tools_changed }, problem, its_code
     end)
     if not answer then

@@ -7,6 +7,7 @@
 --- It offers a server nothing (no roots, no sampling, no elicitation), and answers its pings.
 
 local json = require "ponder.json"
+local mirror = require "ponder.mcp.mirror"
 local protocol = require "ponder.mcp.protocol"
 local quote = require "ponder.quote"
 local task = require "ponder.task"
@@ -25,6 +26,7 @@ local client = {}
 ---@field id integer
 ---@field timeout_ms integer
 ---@field reply table? the message that answers it
+---@field headers table<string, string>? over HTTP: what repeats arguments
 ---@field private progress table[] what has come of notifications/progress
 ---@field private on_progress fun(done: number, total: number?, message: string?)?
 local Call = {}
@@ -54,6 +56,7 @@ end
 ---@field instructions string?
 ---@field tools_changed boolean the server has said so since they were listed
 ---@field private calls table<integer, ponder.mcp.Call>
+---@field private mirrored table<string, table<string, string[]>>? by tool: see ponder.mcp.mirror
 local Client = {}
 Client.__index = Client
 
@@ -164,10 +167,11 @@ local function result_of(self, call)
     return result
 end
 
-local function perform(self, method, params, timeout_ms, on_progress)
+local function perform(self, method, params, timeout_ms, on_progress, headers)
     self.last = self.last + 1
     local call <close> = setmetatable({ id = self.last, client = self, method = method,
-        timeout_ms = timeout_ms, on_progress = on_progress, progress = {} }, Call)
+        timeout_ms = timeout_ms, on_progress = on_progress, headers = headers,
+        progress = {} }, Call)
     self.calls[call.id] = call
     local answered, message, code = self.connection:exchange({ jsonrpc = "2.0", id = call.id,
         method = method, params = with_meta(self, call, params) }, call)
@@ -199,14 +203,15 @@ end
 ---@param params table
 ---@param timeout_ms? integer default: that of the client
 ---@param on_progress? fun(done: number, total: number?, message: string?)
+---@param headers? table<string, string> over HTTP
 ---@return table? result
 ---@return string? message
 ---@return string? code TIMEOUT; SERVER: an error of JSON-RPC; BAD_REPLY; those of the connection
 ---@return integer? rpc the number of an error of JSON-RPC
-function Client:request(method, params, timeout_ms, on_progress)
+function Client:request(method, params, timeout_ms, on_progress, headers)
     timeout_ms = timeout_ms or self.timeout_ms
     local result, message, code, rpc = task.timeout(timeout_ms / 1000, perform_in_session, self,
-        method, params, timeout_ms, on_progress)
+        method, params, timeout_ms, on_progress, headers)
     if not result and code == "TIMEOUT" then
         message = ("%s: no answer to %s within timeout_ms (%d)"):format(self.connection.label,
             method, timeout_ms)
@@ -281,7 +286,7 @@ end
 ---@return string? code
 function Client:list_tools(most)
     local tools, cursor = json.array {}, nil
-    self.tools_changed = false
+    self.tools_changed, self.mirrored = false, {}
     if not self.capabilities.tools then
         return tools
     end
@@ -299,6 +304,7 @@ function Client:list_tools(most)
                     self.connection.label, most), "TOO_LARGE"
             end
             tools[#tools + 1] = tool
+            self.mirrored[tool.name] = mirror.paths(tool.inputSchema)
         end
         cursor = result.nextCursor
         if type(cursor) ~= "string" then
@@ -306,6 +312,25 @@ function Client:list_tools(most)
         end
     end
     return nil, self.connection.label .. ": the pages of tools/list never end", "TOO_LARGE"
+end
+
+---Calls a tool.
+---@param name string
+---@param arguments table
+---@param opts {timeout_ms: integer?, on_progress: function?, max_tools: integer}
+---@return table? result as the protocol has it
+---@return string? message
+---@return string? code
+function Client:call_tool(name, arguments, opts)
+    if self.cancels_by_closing and not self.mirrored then -- its headers depend on its schema
+        local list, message, code = self:list_tools(opts.max_tools)
+        if not list then
+            return nil, message, code
+        end
+    end
+    local paths = self.mirrored and self.mirrored[name]
+    return self:request("tools/call", { name = name, arguments = arguments }, opts.timeout_ms,
+        opts.on_progress, paths and mirror.headers(paths, arguments))
 end
 
 ---Ends the connection.

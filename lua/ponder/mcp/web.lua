@@ -5,8 +5,8 @@
 --- 2026-07-28 on there is none, headers repeat what the body says, and to close the answer is to
 --- cancel the request. There is no stream of what a server says unasked (GET).
 
-local base64 = require "ponder.base64"
 local json = require "ponder.json"
+local mirror = require "ponder.mcp.mirror"
 local name = require "ponder.model.name"
 local protocol = require "ponder.mcp.protocol"
 local quote = require "ponder.quote"
@@ -45,22 +45,17 @@ function web.open(opts, label, receive)
         net = transport.shared() }, Web)
 end
 
--- A value as a header may have it.
-local function header_value(text)
-    if text:find "^[\x21-\x7E][\x20-\x7E]*$" and not text:find " $" and not text:find "^=%?" then
-        return text
-    end
-    return "=?base64?" .. base64.encode(text) .. "?="
-end
-
-local function headers_for(self, message)
+local function headers_for(self, message, call)
     local headers = { ["content-type"] = "application/json",
         accept = "application/json, text/event-stream", ["mcp-session-id"] = self.session,
         ["mcp-protocol-version"] = self.version }
     if self.version == protocol.STATELESS and message then
         headers["mcp-method"] = message.method
-        headers["mcp-name"] = message.method == "tools/call" and header_value(message.params.name)
+        headers["mcp-name"] = message.method == "tools/call" and mirror.value(message.params.name)
             or nil
+        for header, value in pairs(call and call.headers or {}) do
+            headers[header] = value
+        end
     end
     for header, value in pairs(self.given) do
         headers[header] = value
@@ -68,9 +63,9 @@ local function headers_for(self, message)
     return headers
 end
 
-local function request_for(self, message, timeout_ms)
+local function request_for(self, message, timeout_ms, call)
     return { url = self.url, method = message and "POST" or "DELETE", timeout_ms = timeout_ms,
-        headers = headers_for(self, message), body = message and json.encode(message) or nil,
+        headers = headers_for(self, message, call), body = message and json.encode(message) or nil,
         stream = message and message.id and "sse" or nil, idle_timeout_ms = timeout_ms,
         max_line_bytes = protocol.MAX_MESSAGE, max_event_bytes = protocol.MAX_MESSAGE,
         max_body_bytes = protocol.MAX_MESSAGE }
@@ -136,7 +131,8 @@ end
 function Web:exchange(message, call)
     local wrong
     local begins = message.method == "initialize" -- its headers are needed, which come at the end
-    local result = self.net:send(request_for(self, message, call.timeout_ms), function(_, data)
+    local request = request_for(self, message, call.timeout_ms, call)
+    local result = self.net:send(request, function(_, data)
         if data:find "%S" and not take(self, data) then
             wrong = data
         end
