@@ -156,17 +156,18 @@ function Page:open(server, r, name)
     return opened or say(server, r, 404, message)
 end
 
-local function data_and_name(log, name)
-    local data = page_data.new():update(log)
-    data.calls, data.texts, data.name = json.array(), json.array(), name
+-- The trees of one of them.
+local function trees_of(log, name)
+    local data = page_data.new():update(log, true)
+    data.name = name
     return data
 end
 
 function Page:compared(server, r)
     local a <close> = self:open(server, r, r.query.a)
     local b <close> = a and self:open(server, r, r.query.b)
-    return b and page_of("compare", { a = data_and_name(a, r.query.a),
-        b = data_and_name(b, r.query.b), diff = compare.of(a, b, { pairs = true }) })
+    return b and page_of("compare", { a = trees_of(a, r.query.a), b = trees_of(b, r.query.b),
+        diff = compare.of(a, b, { pairs = true }) })
 end
 
 function Page:evaluation(server, r)

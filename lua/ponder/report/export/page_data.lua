@@ -352,11 +352,13 @@ end
 ---What is new of a run since the last call; at first all of it. A run has ended when its state is
 ---not "running".
 ---@param log ponder.log.Reader
+---@param without_calls? boolean
 ---@return table
-function Data:update(log)
+function Data:update(log, without_calls)
     local texts = self.texts
     local first = #texts.list
-    local result = { searches = self:changed_searches(log), calls = self:calls(log),
+    local result = { searches = self:changed_searches(log),
+        calls = without_calls and json.array() or self:calls(log),
         run = read_run(log), sessions = read_sessions(log), totals = read_totals(log) }
     result.texts = json.array(table.move(texts.list, first + 1, #texts.list, 1, {}))
     result.cut = json.object(texts.cut)
