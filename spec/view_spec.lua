@@ -437,7 +437,7 @@ describe("ponder view", function()
                 local line = r.pipe:read "l"
             until line == "ponder: the page stays until it is closed; Ctrl-C ends it"
             -- A page that is open and then closed: the command ends with it.
-            os.execute(("env -u LD_PRELOAD curl -sgNm 2 '%s' >/dev/null"):format(
+            os.execute(("env -u LD_PRELOAD curl -sgNm 1 '%s' >/dev/null"):format(
                 url:gsub("/%?", "/view/events?")))
             assert.is_nil(r.pipe:read "l")
             local _, _, status = r.pipe:close()

@@ -34,7 +34,7 @@ Ctrl-C ends it.
 
 ]] .. args.help(RULES, ORDER)
 
-local IDLE_S = 5 -- no page was open for so long: the last one was closed, not loaded again
+local IDLE_S = 3 -- no page was open for so long: the last one was closed, not loaded again
 local FIRST_S = 120 -- how long the first page may take
 
 -- Drains the server once the last page was closed.
