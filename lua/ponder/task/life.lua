@@ -1,0 +1,388 @@
+--- The life of a task:
+---
+---     spawn --> ready --> running --> done, failed          (settle: what a step has come to)
+---                 ^          | park
+---            wake |          v
+---                 `------- parked --> closing --> cancelled      (cancel: __close runs)
+---
+--- A task runs until it waits (a step); what has woken it is handed over by its next step. See
+--- ponder.task.engine for the order in which tasks run.
+
+local core = require "ponder.core.task"
+local groups = require "ponder.task.groups"
+local random = require "ponder.core.random"
+
+local life = {}
+
+local unpack, pack, select = table.unpack, table.pack, select
+local core_create, core_resume, core_park = core.create, core.resume, core.park
+local give_back = core.give_back
+local enqueue, add_timer, remove_timer = groups.enqueue, groups.add_timer, groups.remove_timer
+
+---@class ponder.task.Handle
+---@field id integer counts up from 1, which is the main task of its run; down from -1 for what the
+---  tape does not follow, so that the others have the same when that is not done again
+---@field serial integer counts up over all runs
+---@field group ponder.task.Group
+---@field state "ready"|"running"|"parked"|"closing"|"done"|"failed"|"cancelled"
+---@field error any what it raised, as it was raised
+---@field package context table<string, any>|false never changed: replaced by a copy
+local Task = {}
+Task.__index = Task
+Task.__name = "task"
+life.Task = Task
+
+local AT_ONCE = -math.huge -- as a time to be woken at: after those that are ready now
+local ENDED = { done = true, failed = true, cancelled = true }
+life.ENDED = ENDED -- the states in which a task has ended
+
+local current -- the task that runs or is being closed
+local last_serial = 0
+local closes = 0 -- nested: tasks that are being closed
+local put_off, put_off_count = {}, 0 -- tasks to be cancelled when the outermost of these has ended
+local draining = false -- put_off is being worked off
+local entered -- the generator of math.random that is in place
+
+---Forgets all tasks.
+function life.reset()
+    last_serial, current = 0, nil
+    closes, put_off, put_off_count, draining = 0, {}, 0, false
+end
+
+---Nothing runs any more: the loop itself has failed.
+function life.cut_short()
+    current, closes, draining = nil, 0, false
+end
+
+---The task that is running; nil outside of tasks.
+---@return ponder.task.Handle?
+function life.current()
+    return current
+end
+
+---Counts up over all tasks.
+---@return integer of the newest
+function life.newest()
+    return last_serial
+end
+
+-- Puts the generator of a group in the place of math.random's.
+local function enter(group)
+    local wanted = group.random
+    if wanted ~= entered then
+        random.use(wanted)
+        entered = wanted
+    end
+end
+
+---------------------------------------------------------------------------------------------------
+-- Ready and parked
+
+-- What can run out of memory comes first, here and in spawn: an error then leaves all as it was.
+local function make_ready(t)
+    local group = t.group
+    local count = group.ready_count + 1
+    group.ready[count] = t
+    if not group.queued then
+        enqueue(group)
+    end
+    group.ready_count = count
+    t.state = "ready"
+    if t.slot then
+        remove_timer(t)
+    end
+end
+
+life.make_ready = make_ready
+
+---Takes `t` away from what it waits for.
+---@param t ponder.task.Handle
+---@return {[1]: any}? failure what a callback raised
+function life.leave_wait(t)
+    local on_cancel = t.on_cancel
+    if t.slot then
+        remove_timer(t)
+    end
+    if on_cancel then
+        t.on_cancel = false
+        local ok, err = pcall(on_cancel, t.state == "ready")
+        return not ok and { err } or nil
+    end
+end
+
+--- Suspends the current task; `scheduler.check` has allowed it. The task only notes what it waits
+--- for: it counts as parked, and its timer starts, when the scheduler has seen it stop (settle).
+---@param t ponder.task.Handle the current task
+---@param what string
+---@param on_cancel? fun(woken: boolean)
+---@return any ... what it was woken with
+function life.park(t, what, on_cancel)
+    t.waits, t.on_cancel, t.deadline = what, on_cancel or false, false
+    return core_park()
+end
+
+--- Suspends the current task until a time on the scheduler's clock, or until it is woken before.
+---@param deadline? number nil: until the other tasks that are ready have run
+function life.park_until(t, what, deadline)
+    t.waits, t.on_cancel, t.deadline = what, false, deadline or AT_ONCE
+    return core_park()
+end
+
+--- Wakes `t` if it is parked; `what` limits that to one kind of wait.
+---@return boolean woken
+function life.wake(t, what, ...)
+    if t.state ~= "parked" or t.waits ~= what then
+        return false
+    end
+    if select("#", ...) > 0 then
+        t.values = pack(...)
+    end
+    make_ready(t)
+    return true
+end
+
+---------------------------------------------------------------------------------------------------
+-- The end
+
+---Strikes `t` off its group's list: the last task takes its place. (A table by id would be built anew ever so often: ids count
+---up, so each new one needs a slot that no other id has had.)
+function life.forget(t)
+    local group = t.group
+    local alive, live = group.alive, group.live
+    local last = alive[live]
+    alive[t.place], last.place = last, t.place
+    alive[live] = nil
+    group.live = live - 1
+end
+
+---Its last task has ended.
+---@param group ponder.task.Group
+function life.end_group(group)
+    groups.remove(group)
+    if group.on_end then
+        group.on_end(group)
+    end
+end
+
+-- Closes what a task has opened that did not come to a good end.
+local function close_owned(t)
+    local owned = t.owned
+    t.owned = nil
+    for thing in pairs(owned) do
+        thing:close()
+    end
+end
+
+local function end_task(t, state)
+    local scope, waiters, group = t.scope, t.waiters, t.group
+    t.state, t.co, t.on_cancel, t.values = state, nil, false, false
+    if t.owned and state ~= "done" then
+        close_owned(t)
+    end
+    life.forget(t)
+    if t == group.main and state ~= "done" then
+        groups.stop(group)
+    end
+    if waiters then
+        t.waiters = nil
+        for i = 1, waiters.n do
+            if waiters[i] then
+                life.wake(waiters[i], "handle:join")
+            end
+        end
+    end
+    if scope then
+        t.scope = nil
+        scope:ended(t)
+    end
+    if group.live == 0 then
+        life.end_group(group)
+    end
+end
+
+local function fail(t, err, traceback)
+    local group = t.group
+    t.error = err
+    t.failure = group.failures:add(t.id, err, traceback)
+    if t == group.main then
+        t.failure.heard = true -- run raises it
+    end
+    end_task(t, "failed")
+end
+
+-- Cancels what was put off. Not from within itself: a chain of any length needs no more stack.
+local function cancel_put_off()
+    if closes > 0 or draining then
+        return
+    end
+    draining = true
+    while put_off_count > 0 do
+        local t = put_off[put_off_count]
+        put_off[put_off_count] = nil
+        put_off_count = put_off_count - 1
+        life.cancel(t)
+    end
+    draining = false
+end
+
+-- Closes the coroutine of `t`: `__close` of its variables runs, as part of `t`, and may not wait.
+local function close_coroutine(t)
+    local outer = current
+    current, closes = t, closes + 1
+    t.state = "closing"
+    enter(t.group)
+    local ok, err = core.close(t.co)
+    current, closes = outer, closes - 1
+    if outer then
+        enter(outer.group)
+    end
+    return ok, err
+end
+
+-- Ends `t`, which does not run.
+local function close(t)
+    local failure = life.leave_wait(t)
+    if ENDED[t.state] then
+        return -- by what its on_cancel did
+    end
+    local ok, err = close_coroutine(t)
+    if not ok then
+        failure = { err }
+    end
+    if failure then
+        fail(t, failure[1])
+    else
+        end_task(t, "cancelled")
+    end
+    cancel_put_off()
+end
+
+---@param t ponder.task.Handle
+---@return boolean whether it had not ended yet
+function life.cancel(t)
+    local state = t.state
+    if ENDED[state] or state == "closing" then
+        return false
+    elseif state == "running" then
+        t.cancel_wanted = true
+        if t == current and core.can_wait() then
+            life.park(t, "handle:cancel") -- settle closes it: this does not return
+        end
+    elseif closes > 0 and core.stack_is_short() then
+        put_off[put_off_count + 1] = t
+        put_off_count = put_off_count + 1
+    else
+        close(t)
+    end
+    return true
+end
+
+---------------------------------------------------------------------------------------------------
+-- Steps
+
+-- What became of a step of `t`: the results of core.resume.
+local function settle(t, ok, ...)
+    current = nil
+    if ok then
+        if select("#", ...) > 0 then
+            t.results = pack(...)
+        end
+        give_back(t.co)
+        end_task(t, "done")
+    elseif ok == nil then
+        local wake_at = t.deadline
+        t.state = "parked"
+        if t.cancel_wanted then
+            close(t)
+        elseif wake_at == AT_ONCE then
+            make_ready(t)
+        elseif wake_at then
+            add_timer(t, wake_at)
+        end
+    else
+        local err, traceback = ...
+        local closed, replaced = close_coroutine(t)
+        if not closed then -- the same error, or that of a __close that raised
+            err = replaced
+        end
+        fail(t, err, traceback)
+        cancel_put_off()
+    end
+end
+
+function life.step(t)
+    local values = t.values
+    current, t.state, t.on_cancel = t, "running", false
+    if t.group.random ~= entered then
+        enter(t.group)
+    end
+    if values then
+        t.values = false
+        return settle(t, core_resume(t.co, unpack(values, 1, values.n)))
+    end
+    return settle(t, core_resume(t.co))
+end
+
+---------------------------------------------------------------------------------------------------
+-- The beginning
+
+---A task of a group, which runs in its next round; see spawn. Its fields are no more than the 16 for which Lua
+---makes a table of half the size; `deadline` is the time to be woken at before its timer begins.
+function life.new(group, context, scope, index, f, ...)
+    local outside = context and context.outside ~= nil
+    local live, count = group.live + 1, group.ready_count + 1
+    local t = setmetatable({
+        id = outside and group.last_outside_id - 1 or group.last_id + 1, serial = last_serial + 1,
+        group = group, state = "ready", co = core_create(f, ...), scope = scope, index = index,
+        values = false, results = false, on_cancel = false, waits = false, slot = false,
+        deadline = false, timer_id = 0, place = live, context = context,
+    }, Task)
+    group.ready[count] = t
+    group.alive[live] = t
+    if not group.queued then
+        enqueue(group)
+    end
+    if outside then
+        group.last_outside_id = t.id
+    else
+        group.last_id = t.id
+    end
+    last_serial, group.live, group.ready_count = t.serial, live, count
+    return t
+end
+
+---@param scope? table `scope:ended(t)` is called when the task has ended; the task inherits the
+---context of `scope.owner`, else that of the current task
+---@param index? integer the place of the task in the scope
+---@param f function
+---@return ponder.task.Handle
+function life.spawn(scope, index, f, ...)
+    local parent = scope and scope.owner or current
+    return life.new(parent and parent.group or groups.outermost,
+        parent and parent.context or false, scope, index, f, ...)
+end
+
+local function by_age(a, b)
+    return a.serial < b.serial
+end
+
+---The tasks of a group that have not ended, the oldest first.
+---@param group? ponder.task.Group default: that of the current task
+---@return ponder.task.Handle[]
+function life.alive(group)
+    group = group or current.group
+    local tasks = table.move(group.alive, 1, group.live, 1, {})
+    table.sort(tasks, by_age)
+    return tasks
+end
+
+local WEAK = { __mode = "k" }
+
+---Has `thing:close()` called, which must not raise, when the current task is cancelled or fails.
+---@param thing { close: fun(self) }
+function life.own(thing)
+    current.owned = current.owned or setmetatable({}, WEAK)
+    current.owned[thing] = true
+end
+
+return life
