@@ -41,7 +41,7 @@ local scopes = require "ponder.task.scope"
 local run = {}
 
 local FIELD = "run" -- of a task's context
-local WAIT = "run:call" -- as ponder.log.tape has it
+local WAIT = "run:call" -- as ponder.log.playing has it
 local OWN = { "asker", "outside" } -- of a context: what a run within does not inherit
 
 ---@class ponder.RunOptions

@@ -408,13 +408,13 @@ function REMARK.fork(self)
 end
 
 function REMARK.resume(self)
-    local departed = self.tape.departed
+    local diverged = self.tape.diverged
     local left, first = self.tape:left()
-    if left > 0 and not departed then
-        departed = ("it did not ask again for %s%s"):format(first,
+    if left > 0 and not diverged then
+        diverged = ("it did not ask again for %s%s"):format(first,
             left > 1 and (" and %d more"):format(left - 1) or "")
     end
-    return departed and ("the script did not do what it did before: %s"):format(departed)
+    return diverged and ("the script did not do what it did before: %s"):format(diverged)
 end
 
 REMARK.replay = REMARK.resume

@@ -33,6 +33,8 @@
 --- still gets what equal requests were answered the first time: an entry that nobody asks for is
 --- passed over as soon as no task can go on. `left` counts those that it never asked for.
 
+local groups = require "ponder.task.groups"
+local playing = require "ponder.log.playing"
 local recent = require "ponder.log.recent"
 local scheduler = require "ponder.task.scheduler"
 local task = require "ponder.task"
@@ -79,7 +81,7 @@ local MOST_WITHOUT_FILE = 1 << 20 -- entries and readings kept before there is a
 ---@field offline boolean nothing may be asked that the past does not answer
 ---@field frozen boolean another run of the log is to go on: this one stays where it is once that
 ---  one has begun, or where its past ends
----@field departed string? where the script did not do what it did before
+---@field diverged string? where the script did not do what it did before
 ---@field broken string? why the run is broken off
 ---@field private live_from integer? the number of rounds when it had been played to its end
 ---@field incomplete boolean? too much came in before there was a file: it cannot be resumed
@@ -251,21 +253,12 @@ function Tape:deliver()
     expect_turn(self)
 end
 
-local function take_out(list, item)
-    for i, other in ipairs(list) do
-        if other == item then
-            table.remove(list, i)
-            return
-        end
-    end
-end
-
 -- Waits until the log holds what has come.
 local function arrive(self, what)
     local t = scheduler.current()
     local one = { task = t, what = what, waits = WAIT }
     self.arrived[#self.arrived + 1] = one
-    scheduler.park(t, WAIT, function() take_out(self.arrived, one) end)
+    scheduler.park(t, WAIT, function() groups.take_out(self.arrived, one) end)
 end
 
 local Asking = {}
@@ -295,135 +288,12 @@ local function ask(self, what, f, ...)
 end
 
 ---------------------------------------------------------------------------------------------------
--- Playing
-
--- The script does not do what it did before.
-local function depart(self, where)
-    self.departed = self.departed or where
-    if self.offline then
-        error("NOT_IN_REPLAY: " .. where, 0)
-    elseif self.frozen then
-        error(where, 0)
-    end
-end
-
--- Whether a run within has still to play what came before an entry.
-local function is_ahead(self, entry)
-    for what in pairs(self.inner) do
-        local next_one = what.tape.playing and what.tape.past:entry()
-        if next_one and next_one.seq < entry.seq then
-            return true
-        end
-    end
-    return false
-end
-
--- A run within is over.
-local function note_over(self, what)
-    self.arrived[#self.arrived + 1] = { task = what.task, what = what, waits = tape.WAIT_FOR_RUN }
-end
-
--- Plays the next entry; false: not yet.
-local function play_entry(self, entry)
-    if next(self.inner) and is_ahead(self, entry) then
-        return false
-    elseif entry.kind == "timers" then
-        scheduler.fire_timers(self.group, entry.what)
-        return true
-    end
-    local within = self.runs[entry.answered]
-    if within and not within.over then
-        return false
-    elseif within then
-        self.runs[entry.answered] = nil
-        scheduler.wake(within.task, tape.WAIT_FOR_RUN)
-        return true
-    end
-    local waits = self.waiting[entry.answered]
-    if waits then
-        self.waiting[entry.answered] = nil
-        task.wake(waits, true)
-        return true
-    end
-    return scheduler.is_idle(self.group) -- pass it over
-end
-
-local function by_id(a, b)
-    return a.task.id < b.task.id
-end
-
--- The tape has ended. Who waits has an answer that was never handed over, or asks outside.
-local function go_live(self)
-    self.playing = false
-    local now = scheduler.clock(self.group)
-    local last = math.max(self.past.last_now or now, self.outer
-        and scheduler.clock(self.outer.group) or now)
-    if last > now then
-        scheduler.set_clock(self.group, last)
-    end
-    scheduler.set_plays(self.group, false)
-    local tasks = self.held
-    for _, waits in pairs(self.waiting) do
-        tasks[#tasks + 1] = waits
-    end
-    table.sort(tasks, function(a, b) return a.id < b.id end)
-    for _, waits in ipairs(tasks) do
-        task.wake(waits, false)
-    end
-    self.live_from = tasks[1] and self.group.rounds or nil
-    local over = {}
-    for _, what in pairs(self.runs) do
-        over[#over + 1] = what.over and what or nil
-    end
-    table.sort(over, by_id)
-    for _, what in ipairs(over) do
-        note_over(self, what)
-    end
-    self.waiting, self.held, self.runs = {}, {}, {}
-end
-
--- Whether a run that is to go on alone has begun.
-local function is_held(self)
-    return self.frozen and self.session.root.has_begun
-end
-
-local function play(self, rounds)
-    local past, group = self.past, self.group
-    if is_held(self) then
-        return
-    end
-    local entry = past:entry()
-    while entry do
-        if entry.round > rounds and not scheduler.is_idle(group) or not play_entry(self, entry) then
-            return
-        end
-        past:advance()
-        entry = past:entry()
-    end
-    local waits = self.frozen or self.outer and self.outer.playing and not self.outer.frozen
-    if scheduler.is_idle(group) and not waits then
-        go_live(self)
-    end
-end
-
---- See ponder.task.Tape.
-function Tape:pass_over(at_end)
-    if not self.playing or at_end ~= (self.past:entry() == nil) then
-        return false
-    elseif at_end and self.frozen or is_held(self) then
-        return false
-    elseif at_end then
-        go_live(self)
-    else
-        self.past:advance()
-    end
-    return true
-end
+-- Turns
 
 --- See ponder.task.Tape.
 function Tape:turn(rounds)
     if self.playing then
-        play(self, rounds)
+        playing.turn(self, rounds)
         if self.playing then
             return false
         end
@@ -443,6 +313,8 @@ function Tape:turn(rounds)
     return arrived
 end
 
+Tape.pass_over = playing.pass_over
+
 --- What nobody has asked for again.
 ---@return integer left how many answers of the past
 ---@return string? first in a few words
@@ -453,16 +325,8 @@ function Tape:left()
     return self.past:left()
 end
 
--- Waits for its turn on the tape. True: it may have the past's answer; false: the tape has ended.
-local function wait_for_turn(self, answered)
-    local t = task.current()
-    if answered then
-        self.waiting[answered] = t
-        return task.park(function() self.waiting[answered] = nil end)
-    end
-    self.held[#self.held + 1] = t
-    return task.park(function() take_out(self.held, t) end)
-end
+---------------------------------------------------------------------------------------------------
+-- What is asked
 
 -- Where an operation is asked. (What draws on the screen is outside too, and has no row.)
 local function place_of(within)
@@ -496,14 +360,6 @@ local function look_up(self, what)
     end
 end
 
--- Offline: the past must have the answer.
-local function refuse(self, what, known)
-    if known or not self.past.ended then
-        depart(self, ("the log ends here: %s was asked and not answered"):format(what:describe()))
-    end
-    depart(self, ("%s is not in the log: here the script departs from it"):format(what:describe()))
-end
-
 --- Asks for something outside: plays what it came to the first time, else calls f(...), which does
 --- it, and keeps what comes of it. Waits, so call it within a task.
 ---@param what ponder.log.Operation
@@ -519,9 +375,9 @@ function Tape:perform(what, f, ...)
     end
     if self.playing and not what.within then
         if not known and self.past.ended and self.past:entry() then
-            refuse(self, what)
+            playing.refuse(self, what)
         end
-        if wait_for_turn(self, answer) then
+        if playing.wait_for_turn(self, answer) then
             what.id = known.id
             local results = self.past:results(answer, what)
             what:played(results, self.sink)
@@ -541,7 +397,7 @@ function Tape:perform(what, f, ...)
         arrive(self, what)
         return unpack(results, 1, results.n)
     elseif self.offline then
-        refuse(self, what, known)
+        playing.refuse(self, what, known)
     end
     local results = ask(self, what, f, ...)
     return unpack(results, 1, results.n)
@@ -549,9 +405,6 @@ end
 
 ---------------------------------------------------------------------------------------------------
 -- Runs within
-
---- What tasks wait for that have called a run within.
-tape.WAIT_FOR_RUN = "run:call"
 
 ---@class ponder.log.Inner: ponder.log.Operation a run within this one
 ---@field known ponder.log.Answered? what the past has of it
@@ -569,7 +422,8 @@ function Tape:look_up_run(name)
     what.known = look_up(self, what)
     what.id = self.past.ordered and what.known and what.known.id or nil
     if (self.offline or self.frozen) and not what.known then
-        depart(self, ("the run %q is not in the log: here the script diverges"):format(name))
+        playing.diverge(self, ("the run %q is not in the log: here the script diverges"):format(
+            name))
     end
     return what
 end
@@ -584,7 +438,7 @@ function Tape:await_run(what, on_cancel)
     if self.playing and known and known.answered and not what.within then
         self.runs[known] = what
     end
-    scheduler.park(what.task, tape.WAIT_FOR_RUN, function(woken)
+    scheduler.park(what.task, playing.WAIT_FOR_RUN, function(woken)
         what.task = nil
         self.inner[what] = nil
         if known and self.runs[known] == what then
@@ -606,7 +460,7 @@ function Tape:end_run(what)
     what.over = true
     self.inner[what] = nil
     if what.task and not (what.known and self.runs[what.known] == what) then
-        note_over(self, what)
+        playing.note_over(self, what)
         scheduler.turn_later(self.group)
     end
 end

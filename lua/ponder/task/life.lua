@@ -1,9 +1,9 @@
 --- The life of a task:
 ---
----     spawn --> ready --> running --> done, failed          (settle: what a step has come to)
+---     spawn --> ready --> running --> done, failed
 ---                 ^          | park
 ---            wake |          v
----                 `------- parked --> closing --> cancelled      (cancel: __close runs)
+---                 `------- parked --> closing --> cancelled      (its __close run)
 ---
 --- A task runs until it waits (a step); what has woken it is handed over by its next step. See
 --- ponder.task.engine for the order in which tasks run.
@@ -144,8 +144,8 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The end
 
----Strikes `t` off its group's list: the last task takes its place. (A table by id would be built anew ever so often: ids count
----up, so each new one needs a slot that no other id has had.)
+---Strikes `t` off its group's list: the last task takes its place. (A table by id would be rebuilt
+---ever so often: ids count up, so each new one needs a slot that no other id has had.)
 function life.forget(t)
     local group = t.group
     local alive, live = group.alive, group.live
@@ -326,8 +326,9 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The beginning
 
----A task of a group, which runs in its next round; see spawn. Its fields are no more than the 16 for which Lua
----makes a table of half the size; `deadline` is the time to be woken at before its timer begins.
+---A task of a group, which runs in its next round; see spawn. Its fields are no more than the 16
+---for which Lua makes a table of half the size; `deadline` is the time to be woken at before its
+---timer begins.
 function life.new(group, context, scope, index, f, ...)
     local outside = context and context.outside ~= nil
     local live, count = group.live + 1, group.ready_count + 1

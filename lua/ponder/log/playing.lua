@@ -1,0 +1,182 @@
+--- Plays a tape (ponder.log.tape): hands what its past holds to the tasks that ask, in the order
+--- and after the rounds in which they got it the first time. What this needs of the tape:
+---
+---     waiting    tasks by what they have asked, which the past has an answer to
+---     held       tasks that have asked something new, in order: they wait for the tape to end
+---     runs       runs within that have begun, by what the past has of them
+---     inner      all runs within that are not over
+---
+--- An entry whose task has not asked yet waits as long as any task can go on; then it is passed
+--- over.
+
+local groups = require "ponder.task.groups"
+local scheduler = require "ponder.task.scheduler"
+local task = require "ponder.task"
+
+local playing = {}
+
+--- What tasks wait for that have called a run within.
+playing.WAIT_FOR_RUN = "run:call"
+
+---The script does not do what it did before.
+---@param self ponder.log.Tape
+---@param where string
+function playing.diverge(self, where)
+    self.diverged = self.diverged or where
+    if self.offline then
+        error("NOT_IN_REPLAY: " .. where, 0)
+    elseif self.frozen then
+        error(where, 0)
+    end
+end
+
+---A run within is over.
+---@param self ponder.log.Tape
+---@param what ponder.log.Inner
+function playing.note_over(self, what)
+    self.arrived[#self.arrived + 1] = { task = what.task, what = what,
+        waits = playing.WAIT_FOR_RUN }
+end
+
+-- Whether a run within has still to play what came before an entry.
+local function is_ahead(self, entry)
+    for what in pairs(self.inner) do
+        local next_one = what.tape.playing and what.tape.past:entry()
+        if next_one and next_one.seq < entry.seq then
+            return true
+        end
+    end
+    return false
+end
+
+-- Plays the next entry; false: not yet.
+local function play_entry(self, entry)
+    if next(self.inner) and is_ahead(self, entry) then
+        return false
+    elseif entry.kind == "timers" then
+        scheduler.fire_timers(self.group, entry.what)
+        return true
+    end
+    local within = self.runs[entry.answered]
+    if within and not within.over then
+        return false
+    elseif within then
+        self.runs[entry.answered] = nil
+        scheduler.wake(within.task, playing.WAIT_FOR_RUN)
+        return true
+    end
+    local waits = self.waiting[entry.answered]
+    if waits then
+        self.waiting[entry.answered] = nil
+        task.wake(waits, true)
+        return true
+    end
+    return scheduler.is_idle(self.group) -- pass it over
+end
+
+local function by_id(a, b)
+    return a.task.id < b.task.id
+end
+
+-- The tape has ended. Who waits has an answer that was never handed over, or asks outside.
+local function go_live(self)
+    self.playing = false
+    local now = scheduler.clock(self.group)
+    local last = math.max(self.past.last_now or now, self.outer
+        and scheduler.clock(self.outer.group) or now)
+    if last > now then
+        scheduler.set_clock(self.group, last)
+    end
+    scheduler.set_plays(self.group, false)
+    local tasks = self.held
+    for _, waits in pairs(self.waiting) do
+        tasks[#tasks + 1] = waits
+    end
+    table.sort(tasks, function(a, b) return a.id < b.id end)
+    for _, waits in ipairs(tasks) do
+        task.wake(waits, false)
+    end
+    self.live_from = tasks[1] and self.group.rounds or nil
+    local over = {}
+    for _, what in pairs(self.runs) do
+        over[#over + 1] = what.over and what or nil
+    end
+    table.sort(over, by_id)
+    for _, what in ipairs(over) do
+        playing.note_over(self, what)
+    end
+    self.waiting, self.held, self.runs = {}, {}, {}
+end
+
+-- Whether a run that is to go on alone has begun.
+local function is_held(self)
+    return self.frozen and self.session.root.has_begun
+end
+
+---Plays what is next, as far as it goes; at the end of the tape the script goes live.
+---@param self ponder.log.Tape
+---@param rounds integer of its tasks so far
+function playing.turn(self, rounds)
+    local past, group = self.past, self.group
+    if is_held(self) then
+        return
+    end
+    local entry = past:entry()
+    while entry do
+        if entry.round > rounds and not scheduler.is_idle(group) or not play_entry(self, entry) then
+            return
+        end
+        past:advance()
+        entry = past:entry()
+    end
+    local waits = self.frozen or self.outer and self.outer.playing and not self.outer.frozen
+    if scheduler.is_idle(group) and not waits then
+        go_live(self)
+    end
+end
+
+---See ponder.task.Tape.
+---@param self ponder.log.Tape
+---@param at_end boolean
+---@return boolean
+function playing.pass_over(self, at_end)
+    if not self.playing or at_end ~= (self.past:entry() == nil) then
+        return false
+    elseif at_end and self.frozen or is_held(self) then
+        return false
+    elseif at_end then
+        go_live(self)
+    else
+        self.past:advance()
+    end
+    return true
+end
+
+---Waits for its turn on the tape.
+---@param self ponder.log.Tape
+---@param answered ponder.log.Answered?
+---@return boolean woken true: it may have the past's answer; false: the tape has ended
+function playing.wait_for_turn(self, answered)
+    local t = task.current()
+    if answered then
+        self.waiting[answered] = t
+        return task.park(function() self.waiting[answered] = nil end)
+    end
+    self.held[#self.held + 1] = t
+    return task.park(function() groups.take_out(self.held, t) end)
+end
+
+---Offline: the past must have the answer.
+---@param self ponder.log.Tape
+---@param what ponder.log.Operation
+---@param known ponder.log.Answered?
+function playing.refuse(self, what, known)
+    if known or not self.past.ended then
+        playing.diverge(self, ("the log ends here: %s was asked and not answered"):format(
+            what:describe()))
+    end
+    playing.diverge(self, ("%s is not in the log: here the script diverges"):format(
+        what:describe()))
+end
+
+return playing
