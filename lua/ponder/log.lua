@@ -14,8 +14,6 @@
 --- do nothing.
 
 local current = require "ponder.log.current"
-local effect = require "ponder.log.effect"
-local graph = require "ponder.log.graph"
 local json = require "ponder.json"
 local options = require "ponder.options"
 local scheduler = require "ponder.task.scheduler"
@@ -29,8 +27,9 @@ local function check_name(where, name)
     end
 end
 
+-- Loaded when it is first needed, since it loads what most runs do not: start-up is mostly loading.
 local function perform(kind, name, key, f, ...)
-    local what = effect.new(kind, name, key)
+    local what = require("ponder.log.effect").new(kind, name, key)
     local tape = scheduler.tape()
     local results = table.pack(tape:perform(what, pcall, f, ...))
     if not results[1] then
@@ -100,8 +99,13 @@ function log.event(name, data)
     end
 end
 
--- Graphs that a policy draws of its own work; the module describes them.
-log.graph = graph
+---Begins a graph that a policy draws of its own work: see ponder.log.graph, which says more, and
+---is loaded when it is first needed.
+---@param opts table
+---@return ponder.log.Graph
+function log.graph(opts)
+    return require "ponder.log.graph"(opts)
+end
 
 log.writer, log.recorder = current.writer, current.recorder
 

@@ -4,14 +4,17 @@
 ---     ponder run: 12 calls, 3.4k tokens, $0.0042, 8.1 s, log ~/.local/state/ponder/runs/17.db
 ---     12 calls, 3 in flight, 3.4k tokens, $0.0042, 8.1 s
 
-local amount = require "ponder.report.amount"
 local budgets = require "ponder.task.budget"
 local log_run = require "ponder.log.run"
 local scheduler = require "ponder.task.scheduler"
 local style = require "ponder.report.style"
-local text = require "ponder.report.text"
 
 local closing = {}
+
+-- What only a run that calls a model needs is loaded when it does: most of start-up is loading.
+local function spent_facts(self, now)
+    return require("ponder.report.amount").spent(self.budget:account(), now - self.started)
+end
 
 local stderr = io.stderr -- a script may replace it
 
@@ -30,7 +33,7 @@ function closing.of(was_interrupted)
     if not path then
         return {}
     end
-    return { "log " .. text.line(short(path)),
+    return { "log " .. require("ponder.report.text").line(short(path)),
         was_interrupted and "to go on: ponder resume" or nil }
 end
 
@@ -90,10 +93,10 @@ function RunLine:draw()
         return
     end
     self.credit = self.credit - 1
-    local facts = amount.spent(self.budget:account(), now - self.started)
+    local facts = table.concat(spent_facts(self, now), ", ")
     local columns = self.style:size()
     self:clear()
-    stderr:write(text.cut(table.concat(facts, ", "), columns - 1, self.style:mark()))
+    stderr:write(require("ponder.report.text").cut(facts, columns - 1, self.style:mark()))
     stderr:flush()
     guard(self)
 end
@@ -107,7 +110,7 @@ function RunLine:write(was_interrupted)
     if self.budget.calls == 0 or kind == "replay" then
         return
     end
-    local facts = amount.spent(self.budget:account(), scheduler.clock() - self.started)
+    local facts = spent_facts(self, scheduler.clock())
     table.move(closing.of(was_interrupted), 1, 2, #facts + 1, facts)
     stderr:write("ponder ", kind, ": ", table.concat(facts, ", "), "\n")
 end

@@ -3,11 +3,15 @@
 local files = require "ponder.log.files"
 local host = require "ponder.core.host"
 local quote = require "ponder.quote"
-local text_of = require "ponder.report.text"
 
 local untrusted -- ponder.untrusted, loaded when it is needed
 
 local confined = {}
+
+-- What a stranger's program prints, for a terminal.
+local function safe(output)
+    return require("ponder.report.text").safe(output)
+end
 
 local TIMEOUT_S = 600 -- of a run where none is given
 local PATIENCE_S = 5 -- how long a server, or an evaluation, waits while a policy computes
@@ -91,7 +95,7 @@ end
 
 -- What a policy prints may move a terminal's cursor.
 local function write(output)
-    stdout:write(host.is_terminal(1) and text_of.safe(output) or output)
+    stdout:write(host.is_terminal(1) and safe(output) or output)
 end
 
 local function load_tool(path)
@@ -135,7 +139,7 @@ function confined.options(given)
 end
 
 local function write_error(output)
-    io.stderr:write(host.is_terminal(2) and text_of.safe(output) or output)
+    io.stderr:write(host.is_terminal(2) and safe(output) or output)
 end
 
 ---Loads a script for many calls, whose time the command bounds. What it prints goes to standard

@@ -310,6 +310,8 @@ local function settle(t, ok, ...)
     end
 end
 
+---Runs a task that is ready until it waits or ends.
+---@param t ponder.task.Handle
 function life.step(t)
     local values = t.values
     current, t.state, t.on_cancel = t, "running", false
