@@ -105,8 +105,11 @@ static bool make_children(lua_State *L, Core *core)
             lua_pushvalue(L, STATE);
         else if (lua_geti(L, LIST, (lua_Integer)t->next + 1) == LUA_TNIL)
             core_list_hole(L, core, SEARCH_EXPAND, (lua_Integer)t->next + 1);
-        uint32_t id = core_make(L, core, &core->ask);
-        if (id != SEARCH_NO_NODE) {
+        uint32_t id = core->search.count;
+        SearchStatus status = search_make(&core->search, &core->ask);
+        if (status == SEARCH_NO_MEMORY)
+            core_no_memory(L, core);
+        if (status == SEARCH_OK) {
             load_chunk(L, CHUNK, &core->chunk, id);
             lua_rawseti(L, CHUNK, core_slot(id));
         }

@@ -363,6 +363,7 @@ void search_note_added(Search *s, uint32_t id);
 void search_judge(Search *s, uint32_t id);
 void search_advance_prefix(Search *s);
 bool search_continue_other(Search *s, SearchAsk *ask);
+void search_finish_children(Search *s, uint32_t ticket);
 void search_tell_policy_score(Search *s, uint32_t node, double score);
 void search_note_made(Search *s, SearchTicket *t, SearchStatus status);
 
@@ -435,19 +436,22 @@ static inline void search_set_evaluated(Search *s, uint32_t id)
 /* The shortcut: children one after another, whose score is followed by is_terminal alone. */
 static inline bool search_continue(Search *s, SearchAsk *ask)
 {
-    if (s->has_plain_children && !s->ended) {
-        if (ask->call == SEARCH_EVALUATE) {
-            ask->call = SEARCH_IS_TERMINAL;
-            return true;
-        }
-        if (ask->call == SEARCH_IS_TERMINAL && ask->node < ask->last) {
-            search_set_evaluated(s, ask->node++);
-            s->tickets.items[ask->ticket].evaluated++;
-            ask->call = s->first_call;
-            return true;
-        }
+    if (!s->has_plain_children || s->ended ||
+        (ask->call != SEARCH_EVALUATE && ask->call != SEARCH_IS_TERMINAL))
+        return search_continue_other(s, ask);
+    if (ask->call == SEARCH_EVALUATE) {
+        ask->call = SEARCH_IS_TERMINAL;
+        return true;
     }
-    return search_continue_other(s, ask);
+    search_set_evaluated(s, ask->node);
+    if (ask->node == ask->last) {
+        search_finish_children(s, ask->ticket);
+        s->in_flight--;
+        return false;
+    }
+    ask->node++;
+    ask->call = s->first_call;
+    return true;
 }
 
 #endif

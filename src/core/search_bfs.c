@@ -29,9 +29,11 @@ static bool add_tickets(Search *s, uint32_t most)
     return true;
 }
 
+/* All that is evaluated; but what reflect returns is known from the next round on. */
 static SearchStatus select_next(Search *s)
 {
-    return add_tickets(s, s->options.batch) ? SEARCH_OK : SEARCH_NO_MEMORY;
+    uint32_t most = s->options.has_reflect ? s->options.batch : LONGEST_ROUND;
+    return add_tickets(s, most) ? SEARCH_OK : SEARCH_NO_MEMORY;
 }
 
 static bool extend(Search *s, SearchStatus *status)

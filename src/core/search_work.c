@@ -107,7 +107,7 @@ static SearchCall call_after(const Search *s, SearchCall done, uint32_t id)
 /* ---- children ---- */
 
 /* The children of a ticket are all evaluated. */
-static void finish_children(Search *s, uint32_t ticket)
+void search_finish_children(Search *s, uint32_t ticket)
 {
     SearchTicket *t = &s->tickets.items[ticket];
     bool asks_prior = s->options.prior == PRIOR_ASKED && t->node != SEARCH_NO_NODE && !t->full;
@@ -221,7 +221,7 @@ static bool continue_child(Search *s, SearchAsk *ask)
     SearchTicket *t = &s->tickets.items[ask->ticket];
     search_set_evaluated(s, ask->node);
     if (++t->evaluated == t->end - t->first)
-        finish_children(s, ask->ticket);
+        search_finish_children(s, ask->ticket);
     return false;
 }
 
