@@ -414,7 +414,39 @@ describe("ponder ask", function()
         dir:write("prompts/mine.lua", (TEXT:gsub("context.question", "context.qestion")))
         assert.matches("context.qestion: there is no such field .did you mean context.question",
             prompts("check", "mine").out)
-        assert.matches("are functions in its own file", prompts("eject", "mine", "f.lua").err)
+    end)
+
+    it("has prompts that are functions copied with what they use", function()
+        local HEAD = [[
+            local strategy = require "ponder.strategy"
+            local GREETING, LIMITS = "Say \"it\":\n", { words = 5, tags = { "question" } }
+            local function quoted(context)
+                return context:quote(LIMITS.tags[1], context.question)
+            end
+            return strategy.new { name = "mine", roles = { "generate" },
+                samples = { generate = { { question = "Which?" } } },
+                run = function(thinker, question)
+                    return (thinker:ask("generate", { question = question }))
+                end, prompts = {]]
+        local dir <close> = shell.folder { ["f.lua"] = HEAD .. [[ generate = function(context)
+                return { { role = "user", content = GREETING .. quoted(context) .. [==[
+
+                  in ]==] .. LIMITS.words .. " words" .. string.rep("!", 2) } }
+            end } }]], ["bad.lua"] = HEAD .. " generate = function() return strategy end } }" }
+        local function prompts(...)
+            return shell.ponder({ "prompts", ... }, { cwd = dir.path })
+        end
+        local shown = prompts("show", "mine.generate", "--strategy", "f.lua").out
+        assert.matches('Say "it":\n<question>\nWhich?\n</question>\n'
+            .. "                  in 5 words!!", shown, 1, true)
+        local r = prompts("eject", "mine", "--strategy", "f.lua", "--to", "p")
+        assert.same({ "p/mine.lua\n", 0 }, { r.out, r.status }, r.err)
+        assert.matches("^mine.generate +p/mine.lua", prompts("list", "--strategy", "f.lua",
+            "--prompts", "p").out:match "mine[^\n]*")
+        assert.equal(shown, prompts("show", "mine.generate", "--strategy", "f.lua",
+            "--prompts", "p").out)
+        assert.equal("ponder prompts: mine.generate: strategy is the module ponder.strategy, which "
+            .. "a prompt file cannot use\n", prompts("eject", "mine", "--strategy", "bad.lua").err)
     end)
 
     it("says what is wrong with its file", function()

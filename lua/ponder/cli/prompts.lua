@@ -9,6 +9,7 @@ local options = require "ponder.options"
 local private = require "ponder.core.private"
 local notice = require "ponder.notice"
 local prompt = require "ponder.prompt"
+local source = require "ponder.prompt.source"
 local strategy = require "ponder.strategy"
 
 local RULES = {
@@ -67,8 +68,10 @@ local function original(name)
     if not own or own.name ~= name then
         return host.embedded("prompts/" .. name .. ".lua")
     end
-    return own.prompt_text, ("the prompts of %s are functions in its own file; ponder.strategy.new "
-        .. "takes the text of a prompt file as well"):format(name)
+    if own.prompt_text then
+        return own.prompt_text
+    end
+    return source.of(name, own.prompts or {})
 end
 
 -- As a run loads them.
