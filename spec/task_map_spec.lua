@@ -18,6 +18,8 @@ describe("task.map", function()
             assert.equal("[null,null,30]", json.encode(results))
             assert.equal('[null,{"code":"BAD","message":"no"},null]', json.encode(errors))
             assert.same({ 3, 3, 3 }, { #results, results.n, #errors })
+            results.n = nil
+            assert.equal(3, #results)
             results, errors = task.map({}, error)
             assert.same({ "[]", "[]" }, { json.encode(results), json.encode(errors) })
         end)
