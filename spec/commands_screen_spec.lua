@@ -133,6 +133,18 @@ describe("the live view", function()
         end
     end)
 
+    it("goes on below what a shell writes while it is stopped", function()
+        local s <close> = screen.open(SLOW, { columns = 80, env = env(STILL) })
+        s:wait("2 in flight: generate")
+        s:suspend "\r\n[1]+  Stopped\r\n$ fg\r\nponder tot\r\n"
+        s:wait("ponder tot\ntot generating")
+        os.execute("sleep 0.3") -- it is drawn again, in its place
+        local text = table.concat(s:lines(), "\n")
+        assert.truthy(text:find("[1]+  Stopped\n$ fg\nponder tot\ntot generating", 1, true), text)
+        local _, views = text:gsub("\nponder tot\ntot generating", "")
+        assert.equal(1, views, text)
+    end)
+
     it("ends with the best so far at Ctrl-C", function()
         local s <close> = screen.open(SLOW, { columns = 60, env = env { LATER = "30" } })
         s:wait("3 thoughts, best 0.60")

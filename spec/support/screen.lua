@@ -106,6 +106,15 @@ function Screen:resize(columns, rows)
     tmux(self, ("resize-window -x %d -y %d"):format(columns, rows))
 end
 
+--- Stops the program, as Ctrl-Z does under a shell, writes lines as the shell would, and lets the
+--- program go on.
+---@param lines string with \\r\\n
+function Screen:suspend(lines)
+    local pid, terminal = tmux(self, "list-panes -F '#{pane_pid} #{pane_tty}'"):match "(%d+) (%S+)"
+    shell.run(("P=$(cat /proc/%s/task/%s/children); kill -STOP $P; sleep 0.1; printf %s >%s; "
+        .. "kill -CONT $P"):format(pid, pid, shell.quote(lines), terminal))
+end
+
 --- Waits until the command has ended.
 ---@return integer status
 ---@return string[] lines

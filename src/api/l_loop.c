@@ -126,8 +126,8 @@ static Watcher *new_watcher(lua_State *L, void (*end)(void *))
 
 static int loop_l_signal(lua_State *L)
 {
-    static const char *const names[] = {"interrupt", "terminate", "hangup", NULL};
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    static const char *const names[] = {"interrupt", "terminate", "hangup", "continue", NULL};
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGCONT};
     int number = numbers[luaL_checkoption(L, 1, NULL, names)];
     Watcher *w = new_watcher(L, end_signal);
     w->handle = loop_signal(number, on_event, w);

@@ -46,7 +46,7 @@ local Signal = {}
 
 --- Catches a signal in place of what the program does about it: its port is posted after each
 --- delivery, until it is closed. For a source of ponder.task.
----@param name "interrupt"|"terminate"|"hangup"
+---@param name "interrupt"|"terminate"|"hangup"|"continue"
 ---@return ponder.loop.Signal
 function loop.signal(name) end
 

@@ -7,9 +7,11 @@
 --- The cursor stays at the end of the last line between two drawings, so that everything above it
 --- can be found again: terminals break lines anew when the window gets narrower, and what was drawn
 --- last is then counted as it stands now. Nothing is hidden or switched off meanwhile, so that a
---- process that is killed leaves a terminal that works.
+--- process that is killed leaves a terminal that works. After Ctrl-Z and fg it is drawn below what
+--- the shell has written.
 
 local amount = require "ponder.report.amount"
+local signals = require "ponder.task.signals"
 local text = require "ponder.report.text"
 
 local view = {}
@@ -76,6 +78,9 @@ end
 
 ---Draws it in the place of what was drawn before.
 function View:draw()
+    if not self.unfollow then
+        self.unfollow = signals.follow_continue(function() self.drawn = {} end)
+    end
     local lines = self:lines()
     local shown = {}
     for i, line in ipairs(lines) do
@@ -88,6 +93,10 @@ end
 
 ---Takes it away.
 function View:clear()
+    if self.unfollow then
+        self.unfollow()
+        self.unfollow = nil
+    end
     if #self.drawn > 0 then
         self.out:write(back(self), "\27[J")
         self.out:flush()
