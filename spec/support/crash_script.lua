@@ -71,7 +71,6 @@ local function run_strategy(name)
             calls = outcome.calls, usage = outcome.usage,
             machine = without_times(s.machine:to_map()) }
     end)
-    outcomes.n = nil
     return outcomes
 end
 
@@ -106,7 +105,6 @@ local function run_many()
         return { said = said or false, code = code, status = r.status, calls = r:spent().calls,
             reported = r.reported }
     end, { concurrency = RUNS })
-    outcomes.n = nil
     return outcomes
 end
 
