@@ -88,6 +88,36 @@ describe("the served page", function()
         assert.same({}, b:errors())
     end)
 
+    it("lists 10,000 runs, of which rows exist where they are seen", function()
+        local path = sample("many.db", function(db)
+            assert(db:execute [[WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n
+                WHERE i < 10000) INSERT INTO runs (id, uid, parent, name, labels, command,
+                arguments, seed, options, versions, started_at, ended_at, status, answer)
+                SELECT i, i, 1, 'policy', '{"request":"r' || i || '"}', 'serve', '[]', 1, '{}',
+                '{}', 1760000000.0 + i, 1760000001.0 + i, 'completed', '{"answer":"forty"}'
+                FROM n]])
+            assert(db:execute [[INSERT INTO calls (run, id, session, identity, occurrence, provider,
+                model, sample, samples, request, asked_at, status, cost) SELECT id, 1, 1, 'i', 1,
+                'p', 'm', 1, 1, '{}', started_at, 'ok', id / 1000.0 FROM runs WHERE id > 1]])
+        end)
+        b:open(serve(path)())
+        b:wait "return document.getElementById('count').textContent === '10,000 runs'"
+        assert.is_true(#rows "runs" < 100)
+        assert.is_truthy(rows("runs")[1]:find("policy request=r10000  forty", 1, true))
+        b:run "document.getElementById('runs').focus()"
+        b:press "End"
+        assert.is_truthy(b:text(".row.active"):find("many.db#1", 1, true))
+        b:press "/"
+        b:type "r777"
+        b:wait "return document.getElementById('count').textContent === '11 of 10,000 runs'"
+        b:run [[const cost = document.getElementById('cost'); cost.value = '7.77';
+            cost.dispatchEvent(new Event('input'));]]
+        assert.equal("10 of 10,000 runs", b:text "#count")
+        b:run "document.querySelector('.head .cost button').click()"
+        assert.is_truthy(rows("runs")[1]:find("r7779", 1, true))
+        assert.same({}, b:errors())
+    end)
+
     it("links to nodes and calls", function()
         local path = sample "links.db"
         local url = serve(path)
