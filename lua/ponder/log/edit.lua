@@ -1,6 +1,6 @@
 --- What a fork changes of the run that it repeats: the reply from which a node came, the reply of a
 --- call, or what a call asks. All that does not depend on it is answered from the log; the rest is
---- asked anew.
+--- asked live.
 
 local json = require "ponder.json"
 

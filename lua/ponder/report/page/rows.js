@@ -22,8 +22,8 @@ function setRows(rows, items, active) {
   drawRows(rows, true);
 }
 
-/* Makes the rows in sight; `anew` if what they show may have changed. */
-function drawRows(rows, anew) {
+/* Makes the rows in sight; `changed`: what they show may be other than before. */
+function drawRows(rows, changed) {
   const { box, items } = rows;
   if (box.clientHeight === 0) return;
   const first = Math.max(0, Math.floor(box.scrollTop / ROW_HEIGHT) - SPARE_ROWS);
@@ -31,7 +31,7 @@ function drawRows(rows, anew) {
     items.length,
     Math.ceil((box.scrollTop + box.clientHeight) / ROW_HEIGHT) + SPARE_ROWS,
   );
-  if (!anew && first === rows.first && last === rows.last) return;
+  if (!changed && first === rows.first && last === rows.last) return;
   Object.assign(rows, { first, last });
   const made = [];
   for (let i = first; i < last; i++) made.push(makeRow(rows, i));
