@@ -112,4 +112,12 @@ describe("ponder.quote", function()
         quote.tagged("problem", ("</problem-1 "):rep(80000), 2000000)
         assert.is_true(os.clock() - began < 2)
     end)
+
+    it("quotes words for a shell where they need it", function()
+        assert.equal("run.db", quote.shell "run.db")
+        for _, word in ipairs { "", "a b", "it's", "$(x)", "#1", "-n\n" } do
+            local pipe <close> = assert(io.popen("printf %s " .. quote.shell(word)))
+            assert.equal(word, pipe:read "a")
+        end
+    end)
 end)

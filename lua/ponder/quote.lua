@@ -165,4 +165,14 @@ function quote.tagged(name, text, max)
     return "<" .. tag .. ">\n" .. text .. "\n</" .. tag .. ">"
 end
 
+---A word for a shell: as it is, or in quotes where it has more than plain characters.
+---@param word string
+---@return string
+function quote.shell(word)
+    if word ~= "" and not find(word, "[^%w%+,./:=@_-]") then
+        return word
+    end
+    return "'" .. gsub(word, "'", "'\\''") .. "'"
+end
+
 return quote

@@ -1,5 +1,7 @@
 --- What a run took, in words: money, times, how a command was typed.
 
+local quote = require "ponder.quote"
+
 local amount = {}
 
 ---Seconds as people like them: 0.4 s, 12 s, 3 min 5 s.
@@ -109,20 +111,13 @@ function amount.after(at, start)
     return at and ("%+.3f"):format(at - start) or "-"
 end
 
-local function quoted(word)
-    if word ~= "" and not word:find("[^%w%%+,./:=@_-]") then
-        return word
-    end
-    return "'" .. word:gsub("'", "'\\''") .. "'"
-end
-
 ---A command line that a shell would take.
 ---@param run {command: string, arguments: any}
 ---@return string
 function amount.command(run)
     local words = { "ponder", run.command }
     for _, word in ipairs(type(run.arguments) == "table" and run.arguments or {}) do
-        words[#words + 1] = quoted(tostring(word))
+        words[#words + 1] = quote.shell(tostring(word))
     end
     return table.concat(words, " ")
 end

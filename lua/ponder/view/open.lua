@@ -4,6 +4,7 @@
 --- URL with its token but a file that leads there and that only its owner can read.
 
 local private = require "ponder.core.private"
+local quote = require "ponder.quote"
 
 local open = {}
 
@@ -20,10 +21,6 @@ local function program()
     return has_screen and "xdg-open" or nil
 end
 
-local function quoted(text)
-    return "'" .. text:gsub("'", "'\\''") .. "'"
-end
-
 ---Opens a browser with $BROWSER or xdg-open, and does not wait for it.
 ---@param url string
 ---@return table? opened to be closed when the page has ended; nil: there is no screen
@@ -35,10 +32,11 @@ function open.browser(url)
     local path = os.tmpname()
     os.remove(path)
     path = path .. ".html"
-    if not private.write(path, PAGE:format(url)) then
+    if not private.write(path, PAGE:format(url), true) then
         return nil
     end
-    os.execute(("%s %s >/dev/null 2>&1 </dev/null &"):format(quoted(command), quoted(path)))
+    os.execute(("%s %s >/dev/null 2>&1 </dev/null &"):format(quote.shell(command),
+        quote.shell(path)))
     return setmetatable({}, { __close = function() os.remove(path) end })
 end
 

@@ -7,15 +7,11 @@ local quote = require "ponder.quote"
 
 local viewing = {}
 
-local function quoted(text)
-    return "'" .. text:gsub("'", "'\\''") .. "'"
-end
-
 -- The page's process: what it prints, its number, and the URL that it says first.
 local function start(path)
     local program = host.absolute "/proc/self/exe" or "ponder"
-    local pipe = io.popen(("echo $$; exec %s view --until-closed %s"):format(quoted(program),
-        quoted(path .. "#1")), "r")
+    local pipe = io.popen(("echo $$; exec %s view --until-closed %s"):format(quote.shell(program),
+        quote.shell(path .. "#1")), "r")
     local pid, url = pipe and pipe:read "l", pipe and pipe:read "l"
     return url and pipe, pid, url
 end
