@@ -331,6 +331,12 @@ function model.observe(observer)
     return remove
 end
 
+--- Has the models that are opened from here on share the limits of their keys with all machines
+--- that use the same Redis: `requests_per_minute`, `tokens_per_minute`, and the waits that servers
+--- want. `ponder work` does so.
+---@param redis ponder.redis.Client? nil: no longer
+function model.share_limits(redis) default_client().limits_at = redis end
+
 --- Adds a rule on what a model refuses, in front of the built-in ones (ponder.model.params).
 ---@param rule ponder.model.Rule
 function model.refuse(rule) params.add(rule, 2) end
@@ -342,6 +348,7 @@ function model.client(parts)
     local own = client.new(parts)
     return {
         state = own,
+        share_limits = function(redis) own.limits_at = redis end,
         open = function(text, opts)
             local opened = open(own, text, opts, 2)
             return opened

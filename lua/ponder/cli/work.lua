@@ -5,6 +5,7 @@ local cli = require "ponder.cli"
 local host = require "ponder.core.host"
 local limits = require "ponder.cli.shared.limits"
 local log_flags = require "ponder.log.flags"
+local model = require "ponder.model"
 local policies = require "ponder.cli.shared.policies"
 local redis = require "ponder.redis"
 local scripts = require "ponder.queue.script"
@@ -106,6 +107,7 @@ function command.run(list)
     if not begun then
         return cli.usage_error("ponder work: " .. refused)
     end
+    model.share_limits(client)
     host.set_script_folder(given.script:match "^(.*)/[^/]*$" or ".")
     local script, problem = scripts.load(given.script)
     if not script then

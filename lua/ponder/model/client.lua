@@ -7,6 +7,7 @@ local limit = require "ponder.model.limit"
 local name = require "ponder.model.name"
 local price = require "ponder.model.price"
 local redact = require "ponder.redact"
+local shared_limit = require "ponder.model.shared_limit"
 
 local client = {}
 
@@ -229,6 +230,11 @@ function Client:connect(target, opts)
     limit_host(self, target.host, target.url, opts)
     local key = at .. " " .. target.model
     self.gates[key] = self.gates[key] or limit.gate()
+    if self.limits_at then
+        local headers = target.headers
+        self.gates[key].shared = shared_limit.new(self.limits_at, key,
+            headers.authorization or headers["x-api-key"] or "")
+    end
     target.gate = self.gates[key]
     target.gate:configure(opts.requests_per_minute, opts.tokens_per_minute, self.now_ms())
 end

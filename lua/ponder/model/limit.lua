@@ -100,6 +100,7 @@ local METERS = {
 ---@field output_tokens integer
 
 ---@class ponder.model.Gate
+---@field shared ponder.model.SharedLimit? in place of its own buckets, where machines share them
 local Gate = {}
 Gate.__index = Gate
 
@@ -124,7 +125,8 @@ end
 --- Whether nothing limits this gate.
 ---@return boolean
 function Gate:is_open()
-    return not self.paused_until and next(self.buckets) == nil and next(self.meters) == nil
+    return not self.shared and not self.paused_until and next(self.buckets) == nil
+        and next(self.meters) == nil
 end
 
 --- Books a call's place within the caller's own limits.

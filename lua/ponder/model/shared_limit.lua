@@ -1,0 +1,106 @@
+--- The limits of a provider's key, kept in a Redis, for all machines that use it: token buckets of
+--- `requests_per_minute` and `tokens_per_minute` (as those of ponder.model.limit), and the pause
+--- that a server wanted of any of them (Retry-After).
+---
+---     model.share_limits(assert(redis.open "redis://host")) -- `ponder work` does it by itself
+---
+--- One key a limit, `ponder:1:{limits}:HASH` of server, model and key: a hash with the level of
+--- each bucket, its time, and until when everybody waits. Redis' clock counts. It expires when
+--- nobody has called for ten minutes. While Redis cannot be reached each machine keeps to the
+--- limits by itself.
+
+local store = require "ponder.core.store"
+
+local shared_limit = {}
+
+-- KEYS: limit. ARGV: of each bucket its name, capacity and what is taken (less than 0: given back).
+-- -> ms to wait
+local TAKE = [[
+local time = redis.call('TIME')
+local now, wait = time[1] * 1000 + time[2] / 1000, 0
+for i = 1, #ARGV, 3 do
+    local name, capacity, amount = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
+    local level = tonumber(redis.call('HGET', KEYS[1], name) or capacity)
+    local at = tonumber(redis.call('HGET', KEYS[1], name .. '_at') or now)
+    level = level + math.max(0, now - at) * capacity / 60000
+    level = math.min(capacity, math.min(capacity, level) - math.min(amount, capacity))
+    redis.call('HSET', KEYS[1], name, string.format('%.6f', level), name .. '_at',
+        string.format('%.3f', now))
+    wait = math.max(wait, -level * 60000 / capacity)
+end
+redis.call('PEXPIRE', KEYS[1], 600000)
+local paused = tonumber(redis.call('HGET', KEYS[1], 'paused_until') or 0)
+return math.ceil(math.max(wait, paused - now))]]
+
+-- KEYS: limit. ARGV: ms
+local PAUSE = [[
+local time = redis.call('TIME')
+local till = time[1] * 1000 + time[2] / 1000 + ARGV[1]
+if till > tonumber(redis.call('HGET', KEYS[1], 'paused_until') or 0) then
+    redis.call('HSET', KEYS[1], 'paused_until', string.format('%.3f', till))
+    redis.call('PEXPIRE', KEYS[1], 600000 + ARGV[1])
+end
+return 1]]
+
+---@class ponder.model.SharedLimit
+---@field private client ponder.redis.Client
+---@field private keys string[]
+local SharedLimit = {}
+SharedLimit.__index = SharedLimit
+
+---@param client ponder.redis.Client
+---@param ... string what it is the limit of
+---@return ponder.model.SharedLimit
+function shared_limit.new(client, ...)
+    local hash = store.sha256(table.concat({ ... }, "\0"))
+    return setmetatable({ client = client, keys = { "ponder:1:{limits}:" .. hash } }, SharedLimit)
+end
+
+local function take(self, buckets, amount_of)
+    local words = {}
+    for name, bucket in pairs(buckets) do
+        table.move({ name, bucket.capacity, amount_of(name) }, 1, 3, #words + 1, words)
+    end
+    return self.client:eval(TAKE, self.keys, table.unpack(words))
+end
+
+---Books a call's place.
+---@param buckets table<string, { capacity: integer }> of a ponder.model.Gate
+---@param cost ponder.model.Cost
+---@return number? wait_ms nil: Redis cannot be reached
+function SharedLimit:book(buckets, cost)
+    return (take(self, buckets, function(name) return cost[name] end))
+end
+
+---How long everybody waits, by what a server said to one of them.
+---@return number wait_ms
+function SharedLimit:server_wait()
+    return take(self, {}) or 0
+end
+
+---Gives back the place of a call that did not leave. Waits for nothing.
+---@param buckets table<string, { capacity: integer }>
+---@param cost ponder.model.Cost
+function SharedLimit:unbook(buckets, cost)
+    for name, bucket in pairs(buckets) do
+        self.client:post("EVAL", TAKE, 1, self.keys[1], name, bucket.capacity,
+            -math.min(cost[name], bucket.capacity))
+    end
+end
+
+---Corrects the booking of a call that has ended by what it really used.
+---@param bucket { capacity: integer } of tokens
+---@param cost ponder.model.Cost
+---@param used_tokens integer
+function SharedLimit:settle(bucket, cost, used_tokens)
+    self.client:eval(TAKE, self.keys, "tokens", bucket.capacity,
+        used_tokens - math.min(cost.tokens, bucket.capacity))
+end
+
+---Lets nothing leave for a while, on any machine.
+---@param ms number
+function SharedLimit:pause(ms)
+    self.client:eval(PAUSE, self.keys, math.ceil(ms))
+end
+
+return shared_limit

@@ -1,0 +1,95 @@
+-- model.share_limits: machines that use one key of a provider keep to its limits together.
+
+local fake = require "model_fake"
+local redis = require "ponder.redis"
+local redis_server = require "redis_server"
+local task = require "ponder.task"
+
+-- Two clients, as on two machines, with what their servers were sent; both connected to `url`.
+local function machines(url, replies, f)
+    task.run(function()
+        local connection <close> = assert(redis.open(url))
+        local other <close> = assert(redis.open(url))
+        local list = {}
+        for i, at in ipairs { connection, other } do
+            local client, transport = fake.client(replies[i] or replies[1])
+            client.share_limits(at)
+            list[i] = { client = client, transport = transport }
+        end
+        f(list[1], list[2])
+    end)
+end
+
+-- Calls in flight or waiting, which are given this long; then they are cancelled.
+local function try(machine, opts, count, seconds)
+    local handles = {}
+    local m = machine.client.open("openai:m", opts)
+    for i = 1, count do
+        handles[i] = task.spawn(m.complete, m, "prompt " .. i, { max_tokens = 10 })
+    end
+    task.sleep(seconds)
+    for _, handle in ipairs(handles) do
+        handle:cancel()
+    end
+    task.sleep(0.05) -- what they give back is on its way
+end
+
+describe("limits in Redis", function()
+    local server
+
+    setup(function() server = redis_server.start() end)
+    teardown(function() server:__close() end)
+    before_each(function() server:cli "FLUSHALL" end)
+
+    it("count the requests of all machines", function()
+        machines(server.url, { { fake.reply("x") } }, function(a, b)
+            local opts = { requests_per_minute = 3 }
+            try(a, opts, 2, 0.1)
+            try(b, opts, 5, 0.3)
+            assert.same({ 2, 1 }, { #a.transport.sent, #b.transport.sent })
+            try(a, opts, 1, 0.1) -- the four that were cancelled gave their places back
+            assert.equal(2, #a.transport.sent)
+            local hash = server:cli "KEYS '*limits*'"
+            local level = tonumber(server:cli("HGET '" .. hash .. "' requests"))
+            assert.is_true(level > -0.5 and level < 0.5, level)
+        end)
+    end)
+
+    it("are of one key of a provider", function()
+        machines(server.url, { { fake.reply("x") } }, function(a, b)
+            try(a, { requests_per_minute = 1 }, 1, 0.1)
+            try(b, { requests_per_minute = 1, api_key = "sk-another-key-0123" }, 1, 0.1)
+            assert.same({ 1, 1 }, { #a.transport.sent, #b.transport.sent })
+        end)
+        local keys = server:cli "KEYS '*'"
+        assert.is_nil(keys:find("sk-", 1, true))
+    end)
+
+    it("give back what a call has not used", function()
+        machines(server.url, { { fake.reply("x") } }, function(a)
+            try(a, { tokens_per_minute = 1000 }, 1, 0.1)
+            local hash = server:cli "KEYS '*limits*'"
+            local level = tonumber(server:cli("HGET '" .. hash .. "' tokens"))
+            assert.is_true(level > 900 and level <= 1000, level)
+        end)
+    end)
+
+    it("pass on the wait that a server wants", function()
+        local refused = { status = 429, body = "{}", headers = { ["retry-after"] = "30" } }
+        machines(server.url, { { refused }, { fake.reply("x") } }, function(a, b)
+            try(a, {}, 1, 0.2)
+            try(b, {}, 1, 0.2)
+            assert.same({ 1, 0 }, { #a.transport.sent, #b.transport.sent })
+        end)
+    end)
+
+    it("are each machine's own while Redis is away", function()
+        local own <close> = redis_server.start()
+        machines(own.url, { { fake.reply("x") } }, function(a, b)
+            own:kill()
+            try(a, { requests_per_minute = 2 }, 4, 0.3)
+            try(b, { requests_per_minute = 2 }, 1, 0.3)
+            assert.same({ 2, 1 }, { #a.transport.sent, #b.transport.sent })
+        end)
+    end)
+end)
