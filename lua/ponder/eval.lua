@@ -54,6 +54,7 @@ local RULES = {
     timeout_ms_per_item = { type = "number", min = 0, finite = true },
     exclude_errors = { type = "boolean", default = false },
     on_progress = { type = "function" },
+    perform = { type = "function" },
     known = { type = "table" },
 }
 for name, rule in pairs(definition.CHOICE) do
@@ -90,6 +91,7 @@ end
 ---@field exclude_errors? boolean default false: runs that fail count as wrong
 ---@field directory? string that names of data count from
 ---@field on_progress? fun(progress: ponder.eval.Progress)
+---@field perform? function in place of ponder.eval.attempt.perform: ponder.eval.remote
 ---@field known? table<string, table> records of runs that need not run again, by key
 
 ---Runs an evaluation. What is wrong in it raises, but for its data.

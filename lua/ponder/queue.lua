@@ -64,6 +64,7 @@ local PATIENCE_S = 5 -- before it says that nobody works
 ---@field private dead integer of those that wait
 ---@field private leader ponder.task.Handle? who reads results for all
 ---@field private taken string[] id and entry of what Redis may forget
+---@field private called boolean? Queue:call was: what was taken is settled when it is closed
 ---@field private early table<string, string> entries of results that nobody waits for yet, by id
 local Queue = {}
 Queue.__index = Queue
@@ -86,6 +87,7 @@ local OPEN = {
     name = { type = "string", default = "default" },
     script = { type = "string", required = true },
     concurrency = { type = "integer", min = 1, default = 1000 },
+    functions_of = { type = "function" },
 }
 
 local opened = setmetatable({}, { __mode = "k" }) -- queues of each run
@@ -103,8 +105,9 @@ end
 
 ---Opens a queue. Within `task.run`.
 ---@param url string? see ponder.redis.url; nil: $PONDER_REDIS_URL
----@param opts { name: string?, script: string, concurrency: integer? } name: default "default";
----  script: the file that the workers have; concurrency: of `submit`, jobs that wait (default 1000)
+---@param opts { name: string?, script: string, concurrency: integer?, functions_of: function? }
+---  name: default "default"; script: the file that the workers have; concurrency: of `submit`, jobs
+---  that wait (default 1000); functions_of: see ponder.queue.script
 ---@return ponder.queue.Queue?
 ---@return string? message
 ---@return string? code "BAD_URL", "BAD_SCRIPT", and those of ponder.redis.Client
@@ -115,7 +118,7 @@ function queue.open(url, opts)
             .. options.show(opts.name) .. ")", 2)
     end
     scheduler.check "queue.open"
-    local script, message, code = scripts.load(opts.script)
+    local script, message, code = scripts.load(opts.script, opts.functions_of)
     if not script then
         return nil, message, code
     end
@@ -472,6 +475,21 @@ function Queue:map(items, call, opts)
     return results, errors
 end
 
+---Has a worker call a function of the script for one item, and waits for it.
+---@param item any as of map
+---@param call string the name of the function
+---@param opts? { max_attempts: integer?, timeout_ms: integer? } as of map
+---@return any result what the function returned first; nil
+---@return string? message
+---@return string? code as in the errors of map
+---@return any partial
+function Queue:call(item, call, opts)
+    check_call(self, "queue:call", call)
+    opts = options.check("queue:call", opts, JOB)
+    self.called = true
+    return do_job(self, item, call, opts)
+end
+
 ---Enqueues one job; waits while `concurrency` of queue.open are not done.
 ---@param item any
 ---@param call string the name of the function
@@ -550,6 +568,9 @@ end
 
 ---Closes its connections.
 function Queue:close()
+    if self.called and scheduler.current() then
+        settle_up(self)
+    end
     self.client:close()
     self.reader:close()
 end

@@ -20,6 +20,7 @@ local page = require "ponder.report.eval.page"
 local private = require "ponder.core.private"
 local recorded = require "ponder.eval.recorded"
 local changes = require "ponder.report.eval.changes"
+local remote = require "ponder.eval.remote"
 local scheduler = require "ponder.task.scheduler"
 local style = require "ponder.report.style"
 local summary = require "ponder.eval.summary"
@@ -40,7 +41,10 @@ local RULES = {
     seed = { value = "S", type = "integer", default = 0,
         help = "of the sample, the order and each run (default: 0)" },
     epochs = { value = "N", type = "integer", min = 1, help = "run each item N times" },
-    concurrency = { value = "N", type = "integer", min = 1, help = "runs at once (default: 16)" },
+    concurrency = { value = "N", type = "integer", min = 1,
+        help = "runs at once (default: 16; with --workers 1000)" },
+    workers = { value = "URL", help = "let ponder work redis://... --script FILE run them" },
+    queue = { value = "NAME", default = "default", help = "of the workers (default: default)" },
     max_cost = { value = "USD", type = "number", min = 0, help = "dollars of all runs" },
     max_cost_per_item = { value = "USD", type = "number", min = 0, help = "dollars of a run" },
     timeout_per_item = { value = "TIME", type = "duration", unit = "ms", min = 1,
@@ -63,7 +67,7 @@ local RULES = {
 
 local SECTIONS = {
     { title = "What is run", names = { "policy", "model", "limit", "sample", "seed", "epochs",
-        "concurrency", "retry_errors", "watch" } },
+        "concurrency", "workers", "queue", "retry_errors", "watch" } },
     { title = "What it may cost", names = { "max_cost", "max_cost_per_item", "timeout_per_item",
         "cache" } },
     { title = "What counts", names = { "baseline", "exclude_errors", "threshold" } },
@@ -150,6 +154,19 @@ local function run_options(given, path)
         max_cost_per_item = given.max_cost_per_item,
         timeout_ms_per_item = given.timeout_per_item, baseline = given.baseline,
         exclude_errors = given.exclude_errors, directory = directory_of(path) }
+end
+
+-- Runs the evaluation; where workers do, by them.
+local function run_with(given, path, file, opts)
+    if not given.workers then
+        return eval.run(file, opts)
+    end
+    local q <close>, message = remote.open(given.workers, given.queue, path)
+    if not q then
+        return nil, message
+    end
+    opts.perform, opts.concurrency = remote.performer(q), opts.concurrency or 1000
+    return eval.run(file, opts)
 end
 
 -- ---- output ----
@@ -335,7 +352,7 @@ local function evaluate(given, path)
             stop()
         end
     end })
-    return eval.run(file, opts)
+    return run_with(given, path, file, opts)
 end
 
 -- Runs a mode that gives a result, and shows it.
@@ -381,6 +398,11 @@ local function misuse(given, operands)
         return "--fail-on-regression goes with --compare"
     elseif given.retry_errors and not given.log then
         return "--retry-errors needs the log of the evaluation: --log FILE"
+    elseif given.workers and given.model then
+        return "--model does not go with --workers: name models in FILE, or in the workers' "
+            .. "PONDER_MODEL"
+    elseif given.workers and given.max_cost then
+        return "--max-cost does not go with --workers: limit each run, with --max-cost-per-item"
     elseif given.watch and (given.log or given.rescore) then
         return "--watch goes neither with --log nor with --rescore"
     end

@@ -8,6 +8,7 @@ local log_flags = require "ponder.log.flags"
 local model = require "ponder.model"
 local policies = require "ponder.cli.shared.policies"
 local redis = require "ponder.redis"
+local remote = require "ponder.eval.remote"
 local scripts = require "ponder.queue.script"
 local signals = require "ponder.task.signals"
 local state = require "ponder.state"
@@ -41,6 +42,8 @@ redis://[user:password@]host[:port][/db], rediss://... (TLS) or redis+unix:///pa
 Without URL it is $PONDER_REDIS_URL. FILE returns a table of functions:
 
   return { solve = function(item, index) return answer end }
+
+or an evaluation (ponder eval FILE --workers URL).
 
 What a worker that was killed had done is done by another one when its lease is over; replies that
 it had paid for are not paid for again. SIGTERM or Ctrl-C finishes the jobs that it has, the second
@@ -109,7 +112,7 @@ function command.run(list)
     end
     model.share_limits(client)
     host.set_script_folder(given.script:match "^(.*)/[^/]*$" or ".")
-    local script, problem = scripts.load(given.script)
+    local script, problem = scripts.load(given.script, remote.functions)
     if not script then
         return cli.usage_error("ponder work: " .. problem)
     end

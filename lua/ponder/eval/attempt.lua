@@ -131,8 +131,18 @@ local function act(run, evaluation, policy, item)
     return policy.act(item, run)
 end
 
+---@class ponder.eval.Performed what a policy came to: a plain table, for it may come from elsewhere
+---@field question any
+---@field answer any
+---@field failure {message: string, code: string, stopped: boolean?}?
+---@field spent {calls: integer, tokens: integer, cost: number?}
+---@field seconds number
+---@field critical_seconds number
+---@field points ponder.eval.Point[]
+---@field samples table[]?
+
 -- The answer; or what there is of one, and {message=, code=, stopped=}.
-local function perform(run, evaluation, job)
+local function answer_of(run, evaluation, job)
     local answer, message, code, partial = run:call(act, run, evaluation, job.policy, job.item)
     if answer == "" then
         answer = nil
@@ -147,6 +157,24 @@ local function perform(run, evaluation, job)
         return answer ~= nil and answer or run.reported, failure
     end
     return nil, failure
+end
+
+---Runs a policy on an item.
+---@param evaluation {question: fun(item: ponder.eval.Item): any}
+---@param job ponder.eval.Job
+---@param limits {seed: integer, max_cost_per_item: number?, timeout_ms_per_item: number?}
+---@return ponder.eval.Performed
+function attempt.perform(evaluation, job, limits)
+    local run = new_run(job, limits)
+    local answer, failure = answer_of(run, evaluation, job)
+    local spent, ensemble = run:spent(), run.ensemble
+    if ensemble and ensemble.chosen == answer and ensemble.calls == spent.calls then
+        run.drawn = run.drawn or ensemble.list
+    end
+    return { question = run.question, answer = answer, failure = failure,
+        spent = { calls = spent.calls, tokens = spent.tokens, cost = spent.cost },
+        seconds = run.ended and run.ended - run.started or 0, -- it may not have begun in time
+        critical_seconds = run.budget:busy_seconds(), points = run.points, samples = run.drawn }
 end
 
 -------------------------------------------------------------------------------
@@ -213,16 +241,16 @@ local function score_answer(record, evaluation, item, target, rate)
     record.outcome = record.outcome or outcome_of(value)
 end
 
--- The points and samples of the run, with their scores.
-local function score_curve(record, run, rate)
-    for _, point in ipairs(run.points) do
+-- The points and samples of a run, with their scores.
+local function score_curve(record, performed, rate)
+    for _, point in ipairs(performed.points) do
         point.score = rate(point.answer)
         point.answer = nil
     end
-    record.points = run.points[1] and run.points or nil
-    if run.drawn and run.drawn[1] then
+    record.points = performed.points[1] and performed.points or nil
+    if performed.samples and performed.samples[1] then
         record.samples = {}
-        for i, sample in ipairs(run.drawn) do
+        for i, sample in ipairs(performed.samples) do
             record.samples[i] = { score = rate(sample.answer), reward = sample.reward,
                 key = sample.key or text.of(sample.answer) }
         end
@@ -233,8 +261,8 @@ end
 ---@param record ponder.eval.Record changed
 ---@param evaluation ponder.eval.Evaluation
 ---@param item ponder.eval.Item
----@param run ponder.eval.Run?
-function attempt.score(record, evaluation, item, run)
+---@param performed ponder.eval.Performed?
+function attempt.score(record, evaluation, item, performed)
     local budget = budgets.new {}
     local ok, message = xpcall(budgets.within, with_traceback, budget, function()
         local target = evaluation.target(item)
@@ -243,8 +271,8 @@ function attempt.score(record, evaluation, item, run)
         if record.answer ~= nil then
             score_answer(record, evaluation, item, target, rate)
         end
-        if run and evaluation.curves then
-            score_curve(record, run, rate)
+        if performed and evaluation.curves then
+            score_curve(record, performed, rate)
         end
     end)
     if not ok then
@@ -259,29 +287,26 @@ end
 ---Runs a policy on an item and scores what it answers.
 ---@param evaluation ponder.eval.Evaluation
 ---@param job ponder.eval.Job
----@param limits {seed: integer, max_cost_per_item: number?, timeout_ms_per_item: number?}
+---@param limits {seed: integer, max_cost_per_item: number?, timeout_ms_per_item: number?,
+---  perform: function?} perform: in place of attempt.perform
 ---@return ponder.eval.Record
 function attempt.run(evaluation, job, limits)
-    local item, run = job.item, new_run(job, limits)
-    local answer, failure = perform(run, evaluation, job)
-    local spent = run:spent()
-    local record = { id = item.id, policy = run.policy, epoch = job.epoch, cluster = item.cluster,
-        seed = run.seed, question = run.question, answer = answer, calls = spent.calls,
-        tokens = spent.tokens, cost = spent.cost,
-        seconds = run.ended and run.ended - run.started or 0, -- it may not have begun in time
-        critical_seconds = run.budget:busy_seconds() }
+    local item = job.item
+    local performed = (limits.perform or attempt.perform)(evaluation, job, limits)
+    local spent, failure = performed.spent, performed.failure
+    local record = { id = item.id, policy = job.policy.name, epoch = job.epoch,
+        cluster = item.cluster, seed = seed_of(limits.seed, job),
+        question = performed.question, answer = performed.answer,
+        calls = spent.calls, tokens = spent.tokens, cost = spent.cost,
+        seconds = performed.seconds, critical_seconds = performed.critical_seconds }
     if failure then
         record.message, record.code = failure.message, failure.code
         record.outcome = failure.stopped and "stopped" or "failed"
-    elseif answer == nil then
+    elseif performed.answer == nil then
         record.outcome = "no_answer"
     end
     record.score = record.outcome ~= "failed" and 0 or nil
-    local ensemble = run.ensemble
-    if ensemble and ensemble.chosen == answer and ensemble.calls == spent.calls then
-        run.drawn = run.drawn or ensemble.list
-    end
-    attempt.score(record, evaluation, item, run)
+    attempt.score(record, evaluation, item, performed)
     return record
 end
 

@@ -1,0 +1,93 @@
+-- `ponder eval FILE --workers redis://...`: other processes run the policies; the table, the log
+-- and the statistics are those of one machine.
+
+local json = require "ponder.json"
+local store = require "ponder.core.store"
+local workers = require "workers"
+
+local MODEL = [[
+return function(request)
+    local a, b = request.messages[1].content:match "(%d+) %+ (%d+)"
+    return { text = tostring(a + b + (a % 3 == 0 and 1 or 0)),
+        usage = { input_tokens = 10, output_tokens = a % 4 } }
+end]]
+
+local EVAL = [[
+local model, search = require "ponder.model", require "ponder.search"
+local items = {}
+for i = 1, 12 do
+    items[i] = { id = "i" .. i, question = i .. " + 5", target = tostring(i + 5) }
+end
+return {
+    name = "sums", data = items, score = "exact", baseline = "io",
+    policies = {
+        io = { model = "script:model.lua", k = 3 },
+        random = function(item, run)
+            run:report("0")
+            local m = model.open "script:model.lua"
+            local reply = m:chat { messages = { { role = "user", content = item.question } } }
+            if item.id == "i7" then error "raised i7" end
+            if item.id == "i8" then return nil, "refused i8", "NO" end
+            return math.random() < 0.5 and reply.text or "x"
+        end,
+        tree = function()
+            local r = search.run { initial_state = 1, strategy = "bfs", max_depth = 2,
+                expand = function(n) return { n * 2, n * 3 } end,
+                is_terminal = function(n) return n > 3 end, evaluate = function(n) return n end }
+            return tostring(r.best_node.state)
+        end,
+    },
+}]]
+
+-- What an evaluation printed and logged, without times.
+local function outcome(lab, name, flags)
+    local words = { "eval", "job.lua", "--json", "--seed", "3", "--log", name }
+    local result = lab:ponder(table.move(flags, 1, #flags, #words + 1, words))
+    assert.equal(0, result.status, result.err)
+    local printed = json.decode(result.out)
+    local list = {}
+    for i, record in ipairs(printed.records) do
+        list[i] = ("%s %s %s %s %s %s %s %s"):format(record.policy, record.id, record.outcome,
+            record.answer, record.calls, record.tokens, record.seed,
+            (record.message or ""):match "[^\n]*")
+    end
+    local db <close> = assert(store.open(lab.folder.path .. "/" .. name, { mode = "read" }))
+    local runs = {}
+    for run, status, calls, nodes in db:rows [[
+        SELECT name, status, (SELECT count(*) FROM calls WHERE run = runs.id),
+            (SELECT count(*) FROM nodes WHERE run = runs.id) FROM runs
+        WHERE labels LIKE '%"policy"%' ORDER BY name]] do
+        runs[#runs + 1] = ("%s %s %d %d"):format(run, status, calls, nodes)
+    end
+    return list, runs, printed.policies
+end
+
+describe("an evaluation by workers", function()
+    it("is what it is on one machine", function()
+        local lab <close> = workers.lab { ["job.lua"] = EVAL, ["model.lua"] = MODEL }
+        local records, runs, policies = outcome(lab, "here.db", {})
+        lab:worker()
+        lab:worker()
+        local its_records, its_runs, its_policies = outcome(lab, "there.db",
+            { "--workers", lab.server.url, "--queue", "t" })
+        assert.equal(36, #records)
+        assert.same(records, its_records)
+        assert.equal(36, #runs)
+        assert.same(runs, its_runs)
+        for i, policy in ipairs(policies) do
+            assert.same(policy.accuracy, its_policies[i].accuracy)
+            assert.same(policy.difference, its_policies[i].difference)
+        end
+        local replay = lab:ponder { "replay", "there.db" }
+        assert.equal(0, replay.status, replay.err)
+    end)
+
+    it("refuses flags that workers would not see", function()
+        local lab <close> = workers.lab { ["job.lua"] = EVAL }
+        for _, flag in ipairs { "--model", "--max-cost" } do
+            local result = lab:ponder { "eval", "job.lua", flag, "1", "--workers", lab.server.url }
+            assert.equal(2, result.status)
+            assert.matches(flag .. " does not go with --workers", result.err, 1, true)
+        end
+    end)
+end)
