@@ -49,7 +49,7 @@ HOST_SRC   := $(wildcard src/*.c)
 MODULE_OBJ := $(MODULE_SRC:%.c=$B/%.o)
 HOST_OBJ   := $(HOST_SRC:%.c=$B/%.o)
 EMBEDDED   := $(sort $(shell find lua prompts -name '*.lua' -not -path 'lua/ponder/meta/*') \
-                $(wildcard lua/ponder/report/page/*) doc/comments.txt)
+                $(wildcard lua/ponder/report/page/* lua/ponder/report/help/*) doc/comments.txt)
 # The commands are neither in the library nor in its reference; the process's own log is not in it.
 COMMANDS   := $(addprefix lua/ponder/,cli.lua cli/% report/% untrusted.lua untrusted/% view.lua view/%)
 OWN_LOG    := $(addprefix lua/ponder/log/,again.lua session.lua run.lua flags.lua)

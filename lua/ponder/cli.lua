@@ -83,8 +83,8 @@ ponder %s: search policies and reasoning strategies in Lua, run against language
 %s
   ponder --version
 
-ponder COMMAND --help says more; ponder help safety says what protects from whom. Exit status: 0;
-1 if a script raised; 2 for a usage error; 124 when --timeout is up; 130 after Ctrl-C.]]
+ponder COMMAND --help says more; begin with ponder help tutorial. Exit status: 0; 1 if a script
+raised; 2 for a usage error; 124 when --timeout is up; 130 after Ctrl-C.]]
 
 ---The text of `ponder --help`.
 ---@return string
@@ -94,6 +94,13 @@ function cli.help()
         commands[i] = ("  ponder %-17s %s"):format(name, require("ponder.cli." .. name).summary)
     end
     return HELP:format(host.version, table.concat(commands, "\n"))
+end
+
+---What --help says of a command.
+---@param name string
+---@return string? usage nil: there is no such command
+function cli.usage(name)
+    return is_command(name) and require("ponder.cli." .. name).usage or nil
 end
 
 ---Prints one line on standard error.
@@ -301,17 +308,12 @@ function cli.main(argv)
         return require("ponder.untrusted.child").main()
     elseif first == nil then
         return cli.usage_error(cli.help())
-    elseif first == "--help" or first == "-h" or first == "help" and not argv[2] then
+    elseif first == "--help" or first == "-h" then
         print(cli.help())
         return 0
     elseif first == "--version" or first == "-v" then
         print("ponder " .. host.version)
         return 0
-    elseif first == "help" and argv[2] == "safety" then
-        print(require "ponder.report.safety")
-        return 0
-    elseif first == "help" then
-        return cli.main { [0] = argv[0], argv[2], "--help" }
     end
     task.on_unjoined_error(report_unjoined)
     local name, shift = first, 1

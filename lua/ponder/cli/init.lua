@@ -1,4 +1,4 @@
---- `ponder init eval|policy|strategy [FILE]`: a commented file to start from.
+--- `ponder init eval|policy|strategy|model [FILE]`: a commented file to start from.
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
@@ -122,19 +122,65 @@ return strategy.new {
 }
 ]]
 
-local KINDS = { eval = EVAL, policy = POLICY, strategy = STRATEGY }
-local TRY = { eval = "eval ", policy = "", strategy = "ask --strategy " }
-local WORDS = { "eval", "policy", "strategy" }
+local MODEL = [[
+-- A scripted model, to try things offline: it does sums, and not always rightly. Name it as
+--
+--     ponder chat --model script:%s "What is 6 * 7?"
+--
+-- It is a function from a request to a reply; ponder doc model.script says more.
+
+-- Chance that depends on nothing but the request.
+local function share_of(text)
+    local hash = 5381
+    for i = 1, #text do hash = (hash * 33 + text:byte(i)) & 0xFFFFFFFF end
+    return (hash ~ hash >> 15) * 2654435761 %% 1000 / 1000
+end
+
+local function solve(text)
+    local a, op, b = text:match("(%%d+) ([-+*/]) (%%d+)")
+    if not a then return nil end
+    a, b = tonumber(a), tonumber(b)
+    return op == "+" and a + b or op == "-" and a - b or op == "*" and a * b or a // b
+end
+
+return function(request)
+    local text = request.messages[#request.messages].content
+    local key = ("%%s %%s %%d"):format(text, request.options.seed, request.sample)
+    local value = solve(text)
+    local reply
+    if not value then
+        reply = "I can only do sums, such as 6 * 7."
+    elseif text:find("from 0 to 1", 1, true) then -- asked to judge what is in the last line
+        reply = text:match("[^\n]*$"):find(("%%d"):format(value), 1, true) and "0.9" or "0.2"
+    else
+        local careful = text:find("step by step", 1, true) or text:find("Check", 1, true)
+        if share_of(key) > (careful and 0.9 or 0.6) then value = value + 1 end -- a slip
+        reply = ("Answer: %%d"):format(value)
+    end
+    return { text = reply, usage = { input_tokens = #text // 4, output_tokens = #reply // 4 } }
+end
+]]
+
+local KINDS = { eval = EVAL, policy = POLICY, strategy = STRATEGY, model = MODEL }
+local TRY = { eval = "ponder eval FILE", policy = "ponder FILE",
+    strategy = "ponder ask --strategy FILE", model = 'ponder chat --model script:FILE "6 * 7"' }
+local WORDS = { "eval", "policy", "strategy", "model" }
 
 local init = { rules = {}, order = {}, words = WORDS, files = true }
 
 init.summary = "write a commented file to start from"
 
 init.usage = [[
-ponder init [eval|policy|strategy] [FILE]
+ponder init [eval|policy|strategy|model] [FILE]
 
-Writes a commented Lua file: an evaluation (eval.lua, the default), a search policy (policy.lua) or
-a strategy (strategy.lua). A file that exists is not changed.]]
+Writes a commented Lua file: an evaluation (eval.lua, the default), a search policy (policy.lua), a
+strategy (strategy.lua) or a scripted model (model.lua), with which all of them can be tried
+offline. A file that exists is not changed.
+
+Examples:
+  ponder init model
+  ponder init eval
+  ponder eval --model script:model.lua eval.lua]]
 
 -- The file's text, with its name in it.
 local function text_of(kind, path)
@@ -162,7 +208,7 @@ function init.run(list)
         io.stderr:write("ponder init: ", message, "\n")
         return 1
     end
-    print(("wrote %s; try: ponder %s%s"):format(path, TRY[kind], path))
+    print(("wrote %s; try: %s"):format(path, (TRY[kind]:gsub("FILE", (path:gsub("%%", "%%%%"))))))
     return 0
 end
 

@@ -44,6 +44,8 @@ function Page:fill(words, indent, first)
     end
 end
 
+local RULE = "^%s*|[%s|:-]*$" -- the line below a table's head
+
 local function cells_of(line)
     local cells = {}
     for cell in line:gsub("^%s*|", ""):gsub("|%s*$", ""):gmatch("([^|]*)|?") do
@@ -68,12 +70,13 @@ function Page:table(rows, indent)
         return
     end
     local merged = {}
-    for _, row in ipairs(rows) do
+    for i, row in ipairs(rows) do
         local cells = cells_of(row)
-        if not row:find("^%s*|[%s|:-]*$") then
+        local is_head = i == 1 and rows[2] and rows[2]:find(RULE)
+        if not is_head and not row:find(RULE) then
             if cells[1] == "" and merged[1] then -- the row above goes on
-                for i, cell in ipairs(cells) do
-                    merged[#merged][i] = ((merged[#merged][i] or "") .. " " .. cell)
+                for j, cell in ipairs(cells) do
+                    merged[#merged][j] = ((merged[#merged][j] or "") .. " " .. cell)
                         :match("^%s*(.-)%s*$")
                 end
             else
@@ -106,7 +109,8 @@ local function flush(page, block, indent)
     return {}
 end
 
----A comment: paragraphs, lists, terms (`term   what it is`), tables, and code after an empty line.
+---A comment: titles (`# `), paragraphs, lists, terms (`term   what it is`), tables, and code after
+---an empty line.
 ---@param lines string[]
 ---@param indent integer
 function Page:comment(lines, indent)
@@ -117,6 +121,8 @@ function Page:comment(lines, indent)
         if line:find("^%s*$") then
             block = flush(self, block, indent)
             self:gap()
+        elseif line:find("^# ") then
+            self:line(line:sub(3), "bold")
         elseif is_code(line) and not block[1] and not block.rows then
             self:line((" "):rep(indent) .. line)
         elseif line:find("^%s*|") then

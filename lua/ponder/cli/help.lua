@@ -1,0 +1,90 @@
+--- `ponder help [COMMAND|TOPIC]`: what --help says of a command, and what is no single command's.
+
+local args = require "ponder.args"
+local builtin = require "ponder.builtin"
+local cli = require "ponder.cli"
+local options = require "ponder.options"
+local render = require "ponder.report.doc.render"
+local styles = require "ponder.report.style"
+
+-- In the order in which they are best read. Each is a file of ponder/report/help.
+local TOPICS = {
+    { "tutorial", "from a prompt to an evaluated policy, in ten steps" },
+    { "search", "which search to take when, and what each needs" },
+    { "budgets", "what a run may cost, prices, caches" },
+    { "logs", "what a run leaves behind; resume, replay, fork; its tables" },
+    { "prompt-files", "prompt files of your own" },
+    { "safety", "what each way of running something protects from whom" },
+    { "llm-reasoners", "the same program there and here" },
+    { "treequest", "the same program there and here" },
+    { "graph-of-thoughts", "the same program there and here" },
+    { "dspy", "the same program there and here" },
+}
+
+local help = { words = {} }
+
+help.summary = "a command's --help, or a topic: ponder help tutorial"
+
+local lines = {}
+for i, topic in ipairs(TOPICS) do
+    help.words[i] = topic[1]
+    lines[i] = ("  %-18s %s"):format(topic[1], topic[2])
+end
+
+help.usage = [[
+ponder help [COMMAND|TOPIC]
+
+Shows what --help says of a command, or one of these:
+
+]] .. table.concat(lines, "\n") .. [[
+
+
+ponder doc is the reference of the library.
+
+Examples:
+  ponder help tutorial
+  ponder help search | less]]
+
+local function show_topic(name)
+    local style = styles.of(1)
+    local page = render.new((style:size()), style)
+    local text = {}
+    for line in builtin.file("ponder/report/help/" .. name .. ".txt"):gmatch("([^\n]*)\n") do
+        text[#text + 1] = line
+    end
+    page:comment(text, 0)
+    print(table.concat(page.lines, "\n"))
+end
+
+---@param arguments string[]
+---@return integer status
+function help.run(arguments)
+    local opts, operands = args.parse("ponder help", arguments, {})
+    if not opts then
+        return cli.usage_error(operands)
+    elseif not operands[1] then
+        print(cli.help())
+        return 0
+    elseif operands[2] then
+        return cli.usage_error("ponder help: expected one command or topic")
+    end
+    local name = operands[1]
+    local usage = cli.usage(name)
+    local known = usage ~= nil
+    for _, topic in ipairs(help.words) do
+        known = known or topic == name
+    end
+    if not known then
+        local near = options.nearest(name, help.words) or cli.nearest_command(name)
+        return cli.usage_error(("ponder help: there is no command or topic %s%s"):format(
+            options.show(name), near and (" (did you mean %s?)"):format(near) or ""))
+    end
+    if usage then
+        print(usage)
+    else
+        show_topic(name)
+    end
+    return 0
+end
+
+return help
