@@ -46,7 +46,7 @@ local PUBLIC = { "search", "task", "run", "process", "model", "model.cache", "mo
     "model.provider", "model.script", "log", "log.graph", "strategy", "strategy.tot",
     "strategy.got", "strategy.trm", "strategy.cot", "strategy.tools", "tot", "got", "trm",
     "operations", "operations.methods", "ensemble", "eval", "eval.matrix", "eval.policy",
-    "eval.score", "stats", "serve", "mcp", "redis", "sandbox", "template", "prompt",
+    "eval.score", "stats", "serve", "mcp", "queue", "redis", "sandbox", "template", "prompt",
     "parse", "json", "args", "options", "policy", "quote" }
 
 local WIDE, NAME_COLUMN = 60, 28 -- columns of a page, where sentences begin in its list
