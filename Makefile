@@ -50,11 +50,13 @@ MODULE_OBJ := $(MODULE_SRC:%.c=$B/%.o)
 HOST_OBJ   := $(HOST_SRC:%.c=$B/%.o)
 EMBEDDED   := $(sort $(shell find lua prompts -name '*.lua' -not -path 'lua/ponder/meta/*') \
                 $(wildcard lua/ponder/report/page/* lua/ponder/report/help/*) doc/comments.txt)
-# The commands are neither in the library nor in its reference; the process's own log is not in it.
+# The commands are neither in the library nor in its reference; what needs the executable's process
+# is not in the library.
 COMMANDS   := $(addprefix lua/ponder/,cli.lua cli/% report/% untrusted.lua untrusted/% view.lua view/%)
-OWN_LOG    := $(addprefix lua/ponder/log/,again.lua session.lua run.lua flags.lua)
-LIBRARY    := $(filter-out doc/% $(COMMANDS) $(OWN_LOG),$(EMBEDDED))
-DOCUMENTED := $(filter lua/%,$(LIBRARY)) $(OWN_LOG) $(wildcard lua/ponder/meta/*.lua)
+OWN        := $(addprefix lua/ponder/,log/again.lua log/carry.lua log/flags.lua log/run.lua \
+              log/session.lua queue/worker.lua)
+LIBRARY    := $(filter-out doc/% $(COMMANDS) $(OWN),$(EMBEDDED))
+DOCUMENTED := $(filter lua/%,$(LIBRARY)) $(OWN) $(wildcard lua/ponder/meta/*.lua)
 
 .PHONY: all run test bench soak asan fuzz lint clean run-packages test-packages fuzz-packages FORCE
 all: $B/ponder $B/ponder.so

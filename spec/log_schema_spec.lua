@@ -1,5 +1,5 @@
--- What README.md says of a run log's tables, held against the file that is made; and what of the
--- schema makes a file a run log.
+-- What ponder help logs says of a run log's tables, held against the file that is made; and what of
+-- the schema makes a file a run log.
 
 local file = require "ponder.log.file"
 local json = require "ponder.json"
@@ -29,7 +29,7 @@ local function has_column(columns, wanted)
     return false
 end
 
-describe("README.md", function()
+describe("ponder help logs", function()
     local folder, db, tables, readme
 
     setup(function()
@@ -38,8 +38,8 @@ describe("README.md", function()
             schema = schema.SQL, application_id = schema.APPLICATION_ID,
             version = schema.VERSION }))
         tables = tables_of(db)
-        local text <close> = assert(io.open("README.md"))
-        readme = text:read "a":match("\n## The run log\n(.-)\n## ")
+        local text <close> = assert(io.open("lua/ponder/report/help/logs.txt"))
+        readme = text:read "a"
     end)
     teardown(function()
         db:close()
@@ -63,7 +63,7 @@ describe("README.md", function()
             end
         end
         for name in pairs(tables) do
-            assert.is_true(named[name], name .. " is not in README.md")
+            assert.is_true(named[name], name .. " is not in it")
         end
     end)
 

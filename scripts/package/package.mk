@@ -78,7 +78,7 @@ unpack = rm -rf $(1) && mkdir -p $(1) && tar -xzf $(DIST) -C $(1)
 
 # Debian links what it has as shared libraries.
 ifdef SHARED
-LIBS = $(shell pkg-config --libs libcurl sqlite3 libuv libmicrohttpd libseccomp hiredis lua5.4) \
+LIBS = $(shell pkg-config --libs libcurl sqlite3 libuv libmicrohttpd libseccomp hiredis zlib lua5.4) \
        -llua5.4-cjson -lmd -lm
 endif
 

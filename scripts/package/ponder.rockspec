@@ -20,6 +20,7 @@ external_dependencies = {
     MICROHTTPD = { header = "microhttpd.h" },
     SECCOMP = { header = "seccomp.h" },
     HIREDIS = { header = "hiredis/hiredis.h" },
+    ZLIB = { header = "zlib.h" },
     MD = { header = "sha2.h" },
 }
 build = {

@@ -14,6 +14,7 @@ local TOPICS = {
     { "budgets", "what a run may cost, prices, caches" },
     { "logs", "what a run leaves behind; resume, replay, fork; its tables" },
     { "prompt-files", "prompt files of your own" },
+    { "machines", "from one machine to ten: queues and workers" },
     { "safety", "what each way of running something protects from whom" },
     { "llm-reasoners", "the same program there and here" },
     { "treequest", "the same program there and here" },

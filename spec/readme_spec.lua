@@ -1,0 +1,116 @@
+-- README.md: its programs run, its commands and flags are there, what it shows is what comes out.
+
+local shell = require "shell"
+
+local function read(path)
+    local file <close> = assert(io.open(path))
+    return file:read("a")
+end
+
+local readme = read("README.md")
+
+-- Runs a script in a directory of its own, where ponder is on the path.
+local function run(dir, script)
+    return shell.run(("cd %s && export PATH=%s:$PATH XDG_STATE_HOME=%s/state && (%s) >$OUT 2>$ERR "
+        .. "</dev/null"):format(dir.path, shell.executable:match("^(.*)/"), dir.path, script))
+end
+
+local programs = {}
+for code in readme:gmatch("```lua\n(.-)```") do
+    programs[#programs + 1] = code
+end
+
+describe("README.md", function()
+    it("has at most 250 lines, and a picture that is there", function()
+        assert.is_true(select(2, readme:gsub("\n", "")) <= 250)
+        local picture = readme:match("!%[[^%]]+%]%(([^)]+)%)")
+        assert.equal("\137PNG", read(picture):sub(1, 4))
+    end)
+
+    it("names files that are there", function()
+        for name in readme:gmatch("%f[%w]([%w_]+%.lua)%f[^%w.]") do
+            local found = false
+            for _, path in ipairs { "scripts/" .. name, "scripts/eval/" .. name, "scripts/models/"
+                .. name, "scripts/strategies/" .. name } do
+                local file <close> = io.open(path)
+                found = found or file ~= nil
+            end
+            local theirs = { ["first.lua"] = true, ["answer.lua"] = true, ["model.lua"] = true,
+                ["new.lua"] = true, ["policy.lua"] = true, ["solve.lua"] = true,
+                ["config.lua"] = true }
+            assert.is_true(found or theirs[name], name)
+        end
+    end)
+
+    it("has a first policy that runs", function()
+        local dir <close> = shell.folder { ["first.lua"] = programs[1] }
+        local r = run(dir, "ponder first.lua")
+        assert.same({ status = 0, err = "",
+            out = "stop\t1 -> 3 -> 6 -> 12 -> 24 -> 48 -> 96\n" }, r)
+    end)
+
+    it("has one that searches with a model, which runs offline", function()
+        local dir <close> = shell.folder { ["answer.lua"] = programs[2] }
+        local r = run(dir, "export PONDER_MODEL=script:model.lua; ponder init model && "
+            .. "ponder answer.lua && ponder run --max-cost 0.50 --timeout 2m answer.lua")
+        assert.equal(0, r.status, r.err)
+        assert.matches("\nAnswer: %d+\t0.%d\nAnswer: %d+\t0.%d\n$", r.out)
+    end)
+
+    it("has programs that are Lua", function()
+        assert.is_true(#programs >= 4)
+        for _, code in ipairs(programs) do
+            assert(load(code))
+        end
+    end)
+
+    -- Too slow under the sanitizers, and no code that other specs do not run.
+    local once = shell.executable:find("/asan/", 1, true) and pending or it
+    once("shows an evaluation as it comes out", function()
+        local dir <close> = shell.folder()
+        local command, shown = readme:match("    build/(ponder eval scripts/eval/game24[^\n]+)\n\n"
+            .. "(.-)\n\nAn evaluation is")
+        local out = run(dir, ("cd %s && %s"):format(shell.root,
+            command:gsub(" eval", " eval --no-log", 1))).out
+        for line in shown:gmatch("[^\n]+") do
+            line = line:gsub("^    ", "")
+            assert.matches("\n" .. line, "\n" .. out, 1, true)
+        end
+    end)
+
+    -- The flags of commands, by --help.
+    local usages = {}
+    local function usage(name)
+        usages[name] = usages[name] or shell.ponder({ "help", name }).out
+        return usages[name]
+    end
+
+    it("names commands and flags that there are", function()
+        local count = 0
+        for line in readme:gmatch("\n    ([^\n]+)") do
+            local name, rest = line:match("ponder ([%l|]+)(.*)$")
+            name = name and name:match("^%l+")
+            if name and line:find("^[%w/_.:=]*%s*[%w/_.:=]*ponder ") then
+                local flags = rest:gsub('"[^"]*"', "")
+                for flag in flags:gmatch("%f[%-%w](%-%-[%l-]+)") do
+                    count = count + 1
+                    assert.matches(flag, usage(name) .. usage("run"), 1, true)
+                end
+            end
+        end
+        assert.is_true(count > 20)
+        for name in shell.ponder({ "--help" }).out:gmatch("\n  ponder (%l+) ") do
+            assert.matches("%f[%w]" .. name .. "%f[%W]", readme)
+        end
+    end)
+
+    it("names help topics and targets of make that there are", function()
+        for topic in shell.ponder({ "help", "help" }).out:gmatch("\n  ([%l-]+)  +%S") do
+            assert.matches(topic, readme, 1, true)
+        end
+        local makefile = read("Makefile") .. read("scripts/package/package.mk")
+        for target in readme:gmatch("make (%l+)") do
+            assert(target == "packages" or makefile:find("\n" .. target .. ":"), target)
+        end
+    end)
+end)
