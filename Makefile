@@ -26,7 +26,7 @@ RUN_PACKAGES  := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev lua-cjson-dev lib
                  libsqlite3-dev libmd-dev libuv1-dev libmicrohttpd-dev libseccomp-dev libhiredis-dev \
                  zlib1g-dev
 TEST_PACKAGES := redis-server lua-cjson lua-busted lua-check clang-format nghttp2-server \
-                 openssl time tmux chromium chromium-driver graphviz
+                 openssl time tmux chromium chromium-driver graphviz zsh fish
 FUZZ_PACKAGES := clang libclang-rt-14-dev
 
 # pkg-config runs when a recipe needs it, not when make starts: `make run` may first have to install it.

@@ -154,6 +154,87 @@ describe("ponder completion", function()
         assert.same({}, complete { "ponder", "script.lua", "--max" })
     end)
 
+    -- A directory with a run that is kept, and an alias; ponder is on the path there.
+    local function home()
+        local dir = shell.folder { ["config/ponder/config.lua"] =
+            'return { aliases = { fast = "openai:gpt-4o-mini" } }' }
+        local setup = ("cd %s; export PATH=%s:$PATH XDG_STATE_HOME=%s/state "
+            .. "XDG_CONFIG_HOME=%s/config; "):format(dir.path, shell.executable:match("^(.*)/"),
+            dir.path, dir.path)
+        local r = shell.run(setup .. "(ponder init model && ponder cot --quiet "
+            .. "--model script:model.lua '6 * 7') >$OUT 2>$ERR")
+        assert.equal(0, r.status, r.err)
+        local runs = shell.run(setup .. "ponder completion --values runs >$OUT").out
+        return dir, assert(runs:match("^(%S+)\n$")), setup
+    end
+
+    it("knows models, runs and roles in bash, also behind colons and equals signs", function()
+        local dir <close>, run, setup = home()
+        -- As readline calls it: words are split at : and =, and the whole line is there.
+        local function typed(line)
+            local words = {}
+            for word in line:gsub("[:=]", " %0 "):gmatch("%S+") do
+                words[#words + 1] = '"' .. word .. '"'
+            end
+            if line:find("[ :=]$") then
+                words[#words + 1] = '""'
+            end
+            local r = shell.run(([[%s bash -c 'compopt() { :; }; source <(ponder completion bash)
+                COMP_LINE="%s"; COMP_POINT=${#COMP_LINE}; COMP_WORDS=(%s); COMP_CWORD=%d; _ponder
+                printf "%%s\n" "${COMPREPLY[@]}"' >$OUT 2>$ERR]]):format(setup, line,
+                table.concat(words, " "), #words - 1))
+            assert.same({ "", dir.path }, { r.err, dir.path })
+            return lines_of(r.out)
+        end
+        assert.same({ "fast" }, typed "ponder tot --model fa")
+        assert.same({ "gpt-4o-mini" }, typed "ponder tot --model openai:gpt-4o-m")
+        assert.same({ "gpt-4o-mini" }, typed "ponder tot --model=openai:gpt-4o-m")
+        assert.same({ "evaluate=", "generate=", "repair=" }, typed "ponder tot --models ")
+        assert.same({ run }, typed("ponder show " .. run:sub(1, 8)))
+        assert.same({ run }, typed("ponder replay " .. run:sub(1, 8)))
+    end)
+
+    local function has_shell(name)
+        return shell.run("command -v " .. name .. " >/dev/null").status == 0
+    end
+
+    it("knows them in fish", function()
+        if not has_shell "fish" then
+            pending "fish is not here"
+        end
+        local dir <close>, run, setup = home()
+        local function offered(line)
+            return shell.run(([[%s HOME=%s fish --no-config -c 'ponder completion fish | source
+                complete -C "%s"' >$OUT 2>$ERR]]):format(setup, dir.path, line)).out
+        end
+        for line, word in pairs {
+            ["ponder tot --model fa"] = "fast",
+            ["ponder tot --model openai:gpt-4o-m"] = "gpt-4o-mini",
+            ["ponder tot --models e"] = "evaluate=", ["ponder help tut"] = "tutorial",
+            ["ponder show " .. run:sub(1, 8)] = run,
+        } do
+            assert.matches(word, offered(line), 1, true)
+        end
+    end)
+
+    it("knows them in zsh", function()
+        if not has_shell "zsh" then
+            pending "zsh is not here"
+        end
+        local dir <close>, run, setup = home()
+        -- What the functions hand to compadd and _arguments, without a terminal.
+        local r = shell.run(([[%s zsh -f -c 'compdef() { :; }; source <(ponder completion zsh)
+            compadd() { shift; print -l -- "$@"; }; _files() { :; }
+            _arguments() { print -l -- "$@"; }
+            _ponder_models; _ponder_runs; words=(ponder tot x); CURRENT=3; _ponder' >$OUT 2>$ERR]])
+            :format(setup))
+        assert.same({ "", dir.path }, { r.err, dir.path })
+        for _, part in ipairs { "fast\n", "openai:gpt-4o-mini\n", run .. "\n",
+            ":model:_ponder_models\n", "(evaluate= generate= repair=)\n" } do
+            assert.matches(part, r.out, 1, true)
+        end
+    end)
+
     it("knows every flag that --help knows, in every shell", function()
         local commands = flags_of_help()
         local text = { bash = ponder({ "completion", "bash" }).out,
@@ -213,6 +294,49 @@ describe("ponder man", function()
             local request = line:match("^[.'](%S*)")
             assert.truthy(not request or known[request], line)
         end
+    end)
+end)
+
+describe("--help of every command", function()
+    it("has examples, of options that there are, and says which are used most", function()
+        local commands, count = flags_of_help(), 0
+        for name in pairs(commands) do
+            local usage = ponder({ name, "--help" }).out
+            local lines = (usage .. "\n\n"):match("\n\nExamples:\n(.-)\n\n")
+            assert.is_string(lines, name)
+            for line in lines:gmatch("[^\n]+") do
+                local command, rest = line:match("^  ponder (%l+)(.*)$")
+                assert.equal(name, command)
+                for flag in rest:gsub('"[^"]*"', ""):gmatch("%f[%-](%-%-[%l-]+)") do
+                    count = count + 1
+                    assert.is_true(flag == "--help" or has(usage, "\n  " .. flag), name .. flag)
+                end
+            end
+            if #commands[name] > 15 then
+                local first = usage:match("\nUsed most: ([^\n]+)\n")
+                assert.is_string(first, name)
+                assert.equal(4, select(2, first:gsub(", ", "")), name)
+            end
+        end
+        assert.is_true(count > 25)
+    end)
+
+    it("takes times with their units", function()
+        local list = ponder({ "-e", [[
+            local cli = require "ponder.cli"
+            for _, command in ipairs(cli.commands()) do
+                for name, rule in pairs(command.rules) do
+                    if name:find "timeout" or name:find "_ms$" or name:find "lease" then
+                        print(command.name, name, rule.type)
+                    end
+                end
+            end]] }).out
+        local count = 0
+        for line in list:gmatch("[^\n]+") do
+            count = count + 1
+            assert.matches("\tduration$", line)
+        end
+        assert.is_true(count > 10)
     end)
 end)
 

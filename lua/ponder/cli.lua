@@ -18,6 +18,7 @@
 
 local args = require "ponder.args"
 local core = require "ponder.core.task"
+local examples = require "ponder.cli.shared.examples"
 local host = require "ponder.core.host"
 local options = require "ponder.options"
 local quote = require "ponder.quote"
@@ -96,11 +97,35 @@ function cli.help()
     return HELP:format(host.version, table.concat(commands, "\n"))
 end
 
+-- How a command is called, after the first paragraph of its usage: the ways to write it.
+local function with_examples(name, usage, rules)
+    local known = examples[name] or {}
+    local added = {}
+    for i, line in ipairs(known) do
+        added[i] = "  ponder " .. line
+    end
+    table.insert(added, 1, added[1] and "Examples:" or nil)
+    local first = {}
+    for i, option in ipairs(known.first or {}) do
+        local rule = rules[option]
+        first[i] = args.flag(option) .. (rule.value and " " .. rule.value or "")
+    end
+    if first[1] then
+        added[#added + 1] = "\nUsed most: " .. concat(first, ", ")
+    end
+    local calls, rest = match(usage, "^(.-)\n\n(.*)$")
+    return concat({ calls or usage, concat(added, "\n"), rest }, "\n\n")
+end
+
 ---What --help says of a command.
 ---@param name string
 ---@return string? usage nil: there is no such command
 function cli.usage(name)
-    return is_command(name) and require("ponder.cli." .. name).usage or nil
+    if not is_command(name) then
+        return nil
+    end
+    local command = require("ponder.cli." .. name)
+    return with_examples(name, command.usage, command.rules or {})
 end
 
 ---Prints one line on standard error.
@@ -260,7 +285,7 @@ end
 local function run_command(name, list)
     local command = require("ponder.cli." .. name)
     if wants_help(command, list) then
-        print(command.usage)
+        print(cli.usage(name))
         return 0
     end
     local run = runs.new()

@@ -101,7 +101,7 @@ end
 
 ---Begins a graph that a policy draws of its own work: see ponder.log.graph, which says more, and
 ---is loaded when it is first needed.
----@param opts table
+---@param opts {name: string?, kind: string?, options: table?} as there
 ---@return ponder.log.Graph
 function log.graph(opts)
     return require "ponder.log.graph"(opts)

@@ -1,11 +1,25 @@
 --- `ponder completion bash|zsh|fish`: completion of the command line, from the tables of --help.
+---
+--- What is not in these tables the scripts ask for when a key is pressed: `--values models` prints
+--- the models that are configured or priced, `--values runs` the runs that are kept.
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
+local kept = require "ponder.log.kept"
+local model_name = require "ponder.model.name"
+local prices = require "ponder.model.prices"
 
 local SHELLS = { "bash", "fish", "zsh" }
 
-local completion = { words = SHELLS }
+local completion = { words = SHELLS, rules = {
+    values = { value = "KIND", enum = { "models", "runs" },
+        help = "print what --model, or the operand of show, may be; for these scripts" },
+}, order = { "values" } }
+
+-- Options whose values are models, and commands whose operands are runs.
+local MODELS = { model = true, allow_model = true }
+local RUNS = { show = true, resume = true, replay = true, fork = true, diff = true, export = true,
+    view = true }
 
 completion.summary = "print a script that completes command lines (bash, zsh, fish)"
 
@@ -15,7 +29,12 @@ ponder completion bash|zsh|fish
 Prints what makes a shell complete ponder's commands and options:
 
   bash, zsh   source <(ponder completion bash), in ~/.bashrc or ~/.zshrc
-  fish        ponder completion fish > ~/.config/fish/completions/ponder.fish]]
+  fish        ponder completion fish > ~/.config/fish/completions/ponder.fish
+
+They know models (of config.lua and the list of prices), runs that are kept, the roles of --models
+and the values that an option may have.
+
+]] .. args.help(completion.rules, completion.order)
 
 local function quote(text)
     return "'" .. text:gsub("'", [['\'']]) .. "'"
@@ -25,9 +44,24 @@ end
 local function each_option(command, f)
     for _, section in ipairs(command.sections) do
         for _, name in ipairs(section.names) do
-            f(args.flag(name), command.rules[name])
+            f(args.flag(name), command.rules[name], name)
         end
     end
+end
+
+-- The words that an option's value may be one of, where they are known.
+local function words_of(command, name, rule)
+    if rule.enum then
+        return rule.enum
+    elseif name ~= "models" then
+        return nil
+    end
+    local ok, library = pcall(require, "ponder.strategy." .. command.name)
+    local words = {}
+    for i, role in ipairs(ok and library.roles and library.roles() or {}) do
+        words[i] = role .. "="
+    end
+    return words[1] and words
 end
 
 local write = {}
@@ -36,8 +70,21 @@ local write = {}
 
 local BASH = [[
 # bash completion of ponder
+# Bash splits words at : and =, so the word before the cursor is taken from the line, and what it
+# begins with up to the last of these is cut off the answers.
 _ponder() {
-    local cur=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words= files=
+    local cur=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words= files= i
+    if [ -n "$COMP_LINE" ]; then
+        local line=${COMP_LINE:0:COMP_POINT}
+        local -a typed
+        read -ra typed <<<"$line"
+        case "$line" in *' ') typed+=('') ;; esac
+        cur=${typed[${#typed[@]}-1]}
+        before=${typed[${#typed[@]}-2]}
+    fi
+    case "$cur" in
+    --*=*) before=${cur%%%%=*}; cur=${cur#*=} ;;
+    esac
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
         COMPREPLY=($(compgen -W %s -- "$cur"))
@@ -45,7 +92,15 @@ _ponder() {
     fi
     case "${COMP_WORDS[1]} $before" in
 %s
+    *) _ponder_words ;;
     esac
+    local cut=${cur%%"${cur##*[:=]}"}
+    for i in "${!COMPREPLY[@]}"; do COMPREPLY[i]=${COMPREPLY[i]#"$cut"}; done
+}
+_ponder_models() {
+    COMPREPLY=($(compgen -W "$(ponder completion --values models 2>/dev/null)" -- "$cur"))
+}
+_ponder_words() {
     case "${COMP_WORDS[1]}" in
 %s
     *) return ;;
@@ -54,25 +109,44 @@ _ponder() {
     -*) ;;
     *) words=${words##*--help} ;;
     esac
+    case " %s " in
+    *" ${COMP_WORDS[1]} "*)
+        case "$cur" in
+        -*) ;;
+        *) words="$words $(ponder completion --values runs 2>/dev/null)" ;;
+        esac ;;
+    esac
     COMPREPLY=($(compgen -W "$words" -- "$cur"))
     [ -n "$files" ] || compopt +o default 2>/dev/null
 }
 complete -o default -F _ponder ponder
 ]]
 
+local function sorted_runs()
+    local names = {}
+    for name in pairs(RUNS) do
+        names[#names + 1] = name
+    end
+    table.sort(names)
+    return table.concat(names, " ")
+end
+
 function write.bash(commands)
     local names, values, words = {}, {}, {}
     for i, command in ipairs(commands) do
         names[i] = command.name
         local flags = {}
-        each_option(command, function(flag, rule)
+        each_option(command, function(flag, rule, name)
             flags[#flags + 1] = flag
-            if rule.enum then
-                values[#values + 1] = ('    %s) COMPREPLY=($(compgen -W %s -- "$cur")); return ;;')
-                    :format(quote(command.name .. " " .. flag), quote(table.concat(rule.enum, " ")))
+            local known = words_of(command, name, rule)
+            local case = quote(command.name .. " " .. flag)
+            if known then
+                values[#values + 1] = ('    %s) COMPREPLY=($(compgen -W %s -- "$cur")) ;;')
+                    :format(case, quote(table.concat(known, " ")))
+            elseif MODELS[name] then
+                values[#values + 1] = ("    %s) _ponder_models ;;"):format(case)
             elseif rule.value then
-                values[#values + 1] = ("    %s) %sreturn ;;"):format(
-                    quote(command.name .. " " .. flag),
+                values[#values + 1] = ("    %s) %sreturn ;;"):format(case,
                     rule.files and "" or "compopt +o default 2>/dev/null; ")
             end
         end)
@@ -82,13 +156,20 @@ function write.bash(commands)
     end
     names[#names + 1] = "--help --version"
     return BASH:format(quote(table.concat(names, " ")), table.concat(values, "\n"),
-        table.concat(words, "\n"))
+        table.concat(words, "\n"), sorted_runs())
 end
 
 -------------------------------------------------------------------------------
 
 local ZSH = [[
 #compdef ponder
+_ponder_models() {
+    compadd -- ${(f)"$(ponder completion --values models 2>/dev/null)"}
+}
+_ponder_runs() {
+    compadd -- ${(f)"$(ponder completion --values runs 2>/dev/null)"}
+    _files
+}
 _ponder() {
     local -a commands=(
 %s
@@ -117,17 +198,21 @@ function write.zsh(commands)
     for i, command in ipairs(commands) do
         names[i] = "        " .. quote(command.name .. ":" .. zsh_help(command.summary))
         local words = { "    " .. command.name .. ") _arguments" }
-        each_option(command, function(flag, rule)
-            local value = ""
-            if rule.enum then
-                value = (":%s:(%s)"):format(rule.value, table.concat(rule.enum, " "))
+        each_option(command, function(flag, rule, name)
+            local value, known = "", words_of(command, name, rule)
+            if known then
+                value = (":%s:(%s)"):format(zsh_help(rule.value), table.concat(known, " "))
+            elseif MODELS[name] then
+                value = ":model:_ponder_models"
             elseif rule.value then
                 value = (":%s:%s"):format(zsh_help(rule.value), rule.files and "_files" or "")
             end
             words[#words + 1] = quote(("%s[%s]%s"):format(flag, zsh_help(rule.help or ""), value))
         end)
         words[#words + 1] = "'--help[say more]'"
-        if command.files then
+        if RUNS[command.name] then
+            words[#words + 1] = "'*:run:_ponder_runs'"
+        elseif command.files then
             words[#words + 1] = "'*:file:_files'"
         elseif command.words[1] then
             words[#words + 1] = quote("*:word:(" .. table.concat(command.words, " ") .. ")")
@@ -152,14 +237,18 @@ function write.fish(commands)
         local here = "__fish_seen_subcommand_from " .. command.name
         add("__fish_use_subcommand", ("-a %s -d %s"):format(command.name,
             fish_quote(command.summary)))
-        each_option(command, function(flag, rule)
-            local long = flag:match("^%-%-(.*)$")
-            local value = rule.enum and "-x -a " .. fish_quote(table.concat(rule.enum, " ")) .. " "
+        each_option(command, function(flag, rule, name)
+            local long, known = flag:match("^%-%-(.*)$"), words_of(command, name, rule)
+            local value = known and "-x -a " .. fish_quote(table.concat(known, " ")) .. " "
+                or MODELS[name] and "-x -a '(ponder completion --values models 2>/dev/null)' "
                 or rule.value and (rule.files and "-r " or "-x ") or ""
             add(here, ("%s %s%s"):format(long and "-l " .. long or "-s " .. flag:sub(2), value,
                 "-d " .. fish_quote(rule.help or "")))
         end)
         add(here, "-l help -d 'say more'")
+        if RUNS[command.name] then
+            add(here, "-a '(ponder completion --values runs 2>/dev/null)'")
+        end
         if command.words[1] then
             add(here, "-f -a " .. fish_quote(table.concat(command.words, " ")))
         elseif not command.files then
@@ -171,12 +260,42 @@ end
 
 -------------------------------------------------------------------------------
 
+local values = {}
+
+-- Aliases of config.lua, and models whose price is known; nothing is asked of a server.
+function values.models()
+    local found = {}
+    local ok, config = pcall(model_name.load_config, os.getenv)
+    for alias in pairs(ok and type(config) == "table" and config.aliases or {}) do
+        found[#found + 1] = alias
+    end
+    for name in pairs(prices) do
+        found[#found + 1] = not name:find("[*/]") and name or nil
+    end
+    table.sort(found)
+    return found
+end
+
+-- The names of the runs that are kept, the newest first.
+function values.runs()
+    local found = {}
+    for i, one in ipairs(kept.list()) do
+        found[i] = one.name
+    end
+    return found
+end
+
 ---@param arguments string[]
 ---@return integer status
 function completion.run(arguments)
-    local opts, operands = args.parse("ponder completion", arguments, {})
+    local opts, operands = args.parse("ponder completion", arguments, completion.rules)
     if not opts then
         return cli.usage_error(operands)
+    elseif opts.values then
+        for _, value in ipairs(values[opts.values]()) do
+            print(value)
+        end
+        return 0
     end
     local made = #operands == 1 and write[operands[1]]
     if not made then

@@ -33,12 +33,6 @@ may be left out, as may all of a class's name but its last part.
 With --stubs DIR it writes the annotations of all modules to DIR, and DIR/.luarc.json, with which
 lua-language-server finds them: open DIR in an editor, or copy that file into a project.
 
-Examples:
-  ponder doc
-  ponder doc search.run
-  ponder doc model | less
-  ponder doc --stubs ~/.local/share/ponder-stubs
-
 ]] .. args.help(RULES, ORDER)
 
 -- What scripts require; the others are what these are made of.
@@ -75,8 +69,12 @@ local function read_index()
             end
         end
     end
-    each(function(entry, module) -- some functions have a file of their own, which says less
-        if entry.params[1] and entry.name ~= module.name then
+    local described = {} -- modules that say more than a function of their name
+    for _, module in ipairs(index.modules) do
+        described[module.name] = module.header and #module.header.text > 3
+    end
+    each(function(entry, module)
+        if entry.params[1] and entry.name ~= module.name and not described[entry.name] then
             add(entry.name, { entry = entry })
         end
     end)

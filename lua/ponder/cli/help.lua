@@ -40,11 +40,7 @@ Shows what --help says of a command, or one of these:
 ]] .. table.concat(lines, "\n") .. [[
 
 
-ponder doc is the reference of the library.
-
-Examples:
-  ponder help tutorial
-  ponder help search | less]]
+ponder doc is the reference of the library.]]
 
 local function show_topic(name)
     local style = styles.of(1)

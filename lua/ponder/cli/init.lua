@@ -175,12 +175,7 @@ ponder init [eval|policy|strategy|model] [FILE]
 
 Writes a commented Lua file: an evaluation (eval.lua, the default), a search policy (policy.lua), a
 strategy (strategy.lua) or a scripted model (model.lua), with which all of them can be tried
-offline. A file that exists is not changed.
-
-Examples:
-  ponder init model
-  ponder init eval
-  ponder eval --model script:model.lua eval.lua]]
+offline. A file that exists is not changed.]]
 
 -- The file's text, with its name in it.
 local function text_of(kind, path)

@@ -296,6 +296,16 @@ function class.new(kind)
             end
             return all
         end,
+        ---The roles that `models` may name, sorted.
+        ---@return string[]
+        roles = function()
+            local names = {}
+            for role in pairs(kind.fallback_roles) do
+                names[#names + 1] = role
+            end
+            table.sort(names)
+            return names
+        end,
         ---Which signal goes to which action.
         ---@return table<string, string>
         signal_routes = function()
