@@ -24,6 +24,7 @@ local POLICIES = assert(serve_policies.of("all", {
     echo = function(request) return request.prompt end,
     fails = function() return nil, "no luck", "X" end,
     hangs = function()
+        stopped = false
         local _ <close> = setmetatable({}, { __close = function() stopped = true end })
         task.sleep(20)
     end,
@@ -287,10 +288,12 @@ describe("ponder mcp", function()
 end)
 
 describe("/mcp of a server", function()
-    local function with_server(f)
+    local function with_server(f, opts)
         task.run(function()
-            local web = serve.new { policies = POLICIES, listen = "127.0.0.1:0",
-                log = function() end }
+            opts = opts or {}
+            opts.policies, opts.listen = opts.policies or POLICIES, "127.0.0.1:0"
+            opts.log = function() end
+            local web = serve.new(opts)
             local address = assert(web:start())
             local net = transport.new()
             f(function(body, headers, method)
@@ -334,6 +337,35 @@ describe("/mcp of a server", function()
             assert.equal(404, post(request(4, "ping"), session).status)
             assert.equal(403, post(request(4, "ping"), { origin = "https://evil.example" }).status)
         end)
+    end)
+
+    it("calls tools within the limits of the server", function()
+        local function begin(post)
+            local result = post(request(1, "initialize", { protocolVersion = "2025-06-18" }))
+            return { ["mcp-session-id"] = result.headers["mcp-session-id"] }
+        end
+        with_server(function(post)
+            local session = begin(post)
+            stopped = nil
+            local first = task.spawn(post, call(2, "hangs", { prompt = "" }), session)
+            while stopped == nil do
+                task.sleep(0.01)
+            end
+            assert.equal(429, post(call(3, "echo", { prompt = "hi" }), session).status)
+            assert.equal(200, post(request(4, "ping"), session).status) -- it costs nothing
+            first:cancel()
+        end, { concurrency = 1, max_queue = 0 })
+        local paid = { paid = function()
+            return require("ponder.model").open("openai:nobody-knows", { api_key = "none",
+                base_url = "http://127.0.0.1:1/v1", max_retries = 0 }):complete "?"
+        end }
+        for _, limit in ipairs { false, 1 } do
+            with_server(function(post)
+                local _, body = post(call(2, "paid", { prompt = "" }), begin(post))
+                local text = body.result.content[1].text
+                assert.equal(limit and 1 or nil, text:find "price" and 1)
+            end, { policies = paid, max_cost = limit or nil })
+        end
     end)
 
     it("takes requests of 2026-07-28 whose headers agree with them", function()

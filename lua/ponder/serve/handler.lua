@@ -96,15 +96,36 @@ local function request_id()
     return ("%016x"):format(random.draw())
 end
 
----Runs a job within the budgets of the server and of the key.
-function Server:run(job, stream, key)
-    local f = jobs.run
+---Calls `f(...)` once there is a free place, and holds that meanwhile; refuses the request where
+---there is none in time.
+---@param r ponder.http.Request
+---@param shape function? of the error
+---@param f function
+function Server:in_place(r, shape, f, ...)
+    local permit <close>, full = self:admit()
+    if not permit then
+        return self:refuse(r, full, shape)
+    end
+    self.in_flight = self.in_flight + 1
+    local _ <close> = setmetatable({}, { __close = function()
+        self.in_flight = self.in_flight - 1
+    end })
+    return f(...)
+end
+
+---Calls `f(...)` within the budgets of the server and of the key.
+function Server:within_budgets(key, f, ...)
     for _, budget in ipairs { key and key.max_cost and self.key_budgets[key] or false,
         self.opts.max_cost and self.budget or false } do
         local inner = f
         f = budget and function(...) return budgets.within(budget, inner, ...) end or f
     end
-    local results, err, spent = f(job, stream, self.opts)
+    return f(...)
+end
+
+---Runs a job within the budgets of the server and of the key.
+function Server:run(job, stream, key)
+    local results, err, spent = self:within_budgets(key, jobs.run, job, stream, self.opts)
     self:count_spent(job, spent)
     return results, err, spent
 end
@@ -133,15 +154,12 @@ function Server:answer(r, endpoint, key)
         return self:refuse(r, err, endpoint.error)
     end
     r.policy = job.policy.name
-    local permit <close>, full = self:admit()
-    if not permit then
-        return self:refuse(r, full, endpoint.error)
-    end
     job.id, job.created = request_id(), os.time()
-    self.in_flight = self.in_flight + 1
-    local _ <close> = setmetatable({}, { __close = function()
-        self.in_flight = self.in_flight - 1
-    end })
+    return self:in_place(r, endpoint.error, self.perform, self, r, endpoint, job, key)
+end
+
+---Runs the job of a request and answers with what it came to.
+function Server:perform(r, endpoint, job, key)
     if job.stream then
         return self:answer_stream(r, endpoint, job, key)
     end
@@ -245,7 +263,7 @@ function Server:dispatch(r)
     if denied then
         return self:refuse(r, denied, shape)
     elseif r.path == "/mcp" then
-        return self.mcp:handle(self, r)
+        return self.mcp:handle(self, r, key)
     elseif endpoint then
         err = self:obstacle(r)
         if err then

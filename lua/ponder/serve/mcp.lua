@@ -141,7 +141,7 @@ local function answer(web, r, session, message, headers)
 end
 
 -- Answers a POST.
-function Mcp:post(web, r)
+function Mcp:post(web, r, key)
     local message, problem = json.decode(r.body)
     if message == nil then
         return web:reply(r, 400, protocol.failure(nil, protocol.PARSE_ERROR,
@@ -157,14 +157,19 @@ function Mcp:post(web, r)
         session:receive(message)
         return web:reply(r, 202, "", headers)
     end
-    r.policy = message.method == "tools/call" and "mcp" or nil
-    answer(web, r, session, message, headers)
+    if message.method ~= "tools/call" then
+        return answer(web, r, session, message, headers)
+    end
+    r.policy = "mcp"
+    return web:in_place(r, nil, web.within_budgets, web, key, answer, web, r, session, message,
+        headers)
 end
 
 ---Answers a request to /mcp.
 ---@param web ponder.serve.Server
 ---@param r ponder.http.Request
-function Mcp:handle(web, r)
+---@param key table? of who asks
+function Mcp:handle(web, r, key)
     if r.method == "DELETE" then
         local found = self:drop(r.headers["mcp-session-id"] or "")
         return web:reply(r, found and 200 or 404, "")
@@ -177,7 +182,7 @@ function Mcp:handle(web, r)
     if err then
         return web:refuse(r, err)
     end
-    self:post(web, r)
+    self:post(web, r, key)
 end
 
 return endpoint
