@@ -18,8 +18,12 @@ describe("task.map", function()
             assert.equal("[null,null,30]", json.encode(results))
             assert.equal('[null,{"code":"BAD","message":"no"},null]', json.encode(errors))
             assert.same({ 3, 3, 3 }, { #results, results.n, #errors })
+            results = task.map({ 1, 2 }, tostring)
+            results[#results + 1] = "3"
+            results[#results + 1] = "4"
+            assert.equal('["1","2","3","4"]', json.encode(results))
             results.n = nil
-            assert.equal(3, #results)
+            assert.equal('["1","2","3","4"]', json.encode(results))
             results, errors = task.map({}, error)
             assert.same({ "[]", "[]" }, { json.encode(results), json.encode(errors) })
         end)

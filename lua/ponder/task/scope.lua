@@ -75,7 +75,7 @@ local function nothing() end
 
 -- A list of `n` places for `#` and JSON, those without a value included.
 local Results = { __holes = true, __index = nothing, __len = function(results)
-    return results.n or rawlen(results) -- scripts take `n` away
+    return math.max(results.n or 0, rawlen(results)) -- scripts append, or take `n` away
 end }
 
 -- The same for the errors of n items; where there are none, an empty list.
