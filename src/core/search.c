@@ -33,6 +33,9 @@ bool search_init(Search *s, Alloc alloc, const SearchOptions *options)
     s->refs_offset = s->value_offset + (options->has_simulate ? SEARCH_CHUNK_SIZE * 8 : 0);
     s->chunk_size = s->refs_offset + (options->retain_path ? (SEARCH_CHUNK_SIZE + 1) * 4 : 0);
     s->has_more_than_nodes = s->node_size > 0 || options->retain_path;
+    if (s->chunk_size == SEARCH_CHUNK_SIZE * sizeof(SearchNode) &&
+        options->max_nodes < SEARCH_CHUNK_SIZE) /* thousands of small machines live at once */
+        s->chunk_size = (options->max_nodes + 1) * sizeof(SearchNode);
     s->has_policy_add = s->policy->add != NULL;
     s->has_policy_score = s->policy->score != NULL;
     if (s->policy->data_size == 0)
