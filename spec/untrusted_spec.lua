@@ -110,8 +110,9 @@ describe("ponder run --untrusted", function()
             for name in pairs(os) do names[#names + 1] = name end
             table.sort(names)
             print(table.concat(names, " "))]])
-        for _, name in ipairs { "ponder.core.host", "ponder.core.confine", "ponder.process", "io",
-            "ponder.core.store", "ponder.untrusted.parent", "cjson", "ponder.log" } do
+        for _, name in ipairs { "ponder.core.host", "ponder.core.confine", "io",
+            "ponder.core.process", "ponder.core.store", "ponder.untrusted.parent", "cjson",
+            "ponder.log" } do
             assert.matches("is not allowed under %-%-untrusted\n$",
                 out(("print(select(2, pcall(require, %q)))"):format(name)))
         end

@@ -36,6 +36,8 @@ local RUN = {
     input = { type = "string", default = "" },
     timeout_ms = { type = "integer", min = 1, default = 600000 },
     max_output_bytes = { type = "integer", min = 1, default = 16 * 1024 * 1024 },
+    isolate = { type = "boolean", default = false },
+    max_memory_mb = { type = "integer", min = 16, max = 1 << 20, default = 1024 },
 }
 local OPEN = {
     max_line_bytes = { type = "integer", min = 1, default = 1024 * 1024 },
@@ -52,6 +54,11 @@ end
 ---@field cwd? string its working directory
 ---@field timeout_ms? integer default 600000
 ---@field max_output_bytes? integer of standard output and of standard error; default 16777216
+---@field isolate? boolean in namespaces of its own: user, mount, PID, network. It sees /usr and
+---  what belongs to it, `cwd` (both read-only) and an empty /tmp, no network, no other process, and
+---  of the environment PATH and what `env` names. Its memory, time and files are limited (64 MiB a
+---  file). A program that is not there ends with status 127.
+---@field max_memory_mb? integer of an isolated program; default 1024
 
 ---@class ponder.process.Done
 ---@field status integer? the exit status; nil after a signal
@@ -63,7 +70,8 @@ end
 ---@param opts ponder.process.RunOptions
 ---@return ponder.process.Done?
 ---@return string? message
----@return string? code NOT_FOUND (no such program or directory), SPAWN, TIMEOUT, TOO_LARGE
+---@return string? code NOT_FOUND (no such program or directory), SPAWN, TIMEOUT, TOO_LARGE,
+---  ISOLATION (this kernel, or a container around ponder, has no namespaces for it)
 ---@return ponder.process.Done? partial with TIMEOUT and TOO_LARGE: what it had written
 function process.run(opts)
     opts = command.check("process.run", opts, RUN)

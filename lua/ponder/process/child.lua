@@ -27,8 +27,9 @@ end
 
 --- The environment of a child: see ponder.process.
 ---@param env? table
+---@param is_isolated? boolean
 ---@return string[] "NAME=value"
-local function environment(env)
+local function environment(env, is_isolated)
     local values, list = {}, {}
     local passed = {}
     for name, value in pairs(env or {}) do
@@ -40,7 +41,9 @@ local function environment(env)
     end
     for _, entry in ipairs(core.environment()) do
         local name, value = entry:match "^([^=]+)=(.*)$"
-        if name and values[name] == nil and (passed[name] or not is_secret(name, value)) then
+        local is_wanted = passed[name] or name == "PATH" and is_isolated
+        if name and values[name] == nil
+            and (is_wanted or not is_isolated and not is_secret(name, value)) then
             list[#list + 1] = entry
         end
     end
@@ -50,22 +53,18 @@ local function environment(env)
     return list
 end
 
----@param opts table checked: command, env, cwd
----@param max_buffered integer
----@return ponder.process.Child?
----@return string? message
----@return string? code
-function child.start(opts, max_buffered)
-    local started, message, code = core.start(opts.command, environment(opts.env), opts.cwd,
-        max_buffered)
-    if not started then
-        if code == "NOT_FOUND" and opts.cwd then
-            message = ("%s (in %s)"):format(message, opts.cwd)
-        end
-        return nil, message, code
-    end
+-- The executable starts programs in namespaces of their own (src/isolate.h).
+local function isolated(cpu_seconds, memory_mb, directory, command)
+    return table.move(command, 1, #command, 6, { "/proc/self/exe", "--isolated",
+        tostring(cpu_seconds), tostring(memory_mb), directory })
+end
+
+---@param started userdata
+---@param name string for messages
+---@return ponder.process.Child
+function child.of(started, name)
     local self = setmetatable({ core = started, waiting = {}, stderr = "",
-        name = opts.command[1] }, Child)
+        name = name }, Child)
     self.source = {
         port = started:port(),
         pending = function()
@@ -82,6 +81,28 @@ function child.start(opts, max_buffered)
     }
     sources.add(self.source)
     return self
+end
+
+---@param opts table checked: command, env, cwd, isolate
+---@param max_buffered integer
+---@return ponder.process.Child?
+---@return string? message
+---@return string? code
+function child.start(opts, max_buffered)
+    local command = opts.command
+    if opts.isolate then
+        command = isolated(opts.timeout_ms // 1000 + 1, opts.max_memory_mb, opts.cwd and "." or "",
+            command)
+    end
+    local started, message, code = core.start(command, environment(opts.env, opts.isolate),
+        opts.cwd, max_buffered)
+    if not started then
+        if code == "NOT_FOUND" and opts.cwd then
+            message = ("%s (in %s)"):format(message, opts.cwd)
+        end
+        return nil, message, code
+    end
+    return child.of(started, opts.command[1])
 end
 
 ---Kills what still runs, and forgets it.
@@ -162,12 +183,31 @@ local function collect(self, kept, opts)
     end
 end
 
+local can_isolate -- nil: not known yet
+
+-- Whether the kernel, and a container around this process, let programs have namespaces.
+local function check_isolation()
+    if can_isolate == nil then
+        local core_child = core.start(isolated(1, 64, "", {}), {}, nil, READ_AHEAD)
+        local self <close> = core_child and child.of(core_child, "ponder")
+        can_isolate = self ~= nil and self:wait_until(nil, function()
+            local status, signal = self.core:ended()
+            return (status or signal) and { status == 0 }
+        end)
+    end
+    return can_isolate
+end
+
 ---See process.run.
 ---@return ponder.process.Done?
 ---@return string? message
 ---@return string? code
 ---@return ponder.process.Done? partial
 function child.run(opts)
+    if opts.isolate and not check_isolation() then
+        return nil, "this kernel, or a container around ponder, gives no namespaces to a program "
+            .. "(user, mount, PID, network)", "ISOLATION"
+    end
     local self <close>, message, code = child.start(opts, READ_AHEAD)
     if not self then
         return nil, message, code

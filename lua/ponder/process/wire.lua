@@ -48,6 +48,7 @@ function wire.key(opts)
         command[i] = wire.text(argument)
     end
     return { command = json.array(command), env = shown_env(opts.env), cwd = opts.cwd,
+        isolate = opts.isolate or nil,
         input = opts.input and opts.input ~= "" and wire.text(opts.input) or nil }
 end
 

@@ -16,7 +16,7 @@ local child = {}
 
 local ALLOWED = {}
 for _, name in ipairs { "ensemble", "eval", "got", "json", "model", "operations", "options",
-    "parse", "policy", "quote", "sandbox", "search", "stats", "strategy", "strategy.cot",
+    "parse", "policy", "process", "quote", "sandbox", "search", "stats", "strategy", "strategy.cot",
     "strategy.got", "strategy.tot", "strategy.trm", "task", "template", "tot", "trm" } do
     ALLOWED["ponder." .. name] = true
 end
@@ -111,6 +111,19 @@ local function environment()
     return env
 end
 
+---ponder.process.run, of isolated programs alone: the parent runs them.
+---@param opts ponder.process.RunOptions
+local function run_program(opts)
+    if type(opts) ~= "table" or opts.isolate ~= true then
+        error("process.run: under --untrusted a program needs isolate = true", 2)
+    end
+    local answer = parent.ask("process", { opts = opts })
+    if answer.raised then
+        error(answer.raised, 2)
+    end
+    return answer.done, answer.message, answer.code, answer.partial
+end
+
 -------------------------------------------------------------------------------
 
 -- What has its own form here: the parent does it.
@@ -119,6 +132,7 @@ local function replace_modules(start)
     model.allow(start.models)
     package.loaded["ponder.model"] = model
     package.loaded["ponder.log.files"] = { read = read }
+    package.loaded["ponder.process"] = { run = run_program }
 end
 
 -- The functions of the script, and "load", which finds them.

@@ -56,7 +56,7 @@ local function current()
 end
 
 ---Asks for something; waits.
----@param kind "chat"|"read"|"fetch"|"tool"
+---@param kind "chat"|"read"|"fetch"|"tool"|"process"
 ---@param request table data
 ---@return table answer
 function parent.ask(kind, request)

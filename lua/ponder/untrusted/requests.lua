@@ -5,6 +5,7 @@ local host = require "ponder.core.host"
 local json = require "ponder.json"
 local log = require "ponder.log"
 local options = require "ponder.options"
+local task = require "ponder.task"
 
 local requests = {}
 
@@ -154,8 +155,32 @@ local function tool(self, what)
 end
 
 -------------------------------------------------------------------------------
+-- Programs
 
-local KINDS = { chat = chat, read = read, fetch = fetch, tool = tool }
+local PROCESS = { "command", "shell", "input", "timeout_ms", "max_output_bytes", "max_memory_mb" }
+local PROGRAM_MS, MOST_PROGRAM_MS = 60000, 600000
+local MOST_PROGRAMS = 4 -- at once
+
+-- Isolated ones, which see no directory of ours; `env` sets variables, and passes none on.
+local function process(self, what)
+    local given = type(what.opts) == "table" and what.opts or {}
+    local opts = pick(given, PROCESS)
+    opts.isolate, opts.env = true, {}
+    opts.timeout_ms = math.min(math.tointeger(opts.timeout_ms) or PROGRAM_MS, MOST_PROGRAM_MS)
+    for name, value in pairs(type(given.env) == "table" and given.env or {}) do
+        opts.env[name] = type(name) == "string" and value or nil
+    end
+    local _ <close> = self.programs:acquire()
+    local ok, done, message, code, partial = pcall(require("ponder.process").run, opts)
+    if not ok then
+        return { raised = tostring(done) }
+    end
+    return { done = done, message = message, code = code, partial = partial }
+end
+
+-------------------------------------------------------------------------------
+
+local KINDS = { chat = chat, read = read, fetch = fetch, process = process, tool = tool }
 
 ---Does what is asked, if it is allowed; within a task.
 ---@param self ponder.untrusted.Box
@@ -174,6 +199,7 @@ end
 ---@return string? message
 function requests.prepare(self, opts)
     self.models, self.directories, self.hosts, self.tools = {}, {}, {}, opts.tools or {}
+    self.programs = task.semaphore(MOST_PROGRAMS)
     for _, allowed in ipairs(opts.models or {}) do
         local ok, opened = pcall(require("ponder.model").open, allowed)
         if not ok then

@@ -1,0 +1,88 @@
+-- process.run { isolate = true }: programs in namespaces of their own (src/isolate.c).
+
+local shell = require "shell"
+
+-- Runs code in the executable; `run(opts)` runs an isolated program and prints what came of it.
+local function run(code, flags)
+    local dir <close> = shell.folder { ["data/x.txt"] = "some text", ["secret.txt"] = "secret",
+        ["p.lua"] = [[
+            local process, task = require "ponder.process", require "ponder.task"
+            local function run(opts)
+                opts.isolate = true
+                local done, message, code = process.run(opts)
+                print(done and (done.status or done.signal), done and done.stdout, message and code)
+            end
+            ]] .. code }
+    local arguments = { "run", "--no-log" }
+    table.move(flags or {}, 1, #(flags or {}), #arguments + 1, arguments)
+    arguments[#arguments + 1] = "p.lua"
+    local r = shell.ponder(arguments, { cwd = dir.path, env = { CANARY = "outside" } })
+    assert.same({ 0, "" }, { r.status, r.err }, r.out)
+    return r.out
+end
+
+local has_namespaces = not run("run { command = { 'true' } }"):find "ISOLATION"
+local it_isolates = has_namespaces and it or pending
+
+describe("an isolated program", function()
+    it("runs, or is refused with a code", function()
+        local out = run "run { command = { 'true' } }"
+        assert.is_true(out == "0\t\tnil\n" or out == "nil\tnil\tISOLATION\n", out)
+    end)
+
+    it_isolates("reads its input, and ends as it ends", function()
+        assert.equal("3\thello\tnil\n", run [[
+            run { command = "cat; exit 3", shell = true, input = "hello" }]])
+        assert.equal("SIGSEGV\t\tnil\n", run [[run { command = "kill -SEGV $$", shell = true }]])
+        assert.equal("127\t\tnil\n", run [[run { command = { "no-such-program" } }]])
+        assert.equal("nil\tnil\tTIMEOUT\n", run [[
+            run { command = { "sleep", "100" }, timeout_ms = 300 }]])
+    end)
+
+    it_isolates("sees its directory, read-only, and no other file of ours", function()
+        assert.equal("0\tsome text|refused|nothing|nothing|tmp\tnil\n", run [[
+            run { cwd = "data", shell = true, command = "cat x.txt; exec 2>/dev/null;"
+                .. "echo y > x.txt && printf '|written' || printf '|refused';"
+                .. "cat ../secret.txt || printf '|nothing'; ls /home /root /etc/passwd >/dev/null"
+                .. "&& printf '|files' || printf '|nothing'; echo z > /tmp/z && printf '|tmp'" }]])
+    end)
+
+    it_isolates("has no network, no other process and nothing of the environment", function()
+        assert.equal("0\t1\n\tnil\n", run [[
+            run { command = "ls /sys 2>/dev/null; grep -c : /proc/net/dev", shell = true }]])
+        assert.equal("1\t0\n\tnil\n", run [[
+            run { command = "ps ax 2>/dev/null | grep -c '[r]un --no-log'", shell = true }]])
+        assert.equal("0\tx=,y\tnil\n", run [[
+            run { command = "printf x=$CANARY,$GIVEN", shell = true, env = { GIVEN = "y" } }]])
+        assert.equal("0\toutside\tnil\n", run [[
+            run { command = "printf $CANARY", shell = true, env = { "CANARY" } }]])
+    end)
+
+    it_isolates("has limits of memory, time and files", function()
+        assert.equal("SIGKILL\t\tnil\n", run [[
+            run { command = "ulimit -St 1; while :; do :; done", shell = true, timeout_ms = 1000 }]]
+            :gsub("nil\tnil\tTIMEOUT", "SIGKILL\t\tnil"):gsub("SIGXCPU", "SIGKILL"))
+        assert.equal("0\t102400\tnil\n", run [[
+            run { command = "printf $(ulimit -v)", shell = true, max_memory_mb = 100 }]])
+        assert.equal("0\t65536\tnil\n", run [[
+            run { command = "printf $(($(ulimit -f) / 2))", shell = true }]])
+    end)
+
+    it_isolates("ends with all that it has started", function()
+        local mark = tostring(os.time()) .. "7"
+        run(([[run { command = "sleep %s & sleep %s", shell = true, timeout_ms = 200 }]]):format(
+            mark, mark))
+        assert.equal("", shell.run("exec >$OUT; for i in $(seq 100); do pgrep -f '[s]leep " .. mark
+            .. "' >/dev/null || exit 0; sleep 0.05; done; echo alive").out)
+    end)
+
+    it_isolates("is what an untrusted policy may run, and no other", function()
+        assert.equal("0\t1000\n\tnil\n", run("run { command = { 'id', '-u' }, cwd = '/etc' }",
+            { "--untrusted" }))
+        assert.matches("needs isolate = true", run([[
+            print(pcall(process.run, { command = { 'ls' } }))]], { "--untrusted" }))
+        assert.equal("0\tx=\tnil\n", run([[
+            run { command = "printf x=$CANARY", shell = true, env = { "CANARY" } }]],
+            { "--untrusted" }))
+    end)
+end)
