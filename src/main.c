@@ -1,13 +1,23 @@
 /*
  * main.c -- argv -> host -> exit status.
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "api/confine.h"
 #include "host.h"
 #include "isolate.h"
 #include "loop/loop.h"
 #include "signals.h"
+
+static bool has_word(char **argv, const char *word)
+{
+    for (; *argv != NULL; argv++)
+        if (strcmp(*argv, word) == 0)
+            return true;
+    return false;
+}
 
 int main(int argc, char **argv)
 {
@@ -15,6 +25,8 @@ int main(int argc, char **argv)
         return isolate_main(argc, argv);
     host_guard_streams();
     loop_raise_descriptor_limit();
+    if (has_word(argv, "--untrusted")) /* or a script's own, which does no harm */
+        confine_spawn_early();
     Host *host = host_open();
     if (host == NULL) {
         fputs("ponder: not enough memory to start\n", stderr);

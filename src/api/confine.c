@@ -228,8 +228,25 @@ static int spawn(char *const argv[], int fd, pid_t *pid)
     return error;
 }
 
+static struct {
+    pid_t pid; /* 0: there is none */
+    int fd;
+} early;
+
+void confine_spawn_early(void)
+{
+    if (confine_spawn(&early.pid, &early.fd) != 0)
+        early.pid = 0;
+}
+
 int confine_spawn(pid_t *pid, int *fd)
 {
+    if (early.pid != 0) {
+        *pid = early.pid;
+        *fd = early.fd;
+        early.pid = 0;
+        return 0;
+    }
     static char name[] = "ponder", argument[] = CONFINE_ARGUMENT;
     char *const argv[] = {name, argument, NULL};
     int ends[2];

@@ -34,6 +34,10 @@ enum { CONFINE_FD = 3 };
  * socket. Returns 0 and where it is, or an errno value. */
 int confine_spawn(pid_t *pid, int *fd);
 
+/* Starts the first one now, which confine_spawn will give: it gets ready while this process does.
+ * One that nobody asks for ends with this process. */
+void confine_spawn_early(void);
+
 /* Sends, or receives, so many bytes, as long as it takes; receives until `deadline` (milliseconds
  * of loop_now_ms; 0: none). Return 0; an errno value, EINTR where `stops` says so after a signal,
  * ETIMEDOUT; or EPIPE at the end. */
