@@ -152,8 +152,10 @@ asan: run-packages test-packages
 	    .ci/run-specs $(SPEC)
 
 # libFuzzer targets: spec/fuzz/NAME_fuzz.c with src/core. The inputs found stay in $B/fuzz/NAME.
+# Those in Lua are run by the executable: see spec/support/fuzz.lua.
 FUZZ_SECONDS ?= 10
 FUZZERS      := $(patsubst spec/fuzz/%_fuzz.c,%,$(wildcard spec/fuzz/*_fuzz.c))
+LUA_FUZZERS  := $(patsubst spec/fuzz/%_fuzz.lua,%,$(wildcard spec/fuzz/*_fuzz.lua))
 FUZZ_FLAGS   := -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
 $B/fuzz/%_fuzz: spec/fuzz/%_fuzz.c $(wildcard src/core/*.[ch])
 	@mkdir -p $(@D)/$*
@@ -161,11 +163,13 @@ $B/fuzz/%_fuzz: spec/fuzz/%_fuzz.c $(wildcard src/core/*.[ch])
 	@clang $(CSTD) $(WARN) $(FUZZ_FLAGS) -Isrc -o $@ $< $(wildcard src/core/*.c) -lm
 
 fuzz: fuzz-packages
-	@$(MAKE) --no-print-directory $(FUZZERS:%=$B/fuzz/%_fuzz)
+	@$(MAKE) --no-print-directory all $(FUZZERS:%=$B/fuzz/%_fuzz)
 	@for name in $(FUZZERS); do echo "  fuzz    $$name"; log=$B/fuzz/$$name.log; \
 	    $B/fuzz/$${name}_fuzz -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
 	        -artifact_prefix=$B/fuzz/$$name- $B/fuzz/$$name >$$log 2>&1 || { tail -n 40 $$log; exit 1; }; \
 	    grep executed_units $$log; done
+	@for name in $(LUA_FUZZERS); do PONDER_BUILD=$B $B/ponder run --no-log spec/support/fuzz.lua \
+	    $$name $(FUZZ_SECONDS) $$(date +%s) || exit 1; done
 
 lint: run-packages test-packages
 	luacheck -q lua scripts prompts spec .busted
