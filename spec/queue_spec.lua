@@ -370,3 +370,36 @@ describe("a coordinator that is killed", function()
         assert.same({ 0, resumed.out }, { replay.status, replay.out }, replay.err)
     end)
 end)
+
+describe("a worker with --untrusted", function()
+    it("keeps jobs in a confined process, with models and budgets of its own", function()
+        local lab <close> = workers.lab { ["model.lua"] = MODEL, ["job.lua"] = [[
+            local model = require "ponder.model"
+            return {
+                double = function(x, index) return { x * 2, index } end,
+                peek = function()
+                    return tostring(io) .. tostring(os.getenv) .. tostring(read "model.lua")
+                end,
+                ask = function(x)
+                    local m = model.open "script:model.lua"
+                    return m:complete(x) .. " " .. select(3, m:complete(x))
+                end,
+                fails = function() error "oh" end,
+            }]] }
+        lab:worker { "--untrusted", "--allow-model", "script:model.lua", "--max-calls-per-job",
+            "1" }
+        local r = lab:coordinate [[
+            local doubled, e = q:map({ 1, 2, 3 }, "double")
+            for _, x in pairs(e or {}) do print(x.message, x.code) end
+            print(doubled[3][1], doubled[3][2], q:map({ 1 }, "peek")[1], q:map({ "x" }, "ask")[1])]]
+        assert.same({ 0, "6\t3\tnilnilnil\tre: x BUDGET\n" }, { r.status, r.out }, r.err)
+    end)
+
+    it("needs a budget for models", function()
+        local lab <close> = workers.lab { ["job.lua"] = "return { f = print }" }
+        local r = lab:ponder { "work", lab.server.url, "--script", "job.lua", "--untrusted",
+            "--allow-model", "script:model.lua" }
+        assert.equal(2, r.status)
+        assert.matches("needs a budget: %-%-max%-cost%-per%-job or %-%-max%-calls%-per%-job", r.err)
+    end)
+end)

@@ -2,6 +2,7 @@
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
+local confined = require "ponder.report.confined"
 local host = require "ponder.core.host"
 local limits = require "ponder.cli.shared.limits"
 local log_flags = require "ponder.log.flags"
@@ -24,12 +25,19 @@ local RULES = {
         help = "longer than a job computes without waiting (default: 60s)" },
     max_memory_mb = { value = "N", type = "integer", min = 1, max = 1 << 30,
         help = "limit of the process's memory in MiB" },
+    max_cost_per_job = { value = "USD", type = "number", min = 0, help = "dollars of a job" },
+    max_calls_per_job = { value = "N", type = "integer", min = 1, help = "model calls of a job" },
     cache = limits.RULES.cache,
     log = log_flags.RULES.log, keep = log_flags.RULES.keep, sync = log_flags.RULES.sync,
 }
 
-local command = { rules = RULES, files = true, order = { "script", "queue", "concurrency", "lease",
-    "max_memory_mb", "cache", "log", "keep", "sync" } }
+local ORDER = { "script", "queue", "concurrency", "lease", "max_cost_per_job", "max_calls_per_job",
+    "max_memory_mb", "cache", "log", "keep", "sync" }
+confined.add(RULES, ORDER)
+
+local BUDGETS = { "max_cost_per_job", "max_calls_per_job" }
+
+local command = { rules = RULES, files = true, order = ORDER }
 
 command.summary = "take jobs of a queue in Redis, and do them"
 
@@ -80,6 +88,15 @@ local function open(url)
     return client, redis.open(url)
 end
 
+local function load_script(given)
+    if not given.untrusted then
+        host.set_script_folder(given.script:match "^(.*)/[^/]*$" or ".")
+        return scripts.load(given.script, remote.functions)
+    end
+    local functions, message = confined.load(given.script, "functions", nil, given)
+    return functions and scripts.of(given.script, functions), message
+end
+
 -- What can be known at once: a wrong password, a Redis that is too old.
 local function check(client)
     local pong, message, code = client:call "PING"
@@ -99,11 +116,15 @@ function command.run(list)
     elseif not given.script then
         return cli.usage_error "ponder work: expected --script FILE, which returns functions"
     end
+    local mistake = confined.mistake(given, BUDGETS)
+    if mistake then
+        return cli.usage_error("ponder work: " .. mistake)
+    end
     local client, reader = open(operands[1])
     if not client then
         return cli.usage_error("ponder work: " .. reader)
     end
-    if given.max_memory_mb then
+    if given.max_memory_mb and not given.untrusted then
         host.limit_memory(given.max_memory_mb)
     end
     local begun, refused = begin_log(given, list)
@@ -111,8 +132,7 @@ function command.run(list)
         return cli.usage_error("ponder work: " .. refused)
     end
     model.share_limits(client)
-    host.set_script_folder(given.script:match "^(.*)/[^/]*$" or ".")
-    local script, problem = scripts.load(given.script, remote.functions)
+    local script, problem = load_script(given)
     if not script then
         return cli.usage_error("ponder work: " .. problem)
     end
@@ -126,6 +146,7 @@ function command.run(list)
         return 1
     end
     local one = worker.new { client = client, reader = reader, queue = given.queue,
+        budget = { max_cost = given.max_cost_per_job, max_calls = given.max_calls_per_job },
         script = script, concurrency = given.concurrency or 16, lease_ms = given.lease or 60000,
         say = say }
     local stop = signals.follow(function()

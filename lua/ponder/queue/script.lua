@@ -59,6 +59,15 @@ local function fingerprint(path, text)
     return store.sha256(table.concat(parts, "\n")):sub(1, 16)
 end
 
+---A script whose functions are elsewhere (ponder.untrusted).
+---@param path string
+---@param functions table<string, function>
+---@return ponder.queue.Script
+function script.of(path, functions)
+    return { path = path, functions = functions,
+        code = fingerprint(path, (files.read(path, "script"))) }
+end
+
 ---Loads a script: runs it, and takes the functions of the table that it returns.
 ---@param path string
 ---@param functions_of? fun(value: any, path: string): table? functions by name, of what else a
@@ -87,8 +96,7 @@ function script.load(path, functions_of)
         return nil, ("%s: must return a table of functions by name (got %s)"):format(path,
             options.show(value)), "BAD_SCRIPT"
     end
-    return { path = path, functions = functions,
-        code = fingerprint(path, (files.read(path, "script"))) }
+    return script.of(path, functions)
 end
 
 return script

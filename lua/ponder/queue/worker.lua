@@ -33,6 +33,7 @@ local FORGET_MS = 600000 -- after which a worker that is gone is forgotten
 local RETRY_S = 0.2 -- pause before what raised runs again; each time four times as long
 
 ---@class ponder.queue.WorkerOptions
+---@field budget ponder.task.Limits? of each job
 ---@field client ponder.redis.Client
 ---@field reader ponder.redis.Client a connection of its own, for reads that block
 ---@field queue string
@@ -206,6 +207,7 @@ local function perform(self, job)
         end)
     end
     job.run = runs.new { name = spec.name, seed = spec.seed, timeout_ms = spec.timeout_ms,
+        budget = self.opts.budget,
         labels = { queue = self.opts.queue, job = job.fields.id, attempt = job.attempt } }
     if job.lost then
         return nil, "lost", "CANCELLED"

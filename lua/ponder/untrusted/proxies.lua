@@ -96,8 +96,8 @@ function proxies.functions(box)
     local functions = {}
     for _, name in ipairs(strings_of(type(box.about) == "table" and box.about.functions)) do
         functions[name] = function(...)
-            local arguments = table.pack(...)
-            for i = 1, arguments.n do
+            local arguments = { ... }
+            for i = 1, select("#", ...) do
                 arguments[i] = arguments[i] == nil and json.null or arguments[i]
             end
             return box:call("call " .. name, arguments)
