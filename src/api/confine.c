@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <linux/landlock.h>
 #include <poll.h>
 #include <seccomp.h>
@@ -22,6 +21,8 @@
 #include <unistd.h>
 
 #include "loop/loop.h"
+
+enum { LOOK_MS = 50 };
 
 /* ---- landlock ---- */
 
@@ -290,19 +291,22 @@ int confine_send(int fd, const void *bytes, size_t n, bool (*stops)(void))
     return 0;
 }
 
-/* Waits until there is something to read; ETIMEDOUT after `deadline`. */
+/* Waits until there is something to read; ETIMEDOUT after `deadline`. A signal that comes right
+ * before the wait does not end it: `stops` is asked every LOOK_MS. */
 static int await(int fd, double deadline, bool (*stops)(void))
 {
     for (;;) {
         struct pollfd ready = {.fd = fd, .events = POLLIN};
-        double left = deadline - loop_now_ms();
-        int n = poll(&ready, 1, left < 0 ? 0 : left < INT_MAX ? (int)left + 1 : INT_MAX);
+        double left = deadline > 0 ? deadline - loop_now_ms() : LOOK_MS;
+        if (stops())
+            return EINTR;
+        if (left <= 0)
+            return ETIMEDOUT;
+        int n = poll(&ready, 1, left < LOOK_MS ? (int)left + 1 : LOOK_MS);
         if (n > 0)
             return 0;
-        if (n < 0 && (errno != EINTR || (stops != NULL && stops())))
+        if (n < 0 && errno != EINTR)
             return errno;
-        if (n == 0 && left <= 0)
-            return ETIMEDOUT;
     }
 }
 
@@ -310,7 +314,7 @@ int confine_receive(int fd, void *bytes, size_t n, bool (*stops)(void), double d
 {
     char *at = bytes;
     while (n > 0) {
-        int late = deadline > 0 ? await(fd, deadline, stops) : 0;
+        int late = stops != NULL ? await(fd, deadline, stops) : 0;
         if (late != 0)
             return late;
         ssize_t done = read(fd, at, n);

@@ -38,9 +38,9 @@ int confine_spawn(pid_t *pid, int *fd);
  * One that nobody asks for ends with this process. */
 void confine_spawn_early(void);
 
-/* Sends, or receives, so many bytes, as long as it takes; receives until `deadline` (milliseconds
- * of loop_now_ms; 0: none). Return 0; an errno value, EINTR where `stops` says so after a signal,
- * ETIMEDOUT; or EPIPE at the end. */
+/* Sends, or receives, so many bytes, as long as it takes; with `stops`, which a signal makes true,
+ * until `deadline` (milliseconds of loop_now_ms; 0: none). Return 0; an errno value, EINTR where
+ * `stops` says so, ETIMEDOUT; or EPIPE at the end. */
 int confine_send(int fd, const void *bytes, size_t n, bool (*stops)(void));
 int confine_receive(int fd, void *bytes, size_t n, bool (*stops)(void), double deadline);
 

@@ -56,17 +56,17 @@ static int send_message(lua_State *L, int fd, int index)
     return 1;
 }
 
-static int receive_message(lua_State *L, int fd, double deadline)
+static int receive_message(lua_State *L, int fd, bool (*stops)(void), double deadline)
 {
     uint32_t length;
-    int error = confine_receive(fd, &length, sizeof length, is_stopping, deadline);
+    int error = confine_receive(fd, &length, sizeof length, stops, deadline);
     if (error != 0)
         return push_error(L, error);
     if (length > LONGEST_MESSAGE)
         return push_error(L, EMSGSIZE);
     luaL_Buffer buffer;
     char *bytes = luaL_buffinitsize(L, &buffer, length);
-    error = confine_receive(fd, bytes, length, is_stopping, deadline);
+    error = confine_receive(fd, bytes, length, stops, deadline);
     if (error != 0)
         return push_error(L, error);
     luaL_pushresultsize(&buffer, length);
@@ -92,7 +92,7 @@ static int child_receive(lua_State *L)
 {
     int fd = check_child(L)->fd;
     double seconds = luaL_optnumber(L, 2, 0);
-    return receive_message(L, fd, seconds > 0 ? loop_now_ms() + seconds * 1e3 : 0);
+    return receive_message(L, fd, is_stopping, seconds > 0 ? loop_now_ms() + seconds * 1e3 : 0);
 }
 
 /* Ends the child; returns its wait status, or -1. */
@@ -197,7 +197,7 @@ static int confine_l_send(lua_State *L)
 
 static int confine_l_receive(lua_State *L)
 {
-    return receive_message(L, CONFINE_FD, 0);
+    return receive_message(L, CONFINE_FD, NULL, 0);
 }
 
 /* leave(): ends the process at once */
