@@ -55,5 +55,6 @@ return {
         first = { "model", "max_cost", "timeout", "max_supervision_steps", "json" } },
     trust = { "trust ./prompts", "trust --list" },
     view = { "view", "view run.db" },
-    work = { "work redis://host --script solve.lua --concurrency 64" },
+    work = { "work redis://host --script solve.lua --concurrency 64",
+        first = { "script", "queue", "concurrency", "log", "cache" } },
 }
