@@ -256,11 +256,11 @@ end)
 describe("a worker that is killed", function()
     it("is replaced, and what it had paid for is not paid for again", function()
         local lab <close> = workers.lab(FILES)
-        local first = lab:worker { "--lease", "400ms" }
+        local first = lab:worker { "--lease", "2s" }
         local coordinator = lab:begin [[print(q:map({ 0.7 }, "two")[1])]]
         eventually("the second call is in flight", function() return lab:lines "calls"[2] end)
         first:kill()
-        lab:worker { "--lease", "400ms" }
+        lab:worker { "--lease", "2s" }
         assert.equal("0", coordinator:wait())
         assert.same({ "first 0.7", "wait 0.7", "wait 0.7" }, lab:lines "calls")
         assert.same({ "re: first 0.7, re: wait 0.7" }, lab:lines "2.err.out")
@@ -272,7 +272,7 @@ describe("a worker that is killed", function()
         local stop
         local function keep_working() -- as an init system does
             if not stop or not stop:runs() then
-                stop = lab:worker { "--lease", "300ms" }
+                stop = lab:worker { "--lease", "2s" }
             end
         end
         local coordinator = lab:begin [[
@@ -314,7 +314,7 @@ describe("a worker with another version of the script", function()
     it("says so, as does the coordinator, and takes nothing", function()
         local lab <close> = workers.lab(FILES)
         lab.folder:write("old.lua", "return { echo = function() return 'old' end }")
-        local old = lab:worker { "--script", "old.lua", "--lease", "400ms" }
+        local old = lab:worker { "--script", "old.lua", "--lease", "2s" }
         local coordinator = lab:begin [[print(q:map({ 1 }, "echo")[1])]]
         eventually("the worker says so", function()
             return old:said():find("1 job of the queue t needs another version", 1, true)

@@ -138,6 +138,8 @@ function queue.open(url, opts)
     end
     local self = setmetatable({ name = opts.name, prefix = moves.prefix(opts.name),
         script = script, client = client, reader = reader, map_id = name_map(opts.name),
+        about_map = json.encode { script = script.path },
+        about_script = json.encode { script = script.path },
         jobs = 0, slots = {}, waiting = 0, dead = 0, taken = {}, early = {}, last = "0",
         finished = {}, places = task.semaphore(opts.concurrency), unfinished = 0, tickets = 0 },
         Queue)
@@ -408,9 +410,8 @@ local function do_job(self, item, call, opts)
     local function elsewhere() -- the seed is that of the log, where it has one
         local spec = { call = call, name = name, index = opts.index, seed = run.seed,
             max_attempts = opts.max_attempts, timeout_ms = opts.timeout_ms }
-        slot = { id = id, words = { id, self.map_id, json.encode(spec), text,
-            json.encode { name = call, at = os.time() }, self.script.code,
-            json.encode { script = self.script.path } } }
+        slot = { id = id, words = { id, self.map_id, json.encode(spec), text, self.about_map,
+            self.script.code, self.about_script } }
         return outside(there, self, run, slot)
     end
     local results = table.pack(run:call_elsewhere(function()

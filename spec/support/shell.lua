@@ -143,12 +143,12 @@ end
 
 ---Runs `ponder ARGUMENTS...`.
 ---@param arguments string[]
----@param opts? {input: string?, cwd: string?, to: string?, env: table<string, string>?} `to` takes
----  the place of standard output: "/dev/full", "&-" (closed)
+---@param opts? {input: string?, cwd: string?, to: string?, env: table<string, string>?,
+---  limit_s: number?} `to` takes the place of standard output: "/dev/full", "&-" (closed)
 function shell.ponder(arguments, opts)
     opts = opts or {}
     return shell.run(("cd %s && exec %s%s <$IN >%s 2>$ERR"):format(shell.quote(opts.cwd or here),
-        environment(opts), words(arguments), opts.to or "$OUT"), opts.input)
+        environment(opts), words(arguments), opts.to or "$OUT"), opts.input, opts.limit_s)
 end
 
 ---Runs `ponder ARGUMENTS...` until it has printed `ready` and interrupts it, as Ctrl-C does. Its

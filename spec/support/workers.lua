@@ -108,19 +108,21 @@ end
 
 ---Runs ponder in the lab.
 ---@param arguments string[]
+---@param limit_s? number
 ---@return {status: integer, out: string, err: string}
-function Lab:ponder(arguments)
-    return shell.ponder(arguments, { cwd = self.folder.path,
+function Lab:ponder(arguments, limit_s)
+    return shell.ponder(arguments, { cwd = self.folder.path, limit_s = limit_s,
         env = { XDG_STATE_HOME = self.folder.path .. "/state" } })
 end
 
 ---Runs a coordinator to its end; its log is a new main.db.
 ---@param code string
+---@param limit_s? number
 ---@return {status: integer, out: string, err: string}
-function Lab:coordinate(code)
+function Lab:coordinate(code, limit_s)
     self.folder:write("main.lua", MAIN:format(self.server.url, code))
     os.execute(("rm -f %s/main.db*"):format(self.folder.path))
-    return self:ponder { "run", "--log", "main.db", "main.lua" }
+    return self:ponder({ "run", "--log", "main.db", "main.lua" }, limit_s)
 end
 
 ---@param sql string

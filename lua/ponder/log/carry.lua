@@ -14,6 +14,8 @@ local carry = {}
 
 local FORM = 1
 local LARGEST = 1 << 30 -- bytes of rows that are taken
+local WORTH_IT = 512 -- less is not compressed
+local PLAIN = "\xff\xff\xff\xff" -- in the place of what compressed bytes begin with: their size
 
 -- The tables whose rows go along.
 local TABLES = { "calls", "attempts", "effects", "tape", "readings", "searches", "nodes", "edges",
@@ -78,10 +80,20 @@ local function put_values(out, count, mark, ...)
     return mark
 end
 
+-- What a recorder has counted of the tables that have rows only then.
+local COUNTED = { calls = "calls", attempts = "calls", effects = "effects", searches = "searches",
+    nodes = "searches", edges = "searches", events = "events" }
+
 -- The columns of a table and its rows, each behind a mark; no columns: no rows.
-local function put_rows(out, db, run)
+---@param recorder? ponder.log.Recorder that has written the run
+local function put_rows(out, db, run, recorder)
     for _, name in ipairs(TABLES) do
         local list = columns_of(db, name)
+        local counted = recorder and COUNTED[name]
+        if counted and recorder[counted] == 0 then
+            put(out, nil)
+            goto next_table
+        end
         local names = table.concat(list, ", ")
         local rows = db:rows(("SELECT 1, %s FROM %s WHERE run = ?"):format(names, name), run)
         local first = #out + 1
@@ -92,6 +104,7 @@ local function put_rows(out, db, run)
         else
             out[first], out[first + 1] = "\0", nil
         end
+        ::next_table::
     end
 end
 
@@ -110,7 +123,7 @@ end
 
 ---What the log has of a run within, once `run:call` has returned.
 ---@param session ponder.log.Session of that run
----@return string? bytes compressed; nil: it is not logged, or there is no file
+---@return string? bytes nil: it is not logged, or there is no file
 function carry.pack(session)
     local file = session.root.recorder and session.root.recorder.writer
     if not file or not file.db then
@@ -122,9 +135,10 @@ function carry.pack(session)
     put(out, pid)
     put(out, name)
     put(out, (file.db:row("SELECT started_at FROM runs WHERE id = ?", session.what.id)))
-    put_rows(out, file.db, session.what.id)
+    put_rows(out, file.db, session.what.id, session.recorder)
     put_runs(out, file.db, session.what.id)
-    return zlib.compress(table.concat(out))
+    local text = table.concat(out)
+    return #text > WORTH_IT and zlib.compress(text) or PLAIN .. text
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -221,15 +235,22 @@ function carry.unpack(session, bytes)
     if not recorder then
         return nil
     end
-    local text, message = zlib.decompress(bytes, LARGEST)
+    local text, message
+    if bytes:sub(1, #PLAIN) == PLAIN then
+        text = bytes:sub(#PLAIN + 1)
+    else
+        text, message = zlib.decompress(bytes, LARGEST)
+    end
     local read = text and reader(text)
     if not text or read() ~= FORM then
         return nil, "what a worker recorded cannot be read: " .. (message or "of another version")
     end
     local pid, name, started_at = read(), read(), read()
     session:prepare_call() -- there may be calls
-    for _, of in ipairs(TABLES) do -- of an attempt that failed
-        recorder:write(("DELETE FROM %s WHERE run = ?"):format(of), recorder.run)
+    if session.what.known then -- rows of an attempt that failed
+        for _, of in ipairs(TABLES) do
+            recorder:write(("DELETE FROM %s WHERE run = ?"):format(of), recorder.run)
+        end
     end
     recorder:write("UPDATE sessions SET pid = ?, host = ?, started_at = ? "
         .. "WHERE run = ? AND id = ?", pid, name, started_at, recorder.run, recorder.session)

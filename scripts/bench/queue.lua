@@ -1,0 +1,80 @@
+-- Measures queues against a redis-server of its own: what a trivial job costs the coordinator and the
+-- workers together, how much faster two workers compute than one, and how near jobs that wait come to
+-- the ideal time.
+--
+--     lua5.4 scripts/bench/queue.lua        (`make bench` sets the paths; JOBS=10000 for fewer)
+
+local measure = require "measure"
+local workers = require "workers"
+
+local JOBS = math.tointeger(tonumber(os.getenv "JOBS" or 100000))
+local COMPUTING, COMPUTE_STEPS = 64, 3000000
+local NAP_S, NAPPERS, PLACES, NAPS_EACH = 0.05, 4, 64, 40
+
+local JOB = [[
+local task = require "ponder.task"
+return {
+    trivial = function(x) return x end,
+    compute = function(steps) local x = 1 for i = 1, steps do x = x * 3 % (i + 7) end return x end,
+    nap = function(seconds) task.sleep(seconds) return true end,
+}]]
+
+local MAIN = [[
+local task = require "ponder.task"
+local function memory()
+    local file <close> = io.open "/proc/self/status"
+    return tonumber(file:read "a":match "VmRSS:%%s+(%%d+)")
+end
+local items = {}
+for i = 1, %d do items[i] = %s end
+q:map({ items[1] }, "%s")
+q:map({ items[1], items[1] }, "%s")
+local before, started, cpu = memory(), task.now(), os.clock()
+local results, errors = q:map(items, "%s", { concurrency = 512 })
+assert(not next(errors), next(errors) and errors[next(errors)].message)
+print(task.now() - started, os.clock() - cpu, memory() - before)]]
+
+local TICKS = 100 -- a second, of the kernel's accounts
+
+local function cpu_of(process)
+    local file <close> = assert(io.open("/proc/" .. process.pid .. "/stat"))
+    local user, system = file:read "a":match "^.*%) %S+ (.*)$":match(
+        "^" .. ("%S+ "):rep(10) .. "(%d+) (%d+)")
+    return (tonumber(user) + tonumber(system)) / TICKS
+end
+
+-- Seconds, CPU seconds of the coordinator and of the workers, KiB that the coordinator grew.
+local function run(count, places, jobs, item, call)
+    local lab <close> = workers.lab { ["job.lua"] = JOB }
+    local crew, before, after = {}, 0, 0
+    for i = 1, count do
+        crew[i] = lab:worker { "--concurrency", tostring(places) }
+    end
+    os.execute "sleep 0.5"
+    for _, worker in ipairs(crew) do
+        before = before + cpu_of(worker)
+    end
+    local done = lab:coordinate(MAIN:format(jobs, item, call, call, call), 600)
+    assert(done.status == 0, done.err)
+    for _, worker in ipairs(crew) do
+        after = after + cpu_of(worker)
+    end
+    local wall, cpu, grown = done.out:match "^(%S+)\t(%S+)\t(%S+)\n"
+    return tonumber(wall), tonumber(cpu), after - before, tonumber(grown)
+end
+
+local ok = true
+local function report(...)
+    ok = measure.report(...) and ok
+end
+
+local _, coordinator, theirs, grown = run(4, 64, JOBS, "i", "trivial")
+report(("%d trivial jobs: CPU of one"):format(JOBS), (coordinator + theirs) / JOBS * 1e6, "<=", 250,
+    "us")
+print(("  of these, the coordinator %.0f us, workers %.0f us; it grew by %.1f MiB"):format(
+    coordinator / JOBS * 1e6, theirs / JOBS * 1e6, grown / 1024))
+report("a computation: 1 worker beside 2", run(1, 1, COMPUTING, tostring(COMPUTE_STEPS), "compute")
+    / run(2, 1, COMPUTING, tostring(COMPUTE_STEPS), "compute"), ">=", 1.8)
+report("jobs of 50 ms: time beside the ideal", run(NAPPERS, PLACES, NAPPERS * PLACES * NAPS_EACH,
+    tostring(NAP_S), "nap") / (NAP_S * NAPS_EACH), "<=", 1.10)
+os.exit(ok)
