@@ -25,7 +25,7 @@ VERSION := 0.2.0
 RUN_PACKAGES  := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev lua-cjson-dev libcurl4-openssl-dev \
                  libsqlite3-dev libmd-dev libuv1-dev libmicrohttpd-dev libseccomp-dev libhiredis-dev \
                  zlib1g-dev
-TEST_PACKAGES := redis-server lua-cjson lua-busted lua-check clang-format nghttp2-server \
+TEST_PACKAGES := redis-server curl lua-cjson lua-busted lua-check clang-format nghttp2-server \
                  openssl time tmux chromium chromium-driver graphviz zsh fish
 FUZZ_PACKAGES := clang libclang-rt-14-dev
 

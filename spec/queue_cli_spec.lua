@@ -100,6 +100,18 @@ describe("ponder queue", function()
         assert.same({ "ready for 2" }, lab:lines(coordinator.err:match "[^/]+$" .. ".out"))
     end)
 
+    it("is in /metrics of ponder serve, too", function()
+        lab.folder:write("policy.lua", "return function() return 'x' end")
+        local done = shell.run(([[cd %s; XDG_STATE_HOME=state %s serve --listen unix:sock \
+            --queues %s policy.lua 2>$ERR & until [ -S sock ]; do sleep 0.02; done
+            curl -s --unix-socket sock http://x/metrics >$OUT; kill -TERM $!; wait $!]]):format(
+            lab.folder.path, shell.executable, lab.server.url))
+        assert.matches("\nponder_queue_up 1\n", done.out)
+        assert.matches('\nponder_queue_waiting{queue="t"} 0\n', done.out)
+        assert.matches('\nponder_queue_workers{queue="t"} %d\n', done.out)
+        assert.matches('\nponder_queue_done{queue="t"} %d+\n', done.out)
+    end)
+
     it("deletes what is in a queue", function()
         assert.equal("the queue t is empty\n", queue("--queue", "t", "--purge").out)
         assert.equal(0, figures().totals.done)

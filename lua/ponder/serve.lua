@@ -35,6 +35,7 @@ local OPTIONS = {
     listen = { type = "string", default = "127.0.0.1:8321" },
     keys = { type = "table" },
     cors = { type = "table" },
+    gauges = { type = "function" },
     prompts = { type = "table" },
     resources = { type = "table" },
     concurrency = { type = "integer", min = 1, default = 64 },

@@ -1,6 +1,6 @@
--- Measures queues against a redis-server of its own: what a trivial job costs the coordinator and the
--- workers together, how much faster two workers compute than one, and how near jobs that wait come to
--- the ideal time.
+-- Measures queues against a redis-server of its own: what a trivial job costs the coordinator and
+-- the workers together, how much faster two workers compute than one, and how near jobs that wait
+-- come to the ideal time.
 --
 --     lua5.4 scripts/bench/queue.lua        (`make bench` sets the paths; JOBS=10000 for fewer)
 

@@ -9,10 +9,13 @@ local log_flags = require "ponder.log.flags"
 local logs = require "ponder.view.logs"
 local policies = require "ponder.cli.shared.policies"
 local prompts = require "ponder.mcp.prompts"
+local queues = require "ponder.queue.status"
+local redis = require "ponder.redis"
 local resources = require "ponder.report.resources"
 local server = require "ponder.serve"
 local view = require "ponder.view"
 local strategy = require "ponder.strategy"
+local task = require "ponder.task"
 
 local serve = {}
 
@@ -30,6 +33,7 @@ local RULES = {
     reload = { help = "read changed policy files again for new requests" },
     log = { value = "FILE", files = true, help = "log each request in FILE as a run of its own" },
     sync = log_flags.RULES.sync,
+    queues = { value = "URL", help = "show the queues of this Redis in /metrics" },
     key_file = { value = "FILE", files = true, help = "who may ask: KEY [NAME [USD]] a line" },
     cors = { value = "ORIGIN,...", type = "list", help = "let pages of these origins ask" },
     concurrency = count "requests that run at once (default: 64)",
@@ -50,7 +54,7 @@ local RULES = {
 }
 confined.add(RULES)
 local SECTIONS = {
-    { title = "Policies", names = { "model", "reload", "log", "sync" } },
+    { title = "Policies", names = { "model", "reload", "log", "sync", "queues" } },
     { title = "Who may ask", names = { "listen", "key_file", "cors" } },
     { title = "Limits", names = { "concurrency", "max_queue", "queue_timeout", "timeout",
         "max_cost", "max_cost_per_request", "max_calls_per_request", "drain" } },
@@ -105,6 +109,16 @@ local function ms(seconds)
     return seconds and math.max(math.floor(seconds * 1000 + 0.5), 1)
 end
 
+local REDIS = { timeout_ms = 2000, connect_timeout_ms = 1000 } -- a scraper waits for it
+
+-- What a Redis has to say in /metrics: nil, message where its URL is wrong.
+local function queue_gauges(url)
+    local client, message = redis.open(url, REDIS)
+    return client and function()
+        return task.with_context("outside", true, queues.gauges, client)
+    end, message
+end
+
 local function server_options(given, list, keys)
     -- The runs of one holder of a key are not for another.
     local shows_runs = given.log and (not keys or #keys == 1)
@@ -151,12 +165,19 @@ local function prepare(given, operands, page)
             return nil, "--key-file: " .. message
         end
     end
+    local gauges
+    if given.queues then
+        gauges, message = queue_gauges(given.queues)
+        if not gauges then
+            return nil, "--queues: " .. message
+        end
+    end
     list, message = policies.load(operands, given)
     if not list then
         return nil, message
     end
     local opts = server_options(given, list, keys)
-    opts.page = page
+    opts.page, opts.gauges = page, gauges
     local ok, made = pcall(server.new, opts)
     if not ok then
         return nil, (made:gsub("^.-serve%.new: ", ""):gsub("opts%.([%w_]+)", args.flag))

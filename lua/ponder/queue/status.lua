@@ -161,6 +161,37 @@ function status.purge(client, name)
     end)
 end
 
+local GAUGES = {
+    { "ponder_queue_waiting", "Jobs that no worker has", "waiting" },
+    { "ponder_queue_running", "Jobs that workers have", "running" },
+    { "ponder_queue_dead", "Dead letters", "dead" },
+    { "ponder_queue_lag_seconds", "How long the first job has waited", "oldest_s" },
+    { "ponder_queue_workers", "Workers", "workers" },
+    { "ponder_queue_done", "Jobs that were done so far", "done" },
+    { "ponder_queue_failed", "Jobs that have failed so far", "failed" },
+}
+
+---The figures of all queues, for the `gauges` of ponder.serve.
+---@param client ponder.redis.Client
+---@return table[]
+function status.gauges(client)
+    local names = status.queues(client)
+    local gauges, all = { { "ponder_queue_up", "Whether Redis answers", names and 1 or 0 } }, {}
+    for _, name in ipairs(names or {}) do
+        all[#all + 1] = status.figures(client, name)
+    end
+    for i, gauge in ipairs(all[1] and GAUGES or {}) do
+        local values = {}
+        for j, figures in ipairs(all) do
+            local value = figures[gauge[3]] or figures.totals[gauge[3]] or 0
+            values[j] = { "queue", figures.queue,
+                value = type(value) == "table" and #value or value }
+        end
+        gauges[i + 1] = { gauge[1], gauge[2], values }
+    end
+    return gauges
+end
+
 ---------------------------------------------------------------------------------------------------
 -- Dead letters
 

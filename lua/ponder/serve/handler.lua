@@ -210,11 +210,14 @@ GET["/readyz"] = function(self, r)
 end
 
 GET["/metrics"] = function(self, r)
-    self:reply(r, 200, self.metrics:text {
+    local gauges = {
         { "ponder_requests_in_flight", "Requests that run", self.in_flight },
         { "ponder_requests_queued", "Requests that wait for a place", self.queued },
         { "ponder_connections", "Open connections", self.http:stats().connections },
-    }, { "Content-Type", "text/plain; version=0.0.4" })
+    }
+    local more = self.opts.gauges and self.opts.gauges() or {}
+    table.move(more, 1, #more, #gauges + 1, gauges)
+    self:reply(r, 200, self.metrics:text(gauges), { "Content-Type", "text/plain; version=0.0.4" })
 end
 
 -------------------------------------------------------------------------------

@@ -93,13 +93,17 @@ local function write_histogram(lines, one, policy)
 end
 
 ---All of it in Prometheus's text format.
----@param gauges {[1]: string, [2]: string, [3]: number}[] name, help and value
+---@param gauges {[1]: string, [2]: string, [3]: number|table}[] name, help and value; or, in the
+---  place of one value, a list of them: each a list of labels and its `value`
 ---@return string
 function Metrics:text(gauges)
     local lines = {}
     for _, gauge in ipairs(gauges) do
-        lines[#lines + 1] = ("# HELP %s %s\n# TYPE %s gauge\n%s %.9g"):format(gauge[1], gauge[2],
-            gauge[1], gauge[1], gauge[3])
+        local name, values = gauge[1], gauge[3]
+        lines[#lines + 1] = ("# HELP %s %s\n# TYPE %s gauge"):format(name, gauge[2], name)
+        for _, one in ipairs(type(values) == "table" and values or { { value = values } }) do
+            lines[#lines + 1] = ("%s%s %.9g"):format(name, labels_of(one), one.value)
+        end
     end
     for _, one in ipairs(self.order) do
         lines[#lines + 1] = ("# HELP %s %s\n# TYPE %s %s"):format(one.name, one.help, one.name,
