@@ -305,8 +305,9 @@ local function run_alone(self)
     if job.lost then
         self.held[job.entry] = nil
     else
-        self.running = self.running + 1
+        self.running, self.alone = self.running + 1, true
         run_job(self, job)
+        self.alone = false
     end
 end
 
@@ -429,8 +430,8 @@ end
 
 -- Claims what a dead worker has left, one by one: each of them runs alone.
 local function claim(self)
-    if self.returned[1] or self.stopping then
-        return
+    if self.returned[1] or self.alone or self.stopping then
+        return -- what is claimed now would die with the one that runs alone
     end
     local claimed = with_group(self, function()
         return self.client:eval(moves.CLAIM, { self.jobs }, self.name,
