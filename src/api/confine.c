@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/landlock.h>
-#include <poll.h>
 #include <seccomp.h>
 #include <signal.h>
 #include <spawn.h>
@@ -18,6 +17,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "loop/loop.h"
@@ -253,6 +253,8 @@ int confine_spawn(pid_t *pid, int *fd)
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return errno;
+    struct timeval look = {.tv_usec = LOOK_MS * 1000};
+    setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &look, sizeof look);
     /* dup2 onto itself would leave it to be closed. */
     int theirs = fcntl(ends[1], F_DUPFD_CLOEXEC, CONFINE_FD + 1);
     int error = theirs >= 0 ? spawn(argv, theirs, pid) : errno;
@@ -291,34 +293,22 @@ int confine_send(int fd, const void *bytes, size_t n, bool (*stops)(void))
     return 0;
 }
 
-/* Waits until there is something to read; ETIMEDOUT after `deadline`. A signal that comes right
- * before the wait does not end it: `stops` is asked every LOOK_MS. */
-static int await(int fd, double deadline, bool (*stops)(void))
+/* Whether to read again. A signal that comes right before a read does not end it: each read of ours
+ * ends after LOOK_MS, for `stops` and the deadline. */
+static int go_on_waiting(double deadline, bool (*stops)(void))
 {
-    for (;;) {
-        struct pollfd ready = {.fd = fd, .events = POLLIN};
-        double left = deadline > 0 ? deadline - loop_now_ms() : LOOK_MS;
-        if (stops())
-            return EINTR;
-        if (left <= 0)
-            return ETIMEDOUT;
-        int n = poll(&ready, 1, left < LOOK_MS ? (int)left + 1 : LOOK_MS);
-        if (n > 0)
-            return 0;
-        if (n < 0 && errno != EINTR)
-            return errno;
-    }
+    if (stops != NULL && stops())
+        return EINTR;
+    return deadline > 0 && loop_now_ms() >= deadline ? ETIMEDOUT : 0;
 }
 
 int confine_receive(int fd, void *bytes, size_t n, bool (*stops)(void), double deadline)
 {
     char *at = bytes;
     while (n > 0) {
-        int late = stops != NULL ? await(fd, deadline, stops) : 0;
-        if (late != 0)
-            return late;
         ssize_t done = read(fd, at, n);
-        int error = go_on(done, stops);
+        bool looked = done < 0 && (errno == EAGAIN || errno == EINTR);
+        int error = looked ? go_on_waiting(deadline, stops) : go_on(done, stops);
         if (error != 0)
             return error;
         at += done > 0 ? done : 0;
