@@ -41,7 +41,7 @@ describe("an amount", function()
     end)
 
     it("of words is a command that a shell takes", function()
-        assert.equal("ponder run a.lua --k=3 'it'\\''s' '' 'a b' 5%",
+        assert.equal("ponder run a.lua --k=3 'it'\\''s' '' 'a b' '5%'",
             amount.command { command = "run", arguments = { "a.lua", "--k=3", "it's", "", "a b",
                 "5%" } })
         assert.equal("ponder tot", amount.command { command = "tot" })
