@@ -166,3 +166,19 @@ describe("ponder work", function()
         assert.is_nil(done.err:find("tr0ub4dor", 1, true))
     end)
 end)
+
+describe("scripts/many_machines.lua", function()
+    it("gets the answer of one machine from two workers", function()
+        local server <close> = redis_server.start()
+        local folder <close> = shell.folder()
+        local script = io.popen("pwd"):read "l" .. "/scripts/many_machines.lua"
+        local done = shell.run(([[cd %s
+            for i in 1 2; do %s work %s --script %s --log $i.db 2>/dev/null & PIDS="$PIDS $!"
+            done
+            %s run --no-log %s %s 50000 >$OUT 2>$ERR; status=$?
+            kill -TERM $PIDS; wait; exit $status]]):format(folder.path, shell.executable,
+            server.url, script, shell.executable, script, server.url))
+        assert.equal(0, done.status, done.err)
+        assert.equal("35655: 323 steps\n", done.out)
+    end)
+end)

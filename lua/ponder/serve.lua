@@ -104,6 +104,7 @@ end
 ---@field page? table with `handle`, which answers requests of its own (ponder.view)
 ---@field prompts? ponder.mcp.Catalog what /mcp offers besides tools
 ---@field resources? ponder.mcp.Catalog
+---@field gauges? fun(): table[] more figures of /metrics: see ponder.serve.metrics
 ---@field concurrency? integer requests at once, default 64
 ---@field max_queue? integer requests that wait for a place, default 256
 ---@field queue_timeout_ms? number how long they wait, default 60000
