@@ -52,15 +52,6 @@ end
 local KINDS = { string = "a string", integer = "an integer", number = "a number",
     duration = "a time such as 30s, 500ms or 2m", list = "a list such as A,B" }
 
-local function all_names(map)
-    local names = {}
-    for name in pairs(map) do
-        names[#names + 1] = name
-    end
-    table.sort(names)
-    return names
-end
-
 -- What is wrong with a script's own rules, if anything.
 local function mistake(rules)
     for name, rule in pairs(rules) do
@@ -68,7 +59,7 @@ local function mistake(rules)
         if type(name) ~= "string" or not name:find("^%w[%w_]*$") then
             return ("%s cannot be the name of an option"):format(options.show(name))
         elseif kind ~= nil and not KINDS[kind] then
-            local near = options.nearest(kind, all_names(KINDS))
+            local near = options.nearest(kind, options.names(KINDS))
             local hint = near and ("; did you mean %s?"):format(near) or ""
             return ("the type of %s must be string, integer, number, duration or list (got %s%s)")
                 :format(name, options.show(kind), hint)
@@ -292,7 +283,7 @@ end
 ---@return string
 function args.help(rules, order)
     check_rules("args.help", rules)
-    order = order or all_names(rules)
+    order = order or options.names(rules)
     local flags, column = {}, LEAST_COLUMN
     for i, name in ipairs(order) do
         flags[i] = args.flag(name) .. (rules[name].value and " " .. rules[name].value or "")

@@ -360,4 +360,16 @@ function options.check(where, opts, schema, level)
     return checked
 end
 
+---The keys of a table, sorted.
+---@param map table<string, any>
+---@return string[]
+function options.names(map)
+    local names = {}
+    for name in pairs(map) do
+        names[#names + 1] = name
+    end
+    table.sort(names)
+    return names
+end
+
 return options

@@ -136,7 +136,7 @@ function queue.open(url, opts)
     if not ok then
         return nil, message, code
     end
-    local self = setmetatable({ name = opts.name, prefix = moves.prefix(opts.name),
+    local self = setmetatable({ name = opts.name, prefix = redis.prefix(opts.name),
         script = script, client = client, reader = reader, map_id = name_map(opts.name),
         about_map = json.encode { script = script.path },
         about_script = json.encode { script = script.path },
@@ -442,13 +442,8 @@ local function check_call(self, where, call)
     if getmetatable(self) ~= Queue then
         error(where .. ": call it with a queue (q:map(...), not q.map(...))", 3)
     elseif not self.script.functions[call] then
-        local names = {}
-        for name in pairs(self.script.functions) do
-            names[#names + 1] = name
-        end
-        table.sort(names)
         error(("%s: %s has no function %s; there are %s"):format(where, self.script.path,
-            options.show(call), table.concat(names, ", ")), 3)
+            options.show(call), table.concat(options.names(self.script.functions), ", ")), 3)
     end
     scheduler.check(where)
 end

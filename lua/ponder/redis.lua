@@ -346,6 +346,14 @@ end
 
 redis.is_url = urls.is_url
 
+---What the keys of one thing begin with: a version of its format, and braces that put them on one
+---node of a cluster.
+---@param name string of a queue; or "cache", "limits"
+---@return string prefix
+function redis.prefix(name)
+    return ("ponder:1:{%s}:"):format(name)
+end
+
 local FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2
 
 ---Calls `f()` until it succeeds or fails for good, with a pause that grows from 50 ms to 2 s.

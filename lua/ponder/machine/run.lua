@@ -248,12 +248,7 @@ end
 
 local function prompt_problem(class, name, prompt)
     if class.prompts[name] == nil then
-        local names = {}
-        for known in pairs(class.prompts) do
-            names[#names + 1] = known
-        end
-        table.sort(names)
-        local near = options.nearest(name, names)
+        local near = options.nearest(name, options.names(class.prompts))
         return ("unknown prompt %s%s"):format(show(name),
             near and (" (did you mean %q?)"):format(near) or "")
     elseif type(prompt) ~= "function" and type(prompt) ~= "string" then

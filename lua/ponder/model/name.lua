@@ -194,15 +194,8 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Names
 
-local function sorted_names(providers)
-    local names = {}
-    for known in pairs(providers) do names[#names + 1] = known end
-    table.sort(names)
-    return names
-end
-
 local function suggestion(text, providers)
-    local names = sorted_names(providers)
+    local names = options.names(providers)
     for _, known in ipairs(names) do
         for _, pattern in ipairs(providers[known].looks_like or {}) do
             if text:find(pattern) then return known .. ":" .. text end
@@ -217,7 +210,7 @@ local function unknown_provider(text, providers)
     local near = suggestion(text, providers)
     return ("no provider in %s%s; known: %s; $PONDER_PROVIDER names the one for bare model names")
         :format(options.show(text), near and (" (did you mean %q?)"):format(near) or "",
-            table.concat(sorted_names(providers), ", "))
+            table.concat(options.names(providers), ", "))
 end
 
 --- Splits "provider:model". What stands before the first `:` or `/` counts only if it is a
@@ -237,10 +230,10 @@ function name.split(text, providers, fallback)
     if text == "" then return nil, "the model's name is empty" end
     if not fallback then return nil, unknown_provider(text, providers) end
     if not providers[fallback] then
-        local near = options.nearest(fallback, sorted_names(providers))
+        local near = options.nearest(fallback, options.names(providers))
         return nil, ("$PONDER_PROVIDER is %s, which is no provider%s; known: %s"):format(
             options.show(fallback), near and (" (did you mean %q?)"):format(near) or "",
-            table.concat(sorted_names(providers), ", "))
+            table.concat(options.names(providers), ", "))
     end
     return fallback, text
 end

@@ -9,6 +9,7 @@
 --- nobody has called for ten minutes. While Redis cannot be reached each machine keeps to the
 --- limits by itself.
 
+local redis = require "ponder.redis"
 local store = require "ponder.core.store"
 
 local shared_limit = {}
@@ -53,7 +54,7 @@ SharedLimit.__index = SharedLimit
 ---@return ponder.model.SharedLimit
 function shared_limit.new(client, ...)
     local hash = store.sha256(table.concat({ ... }, "\0"))
-    return setmetatable({ client = client, keys = { "ponder:1:{limits}:" .. hash } }, SharedLimit)
+    return setmetatable({ client = client, keys = { redis.prefix "limits" .. hash } }, SharedLimit)
 end
 
 local function take(self, buckets, amount_of)

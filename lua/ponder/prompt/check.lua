@@ -31,11 +31,7 @@ end
 
 -- A context that notes which fields were read though nothing is ever there, and where.
 local function watched(context, f, known, missed)
-    local names = {}
-    for name in pairs(known) do
-        names[#names + 1] = name
-    end
-    table.sort(names)
+    local names = options.names(known)
     return setmetatable({}, {
         __index = function(_, name)
             if name == "quote" or name == "cut" then

@@ -163,13 +163,8 @@ end
 ---@return string? text
 ---@return string? problem why they cannot be copied
 function source.of(name, functions)
-    local names, parts = {}, { ("--- Prompts of the strategy %s.\n\nlocal prompts = {}\n"):format(
-        name) }
-    for prompt in pairs(functions) do
-        names[#names + 1] = prompt
-    end
-    table.sort(names)
-    for _, prompt in ipairs(names) do
+    local parts = { ("--- Prompts of the strategy %s.\n\nlocal prompts = {}\n"):format(name) }
+    for _, prompt in ipairs(options.names(functions)) do
         local ok, text = pcall(write, functions[prompt], "", 0, prompt)
         if not ok then
             return nil, ("%s.%s: %s"):format(name, prompt, type(text) == "table" and text.refused

@@ -30,12 +30,6 @@ local moves = {}
 
 moves.GROUP = "workers"
 
----@param queue string
----@return string prefix of all its keys
-function moves.prefix(queue)
-    return ("ponder:1:{%s}:"):format(queue)
-end
-
 -- KEYS: jobs, state, maps, open, codes, stats. ARGV: id, map, spec, item, who, code, what.
 -- -> its state, and whether it is new
 moves.ENQUEUE = [==[

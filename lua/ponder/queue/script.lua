@@ -46,14 +46,10 @@ end
 -- What a worker must have in common with whoever enqueues jobs: the script, the modules beside it
 -- that it names, and the prompts.
 local function fingerprint(path, text)
-    local texts, names, parts = { [""] = text }, {}, {}
+    local texts, parts = { [""] = text }, {}
     add_modules(texts, path:match "^.*/" or "", text)
     add_prompts(texts)
-    for name in pairs(texts) do
-        names[#names + 1] = name
-    end
-    table.sort(names)
-    for i, name in ipairs(names) do
+    for i, name in ipairs(options.names(texts)) do
         parts[i] = name .. " " .. store.sha256(texts[name])
     end
     return store.sha256(table.concat(parts, "\n")):sub(1, 16)

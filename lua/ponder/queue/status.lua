@@ -3,6 +3,7 @@
 local json = require "ponder.json"
 local moves = require "ponder.queue.moves"
 local payload = require "ponder.queue.payload"
+local redis = require "ponder.redis"
 
 local status = {}
 
@@ -86,7 +87,7 @@ end
 ---@return string? code
 function status.figures(client, name)
     return attempt(function()
-        local ask, prefix = asker(client), moves.prefix(name)
+        local ask, prefix = asker(client), redis.prefix(name)
         local at, counters = now(ask), moves.fields(ask("HGETALL", prefix .. "stats"))
         local figures = { queue = name, waiting = 0, running = 0, results = 0, totals = {},
             dead = ask("HLEN", prefix .. "dead"), workers = list_workers(ask, prefix, at) }
@@ -124,7 +125,7 @@ function status.queues(client)
     return attempt(function()
         local seen, names = {}, {}
         for _, key in ipairs { "stats", "workers" } do
-            scan(asker(client), "ponder:1:{*}:" .. key, function(keys)
+            scan(asker(client), redis.prefix "*" .. key, function(keys)
                 for _, found in ipairs(keys) do
                     local name = found:match "^ponder:1:{(.*)}:"
                     if not seen[name] then
@@ -150,7 +151,7 @@ local OF_WORKERS = { workers = true, files = true } -- what those say that are t
 function status.purge(client, name)
     return attempt(function()
         local ask, count = asker(client), 0
-        local pattern = moves.prefix(name):gsub("[%[%]?*\\]", "\\%0") .. "*"
+        local pattern = redis.prefix(name):gsub("[%[%]?*\\]", "\\%0") .. "*"
         scan(ask, pattern, function(keys)
             for _, key in ipairs(keys) do
                 local name_of = key:match "[^:]*$"
@@ -213,7 +214,7 @@ end
 function status.dead_letters(client, name)
     return attempt(function()
         local letters = {}
-        local dead = asker(client)("HGETALL", moves.prefix(name) .. "dead")
+        local dead = asker(client)("HGETALL", redis.prefix(name) .. "dead")
         for _, text in pairs(moves.fields(dead)) do
             local letter = json.decode(text)
             local spec = json.decode(letter.spec) or {}
@@ -231,7 +232,7 @@ function status.dead_letters(client, name)
 end
 
 local function move(client, name, script, keys, ...)
-    local prefix, names = moves.prefix(name), {}
+    local prefix, names = redis.prefix(name), {}
     for i, key in ipairs(keys) do
         names[i] = prefix .. key
     end

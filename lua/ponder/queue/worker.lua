@@ -61,7 +61,7 @@ Worker.__index = Worker
 ---@param opts ponder.queue.WorkerOptions
 ---@return ponder.queue.Worker
 function worker.new(opts)
-    local prefix = moves.prefix(opts.queue)
+    local prefix = redis.prefix(opts.queue)
     local self = setmetatable({ opts = opts, prefix = prefix, client = opts.client,
         jobs = prefix .. "jobs:" .. opts.script.code, held = {}, returned = {}, running = 0,
         done = 0, failed = 0, started_at = os.time(), lease_s = opts.lease_ms / 1000,

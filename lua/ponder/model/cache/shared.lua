@@ -26,7 +26,7 @@ local task = require "ponder.task"
 
 local shared = {}
 
-local PREFIX = "ponder:1:{cache}:"
+local PREFIX = redis.prefix "cache"
 local LEASE_S = 20
 local FIRST_WAIT_S, LONGEST_WAIT_S = 0.02, 0.5
 local TIMEOUT_MS = 5000
