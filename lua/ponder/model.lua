@@ -289,10 +289,7 @@ end
 --- The known providers' names, sorted.
 ---@return string[]
 function model.providers()
-    local names = {}
-    for known in pairs(default_client().providers) do names[#names + 1] = known end
-    table.sort(names)
-    return names
+    return options.names(default_client().providers)
 end
 
 local function add(list, item, what)

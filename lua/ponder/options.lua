@@ -361,14 +361,19 @@ function options.check(where, opts, schema, level)
 end
 
 ---The keys of a table, sorted.
----@param map table<string, any>
+---@param map table
+---@param keep? fun(name: any, value: any): boolean which of them; default: all
 ---@return string[]
-function options.names(map)
+function options.names(map, keep)
     local names = {}
-    for name in pairs(map) do
-        names[#names + 1] = name
+    for name, value in pairs(map) do
+        if not keep or keep(name, value) then
+            names[#names + 1] = name
+        end
     end
-    table.sort(names)
+    table.sort(names, function(a, b) -- numbers before strings
+        return type(a) == type(b) and a < b or type(a) < type(b)
+    end)
     return names
 end
 

@@ -8,6 +8,7 @@ local cli = require "ponder.cli"
 local kept = require "ponder.log.kept"
 local model_name = require "ponder.model.name"
 local prices = require "ponder.model.prices"
+local options = require "ponder.options"
 
 local SHELLS = { "bash", "fish", "zsh" }
 
@@ -122,15 +123,6 @@ _ponder_words() {
 complete -o default -F _ponder ponder
 ]]
 
-local function sorted_runs()
-    local names = {}
-    for name in pairs(RUNS) do
-        names[#names + 1] = name
-    end
-    table.sort(names)
-    return table.concat(names, " ")
-end
-
 function write.bash(commands)
     local names, values, words = {}, {}, {}
     for i, command in ipairs(commands) do
@@ -156,7 +148,7 @@ function write.bash(commands)
     end
     names[#names + 1] = "--help --version"
     return BASH:format(quote(table.concat(names, " ")), table.concat(values, "\n"),
-        table.concat(words, "\n"), sorted_runs())
+        table.concat(words, "\n"), table.concat(options.names(RUNS), " "))
 end
 
 -------------------------------------------------------------------------------

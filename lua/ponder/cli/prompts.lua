@@ -84,14 +84,9 @@ local function subject_of(name)
 end
 
 local function function_names(name)
-    local names = {}
-    for function_name in pairs(subject_of(name).functions()) do
-        if function_name ~= "instructions" then
-            names[#names + 1] = function_name
-        end
-    end
-    table.sort(names)
-    return names
+    return options.names(subject_of(name).functions(), function(function_name)
+        return function_name ~= "instructions"
+    end)
 end
 
 -- The names that an operand stands for, all for none; or nil and a status.

@@ -2,6 +2,7 @@
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
+local options = require "ponder.options"
 local text = require "ponder.report.text"
 local trust = require "ponder.prompt.trust"
 
@@ -31,12 +32,7 @@ end
 
 local function list()
     local known, problem = trust.list()
-    local paths = {}
-    for path in pairs(known) do
-        paths[#paths + 1] = path
-    end
-    table.sort(paths)
-    for _, path in ipairs(paths) do
+    for _, path in ipairs(options.names(known)) do
         local _, message = trust.check(path)
         print(text.line(message or path))
     end

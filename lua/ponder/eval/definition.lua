@@ -67,18 +67,9 @@ local function scorers_of(given, level)
     return list[1] and list or error("eval: score must not be empty", level + 1)
 end
 
-local function names_of(policies)
-    local names = {}
-    for name in pairs(policies) do
-        names[#names + 1] = name
-    end
-    return names
-end
-
 local function check_name(name, policies, what, level)
     if policies[name] == nil then
-        local names = names_of(policies)
-        table.sort(names)
+        local names = options.names(policies)
         local near = options.nearest(name, names)
         error(("eval: %s %s is not a policy%s; there are %s"):format(what, options.show(name),
             near and (" (did you mean %s?)"):format(options.show(near)) or "",
@@ -90,7 +81,7 @@ end
 -- The names of the policies that are run, in the order of the table.
 local function chosen_names(policies, wanted, baseline, level)
     local names = {}
-    for i, name in ipairs(wanted or names_of(policies)) do
+    for i, name in ipairs(wanted or options.names(policies)) do
         if type(name) ~= "string" then
             error(("eval: the names of policies must be strings (got %s)"):format(
                 options.show(name)), level + 1)

@@ -80,13 +80,9 @@ function score.resolve(value)
     elseif type(value) ~= "string" then
         return nil, ("must be a function or a scorer's name (got %s)"):format(options.show(value))
     end
-    local names = {}
-    for name, scorer in pairs(score) do
-        if getmetatable(scorer) == Scorer then
-            names[#names + 1] = name
-        end
-    end
-    table.sort(names)
+    local names = options.names(score, function(_, scorer)
+        return getmetatable(scorer) == Scorer
+    end)
     local found = getmetatable(score[value]) == Scorer and score[value]
     local near = options.nearest(value, names)
     return found or nil, not found and ("must be one of %s (got %s%s)"):format(

@@ -119,10 +119,7 @@ local function check_config(path, config)
     for field, value in pairs(config) do
         local wanted = SECTIONS[field]
         if not wanted then
-            local known = {}
-            for section in pairs(SECTIONS) do known[#known + 1] = section end
-            table.sort(known)
-            local near = options.nearest(field, known)
+            local near = options.nearest(field, options.names(SECTIONS))
             error(("%s: unknown field %s%s"):format(path, options.show(field),
                 near and (" (did you mean %s?)"):format(options.show(near)) or ""), 0)
         elseif type(value) ~= wanted then

@@ -251,21 +251,14 @@ local function check_enum(value, node, path)
     return path .. " is none of the values that the schema lists"
 end
 
-local function sorted_keys(map)
-    local keys = {}
-    for key in pairs(map) do
-        if type(key) == "string" then keys[#keys + 1] = key end
-    end
-    table.sort(keys)
-    return keys
-end
+local function is_string(key) return type(key) == "string" end
 
 local function check_object(value, node, root, path, depth)
     for _, key in ipairs(read.list(node, "required")) do
         if value[key] == nil then return ("%s.%s is missing"):format(path, tostring(key)) end
     end
     local properties = read.list(node, "properties")
-    for _, key in ipairs(sorted_keys(value)) do
+    for _, key in ipairs(options.names(value, is_string)) do
         local sub = properties[key]
         if sub == nil then sub = node.additionalProperties end
         local message = check(value[key], sub, root, path .. "." .. key, depth)

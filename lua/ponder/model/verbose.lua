@@ -6,6 +6,7 @@
 ---     < 3   Hello
 ---     ! 3 attempt 1: 429 RATE_LIMITED after 95 ms: slow down; again in 500 ms
 
+local options = require "ponder.options"
 local quote = require "ponder.quote"
 
 local verbose = {}
@@ -39,10 +40,7 @@ local show = {}
 function show.request(event)
     local where = event.url and (" %s %s"):format(event.method, event.url) or ""
     local lines = { ("> %d %s%s"):format(event.id, event.model, where) }
-    local names = {}
-    for header in pairs(event.headers or {}) do names[#names + 1] = header end
-    table.sort(names)
-    for _, header in ipairs(names) do
+    for _, header in ipairs(options.names(event.headers or {})) do
         lines[#lines + 1] = indent(">", event.id, header .. ": " .. event.headers[header])
     end
     if event.body then lines[#lines + 1] = indent(">", event.id, event.body) end

@@ -1,5 +1,6 @@
 --- Scores of thoughts, in JSON values and in lines of text.
 
+local options = require "ponder.options"
 local grade = require "ponder.parse.grade"
 local quote = require "ponder.quote"
 
@@ -105,12 +106,7 @@ local function collect(value, resolver)
             found[id] = value_score(value[id], resolver.scale)
         end
     end
-    local names = {}
-    for name in pairs(value) do
-        names[#names + 1] = type(name) == "string" and name or nil
-    end
-    table.sort(names)
-    for _, name in ipairs(names) do
+    for _, name in ipairs(options.names(value, function(key) return type(key) == "string" end)) do
         local id = resolve(resolver, name)
         if id and found[id] == nil then
             found[id] = value_score(value[name], resolver.scale)

@@ -6,6 +6,7 @@
 
 local folder = require "ponder.core.folder"
 local private = require "ponder.core.private"
+local options = require "ponder.options"
 local state = require "ponder.state"
 local store = require "ponder.core.store"
 
@@ -110,12 +111,8 @@ function trust.list()
 end
 
 local function write(hashes)
-    local paths, lines = {}, {}
-    for path in pairs(hashes) do
-        paths[#paths + 1] = path
-    end
-    table.sort(paths)
-    for i, path in ipairs(paths) do
+    local lines = {}
+    for i, path in ipairs(options.names(hashes)) do
         lines[i] = hashes[path] .. " " .. path .. "\n"
     end
     return state.write(FILE, table.concat(lines))

@@ -108,12 +108,8 @@ function policies.of(name, value)
         local policy, message = policies.new(name, value)
         return policy and { policy }, message
     end
-    local names, list = {}, {}
-    for key in pairs(value) do
-        names[#names + 1] = type(key) == "string" and key or nil
-    end
-    table.sort(names)
-    for i, key in ipairs(names) do
+    local list = {}
+    for i, key in ipairs(options.names(value, function(key) return type(key) == "string" end)) do
         local policy, message = policies.new(key, value[key])
         if not policy then
             return nil, message

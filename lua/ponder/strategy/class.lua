@@ -32,16 +32,26 @@
 --- | emit_request_error | request_id, reason, message                                         |
 
 local Calls = require "ponder.strategy.calls"
+local json = require "ponder.json"
 local models = require "ponder.strategy.models"
 local options = require "ponder.options"
 local prompts = require "ponder.strategy.prompts"
 local runner = require "ponder.strategy.runner"
 local schema = require "ponder.strategy.schema"
-local signals = require "ponder.strategy.signals"
-local snapshot = require "ponder.strategy.snapshot"
 local tools = require "ponder.strategy.tools"
 
 local class = {}
+
+-- Signal -> action; each strategy adds its own query, which is `start`.
+local ROUTES = {
+    ["ai.llm.response"] = "llm_result",
+    ["ai.llm.delta"] = "llm_partial",
+    ["ai.tool.result"] = "tool_result",
+    ["ai.request.error"] = "request_error",
+    ["ai.usage"] = "ignored",
+}
+
+local STATUS = { idle = "idle", completed = "success", error = "failure" }
 
 ---@class ponder.strategy.Kind what is one strategy's own
 ---@field name string `"tot"`
@@ -90,6 +100,45 @@ local function build(kind, opts, machine, calls)
     return self
 end
 
+-- A state may come from a file: its calls are checked here, its machine by from_map.
+local CALL = {
+    id = { type = "string", required = true }, call_id = { type = "string", required = true },
+    kind = { type = "string", required = true }, role = { type = "string", required = true },
+    node_id = { type = "string" },
+    model = { type = "string", required = true }, messages = { type = "table", required = true },
+    sample = { type = "integer", required = true }, round = { type = "integer", required = true },
+    usage = { type = "table", required = true }, waiting = { type = "integer", required = true },
+    results = { type = "table", required = true }, asked = { type = "table" },
+    order = { type = "integer" },
+}
+
+local function check_calls(where, calls, level)
+    local checked = {}
+    for i, call in ipairs(calls) do
+        local name = ("%s: state.calls[%d]"):format(where, i)
+        checked[i] = options.check(name, call, CALL, level + 1)
+        if checked[i].waiting > 0 and #(checked[i].asked or {}) ~= #checked[i].results then
+            error(name .. ": asked and results must be equally long", level + 1)
+        end
+    end
+    return checked
+end
+
+-- Checks a saved state; raises.
+local function check_state(where, kind, state, level)
+    if type(state) ~= "table" or type(state.machine) ~= "table" then
+        error(where .. ": state must be what s:state() gave (got " .. options.show(state) .. ")",
+            level + 1)
+    elseif state.strategy ~= kind.name then
+        error(("%s: state.strategy must be %q (got %s)"):format(where, kind.name,
+            options.show(state.strategy)), level + 1)
+    elseif state.calls ~= nil and type(state.calls) ~= "table" then
+        error(where .. ": state.calls must be a list (got " .. options.show(state.calls) .. ")",
+            level + 1)
+    end
+    return { machine = state.machine, calls = check_calls(where, state.calls or {}, level + 1) }
+end
+
 local function new(kind, opts, state, level)
     local name = ("strategy.%s.new"):format(kind.name)
     local checked = options.check(name, opts, kind.rules, level + 1)
@@ -104,7 +153,7 @@ local function new(kind, opts, state, level)
     if state == nil then
         return build(kind, checked, kind.machine.new(machine_options(kind, checked)))
     end
-    state = snapshot.check(name, kind, state, level + 1)
+    state = check_state(name, kind, state, level + 1)
     local given = machine_options(kind, opts or {}) -- the others are the saved machine's
     return build(kind, checked, kind.machine.from_map(state.machine, given), state.calls)
 end
@@ -156,11 +205,99 @@ end
 -------------------------------------------------------------------------------
 -- Signals and directives
 
+-- Calls that ask the very same thing at the same time, such as votes, are samples 1, 2, 3...
+local function sample_of(seen, directive)
+    local key = json.encode(directive.context)
+    seen[key] = (seen[key] or 0) + 1
+    return seen[key]
+end
+
 ---Directives of the machine as those of a strategy: `call_model` and `emit_request_error`.
 ---@param directives MachineDirective[]
 ---@return table[]
 function Strategy:lift_directives(directives)
-    return signals.lift(self, directives)
+    local lifted, seen = {}, {}
+    for _, directive in ipairs(directives) do
+        local role = self.kind.roles[directive.type]
+        if role then
+            lifted[#lifted + 1] = self.calls:open(directive, role, self:model_name(role),
+                sample_of(seen, directive))
+        elseif directive.type == "request_error" then
+            lifted[#lifted + 1] = { type = "emit_request_error", request_id = directive.call_id,
+                reason = directive.reason, message = directive.message }
+        end
+    end
+    return lifted
+end
+
+local function tell(self, message)
+    local env, problem = self:env()
+    if not env then
+        error(("strategy.%s: %s"):format(self.kind.name, problem), 0)
+    end
+    local directives, events = self.machine:update(message, env)
+    return self:lift_directives(directives), events
+end
+
+local actions = {}
+
+function actions.start(self, params)
+    return tell(self, { type = "start", prompt = params.prompt or params.query,
+        call_id = params.call_id or self.kind.machine.generate_call_id() })
+end
+
+function actions.llm_result(self, params)
+    local call = self.calls:find(params.call_id or params.id)
+    if not call then
+        return {}
+    end
+    local for_tools, usage = self.calls:reply(call, params)
+    if for_tools then
+        return for_tools
+    end
+    return tell(self, { type = self.kind.reply(call), call_id = call.call_id,
+        ok = params.ok ~= false, text = params.text, reason = params.reason, usage = usage })
+end
+
+function actions.llm_partial(self, params)
+    local call = self.calls:find(params.call_id or params.id)
+    if not call then
+        return {}
+    end
+    return tell(self, { type = "llm_partial", call_id = call.call_id, delta = params.delta,
+        chunk_type = params.chunk_type })
+end
+
+function actions.tool_result(self, params)
+    return { self.calls:tool_result(params.id or params.call_id, params.result) }
+end
+
+function actions.request_error(self, params)
+    self.request_error = { request_id = params.request_id, reason = params.reason,
+        message = params.message }
+    return {}
+end
+
+function actions.ignored()
+    return {}
+end
+
+local ACTION_NAMES = { "start", "llm_result", "llm_partial", "tool_result", "request_error",
+    "ignored" }
+
+-- Does one action; an error carries the place `level`, where 1 is this function.
+local function act(s, action, params, level)
+    local known = type(action) == "string" and actions[action]
+    if not known then
+        local near = options.nearest(action, ACTION_NAMES)
+        error(("strategy.%s: unknown action %s%s"):format(s.kind.name, options.show(action),
+            near and (" (did you mean %q?)"):format(near) or ""), level + 1)
+    elseif params ~= nil and type(params) ~= "table" then
+        error(("strategy.%s: the params of %s must be a table (got %s)"):format(s.kind.name,
+            action, options.show(params)), level + 1)
+    end
+    local directives, events = known(s, params or {})
+    return directives, events or {}
 end
 
 ---Does a list of actions, one after the other.
@@ -178,7 +315,7 @@ function Strategy:cmd(list)
         if type(item) == "table" then
             action, params = item.action or item[1], item.params or item[2]
         end
-        local more, happened = signals.act(self, action, params, 2)
+        local more, happened = act(self, action, params, 2)
         table.move(more, 1, #more, #directives + 1, directives)
         table.move(happened, 1, #happened, #events + 1, events)
     end
@@ -191,8 +328,13 @@ end
 ---@return table[] directives
 ---@return MachineEvent[] events
 function Strategy:signal(name, data)
-    local action = signals.action(self, name, 2)
-    local directives, events = signals.act(self, action, data, 2)
+    local routes = self.kind.routes
+    if not routes[name] then
+        local near = options.nearest(name, options.names(routes))
+        error(("strategy.%s: no route for the signal %s%s"):format(self.kind.name,
+            options.show(name), near and (" (did you mean %q?)"):format(near) or ""), 2)
+    end
+    local directives, events = act(self, routes[name], data, 2)
     return directives, events
 end
 
@@ -207,10 +349,27 @@ end
 -------------------------------------------------------------------------------
 -- Looking at it
 
+---@class ponder.strategy.Snapshot
+---@field status "idle"|"running"|"success"|"failure"
+---@field done boolean
+---@field result any the machine's
+---@field details table phase, usage, duration_ms, and what the strategy adds; nothing empty
+
 ---How it stands.
 ---@return ponder.strategy.Snapshot
 function Strategy:snapshot()
-    return snapshot.of(self)
+    local machine = self.machine
+    local status = STATUS[machine.status] or "running"
+    local all, details = self.kind.details(machine), {}
+    all.phase, all.usage, all.duration_ms = machine.status, machine.usage, machine.duration_ms
+    for name, value in pairs(all) do
+        local is_empty = value == "" or type(value) == "table" and next(value) == nil
+        if not is_empty then
+            details[name] = value
+        end
+    end
+    return { status = status, done = status == "success" or status == "failure",
+        result = machine.result, details = details }
 end
 
 ---What it has built.
@@ -225,11 +384,17 @@ function Strategy:answer()
     return self.kind.answer(self.machine)
 end
 
+---@class ponder.strategy.State plain, JSON-ready
+---@field strategy string
+---@field machine table its map
+---@field calls ponder.strategy.Call[] those outstanding
+
 ---All of it as a plain table, JSON-ready, but for the options: `strategy.new(opts, state)` goes on
 ---from there.
 ---@return ponder.strategy.State
 function Strategy:state()
-    return snapshot.save(self)
+    return { strategy = self.kind.name, machine = self.machine:to_map(),
+        calls = json.array(self.calls:list()) }
 end
 
 ---Answers a question. Calls that do not depend on one another run at the same time.
@@ -269,7 +434,8 @@ function class.new(kind)
     local list
     kind.rules, list = schema.of(kind.machine)
     kind.query = ("ai.%s.query"):format(kind.name)
-    kind.routes = signals.routes(kind.query)
+    kind.routes = copy(ROUTES)
+    kind.routes[kind.query] = "start"
     return {
         name = kind.name,
         ---A strategy; a wrong or unknown option raises.
@@ -299,12 +465,7 @@ function class.new(kind)
         ---The roles that `models` may name, sorted.
         ---@return string[]
         roles = function()
-            local names = {}
-            for role in pairs(kind.fallback_roles) do
-                names[#names + 1] = role
-            end
-            table.sort(names)
-            return names
+            return options.names(kind.fallback_roles)
         end,
         ---Which signal goes to which action.
         ---@return table<string, string>

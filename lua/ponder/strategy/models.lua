@@ -34,11 +34,7 @@ function models.check(where, kind, opts, level)
         error(("%s: opts.model must be a name or an open model (got %s)"):format(where,
             options.show(opts.model)), level + 1)
     end
-    local roles = {}
-    for role in pairs(kind.fallback_roles) do
-        roles[#roles + 1] = role
-    end
-    table.sort(roles)
+    local roles = options.names(kind.fallback_roles)
     for role, named in pairs(opts.models or {}) do
         if not kind.fallback_roles[role] then
             local near = options.nearest(role, roles)

@@ -27,11 +27,7 @@ local function problem_in(found, known)
 end
 
 local function unknown_name(by_name, known)
-    local names = {}
-    for name in pairs(known) do
-        names[#names + 1] = name
-    end
-    table.sort(names)
+    local names = options.names(known)
     for name in pairs(by_name) do
         if known[name] == nil and name ~= "instructions" then
             local near = options.nearest(name, names)

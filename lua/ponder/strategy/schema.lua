@@ -2,6 +2,8 @@
 --- `strategy.new` checks its table and the commands make their flags. The rules of a machine bring
 --- their own help.
 
+local options = require "ponder.options"
+
 local schema = {}
 
 ---@class ponder.strategy.Option
@@ -74,15 +76,6 @@ local function entry(name, group, help, rule)
     }
 end
 
-local function sorted_keys(map)
-    local keys = {}
-    for key in pairs(map) do
-        keys[#keys + 1] = key
-    end
-    table.sort(keys)
-    return keys
-end
-
 ---The options of one strategy.
 ---@param machine table library of its machine
 ---@return OptionSchema rules for ponder.options
@@ -97,13 +90,13 @@ function schema.of(machine)
     for _, common in ipairs(COMMON) do
         is_common[common[1]] = true
     end
-    for _, name in ipairs(sorted_keys(machine.option_rules)) do
+    for _, name in ipairs(options.names(machine.option_rules)) do
         if not is_common[name] then
             local rule = machine.option_rules[name]
             add(name, "machine", rule.help, rule)
         end
     end
-    for _, name in ipairs(sorted_keys(machine.prompt_names)) do
+    for _, name in ipairs(options.names(machine.prompt_names)) do
         local option = machine.prompt_names[name]
         add(option, "prompt", ("instructions in place of the built-in ones (%s)"):format(name),
             { type = { "string", "function" } })

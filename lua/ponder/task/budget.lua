@@ -8,6 +8,7 @@
 --- lets no other begin. An attempt that failed after its reply had begun may have been billed: it
 --- counts as a call of its own, at what was reserved for it (Hold:renew).
 
+local options = require "ponder.options"
 local scheduler = require "ponder.task.scheduler"
 local scopes = require "ponder.task.scope"
 local tally = require "ponder.tally"
@@ -160,12 +161,7 @@ local function end_budget(self, message)
     self.spent = message
     wake_all(self)
     if self.limits.in_flight == "cancel" then
-        local numbers = {}
-        for number in pairs(self.holds) do
-            numbers[#numbers + 1] = number
-        end
-        table.sort(numbers)
-        for _, number in ipairs(numbers) do
+        for _, number in ipairs(options.names(self.holds)) do
             local hold = self.holds[number]
             if hold then
                 hold:cancel(message)

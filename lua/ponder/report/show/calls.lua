@@ -1,5 +1,6 @@
 --- The model calls of a run: a line each, or one with all that was sent and answered.
 
+local options = require "ponder.options"
 local amount = require "ponder.report.amount"
 local grid = require "ponder.report.grid"
 local json = require "ponder.json"
@@ -143,14 +144,9 @@ local function add_request(add, request)
         add(request == nil and "damaged" or json.encode(request))
         return
     end
-    local names = {}
-    for name in pairs(request) do
-        if not APART[name] or type(request[name]) ~= "table" and name ~= "system" then
-            names[#names + 1] = name
-        end
-    end
-    table.sort(names)
-    for _, name in ipairs(names) do
+    for _, name in ipairs(options.names(request, function(name, value)
+        return not APART[name] or type(value) ~= "table" and name ~= "system"
+    end)) do
         local value = request[name]
         add(("%s: %s"):format(name, type(value) == "string" and value or json.encode(value)))
     end

@@ -1,5 +1,6 @@
 --- What `ponder show` says of a run: what was run, how it ended, what it took.
 
+local options = require "ponder.options"
 local amount = require "ponder.report.amount"
 local grid = require "ponder.report.grid"
 local json = require "ponder.json"
@@ -121,12 +122,7 @@ end
 local function settings_of(run)
     local parts = { ("seed %d"):format(run.seed) }
     for _, field in ipairs { "options", "versions" } do
-        local names = {}
-        for name in pairs(type(run[field]) == "table" and run[field] or {}) do
-            names[#names + 1] = name
-        end
-        table.sort(names)
-        for _, name in ipairs(names) do
+        for _, name in ipairs(options.names(type(run[field]) == "table" and run[field] or {})) do
             parts[#parts + 1] = ("%s%s%s"):format(name, field == "options" and "=" or " ",
                 tostring(run[field][name]))
         end
