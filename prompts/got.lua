@@ -143,9 +143,16 @@ function prompts.generate(context)
     return messages(context, "generate", parts)
 end
 
----Asks for a score for each thought. Also in the context: `thoughts`.
+---Asks for a score for each thought. Also in the context: `thoughts`; `unread`, a reply just given
+---that has no score of these from 0.0 to 1.0, or nil.
 function prompts.score(context)
-    return messages(context, "score", show_all(context, "Thoughts:"))
+    local parts = show_all(context, "Thoughts:")
+    if context.unread then
+        parts[#parts + 1] = "You have answered:"
+        parts[#parts + 1] = context:quote("reply", context.unread)
+        parts[#parts + 1] = "This lacks a score from 0.0 to 1.0 for these thoughts. Give each one."
+    end
+    return messages(context, "score", parts)
 end
 
 ---Asks for links between thoughts. Also in the context: `thoughts`.

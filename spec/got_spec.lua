@@ -67,6 +67,45 @@ describe("ponder.got, the default run", function()
         end
     end)
 
+    it("asks again for scores that it cannot read, and for those alone", function()
+        local machine = got.new { connect = false, min_nodes_for_aggregation = 9 }
+        local open = drive_to(machine, "score_thoughts")
+        local function say(text)
+            open = machine:update { type = "llm_result", ok = true, call_id = open[1].call_id,
+                text = text }
+        end
+        say "n2: 0.4\nn3: good\nn4: fine"
+        assert.equal("score_thoughts", open[1].type)
+        assert.same({ "n3", "n4" }, { open[1].thoughts[1].id, open[1].thoughts[2].id })
+        assert.truthy(open[1].context[2].content:find("n3: good", 1, true))
+        assert.equal("n2: 0.4\nn3: good\nn4: fine", machine:to_map().unread)
+        machine = got.from_map(machine:to_map())
+        say "n3: 0.6\nn4: many" -- asked once: the rest goes without
+        assert.equal("generate_thought", open[1].type)
+        assert.same({ 0.4, 0.6 }, { machine:get_node("n2").score, machine:get_node("n3").score })
+        assert.is_nil(machine:get_node("n4").score)
+        open = reply_all(machine, open, function(i)
+            return { type = "thought_generated", content = "below " .. i }
+        end)
+        assert.is_nil(open[1].context[2].content:find("n3: good", 1, true)) -- another scoring
+        say "?"
+        assert.equal("score_thoughts", open[1].type)
+    end)
+
+    it("asks for scores as often as max_parse_retries, but no host", function()
+        local machine = got.new { max_parse_retries = 3 }
+        local open, asked = drive_to(machine, "score_thoughts"), 0
+        while open[1].type == "score_thoughts" do
+            asked = asked + 1
+            open = machine:update { type = "llm_result", ok = true, call_id = open[1].call_id,
+                text = "t1: 6, t2: 3, t3: 9" }
+        end
+        assert.equal(4, asked)
+        machine = got.new()
+        open = drive_to(machine, "score_thoughts")
+        assert.equal("find_connections", scored(machine, open[1], { n2 = 0.3 })[1].type)
+    end)
+
     it("adds the thoughts of a round in the order asked, whatever the order of replies", function()
         for _, order in ipairs { { 1, 2, 3 }, { 3, 2, 1 }, { 2, 3, 1 }, { 3, 1, 2 } } do
             local machine = got.new()

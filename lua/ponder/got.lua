@@ -55,17 +55,20 @@
 --- | aggregating | error       | error       |                                                  |
 --- | refining    | error       | error       |                                                  |
 ---
---- A status also stays: while other thoughts or votes are open, from one thought of a chain to the
---- next, and from an empty or unscored refinement to the next. Where `max_nodes` leaves no room for
---- a thought, start leads to generating and at once to completed.
+--- A status also stays: while other thoughts or votes are open, while scores are asked for again,
+--- from one thought of a chain to the next, and from an empty or unscored refinement to the next.
+--- Where `max_nodes` leaves no room for a thought, start leads to generating and at once to
+--- completed.
 ---
 --- Replies that say nothing:  an empty thought is no node; a round of such goes on to aggregate
---- what there is, and where there is nothing ends in error. A thought that a reply does not score
---- stays without score, and ranks as 0.5 where thoughts are compared. Links to unknown nodes, to
---- the same node, or found twice are ignored. An unreadable vote is spoilt; a tie goes to the
---- higher score, then the older. An empty aggregate ends the run with the best thought; an empty
---- refinement uses up its round. With `score_thoughts` off nobody judges a refinement, and the last
---- one stands. In a chain an empty text is a thought like any other.
+--- what there is, and where there is nothing ends in error. A thought that a text does not score on
+--- the scale asked for is asked about again, `max_parse_retries` times; then, or where
+--- thoughts_scored leaves it out, it stays without score, and ranks as 0.5 where thoughts are
+--- compared. Links to unknown nodes, to the same node, or found twice are ignored. An unreadable
+--- vote is invalid; a tie goes to the higher score, then the older. An empty aggregate ends the run
+--- with the best thought; an empty refinement uses up its round. With `score_thoughts` off nobody
+--- judges a refinement, and the last one stands. In a chain an empty text is a thought like any
+--- other.
 
 local core = require "ponder.core.got"
 local builtin = require "ponder.builtin"
@@ -125,13 +128,19 @@ function replies.generate_thought(run, turn, call, text)
     return step, reason
 end
 
-function replies.score_thoughts(run, turn, _, scores)
+-- A score that cannot be read is asked for again, where the reply is a text.
+function replies.score_thoughts(run, turn, call, scores)
     local list = {}
     for i, place in ipairs((run.core:pending())) do
         local score = scores[run.ids[place]]
         list[i] = type(score) == "number" and score or false
     end
-    return run.core:scored(list, min_nodes(run, turn))
+    local may_retry = call.text and run.parse_retries < run.options.max_parse_retries
+    local step, reason = run.core:scored(list, min_nodes(run, turn), may_retry)
+    local is_again = step == "asked" and run.core:status() == "scoring"
+    run.parse_retries, run.unread = is_again and run.parse_retries + 1 or 0, is_again and call.text
+        or nil
+    return step, reason
 end
 
 function replies.find_connections(run, turn, _, found)
@@ -250,12 +259,8 @@ local texts = {
     refine = same,
 
     score_thoughts = function(run, text)
-        local thoughts = {}
-        for i, place in ipairs((run.core:pending())) do
-            thoughts[i] = { id = run.ids[place], content = run.contents[place] }
-        end
         local own = run.options.parse_scores
-        local scores = (own or read_scores)(text, thoughts)
+        local scores = (own or read_scores)(text, graph.unscored(run))
         if type(scores) ~= "table" then
             error(("opts.parse_scores must return a table (got %s)")
                 :format(options.show(scores)), 0)
@@ -273,6 +278,7 @@ local texts = {
 }
 
 local function parse_text(run, call, text)
+    call.text = text
     return texts[call.kind](run, text)
 end
 
@@ -330,6 +336,8 @@ end
 ---the thought that most votes go to; one text, each thought weighed by its share of the scores
 ---@field votes? integer asked for at once, default 3, at most 1000
 ---@field refine_rounds? integer default 1
+---@field max_parse_retries? integer replies without the score of a thought that are asked for once
+---more, about that thought, for each scoring; default 1
 ---@field parse_scores? fun(text: string, thoughts: table[]): table<string, number>
 ---@field parse_connections? fun(text: string): table[] of {from, to, description}
 ---@field prompts? table<"generate"|"score"|"connect"|"aggregate"|"vote"|"refine", function|string>
@@ -368,6 +376,8 @@ local got = machine.class {
             "votes asked for with aggregation by voting"),
         refine_rounds = count(1, 0, nil,
             "improvements of the merged answer"),
+        max_parse_retries = count(1, 0, nil,
+            "times that each reply which cannot be read is asked for again"),
         parse_scores = { type = "function",
             help = "function in place of the parser of scores" },
         parse_connections = { type = "function",
@@ -406,6 +416,7 @@ local got = machine.class {
         run.core:configure(run.options)
         run.round_size = run.options.chain and 1 or run.options.branching_factor
         run.thoughts = {}
+        run.parse_retries = 0 -- of this scoring; run.unread is the last reply
         graph.create(run)
     end,
     begin = begin,
@@ -425,6 +436,7 @@ local got = machine.class {
     copy = function(run, copy)
         graph.copy(run, copy)
         copy.round_size = run.round_size
+        copy.parse_retries, copy.unread = run.parse_retries, run.unread
         copy.thoughts = {}
         for place, content in pairs(run.thoughts) do
             copy.thoughts[place] = content

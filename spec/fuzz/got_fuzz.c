@@ -82,7 +82,8 @@ static GotStep answer(Input *in, Got *got)
     case GOT_SCORE:
         for (uint32_t i = 0; i < got->pending_count; i++)
             got->graph.nodes[got->pending[i].node].score = some_score(in);
-        return got_scored(got, min_nodes);
+        return next(in) % 4 == 0 && got_unscored(got) == GOT_ASKED ? GOT_ASKED
+                                                                   : got_scored(got, min_nodes);
     case GOT_CONNECT: link_some(in, got); return got_connected(got, min_nodes);
     case GOT_AGGREGATE: return got_aggregated(got, usable);
     case GOT_VOTE: return got_voted(got, usable ? some_node(in, got) : GRAPH_NONE);

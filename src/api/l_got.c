@@ -139,7 +139,8 @@ static int m_thought(lua_State *L)
     return push_step(L, got, got_thought(got, lua_toboolean(L, 2), check_min_nodes(L, 3)));
 }
 
-/* core:scored(scores, min_nodes): a score, or false for none, for each pending node */
+/* core:scored(scores, min_nodes[, again]): a score, or false for none, for each pending node; with
+ * `again` what has none yet is asked for once more */
 static int m_scored(lua_State *L)
 {
     Got *got = moving_on(L, GOT_SCORING);
@@ -152,7 +153,8 @@ static int m_scored(lua_State *L)
             got->graph.nodes[got->pending[i].node].score = fmin(fmax(score, 0.0), 1.0);
         lua_pop(L, 1);
     }
-    return push_step(L, got, got_scored(got, min_nodes));
+    GotStep step = lua_toboolean(L, 4) ? got_unscored(got) : GOT_WAIT;
+    return push_step(L, got, step != GOT_WAIT ? step : got_scored(got, min_nodes));
 }
 
 /* core:connected(min_nodes) */

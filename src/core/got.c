@@ -382,6 +382,14 @@ static void take_result(Got *got, uint32_t node)
     got->result = got->current = node;
 }
 
+GotStep got_unscored(Got *got)
+{
+    for (uint32_t i = 0; i < got->pending_count; i++)
+        if (!graph_is_scored(&got->graph, got->pending[i].node))
+            return ask(got, GOT_SCORING, GOT_SCORE, got->pending[0].node);
+    return GOT_WAIT;
+}
+
 GotStep got_scored(Got *got, uint32_t min_nodes)
 {
     if (got->result == GRAPH_NONE)

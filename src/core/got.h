@@ -139,6 +139,7 @@ GotStep got_begin(Got *got);
  */
 GotStep got_thought(Got *got, bool usable, uint32_t min_nodes);
 GotStep got_scored(Got *got, uint32_t min_nodes); /* after scores were set on `pending` */
+GotStep got_unscored(Got *got); /* asks again, unless each of `pending` has one: GOT_WAIT */
 GotStep got_connected(Got *got, uint32_t min_nodes);
 GotStep got_aggregated(Got *got, bool usable);
 GotStep got_voted(Got *got, uint32_t node); /* GRAPH_NONE, or not a candidate: spoilt */

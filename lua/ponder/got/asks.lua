@@ -9,18 +9,9 @@ local MAX_LINKABLE = 20 -- thoughts among which links are looked for, the newest
 
 local asks = {}
 
---- Thoughts as directives and prompts list them.
-local function listed(run, places)
-    local ids, contents, thoughts = run.ids, run.contents, {}
-    for i, place in ipairs(places) do
-        thoughts[i] = { id = ids[place], content = contents[place] }
-    end
-    return thoughts
-end
-
---- The same with scores.
+--- Thoughts with their scores.
 local function scored(run, places)
-    local thoughts = listed(run, places)
+    local thoughts = graph.listed(run, places)
     for i, place in ipairs(places) do
         thoughts[i].score = run.core:node(place)
     end
@@ -70,7 +61,7 @@ function asks.generate_thought(run, turn, directives)
     if path[1] == root or #path > MAX_PATH then
         table.remove(path, 1) -- the root is the problem itself
     end
-    local node, thoughts = node_for(run, turn, current), listed(run, path)
+    local node, thoughts = node_for(run, turn, current), graph.listed(run, path)
     for i, directive in ipairs(directives) do
         directive.node_id = run.ids[current]
         directive.context = run:render(turn, "generate", {
@@ -83,11 +74,11 @@ function asks.generate_thought(run, turn, directives)
 end
 
 function asks.score_thoughts(run, turn, directives)
-    local pending = run.core:pending()
-    directives[1].thoughts = listed(run, pending)
+    directives[1].thoughts = graph.unscored(run)
     directives[1].context = run:render(turn, "score", {
         prompt = run.prompt,
-        thoughts = listed(run, pending),
+        thoughts = graph.unscored(run),
+        unread = run.unread,
     })
 end
 

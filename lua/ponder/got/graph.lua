@@ -121,6 +121,25 @@ function graph.ids_at(run, places)
     return ids
 end
 
+---Thoughts as directives and prompts list them.
+---@return {id: string, content: string}[]
+function graph.listed(run, places)
+    local ids, contents, thoughts = run.ids, run.contents, {}
+    for i, place in ipairs(places) do
+        thoughts[i] = { id = ids[place], content = contents[place] }
+    end
+    return thoughts
+end
+
+---Those of the pending thoughts that have no score yet.
+function graph.unscored(run)
+    local places = {}
+    for _, place in ipairs((run.core:pending())) do
+        places[#places + 1] = not run.core:node(place) and place or nil
+    end
+    return graph.listed(run, places)
+end
+
 ---Adds a link between two places unless it is there or leads to itself.
 ---@return integer? edge
 function graph.link(run, from, to, why)

@@ -30,6 +30,7 @@ function map_of.save(run, map)
     map.root_id, map.current_node_id = run.ids[root], run.ids[current]
     map.result_node_id = run.ids[result]
     map.generation_count, map.refinements = generation_count, refinements
+    map.parse_retries, map.unread = run.parse_retries, run.unread
     map.pending_node_ids, map.pending_votes = graph.ids_at(run, pending), array(votes)
 end
 
@@ -129,6 +130,8 @@ function map_of.load(run, reader)
         return true
     end)
     local places, votes = load_pending(run, reader)
+    run.parse_retries = reader:get("parse_retries", COUNT) or 0
+    run.unread = map.unread ~= nil and reader:text("unread", map.unread) or nil
     local wrong = run.core:restore_state(
         load_place(run, reader, "root_id", map.root_id),
         load_place(run, reader, "current_node_id", map.current_node_id),

@@ -35,11 +35,15 @@ end
 
 -- Replies to a graph, once with each kind of aggregation that has prompts of its own.
 local function play_samples(sample)
+    local scorings = 0
     local answers = {
         generate_thought = function(_, at)
             return sample.thoughts[(at - 1) % #sample.thoughts + 1]
         end,
-        score_thoughts = function(directive) return scores_of(directive.thoughts) end,
+        score_thoughts = function(directive)
+            scorings = scorings + 1
+            return scorings == 1 and "Both are good." or scores_of(directive.thoughts)
+        end,
         find_connections = function(_, _, found)
             local thoughts = found.connect[#found.connect].thoughts
             return ("CONNECTION: [%s] -> [%s] : shade and colour add up"):format(
