@@ -362,15 +362,14 @@ local FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2
 ---@param f fun(): any, string?, string? returns what it has; or nil, message, code
 ---@return any ... what `f` returned
 function redis.persist(on_trouble, f)
-    local began, pause = scheduler.clock(), FIRST_PAUSE_S
+    local began = scheduler.clock()
+    local pause = scheduler.doubling_pause("Redis to come back", FIRST_PAUSE_S, LONGEST_PAUSE_S)
     local results = table.pack(f())
     while results[1] == nil and PASSING[results[3]] do
         if on_trouble then
             on_trouble(results[2], scheduler.clock() - began)
         end
-        scheduler.park_until(scheduler.check "redis.persist", "Redis to come back",
-            scheduler.clock() + pause)
-        pause = math.min(2 * pause, LONGEST_PAUSE_S)
+        pause()
         results = table.pack(f())
         if results[1] ~= nil and on_trouble then
             on_trouble(nil, scheduler.clock() - began)

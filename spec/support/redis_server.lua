@@ -47,11 +47,13 @@ function Server:cli(command)
     return sh(("redis-cli -s %s %s %s 2>&1"):format(self.socket, self.options or "", command))
 end
 
----SIGKILL; returns when it is gone, or a zombie that nobody has fetched yet.
+---SIGKILL; returns when it is gone, or a zombie that nobody has fetched. The first thread may be a
+---zombie while others still hold its sockets.
 function Server:kill()
-    os.execute(CLEAN .. ([[kill -KILL %s 2>/dev/null
-        while grep -qs '^State:.[^Z]' /proc/%s/status; do sleep 0.005; done]]):format(self.pid,
-        self.pid))
+    os.execute(CLEAN .. ([[p=/proc/%s; kill -KILL %s 2>/dev/null
+        while grep -qs '^State:.[^Z]' $p/status ||
+            [ "$(ls $p/task 2>/dev/null | wc -l)" -gt 1 ]
+        do sleep 0.005; done]]):format(self.pid, self.pid))
 end
 
 function Server:__close()

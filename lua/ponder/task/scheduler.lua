@@ -111,6 +111,19 @@ function scheduler.join_others()
     end
 end
 
+---Makes a pause that doubles: each call waits, the first one for `first_s`.
+---@param what string what tasks wait for, for messages
+---@param first_s number
+---@param longest_s number
+---@return fun() pause
+function scheduler.doubling_pause(what, first_s, longest_s)
+    local seconds = first_s
+    return function()
+        scheduler.park_until(scheduler.check(what), what, scheduler.clock() + seconds)
+        seconds = math.min(2 * seconds, longest_s)
+    end
+end
+
 ---Runs `f(...)` as the main task, and all tasks that come of it.
 ---@param opts { clock: (fun(): number), wait: fun(seconds: number) }
 ---@return any ... results of `f`

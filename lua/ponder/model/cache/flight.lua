@@ -5,7 +5,7 @@
 --- killed: a holder is its process id with the time at which that process began, and where there is
 --- no such process on this machine any more, the row counts for nothing.
 
-local task = require "ponder.task"
+local scheduler = require "ponder.task.scheduler"
 
 local flight = {}
 
@@ -71,6 +71,11 @@ local function take(db, key, holder)
         os.time()) ~= 0 -- nil: it cannot be written, and nobody is kept waiting
 end
 
+---@return fun() pause between two looks at whether the reply is there; see scheduler.doubling_pause
+function flight.pause()
+    return scheduler.doubling_pause("another's reply", FIRST_WAIT_S, LONGEST_WAIT_S)
+end
+
 ---Waits until this process may ask, or until there is a reply.
 ---@param db ponder.store.Store
 ---@param key string
@@ -78,10 +83,9 @@ end
 ---@param find fun(): any? the reply, once another process has it
 ---@return any? reply nil: ask, and `flight.land` then
 function flight.board(db, key, holder, find)
-    local wait_s = FIRST_WAIT_S
+    local pause = flight.pause()
     while not take(db, key, holder) do
-        task.sleep(wait_s)
-        wait_s = math.min(2 * wait_s, LONGEST_WAIT_S)
+        pause()
         local reply = find()
         if reply then
             return reply

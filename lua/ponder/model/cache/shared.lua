@@ -28,7 +28,6 @@ local shared = {}
 
 local PREFIX = redis.prefix "cache"
 local LEASE_S = 20
-local FIRST_WAIT_S, LONGEST_WAIT_S = 0.02, 0.5
 local TIMEOUT_MS = 5000
 local REST_S = 5 -- without Redis, before it is tried again
 local LARGEST = 8 << 20 -- bytes of one reply
@@ -143,7 +142,7 @@ end
 function Shared:board(key, find)
     self.count = self.count + 1
     local flight, holder = PREFIX .. "flight:" .. key, ("%s %d"):format(self.holder, self.count)
-    local wait_s = FIRST_WAIT_S
+    local pause = flights.pause()
     while true do
         local said = ask(self, self.client.eval, BOARD, { PREFIX .. "reply:" .. key, flight },
             holder, LEASE_S * 1000)
@@ -155,8 +154,7 @@ function Shared:board(key, find)
             return setmetatable({ shelf = self, flight = flight, holder = holder,
                 renewing = task.spawn(renew, self, flight, holder) }, Landing)
         end
-        task.sleep(wait_s)
-        wait_s = math.min(2 * wait_s, LONGEST_WAIT_S)
+        pause()
     end
 end
 
