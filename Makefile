@@ -26,7 +26,7 @@ RUN_PACKAGES  := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev lua-cjson-dev lib
                  libsqlite3-dev libmd-dev libuv1-dev libmicrohttpd-dev libseccomp-dev libhiredis-dev \
                  zlib1g-dev
 TEST_PACKAGES := redis-server curl lua-cjson lua-busted lua-check clang-format nghttp2-server \
-                 openssl time tmux chromium chromium-driver graphviz zsh fish
+                 openssl time tmux wrk chromium chromium-driver graphviz zsh fish
 FUZZ_PACKAGES := clang libclang-rt-14-dev
 
 # pkg-config runs when a recipe needs it, not when make starts: `make run` may first have to install it.
@@ -125,6 +125,11 @@ $B/curl_multi: scripts/bench/curl_multi.c
 	@echo "  compile $@"
 	@$(CC) $(CSTD) $(WARN) $(CFLAGS) -o $@ $< $$(pkg-config --libs libcurl)
 
+$B/http_minimal: scripts/bench/http_minimal.c
+	@mkdir -p $(@D)
+	@echo "  compile $@"
+	@$(CC) $(CSTD) $(WARN) $(CFLAGS) -o $@ $< $$(pkg-config --libs libmicrohttpd)
+
 # C modules of the specs, built when a spec asks for them; never unloaded, since Lua closes libraries
 # before it has freed all memory through an allocator of theirs.
 $B/failing_memory.so $B/failing_disk.so $B/gc_stress.so: $B/%.so: spec/support/%.c
@@ -190,7 +195,7 @@ $B/empty: scripts/bench/empty.c
 OWN_BENCHES := scripts/bench/search.lua scripts/bench/model.lua
 BENCHES := $(filter-out %/measure.lua,$(wildcard scripts/bench/*.lua))
 bench: run-packages test-packages
-	@$(MAKE) --no-print-directory all $B/empty $B/server $B/curl_multi
+	@$(MAKE) --no-print-directory all $B/empty $B/server $B/curl_multi $B/http_minimal
 	@for bench in $(BENCHES); do echo; echo "== $$bench"; \
 	    case " $(OWN_BENCHES) " in *" $$bench "*) PONDER_BUILD=$B $B/ponder run --no-log $$bench;; \
 	    *) PONDER_BUILD=$B LUA_PATH="./lua/?.lua;./scripts/bench/?.lua;./spec/support/?.lua" \

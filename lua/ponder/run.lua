@@ -63,6 +63,7 @@ local OWN = { "asker", "outside" } -- of a context: what a run within does not i
 ---@field error any what its function raised, as it was raised
 ---@field exit_status integer? what os.exit was called with within
 ---@field group ponder.task.Group? its tasks
+---@field is_late boolean? its time was up
 ---@field is_command boolean? it is what a command does
 ---@field log ponder.log.Run? of a command whose run is logged
 ---@field session ponder.log.Session? of a run within one that is logged
@@ -96,7 +97,8 @@ end
 function run.new(opts)
     opts = options.check("run.new", opts, NEW)
     check_labels(opts.labels or {})
-    local limits = options.check("run.new: opts.budget", opts.budget, budgets.LIMITS)
+    local limits = opts.budget and options.check("run.new: opts.budget", opts.budget,
+        budgets.LIMITS) or {}
     return setmetatable({ name = opts.name, seed = opts.seed or random.draw(),
         labels = opts.labels or {}, timeout_ms = opts.timeout_ms, status = "new",
         budget = budgets.new(limits) }, Run)
@@ -133,9 +135,9 @@ local function context_within(self, context)
     return inner
 end
 
--- The main task.
+-- The main task. A tape follows the timer of its run; else who calls the run has it.
 local function main(self, f, ...)
-    if not self.timeout_ms then
+    if not self.timeout_ms or not scheduler.tape() then
         return budgets.within(self.budget, f, ...)
     end
     local ended = false
@@ -174,6 +176,8 @@ local function outcome(self)
     local unjoined = group.failures:report_rest()
     if self.exit_status then
         return fail(self, ("the run ended with os.exit(%d)"):format(self.exit_status), "EXIT")
+    elseif self.is_late then
+        return fail(self, scopes.too_late(self.timeout_ms / 1000), "TIMEOUT")
     elseif self.cancelled or t.state == "cancelled" then
         return fail(self, "the run was cancelled", "CANCELLED")
     elseif t.state == "failed" then
@@ -193,6 +197,19 @@ local function outcome(self)
         self.status = "completed"
     end
     return results
+end
+
+-- Waits for the last task of a run that no tape follows, or for the end of its time.
+local function await(self, t, leave)
+    local deadline = self.timeout_ms and scheduler.now() + self.timeout_ms / 1000
+    scheduler.park(t, WAIT, leave, deadline)
+    if not self.results then
+        self.is_late = true
+        scheduler.abort(self.group)
+    end
+    if not self.results then
+        scheduler.park(t, WAIT, leave)
+    end
 end
 
 local function call(self, where, here, there, ...)
@@ -227,7 +244,7 @@ local function call(self, where, here, there, ...)
         self.session:attach(self.group)
         tape:await_run(self.session.what, leave)
     else
-        scheduler.park(t, WAIT, leave)
+        await(self, t, leave)
     end
     return table.unpack(self.results, 1, self.results.n)
 end

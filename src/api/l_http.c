@@ -112,7 +112,7 @@ static int server_port(lua_State *L)
 static void push_pairs(lua_State *L, const Buffer *pairs, bool lower)
 {
     const char *at = pairs->data, *end = at + pairs->size;
-    lua_newtable(L);
+    lua_createtable(L, 0, pairs->size > 0 ? 8 : 0);
     while (at < end) {
         luaL_Buffer name;
         size_t length = strlen(at);

@@ -18,17 +18,29 @@
 /* The upvalues of this module's functions: math.random and math.randomseed as they were first. */
 enum { RANDOM = 1, RANDOMSEED = 2, FIRST_STATE = 3, UPVALUES = 3 };
 
-/* new(seed) -> a state */
+/* new(seed) -> a state: one that math.randomseed has seeded in the place of that in use */
 static int random_new(lua_State *L)
 {
-    lua_Integer seed = luaL_checkinteger(L, 1);
-    lua_pushcfunction(L, luaopen_math);
-    lua_call(L, 0, 1);
-    lua_getfield(L, -1, "randomseed");
-    lua_pushvalue(L, -1);
-    lua_pushinteger(L, seed);
-    lua_call(L, 1, 0);
-    lua_getupvalue(L, -1, 1);
+    enum { SEED = 1, STATE, FUNCTION, IN_USE };
+    luaL_checkinteger(L, SEED);
+    lua_settop(L, SEED);
+    lua_pushvalue(L, lua_upvalueindex(FIRST_STATE));
+    size_t size = lua_rawlen(L, STATE);
+    void *state = lua_newuserdatauv(L, size, 0);
+    memcpy(state, lua_touserdata(L, STATE), size);
+    lua_replace(L, STATE);
+    lua_pushvalue(L, lua_upvalueindex(RANDOMSEED));
+    lua_getupvalue(L, FUNCTION, 1);
+    lua_pushvalue(L, STATE);
+    lua_setupvalue(L, FUNCTION, 1);
+    lua_pushvalue(L, FUNCTION);
+    lua_pushvalue(L, SEED);
+    int status = lua_pcall(L, 1, 0, 0);
+    lua_pushvalue(L, IN_USE);
+    lua_setupvalue(L, FUNCTION, 1);
+    if (status != LUA_OK)
+        return lua_error(L);
+    lua_settop(L, STATE);
     return 1;
 }
 

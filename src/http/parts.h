@@ -13,6 +13,7 @@
 typedef struct Peer {
     int fd;
     double deadline_ms; /* of what is being received; INFINITY: of nothing */
+    char address[64];   /* "127.0.0.1", "unix" */
     struct Peer *prev, *next;
 } Peer;
 
@@ -34,7 +35,6 @@ typedef struct Request {
     bool suspended;
     bool is_gone; /* told, or about to be */
     HttpRequest shown;
-    char address[64];
     Buffer text; /* method NUL path NUL */
     Buffer query, headers, body;
     Buffer out; /* of a stream, from `sent` on */

@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <math.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -208,20 +207,6 @@ static bool collect(Request *r, enum MHD_ValueKind kind, Buffer *buffer)
     return !to.failed;
 }
 
-static void note_address(Request *r)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    const struct sockaddr *address = info != NULL ? info->client_addr : NULL;
-    socklen_t size = address == NULL                  ? 0
-                     : address->sa_family == AF_INET  ? sizeof(struct sockaddr_in)
-                     : address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-                                                      : 0;
-    if (size == 0 ||
-        getnameinfo(address, size, r->address, sizeof r->address, NULL, 0, NI_NUMERICHOST) != 0)
-        strcpy(r->address, "unix");
-}
-
 static Request *new_request(HttpServer *s, struct MHD_Connection *connection, const char *url,
                             const char *method)
 {
@@ -241,7 +226,7 @@ static Request *new_request(HttpServer *s, struct MHD_Connection *connection, co
     r->shown.query = &r->query;
     r->shown.headers = &r->headers;
     r->shown.body = &r->body;
-    r->shown.address = r->address;
+    r->shown.address = r->peer != NULL ? r->peer->address : "unknown";
     if (r->peer != NULL)
         r->peer->deadline_ms = loop_now_ms() + (double)s->options.body_timeout_ms;
     s->stats.requests++;
@@ -263,7 +248,6 @@ static bool receive(Request *r, const char *bytes, size_t n)
 static bool hand_over(Request *r)
 {
     HttpServer *s = r->server;
-    note_address(r);
     if (!collect(r, MHD_HEADER_KIND, &r->headers) ||
         !collect(r, MHD_GET_ARGUMENT_KIND, &r->query) || !enqueue(s, &s->queue, r->shown.id))
         return false;

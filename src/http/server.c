@@ -8,6 +8,7 @@
 #include "http/server.h"
 
 #include <math.h>
+#include <netdb.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -60,6 +61,20 @@ static void on_deadlines_due(void *server)
         loop_timer_set(s->deadline_timer, CHECK_MS);
 }
 
+static void note_address(Peer *p, struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *address = info != NULL ? info->client_addr : NULL;
+    socklen_t size = address == NULL                  ? 0
+                     : address->sa_family == AF_INET  ? sizeof(struct sockaddr_in)
+                     : address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                      : 0;
+    if (size == 0 ||
+        getnameinfo(address, size, p->address, sizeof p->address, NULL, 0, NI_NUMERICHOST) != 0)
+        strcpy(p->address, "unix");
+}
+
 static void add_peer(HttpServer *s, struct MHD_Connection *connection, void **context)
 {
     const union MHD_ConnectionInfo *info =
@@ -71,6 +86,7 @@ static void add_peer(HttpServer *s, struct MHD_Connection *connection, void **co
     *p = (Peer){.fd = info->connect_fd,
                 .deadline_ms = loop_now_ms() + (double)s->options.header_timeout_ms,
                 .next = s->peers};
+    note_address(p, connection);
     if (s->peers == NULL)
         loop_timer_set(s->deadline_timer, CHECK_MS);
     else

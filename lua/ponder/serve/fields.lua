@@ -88,14 +88,17 @@ local TEXT_PARTS = { text = true, input_text = true, output_text = true }
 
 ---The text of a message's content: a text, or a list of text parts.
 ---@param content any
----@param where string "messages[2].content"
+---@param where string "messages[%d].content"
+---@param ... integer what its place is made with
 ---@return string
-function fields.text(content, where)
+function fields.text(content, where, ...)
     if type(content) == "string" then
         return content
     elseif content == nil or content == json.null then
         return ""
-    elseif type(content) ~= "table" then
+    end
+    where = where:format(...)
+    if type(content) ~= "table" then
         fail(where, where .. " must be a text or a list of parts", "invalid_type")
     end
     local texts = {}
@@ -122,14 +125,15 @@ function fields.messages(list, name)
     if type(list) ~= "table" or #list == 0 then
         fail(name, name .. " must be a list of messages that is not empty", "invalid_type")
     end
-    local messages = {}
+    local messages, place = {}, name .. "[%d].content"
     for i = 1, #list do
-        local where, message = ("%s[%d]"):format(name, i - 1), list[i]
+        local message = list[i]
         if type(message) ~= "table" or not ROLES[message.role] then
-            fail(where .. ".role", where .. ".role must be system, developer, user or assistant")
+            local where = ("%s[%d].role"):format(name, i - 1)
+            fail(where, where .. " must be system, developer, user or assistant")
         end
         messages[i] = { role = ROLES[message.role],
-            content = fields.text(message.content, where .. ".content") }
+            content = fields.text(message.content, place, i - 1) }
     end
     return messages
 end
@@ -147,7 +151,7 @@ function fields.prompt(messages)
 end
 
 local function changes_nothing(value)
-    return value == nil or value == json.null or value == false or value == "none"
+    return value == json.null or value == false or value == "none"
         or value == "auto" or type(value) == "table"
             and (#value == 0 and next(value) == nil or #value == 1 and value[1] == "text")
 end
@@ -158,7 +162,8 @@ end
 ---@param policy ponder.serve.Policy
 function fields.refuse(body, names, policy)
     for _, name in ipairs(names) do
-        if not changes_nothing(body[name]) and not policy.accepts[name] then
+        local value = body[name]
+        if value ~= nil and not changes_nothing(value) and not policy.accepts[name] then
             fail(name, ("%s is not supported by the model %s"):format(name, policy.name),
                 "unsupported_parameter")
         end

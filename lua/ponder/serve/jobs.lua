@@ -46,15 +46,19 @@ end
 
 -- One choice: its answer or an error, and what it spent.
 local function choose(job, index, stream, opts)
-    local fields, sink = {}, new_sink(job, index, stream, opts.log)
-    for name, value in pairs(job.fields) do
-        fields[name] = value
+    local fields, sink = job.fields, new_sink(job, index, stream, opts.log)
+    if job.n > 1 then -- each has its own
+        fields = {}
+        for name, value in pairs(job.fields) do
+            fields[name] = value
+        end
     end
     local request = requests.new(fields, sink)
     local r = run.new {
         name = job.policy.name, seed = job.seed and job.seed + index - 1 or nil,
         labels = { request = job.id, choice = index }, timeout_ms = opts.timeout_ms,
-        budget = { max_cost = opts.max_cost_per_request, max_calls = opts.max_calls_per_request },
+        budget = (opts.max_cost_per_request or opts.max_calls_per_request) and {
+            max_cost = opts.max_cost_per_request, max_calls = opts.max_calls_per_request },
     }
     local result, message, code = r:call(policies.run, job.policy, request)
     if not result then

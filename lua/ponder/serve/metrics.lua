@@ -36,6 +36,8 @@ local function family(self, kind, name, help)
     return one
 end
 
+local function list() return {} end
+
 local function series(one, key, first)
     local value = one.series[key]
     if not value then
@@ -52,9 +54,17 @@ end
 ---@param amount number
 ---@param ... string names and values of its labels in turn
 function Metrics:add(name, help, amount, ...)
-    local one = series(family(self, "counters", name, help), labels_of { ... },
-        function() return { 0 } end)
-    one[1] = one[1] + amount
+    local one = series(family(self, "counters", name, help), table.concat({ ... }, "\0"), list)
+    one[1] = (one[1] or 0) + amount
+    one.labels = one.labels or labels_of { ... }
+end
+
+local function no_times()
+    local counts = { sum = 0.0, count = 0 }
+    for i = 1, #BUCKETS do
+        counts[i] = 0
+    end
+    return counts
 end
 
 ---Notes a time.
@@ -63,18 +73,13 @@ end
 ---@param seconds number
 ---@param policy string
 function Metrics:observe(name, help, seconds, policy)
-    local one = series(family(self, "histograms", name, help), policy, function()
-        local counts = { sum = 0.0, count = 0 }
-        for i = 1, #BUCKETS do
-            counts[i] = 0
-        end
-        return counts
-    end)
+    local one = series(family(self, "histograms", name, help), policy, no_times)
     one.sum, one.count = one.sum + seconds, one.count + 1
-    for i = 1, #BUCKETS do
-        if seconds <= BUCKETS[i] then
-            one[i] = one[i] + 1
+    for i = #BUCKETS, 1, -1 do
+        if seconds > BUCKETS[i] then
+            break
         end
+        one[i] = one[i] + 1
     end
 end
 
@@ -110,7 +115,8 @@ function Metrics:text(gauges)
             one.kind == "counters" and "counter" or "histogram")
         for _, key in ipairs(one.order) do
             if one.kind == "counters" then
-                lines[#lines + 1] = ("%s%s %.9g"):format(one.name, key, one.series[key][1])
+                local counter = one.series[key]
+                lines[#lines + 1] = ("%s%s %.9g"):format(one.name, counter.labels, counter[1])
             else
                 write_histogram(lines, one, key)
             end

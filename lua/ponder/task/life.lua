@@ -115,9 +115,10 @@ end
 ---@param t ponder.task.Handle the current task
 ---@param what string
 ---@param on_cancel? fun(woken: boolean)
+---@param deadline? number on the scheduler's clock: it is woken then at the latest
 ---@return any ... what it was woken with
-function life.park(t, what, on_cancel)
-    t.waits, t.on_cancel, t.deadline = what, on_cancel or false, false
+function life.park(t, what, on_cancel, deadline)
+    t.waits, t.on_cancel, t.deadline = what, on_cancel or false, deadline or false
     return core_park()
 end
 

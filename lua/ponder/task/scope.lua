@@ -163,6 +163,12 @@ function scopes.race(functions)
 end
 
 ---@param seconds number
+---@return string message
+function scopes.too_late(seconds)
+    return ("timed out after %g s"):format(seconds)
+end
+
+---@param seconds number
 ---@param f function
 function scopes.timeout(seconds, f, ...)
     local owner = scheduler.check("task.timeout")
@@ -174,7 +180,7 @@ function scopes.timeout(seconds, f, ...)
         scope:wait()
     end
     if scope.live > 0 then
-        return nil, ("timed out after %g s"):format(seconds), "TIMEOUT"
+        return nil, scopes.too_late(seconds), "TIMEOUT"
     elseif t.state == "failed" then
         scheduler.raise(t)
     end
