@@ -1,4 +1,4 @@
-local act = require "ponder.core.act"
+local act = require "ponder.trm.act"
 local json = require "ponder.json"
 
 local function vectors()
@@ -108,7 +108,7 @@ describe("trm.act", function()
                 act.make_decision, { threshold = 1, current_confidence = 0, history = true } },
             { "trm.act.detect_convergence: history must be a list of numbers (got nil)",
                 act.detect_convergence },
-            { "trm.act.detect_convergence: history must be a number (got a string)",
+            { "trm.act.detect_convergence: history must be a number (got \"0.5\")",
                 act.detect_convergence, { 0.5, "0.5" } },
             { "trm.act.detect_convergence: history must be a number (got a table)",
                 act.detect_convergence, { {} } },

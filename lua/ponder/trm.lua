@@ -17,7 +17,7 @@
 --- |                                             | text has no grade                              |
 --- | improvement_result{call_id, ok, text, usage} | reason{...}, or none at the end               |
 ---
---- The moves of the status, checked against the core (src/core/trm.h tells more):
+--- The moves of the status (src/api/l_trm.c has them); one call is open while it is busy:
 ---
 --- | from        | to          | on          |
 --- |-------------|-------------|-------------|
@@ -46,10 +46,11 @@
 --- reasoning, without the answer), `result`, the options, and those that all machines have (see
 --- ponder.machine).
 
-local machine = require "ponder.machine"
+local act = require "ponder.trm.act"
 local core = require "ponder.core.trm"
 local critique = require "ponder.parse.critique"
 local latent = require "ponder.trm.latent"
+local machine = require "ponder.machine"
 local options = require "ponder.options"
 local views = require "ponder.trm.views"
 
@@ -97,11 +98,10 @@ local option_rules = {
 ---@field ungraded string? the last critique, where it has no grade on the scale asked for
 
 local function ask(run, turn, kind, call_id)
-    local step = run.core:step()
     run:direct(turn, {
         type = kind,
         call_id = call_id,
-        step = step,
+        step = run.step,
         current_answer = run.answer,
         context = run:render(turn, kind, {
             question = run.prompt,
@@ -110,7 +110,7 @@ local function ask(run, turn, kind, call_id)
             feedback = run.feedback,
             suggestions = run.suggestions,
             trace = run.latent.reasoning_trace,
-            step = step,
+            step = run.step,
             max_steps = run.options.max_supervision_steps,
             ungraded = run.ungraded,
         }),
@@ -122,6 +122,7 @@ end
 
 local function begin(run, turn, msg)
     run.core:start(msg.call_id, turn.now)
+    run.step = 1
     run.latent = latent.initialize(run.prompt)
     run:event(turn, "start", {}, {
         call_id = msg.call_id,
@@ -130,16 +131,37 @@ local function begin(run, turn, msg)
     ask(run, turn, "reason", msg.call_id)
 end
 
---- The next call or, where the core gave a reason instead, the end.
-local function go_on(run, turn, call, kind, call_id, reason)
-    if call_id then
-        return ask(run, turn, kind, call_id)
+--- The call that takes the place of one whose reply is in.
+local function next_call(run, turn, call, status, kind)
+    run.core:close_call(call.id)
+    run.core:move(status)
+    ask(run, turn, kind, run.core:open_call(kind, 0))
+end
+
+local VERDICTS = { threshold_exceeded = "act_threshold",
+    convergence_detected = "convergence_detected" }
+
+--- Why the run ends here, or nil. The two modes ask in different places, and in different order.
+local function verdict(run, halt_check)
+    local opts = run.options
+    if opts.halt_check ~= halt_check then
+        return nil
     end
+    local spent = run.step >= opts.max_supervision_steps and "max_steps" or nil
+    if spent and halt_check == "after_improvement" then
+        return spent
+    end
+    local _, why = act.make_decision { threshold = opts.act_threshold,
+        current_confidence = views.confidence(run), history = run.scores }
+    return VERDICTS[why] or spent
+end
+
+local function complete(run, turn, call, reason)
     if reason ~= "max_steps" then
         run:event(turn, "act_triggered", {
-            confidence = run.core:confidence(),
+            confidence = views.confidence(run),
             threshold = run.options.act_threshold,
-        }, { call_id = call.id, step = run.core:step() })
+        }, { call_id = call.id, step = run.step })
     end
     run:complete(turn, reason, call.id)
 end
@@ -153,33 +175,43 @@ function accept.reason(run, turn, call, text)
         local answer, rest = critique.answer(text)
         run.answer, run.reasoning = answer or text, rest
     end
-    ask(run, turn, "supervise", run.core:reasoned(call.id))
+    next_call(run, turn, call, "supervising", "supervise")
 end
 
 function accept.supervise(run, turn, call, feedback)
-    local better, next_id, reason = run.core:graded(call.id, feedback.quality_score)
+    local score = feedback.quality_score
+    run.scores[#run.scores + 1] = score
     run.latent = latent.update(run.latent, "supervision", feedback.raw_text)
     run.feedback, run.suggestions = feedback, critique.prioritize(feedback.suggestions)
-    if better then
-        run.best_answer = run.answer
+    if score > run.best_score then
+        run.best_answer, run.best_score = run.answer, score
     end
     run.ungraded, run.parse_retries = nil, 0
     run:event(turn, "step", {
-        step = run.core:step(),
-        quality_score = run.core:confidence(),
+        step = run.step,
+        quality_score = score,
     }, {
         call_id = call.id,
         issues_count = #feedback.issues,
         suggestions_count = #feedback.suggestions,
     })
-    go_on(run, turn, call, "improve", next_id, reason)
+    local reason = verdict(run, "after_supervision")
+    if reason then
+        return complete(run, turn, call, reason)
+    end
+    next_call(run, turn, call, "improving", "improve")
 end
 
 function accept.improve(run, turn, call, text)
     run.latent = latent.update(run.latent, "improvement", text)
     run.answer = text
     run.answers[#run.answers + 1] = text
-    go_on(run, turn, call, "reason", run.core:improved(call.id))
+    local reason = verdict(run, "after_improvement")
+    if reason then
+        return complete(run, turn, call, reason)
+    end
+    run.step = run.step + 1
+    next_call(run, turn, call, "reasoning", "reason")
 end
 
 --- A critique as users' parsers give it, checked and completed.
@@ -199,7 +231,7 @@ local function unreadable(run, turn, call, text)
         return run:fail(turn, call.id, "grade_parse_failed")
     end
     run.ungraded, run.parse_retries = text, run.parse_retries + 1
-    ask(run, turn, "supervise", run.core:ungraded(call.id))
+    next_call(run, turn, call, "supervising", "supervise")
 end
 
 -------------------------------------------------------------------------------
@@ -227,6 +259,8 @@ local trm = machine.class {
         run.answers = {} -- improved ones; run.answer is the current one, run.best_answer the best
         run.suggestions = {} -- of run.feedback, the weightiest first
         run.parse_retries = 0 -- of this step's critique
+        run.step = 0 -- one is a round through the three calls; 0 before the start
+        run.scores, run.best_score = {}, 0.0
     end,
     begin = begin,
     parse = function(run, call, text)
@@ -284,7 +318,7 @@ trm.parse_supervision = critique.supervision
 trm.parse_reasoning = critique.reasoning
 trm.prioritize_suggestions = critique.prioritize
 
----The halting arithmetic; see ponder.core.act.
-trm.act = require "ponder.core.act"
+---The halting arithmetic; see ponder.trm.act.
+trm.act = act
 
 return trm

@@ -16,14 +16,21 @@ end
 -------------------------------------------------------------------------------
 -- Fields
 
+---The last grade; 0.0 before the first.
+---@param run MachineRun
+---@return number
+function views.confidence(run)
+    return run.scores[#run.scores] or 0.0
+end
+
 local function latent_state(run)
     local latent = run.latent
     return {
         question_context = latent.question_context,
         answer_context = latent.answer_context,
         reasoning_trace = list_of(latent.reasoning_trace),
-        confidence_score = run.core:confidence(),
-        step_count = run.core:improvements(),
+        confidence_score = views.confidence(run),
+        step_count = #run.answers,
     }
 end
 
@@ -35,8 +42,8 @@ end
 local function act_state(run)
     return {
         threshold = run.options.act_threshold,
-        current_confidence = run.core:confidence(),
-        history = array(run.core:scores()),
+        current_confidence = views.confidence(run),
+        history = list_of(run.scores),
     }
 end
 
@@ -74,7 +81,7 @@ views.fields = {
     end,
     parsed_feedback = parsed_feedback,
     supervision_step = function(run)
-        return run.core:step()
+        return run.step
     end,
     parse_retries = function(run)
         return run.parse_retries
@@ -86,7 +93,7 @@ views.fields = {
         return run.best_answer
     end,
     best_score = function(run)
-        return run.core:best_score()
+        return run.best_score
     end,
     ---@return string? the best graded answer or, where none was graded above 0, the current one
     result = function(run)
@@ -98,7 +105,7 @@ views.fields = {
 
 ---@return table measurements, table metadata of the `complete` event
 function views.complete_event(run)
-    return { steps = run.core:step(), best_score = run.core:best_score() }, {}
+    return { steps = run.step, best_score = run.best_score }, {}
 end
 
 -------------------------------------------------------------------------------
@@ -111,6 +118,8 @@ function views.copy(run, copy)
     copy.answer, copy.best_answer, copy.reasoning = run.answer, run.best_answer, run.reasoning
     copy.parse_retries, copy.ungraded = run.parse_retries, run.ungraded
     copy.answers = table.move(run.answers, 1, #run.answers, 1, {})
+    copy.scores = table.move(run.scores, 1, #run.scores, 1, {})
+    copy.step, copy.best_score = run.step, run.best_score
 end
 
 ---What to_map adds: every field.
@@ -205,10 +214,34 @@ end
 
 local REASONS = { act_threshold = true, convergence_detected = true, max_steps = true }
 
+local KIND_OF = { reasoning = "reason", supervising = "supervise", improving = "improve" }
+
+--- Whether the numbers of steps, grades and improvements, and the open calls, go with the status:
+---
+---                                     grades    improvements
+---     reasoning, supervising          n - 1     n - 1
+---     improving                       n         n - 1
+---     completed                       n         n - 1, or n when halted after the improvement
+---     error                           n - 1 or n, and n - 1
+local function fits(run, open_calls)
+    local status, before = run.core:status(), run.step - 1
+    local grades, improvements = #run.scores, #run.answers
+    if status == "idle" then
+        return run.step == 0 and grades == 0 and improvements == 0
+    elseif KIND_OF[status] then
+        local _, kind = run.core:current_call()
+        return open_calls == 1 and kind == KIND_OF[status] and improvements == before
+            and grades == (status == "improving" and run.step or before)
+    elseif status == "completed" then
+        return grades == run.step and (improvements == before or improvements == run.step)
+    end
+    return improvements == before and (grades == before or grades == run.step)
+end
+
 --- What the status and the grades say must be there, and nothing else.
 local function check_whole(run, reader)
-    local status, improvements = run.core:status(), run.core:improvements()
-    local grades = #run.core:scores()
+    local status, improvements = run.core:status(), #run.answers
+    local grades = #run.scores
     local function must(field, present, wanted)
         if wanted ~= present then
             reader:refuse(field, wanted and "must be there" or "must not be there")
@@ -220,17 +253,14 @@ local function check_whole(run, reader)
     elseif status == "error" and run.reason ~= "error" then
         reader:refuse("termination_reason", ('must be "error" (got %s)'):format(show(run.reason)))
     end
-    if #run.answers ~= improvements then
-        reader:refuse("answer_history", ("must have %d answers (got %d)")
-            :format(improvements, #run.answers))
-    elseif improvements > 0 and run.answer ~= run.answers[improvements] then
+    if improvements > 0 and run.answer ~= run.answers[improvements] then
         reader:refuse("current_answer", "must be the last of answer_history")
     elseif improvements == 0 and (status ~= "error" or grades > 0) then
         must("current_answer", run.answer ~= nil, status ~= "idle" and status ~= "reasoning")
     end
     must("parsed_feedback", run.feedback ~= nil, grades > 0)
-    must("best_answer", run.best_answer ~= nil, run.core:best_score() > 0)
-    if grades > 0 and run.feedback.quality_score ~= run.core:confidence() then
+    must("best_answer", run.best_answer ~= nil, run.best_score > 0)
+    if grades > 0 and run.feedback.quality_score ~= views.confidence(run) then
         reader:refuse("parsed_feedback.quality_score", "must be the last of act_state.history")
     end
 end
@@ -241,9 +271,12 @@ end
 function views.load(run, reader)
     local count = { type = "integer", min = 0, max = 1000000000, required = true }
     local act = reader:get("act_state", { type = "table", required = true })
-    local scores = reader:list_at("act_state.history", act.history, function(score, at)
-        return reader:check(at, score, SCORE)
+    run.scores = reader:list_at("act_state.history", act.history, function(score, at)
+        return reader:check(at, score, SCORE) + 0.0
     end)
+    for _, score in ipairs(run.scores) do
+        run.best_score = math.max(run.best_score, score)
+    end
     run.answer = optional_text(reader, "current_answer")
     run.best_answer = optional_text(reader, "best_answer")
     run.reasoning = optional_text(reader, "reasoning")
@@ -254,7 +287,8 @@ function views.load(run, reader)
     run.latent = load_latent(reader)
     run.feedback = load_feedback(reader)
     run.suggestions = critique.prioritize(run.feedback and run.feedback.suggestions or {})
-    if not run.core:load(reader:get("supervision_step", count), #run.answers, scores) then
+    run.step = reader:get("supervision_step", count)
+    if not fits(run, #run.core:save().calls) then
         reader:refuse("supervision_step",
             "must fit the status and the number of grades and of answers")
     end

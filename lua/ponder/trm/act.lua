@@ -1,0 +1,161 @@
+--- When has an answer been improved enough? The halting arithmetic of adaptive computation time
+--- (Graves 2016), as the published TRM machine applies it to grades; offered as `trm.act`.
+---
+--- A history is a list of grades, oldest first. What is not a number where one is wanted (NaN
+--- counts as none) raises.
+
+local options = require "ponder.options"
+
+local act = {}
+
+local WINDOW <const> = 3 -- grades that must agree for convergence
+local EPSILON <const> = 0.02 -- ... within less than this
+local DISCOUNT <const> = 0.8 -- the next gain is expected to be this share of recent gains
+local UNKNOWN_GAIN <const> = 0.1 -- expected gain while fewer than two grades are known
+local MIN_RATE <const> = 0.001
+local QUALITY_WEIGHT <const>, LATENT_WEIGHT <const> = 0.6, 0.4
+
+local function refuse(what, wanted, value, level)
+    error(("trm.act.%s must be %s (got %s)"):format(what, wanted, options.show(value)), level + 1)
+end
+
+local function check_number(x, what, level)
+    if math.type(x) == nil or x ~= x then
+        refuse(what, "a number", x, level + 1)
+    end
+end
+
+local function check_history(history, name)
+    local what = name .. ": history"
+    if type(history) ~= "table" then
+        refuse(what, "a list of numbers", history, 3)
+    end
+    for i = 1, #history do
+        check_number(history[i], what, 3)
+    end
+end
+
+local function clamp(x)
+    return x > 0 and (x < 1 and x or 1.0) or 0.0
+end
+
+local function has_converged(history, window, epsilon)
+    local n = #history
+    if n < window then
+        return false
+    end
+    local low, high = history[n], history[n]
+    for i = n - window + 1, n do
+        low, high = math.min(low, history[i]), math.max(high, history[i])
+    end
+    return high - low < epsilon
+end
+
+-- Mean of the last `count` differences. Summed one by one, not as last minus first: recorded runs
+-- were, and the two round differently.
+local function mean_difference(history, count)
+    local sum, n = 0.0, #history
+    for i = n - count + 1, n do
+        sum = sum + (history[i] + 0.0 - history[i - 1])
+    end
+    return sum / count
+end
+
+local function expected_improvement(history)
+    local n = #history
+    return n < 2 and UNKNOWN_GAIN or clamp(mean_difference(history, math.min(n - 1, 3)) * DISCOUNT)
+end
+
+---@class ActState
+---@field threshold number a grade that ends the run
+---@field current_confidence number the last grade
+---@field history number[] all grades
+
+---Whether to halt: at the threshold first, then when the last three grades span less than 0.02.
+---@param state ActState
+---@return "halt"|"continue" verdict
+---@return "threshold_exceeded"|"convergence_detected"|number detail why to halt; or the improvement
+---that another step is expected to bring
+function act.make_decision(state)
+    if type(state) ~= "table" then
+        refuse("make_decision: state", "a table", state, 2)
+    end
+    check_number(state.threshold, "make_decision: threshold", 2)
+    check_number(state.current_confidence, "make_decision: current_confidence", 2)
+    check_history(state.history, "make_decision")
+    if state.current_confidence >= state.threshold then
+        return "halt", "threshold_exceeded"
+    elseif has_converged(state.history, WINDOW, EPSILON) then
+        return "halt", "convergence_detected"
+    end
+    return "continue", expected_improvement(state.history)
+end
+
+---Whether the last grades span less than `epsilon`; false with fewer than `window` of them.
+---@param history number[]
+---@param window? integer grades looked at, default 3
+---@param epsilon? number default 0.02
+---@return boolean
+function act.detect_convergence(history, window, epsilon)
+    if window ~= nil and (math.type(window) == nil or not math.tointeger(window) or window < 1) then
+        refuse("detect_convergence: window", "an integer >= 1", window, 2)
+    end
+    check_number(epsilon or EPSILON, "detect_convergence: epsilon", 2)
+    check_history(history, "detect_convergence")
+    return has_converged(history, math.tointeger(window or WINDOW), epsilon or EPSILON)
+end
+
+---0.8 times the mean of the last three differences, within 0 to 1; 0.1 for fewer than two grades.
+---@param history number[]
+---@return number
+function act.calculate_expected_improvement(history)
+    check_history(history, "calculate_expected_improvement")
+    return expected_improvement(history)
+end
+
+---The mean difference from one grade to the next; 0.0 for fewer than two.
+---@param history number[]
+---@return number
+function act.improvement_rate(history)
+    check_history(history, "improvement_rate")
+    return #history < 2 and 0.0 or mean_difference(history, #history - 1)
+end
+
+---The last grade minus the first, at least 0.
+---@param history number[]
+---@return number
+function act.total_improvement(history)
+    check_history(history, "total_improvement")
+    return #history < 2 and 0.0 or math.max(0.0, history[#history] + 0.0 - history[1])
+end
+
+---How many steps it takes from `current` to `target` at the rate so far, rounded up.
+---@param current number
+---@param target number
+---@param history number[]
+---@return number steps 0 when reached, else at least 1; `math.huge` where the rate is 0.001 or less
+function act.estimated_steps_remaining(current, target, history)
+    check_number(current, "estimated_steps_remaining: current", 2)
+    check_number(target, "estimated_steps_remaining: target", 2)
+    check_history(history, "estimated_steps_remaining")
+    if current >= target then
+        return 0
+    end
+    local rate = #history < 2 and 0.0 or mean_difference(history, #history - 1)
+    return rate > MIN_RATE and math.max(1, math.ceil((target - current) / rate)) or math.huge
+end
+
+---A grade and the confidence held before, each clamped to 0..1: 0.6 of the one, 0.4 of the other.
+---@param latent TrmLatentState|number|nil a latent state, or its confidence_score; nil counts as 0
+---@param quality number the grade
+---@return number
+function act.calculate_confidence(latent, quality)
+    if type(latent) == "table" then
+        latent = latent.confidence_score
+    end
+    check_number(latent == nil and 0.0 or latent, "calculate_confidence: confidence_score", 2)
+    check_number(quality, "calculate_confidence: quality", 2)
+    return QUALITY_WEIGHT * clamp(quality) + LATENT_WEIGHT * clamp(latent or 0.0)
+end
+
+return act
