@@ -4,6 +4,7 @@ local client = require "ponder.mcp"
 local json = require "ponder.json"
 local server = require "ponder.mcp.server"
 local serve = require "ponder.serve"
+local search = require "ponder.search"
 local serve_policies = require "ponder.serve.policies"
 local shell = require "shell"
 local task = require "ponder.task"
@@ -108,6 +109,25 @@ describe("an MCP server", function()
         assert.is_true(failed[1].result.isError)
         assert.matches("no luck", failed[1].result.content[1].text)
         assert.equal("fails: no luck", failed.logged)
+    end)
+
+    it("reports each node that a search has scored as progress", function()
+        local said = {}
+        task.run(function()
+            local list = assert(serve_policies.of("s", { s = function()
+                search.run { initial_state = "a", max_depth = 1, k = 2,
+                    expand = function(state) return { state .. "b", state .. "c" } end,
+                    evaluate = function(state) return #state end,
+                    is_terminal = function() return false end }
+                return ""
+            end }))
+            local session = server.new { policies = list }:session(function(message)
+                said[#said + 1] = message.params and message.params.message
+            end)
+            session:receive(call(1, "s", { prompt = "" }, { progressToken = "t" }))
+            session:finish()
+        end)
+        assert.same({ "1.00  a", "2.00  ab", "2.00  ac" }, said)
     end)
 
     it("lets progress begin with 0", function()

@@ -2,6 +2,7 @@
 
 local guard = require "ponder.serve.guard"
 local json = require "ponder.json"
+local search = require "ponder.search"
 local serve = require "ponder.serve"
 local shell = require "shell"
 local store = require "ponder.core.store"
@@ -107,6 +108,52 @@ describe("chat completions", function()
             events = stream(client, CHAT, chat("echo", "hi", { stream = true,
                 stream_reasoning = false }))
             assert.equal("you said: ", events[2].choices[1].delta.content)
+        end)
+    end)
+
+    it("stream each node of a search once it has a score, as reasoning", function()
+        local expanded = 0 -- when the first line came
+        local policies = { double = function()
+            local result = search.run { initial_state = 1, max_depth = 2, k = 2,
+                expand = function(n)
+                    task.sleep(0.001)
+                    expanded = expanded + 1
+                    return { n * 2, n * 3 }
+                end,
+                evaluate = function(n) return n / 2 end,
+                is_terminal = function() return false end }
+            return tostring(result.best_node.state)
+        end }
+        with_server({ policies = policies }, function(client)
+            local lines, answer, seen_at = {}, nil, nil
+            client("POST", CHAT, chat("double", "", { stream = true }), nil, function(_, data)
+                local delta = json.decode(data).choices[1].delta
+                seen_at = seen_at or delta.reasoning_content and expanded
+                lines[#lines + 1], answer = delta.reasoning_content, delta.content or answer
+            end)
+            assert.same({ "0.50  1\n", "1.00  2\n", "1.50  3\n", "2.00  4\n", "3.00  6\n",
+                "3.00  6\n", "4.50  9\n" }, lines)
+            assert.equal("9", answer)
+            assert.is_true(seen_at < expanded)
+            for _, event in ipairs((stream(client, CHAT, chat("double", "", { stream = true,
+                stream_reasoning = false })))) do
+                assert.is_nil(event.choices[1].delta.reasoning_content)
+            end
+        end)
+    end)
+
+    it("do not drown a client in a large search", function()
+        with_server({ policies = { deep = function()
+            search.run { initial_state = 0, search = "dfs", max_depth = 5000, k = 1,
+                expand = function(n) return { n + 1 } end,
+                evaluate = function(n) return n == 3000 and 1 or 0 end,
+                is_terminal = function() return false end }
+            return "done"
+        end } }, function(client)
+            local _, body = client("POST", CHAT, chat("deep", ""))
+            local reasoning = body.choices[1].message.reasoning_content
+            assert.equal(1001, select(2, reasoning:gsub("\n", "\n")))
+            assert.matches("\n1.00  3000\n$", reasoning)
         end)
     end)
 

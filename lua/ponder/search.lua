@@ -486,6 +486,19 @@ local function find_node_parameters(opts)
     return wants
 end
 
+-- Whoever called the script may follow its searches: a server does.
+local function tell_caller(opts)
+    local told, on_event = task.current() and task.context "on_scored", opts.on_event
+    if told then
+        opts.on_event = function(event)
+            if event.type == "scored" then
+                told(event)
+            end
+            return on_event and on_event(event)
+        end
+    end
+end
+
 ---Searches the tree that `expand` spans from `initial_state`.
 ---
 ---A search is a sequence of rounds. A round selects up to `batch` nodes, runs their callbacks,
@@ -508,6 +521,7 @@ function search.run(opts)
     opts = check_options(opts)
     local started = task.now()
     local core = new_core(opts)
+    tell_caller(opts)
     opts.now = task.now
     opts.deadline = opts.max_duration_ms and started + opts.max_duration_ms / 1000
     opts.wants_node = find_node_parameters(opts)

@@ -1,7 +1,10 @@
 --- The policies that a server offers: from files, or built in.
 
 local options = require "ponder.options"
+local quote = require "ponder.quote"
+local scheduler = require "ponder.task.scheduler"
 local strategy = require "ponder.strategy"
+local trees = require "ponder.log.trees"
 
 local policies = {}
 
@@ -27,19 +30,42 @@ local function is_strategy(value)
         and type(value.fresh) == "function"
 end
 
--- Sends a line for each thought once it has a score: score and text.
+local MOST_NODES = 1000 -- of which each has its line; after that, those better than all before
+
+-- Sends a line for a node that has its score: score and text.
+local function teller(request)
+    local told, best = 0, -math.huge
+    return function(score, text)
+        if told < MOST_NODES or score > best then
+            told, best = told + 1, math.max(best, score)
+            request:think(("%.2f  %s\n"):format(score, quote.line(text)))
+        end
+    end
+end
+
+-- Sends a line for each thought once it has a score.
 local function thinker(request)
-    local shown = {}
+    local shown, tell = {}, teller(request)
     return function(_, s)
         local seen = s:look()
         for i = 1, seen.count do
             local node = seen.node(i)
             if node.score and not shown[node.id] then
                 shown[node.id] = true
-                local text = tostring(node.text):gsub("%s+", " ")
-                request:think(("%.2f  %s\n"):format(node.score, text))
+                tell(node.score, tostring(node.text))
             end
         end
+    end
+end
+
+-- Sends a line for each node that a search.run of the policy has scored.
+local function with_searches(run)
+    return function(request)
+        local tell
+        return scheduler.with_context("on_scored", function(event)
+            tell = tell or teller(request)
+            tell(event.score, trees.text_of(event.state))
+        end, run, request)
     end
 end
 
@@ -87,6 +113,7 @@ function policies.new(name, value)
     elseif type(checked.run) ~= "function" then
         return nil, ("policy %s: run must be a function or a strategy"):format(name)
     end
+    checked.run = with_searches(checked.run)
     return checked
 end
 
