@@ -20,12 +20,20 @@ local ASK = [[
     print "done"
     return { 1 }]]
 
+local EVALUATION = [[
+    local m = require("ponder.model").open "script:m.lua"
+    local function ask() return (assert(m:complete "q")) end
+    return { name = "one", data = { { id = "a", question = "q", target = "fine" } },
+        policies = { ask = ask, raises = function() error(ask()) end },
+        score = function(_, answer) return answer == "fine" and 1 or 0 end }]]
+
 describe("the end of a run", function()
     local folder
 
     setup(function()
         folder = shell.folder { ["m.lua"] = MODEL, ["ask.lua"] = ASK, ["none.lua"] = "print 'x'",
             ["config/ponder/prices.lua"] = PRICES, ["fails.lua"] = ASK:gsub("print", "error"),
+            ["eval.lua"] = EVALUATION,
             ["bad.lua"] = "return function() return 'I cannot say.\\nSorry.' end" }
     end)
     teardown(function() folder:__close() end)
@@ -46,6 +54,25 @@ describe("the end of a run", function()
         assert.matches("^ponder: fails.lua:6: done", r.err)
         r = ponder("resume", "a.db")
         assert.matches("^ponder resume: 3 calls, 3%.6k tokens, $0%.0060", r.closing)
+    end)
+
+    it("says so of a chat and of an evaluation too, and of those that fail", function()
+        local r = ponder("chat", "--model", "script:m.lua", "Why?")
+        assert.same({ "fine\n", "" }, { r.out, r.err })
+        assert.matches("^ponder chat: 1 call, 1%.2k tokens, $0%.0020, %d+%.%d s, log /%S+%.db\n$",
+            r.closing)
+        r = ponder("chat", "--no-log", "--model", "script:m.lua", "--max-cost", "0.00001", "Why?")
+        assert.equal(1, r.status)
+        assert.is_nil(r.closing) -- it was refused
+        r = ponder("eval", "--log", "e.db", "eval.lua")
+        assert.equal(0, r.status, r.err)
+        assert.matches("^ponder eval: 2 calls, 2%.4k tokens, $0%.0040, %d+%.%d s, log e.db\n$",
+            r.closing)
+        assert.matches("^ponder resume: 2 calls", ponder("resume", "e.db").closing)
+        assert.is_nil(ponder("replay", "e.db").closing)
+        r = ponder("eval", "--no-log", "--policy", "raises", "eval.lua")
+        assert.equal(1, r.status)
+        assert.matches("^ponder eval: 1 call, ", r.closing)
     end)
 
     it("says nothing of runs that asked nobody, nor of replays", function()

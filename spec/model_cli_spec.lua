@@ -26,7 +26,8 @@ describe("the command", function()
 
     local function quote(word) return "'" .. word:gsub("'", [['\'']]) .. "'" end
 
-    -- Runs `ponder ARGS...`; returns its status, standard output and standard error.
+    -- Runs `ponder ARGS...`; returns its status, standard output, and standard error but for the
+    -- line that ends a run.
     local function run(steer, args, input, env)
         local words = { "env -u LD_PRELOAD -u PONDER_MODEL -u PONDER_PROVIDER HOME=/nonexistent",
             "XDG_CONFIG_HOME=/nonexistent no_proxy='*' OLLAMA_HOST=127.0.0.1:1 ANTHROPIC_API_KEY=",
@@ -37,7 +38,8 @@ describe("the command", function()
         local command = ("printf %%s %s | %s >%s 2>%s"):format(quote(input or ""),
             table.concat(words, " "), out_path, err_path)
         local _, _, status = os.execute(command)
-        return status, read_all(out_path), read_all(err_path)
+        return status, read_all(out_path),
+            (read_all(err_path):gsub("ponder chat: 1 call, [^\n]*\n$", ""))
     end
 
     it("chat streams a reply", function()

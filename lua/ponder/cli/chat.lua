@@ -3,6 +3,7 @@
 local args = require "ponder.args"
 local attach = require "ponder.cli.shared.attach"
 local cli = require "ponder.cli"
+local closing = require "ponder.report.closing"
 local converse = require "ponder.strategy.converse"
 local files = require "ponder.log.files"
 local json = require "ponder.json"
@@ -223,7 +224,7 @@ function chat.run(arguments)
     if refused then return cli.usage_error("ponder chat: --cache: " .. refused) end
     local box <close>, why, status = toolbox.open(opts)
     if not box then return fail(why, status) end
-    return ask(opts, m, call, box)
+    return closing.around("chat", ask, opts, m, call, box)
 end
 
 return chat

@@ -2,6 +2,7 @@
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
+local closing = require "ponder.report.closing"
 local compare = require "ponder.eval.compare"
 local confined = require "ponder.report.confined"
 local curves = require "ponder.report.eval.curves"
@@ -355,8 +356,7 @@ local function evaluate(given, path)
     return run_with(given, path, file, opts)
 end
 
--- Runs a mode that gives a result, and shows it.
-local function result_of(given, path, mode)
+local function measure(given, path, mode)
     local ok, result, message, status = xpcall(mode, cli.with_traceback, given, path)
     if not ok then
         return cli.report_error(result)
@@ -366,6 +366,11 @@ local function result_of(given, path, mode)
     end
     log_run.answer { name = result.meta.name, policies = result.policies }
     return show(given, result)
+end
+
+-- Runs a mode that gives a result, and shows it.
+local function result_of(...)
+    return closing.around("eval", measure, ...)
 end
 
 -- When the file, or data beside it, was last changed.

@@ -7,6 +7,7 @@
 local budgets = require "ponder.task.budget"
 local log_run = require "ponder.log.run"
 local scheduler = require "ponder.task.scheduler"
+local task = require "ponder.task"
 local style = require "ponder.report.style"
 
 local closing = {}
@@ -44,6 +45,7 @@ local BURST, PER_SECOND = 64, 10 -- drawings at once, and from then on
 
 ---@class ponder.report.RunLine
 ---@field budget ponder.task.Budget
+---@field private name string of the command
 ---@field private credit number of drawings
 local RunLine = {}
 RunLine.__index = RunLine
@@ -110,6 +112,7 @@ function RunLine:write(was_interrupted)
     if self.budget.calls == 0 or kind == "replay" then
         return
     end
+    kind = kind == "run" and self.name or kind
     local facts = spent_facts(self, scheduler.clock())
     table.move(closing.of(was_interrupted), 1, 2, #facts + 1, facts)
     stderr:write("ponder ", kind, ": ", table.concat(facts, ", "), "\n")
@@ -120,8 +123,8 @@ end
 ---@return ponder.report.RunLine line to be closed; the run is to go on within `line.budget`
 function closing.watch()
     local started = scheduler.clock()
-    local self = setmetatable({ budget = budgets.new {}, started = started, at = started,
-        credit = BURST, style = style.of(2) }, RunLine)
+    local self = setmetatable({ name = "run", budget = budgets.new {}, started = started,
+        at = started, credit = BURST, style = style.of(2) }, RunLine)
     if self.style.live then
         self.budget.on_change = function()
             self:draw()
@@ -131,5 +134,22 @@ function closing.watch()
 end
 
 RunLine.__close = RunLine.clear
+
+local Closing = { __index = RunLine }
+
+function Closing:__close()
+    self:write(task.interrupted())
+end
+
+---Runs a function; then, also where it raises, comes the last line.
+---@param name string of the command
+---@param f function
+---@param ... any its arguments
+---@return any ... what it returned
+function closing.around(name, f, ...)
+    local self <close> = setmetatable({ name = name, budget = budgets.new {},
+        started = scheduler.clock() }, Closing)
+    return budgets.within(self.budget, f, ...)
+end
 
 return closing
