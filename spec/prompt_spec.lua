@@ -51,6 +51,20 @@ describe("ponder.prompt", function()
         assert.has_error(function() prompt.add("") end)
     end)
 
+    it("says that a directory which was named has no such file", function()
+        with_folder({ ["tott.lua"] = "return {}", ["a.lua"] = "return {}", ["b.txt"] = "" },
+            function(folder)
+                with_folder({}, function(empty)
+                    prompt.add(folder)
+                    prompt.add(empty)
+                    assert(prompt.load "tot")
+                    assert(prompt.load "tot")
+                    assert.same({ empty .. " has no tot.lua (nor another Lua file)",
+                        folder .. " has no tot.lua (it has a.lua, tott.lua)" }, said)
+                end)
+            end)
+    end)
+
     it("prefers a file in an added folder, and reads it anew", function()
         with_folder({ ["tot.lua"] = 'return { generate = function() return {} end, mark = 1 }' },
             function(folder)

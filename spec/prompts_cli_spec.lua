@@ -248,6 +248,23 @@ end)
 describe("a prompt file", function()
     local SHOW = 'print(require("ponder.prompt").load("tot").mark)'
 
+    it("in a directory that has none is said to be missing", function()
+        local folder <close> = shell.folder { ["m.lua"] = "return function() return '1' end",
+            ["mine/got.lua"] = file "prompts/got.lua" }
+        local function run(env, ...)
+            local r = shell.ponder({ "cot", "--model", "script:m.lua", "Why?", ... },
+                { cwd = folder.path, env = env })
+            assert.equal(0, r.status)
+            return r.err
+        end
+        local mine = "ponder: mine has no cot.lua (it has got.lua)\n"
+        assert.matches(mine, run({}, "--prompts", "mine"), 1, true)
+        assert.not_matches("has no", run { PONDER_PROMPTS = "mine" }) -- for others
+        os.execute("mkdir " .. folder.path .. "/none")
+        assert.matches("ponder: none has no cot.lua (nor another Lua file)\n",
+            run { PONDER_PROMPTS = "none" }, 1, true)
+    end)
+
     it("is found in --prompts, then $PONDER_PROMPTS, then a trusted ./prompts, then built in",
     function()
         local folder <close> = shell.folder {

@@ -18,6 +18,7 @@
 
 local builtin = require "ponder.builtin"
 local files = require "ponder.log.files"
+local folder = require "ponder.core.folder"
 local notice = require "ponder.notice"
 local options = require "ponder.options"
 local pure = require "ponder.pure"
@@ -26,6 +27,7 @@ local trust = require "ponder.prompt.trust"
 local prompt = {}
 
 local HERE = "./prompts"
+local MOST_NAMES = 8 -- in a notice
 local added = {}
 
 local function check_string(where, what, value)
@@ -105,6 +107,23 @@ function prompt.find(name)
     return { path = path, hash = contents.hashes[name .. ".lua"] }
 end
 
+-- Says of directories that were named for this run, and of one in the environment that has no
+-- Lua file at all, that they lack these prompts.
+local function say_what_lacks(name)
+    for i, directory in ipairs(files.is_offline() and {} or prompt.directories()) do
+        local names = {}
+        for _, file in ipairs(folder.files(directory) or {}) do
+            names[#names + 1] = file.name:match "^[^.].*%.lua$"
+        end
+        table.sort(names)
+        if i <= #added or not names[1] then
+            notice.once(("%s has no %s.lua (%s)"):format(directory, name, names[1]
+                and "it has " .. table.concat(names, ", ", 1, math.min(#names, MOST_NAMES))
+                or "nor another Lua file"))
+        end
+    end
+end
+
 -------------------------------------------------------------------------------
 -- Loading
 
@@ -168,6 +187,7 @@ function prompt.load(name, own)
         notice.once(("%s/%s.lua is not used (%s); to use it: ponder trust %s"):format(HERE, name,
             found.unused, HERE))
     end
+    say_what_lacks(name)
     if not own then
         files.note_built_in(name)
     end
