@@ -41,10 +41,9 @@ describe("make install", function()
             end
             assert(count > 150)
             print(package.loaded["ponder.cli"], require("ponder.log.file") ~= nil)]])
-        -- The sanitizers' libraries, which an instrumented module needs.
-        local lua = ("cd %s && LD_PRELOAD=%s LUA_PATH='%s/usr/share/lua/5.4/?.lua' "
-            .. "LUA_CPATH='%s/usr/lib/lua/5.4/?.so' lua5.4"):format(dir.path,
-            shell.quote(os.getenv("LD_PRELOAD") or ""), dir.path, dir.path)
+        local lua = ("cd %s && LUA_PATH='%s/usr/share/lua/5.4/?.lua' "
+            .. "LUA_CPATH='%s/usr/lib/lua/5.4/?.so' %s"):format(dir.path, dir.path, dir.path,
+            shell.LUA)
         r = shell.run(lua .. " each.lua usr/share/lua/5.4 >$OUT 2>$ERR")
         assert.same({ status = 0, out = "nil\ttrue\n", err = "" }, r)
         r = shell.run(("%s %s/scripts/package/debian/tests/library >$OUT 2>$ERR"):format(lua,

@@ -53,7 +53,7 @@ end
 
 -- Processes that this one has started and that go on.
 local function children()
-    local pipe <close> = assert(io.popen "unset LD_PRELOAD; ps -o pid=,ppid=,stat=,args= -A")
+    local pipe <close> = assert(io.popen "ps -o pid=,ppid=,stat=,args= -A")
     local mine = {}
     for line in pipe:lines() do
         if line:find("mcp_server.lua", 1, true) and line:find(folder.path, 1, true)

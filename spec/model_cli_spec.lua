@@ -29,7 +29,7 @@ describe("the command", function()
     -- Runs `ponder ARGS...`; returns its status, standard output, and standard error but for the
     -- line that ends a run.
     local function run(steer, args, input, env)
-        local words = { "env -u LD_PRELOAD -u PONDER_MODEL -u PONDER_PROVIDER HOME=/nonexistent",
+        local words = { "env -u PONDER_MODEL -u PONDER_PROVIDER HOME=/nonexistent",
             "XDG_CONFIG_HOME=/nonexistent no_proxy='*' OLLAMA_HOST=127.0.0.1:1 ANTHROPIC_API_KEY=",
             "ANTHROPIC_AUTH_TOKEN= OPENAI_API_KEY=" .. KEY,
             "OPENAI_BASE_URL=" .. quote(s.url .. (steer and "/s/" .. steer or "") .. "/v1"),

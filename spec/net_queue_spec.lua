@@ -4,6 +4,7 @@ local calls = require "calls"
 local memory = require "memory"
 local net = require "ponder.core.net"
 local server = require "server"
+local shell = require "shell"
 
 describe("ponder.core.net, with many calls", function()
     local s, pump
@@ -241,7 +242,7 @@ describe("ponder.core.net, with many calls", function()
             -- What threads that still look up a name hold at the end only looks like a leak.
             local environment = "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 "
             for _ = 1, 20 do
-                assert.is_true((os.execute(environment .. "lua5.4 -e '" .. program .. "'")))
+                assert.is_true((os.execute(environment .. shell.LUA .. " -e '" .. program .. "'")))
             end
         end)
 

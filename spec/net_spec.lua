@@ -4,6 +4,7 @@
 local calls = require "calls"
 local net = require "ponder.core.net"
 local server = require "server"
+local shell = require "shell"
 
 local encode = server.encode
 
@@ -396,12 +397,13 @@ describe("ponder.core.net", function()
         end)
 
         it("or where the environment says", function()
-            local command = ([[http_proxy=%s no_proxy=%s lua5.4 -e '
+            local command = ([[http_proxy=%s no_proxy=%s %s -e '
                 package.cpath = "%s"
                 local pump, batch = require("ponder.core.net").open(), {}
                 pump:submit { url = "http://ponder.invalid/?reply=%s" }
                 while pump:poll(1000, batch) == 0 do end
-                print(batch[3].body)' 2>&1]]):format(s.raw_url, "example.com", package.cpath, reply)
+                print(batch[3].body)' 2>&1]]):format(s.raw_url, "example.com",
+                shell.LUA, package.cpath, reply)
             local pipe <close> = io.popen(command)
             assert.equal("proxy", pipe:read("l"))
         end)
@@ -433,7 +435,7 @@ describe("ponder.core.net", function()
         --- nghttp2's server on a folder and a port: whether it serves there, and what ends it.
         local function try_nghttpd(folder, port)
             local key = s.ca_file:gsub("crt$", "key")
-            local pipe = io.popen(("echo $$; exec timeout 60 env -u LD_PRELOAD nghttpd "
+            local pipe = io.popen(("echo $$; exec timeout 60 nghttpd "
                 .. "-a 127.0.0.1 --echo-upload -d %s %d %s %s 2>&1"):format(
                 folder, port, key, s.ca_file))
             local pid = pipe:read("n")

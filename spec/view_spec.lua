@@ -180,7 +180,7 @@ describe("the page's server", function()
         place:write("ponder/not-a-log.db", "something else")
         local r <close> = shell.start({ "view", "--no-open" }, { XDG_STATE_HOME = place.path })
         local url = r.line
-        local pipe <close> = assert(io.popen(("env -u LD_PRELOAD curl -sg '%s'"):format(
+        local pipe <close> = assert(io.popen(("curl -sg '%s'"):format(
             url:gsub("/%?", "/view/runs?"))))
         local list = assert(json.decode(pipe:read "a"))
         local found = {}
@@ -378,7 +378,7 @@ describe("ponder view", function()
         local r <close> = shell.start { "view", "--no-open", path }
         local function fetch()
             local pipe <close> = assert(io.popen(
-                ("env -u LD_PRELOAD curl -sgw '%%{http_code}' '%s'"):format(r.line)))
+                ("curl -sgw '%%{http_code}' '%s'"):format(r.line)))
             return pipe:read "a"
         end
         assert.matches('http%-equiv="refresh".*404$', fetch())
@@ -423,7 +423,7 @@ describe("ponder view", function()
             local url = r.line:match "^ponder: the run's page is at (http.*run%.db%%231)$"
             assert.is_truthy(url, r.line)
             local function fetch(what)
-                local pipe <close> = assert(io.popen(("env -u LD_PRELOAD curl -sgm 10 '%s'"):format(
+                local pipe <close> = assert(io.popen(("curl -sgm 10 '%s'"):format(
                     what)))
                 return pipe:read "a"
             end
@@ -437,7 +437,7 @@ describe("ponder view", function()
                 local line = r.pipe:read "l"
             until line == "ponder: the page stays until it is closed; Ctrl-C ends it"
             -- A page that is open and then closed: the command ends with it.
-            os.execute(("env -u LD_PRELOAD curl -sgNm 1 '%s' >/dev/null"):format(
+            os.execute(("curl -sgNm 1 '%s' >/dev/null"):format(
                 url:gsub("/%?", "/view/events?")))
             assert.is_nil(r.pipe:read "l")
             local _, _, status = r.pipe:close()
@@ -485,7 +485,7 @@ describe("ponder view", function()
         local api = r.line:match "at (http://.*)/v1$"
         local url = r.pipe:read("l"):match "its runs at (http.*)$"
         local function curl(arguments)
-            local pipe <close> = assert(io.popen("env -u LD_PRELOAD curl -sgm 10 " .. arguments))
+            local pipe <close> = assert(io.popen("curl -sgm 10 " .. arguments))
             return pipe:read "a"
         end
         assert.matches("UPPER", curl(([[-H 'content-type: application/json' -d '{"model":"p",
@@ -495,7 +495,7 @@ describe("ponder view", function()
         local list = rows_of(json.decode(curl("'" .. url:gsub("/%?", "/view/runs?") .. "'")))
         assert.same({ "serve", "p" }, { list[1].command, list[2].name })
         -- An open page does not hold up its end.
-        os.execute(("env -u LD_PRELOAD curl -sgNm 20 '%s' >/dev/null & sleep 0.2"):format(
+        os.execute(("curl -sgNm 20 '%s' >/dev/null & sleep 0.2"):format(
             url:gsub("/%?", "/view/events?")))
         assert.equal(0, r:stop())
     end)

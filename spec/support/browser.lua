@@ -55,8 +55,7 @@ end
 ---@param opts? {width: integer?, height: integer?} of the window, in pixels
 ---@return spec.Browser
 function browser.start(opts)
-    -- The sanitizers' libraries are for Lua alone.
-    local pipe = assert(io.popen(("echo $$; exec env -u LD_PRELOAD timeout %d chromedriver "
+    local pipe = assert(io.popen(("echo $$; exec timeout %d chromedriver "
         .. "--port=0 2>&1"):format(LIMIT), "r"))
     local pid, port = math.tointeger(tonumber(pipe:read "l")), nil
     for line in pipe:lines() do

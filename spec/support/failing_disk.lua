@@ -11,20 +11,6 @@ local shell = require "shell"
 
 local disk = {}
 
-local build = os.getenv("PONDER_BUILD") or "build"
-local library
-
---- The library's absolute path, built when it is first needed.
-local function built()
-    if not library then
-        local command = ("env -u LD_PRELOAD -u MAKEFLAGS -u MAKELEVEL make -s B=%s %s/%s.so")
-            :format(build, build, "failing_disk")
-        assert(os.execute(command), command)
-        library = shell.executable:gsub("[^/]*$", "failing_disk.so")
-    end
-    return library
-end
-
 local function count(text, pattern)
     return select(2, ("\n" .. text):gsub("\n" .. pattern, "%0"))
 end
@@ -39,7 +25,7 @@ end
 ---@return table<string, string>
 function disk.environment(failing, log)
     return {
-        LD_PRELOAD = (os.getenv("LD_PRELOAD") or "") .. " " .. built(),
+        LD_PRELOAD = (os.getenv("PRELOAD") or "") .. " " .. shell.build "failing_disk.so",
         PONDER_FAIL_AT = tostring(failing.at or 0),
         PONDER_FAIL_TIMES = tostring(failing.times or -1),
         PONDER_FAIL_ERROR = failing.error or "ENOSPC",

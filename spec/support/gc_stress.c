@@ -1,39 +1,44 @@
 /*
  * gc_stress.c -- a Lua module for specs: forced garbage collection.
  *
- *   install()      from now on full collections run in the midst of creating objects
+ *   install()      from now on full collections run in the midst of creating objects; programs
+ *                  that are started no longer load the sanitizers' libraries (LD_PRELOAD)
  *   collections()  how many there were
  *
  * An allocator that fails makes Lua collect all garbage and ask again. Here the creation of a Lua
  * object fails once, now and then, wherever it happens: also within a C function that has not
- * anchored what it has just made. About half of the time goes to collections. C code's own blocks
- * (alloc.h), which nobody would ask for again, never fail.
+ * anchored what it has just made. The more lives, the more a collection takes, and the fewer there
+ * are: see LIVE_BETWEEN. When they come depends on no clock. C code's own blocks (alloc.h), which
+ * nobody would ask for again, never fail.
  */
 #include <lauxlib.h>
 #include <lua.h>
 #include <stdbool.h>
-#include <time.h>
+#include <stdlib.h>
 
 int luaopen_gc_stress(lua_State *L);
 
-#define OBJECTS_BETWEEN 7 /* at least; a prime, so that no pattern of allocations is missed */
+#define OBJECTS_BETWEEN 7 /* at least */
+#define LIVE_BETWEEN    8 /* of the blocks that are live, one in so many */
 
 typedef struct Stress {
     lua_Alloc real;
     void *real_ud;
-    lua_Integer objects;
+    lua_Integer live; /* blocks */
+    lua_Integer wait; /* objects until the next collection */
     lua_Integer collections;
+    unsigned draws;
     bool collecting;
-    double began, ended; /* the latest collection, in seconds */
 } Stress;
 
 static Stress stress;
 
-static double now(void)
+/* From half to one and a half of the mean, so that no pattern of allocations is missed. */
+static lua_Integer draw_wait(Stress *s)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    lua_Integer mean = s->live / LIVE_BETWEEN;
+    s->draws = s->draws * 1664525U + 1013904223U;
+    return OBJECTS_BETWEEN + mean / 2 + (lua_Integer)(s->draws >> 8) % (mean + 1);
 }
 
 static void *stress_alloc(void *ud, void *ptr, size_t osize, size_t nsize)
@@ -42,16 +47,13 @@ static void *stress_alloc(void *ud, void *ptr, size_t osize, size_t nsize)
     bool new_object = ptr == NULL && osize != 0; /* Lua passes the kind of object in osize */
     if (new_object && s->collecting) {           /* Lua asks again */
         s->collecting = false;
-        s->ended = now();
-    } else if (new_object && ++s->objects % OBJECTS_BETWEEN == 0) {
-        double took = s->ended - s->began, time = now();
-        if (time - s->ended >= took) {
-            s->collecting = true;
-            s->began = time;
-            s->collections++;
-            return NULL;
-        }
+        s->wait = draw_wait(s);
+    } else if (new_object && --s->wait <= 0) {
+        s->collecting = true;
+        s->collections++;
+        return NULL;
     }
+    s->live += (ptr == NULL && nsize != 0) - (ptr != NULL && nsize == 0);
     return s->real(s->real_ud, ptr, osize, nsize);
 }
 
@@ -61,6 +63,7 @@ static int stress_install(lua_State *L)
         return luaL_error(L, "gc_stress: installed already");
     stress.real = lua_getallocf(L, &stress.real_ud);
     lua_setallocf(L, stress_alloc, &stress);
+    unsetenv("LD_PRELOAD");
     return 0;
 }
 

@@ -4,11 +4,6 @@
 
 local busted = require "busted"
 
-local build = os.getenv("PONDER_BUILD") or "build"
-local command = ("env -u LD_PRELOAD -u MAKEFLAGS -u MAKELEVEL make -s B=%s %s/gc_stress.so"):format(
-    build, build)
-assert(os.execute(command), command)
-
 local stress = require "gc_stress"
 
 collectgarbage("generational")

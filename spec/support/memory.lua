@@ -5,22 +5,9 @@
 ---         return function() json.decode("[1,2,3]") end
 ---     ]]
 
+local shell = require "shell"
+
 local memory = {}
-
-local build = os.getenv("PONDER_BUILD") or "build"
-local failing
-
---- The C part, built when it is first needed. The sanitizers' libraries are for Lua alone, and a
---- make above us shares no job slots.
-local function load_failing()
-    if failing == nil then
-        local command = ("env -u LD_PRELOAD -u MAKEFLAGS -u MAKELEVEL make -s B=%s %s/%s.so")
-            :format(build, build, "failing_memory")
-        assert(os.execute(command), command)
-        failing = require "failing_memory"
-    end
-    return failing
-end
 
 ---Runs `code` with allocation 1, 2, 3, ... failing until it succeeds: once with that one
 ---allocation failing, once with all from there on. Raises for any outcome but success and "not
@@ -29,7 +16,8 @@ end
 ---@param step? integer fail only every so many allocations, where there are many; default 1
 ---@return integer allocations how many the function made when none failed
 function memory.sweep(code, step)
-    local attempt = load_failing().attempt
+    shell.build "failing_memory.so"
+    local attempt = require("failing_memory").attempt
     local total
     for _, lasting in ipairs { true, false } do
         local nth = 1

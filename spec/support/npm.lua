@@ -23,7 +23,7 @@ function npm.install()
             command -v node npm >/dev/null || exit 1
             node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || exit 1
             [ node_modules -nt package.json ] && [ -f done ] && cmp -s package.json done && exit 0
-            env -u LD_PRELOAD npm install --silent --no-audit --no-fund >$OUT 2>$ERR || exit 1
+            npm install --silent --no-audit --no-fund >$OUT 2>$ERR || exit 1
             cp package.json done; touch node_modules]]):format(AT, AT, shell.root)) and AT or false
     end
     return installed or nil
@@ -38,7 +38,7 @@ function npm.node22()
     elseif try(([[
         [ -x %s/node_modules/node/bin/node ] && exit 0
         mkdir -p %s && cd %s && echo '{}' >package.json
-        env -u LD_PRELOAD npm install --silent --no-audit --no-fund node@22 >$OUT 2>$ERR]]):format(
+        npm install --silent --no-audit --no-fund node@22 >$OUT 2>$ERR]]):format(
         at, at, at)) then
         return at .. "/node_modules/node/bin/node"
     end

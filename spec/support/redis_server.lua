@@ -15,10 +15,8 @@ local redis_server = {}
 local Server = {}
 Server.__index = Server
 
-local CLEAN = "unset LD_PRELOAD; "
-
 local function sh(command)
-    local pipe <close> = assert(io.popen(CLEAN .. command, "r"))
+    local pipe <close> = assert(io.popen(command, "r"))
     return (pipe:read("a"):gsub("%s+$", ""))
 end
 
@@ -50,7 +48,7 @@ end
 ---SIGKILL; returns when it is gone, or a zombie that nobody has fetched. The first thread may be a
 ---zombie while others still hold its sockets.
 function Server:kill()
-    os.execute(CLEAN .. ([[p=/proc/%s; kill -KILL %s 2>/dev/null
+    os.execute(([[p=/proc/%s; kill -KILL %s 2>/dev/null
         while grep -qs '^State:.[^Z]' $p/status ||
             [ "$(ls $p/task 2>/dev/null | wc -l)" -gt 1 ]
         do sleep 0.005; done]]):format(self.pid, self.pid))

@@ -19,7 +19,7 @@ local count = 0
 
 local function tmux(self, command)
     local pipe <close> = assert(io.popen(
-        ("unset LD_PRELOAD TMUX; TMUX_TMPDIR=%s tmux -u -f /dev/null -L %s %s 2>&1"):format(
+        ("unset TMUX; TMUX_TMPDIR=%s tmux -u -f /dev/null -L %s %s 2>&1"):format(
             shell.quote(self.folder.path), self.name, command)))
     return (pipe:read("a"))
 end

@@ -8,10 +8,9 @@
 
 local json = require "ponder.json"
 local net = require "ponder.core.net"
+local shell = require "shell"
 
 local server = {}
-
-local build = os.getenv("PONDER_BUILD") or "build"
 
 ---@class Server
 ---@field url string "http://127.0.0.1:PORT"
@@ -27,19 +26,11 @@ local function run(command)
     assert(ok, ("%s: status %s"):format(command, status))
 end
 
---- The sanitizers' libraries are for Lua alone; a make above us shares no job slots.
-local CLEAN = "env -u LD_PRELOAD -u MAKEFLAGS -u MAKELEVEL "
-
-local function build_server()
-    run(("%smake -s B=%s %s/server >/dev/null"):format(CLEAN, build, build))
-    build_server = function() end
-end
-
 local function make_certificate()
     local base = os.tmpname()
-    run(("%sopenssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
+    run(("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
         .. "-subj /CN=localhost -addext subjectAltName=DNS:localhost "
-        .. "-keyout %s.key -out %s.crt 2>/dev/null"):format(CLEAN, base, base))
+        .. "-keyout %s.key -out %s.crt 2>/dev/null"):format(base, base))
     return base
 end
 
@@ -47,10 +38,10 @@ end
 ---@param opts? { tls?: boolean }
 ---@return Server
 function server.start(opts)
-    build_server()
     local base = opts and opts.tls and make_certificate()
     local files = base and ("%s.key %s.crt"):format(base, base) or ""
-    local pipe = assert(io.popen(("exec %s%s/server %s"):format(CLEAN, build, files), "r"))
+    local program = shell.quote(shell.build "server")
+    local pipe = assert(io.popen(("exec %s %s"):format(program, files), "r"))
     local line = pipe:read("l") or ""
     local pid, port, raw, tls = line:match("^(%d+) (%d+) (%d+) ?(%d*)$")
     assert(pid, "the test server did not start")

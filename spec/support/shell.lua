@@ -11,8 +11,6 @@ local shell = {}
 
 local LIMIT = 60
 local build = os.getenv("PONDER_BUILD") or "build"
--- The sanitizers' libraries are for Lua alone; a make above us shares no job slots.
-local CLEAN = "unset LD_PRELOAD MAKEFLAGS MAKELEVEL; "
 
 local function capture(command)
     local pipe = assert(io.popen(command, "r"))
@@ -28,11 +26,29 @@ local root = build:sub(1, 1) == "/" and build or here .. "/" .. build
 shell.executable = root .. "/ponder"
 --- The checkout's.
 shell.root = here
+--- The stock interpreter, for sh; an instrumented ponder.so needs the sanitizers' libraries first.
+shell.LUA = 'LD_PRELOAD="$PRELOAD" lua5.4'
 
 ---@param text string
 ---@return string quoted for sh
 function shell.quote(text)
     return "'" .. text:gsub("'", "'\\''") .. "'"
+end
+
+local built = {}
+
+---Builds a file of the build directory, once, unless it is up to date. (A make above this process
+---shares no job slots.)
+---@param name string "server"
+---@return string path absolute
+function shell.build(name)
+    if not built[name] then
+        local command = ("env -u MAKEFLAGS -u MAKELEVEL make -s B=%s %s/%s >/dev/null"):format(
+            build, build, name)
+        assert(os.execute(command), command)
+        built[name] = root .. "/" .. name
+    end
+    return built[name]
 end
 
 local function read_file(path)
@@ -103,8 +119,8 @@ function shell.run(script, input, limit_s)
         scratch:write(name, text)
     end
     local _, _, status = os.execute(
-        ("%sIN=%s/IN OUT=%s/OUT ERR=%s/ERR timeout -s KILL %d sh -c %s"):format(
-            CLEAN, at, at, at, limit_s or LIMIT, shell.quote(script)))
+        ("IN=%s/IN OUT=%s/OUT ERR=%s/ERR timeout -s KILL %d sh -c %s"):format(
+            at, at, at, limit_s or LIMIT, shell.quote(script)))
     local closing = {}
     local err = scratch:read("ERR"):gsub(CLOSING, function(line)
         closing[#closing + 1] = line
@@ -191,7 +207,7 @@ end
 ---@param env? table<string, string>
 ---@return {line: string, pid: integer, pipe: file*, stop: fun(self, signal: string?): integer}
 function shell.start(arguments, env)
-    local pipe = assert(io.popen(("%secho $$; exec %s%s 2>&1"):format(CLEAN,
+    local pipe = assert(io.popen(("echo $$; exec %s%s 2>&1"):format(
         environment { env = env }, words(arguments)), "r"))
     local pid = math.tointeger(tonumber(pipe:read "l"))
     return setmetatable({ pid = pid, pipe = pipe, line = pipe:read "l" }, Background)

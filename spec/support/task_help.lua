@@ -1,5 +1,6 @@
 --- What the specs of ponder.task share.
 
+local shell = require "shell"
 local task = require "ponder.task"
 
 local help = {}
@@ -60,8 +61,8 @@ function help.lua(code, args)
     local file = assert(io.open(name, "w"))
     file:write(code)
     file:close()
-    local pipe = assert(io.popen(("LUA_PATH='%s' LUA_CPATH='%s' lua5.4 %s %s 2>&1; echo $?"):format(
-        package.path, package.cpath, name, args or "")))
+    local pipe = assert(io.popen(("LUA_PATH='%s' LUA_CPATH='%s' %s %s %s 2>&1; echo $?"):format(
+        package.path, package.cpath, shell.LUA, name, args or "")))
     local text = pipe:read("a")
     pipe:close()
     os.remove(name)

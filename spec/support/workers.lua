@@ -23,7 +23,7 @@ local Process = {}
 Process.__index = Process
 
 local function sh(command)
-    local pipe <close> = assert(io.popen("unset LD_PRELOAD; " .. command, "r"))
+    local pipe <close> = assert(io.popen(command, "r"))
     return (pipe:read("a"):gsub("%s+$", ""))
 end
 
