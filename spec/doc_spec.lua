@@ -23,6 +23,10 @@ local PUBLIC = {}
 for name in read("lua/ponder/cli/doc.lua"):match("local PUBLIC = (%b{})"):gmatch('"([%w_.]+)"') do
     PUBLIC[name] = true
 end
+for _, name in ipairs(require("ponder.builtin").strategies) do
+    PUBLIC["strategy." .. name] = true
+    PUBLIC[name] = name ~= "cot" or nil -- which has no machine
+end
 
 -- Entries by name, and the classes.
 local entries, classes = {}, {}

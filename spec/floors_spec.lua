@@ -252,11 +252,9 @@ end)
 -- Each strategy brings its own prompts, samples, options, texts and views: nothing else has to know
 -- that it is there, but for what lists everything there is.
 describe("a strategy", function()
-    local LISTS = { ["ponder.strategy"] = true, -- its `names`
+    local LISTS = { ["ponder.builtin"] = true, -- its `strategies`
         ["ponder.operations.methods"] = true, -- methods of a paper that have the same names
-        ["ponder.untrusted.child"] = true, -- modules that confined scripts may require
-        ["ponder.cli.init"] = true, -- the text of an example
-        ["ponder.cli.doc"] = true } -- the order of the reference
+        ["ponder.cli.init"] = true } -- the text of an example
 
     it("is known by name to itself alone", function()
         for _, path in ipairs(files("lua/ponder", "*.lua")) do

@@ -6,6 +6,10 @@
 
 local builtin = {}
 
+-- The strategies that come with ponder, modules ponder.strategy.NAME. The machine of one is the
+-- module ponder.NAME, where it has one. Nothing else lists them.
+builtin.strategies = { "cot", "got", "tot", "trm" }
+
 local module, file = ...
 
 -- The checkout's folder. Only a path by which `require` really found this very file counts: the

@@ -244,7 +244,7 @@ end
 strategy.look = look
 
 ---The names of the built-in strategies.
-strategy.names = { "cot", "got", "tot", "trm" }
+strategy.names = builtin.strategies
 
 ---A built-in strategy.
 ---@param name string one of `names`

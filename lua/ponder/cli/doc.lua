@@ -1,6 +1,7 @@
 --- `ponder doc [NAME]`: the reference, from the comments of the code.
 
 local args = require "ponder.args"
+local builtin = require "ponder.builtin"
 local cli = require "ponder.cli"
 local comments = require "ponder.report.doc.comments"
 local host = require "ponder.core.host"
@@ -37,11 +38,13 @@ lua-language-server finds them: open DIR in an editor, or copy that file into a 
 
 -- What scripts require; the others are what these are made of.
 local PUBLIC = { "search", "task", "run", "process", "model", "model.cache", "model.price",
-    "model.provider", "model.script", "log", "log.graph", "strategy", "strategy.tot",
-    "strategy.got", "strategy.trm", "strategy.cot", "strategy.tools", "tot", "got", "trm",
+    "model.provider", "model.script", "log", "log.graph", "strategy", "strategy.tools",
     "operations", "operations.methods", "ensemble", "eval", "eval.matrix", "eval.policy",
     "eval.score", "stats", "serve", "mcp", "queue", "redis", "sandbox", "template", "prompt",
     "parse", "json", "args", "options", "policy", "quote" }
+for _, name in ipairs(builtin.strategies) do
+    table.move({ "strategy." .. name, name }, 1, 2, #PUBLIC + 1, PUBLIC)
+end
 
 local WIDE, NAME_COLUMN = 60, 28 -- columns of a page, where sentences begin in its list
 local MOST_NESTED = 3 -- classes within classes whose fields a function's page shows

@@ -4,6 +4,7 @@
 --- nothing. Besides, the script has an environment of what is allowed: Lua's pure library, and the
 --- modules of ponder's below.
 
+local builtin = require "ponder.builtin"
 local confine = require "ponder.core.confine"
 local core = require "ponder.core.task"
 local forms = require "ponder.untrusted.forms"
@@ -15,10 +16,12 @@ local pure = require "ponder.pure"
 local child = {}
 
 local ALLOWED = {}
-for _, name in ipairs { "ensemble", "eval", "got", "json", "model", "operations", "options",
-    "parse", "policy", "process", "quote", "sandbox", "search", "stats", "strategy", "strategy.cot",
-    "strategy.got", "strategy.tot", "strategy.trm", "task", "template", "tot", "trm" } do
+for _, name in ipairs { "ensemble", "eval", "json", "model", "operations", "options", "parse",
+    "policy", "process", "quote", "sandbox", "search", "stats", "strategy", "task", "template" } do
     ALLOWED["ponder." .. name] = true
+end
+for _, name in ipairs(builtin.strategies) do
+    ALLOWED["ponder.strategy." .. name], ALLOWED["ponder." .. name] = true, true
 end
 
 local OVERHEAD_MB = 256 -- address space of the program and its libraries
