@@ -2,12 +2,14 @@
 
 local guard = require "ponder.serve.guard"
 local json = require "ponder.json"
+local models = require "ponder.model"
 local search = require "ponder.search"
 local serve = require "ponder.serve"
 local shell = require "shell"
 local store = require "ponder.core.store"
 local task = require "ponder.task"
 local transport = require "ponder.model.transport"
+local upstreams = require "server"
 
 local logged -- what the server said last
 local cancelled -- set by the policy `wait` when it is cancelled
@@ -339,9 +341,9 @@ describe("the other endpoints", function()
 
     it("list models, health and metrics", function()
         with_server({}, function(client)
-            local _, models = client("GET", "/v1/models")
-            assert.equal("answer", models.data[1].id)
-            assert.equal(7, #models.data)
+            local _, list = client("GET", "/v1/models")
+            assert.equal("answer", list.data[1].id)
+            assert.equal(7, #list.data)
             local _, one = client("GET", "/v1/models/tools")
             assert.equal("counts tools", one.description)
             assert.equal(404, (client("GET", "/v1/models/a%2Fb%20c")).status)
@@ -436,6 +438,20 @@ describe("limits", function()
             repeat task.sleep(0.001) until next(server.running) == nil
         end)
         assert.is_true(cancelled)
+    end)
+
+    it("end the model calls of a request whose client has gone", function()
+        local upstream <close> = upstreams.start()
+        local m = models.open("openai:m", { api_key = "none",
+            base_url = upstream.url .. "/s/delay=60000/v1" })
+        local policies = { ask = function() return assert(m:complete "x") end }
+        with_server({ policies = policies }, function(client, server)
+            local handle = task.spawn(client, "POST", CHAT, chat("ask", "x"))
+            repeat task.sleep(0.001) until upstream:counters().in_flight == 1
+            handle:cancel()
+            repeat task.sleep(0.001) until upstream:counters().aborted == 1
+            assert.is_nil(next(server.running))
+        end)
     end)
 
     it("drain: what runs is finished, or cancelled when the time is up", function()

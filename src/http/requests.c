@@ -267,7 +267,10 @@ enum MHD_Result http_on_request(void *cls, struct MHD_Connection *connection, co
     HttpServer *s = cls;
     Request *r = *con_cls;
     (void)version;
+    enum MHD_Result refused;
     if (r == NULL) {
+        if (http_is_refused(s, connection, &refused))
+            return refused;
         *con_cls = r = new_request(s, connection, url, method);
         return r != NULL ? MHD_YES : MHD_NO;
     }

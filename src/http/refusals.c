@@ -1,0 +1,68 @@
+/*
+ * refusals.c -- what is refused once its headers are there: a request whose length or host can be
+ * read in two ways, of which a proxy in front may have read the other one; and a body announced to
+ * be over the limit, while its client waits for leave to send it.
+ */
+#include <stdlib.h>
+#include <strings.h>
+
+#include "http/parts.h"
+
+#define ERROR(message, code)                                                                       \
+    "{\"error\":{\"message\":\"" message                                                           \
+    "\",\"type\":\"invalid_request_error\",\"param\":null,\"code\":\"" code "\"}}"
+
+static const char ambiguous[] =
+    ERROR("the length or the host of the request is given twice", "ambiguous_request");
+static const char too_large[] = ERROR("the body is over the limit of bytes", "request_too_large");
+
+typedef struct Seen {
+    int lengths, hosts; /* headers that say so */
+    long long length;
+    bool asks_leave;
+} Seen;
+
+static enum MHD_Result look(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    Seen *seen = cls;
+    (void)kind;
+    if (strcasecmp(name, "host") == 0) {
+        seen->hosts++;
+    } else if (strcasecmp(name, "transfer-encoding") == 0) {
+        seen->lengths++;
+    } else if (strcasecmp(name, "content-length") == 0) {
+        seen->lengths++;
+        seen->length = value != NULL ? atoll(value) : 0;
+    } else if (strcasecmp(name, "expect") == 0) {
+        seen->asks_leave = true;
+    }
+    return MHD_YES;
+}
+
+static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status, const char *body,
+                              size_t size)
+{
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(size, (void *)(uintptr_t)body, MHD_RESPMEM_PERSISTENT);
+    if (response == NULL)
+        return MHD_NO;
+    MHD_add_response_header(response, "Content-Type", "application/json");
+    MHD_add_response_header(response, "Connection", "close");
+    enum MHD_Result queued = MHD_queue_response(connection, status, response);
+    MHD_destroy_response(response);
+    return queued;
+}
+
+bool http_is_refused(const HttpServer *s, struct MHD_Connection *connection,
+                     enum MHD_Result *result)
+{
+    Seen seen = {0};
+    MHD_get_connection_values(connection, MHD_HEADER_KIND, look, &seen);
+    if (seen.lengths > 1 || seen.hosts > 1)
+        *result = refuse(connection, 400, ambiguous, sizeof ambiguous - 1);
+    else if (seen.asks_leave && seen.length > s->options.max_body_bytes)
+        *result = refuse(connection, 413, too_large, sizeof too_large - 1);
+    else
+        return false;
+    return true;
+}
