@@ -23,7 +23,7 @@ CFLAGS  ?= -O2 -g
 VERSION := 0.2.0
 
 RUN_PACKAGES  := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev lua-cjson-dev libcurl4-openssl-dev \
-                 libsqlite3-dev libmd-dev libuv1-dev libmicrohttpd-dev libseccomp-dev libhiredis-dev \
+                 libsqlite3-dev nettle-dev libuv1-dev libmicrohttpd-dev libseccomp-dev libhiredis-dev \
                  zlib1g-dev
 TEST_PACKAGES := redis-server curl lua-cjson lua-busted lua-check clang-format nghttp2-server \
                  openssl time tmux wrk chromium chromium-driver graphviz zsh fish
@@ -31,15 +31,16 @@ FUZZ_PACKAGES := clang libclang-rt-14-dev
 
 # pkg-config runs when a recipe needs it, not when make starts: `make run` may first have to install it.
 # The executable has its own SQLite, since one more shared library costs its start-up 7%; the shared
-# object takes the system's, since two SQLites in a process break each other's locks. libmicrohttpd
-# wants libgnutls, which libcurl has loaded already.
+# object takes the system's, since two SQLites in a process break each other's locks. libcurl has
+# loaded libgnutls and libnettle already.
 LUA_CFLAGS = $(shell pkg-config --cflags lua5.4 libcurl sqlite3)
-LIBS       = -Wl,-Bstatic -llua5.4-cjson -llua5.4 -lsqlite3 -lmd -luv_a -lmicrohttpd -lseccomp \
+LIBS       = -Wl,-Bstatic -llua5.4-cjson -llua5.4 -lsqlite3 -luv_a -lmicrohttpd -lseccomp \
              -lhiredis -lz -Wl,-Bdynamic \
-             -Wl,--exclude-libs,libsqlite3.a:libmd.a:libuv_a.a:libmicrohttpd.a:libseccomp.a \
-             -Wl,--exclude-libs,libhiredis.a:libz.a $(shell pkg-config --libs libcurl) -lgnutls -lm -ldl
-SO_LIBS    = -Wl,-Bstatic -lmd -Wl,-Bdynamic -Wl,--exclude-libs,libmd.a \
-             $(shell pkg-config --libs libcurl sqlite3 libuv libmicrohttpd libseccomp hiredis zlib)
+             -Wl,--exclude-libs,libsqlite3.a:libuv_a.a:libmicrohttpd.a:libseccomp.a \
+             -Wl,--exclude-libs,libhiredis.a:libz.a $(shell pkg-config --libs libcurl) -lgnutls -lnettle \
+             -lm -ldl
+SO_LIBS    = $(shell pkg-config --libs libcurl sqlite3 libuv libmicrohttpd libseccomp hiredis zlib \
+             nettle)
 INCLUDES   = -Isrc $(LUA_CFLAGS)
 COMPILE    = $(CC) $(CSTD) $(WARN) $(CPPFLAGS) $(CFLAGS) -fPIC -fvisibility=hidden $(INCLUDES) \
              -DPONDER_VERSION='"$(VERSION)"' -MMD -MP

@@ -5,6 +5,8 @@
 
 local tally = {}
 
+local math_type, tointeger = math.type, math.tointeger
+
 local MOST, MOST_SUM = 1 << 40, 1 << 53
 
 --- The same for SQL, of columns that an older log or another hand may have filled.
@@ -23,7 +25,8 @@ end
 ---@param value any
 ---@return integer? count nil: it is not one
 function tally.count(value)
-    local n = type(value) == "number" and math.tointeger(value)
+    local kind = math_type(value)
+    local n = kind == "integer" and value or kind and tointeger(value)
     return n and n >= 0 and n <= MOST and n or nil
 end
 

@@ -79,7 +79,7 @@ unpack = rm -rf $(1) && mkdir -p $(1) && tar -xzf $(DIST) -C $(1)
 # Debian links what it has as shared libraries.
 ifdef SHARED
 LIBS = $(shell pkg-config --libs libcurl sqlite3 libuv libmicrohttpd libseccomp hiredis zlib lua5.4) \
-       -llua5.4-cjson -lmd -lm
+       -llua5.4-cjson -lnettle -lm
 endif
 
 D := $P/deb
@@ -119,7 +119,7 @@ rock: run-packages package-packages dist
 
 # Debian has no archives of Kerberos and p11-kit, and one of SASL that wants three databases; glibc stays shared, since names are looked up
 # and Lua's C modules are loaded through it.
-STATIC_LIBS = -Wl,-Bstatic,--start-group -llua5.4-cjson -llua5.4 -lsqlite3 -lmd -luv_a \
+STATIC_LIBS = -Wl,-Bstatic,--start-group -llua5.4-cjson -llua5.4 -lsqlite3 -luv_a \
     -lmicrohttpd -lseccomp -lhiredis -lcurl -lnghttp2 -lrtmp -lssh2 -lpsl -lidn2 -lunistring -lldap -llber \
     -lzstd -lbrotlidec -lbrotlicommon -lssl -lcrypto -lz -lgnutls -lhogweed -lnettle \
     -lgmp -ltasn1 -Wl,--end-group,-Bdynamic,--exclude-libs,ALL,--as-needed -lgssapi_krb5 \

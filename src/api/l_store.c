@@ -3,7 +3,7 @@
  * lua/ponder/meta/store.lua.
  */
 #include <errno.h>
-#include <sha256.h>
+#include <nettle/sha2.h>
 #include <string.h>
 #include <sys/statvfs.h>
 
@@ -278,13 +278,13 @@ static int l_sha256(lua_State *L)
     static const char digits[] = "0123456789abcdef";
     size_t size;
     const char *text = store_text(L, 1, "sha256", "text", &size);
-    uint8_t hash[SHA256_DIGEST_LENGTH];
-    char hex[2 * SHA256_DIGEST_LENGTH];
-    SHA2_CTX context;
-    SHA256Init(&context);
-    SHA256Update(&context, (const uint8_t *)text, size);
-    SHA256Final(hash, &context);
-    for (int i = 0; i < SHA256_DIGEST_LENGTH; i++) {
+    uint8_t hash[SHA256_DIGEST_SIZE];
+    char hex[2 * SHA256_DIGEST_SIZE];
+    struct sha256_ctx context;
+    sha256_init(&context);
+    sha256_update(&context, size, (const uint8_t *)text);
+    sha256_digest(&context, sizeof hash, hash);
+    for (int i = 0; i < SHA256_DIGEST_SIZE; i++) {
         hex[2 * i] = digits[hash[i] >> 4];
         hex[2 * i + 1] = digits[hash[i] & 15];
     }

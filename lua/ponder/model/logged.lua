@@ -7,6 +7,8 @@ local price = require "ponder.model.price"
 local provider = require "ponder.model.provider"
 local tally = require "ponder.tally"
 
+local count = tally.count
+
 local logged = {}
 
 ---@class ponder.model.Logged: ponder.log.Asked
@@ -51,20 +53,23 @@ function Logged.is_reply(_, reply)
     return provider.is_draft(reply)
 end
 
+local NOTHING = {}
+
 ---The columns of an answer, and of what there is of one.
 ---@param draft ponder.model.Draft? nil: nothing came
 ---@return ponder.log.AnswerRow
 function Logged:answer(draft)
-    draft = draft or {}
-    local origin, usage = draft.origin, tally.clean(draft.usage) or {}
-    local cost = price.cost(self.one.target.rates, draft.usage)
+    draft = draft or NOTHING
+    local origin, usage = draft.origin, draft.usage or NOTHING
+    local cost = price.cost(self.one.target.rates, usage)
     return { origin = origin or "live", queued_at = self.queued_at, sent_at = self.sent_at,
         latency_ms = tonumber(draft.latency_ms),
         time_to_first_ms = tonumber(draft.time_to_first_ms),
         attempts = math.tointeger(draft.attempts) or self.attempts,
-        input_tokens = usage.input_tokens, output_tokens = usage.output_tokens,
-        total_tokens = tally.total(usage), cache_read_tokens = usage.cache_read_tokens,
-        cache_write_tokens = usage.cache_write_tokens, reasoning_tokens = usage.reasoning_tokens,
+        input_tokens = count(usage.input_tokens), output_tokens = count(usage.output_tokens),
+        total_tokens = tally.total(usage), cache_read_tokens = count(usage.cache_read_tokens),
+        cache_write_tokens = count(usage.cache_write_tokens),
+        reasoning_tokens = count(usage.reasoning_tokens),
         cost = origin and 0.0 or cost, saved_cost = origin and cost }
 end
 

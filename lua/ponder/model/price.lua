@@ -161,8 +161,9 @@ end
 ---@param usage ponder.model.Usage? `input_tokens` includes cached ones, `output_tokens` reasoning
 ---@return number? usd nil where the price or the usage is unknown
 function price.cost(rates, usage)
-    local input, output = count(usage and usage.input_tokens), count(usage and usage.output_tokens)
-    if not rates or not input or not output then
+    local input = rates and usage and count(usage.input_tokens)
+    local output = input and count(usage.output_tokens)
+    if not output then
         return nil
     end
     local at = rates
