@@ -22,6 +22,7 @@ local folder = require "ponder.core.folder"
 local notice = require "ponder.notice"
 local options = require "ponder.options"
 local pure = require "ponder.pure"
+local read_file = require("ponder.file").read
 local trust = require "ponder.prompt.trust"
 
 local prompt = {}
@@ -67,8 +68,7 @@ end
 -- In ponder's own checkout the built-in prompts are in ./prompts.
 local function is_built_in(name, path)
     local ok, text = pcall(builtin.text, name)
-    local file <close> = ok and io.open(path, "rb") or nil
-    return file ~= nil and file:read("a") == text
+    return ok and read_file(path) == text
 end
 
 ---@class ponder.prompt.Found where prompts come from

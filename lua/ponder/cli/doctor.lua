@@ -19,6 +19,7 @@ local price = require "ponder.model.price"
 local private = require "ponder.core.private"
 local prompt = require "ponder.prompt"
 local pure = require "ponder.pure"
+local read_file = require("ponder.file").read
 local redis = require "ponder.redis"
 local schema = require "ponder.log.schema"
 local state_files = require "ponder.state"
@@ -61,21 +62,14 @@ local function finding(about, state, found, advice)
     return { about = about, state = state, found = found, advice = advice }
 end
 
-local function read(path)
-    local file <close>, message = io.open(path, "rb")
-    return file and (file:read("a") or ""), message
-end
-
 -------------------------------------------------------------------------------
 -- What is configured
 
 local function look_at_config()
     local path = model_name.config_path(os.getenv)
-    local file = path and io.open(path, "rb")
-    if not file then
+    if not path or not read_file(path) then
         return finding("config file", "unused", path and path .. " is not there" or "no $HOME")
     end
-    file:close()
     local ok, problem = pcall(model_name.load_config, os.getenv)
     if not ok then
         return finding("config file", "problem", tostring(problem), "correct that line of " .. path)
@@ -145,7 +139,7 @@ local function loose_files()
     end
     for _, of in ipairs { model_name.config_path, model_name.prices_path } do
         local path = of(os.getenv)
-        local has_key = path and (read(path) or ""):find("api_key", 1, true)
+        local has_key = path and (read_file(path) or ""):find("api_key", 1, true)
         list[#list + 1] = path and if_loose(path, has_key and OTHERS or OTHERS_WRITE)
     end
     table.sort(list)
@@ -166,7 +160,7 @@ end
 
 -- Whether a file of Lua has a syntax error; it is not run.
 local function syntax_problem(path)
-    local code, message = read(path)
+    local code, message = read_file(path)
     if not code then
         return message
     end

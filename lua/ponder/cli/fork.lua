@@ -7,6 +7,7 @@ local quote = require "ponder.quote"
 local edits = require "ponder.log.edit"
 local consent = require "ponder.report.consent"
 local host = require "ponder.core.host"
+local read_file = require("ponder.file").read
 
 local RULES = {
     script = { value = "NEW", files = true, help = "run NEW in place of the script" },
@@ -153,13 +154,8 @@ end
 
 -- A text as a person wrote it: without the end of its last line.
 local function read_text(path)
-    local file, message = io.open(path, "rb")
-    if not file then
-        return nil, message
-    end
-    local text, problem = file:read "a"
-    file:close()
-    return text and text:gsub("\r?\n$", ""), problem and path .. ": " .. problem
+    local text, message = read_file(path)
+    return text and (text:gsub("\r?\n$", "")), message
 end
 
 -- The edit that the options ask for: nil, or nil and why there is none.

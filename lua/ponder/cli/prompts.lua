@@ -9,6 +9,7 @@ local options = require "ponder.options"
 local private = require "ponder.core.private"
 local notice = require "ponder.notice"
 local prompt = require "ponder.prompt"
+local read_file = require("ponder.file").read
 local source = require "ponder.prompt.source"
 local strategy = require "ponder.strategy"
 
@@ -103,16 +104,6 @@ local function chosen(operand)
     return nil, unknown("prompt file", operand, names)
 end
 
-local function read(path)
-    local file, message = io.open(path, "rb")
-    if not file then
-        return nil, message
-    end
-    local text, problem = file:read("a")
-    file:close()
-    return text, problem
-end
-
 -- The line on which a file seems to define a function: it is not run to find out.
 local function line_of(text, name)
     local at = text:find("function%s+[%w_.:]*%f[%w_]" .. name .. "%s*%(")
@@ -131,7 +122,7 @@ function commands.list()
         local found = prompt.find(name)
         local text, problem = nil, found.problem
         if found.path and not problem then
-            text, problem = read(found.path)
+            text, problem = read_file(found.path)
         end
         if problem then
             status = fail(problem)
@@ -151,7 +142,7 @@ local function show_file(name)
     local found = prompt.find(name)
     local text, problem = nil, found.problem
     if found.path and not problem then
-        text, problem = read(found.path)
+        text, problem = read_file(found.path)
     elseif not problem then
         text, problem = original(name)
     end
@@ -229,7 +220,7 @@ function commands.eject(operand, opts)
         texts[name] = text
         if not text then
             return fail(why)
-        elseif not opts.force and read(path) then
+        elseif not opts.force and read_file(path) then
             return fail(path .. " is there already; --force replaces it")
         end
     end

@@ -10,6 +10,7 @@ local logs = require "ponder.view.logs"
 local policies = require "ponder.cli.shared.policies"
 local prompts = require "ponder.mcp.prompts"
 local queues = require "ponder.queue.status"
+local read_file = require("ponder.file").read
 local redis = require "ponder.redis"
 local resources = require "ponder.report.resources"
 local server = require "ponder.serve"
@@ -137,12 +138,11 @@ local function server_options(given, list, keys)
 end
 
 local function read_keys(path)
-    local file, message = io.open(path, "r")
-    if not file then
+    local text, message = read_file(path)
+    if not text then
         return nil, message
     end
-    local text <close> = file
-    local keys, problem = guard.read_keys(text:read "a")
+    local keys, problem = guard.read_keys(text)
     return keys, problem and path .. ": " .. problem
 end
 

@@ -3,18 +3,18 @@
 local definition = require "ponder.eval.definition"
 local attempt = require "ponder.eval.attempt"
 local json = require "ponder.json"
+local read_file = require("ponder.file").read
 local reader = require "ponder.log.reader"
 local work = require "ponder.eval.work"
 
 local recorded = {}
 
 local function from_json(path)
-    local file, message = io.open(path, "rb")
-    if not file then
+    local text, message = read_file(path)
+    if not text then
         return nil, message
     end
-    local result, problem = json.decode(file:read "a" or "")
-    file:close()
+    local result, problem = json.decode(text)
     if type(result) ~= "table" or type(result.meta) ~= "table"
         or type(result.records) ~= "table" then
         return nil, ("%s: expected what ponder eval --json printed%s"):format(path,

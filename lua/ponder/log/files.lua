@@ -4,6 +4,7 @@
 --- files.
 
 local builtin = require "ponder.builtin"
+local read_file = require("ponder.file").read
 local store = require "ponder.core.store"
 
 local files = {}
@@ -157,14 +158,12 @@ function files.change(path, hash, absolute)
     elseif not absolute then
         return nil
     else
-        local file = io.open(absolute, "rb")
-        if not file then
+        text = read_file(absolute)
+        if not text then
             return path .. " is gone", true
         end
-        text = file:read("a")
-        file:close()
     end
-    return store.sha256(text or "") ~= hash and path .. " has changed" or nil
+    return store.sha256(text) ~= hash and path .. " has changed" or nil
 end
 
 -- Modules beside the script are found by the host; a log keeps their texts.

@@ -24,6 +24,7 @@ local budget = require "ponder.model.budget"
 local options = require "ponder.options"
 local price = require "ponder.model.price"
 local provider = require "ponder.model.provider"
+local read_file = require("ponder.file").read
 local redact = require "ponder.redact"
 local redis = require "ponder.redis"
 local scheduler = require "ponder.task.scheduler"
@@ -206,11 +207,7 @@ local scripts = setmetatable({}, { __mode = "k" })
 local function script_of(request)
     local target = request.target
     if not scripts[target] then
-        local handle = io.open(request.model, "rb")
-        scripts[target] = handle and handle:read("a") or ""
-        if handle then
-            handle:close()
-        end
+        scripts[target] = read_file(request.model) or ""
     end
     return scripts[target]
 end

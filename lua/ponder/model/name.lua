@@ -7,6 +7,7 @@ local base64 = require "ponder.base64"
 local literals = require "ponder.redact.literals"
 local options = require "ponder.options"
 local pure = require "ponder.pure"
+local read_file = require("ponder.file").read
 
 local name = {}
 
@@ -156,11 +157,9 @@ function name.prices_path(env) return path_of(env, "prices.lua") end
 ---@param path string
 ---@return any value that it returns; nil when there is no such file
 function name.load_file(path)
-    local file = io.open(path, "rb")
-    if not file then return nil end
-    local text = file:read("a")
-    file:close()
-    local value = pure.data(text or "", path)
+    local text = read_file(path)
+    if not text then return nil end
+    local value = pure.data(text, path)
     if value == nil then return false end
     return value
 end

@@ -7,6 +7,7 @@
 local folder = require "ponder.core.folder"
 local private = require "ponder.core.private"
 local options = require "ponder.options"
+local read_file = require("ponder.file").read
 local state = require "ponder.state"
 local store = require "ponder.core.store"
 
@@ -33,15 +34,6 @@ function trust.problem(path, kind, follow)
     elseif about.mode & OTHERS_WRITE ~= 0 then
         return ("%s: others may write it: chmod go-w %s"):format(path, path)
     end
-end
-
-local function read(path)
-    local file <close> = io.open(path, "rb")
-    local text = file and (file:read(MAX_BYTES + 1) or "")
-    if not text or #text > MAX_BYTES then
-        return nil, path .. (text and ": longer than 1 MiB" or ": cannot be read")
-    end
-    return text
 end
 
 local function lua_files(at)
@@ -86,7 +78,7 @@ function trust.read(at)
         local text, why
         problem = trust.problem(path, "file")
         if not problem then
-            text, why = read(path)
+            text, why = read_file(path, MAX_BYTES)
         end
         if not text then
             return nil, problem or why

@@ -4,6 +4,7 @@ local builtin = require "ponder.builtin"
 local files = require "ponder.log.files"
 local options = require "ponder.options"
 local prompt = require "ponder.prompt"
+local read_file = require("ponder.file").read
 local store = require "ponder.core.store"
 local strategy = require "ponder.strategy"
 
@@ -14,17 +15,12 @@ local script = {}
 ---@field functions table<string, function>
 ---@field code string 16 hex digits: the same for the same script, modules and prompts
 
-local function read(path)
-    local file <close> = io.open(path, "rb")
-    return file and file:read "a"
-end
-
 -- The texts of the modules beside a script that it names in `require`, and of those that these do.
 local function add_modules(texts, directory, text)
     for name in text:gmatch "require%s*%(?%s*[\"']([%w_.-]+)[\"']" do
         local base = directory .. name:gsub("%.", "/")
         for _, path in ipairs { base .. ".lua", base .. "/init.lua" } do
-            local module = not texts[name] and read(path)
+            local module = not texts[name] and read_file(path)
             if module then
                 texts[name] = module
                 add_modules(texts, directory, module)
@@ -38,7 +34,7 @@ local PROMPTS = table.move(strategy.names, 1, #strategy.names, 2, { "ensemble" }
 local function add_prompts(texts)
     for _, name in ipairs(PROMPTS) do
         local found = prompt.find(name)
-        texts["prompts/" .. name] = found.path and not found.problem and read(found.path)
+        texts["prompts/" .. name] = found.path and not found.problem and read_file(found.path)
             or builtin.text(name)
     end
 end

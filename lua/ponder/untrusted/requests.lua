@@ -5,6 +5,7 @@ local host = require "ponder.core.host"
 local json = require "ponder.json"
 local log = require "ponder.log"
 local options = require "ponder.options"
+local read_file = require("ponder.file").read
 local task = require "ponder.task"
 
 local requests = {}
@@ -58,23 +59,12 @@ local function is_below(path, directory)
     return directory == "/" or path:sub(1, #directory + 1) == directory .. "/"
 end
 
-local function read_file(path)
-    local file <close>, message = io.open(path, "rb")
-    if not file then
-        return nil, message
-    end
-    local text = file:read(MOST_FILE + 1) or ""
-    if #text > MOST_FILE then
-        return nil, path .. ": the file is too large"
-    end
-    return text
-end
-
 local function read(self, what)
     local path = type(what.path) == "string" and host.absolute(what.path)
     for _, directory in ipairs(path and self.directories or {}) do
         if is_below(path, directory) then
-            local text, message = log.record("read", { path = path }, read_file, path)
+            local text, message = log.record("read", { path = path }, read_file, path,
+                MOST_FILE)
             return { text = text, message = message, code = not text and "NOT_FOUND" or nil }
         end
     end

@@ -3,6 +3,7 @@
 local base64 = require "ponder.base64"
 local log = require "ponder.log"
 local quote = require "ponder.quote"
+local read_file = require("ponder.file").read
 
 local attach = {}
 
@@ -13,17 +14,10 @@ local IMAGES = { { "^\x89PNG\r\n\x1A\n", "image/png" }, { "^\xFF\xD8\xFF", "imag
 
 -- What a file is, as the log has it.
 local function read(path)
-    local file <close>, message = io.open(path, "rb")
-    if not file then
+    local bytes, message = read_file(path, MAX_BYTES)
+    if not bytes then
         return nil, message
     end
-    local bytes, problem = file:read(MAX_BYTES + 1)
-    if problem then
-        return nil, ("%s: %s"):format(path, problem)
-    elseif bytes and #bytes > MAX_BYTES then
-        return nil, ("%s: larger than %d MiB"):format(path, MAX_BYTES >> 20)
-    end
-    bytes = bytes or ""
     for _, image in ipairs(IMAGES) do
         if bytes:find(image[1]) then
             return { media_type = image[2], data = base64.encode(bytes) }

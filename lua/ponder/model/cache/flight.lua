@@ -5,6 +5,7 @@
 --- killed: a holder is its process id with the time at which that process began, and where there is
 --- no such process on this machine any more, the row counts for nothing.
 
+local read_file = require("ponder.file").read
 local scheduler = require "ponder.task.scheduler"
 
 local flight = {}
@@ -15,29 +16,20 @@ flight.SCHEMA = "CREATE TABLE IF NOT EXISTS flights "
 local FIRST_WAIT_S, LONGEST_WAIT_S = 0.02, 0.5
 local LONGEST_S = 900 -- after which a holder on another machine counts for nothing
 
-local function read(path)
-    local file = io.open(path, "rb")
-    local text = file and file:read "a"
-    if file then
-        file:close()
-    end
-    return text
-end
-
 -- A process, by its id and what no other with that id has: when it began (field 22 of proc(5)), and
 -- since when the machine runs. "self" is this one; nil: there is none.
 local function describe(pid)
-    local stat = read(("/proc/%s/stat"):format(pid))
+    local stat = read_file(("/proc/%s/stat"):format(pid))
     local fields = {}
     for field in (stat and stat:match "^.*%)(.*)$" or ""):gmatch "%S+" do
         fields[#fields + 1] = field -- the third is the first
     end
     return stat and ("%s %s %s"):format(stat:match "^%d+", fields[20],
-        (read "/proc/sys/kernel/random/boot_id" or "-"):match "%S+")
+        (read_file "/proc/sys/kernel/random/boot_id" or "-"):match "%S+")
 end
 
 local function machine()
-    return (read "/proc/sys/kernel/hostname" or "-"):match "%S+" or "-"
+    return (read_file "/proc/sys/kernel/hostname" or "-"):match "%S+" or "-"
 end
 
 local caches = 0 -- of this process
