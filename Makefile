@@ -54,7 +54,7 @@ EMBEDDED   := $(sort $(shell find lua prompts -name '*.lua' -not -path 'lua/pond
 # The commands are neither in the library nor in its reference; what needs the executable's process
 # is not in the library.
 COMMANDS   := $(addprefix lua/ponder/,cli.lua cli/% report/% untrusted.lua untrusted/% view.lua view/%)
-OWN        := $(addprefix lua/ponder/,log/again.lua log/carry.lua log/flags.lua log/run.lua \
+OWN        := $(addprefix lua/ponder/,log/rerun.lua log/carry.lua log/flags.lua log/run.lua \
               log/session.lua queue/worker.lua)
 LIBRARY    := $(filter-out doc/% $(COMMANDS) $(OWN),$(EMBEDDED))
 DOCUMENTED := $(filter lua/%,$(LIBRARY)) $(OWN) $(wildcard lua/ponder/meta/*.lua)

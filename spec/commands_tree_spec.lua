@@ -3,7 +3,6 @@
 local got = require "ponder.got"
 local look = require "ponder.strategy.look"
 local progress = require "ponder.report.progress"
-local shape = require "ponder.report.shape"
 local style = require "ponder.report.style"
 local text = require "ponder.report.text"
 local tot = require "ponder.tot"
@@ -25,12 +24,12 @@ describe("the shape of a machine", function()
         for _, name in ipairs { "tot", "got" } do
             local machine = require("ponder." .. name).new {}
             local seen = name == "tot" and look.tree or look.graph
-            assert.is_nil(shape.of(seen(machine)))
+            assert.is_nil(tree.of(seen(machine)))
             machine:update { type = "start", prompt = "Why?", call_id = "c0" }
-            assert.is_nil(shape.of(seen(machine)))
+            assert.is_nil(tree.of(seen(machine)))
         end
-        assert.is_nil(shape.of(look.nothing()))
-        assert.is_nil(shape.of(look.answers("Why?", {})))
+        assert.is_nil(tree.of(look.nothing()))
+        assert.is_nil(tree.of(look.answers("Why?", {})))
     end)
 
     it("of tot marks the way to the best thought so far", function()
@@ -40,7 +39,7 @@ describe("the shape of a machine", function()
             thoughts = { "a", "b" } }
         machine:update { type = "thoughts_evaluated", call_id = directives[1].call_id,
             scores = { t1 = 0.25, t2 = 0.75 } }
-        assert.same({ "Why?", "├─ 0.25  a", "└─ 0.75* b" }, draw(shape.of(look.tree(machine)), 40))
+        assert.same({ "Why?", "├─ 0.25  a", "└─ 0.75* b" }, draw(tree.of(look.tree(machine)), 40))
     end)
 
     it("of got says what was merged, and a link is no branch", function()
@@ -56,12 +55,12 @@ describe("the shape of a machine", function()
         machine:add_edge("x", "z", "aggregates")
         machine:add_edge("y", "z", "aggregates")
         assert.same({ "Why?", "├─ 0.50  #1 one", "└─ 0.25* #2 two",
-            "   └─ 0.75* #3 both [merged from 1, 2]" }, draw(shape.of(look.graph(machine)), 60))
+            "   └─ 0.75* #3 both [merged from 1, 2]" }, draw(tree.of(look.graph(machine)), 60))
     end)
 
     it("of trm is its answers, the best one marked", function()
         assert.same({ "Why?", "├─ 0.50  a", "├─ 0.90* b", "└─ 0.90  c" },
-            draw(shape.of(look.answers("Why?", { { text = "a", score = 0.5 },
+            draw(tree.of(look.answers("Why?", { { text = "a", score = 0.5 },
                 { text = "b", score = 0.9 }, { text = "c", score = 0.9 } })), 40))
     end)
 end)

@@ -141,9 +141,9 @@ describe("the tables of a log", function()
 
     it("are found by an index in every look-up", function()
         local count = 0
-        for _, module in ipairs { "ponder.log.past", "ponder.log.recorder", "ponder.log.reader",
-            "ponder.log.effect", "ponder.log.call", "ponder.log.again", "ponder.log.session",
-            "ponder.report.spans", "ponder.report.compare" } do
+        for _, module in ipairs { "ponder.log.recording", "ponder.log.recorder",
+            "ponder.log.reader", "ponder.log.effect", "ponder.log.call", "ponder.log.rerun",
+            "ponder.log.session", "ponder.report.spans", "ponder.report.compare" } do
             for _, statement in ipairs(statements_of(module)) do
                 local sql = statement:gsub("%$live", "1"):gsub("%%s", "")
                 local prepared, plan = pcall(function()

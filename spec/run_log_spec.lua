@@ -56,7 +56,7 @@ local ALONE = BODY .. [[
     print(table.concat(run.new():call(function()
         local seed = opened:row("SELECT seed FROM runs WHERE id = ?", id)
         log_run.prepare { kind = "replay", seed = seed,
-            past = require("ponder.log.past").new(opened, id, { ordered = true }) }
+            past = require("ponder.log.recording").new(opened, id, { ordered = true }) }
         log_run.begin({ command = "run", arguments = {} }, {})
         return body(math.tointeger(i))
     end), "\n"))

@@ -1,7 +1,7 @@
 --- `ponder chat "..."`: one question to a model, which may call tools.
 
 local args = require "ponder.args"
-local attach = require "ponder.cli.shared.attach"
+local base64 = require "ponder.base64"
 local cli = require "ponder.cli"
 local closing = require "ponder.report.closing"
 local converse = require "ponder.strategy.converse"
@@ -14,6 +14,7 @@ local log_flags = require "ponder.log.flags"
 local log_run = require "ponder.log.run"
 local model = require "ponder.model"
 local quote = require "ponder.quote"
+local read_file = require("ponder.file").read
 local reader = require "ponder.log.reader"
 local task = require "ponder.task"
 local toolbox = require "ponder.cli.shared.toolbox"
@@ -92,6 +93,54 @@ local function last_conversation()
     end
 end
 
+local MAX_ATTACHED_BYTES = 20 * 1024 * 1024
+
+local IMAGES = { { "^\x89PNG\r\n\x1A\n", "image/png" }, { "^\xFF\xD8\xFF", "image/jpeg" },
+    { "^GIF8[79]a", "image/gif" }, { "^RIFF....WEBP", "image/webp" } }
+
+-- What a file is, as the log has it.
+local function read_attached(path)
+    local bytes, message = read_file(path, MAX_ATTACHED_BYTES)
+    if not bytes then
+        return nil, message
+    end
+    for _, image in ipairs(IMAGES) do
+        if bytes:find(image[1]) then
+            return { media_type = image[2], data = base64.encode(bytes) }
+        end
+    end
+    if not utf8.len(bytes) or bytes:find "%z" then
+        return nil, path .. ": neither an image (PNG, JPEG, GIF, WebP) nor UTF-8 text"
+    end
+    return { text = bytes }
+end
+
+-- The content of a message, a question and files: text, or parts in the form of the provider
+-- where there are images; or nil and what is wrong with a file.
+local function content_of(question, paths, m)
+    local texts, images = {}, {}
+    for _, path in ipairs(paths) do
+        local file, message = log.record("chat.attach", { path = path }, read_attached, path)
+        if not file then
+            return nil, message
+        elseif file.text then
+            texts[#texts + 1] = quote.tagged("file", ("%s\n\n%s"):format(path, file.text),
+                math.maxinteger)
+        elseif not m.target.provider.image then
+            return nil, ("%s: %s takes no images"):format(path, m.name)
+        else
+            images[#images + 1] = m.target.provider.image(file.media_type, file.data)
+        end
+    end
+    texts[#texts + 1] = question
+    local text = table.concat(texts, "\n\n")
+    if not images[1] then
+        return text
+    end
+    images[#images + 1] = { type = "text", text = text }
+    return images
+end
+
 -- What is asked: the options of the call; or nil and what is wrong.
 local function call_of(opts, m, question)
     local call = { messages = {} }
@@ -114,7 +163,7 @@ local function call_of(opts, m, question)
         end
         call.repair = true
     end
-    local content, message = attach.content(question, opts.attach or {}, m)
+    local content, message = content_of(question, opts.attach or {}, m)
     if not content then
         return nil, "--attach: " .. message
     end

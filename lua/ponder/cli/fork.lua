@@ -1,6 +1,6 @@
 --- `ponder fork [FILE]`: runs a logged run again, changed; its log answers equal requests.
 
-local again = require "ponder.log.again"
+local rerun = require "ponder.log.rerun"
 local args = require "ponder.args"
 local cli = require "ponder.cli"
 local quote = require "ponder.quote"
@@ -188,7 +188,7 @@ function fork.run(arguments)
     if mistake then
         return cli.usage_error("ponder fork: " .. mistake)
     end
-    local past, message = again.open(operands[1], "read")
+    local past, message = rerun.open(operands[1], "read")
     message = message or consent.give(past, opts.trust)
         or select(2, cli.logged(past.run.command))
     if message then

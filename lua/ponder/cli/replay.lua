@@ -1,6 +1,6 @@
 --- `ponder replay [FILE]`: runs a logged run again, offline.
 
-local again = require "ponder.log.again"
+local rerun = require "ponder.log.rerun"
 local args = require "ponder.args"
 local cli = require "ponder.cli"
 local quote = require "ponder.quote"
@@ -26,7 +26,7 @@ function replay.run(arguments)
     elseif operands[2] then
         return cli.usage_error("ponder replay: expected one log (got " .. operands[2] .. ")")
     end
-    local past, message = again.open(operands[1], "read")
+    local past, message = rerun.open(operands[1], "read")
     message = message or past:obstacle(true)
     if message then
         io.stderr:write("ponder replay: ", quote.terminal(message), "\n")

@@ -1,6 +1,6 @@
 --- `ponder resume [FILE]`: runs on a run that was killed, interrupted or failed.
 
-local again = require "ponder.log.again"
+local rerun = require "ponder.log.rerun"
 local args = require "ponder.args"
 local cli = require "ponder.cli"
 local quote = require "ponder.quote"
@@ -54,7 +54,7 @@ function resume.run(arguments)
     elseif operands[2] then
         return cli.usage_error("ponder resume: expected one log (got " .. operands[2] .. ")")
     end
-    local past, message = again.open(operands[1], "write", opts.sync)
+    local past, message = rerun.open(operands[1], "write", opts.sync)
     local changes, gone
     if past then
         message = consent.give(past, opts.trust)

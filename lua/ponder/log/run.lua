@@ -7,11 +7,10 @@
 ---
 --- What only a run with a file needs is loaded when there is one: ponder.log.session.
 
-local clocks = require "ponder.log.clocks"
 local core = require "ponder.core.task"
-local early = require "ponder.log.early"
 local files = require "ponder.log.files"
 local host = require "ponder.core.host"
+local machine = require "ponder.core.machine"
 local random = require "ponder.core.random"
 local quote = require "ponder.quote"
 local runs = require "ponder.run"
@@ -34,7 +33,7 @@ core.protect((debug.getinfo(1, "S").source:gsub("/run%.lua$", ""))) -- ponder/lo
 
 ---@class ponder.log.Play what a run is to play
 ---@field kind "resume"|"replay"|"fork"
----@field past ponder.log.Past
+---@field past ponder.log.Recording
 ---@field seed integer
 ---@field input string? what it had read from standard input
 ---@field source string? path of the log that is forked
@@ -58,6 +57,122 @@ core.protect((debug.getinfo(1, "S").source:gsub("/run%.lua$", ""))) -- ponder/lo
 ---@field error string?
 ---@field after fun()? called once its log is closed
 
+---------------------------------------------------------------------------------------------------
+-- Clocks: while a run is logged, what Lua's own tell its tasks goes through the tape
+
+local date, time, cpu_time, randomseed = os.date, os.time, os.clock, math.randomseed
+
+-- Seeds come in pairs; the second is read when the first has been.
+local function seeds()
+    local first, second = randomseed()
+    local next = first
+    return function()
+        local value = next
+        next = second
+        return value
+    end
+end
+
+-- What a clock tells the task that runs: of the tape's, if it is followed.
+local function read(name, live)
+    local tape, t = scheduler.tape(), scheduler.current()
+    if not tape or not t or scheduler.context("outside") then
+        return live()
+    end
+    return tape:reading(name, live)
+end
+
+local function whole_seconds()
+    return math.tointeger(read("time", time))
+end
+
+-- Puts the tape's clocks in the place of Lua's, until the process ends.
+local function install_clocks()
+    os.time = function(when) -- luacheck: ignore 122
+        if when ~= nil then
+            return time(when)
+        end
+        return whole_seconds()
+    end
+    os.date = function(format, when) -- luacheck: ignore 122
+        return date(format or "%c", when or whole_seconds())
+    end
+    os.clock = function() -- luacheck: ignore 122
+        return read("cpu", cpu_time)
+    end
+    machine.clock_ms = function()
+        return scheduler.now() * 1000
+    end
+    math.randomseed = function(...) -- luacheck: ignore 122
+        if select("#", ...) > 0 then
+            return randomseed(...)
+        end
+        local draw = seeds()
+        return randomseed(read("seed", draw), read("seed", draw))
+    end
+end
+
+---------------------------------------------------------------------------------------------------
+-- The tape of a run that has not called a model yet: it only notes, with as little as it takes.
+-- Most runs of plain scripts never need more.
+
+local MOST = 1 << 20 -- entries and readings
+
+---@class ponder.log.EarlyTape: ponder.task.Tape
+---@field entries table[] as ponder.log.Tape has them
+---@field readings table<string, number[]>
+---@field kept integer how many of both
+---@field grow fun(self: ponder.log.EarlyTape): ponder.log.Tape makes the whole tape
+---@field incomplete boolean? it was too much
+local Early = {}
+Early.__index = Early
+
+local function count(self)
+    self.kept = self.kept + 1
+    if self.kept > MOST then
+        self.entries, self.readings, self.kept, self.incomplete = {}, { now = {} }, 0, true
+    end
+end
+
+function Early:note_timers(round, now)
+    self.entries[#self.entries + 1] = { round, "timers", now }
+    count(self)
+end
+
+function Early:reading(clock, live)
+    local value, list = live(), self.readings[clock]
+    if not list then
+        list = {}
+        self.readings[clock] = list
+    end
+    list[#list + 1] = value
+    count(self)
+    return value
+end
+
+function Early:now()
+    local value, list = scheduler.clock(), self.readings.now
+    list[#list + 1] = value
+    count(self)
+    return value
+end
+
+function Early:turn() end -- luacheck: ignore 212
+
+function Early:whole()
+    return self:grow()
+end
+
+function Early:perform(...)
+    return self:grow():perform(...)
+end
+
+function Early:call(...)
+    return self:grow():call(...)
+end
+
+---------------------------------------------------------------------------------------------------
+
 local stderr = io.stderr -- a script may replace it
 
 local function grow(self, tape)
@@ -68,9 +183,8 @@ end
 
 -- What a first run notes until it calls a model.
 local function note_early(self)
-    scheduler.set_tape(self.group, early.new(function(tape)
-        return grow(self, tape)
-    end))
+    scheduler.set_tape(self.group, setmetatable({ entries = {}, readings = { now = {} }, kept = 0,
+        grow = function(tape) return grow(self, tape) end }, Early))
 end
 
 ---Begins to log the current run.
@@ -93,7 +207,7 @@ function run.begin(about, opts)
         return run.finish(owner, status)
     end
     math.randomseed(self.seed)
-    clocks.install()
+    install_clocks()
     files.follow_modules()
     if not play and not opts.path then
         note_early(self)

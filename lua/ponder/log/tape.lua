@@ -76,7 +76,7 @@ local MOST_WITHOUT_FILE = 1 << 20 -- entries and readings kept before there is a
 ---@field session ponder.log.Session
 ---@field recorder ponder.log.Recorder? nil: nothing is written
 ---@field sink ponder.log.Sink
----@field past ponder.log.Past what is played, or looked up
+---@field past ponder.log.Recording what is played, or looked up
 ---@field playing boolean
 ---@field offline boolean nothing may be asked that the past does not answer
 ---@field frozen boolean another run of the log is to go on: this one stays where it is once that
@@ -95,7 +95,7 @@ function NOTHING.entry() end -- luacheck: ignore 212
 
 ---@param group ponder.task.Group whose tasks it follows
 ---@param sink ponder.log.Sink
----@param past? ponder.log.Past
+---@param past? ponder.log.Recording
 ---@param opts? {offline: boolean?, frozen: boolean?, before: ponder.log.EarlyTape?,
 ---  outer: ponder.log.Tape?}
 ---  before: what has been noted until now

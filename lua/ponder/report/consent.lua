@@ -44,7 +44,7 @@ end
 
 ---Why a log must not be run: it is not this user's, or names a server that would get a key. One
 ---that the user trusts is signed.
----@param log ponder.log.Again
+---@param log ponder.log.Rerun
 ---@param trusted boolean? the user says that it may run
 ---@return string? message one line
 function consent.give(log, trusted)

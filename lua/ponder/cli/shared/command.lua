@@ -18,7 +18,6 @@ local flags = require "ponder.cli.shared.flags"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
 local limits = require "ponder.cli.shared.limits"
-local lines = require "ponder.report.lines"
 local log_flags = require "ponder.log.flags"
 local log_run = require "ponder.log.run"
 local model = require "ponder.model"
@@ -26,7 +25,6 @@ local progress = require "ponder.report.progress"
 local notice = require "ponder.notice"
 local prompt = require "ponder.prompt"
 local quote = require "ponder.quote"
-local shape = require "ponder.report.shape"
 local style = require "ponder.report.style"
 local scheduler = require "ponder.task.scheduler"
 local strategy = require "ponder.strategy"
@@ -135,7 +133,7 @@ local function new_session(name, given, s)
     if self.style.live and not silent and not given.verbose then
         self.view = view.new(io.stderr, self.style, self.progress)
     elseif not silent then
-        self.say = lines.listener(io.stderr, self.progress)
+        self.says_steps = true
     end
     return self
 end
@@ -151,8 +149,10 @@ function Session:on_event(event, running)
         print_json { type = "event", name = event.name, measurements = event.measurements,
             metadata = event.metadata }
     end
-    if self.say then
-        self.say(event)
+    if self.says_steps and event.name:match "step$" then
+        io.stderr:write("ponder ", self.progress.name, ": ",
+            table.concat(self.progress:facts(), ", "), "\n")
+        io.stderr:flush()
     end
 end
 
@@ -217,7 +217,7 @@ function Session:note(message)
 end
 
 function Session:draw_tree()
-    local root = shape.of(self.s:look())
+    local root = tree.of(self.s:look())
     if root then
         for _, line in ipairs(tree.lines(root, self.style)) do
             io.stderr:write(line, "\n")

@@ -8,7 +8,7 @@ local effect = require "ponder.log.effect"
 local recent = require "ponder.log.recent"
 local schema = require "ponder.log.schema"
 
-local past = {}
+local recording = {}
 
 local LOAD = { call = call.results, effect = effect.results }
 local BATCH = 256 -- rows of the tape that are read at once
@@ -27,7 +27,7 @@ local BATCH = 256 -- rows of the tape that are read at once
 ---@field what any
 ---@field answered ponder.log.Answered? of calls, effects and runs
 
----@class ponder.log.Past
+---@class ponder.log.Recording
 ---@field run integer runs.id
 ---@field ordered boolean it is the same run: played in order, in its own rows
 ---@field edit ponder.log.Edit? of another run: what is changed of it
@@ -35,8 +35,8 @@ local BATCH = 256 -- rows of the tape that are read at once
 ---@field first_now number?
 ---@field last_now number?
 ---@field last_cpu number?
-local Past = {}
-Past.__index = Past
+local Recording = {}
+Recording.__index = Recording
 
 local function sets()
     return { call = bits.new(), effect = bits.new(), run = bits.new() }
@@ -164,7 +164,7 @@ end
 ---@param within integer? effects.id of the tool that asks
 ---@param occurrence integer its number among equal ones there
 ---@return ponder.log.Answered?
-function Past:find(what, within, occurrence)
+function Recording:find(what, within, occurrence)
     local known
     if what.kind == "run" then
         local list = self.runs[("%s %s"):format(within or "", what.identity)]
@@ -182,7 +182,7 @@ end
 ---What the log of another run has on an operation that was not found yet.
 ---@param what ponder.log.Operation
 ---@return ponder.log.Answered?
-function Past:find_next(what)
+function Recording:find_next(what)
     local found = self.found[what.kind]
     if what.kind == "run" then
         for _, known in ipairs(self.runs[" " .. what.identity] or {}) do
@@ -234,7 +234,7 @@ local COUNT = {
 ---@param what ponder.log.Operation
 ---@param within integer?
 ---@return integer
-function Past:count_found(what, within)
+function Recording:count_found(what, within)
     local kind, count = what.kind, 0
     for id, occurrence in self.db:rows(COUNT[kind], self.run, values_and(what, within)) do
         local is_asked = id > self.last[kind] or self.found[kind]:has(id)
@@ -280,7 +280,7 @@ end
 
 ---The next entry that is to be played.
 ---@return ponder.log.Entry? nil: the tape has ended
-function Past:entry()
+function Recording:entry()
     if not self.entries[self.next] and not self.at_end then
         read_batch(self)
     end
@@ -288,14 +288,14 @@ function Past:entry()
 end
 
 ---It has been played.
-function Past:advance()
+function Recording:advance()
     self.next = self.next + 1
 end
 
 ---What nobody has asked for again.
 ---@return integer left how many answers
 ---@return string? first in a few words
-function Past:left()
+function Recording:left()
     local left, first = 0, nil
     local counted = sets()
     if not self.ordered then
@@ -331,7 +331,7 @@ end
 ---What a clock said next.
 ---@param clock string
 ---@return number? nil: the log holds no more
-function Past:reading(clock)
+function Recording:reading(clock)
     local on = self.clocks[clock]
     if not on then
         on = { list = {}, at = 1, seq = -1 }
@@ -429,15 +429,15 @@ end
 ---@param run integer runs.id
 ---@param how {path: string, ordered: boolean, retries: boolean?, edit: ponder.log.Edit?} ordered:
 ---  it is the same run; retries: and what it failed with is tried again; edit: of another run
----@return ponder.log.Past
-function past.new(db, run, how)
+---@return ponder.log.Recording
+function recording.new(db, run, how)
     local weak = { __mode = "v" }
     local self = setmetatable({ db = db, run = run, path = how.path, ordered = how.ordered,
         edit = how.edit,
         retries = how.ordered and how.retries or false, runs = {}, found = sets(),
         on_tape = sets(),
         known = { call = setmetatable({}, weak), effect = setmetatable({}, weak) },
-        last_found = recent.new(), entries = {}, next = 1, read_to = -1, clocks = {} }, Past)
+        last_found = recent.new(), entries = {}, next = 1, read_to = -1, clocks = {} }, Recording)
     -- A call that one process had asked for may have been cancelled in the next, still waiting for
     -- the tape to end: it has no row.
     self.ended = db:row("SELECT ended_at FROM runs WHERE id = ?", run) ~= nil
@@ -464,16 +464,16 @@ local NAME = {
 --- What was asked, in a few words.
 ---@param answered ponder.log.Answered
 ---@return string
-function Past:label(answered)
+function Recording:label(answered)
     return (self.db:row(NAME[answered.kind], self.run, answered.id))
 end
 
 ---The past of a run within this one.
 ---@param known ponder.log.Answered
 ---@param is_chosen boolean? it is resumed by itself: what it failed with is tried again
----@return ponder.log.Past
-function Past:within(known, is_chosen)
-    return past.new(self.db, known.id, { path = self.path, ordered = self.ordered,
+---@return ponder.log.Recording
+function Recording:within(known, is_chosen)
+    return recording.new(self.db, known.id, { path = self.path, ordered = self.ordered,
         edit = self.edit,
         retries = is_chosen or self.retries and not known.answered })
 end
@@ -481,7 +481,7 @@ end
 --- Counts in the budgets in force what was asked and may have been paid for, without an answer.
 ---@param what ponder.log.Operation
 ---@param known ponder.log.Answered
-function Past:charge(what, known)
+function Recording:charge(what, known)
     if known.kind == "call" then
         what:lost(self.db, self.run, known.id)
     end
@@ -489,7 +489,7 @@ end
 
 --- How many calls had been sent and not answered when the process before this one ended.
 ---@return integer
-function Past:unanswered()
+function Recording:unanswered()
     return (self.db:row("SELECT count(*) FROM calls WHERE status IS NULL AND run IN "
         .. "(SELECT id FROM runs WHERE ended_at IS NULL)"))
 end
@@ -497,7 +497,7 @@ end
 ---@param answered ponder.log.Answered
 ---@param what ponder.log.Operation that asks
 ---@return table results
-function Past:results(answered, what)
+function Recording:results(answered, what)
     local results = LOAD[answered.kind](self.db, self.run, answered.id, what)
     if not results then
         damaged(self, "the answer of %s %d cannot be read", answered.kind, answered.id)
@@ -506,4 +506,4 @@ function Past:results(answered, what)
         or results
 end
 
-return past
+return recording

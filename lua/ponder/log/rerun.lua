@@ -4,7 +4,7 @@ local file = require "ponder.log.file"
 local files = require "ponder.log.files"
 local host = require "ponder.core.host"
 local kept = require "ponder.log.kept"
-local past = require "ponder.log.past"
+local recording = require "ponder.log.recording"
 local recorder = require "ponder.log.recorder"
 local redact = require "ponder.redact"
 local run = require "ponder.log.run"
@@ -15,9 +15,9 @@ local trust = require "ponder.log.trust"
 local version1 = require "ponder.log.version1"
 local writer = require "ponder.log.writer"
 
-local again = {}
+local rerun = {}
 
----@class ponder.log.Again a log that is to be run again
+---@class ponder.log.Rerun a log that is to be run again
 ---@field path string
 ---@field db ponder.store.Store
 ---@field mode "read"|"write"
@@ -25,8 +25,8 @@ local again = {}
 ---@field only integer? runs.id of the run within it that was named: it goes on alone
 ---@field files table<string, {absolute: string?, kind: string, hash: string, text: string}>
 ---  by path
-local Again = {}
-Again.__index = Again
+local Rerun = {}
+Rerun.__index = Rerun
 
 local function read(db, path, number)
     local state = db:row("PRAGMA quick_check(1)")
@@ -66,9 +66,9 @@ end
 ---@param what? string a path, or a run that is kept; nothing: the newest
 ---@param mode "read"|"write"
 ---@param sync? "normal"|"full"
----@return ponder.log.Again?
+---@return ponder.log.Rerun?
 ---@return string? message one line
-function again.open(what, mode, sync)
+function rerun.open(what, mode, sync)
     local path, message, number = kept.find(what)
     if not path then
         return nil, message
@@ -87,24 +87,24 @@ function again.open(what, mode, sync)
             or path .. ": holds no run; it was killed before it began"
     end
     return setmetatable({ path = path, db = db, mode = mode, run = row, files = texts,
-        only = number ~= outermost and number or nil }, Again)
+        only = number ~= outermost and number or nil }, Rerun)
 end
 
 ---Whether this user's ponder wrote what would be run.
 ---@return boolean
-function Again:is_signed()
+function Rerun:is_signed()
     return trust.is_signed(self.db, self.run.id)
 end
 
 ---What would be run, and where it would ask, for people.
 ---@return string
-function Again:describe()
+function Rerun:describe()
     return trust.describe(self.run, self.files)
 end
 
 ---Signs it: from now on it is this user's. A log that cannot be written, or is of version 1 and
 ---only read, stays as it is.
-function Again:sign()
+function Rerun:sign()
     local db, other = self.db, nil
     if self.mode == "read" then
         other = not version1.is(db) and file.open(self.path, { mode = "write" })
@@ -122,7 +122,7 @@ end
 ---Why the run cannot go on, or be played, from what the log holds.
 ---@param plays_only boolean? no model is called
 ---@return string?
-function Again:obstacle(plays_only)
+function Rerun:obstacle(plays_only)
     if self.run.incomplete == 1 then
         return ("%s: more came in before its first call than a log takes; ponder fork runs it anew")
             :format(self.path)
@@ -138,7 +138,7 @@ end
 ---What is no longer as it was: scripts, prompts, the environment.
 ---@return string? changes "game24.lua has changed, PONDER_MODEL is ... now"
 ---@return boolean gone a file is not there
-function Again:changes()
+function Rerun:changes()
     local list, gone = {}, false
     for path, one in pairs(self.files) do
         local change, is_gone = files.change(path, one.hash, one.absolute)
@@ -208,16 +208,16 @@ end
 ---Runs on from where the log ends.
 ---@param execute fun(command: string, arguments: string[]): integer runs a command
 ---@return integer status
-function Again:resume(execute)
+function Rerun:resume(execute)
     restore_environment(self, false)
     go_to_directory(self)
     files.play(texts_of(self, true), false) -- files are as they were, and hold their keys
     if self.only then
         return start_one(self, execute, { kind = "resume",
-            past = past.new(self.db, self.run.id, { path = self.path, ordered = true }),
+            past = recording.new(self.db, self.run.id, { path = self.path, ordered = true }),
             rows = writer.continue(self.db, self.path, host.time) })
     end
-    local before = past.new(self.db, self.run.id, { path = self.path, ordered = true,
+    local before = recording.new(self.db, self.run.id, { path = self.path, ordered = true,
         retries = self.run.status ~= "completed" })
     local unanswered = before:unanswered()
     if unanswered > 0 then
@@ -237,7 +237,7 @@ local KEYS = { "OPENAI_API_KEY", "ANTHROPIC_API_KEY" }
 ---Runs it from the log alone.
 ---@param execute fun(command: string, arguments: string[]): integer runs a command
 ---@return integer status
-function Again:replay(execute)
+function Rerun:replay(execute)
     restore_environment(self, true)
     for _, name in ipairs(KEYS) do
         if (os.getenv(name) or "") == "" then
@@ -247,7 +247,7 @@ function Again:replay(execute)
     files.play(texts_of(self), true)
     host.begin_replay()
     return (self.only and start_one or start)(self, execute, { kind = "replay",
-        past = past.new(self.db, self.run.id, { path = self.path, ordered = true }) })
+        past = recording.new(self.db, self.run.id, { path = self.path, ordered = true }) })
 end
 
 ---Runs it, perhaps changed, into a new log.
@@ -256,13 +256,14 @@ end
 ---@param path? string of the new log
 ---@param edit? ponder.log.Edit what is changed of what the log answers
 ---@return integer status
-function Again:fork(execute, arguments, path, edit)
+function Rerun:fork(execute, arguments, path, edit)
     restore_environment(self, false)
     path = path and path:sub(1, 1) ~= "/" and host.directory() .. "/" .. path or path
     go_to_directory(self)
     return start(self, execute, { kind = "fork",
-        past = past.new(self.db, self.run.id, { path = self.path, ordered = false, edit = edit }),
+        past = recording.new(self.db, self.run.id, { path = self.path, ordered = false,
+            edit = edit }),
         source = self.path, path = path }, arguments)
 end
 
-return again
+return rerun
