@@ -107,8 +107,12 @@ describe("a logged run", function()
         ]]
         local LATE = "delay=60000"
 
-        -- For ten seconds the scheduler does not get its turn.
+        -- For ten seconds the scheduler does not get its turn, nor may any Lua code run.
         for how, busy in pairs {
+            ["is in a pattern"] = "local n = 40 "
+                .. "string.rep('a', n):find(string.rep('a?', n) .. string.rep('a', n))",
+            ["has a hook of its own"] = "debug.sethook(function() end, '', 1000) "
+                .. "while os.clock() < 10 do end",
             ["computes"] = "while os.clock() < 10 do end",
             ["catches all errors"] = "while os.clock() < 10 do pcall(error) end",
             ["computes in a coroutine"] =
@@ -144,6 +148,37 @@ describe("a logged run", function()
             run_and_kill("$PONDER run --max-calls 2 --log run.db script.lua", 1, 1)
             local resumed = w:ponder({ "resume", w.log }, { env = { RESUMED = "1" } })
             assert.matches("^%x+\n2\tBUDGET\n$", resumed.out)
+            assert.matches("^ponder resume: 1 call had no reply yet", resumed.err)
+        end)
+
+        it("asks the same again though the request has the time in it", function()
+            w:begin [[
+                local asked = task.spawn(ask, "it is " .. os.clock())
+                task.sleep(0.001)
+                if not os.getenv "RESUMED" then os.execute "exec sleep 20" end
+                asked:join()
+                say(task.spent().calls)
+            ]]
+            w.server:next(LATE)
+            run_and_kill("$PONDER run --max-calls 9 --log run.db script.lua", 1, 1)
+            assert.equal("2\n", w:ponder({ "resume", w.log }, { env = { RESUMED = "1" } }).out)
+            assert.equal(1, (w:row "SELECT count(*) FROM calls"))
+        end)
+
+        it("has the run within which it was asked, too", function()
+            w:begin [[
+                require("ponder.run").new({ name = "inner" }):call(function()
+                    task.spawn(ask, "a")
+                    task.sleep(0.001)
+                    if not os.getenv "RESUMED" then os.execute "exec sleep 20" end
+                end)
+                say(task.spent().calls)
+            ]]
+            w.server:next(LATE)
+            run_and_kill("$PONDER run --max-calls 9 --log run.db script.lua", 1, 1)
+            assert.equal("inner",
+                (w:row "SELECT name FROM runs WHERE id = (SELECT run FROM calls)"))
+            local resumed = w:ponder({ "resume", w.log }, { env = { RESUMED = "1" } })
             assert.matches("^ponder resume: 1 call had no reply yet", resumed.err)
         end)
 

@@ -506,6 +506,122 @@ describe("store:hide", function()
     end)
 end)
 
+describe("store:hold_back", function()
+    local INSERT = "INSERT INTO t VALUES (?, ?)"
+
+    -- What another connection sees, once the condition holds.
+    local function seen(path, sql, done)
+        local value
+        for _ = 1, 1000 do
+            local db <close> = assert(store.open(path, { mode = "read" }))
+            value = db:row(sql)
+            if done(value) then
+                return value
+            end
+            shell.run "sleep 0.02"
+        end
+        return value
+    end
+
+    local function count(path, n)
+        return seen(path, "SELECT count(*) FROM t", function(found) return found >= n end)
+    end
+
+    it("writes a row when it is late, and commits what is in the transaction", function()
+        with_new("CREATE TABLE t (a, b)", function(db, _, path)
+            db:hide({ "secret" }, "[x]")
+            db:begin()
+            db:execute(INSERT, 0, "written")
+            local ticket = db:hold_back(INSERT, 1, "a secret")
+            for _, value in ipairs { 2.5, true, "\xff \0" } do
+                assert(db:hold_back(INSERT, value, nil))
+            end
+            assert.equal(5, count(path, 5))
+            assert.is_false(db:take_back(ticket))
+            db:execute(INSERT, 0, "more")
+            assert(db:commit())
+            local rows = {}
+            for a, b in db:rows "SELECT a, b FROM t ORDER BY rowid" do
+                rows[#rows + 1] = { a, b }
+            end
+            assert.same({ { 0, "written" }, { 1, "a [x]" }, { 2.5 }, { 1 }, { "\xff \0" },
+                { 0, "more" } }, rows)
+        end)
+    end)
+
+    it("writes what was not taken back when the store is closed, and no more", function()
+        with_new("CREATE TABLE t (a, b)", function(db, _, path)
+            local tickets = {}
+            for i = 1, 300 do
+                tickets[i] = assert(db:hold_back(INSERT, i, ("x"):rep(i)))
+            end
+            for i = 1, 300 do
+                local is_left = i == 7 or i == 300
+                assert.is_true(is_left or db:take_back(tickets[i]))
+                assert.is_false(not is_left and db:take_back(tickets[i]))
+            end
+            db:begin()
+            db:execute(INSERT, 0, "rolled back")
+            db:close()
+            assert.equal(2, count(path, 2))
+        end)
+    end)
+
+    it("does not commit between rows that belong together", function()
+        with_new("CREATE TABLE t (a, b)", function(db, _, path)
+            assert(db:hold_back(INSERT, 1, 1))
+            db:begin()
+            db:hold_commit()
+            db:execute(INSERT, 2, 2)
+            shell.run "sleep 0.6"
+            assert.equal(0, count(path, 0))
+            assert(db:commit())
+            assert.equal(2, count(path, 2))
+        end)
+    end)
+
+    it("waits while rows are read", function()
+        with_new("CREATE TABLE t (a, b)", function(db, _, path)
+            db:execute(INSERT, 1, 1)
+            db:execute(INSERT, 2, 2)
+            for a in db:rows "SELECT a FROM t" do
+                if a == 1 then
+                    assert(db:hold_back(INSERT, 3, 3))
+                    shell.run "sleep 0.6"
+                end
+            end
+            assert.equal(3, count(path, 3))
+        end)
+    end)
+
+    it("leaves a row that cannot be written to the one who takes it back", function()
+        with_new("CREATE TABLE t (a UNIQUE, b)", function(db, _, path)
+            db:execute(INSERT, 1, 1)
+            assert(db:hold_back(INSERT, 3, 3))
+            local ticket = assert(db:hold_back(INSERT, 1, 2))
+            db:begin()
+            db:execute(INSERT, 2, 2)
+            shell.run "sleep 0.6"
+            assert.is_true(db:take_back(ticket))
+            assert.is_nil((db:execute(INSERT, 1, 2)))
+            assert(db:commit())
+            assert.equal(3, count(path, 3))
+        end)
+    end)
+
+    it("raises for mistakes", function()
+        with_new("CREATE TABLE t (a, b)", function(db, _, path)
+            assert.has_error(function() db:hold_back() end)
+            assert.has_error(function() db:hold_back(INSERT, {}, 1) end)
+            assert.has_error(function() db:hold_back(INSERT, table.unpack({}, 1, 65)) end)
+            assert.has_error(function() db:take_back "x" end)
+            assert.is_false(db:take_back(1))
+            local reader <close> = assert(store.open(path, { mode = "read" }))
+            assert.has_error(function() reader:hold_back(INSERT, 1, 1) end)
+        end)
+    end)
+end)
+
 describe("store.sha256", function()
     it("is what sha256sum prints", function()
         for _, text in ipairs { "", "abc", ("\0\xff"):rep(5000), ("x"):rep(64) } do

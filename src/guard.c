@@ -9,8 +9,6 @@
  *   debug.setupvalue          not of a C function
  *   debug.sethook             not while a limit of the run is watched: its hook is the one there is
  *   debug.getregistry         a copy: C code looks up its metatables in the registry by name
- *   os.execute, io.read, io.lines, io.close, read, lines and close of files
- *                             run the log's errand first: they may not return for long
  *
  * All else is Lua's own. package.loadlib stays too: who loads machine code knows what it does.
  */
@@ -25,7 +23,6 @@
  * a script could get hold of it with the debug library. */
 static struct {
     lua_CFunction load, loadfile, setmetatable, setlocal, setupvalue, sethook;
-    lua_CFunction execute, io_read, io_lines, io_close, read, lines, close;
 } original;
 
 /* ---- errors ---- */
@@ -157,73 +154,6 @@ static int copy_registry(lua_State *L)
     return 1;
 }
 
-/* ---- what waits ---- */
-
-static int guard_execute(lua_State *L)
-{
-    stop_before_wait(L);
-    return original.execute(L);
-}
-
-static int guard_io_read(lua_State *L)
-{
-    stop_before_wait(L);
-    return original.io_read(L);
-}
-
-static int guard_io_close(lua_State *L)
-{
-    stop_before_wait(L);
-    return original.io_close(L);
-}
-
-static int guard_read(lua_State *L)
-{
-    stop_before_wait(L);
-    return original.read(L);
-}
-
-static int guard_close(lua_State *L)
-{
-    stop_before_wait(L);
-    return original.close(L);
-}
-
-/* The iterator is upvalue 1. Its errors name a place, which is the caller's. */
-static int next_line(lua_State *L)
-{
-    stop_before_wait(L);
-    lua_settop(L, 0);
-    lua_pushvalue(L, lua_upvalueindex(1));
-    if (lua_pcall(L, 0, LUA_MULTRET, 0) == LUA_OK)
-        return lua_gettop(L);
-    if (lua_type(L, -1) == LUA_TSTRING) {
-        luaL_where(L, 1);
-        lua_insert(L, -2);
-        lua_concat(L, 2);
-    }
-    return lua_error(L);
-}
-
-static int wait_for_lines(lua_State *L, lua_CFunction lines)
-{
-    int results = lines(L);
-    lua_pushvalue(L, -results);
-    lua_pushcclosure(L, next_line, 1);
-    lua_replace(L, -results - 1);
-    return results;
-}
-
-static int guard_io_lines(lua_State *L)
-{
-    return wait_for_lines(L, original.io_lines);
-}
-
-static int guard_lines(lua_State *L)
-{
-    return wait_for_lines(L, original.lines);
-}
-
 /* ---- all of them ---- */
 
 /* Sets table[name] for the table on top of the stack; what it was goes to *out, unless NULL. */
@@ -236,22 +166,6 @@ static void guard(lua_State *L, const char *name, lua_CFunction function, lua_CF
     }
     lua_pushcfunction(L, function);
     lua_setfield(L, -2, name);
-}
-
-static void guard_waits(lua_State *L)
-{
-    lua_getglobal(L, "os");
-    guard(L, "execute", guard_execute, &original.execute);
-    lua_getglobal(L, "io");
-    guard(L, "read", guard_io_read, &original.io_read);
-    guard(L, "lines", guard_io_lines, &original.io_lines);
-    guard(L, "close", guard_io_close, &original.io_close);
-    luaL_getmetatable(L, LUA_FILEHANDLE);
-    lua_getfield(L, -1, "__index");
-    guard(L, "read", guard_read, &original.read);
-    guard(L, "lines", guard_lines, &original.lines);
-    guard(L, "close", guard_close, &original.close);
-    lua_pop(L, 4);
 }
 
 void guard_library(lua_State *L)
@@ -270,5 +184,4 @@ void guard_library(lua_State *L)
     guard(L, "sethook", guard_sethook, &original.sethook);
     guard(L, "getregistry", copy_registry, NULL);
     lua_pop(L, 2);
-    guard_waits(L);
 }

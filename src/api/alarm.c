@@ -11,9 +11,8 @@
 #include <string.h>
 #include <time.h>
 
-#define ALARM_SIGNAL  (SIGRTMIN + 4) /* glibc keeps the first ones */
-#define ERRAND_SIGNAL (SIGRTMIN + 5)
-#define LONGEST       1e9 /* seconds */
+#define ALARM_SIGNAL (SIGRTMIN + 4) /* glibc keeps the first ones */
+#define LONGEST      1e9            /* seconds */
 
 static timer_t timers[ALARM_COUNT];
 static void (*callbacks[ALARM_COUNT])(void); /* NULL: there is no timer */
@@ -48,7 +47,7 @@ static int catch_signal(int signo)
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_sigaction = on_signal;
-    action.sa_flags = SA_SIGINFO | (signo == ERRAND_SIGNAL ? SA_RESTART : 0);
+    action.sa_flags = SA_SIGINFO;
     sigemptyset(&action.sa_mask);
     return sigaction(signo, &action, NULL) == 0 ? 0 : errno;
 }
@@ -60,7 +59,7 @@ int alarm_open(Alarm alarm, void (*callback)(void))
     struct sigevent event;
     memset(&event, 0, sizeof event);
     event.sigev_notify = SIGEV_SIGNAL;
-    event.sigev_signo = alarm == ALARM_ERRAND ? ERRAND_SIGNAL : ALARM_SIGNAL;
+    event.sigev_signo = ALARM_SIGNAL;
     event.sigev_value.sival_int = (int)alarm;
     owner = pthread_self();
     int error = catch_signal(event.sigev_signo);

@@ -10,7 +10,6 @@ typedef enum Alarm {
     ALARM_DEADLINE, /* the time of the run is up */
     ALARM_WATCHDOG, /* what was asked to stop has not */
     ALARM_SANDBOX,  /* the time of a sandbox is up; its callback may jump out of the handler */
-    ALARM_ERRAND,   /* something is to be done, whatever runs; waits are not ended by it */
     ALARM_COUNT
 } Alarm;
 

@@ -7,7 +7,6 @@
 #include "api/api.h"
 #include "api/l_task.h"
 #include "api/sandbox.h"
-#include "api/task_stop.h"
 
 #define CLASS "ponder.Sandbox"
 
@@ -118,7 +117,6 @@ static int sandbox_l_run(lua_State *L)
     lua_settop(L, GLOBALS);
     if (!lua_isnil(L, GLOBALS))
         luaL_checktype(L, GLOBALS, LUA_TTABLE);
-    stop_before_wait(L);
     Sandbox *s = lua_newuserdatauv(L, sizeof *s, 0); /* at BOX */
     memset(s, 0, sizeof *s);
     luaL_setmetatable(L, CLASS);

@@ -323,6 +323,9 @@ static const luaL_Reg store_methods[] = {
     {"publish", store_l_publish},
     {"checkpoint", store_l_checkpoint},
     {"hide", store_l_hide},
+    {"hold_back", store_l_hold_back},
+    {"take_back", store_l_take_back},
+    {"hold_commit", store_l_hold_commit},
     {"close", store_l_close},
     {NULL, NULL},
 };

@@ -34,6 +34,9 @@ int store_l_columns(lua_State *L);
 int store_l_row(lua_State *L);
 int store_rows_close(lua_State *L);
 int store_l_hide(lua_State *L);
+int store_l_hold_back(lua_State *L);
+int store_l_take_back(lua_State *L);
+int store_l_hold_commit(lua_State *L);
 
 /* Takes the texts that the store at `store` hides out of the strings from `first` to the top. */
 void store_hide_values(lua_State *L, int store, int first);

@@ -7,7 +7,9 @@
 #include <math.h>
 
 #include "api/l_store.h"
-#include "core/json.h"
+#include "store/late.h"
+
+enum { MOST_HELD_BACK = 64 /* values */ };
 
 /* Rows to come: the iterator of rows() and columns(). Its user value is the store. */
 typedef struct Rows {
@@ -52,14 +54,28 @@ static void check_values(lua_State *L, const Store *s, const char *where, int fi
     }
 }
 
-static int bind_string(lua_State *L, int index, sqlite3_stmt *statement, int at,
-                       sqlite3_destructor_type keep)
+static StoreValue to_value(lua_State *L, int index)
 {
-    size_t size;
-    const char *text = lua_tolstring(L, index, &size);
-    if (json_is_utf8(text, size))
-        return sqlite3_bind_text(statement, at, text, (int)size, keep);
-    return sqlite3_bind_blob(statement, at, text, (int)size, keep);
+    StoreValue v = {.type = SQLITE_NULL};
+    switch (lua_type(L, index)) {
+    case LUA_TBOOLEAN:
+        v.type = SQLITE_INTEGER;
+        v.as.integer = lua_toboolean(L, index);
+        break;
+    case LUA_TSTRING:
+        v.as.bytes = lua_tolstring(L, index, &v.size);
+        v.type = SQLITE_TEXT;
+        break;
+    case LUA_TNUMBER:
+        v.type = lua_isinteger(L, index) ? SQLITE_INTEGER : SQLITE_FLOAT;
+        if (v.type == SQLITE_INTEGER)
+            v.as.integer = lua_tointeger(L, index);
+        else
+            v.as.number = lua_tonumber(L, index);
+        break;
+    default: break;
+    }
+    return v;
 }
 
 /* `keep`: whether SQLite copies strings, or these stay where they are until it has done. */
@@ -68,17 +84,8 @@ static int bind_values(lua_State *L, int first, sqlite3_stmt *statement,
 {
     int rc = SQLITE_OK, last = lua_gettop(L);
     for (int index = first; rc == SQLITE_OK && index <= last; index++) {
-        int at = index - first + 1;
-        switch (lua_type(L, index)) {
-        case LUA_TBOOLEAN: rc = sqlite3_bind_int(statement, at, lua_toboolean(L, index)); break;
-        case LUA_TSTRING: rc = bind_string(L, index, statement, at, keep); break;
-        case LUA_TNUMBER:
-            rc = lua_isinteger(L, index)
-                     ? sqlite3_bind_int64(statement, at, lua_tointeger(L, index))
-                     : sqlite3_bind_double(statement, at, lua_tonumber(L, index));
-            break;
-        default: rc = sqlite3_bind_null(statement, at);
-        }
+        StoreValue v = to_value(L, index);
+        rc = store_bind(statement, index - first + 1, &v, keep);
     }
     return rc;
 }
@@ -140,17 +147,54 @@ int store_l_execute(lua_State *L)
     sqlite3_stmt *statement = take(L, 1, "execute", SQLITE_STATIC, &e);
     if (statement == NULL)
         return store_push_failure(L, 1, &e);
-    sqlite3_int64 before = sqlite3_total_changes64(s->db);
-    bool row = true;
-    StoreStatus status = STORE_OK;
-    while (row && status == STORE_OK)
-        status = store_step(s, statement, &row, &e);
+    int64_t changes;
+    StoreStatus status = store_run(s, statement, &changes, &e);
     store_give_back(s, statement);
     if (status != STORE_OK)
         return store_push_failure(L, 1, &e);
     store_bound_wal(s);
-    lua_pushinteger(L, sqlite3_total_changes64(s->db) - before);
+    lua_pushinteger(L, changes);
     return 1;
+}
+
+/* ---- rows that are held back ---- */
+
+/* self, sql, values... -> ticket | nil, message, code */
+int store_l_hold_back(lua_State *L)
+{
+    StoreValue values[MOST_HELD_BACK];
+    StoreError e;
+    int64_t ticket;
+    store_self(L, "hold_back");
+    const char *sql = store_text(L, 2, "hold_back", "sql", NULL);
+    store_hide_values(L, 1, 3);
+    Store *s = store_self(L, "hold_back");
+    int count = lua_gettop(L) - 2;
+    if (!s->writable)
+        return luaL_error(L, "store.hold_back: the store is open for reading");
+    if (count > MOST_HELD_BACK)
+        return luaL_error(L, "store.hold_back: more than %d values", MOST_HELD_BACK);
+    check_values(L, s, "hold_back", 3);
+    for (int i = 0; i < count; i++)
+        values[i] = to_value(L, i + 3);
+    if (store_hold_back(s, sql, values, count, &ticket, &e) != STORE_OK)
+        return store_push_failure(L, 1, &e);
+    lua_pushinteger(L, ticket);
+    return 1;
+}
+
+/* self, ticket -> whether it was not written, and will not be */
+int store_l_take_back(lua_State *L)
+{
+    Store *s = store_self(L, "take_back");
+    lua_pushboolean(L, store_take_back(s, luaL_checkinteger(L, 2)));
+    return 1;
+}
+
+int store_l_hold_commit(lua_State *L)
+{
+    store_hold_commit(store_self(L, "hold_commit"));
+    return 0;
 }
 
 /* ---- rows ---- */

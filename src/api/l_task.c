@@ -258,17 +258,6 @@ static int task_limit_task(lua_State *L)
     return 0;
 }
 
-/* set_errand([f, seconds]): see stop_set_errand */
-static int task_set_errand(lua_State *L)
-{
-    double seconds = luaL_optnumber(L, 2, 0);
-    lua_settop(L, 1);
-    if (!lua_isnil(L, 1))
-        luaL_checktype(L, 1, LUA_TFUNCTION);
-    lua_pushboolean(L, stop_set_errand(L, seconds) == 0);
-    return 1;
-}
-
 /* protect(source): see task_stop.h */
 static int task_protect(lua_State *L)
 {
@@ -294,7 +283,6 @@ static const luaL_Reg functions[] = {{"create", task_create},
                                      {"heard", task_heard},
                                      {"limit_steps", task_limit_steps},
                                      {"limit_task", task_limit_task},
-                                     {"set_errand", task_set_errand},
                                      {"protect", task_protect},
                                      {NULL, NULL}};
 

@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "api/alarm.h"
 #include "api/task_frame.h"
 #include "loop/loop.h"
 
@@ -42,9 +41,6 @@ static void (*stock_handler)(int); /* what a stock lua5.4 does at SIGINT */
 static int counting;
 static lua_Integer steps, steps_limit;
 static int deadlines; /* tasks that have one */
-
-static bool has_errand;                  /* it is in the registry, at the address of this */
-static volatile sig_atomic_t errand_due; /* it waits for the script's next instruction */
 
 /* -- where an error may be raised -- */
 
@@ -107,7 +103,7 @@ static int is_stoppable(const Frame *f)
 
 static int is_armed(void)
 {
-    return counting || deadlines > 0 || reason != STOP_NONE || errand_due;
+    return counting || deadlines > 0 || reason != STOP_NONE;
 }
 
 /* -- the hook -- */
@@ -123,8 +119,6 @@ static void stop_hook(lua_State *L, lua_Debug *ar);
 /* How many instructions code may run before it is looked at. */
 static int interval(void)
 {
-    if (errand_due)
-        return 1;
     if (reason == STOP_NONE || heard)
         return counting ? STEPS_A_LOOK : CLOCK_A_LOOK;
     return pending ? 1 : (int)grace;
@@ -202,54 +196,6 @@ static void check_deadline(lua_State *L)
     }
 }
 
-/* -- the errand -- */
-
-static void on_errand(void)
-{
-    errand_due = stop_armed = 1;
-    stop_arm();
-}
-
-int stop_set_errand(lua_State *L, double seconds)
-{
-    int error = alarm_open(ALARM_ERRAND, on_errand);
-    has_errand = error == 0 && !lua_isnil(L, -1);
-    errand_due = 0;
-    stop_armed = is_armed();
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &has_errand);
-    alarm_set(ALARM_ERRAND, has_errand ? seconds : 0);
-    return error;
-}
-
-static void run_errand(lua_State *L, int waits)
-{
-    errand_due = 0;
-    stop_armed = is_armed();
-    if (!has_errand || !lua_checkstack(L, LUA_MINSTACK))
-        return;
-    has_errand = false;
-    lua_rawgetp(L, LUA_REGISTRYINDEX, &has_errand);
-    lua_pushboolean(L, waits);
-    if (lua_pcall(L, 1, 0, 0) != LUA_OK)
-        lua_pop(L, 1);
-}
-
-void stop_before_wait(lua_State *L)
-{
-    if (has_errand && is_stoppable(frame_running()) && frame_running()->L == L &&
-        !is_protected(L, 0))
-        run_errand(L, 1);
-}
-
-/* Where it may not be run it is put off. */
-static void try_errand(lua_State *L)
-{
-    const Frame *f = frame_running();
-    if (is_stoppable(f) && f->L == L && !is_protected(L, 0))
-        run_errand(L, 0);
-    lua_sethook(L, stop_hook, LUA_MASKCOUNT, errand_due ? PUT_OFF : interval());
-}
-
 int stop_has_hook(lua_State *L)
 {
     return lua_gethook(L) == stop_hook;
@@ -261,8 +207,6 @@ static void stop_hook(lua_State *L, lua_Debug *ar)
     (void)ar;
     if (counting)
         count_steps(ran);
-    if (errand_due)
-        try_errand(L);
     if (!stop_armed) { /* left over from an earlier run, or inherited from the creator */
         lua_sethook(L, NULL, 0, 0);
         return;
@@ -302,9 +246,6 @@ void stop_arm(void)
     /* What is counted already goes on from where it stood. */
     lua_Hook hook = lua_gethook(f->L);
     if (hook == stop_hook && lua_gethookcount(f->L) <= interval())
-        return;
-    /* An errand leaves a hook of the script's own where it is. */
-    if (hook != NULL && hook != stop_hook && !counting && deadlines == 0 && reason == STOP_NONE)
         return;
     arm(f->L);
 }

@@ -10,9 +10,8 @@
  * Nothing is raised within the scheduler and the run log, which must not be left halfway, nor while
  * a coroutine is closed.
  *
- * One hook does this, counts steps, and runs the errand: what the run log has to do while a script
- * computes. It is set in what runs when there is a reason to, and in each coroutine when it is
- * entered (task_frame.c); else no coroutine has a hook.
+ * One hook does this, and counts steps. It is set in what runs when there is a reason to, and in
+ * each coroutine when it is entered (task_frame.c); else no coroutine has a hook.
  */
 #ifndef PONDER_API_TASK_STOP_H
 #define PONDER_API_TASK_STOP_H
@@ -37,16 +36,6 @@ lua_Integer stop_steps(void);
 /* The task that runs may run for so many seconds, waits included; then an error is raised in it at
  * every instruction of the script, whatever it catches. 0: no more. */
 void stop_limit_task(double seconds);
-
-/* Calls the function on top of the stack, and pops it, once: after so many seconds, between two
- * instructions of the script, or before the script waits in C (stop_before_wait), whatever is
- * first. Not where no error may be raised. It may not wait; what it raises is dropped. nil: nothing
- * any more. Returns 0 or an errno value. */
-int stop_set_errand(lua_State *L, double seconds);
-
-/* A C function that may not return for long is called: the errand is run, with the argument true,
- * if there is one. */
-void stop_before_wait(lua_State *L);
 
 /* Whether the hook of a coroutine is the one here. */
 int stop_has_hook(lua_State *L);

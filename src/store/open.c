@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "store/header.h"
+#include "store/late.h"
 #include "store/private.h"
 #include "store/store.h"
 
@@ -261,6 +262,7 @@ void store_disconnect(Store *s)
     while ((statement = sqlite3_next_stmt(s->db, NULL)) != NULL)
         sqlite3_finalize(statement);
     memset(s->cache, 0, sizeof s->cache);
+    s->taken = 0;
     sqlite3_close(s->db);
     s->db = NULL;
 }
@@ -379,6 +381,7 @@ StoreStatus store_close(Store *s, StoreError *e)
         s->db = NULL;
         return STORE_OK;
     }
+    store_end_late(s);
     sqlite3_stmt *statement;
     while ((statement = sqlite3_next_stmt(s->db, NULL)) != NULL)
         sqlite3_finalize(statement);

@@ -1,10 +1,16 @@
 /*
  * store.c -- statements, transactions, checkpoints.
+ *
+ * Where there are rows that may come late the thread of late.c uses the connection, too: not while
+ * a statement is taken, nor within store_enter.
  */
 #include "store/store.h"
 
 #include <limits.h>
 #include <string.h>
+
+#include "core/json.h"
+#include "store/late.h"
 
 /* ---- statements ---- */
 
@@ -62,7 +68,7 @@ static StoreStatus check_transaction(const Store *s, StoreError *e)
     return store_fail(e, s->lost.status, "%s", s->lost.detail);
 }
 
-StoreStatus store_take(Store *s, const char *sql, size_t size, sqlite3_stmt **out, StoreError *e)
+static StoreStatus take(Store *s, const char *sql, size_t size, sqlite3_stmt **out, StoreError *e)
 {
     if (check_transaction(s, e) != STORE_OK)
         return s->lost.status;
@@ -85,7 +91,16 @@ StoreStatus store_take(Store *s, const char *sql, size_t size, sqlite3_stmt **ou
     return STORE_OK;
 }
 
-void store_give_back(Store *s, sqlite3_stmt *statement)
+StoreStatus store_take(Store *s, const char *sql, size_t size, sqlite3_stmt **out, StoreError *e)
+{
+    store_enter(s);
+    StoreStatus status = take(s, sql, size, out, e);
+    s->taken += status == STORE_OK && *out != NULL;
+    store_leave(s);
+    return status;
+}
+
+static void give_back(Store *s, sqlite3_stmt *statement)
 {
     sqlite3_reset(statement);
     for (CachedStatement *c = s->cache; c < s->cache + STORE_CACHED; c++) {
@@ -98,6 +113,14 @@ void store_give_back(Store *s, sqlite3_stmt *statement)
     sqlite3_finalize(statement);
 }
 
+void store_give_back(Store *s, sqlite3_stmt *statement)
+{
+    store_enter(s);
+    give_back(s, statement);
+    s->taken--;
+    store_leave(s);
+}
+
 /* SQLite ends a transaction by itself when it has to: commit will say so. */
 static StoreStatus note(Store *s, StoreStatus status, const StoreError *e)
 {
@@ -105,6 +128,19 @@ static StoreStatus note(Store *s, StoreStatus status, const StoreError *e)
         sqlite3_get_autocommit(s->db))
         s->lost = *e;
     return status;
+}
+
+int store_bind(sqlite3_stmt *statement, int at, const StoreValue *v, sqlite3_destructor_type keep)
+{
+    switch (v->type) {
+    case SQLITE_INTEGER: return sqlite3_bind_int64(statement, at, v->as.integer);
+    case SQLITE_FLOAT: return sqlite3_bind_double(statement, at, v->as.number);
+    case SQLITE_TEXT:
+        if (json_is_utf8(v->as.bytes, v->size))
+            return sqlite3_bind_text(statement, at, v->as.bytes, (int)v->size, keep);
+        return sqlite3_bind_blob(statement, at, v->as.bytes, (int)v->size, keep);
+    default: return sqlite3_bind_null(statement, at);
+    }
 }
 
 StoreStatus store_step(Store *s, sqlite3_stmt *statement, bool *row, StoreError *e)
@@ -116,15 +152,28 @@ StoreStatus store_step(Store *s, sqlite3_stmt *statement, bool *row, StoreError 
     return note(s, store_fail_sqlite(e, s->db, rc), e);
 }
 
+StoreStatus store_run(Store *s, sqlite3_stmt *statement, int64_t *changes, StoreError *e)
+{
+    sqlite3_int64 before = sqlite3_total_changes64(s->db);
+    bool row = true;
+    StoreStatus status = STORE_OK;
+    while (row && status == STORE_OK)
+        status = store_step(s, statement, &row, e);
+    *changes = sqlite3_total_changes64(s->db) - before;
+    return status;
+}
+
 StoreStatus store_script(Store *s, const char *sql, StoreError *e)
 {
-    if (check_transaction(s, e) != STORE_OK)
-        return s->lost.status;
-    int rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
+    store_enter(s);
+    StoreStatus status = check_transaction(s, e);
+    int rc = status == STORE_OK ? sqlite3_exec(s->db, sql, NULL, NULL, NULL) : SQLITE_OK;
     if (rc != SQLITE_OK)
-        return note(s, store_fail_sqlite(e, s->db, rc), e);
-    store_bound_wal(s);
-    return STORE_OK;
+        status = note(s, store_fail_sqlite(e, s->db, rc), e);
+    else if (status == STORE_OK)
+        store_bound_wal(s);
+    store_leave(s);
+    return status;
 }
 
 /* ---- transactions ---- */
@@ -147,20 +196,27 @@ StoreStatus store_begin(Store *s, StoreError *e)
     if (s->writable && sqlite3_file_control(s->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == 0 &&
         moved) /* what is written now would be lost without a word */
         return store_fail(e, STORE_IO, "was removed or renamed while it was open");
+    store_enter(s);
     StoreStatus status = run(s, s->writable ? "BEGIN IMMEDIATE" : "BEGIN", e);
     s->in_transaction = status == STORE_OK;
     s->lost.status = STORE_OK;
+    store_leave(s);
     return status;
 }
 
 StoreStatus store_rollback(Store *s, StoreError *e)
 {
+    store_enter(s);
     s->in_transaction = false;
-    return sqlite3_get_autocommit(s->db) ? STORE_OK : run(s, "ROLLBACK", e);
+    StoreStatus status = sqlite3_get_autocommit(s->db) ? STORE_OK : run(s, "ROLLBACK", e);
+    store_release_commit(s);
+    store_leave(s);
+    return status;
 }
 
 StoreStatus store_commit(Store *s, StoreError *e)
 {
+    store_enter(s);
     StoreStatus status = check_transaction(s, e);
     s->in_transaction = false;
     if (status == STORE_OK)
@@ -169,6 +225,8 @@ StoreStatus store_commit(Store *s, StoreError *e)
         store_rollback(s, NULL);
     else
         store_bound_wal(s);
+    store_release_commit(s);
+    store_leave(s);
     return status;
 }
 
@@ -180,17 +238,21 @@ StoreStatus store_checkpoint(Store *s, int *left, StoreError *e)
     *left = 0;
     if (!s->writable)
         return store_fail(e, STORE_READ_ONLY, "it is open for reading");
+    store_enter(s);
     int rc = sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_PASSIVE, &pages, &moved);
-    if (rc != SQLITE_OK && rc != SQLITE_BUSY)
-        return store_fail_sqlite(e, s->db, rc);
+    StoreStatus status =
+        rc == SQLITE_OK || rc == SQLITE_BUSY ? STORE_OK : store_fail_sqlite(e, s->db, rc);
+    store_leave(s);
+    if (status != STORE_OK)
+        return status;
     *left = pages > moved ? pages - moved : 0;
     return STORE_OK;
 }
 
-void store_bound_wal(Store *s)
+static void bound_wal(Store *s)
 {
     int left;
-    if (!s->writable || s->wal_pages < s->checkpoint_at || !sqlite3_get_autocommit(s->db))
+    if (s->wal_pages < s->checkpoint_at || !sqlite3_get_autocommit(s->db))
         return;
     /* A reader, or a full disk, may keep pages there: then the next try is some pages later. */
     if (store_checkpoint(s, &left, NULL) == STORE_OK && left == 0)
@@ -198,4 +260,13 @@ void store_bound_wal(Store *s)
     else
         s->checkpoint_at = s->wal_pages + STORE_WAL_PAGES / 4;
     s->wal_pages = left;
+}
+
+void store_bound_wal(Store *s)
+{
+    if (!s->writable)
+        return;
+    store_enter(s);
+    bound_wal(s);
+    store_leave(s);
 }

@@ -40,6 +40,17 @@ typedef struct CachedStatement {
     bool taken;
 } CachedStatement;
 
+/* What a statement is given. */
+typedef struct StoreValue {
+    int type;    /* SQLITE_INTEGER, SQLITE_FLOAT, SQLITE_NULL; SQLITE_TEXT: any bytes */
+    size_t size; /* of the bytes */
+    union {
+        int64_t integer;
+        double number;
+        const char *bytes;
+    } as;
+} StoreValue;
+
 typedef struct Store {
     sqlite3 *db; /* NULL: closed */
     Claim *claim;
@@ -50,6 +61,8 @@ typedef struct Store {
     StoreError lost;     /* why SQLite has rolled that transaction back, if it has */
     int wal_pages;       /* in the WAL after the last commit */
     int checkpoint_at;   /* pages */
+    struct Late *late;   /* see late.h; NULL: there was none yet */
+    int taken;           /* statements that are in use */
     uint64_t clock;
     CachedStatement cache[STORE_CACHED];
 } Store;
@@ -83,6 +96,13 @@ StoreStatus store_connect_writer(Store *s, const char *real_path, StoreError *e)
  * given to anyone else until store_give_back. */
 StoreStatus store_take(Store *s, const char *sql, size_t size, sqlite3_stmt **out, StoreError *e);
 void store_give_back(Store *s, sqlite3_stmt *statement);
+
+/* Gives a statement a value; returns a result code of SQLite's. `keep`: whether SQLite copies it.
+ */
+int store_bind(sqlite3_stmt *statement, int at, const StoreValue *v, sqlite3_destructor_type keep);
+
+/* Runs a statement to its end: *changes rows were inserted, updated or deleted. */
+StoreStatus store_run(Store *s, sqlite3_stmt *statement, int64_t *changes, StoreError *e);
 
 /* *row says whether there is a row. */
 StoreStatus store_step(Store *s, sqlite3_stmt *statement, bool *row, StoreError *e);

@@ -35,7 +35,8 @@ local call = {}
 
 ---@class ponder.log.Call: ponder.log.Operation
 ---@field asked ponder.log.Asked
----@field unwritten boolean its row is held back
+---@field ticket integer? of its row, if that is held back
+---@field again integer? if it had a row, the same of the change of it
 ---@field asked_at number seconds since 1970
 local Call = { kind = "call" }
 Call.__index = Call
@@ -91,10 +92,19 @@ end
 local ASK = insertion(ASKED)
 local ASK_AND_ANSWER = insertion(table.move(ANSWERED, 1, #ANSWERED, #ASKED + 1,
     table.move(ASKED, 1, #ASKED, 1, {})))
+local AGAIN = "UPDATE calls SET session = ?, asked_at = ?, status = NULL WHERE run = ? AND id = ?"
 local ANSWER = ("UPDATE calls SET (%s) = (%s) WHERE run = ?1 AND id = ?2"):format(
     table.concat(ANSWERED, ", "), ("?, "):rep(#ANSWERED - 1):gsub("?", "?3", 1) .. "?")
 
--- A row is written once, with its answer, unless that takes long: see Recorder:defer.
+-- What is known when it is asked, as ASKED has it; and then what comes.
+local function asked_values(self, ...)
+    local asked = self.asked
+    return self.run, self.id, self.session, self.identity, self.occurrence,
+        asked.provider, asked.model, asked.sample, asked.samples, asked.request, asked.metadata,
+        self.within_id, self.search, self.node, self.purpose, self.asked_at, ...
+end
+
+-- A row is written once, with its answer, unless that takes long.
 ---@param log ponder.log.Recorder
 function Call:insert(log)
     local asker = task.context("asker")
@@ -102,34 +112,26 @@ function Call:insert(log)
         self.search, self.node, self.purpose = asker.tree:asks(log, asker)
     end
     self.run, self.session = log.run, log.session
-    self.asked_at, self.unwritten = log.clock(), true
+    self.asked_at = log.clock()
     self.asked.clock = log.clock
-    log:defer(self)
+    self.ticket = log:hold_back(ASK, asked_values(self))
 end
 
--- What is known when it is asked, as ASKED has it; and then what comes.
-local function asked_values(self, ...)
-    local asked = self.asked
-    self.unwritten = false
-    return self.run, self.id, self.session, self.identity, self.occurrence,
-        asked.provider, asked.model, asked.sample, asked.samples, asked.request, asked.metadata,
-        self.within_id, self.search, self.node, self.purpose, self.asked_at, ...
+-- Whether its row is still to be written.
+local function is_unwritten(self, log)
+    if self.again then
+        log.writer:take_back(self.again)
+        return false
+    end
+    return not self.ticket or log.writer:take_back(self.ticket)
 end
 
 -- A statement with its values, which ANSWERED lists.
-local function answered(self, ...)
-    if self.unwritten then
+local function answered(self, log, ...)
+    if is_unwritten(self, log) then
         return ASK_AND_ANSWER, asked_values(self, ...)
     end
     return ANSWER, self.run, self.id, ...
-end
-
---- Writes the row that is waiting for its answer.
----@param log ponder.log.Recorder
-function Call:write_asked(log)
-    if self.unwritten then
-        log:write(ASK, asked_values(self))
-    end
 end
 
 ---@param log ponder.log.Recorder
@@ -142,16 +144,16 @@ function Call:ask_again(log)
     log:write([[INSERT INTO attempts (run, call, attempt, at, code, message)
         SELECT run, id, 1, ?, 'KILLED', 'the process ended before its reply came' FROM calls
         WHERE run = ? AND id = ? AND status IS NULL]], log.clock(), self.run, self.id)
-    log:write("UPDATE calls SET session = ?, asked_at = ?, status = NULL WHERE run = ? AND id = ?",
-        log.session, log.clock(), self.run, self.id)
+    log:write(AGAIN, log.session, log.clock(), self.run, self.id)
+    self.again = log:hold_back(AGAIN, log.session, log.clock(), self.run, self.id) or 0
 end
 
 local function write_answer(self, log, status, reply, row, message, code)
     log:spend(row.total_tokens, row.cost)
-    log:write(answered(self, status, row.origin, row.queued_at, row.sent_at, log.clock(), reply,
-        code, message, row.latency_ms, row.time_to_first_ms, row.attempts, row.input_tokens,
-        row.output_tokens, row.total_tokens, row.cache_read_tokens, row.cache_write_tokens,
-        row.reasoning_tokens, row.cost))
+    log:write(answered(self, log, status, row.origin, row.queued_at, row.sent_at, log.clock(),
+        reply, code, message, row.latency_ms, row.time_to_first_ms, row.attempts,
+        row.input_tokens, row.output_tokens, row.total_tokens, row.cache_read_tokens,
+        row.cache_write_tokens, row.reasoning_tokens, row.cost))
 end
 
 local function write_failures(self, log)
@@ -185,7 +187,9 @@ end
 
 ---@param log ponder.log.Recorder
 function Call:cancel(log)
-    self:write_asked(log)
+    if is_unwritten(self, log) then
+        log:write(ASK, asked_values(self))
+    end
     write_failures(self, log)
     log:write("UPDATE calls SET status = 'cancelled', answered_at = ?, attempts = ? "
         .. "WHERE run = ? AND id = ?", log.clock(), self.asked.attempts, self.run, self.id)

@@ -10,6 +10,7 @@ local recorder = {}
 ---@field writer ponder.log.Writer
 ---@field run integer runs.id
 ---@field session integer
+---@field begun ponder.log.Session? of a new run within another: its rows may be held back
 ---@field saved ponder.log.Saved
 ---@field clock fun(): number seconds since 1970
 local Recorder = {}
@@ -81,11 +82,6 @@ local function write_readings(self, clock, list)
 end
 
 --- See ponder.log.Sink.
-function Recorder:due()
-    return self.writer:due()
-end
-
---- See ponder.log.Sink.
 function Recorder:expect(tape)
     self.writer:expect(tape)
 end
@@ -135,10 +131,17 @@ local function number(self, what)
     what.within_id = within and within.kind == "effect" and within.id or nil
 end
 
---- Holds back the row of a call until it is answered.
----@param what ponder.log.Call
-function Recorder:defer(what)
-    self.writer:defer(what, self)
+--- Holds back the row of a call: see Writer:hold_back.
+---@param sql string
+---@param ... any
+---@return integer? ticket
+function Recorder:hold_back(sql, ...)
+    local session = self.begun
+    while session and session.is_held do
+        session:write_held()
+        session = session.outer
+    end
+    return self.writer:hold_back(sql, ...)
 end
 
 local function count_in_flight(self, by)
@@ -150,12 +153,10 @@ end
 function Recorder:ask(what)
     if what.id then -- asked before, and not answered
         what:ask_again(self)
-        self.writer.again_at = self.writer.again_at or self.clock()
     else
         number(self, what)
         what:insert(self)
     end
-    self.writer:expect_late()
     count_in_flight(self, 1)
 end
 

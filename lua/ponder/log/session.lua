@@ -54,9 +54,8 @@ local function note_environment_keys()
 end
 
 local function write_file(self, file)
-    self.recorder.writer.unsigned[self.recorder.run] = true
-    self.recorder:write([[INSERT OR REPLACE INTO files (run, path, absolute, kind, hash, text)
-        VALUES (?, ?, ?, ?, ?, ?)]], self.recorder.run, file.path,
+    self.recorder.writer:write_signed(self.recorder.run, [[INSERT OR REPLACE INTO files (run, path,
+        absolute, kind, hash, text) VALUES (?, ?, ?, ?, ?, ?)]], self.recorder.run, file.path,
         not file.piped and host.absolute(file.path) or nil, file.kind,
         store.sha256(file.text), file.kind == "data" and file.text or redact.script(file.text))
 end
@@ -112,12 +111,12 @@ local function environment()
 end
 
 local function write_run(self)
-    self.recorder.writer.unsigned[self.recorder.run] = true
     local run, about = self.run, self.run.about
     local versions = { ponder = host.version, lua = _VERSION, sqlite = store.sqlite_version,
         curl = require("ponder.core.net").curl_version }
-    self.recorder:write([[INSERT INTO runs (id, uid, command, arguments, script, directory, input,
-        seed, options, versions, started_at, source) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]],
+    self.recorder.writer:write_signed(self.recorder.run, [[INSERT INTO runs (id, uid, command,
+        arguments, script, directory, input, seed, options, versions, started_at, source)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]],
         self.recorder.run, ("%016x"):format(run.uid), about.command,
         json.encode(arguments_of(about)), about.script, (host.directory()), about.input, run.seed,
         json.encode(environment()), json.encode(versions), run.started_at,
@@ -301,7 +300,7 @@ local function open_inner_rows(self, rows, about)
     else
         what.id = rows:next_run()
         self.recorder, self.about = recorder.new(rows, what.id), about
-        self.is_held = true
+        self.is_held, self.recorder.begun = true, self
         rows:hold(self)
     end
     if not self.keeps_row and not self.is_held then
@@ -446,7 +445,6 @@ function Session:finish(status)
     elseif not rows or not rows.writer.db then
         return nil, not self.is_frozen and remark(self, status) or nil
     end
-    rows.writer:write_deferred(math.huge)
     write_files(self)
     local readable, answer = pcall(json.encode, run.answer)
     local saved = rows.saved

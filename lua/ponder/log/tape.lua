@@ -61,7 +61,6 @@ local MOST_WITHOUT_FILE = 1 << 20 -- entries and readings kept before there is a
 ---@field copy fun(self, what: ponder.log.Operation, results: table) takes over what another log has
 ---@field cancel fun(self, what: ponder.log.Operation)
 ---@field shortage fun(self): string? why nothing more should be asked, while there is still room
----@field due fun(self): number? seconds until a commit is due, whatever else happens
 ---@field stops fun(self): string? the same, once nothing is in flight
 ---@field rest fun(self) there is nothing else to do
 ---@field expect fun(self, tape: ponder.log.Tape) it has noted something: see Tape:put
@@ -191,7 +190,7 @@ function Tape:whole()
     return self
 end
 
---- Hands to the log what has gathered.
+--- Hands to the log what has gathered: before a commit, and before a call is asked.
 function Tape:put()
     self.sink:put(self.entries, self.readings)
     self.entries, self.readings, self.kept, self.is_expected = {}, {}, 0, false
@@ -221,14 +220,6 @@ local function note_arrived(self, round)
     self.arrived, self.noted = {}, self.arrived
 end
 
--- What takes long is committed before it ends, though nothing else happens.
-local function expect_turn(self)
-    local seconds = self.sink:due()
-    if seconds then
-        scheduler.turn_within(self.group, seconds)
-    end
-end
-
 -- Nothing more can be written: the outermost run of the log ends, with all within it.
 local function stop_all(self, message)
     while self.outer do
@@ -250,7 +241,6 @@ function Tape:deliver()
         scheduler.wake(one.task, one.waits)
     end
     self.noted = {}
-    expect_turn(self)
 end
 
 -- Waits until the log holds what has come.
@@ -278,7 +268,6 @@ local function ask(self, what, f, ...)
         error(self.broken or shortage, 0)
     end
     self.sink:ask(what)
-    expect_turn(self)
     local asking <close> = setmetatable({ tape = self, what = what }, Asking)
     local results = pack(scheduler.with_context("outside", what, f, ...))
     asking.answered = true
@@ -298,7 +287,7 @@ function Tape:turn(rounds)
             return false
         end
     end
-    local arrived = self.arrived[1] ~= nil or not self.broken and self.sink:due() == 0
+    local arrived = self.arrived[1] ~= nil
     if arrived then
         note_arrived(self, played_round(self, rounds))
     end

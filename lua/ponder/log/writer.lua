@@ -3,12 +3,10 @@
 --- The file may come late: a run that calls no model needs none. What is written before it is
 --- opened waits in a queue.
 ---
---- The row of a call is held back until it is answered, or LATE_S have passed: then the scheduler
---- gives the tape a turn; or, where a script computes and does not let it, an errand (see
---- ponder.core.task) commits between two instructions of the script. A call that is sent right
---- before C code that runs for long (a pattern that backtracks) has its row when that returns.
+--- The row of a call is held back until it is answered: one row costs half as much as one that is
+--- written, and written again. What takes long is written and committed before, by a thread of the
+--- store (see ponder.core.store): it is on disk whatever the script does, and others see it.
 
-local core = require "ponder.core.task"
 local redact = require "ponder.redact"
 local schema = require "ponder.log.schema"
 local store = require "ponder.core.store"
@@ -18,7 +16,6 @@ local writer = {}
 
 local SPARE_BYTES = 1 << 20 -- of the disk, that a run leaves for what is still to come
 local BYTES_A_CALL = 64 << 10 -- and for each call in flight
-local LATE_S = 0.25 -- after which a call is worth a row that says that it is in flight
 local MOST_QUEUED = 1 << 17 -- statements
 local COMMITS = 200 -- that are worth a checkpoint when there is nothing else to do
 
@@ -37,14 +34,12 @@ local COMMITS = 200 -- that are worth a checkpoint when there is nothing else to
 ---@field short string? why no further call should be begun
 ---@field incomplete boolean? more was written before there was a file than is kept
 ---@field discards boolean? nothing is written: there will be no file
----@field again_at number? since when the row of a call that is asked again has not been committed
 ---@field calls integer asked by this process, in all runs
 ---@field effects integer likewise
 ---@field in_flight integer of both
 ---@field saved ponder.log.Saved in all runs
 ---@field spent {calls: integer, tokens: integer, cost: number} likewise, and what was played
 ---@field unsigned table<integer, true> runs with rows that ponder.log.trust is to sign
----@field private has_errand boolean? to commit late rows, whatever runs
 ---@field private tapes ponder.log.Tape[] that have noted what is not written yet
 local Writer = {}
 Writer.__index = Writer
@@ -60,8 +55,7 @@ function writer.new(clock)
     return setmetatable({ clock = clock, queue = {}, runs = 0, seq = 0, in_flight = 0,
         calls = 0, effects = 0, saved = writer.nothing_saved(),
         spent = { calls = 0, tokens = 0, cost = 0.0 },
-        deferred = {}, deferred_first = 1, deferred_last = 0, commits = 0,
-        tapes = {}, held = {}, unsigned = {} }, Writer)
+        commits = 0, tapes = {}, held = {}, unsigned = {} }, Writer)
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -89,7 +83,9 @@ local function write_held(self)
     local held = self.held
     self.held = {}
     for _, session in ipairs(held) do
-        session:write_held()
+        if session.is_held then
+            session:write_held()
+        end
     end
 end
 
@@ -168,8 +164,11 @@ end
 
 -- No key that is known by now reaches the file, in whatever statement.
 local function hide_keys(self)
-    self.hidden = redact.count_keys()
-    self.db:hide(redact.keys(), redact.MARK)
+    local count = redact.count_keys()
+    if count ~= self.hidden then
+        self.hidden = count
+        self.db:hide(redact.keys(), redact.MARK)
+    end
 end
 
 -- Waits for the file; what is too much to wait is lost, and the log is not the whole run.
@@ -191,9 +190,7 @@ function Writer:write(sql, ...)
     elseif not db then
         return enqueue(self, sql, ...)
     end
-    if redact.count_keys() ~= self.hidden then
-        hide_keys(self)
-    end
+    hide_keys(self)
     local ok, message = true, nil
     if not self.writing then
         ok, message = db:begin()
@@ -204,6 +201,18 @@ function Writer:write(sql, ...)
     end
     if not ok then
         self.failed = message
+    end
+end
+
+--- Adds a row that ponder.log.trust signs to the transaction.
+---@param run integer runs.id
+---@param sql string
+---@param ... any
+function Writer:write_signed(run, sql, ...)
+    self:write(sql, ...)
+    self.unsigned[run] = true
+    if self.db and not self.failed then
+        sign(self) -- the thread of the store may be the one that commits it
     end
 end
 
@@ -229,63 +238,39 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Calls in flight
 
---- A call has been asked: its row is to be committed when it is late, though the scheduler does not
---- get its turn.
-function Writer:expect_late()
-    if self.has_errand or not self.db then
-        return
+-- What tapes have noted belongs together.
+local function put_tapes(self)
+    local tapes = self.tapes
+    if tapes[1] then
+        self.db:hold_commit()
+        self.tapes = {}
+        for _, tape in ipairs(tapes) do
+            tape:put()
+        end
     end
-    self.has_errand = core.set_errand(function(waits)
-        self.has_errand = false
-        if waits then -- nor will it soon
-            self:write_deferred(math.huge)
-        end
-        if waits or self:due() == 0 then
-            self:commit()
-        end
-        if self:due() then
-            self:expect_late()
-        end
-    end, LATE_S)
 end
 
---- Holds back the row of a call until it is answered: one row costs half as much as one that is
---- written, and written again. What takes long is written by then, so that others see it.
----@param what ponder.log.Call
----@param log ponder.log.Recorder
-function Writer:defer(what, log)
-    self.deferred_last = self.deferred_last + 1
-    self.deferred[self.deferred_last] = { what, log }
+--- A call is asked: a statement is held back until it is answered, or late. With it there will be
+--- on disk what is needed for the same call to be asked again.
+---@param sql string
+---@param ... any
+---@return integer? ticket nil: it is not held back
+function Writer:hold_back(sql, ...)
+    if not self.db or self.failed then
+        return nil
+    end
+    put_tapes(self)
+    hide_keys(self)
+    local ticket, message = self.db:hold_back(sql, ...)
+    self.failed = self.failed or message
+    return ticket
 end
 
---- Writes the rows of calls that are in flight.
----@param before number those that were asked before it, seconds since 1970
-function Writer:write_deferred(before)
-    local list, first = self.deferred, self.deferred_first
-    while first <= self.deferred_last do
-        local what, log = list[first][1], list[first][2]
-        if what.unwritten and what.asked_at > before then
-            break
-        end
-        what:write_asked(log)
-        list[first] = nil
-        first = first + 1
-    end
-    self.deferred_first = first
-end
-
---- When the rows of calls in flight are to be committed, though nothing else happens.
----@return number? seconds from now
-function Writer:due()
-    local list, first = self.deferred, self.deferred_first
-    while first <= self.deferred_last and not list[first][1].unwritten do
-        list[first], first = nil, first + 1
-    end
-    self.deferred_first = first
-    local oldest = self.again_at or list[first] and list[first][1].asked_at
-    if self.db and not self.failed and oldest then
-        return math.min(math.max(oldest - (self.clock() - LATE_S), 0), LATE_S)
-    end
+--- Takes a statement back.
+---@param ticket integer
+---@return boolean was_held false: it has been run
+function Writer:take_back(ticket)
+    return self.db:take_back(ticket)
 end
 
 --- Why no further call should be begun, or nil: the disk is nearly full.
@@ -324,28 +309,20 @@ function Writer:commit()
         write_held(self)
         return false
     end
-    local tapes = self.tapes
-    if tapes[1] or self:due() == 0 then
-        self:write_deferred(self.clock() - LATE_S)
-        self.tapes = {}
-        for _, tape in ipairs(tapes) do
-            tape:put()
-        end
-    end
+    put_tapes(self)
     local wrote = self.writing
     if not end_transaction(self) then
         return nil, ("%s; the run stops here, and can be resumed (ponder resume %s)"):format(
             self.failed, self.path)
     end
     if wrote then
-        self.commits, self.free, self.again_at = self.commits + 1, nil, nil
+        self.commits, self.free = self.commits + 1, nil
     end
     return true
 end
 
 --- Closes the file.
 function Writer:close()
-    core.set_errand(nil)
     self.db:close()
 end
 

@@ -134,6 +134,26 @@ function Store:columns(sql, ...) end
 ---@return ... values; nothing if there is no row
 function Store:row(sql, ...) end
 
+--- Holds a statement back that is to be on disk soon, unless something better is written in its
+--- place until then: a thread runs it when 0.25 s to 0.5 s have passed, whatever the script does,
+--- and commits it, with what was written in the transaction that is open. One that is not taken
+--- back by then is run when the store is closed.
+---@param sql string one that changes something
+---@param ... nil|boolean|number|string for its parameters, 64 at most
+---@return integer? ticket
+---@return string? message
+---@return string? code
+function Store:hold_back(sql, ...) end
+
+--- Takes a statement back.
+---@param ticket integer
+---@return boolean was_held false: it has been run
+function Store:take_back(ticket) end
+
+--- What is written from here on belongs together: that thread does not commit before the next
+--- `hold_back`, `commit` or `rollback`.
+function Store:hold_commit() end
+
 --- Gives a file that was created `staged` its name. If this fails the store is closed, and its file
 --- removed. Raises for any other store.
 ---@return boolean? ok

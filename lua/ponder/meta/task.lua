@@ -98,15 +98,6 @@ function core.limit_steps(steps) end
 ---@param seconds? number nil: for ever again
 function core.limit_task(seconds) end
 
---- Has `f` called once, after so many seconds, between two instructions of the script, or before
---- the script waits in C (a sandbox; in the executable, Lua's functions that read and run programs
---- too): for what must be done though the scheduler does not get its turn. `f` may not wait; what
---- it raises is dropped. It is not called in the files of `protect`, nor in clean-up.
----@param f? fun(waits: boolean) nil: nothing any more
----@param seconds? number
----@return boolean ok
-function core.set_errand(f, seconds) end
-
 --- Names files that no error to stop is raised in, nor in what of ponder they call. The first ones
 --- are those of the scheduler.
 ---@param source string a chunk name: of that file if it ends in ".lua"; else what follows is ".lua"

@@ -23,8 +23,7 @@ local loop = require "ponder.core.loop"
 local sources = require "ponder.task.sources"
 local timers = require "ponder.task.timers"
 
-local engine = { set_clock = groups.set_clock, set_plays = groups.set_plays,
-    turn_within = groups.turn_within }
+local engine = { set_clock = groups.set_clock, set_plays = groups.set_plays }
 
 for _, name in ipairs { "ENDED", "Task", "alive", "cancel", "current", "own", "park", "park_until",
     "spawn", "wake" } do
@@ -257,19 +256,6 @@ local function fire_due_timers()
     end
 end
 
--- Gives tapes the turn that they have asked for.
-local function turn_due_tapes()
-    local now, waiting = clock(), nil
-    local group = groups.take_turn(now)
-    while group do
-        waiting = turn_tape(group, waiting)
-        group = groups.take_turn(now)
-    end
-    if waiting then
-        deliver(waiting)
-    end
-end
-
 ---Whether no task of a group is ready.
 ---@param group ponder.task.Group
 ---@return boolean
@@ -296,7 +282,6 @@ local function run_to_the_end()
             wait_for_event()
             if groups.are_timed() then
                 fire_due_timers()
-                turn_due_tapes()
             end
             if is_stopping() then
                 handle_stop()

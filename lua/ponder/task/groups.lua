@@ -31,13 +31,11 @@ local groups = {}
 ---@field private slot integer|false its place among the groups whose timers are due
 ---@field private deadline number|false when, on the engine's clock
 ---@field private moved boolean its place there may be another
----@field private turn table? the turn that its tape has asked for
 
 local all, count -- in no order; each knows its place
 local queue, queued, spare_queue -- those with tasks that are ready, in order
 local due -- by their first timer
 local moved -- those whose first timer may be another than `due` has
-local turns -- what tapes have asked for: see turn_within
 local players -- those whose tape plays
 local stopping -- those whose main task has failed
 local clock
@@ -47,7 +45,7 @@ local clock
 function groups.reset(new_clock)
     all, count, groups.outermost = {}, 0, nil
     queue, queued, spare_queue = {}, 0, {}
-    due, moved, turns, players, stopping = timers.new(), {}, timers.new(), {}, {}
+    due, moved, players, stopping = timers.new(), {}, {}, {}
     clock = new_clock
 end
 
@@ -86,9 +84,6 @@ function groups.remove(group)
     all[group.place], last.place = last, group.place
     all[count] = nil
     count = count - 1
-    if group.turn and group.turn.slot then
-        turns:remove(group.turn)
-    end
     if group.plays then
         take_out(players, group)
     end
@@ -244,50 +239,22 @@ function groups.first_due(now)
     return group and group.deadline <= now and group or nil
 end
 
----Gives the tape of a group its turn within so many seconds, whatever is waited for.
----@param group ponder.task.Group
----@param seconds number
-function groups.turn_within(group, seconds)
-    group.turn = group.turn or { group = group, slot = false }
-    if not group.turn.slot then
-        turns:add(group.turn, clock() + seconds)
-    end
-end
-
----A group whose tape has asked for a turn that is due; it is not given again.
----@param now number
----@return ponder.task.Group?
-function groups.take_turn(now)
-    local turn = turns.heap[1]
-    if turn and turn.deadline <= now then
-        turns:remove(turn)
-        return turn.group
-    end
-end
-
 ---How long nothing has to be done.
 ---@return number? seconds nil: for ever
 function groups.idle_seconds()
     if moved[1] then
         schedule_moved()
     end
-    local group, turn = due.heap[1], turns.heap[1]
-    local seconds
+    local group = due.heap[1]
     if queued > 0 then
         return 0
-    elseif group then
-        seconds = math.max(0, group.deadline - clock())
     end
-    if turn then
-        local left = math.max(0, turn.deadline - clock())
-        seconds = math.min(seconds or left, left)
-    end
-    return seconds
+    return group and math.max(0, group.deadline - clock())
 end
 
----@return boolean whether a timer or a turn may be due
+---@return boolean whether a timer may be due
 function groups.are_timed()
-    return due.heap[1] ~= nil or turns.heap[1] ~= nil
+    return due.heap[1] ~= nil
 end
 
 ---------------------------------------------------------------------------------------------------
