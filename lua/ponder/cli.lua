@@ -19,6 +19,7 @@
 local args = require "ponder.args"
 local core = require "ponder.core.task"
 local examples = require "ponder.cli.shared.examples"
+local failures = require "ponder.task.failures"
 local host = require "ponder.core.host"
 local options = require "ponder.options"
 local quote = require "ponder.quote"
@@ -30,11 +31,11 @@ local cli = {}
 core.protect(debug.getinfo(1, "S").source)
 
 -- A script may have replaced what it reached of Lua's library; its error is reported all the same.
-local debug_getmetatable, debug_traceback = debug.getmetatable, debug.traceback
+local debug_traceback = debug.traceback
 local find, format, gmatch = string.find, string.format, string.gmatch
 local match, sub, min = string.match, string.sub, math.min
 local concat, insert, move, sort = table.concat, table.insert, table.move, table.sort
-local next, pcall, stderr, tostring, type = next, pcall, io.stderr, tostring, type
+local next, stderr, tostring, type = next, io.stderr, tostring, type
 
 -- The commands are the built-in modules of this folder.
 local function command_names()
@@ -192,16 +193,9 @@ end
 
 -- What was raised, as text.
 local function describe(err)
-    local meta = debug_getmetatable(err)
     local kind = type(err)
-    if kind == "string" or kind == "number" or type(meta) == "table" and meta.__tostring then
-        local ok, text = pcall(tostring, err)
-        if ok then
-            return text
-        end
-    end
-    return kind == "nil" and "nil was raised" or "a " .. kind .. " value was raised"
-        .. (kind == "table" and fields_of(err) or "")
+    return failures.text_of(err) or kind == "nil" and "nil was raised"
+        or "a " .. kind .. " value was raised" .. (kind == "table" and fields_of(err) or "")
 end
 
 ---An error message with a traceback, unless it has one; for xpcall.

@@ -143,15 +143,6 @@ local function partial(run, msg)
     chunks[#chunks + 1] = quote.utf8(delta)
 end
 
-local function add_usage(run, usage)
-    local total = run.usage
-    for name, count in pairs(type(usage) == "table" and usage or {}) do
-        if type(name) == "string" and tally.amount(count) then
-            total[name] = tally.plus(total[name] or 0, count)
-        end
-    end
-end
-
 local function take_text(run, turn, call, text)
     local payload = run.class.parse(run, call, text)
     if payload ~= nil then
@@ -193,7 +184,7 @@ local function reply(run, turn, msg)
         text = run:streamed(call.id)
     end
     run.streams[call.id] = nil
-    add_usage(run, msg.usage)
+    tally.add(run.usage, msg.usage, tally.amount)
     if msg.ok == false then
         run:fail(turn, call.id, msg.reason)
     elseif payload ~= nil then

@@ -165,6 +165,15 @@ function quote.tagged(name, text, max)
     return "<" .. tag .. ">\n" .. text .. "\n</" .. tag .. ">"
 end
 
+---The text that a part of a URL stands for: `%41` is A.
+---@param part string
+---@return string
+function quote.percent_decode(part)
+    return (part:gsub("%%(%x%x)", function(hex)
+        return string.char(tonumber(hex, 16))
+    end))
+end
+
 ---A word for a shell: as it is, or in quotes where it has more than plain characters.
 ---@param word string
 ---@return string

@@ -81,11 +81,12 @@ end
 
 --- Adds the counts of one usage to a sum.
 ---@param sum table<string, number> changed
----@param usage any a ponder.model.Usage; what is no count in it is passed over
+---@param usage any a ponder.model.Usage; what is not a count in it is passed over
+---@param read? fun(value: any): number? default tally.count
 ---@return table<string, number> sum
-function tally.add(sum, usage)
+function tally.add(sum, usage, read)
     for name, count in pairs(type(usage) == "table" and usage or {}) do
-        count = type(name) == "string" and tally.count(count)
+        count = type(name) == "string" and (read or tally.count)(count)
         if count then
             sum[name] = tally.plus(sum[name] or 0, count)
         end

@@ -8,6 +8,7 @@
 
 #include "api/api.h"
 #include "api/l_task.h"
+#include "api/net_batch.h"
 #include "api/net_options.h"
 #include "api/offline.h"
 #include "loop/loop.h"
@@ -155,178 +156,30 @@ static int pump_l_pending(lua_State *L)
     return 1;
 }
 
-static void set_integer(lua_State *L, const char *name, lua_Integer value)
-{
-    lua_pushinteger(L, value);
-    lua_setfield(L, -2, name);
-}
-
 static int pump_l_stats(lua_State *L)
 {
     PumpStats s = pump_stats(to_pump(L, "net.stats")->pump);
     lua_createtable(L, 0, 8);
-    set_integer(L, "queued", s.queued);
-    set_integer(L, "in_flight", s.in_flight);
-    set_integer(L, "submitted", s.submitted);
-    set_integer(L, "completed", s.completed);
-    set_integer(L, "cancelled", s.cancelled);
-    set_integer(L, "connections", s.connections);
-    set_integer(L, "events", s.events);
-    set_integer(L, "hosts", s.hosts);
+    net_set_integer(L, "queued", s.queued);
+    net_set_integer(L, "in_flight", s.in_flight);
+    net_set_integer(L, "submitted", s.submitted);
+    net_set_integer(L, "completed", s.completed);
+    net_set_integer(L, "cancelled", s.cancelled);
+    net_set_integer(L, "connections", s.connections);
+    net_set_integer(L, "events", s.events);
+    net_set_integer(L, "hosts", s.hosts);
     return 1;
 }
 
 /* --- batches ------------------------------------------------------------------------------ */
 
-/* Events follow one another with the same name: one string serves a run of them. */
-typedef struct NameCache {
-    const char *name;
-    size_t size;
-    int index; /* where on the stack its string is */
-} NameCache;
-
-static void push_name(lua_State *L, NameCache *cache, const char *name, size_t size)
-{
-    if (cache->name == NULL || cache->size != size || memcmp(cache->name, name, size) != 0) {
-        lua_pushlstring(L, name, size);
-        lua_replace(L, cache->index);
-        cache->name = name;
-        cache->size = size;
-    }
-    lua_pushvalue(L, cache->index);
-}
-
-/* Puts the events into the list at `batch`, after `n` slots; with their sources if asked to. */
-static lua_Integer put_events(lua_State *L, int batch, lua_Integer n, const EventList *events,
-                              bool with_source)
-{
-    lua_pushnil(L);
-    NameCache cache = {NULL, 0, lua_gettop(L)};
-    const char *bytes = events->bytes.data;
-    for (size_t i = 0; i < events->count; i++) {
-        const StreamEvent *e = &events->list[i];
-        if (with_source && e->source == 0)
-            continue; /* cancelled since */
-        if (with_source) {
-            lua_pushinteger(L, e->source);
-            lua_rawseti(L, batch, ++n);
-        }
-        push_name(L, &cache, bytes + e->name, e->name_size);
-        lua_rawseti(L, batch, ++n);
-        lua_pushlstring(L, bytes + e->data, e->data_size);
-        lua_rawseti(L, batch, ++n);
-    }
-    lua_pop(L, 1);
-    return n;
-}
-
-/* Slots that an earlier, longer batch left behind. */
-static void clear_rest(lua_State *L, int batch, lua_Integer n)
-{
-    while (lua_rawgeti(L, batch, ++n) != LUA_TNIL) {
-        lua_pop(L, 1);
-        lua_pushnil(L);
-        lua_rawseti(L, batch, n);
-    }
-    lua_pop(L, 1);
-}
-
-static void set_string(lua_State *L, const char *name, const char *value)
-{
-    if (value != NULL) {
-        lua_pushstring(L, value);
-        lua_setfield(L, -2, name);
-    }
-}
-
-static void set_time(lua_State *L, const char *name, double ms)
-{
-    if (ms >= 0) {
-        lua_pushnumber(L, ms);
-        lua_setfield(L, -2, name);
-    }
-}
-
-static void set_flag(lua_State *L, const char *name, bool value)
-{
-    if (value) {
-        lua_pushboolean(L, 1);
-        lua_setfield(L, -2, name);
-    }
-}
-
-/* name NUL value NUL... -> table; a repeated name's values are joined by ", " */
-static void push_headers(lua_State *L, const Buffer *headers, int count)
-{
-    lua_createtable(L, 0, count);
-    const char *end = headers->data + headers->size;
-    for (const char *at = headers->data; at < end;) {
-        const char *value = at + strlen(at) + 1;
-        lua_pushstring(L, at);
-        lua_pushvalue(L, -1);
-        if (lua_rawget(L, -3) == LUA_TNIL) { /* table, name, nil */
-            lua_pop(L, 1);
-            lua_pushstring(L, value);
-        } else {
-            lua_pushfstring(L, "%s, %s", lua_tostring(L, -1), value);
-            lua_remove(L, -2);
-        }
-        lua_rawset(L, -3);
-        at = value + strlen(value) + 1;
-    }
-}
-
-static void push_result(lua_State *L, const Result *r)
-{
-    lua_createtable(L, 0, 16);
-    push_headers(L, &r->headers, r->header_count);
-    lua_setfield(L, -2, "headers");
-    if (r->status != 0)
-        set_integer(L, "status", r->status);
-    if (r->code == NULL && !r->streamed) {
-        lua_pushlstring(L, r->body.size > 0 ? r->body.data : "", r->body.size);
-        lua_setfield(L, -2, "body");
-    }
-    if (r->code != NULL) {
-        set_string(L, "code", r->code);
-        set_string(L, "error", r->error);
-        set_string(L, "timeout", r->timeout);
-    }
-    set_flag(L, "streamed", r->streamed);
-    set_flag(L, "done", r->done);
-    set_flag(L, "junk", r->junk);
-    set_integer(L, "events", (lua_Integer)r->events);
-    set_integer(L, "new_connections", r->new_connections);
-    set_integer(L, "redirects", r->redirects);
-    set_time(L, "queue_ms", r->queue_ms);
-    set_time(L, "connect_ms", r->connect_ms);
-    set_time(L, "first_byte_ms", r->first_byte_ms);
-    set_time(L, "first_event_ms", r->first_event_ms);
-    set_time(L, "total_ms", r->total_ms);
-    set_string(L, "http_version", r->http_version);
-}
-
-static lua_Integer put_results(lua_State *L, int batch, lua_Integer n, Pump *pump)
-{
-    for (const Result *r; (r = pump_first_result(pump)) != NULL;) {
-        lua_pushinteger(L, r->id);
-        lua_rawseti(L, batch, ++n);
-        lua_pushboolean(L, 0);
-        lua_rawseti(L, batch, ++n);
-        push_result(L, r);
-        lua_rawseti(L, batch, ++n);
-        pump_drop_result(pump);
-    }
-    return n;
-}
-
 /* LuaPump (light), batch -> n */
 static int hand_over(lua_State *L)
 {
     LuaPump *p = lua_touserdata(L, 1);
-    lua_Integer n = put_events(L, 2, 0, pump_events(p->pump), true);
-    n = put_results(L, 2, n, p->pump);
-    clear_rest(L, 2, n);
+    lua_Integer n = net_put_events(L, 2, 0, pump_events(p->pump), true);
+    n = net_put_results(L, 2, n, p->pump);
+    net_clear_rest(L, 2, n);
     lua_pushinteger(L, n);
     return 1;
 }
@@ -447,8 +300,8 @@ static int reader_l_free(lua_State *L)
 static int hand_over_read(lua_State *L)
 {
     LuaReader *r = lua_touserdata(L, 1);
-    lua_Integer n = put_events(L, 2, 0, &r->events, false);
-    clear_rest(L, 2, n);
+    lua_Integer n = net_put_events(L, 2, 0, &r->events, false);
+    net_clear_rest(L, 2, n);
     lua_pushinteger(L, n);
     return 1;
 }

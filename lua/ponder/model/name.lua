@@ -7,16 +7,13 @@ local base64 = require "ponder.base64"
 local literals = require "ponder.redact.literals"
 local options = require "ponder.options"
 local pure = require "ponder.pure"
+local quote = require "ponder.quote"
 local read_file = require("ponder.file").read
 
 local name = {}
 
 ---------------------------------------------------------------------------------------------------
 -- URLs
-
-local function percent_decode(text)
-    return (text:gsub("%%(%x%x)", function(hex) return string.char(tonumber(hex, 16)) end))
-end
 
 --- A key without the line break that files and shells like to leave at its end; "" is none.
 ---@param key string?
@@ -66,14 +63,14 @@ function name.endpoint(base_url, secret, headers, key_from)
     local kept, secrets = {}, { secret }
     for header, value in pairs(headers) do kept[header] = value or nil end
     if userinfo then
-        local plain = percent_decode(userinfo)
+        local plain = quote.percent_decode(userinfo)
         kept["authorization"] = kept["authorization"] or "Basic " .. base64.encode(plain)
         secrets[#secrets + 1] = userinfo
         secrets[#secrets + 1] = plain:match(":(.+)$")
     end
     for field, value in (rest:match("%?(.*)$") or ""):gmatch("([^&=]+)=([^&#]*)") do
         if not literals.is_harmless_field(field) then -- ?key=..., ?sig=...
-            secrets[#secrets + 1], secrets[#secrets + 2] = value, percent_decode(value)
+            secrets[#secrets + 1], secrets[#secrets + 2] = value, quote.percent_decode(value)
         end
     end
     return { base_url = scheme .. "://" .. rest:gsub("/+$", ""), headers = kept,

@@ -7,6 +7,7 @@
 
 local json = require "ponder.json"
 local options = require "ponder.options"
+local quote = require "ponder.quote"
 local read = require "ponder.model.read"
 
 local schema = {}
@@ -66,9 +67,7 @@ end
 -- Nil where there is none, or the reference leads elsewhere.
 local function follow(ref, root)
     local pointer = ref:match("^#(.*)$")
-    pointer = pointer and pointer:gsub("%%(%x%x)", function(hex)
-        return string.char(tonumber(hex, 16))
-    end)
+    pointer = pointer and quote.percent_decode(pointer)
     if not pointer or pointer ~= "" and pointer:sub(1, 1) ~= "/" then return nil end
     local target = root
     for step in pointer:gmatch("/([^/]*)") do

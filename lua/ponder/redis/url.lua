@@ -7,6 +7,7 @@
 --- Parts are percent-decoded. The password of $PONDER_REDIS_URL serves each URL of the same place
 --- that has none.
 
+local quote = require "ponder.quote"
 local redact = require "ponder.redact"
 
 local url = {}
@@ -23,12 +24,6 @@ local url = {}
 local FORMS = "redis://[user:password@]host[:port][/db], rediss://... or redis+unix:///path?db=N"
 local FIELDS = { db = true, password_file = true, ca_file = true }
 
-local function decode(text)
-    return text and (text:gsub("%%(%x%x)", function(hex)
-        return string.char(tonumber(hex, 16))
-    end))
-end
-
 -- "a=1&b=2"; nil and a message where a field is not known.
 local function fields_of(query)
     local fields = {}
@@ -37,7 +32,7 @@ local function fields_of(query)
             return nil, ("the Redis URL has ?%s=; it may have db, password_file and ca_file")
                 :format(name)
         end
-        fields[name] = decode(value)
+        fields[name] = quote.percent_decode(value)
     end
     return fields
 end
@@ -96,14 +91,14 @@ local function parse(text)
     local place = { ca_file = fields.ca_file, password_file = fields.password_file }
     if userinfo then
         local user, password = userinfo:match "^([^:]*):?(.*)$"
-        place.user = user ~= "" and decode(user) or nil
-        place.password = password ~= "" and decode(password) or nil
+        place.user = user ~= "" and quote.percent_decode(user) or nil
+        place.password = password ~= "" and quote.percent_decode(password) or nil
     end
     if scheme:find "unix" then
         if host ~= "" or path == "" then
             return nil, "the Redis URL must name a socket by its whole path: redis+unix:///path"
         end
-        place.socket_path, place.base_url = decode(path), "http://localhost"
+        place.socket_path, place.base_url = quote.percent_decode(path), "http://localhost"
         place.at = "redis+unix://" .. path
         return set_db(place, fields.db or "")
     end

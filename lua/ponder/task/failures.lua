@@ -40,17 +40,18 @@ local function default_report(message, id)
 end
 local report_hook = default_report
 
--- Strings, numbers and what has a __tostring as text; the rest by its type.
-local function describe(err)
-    local meta = debug.getmetatable(err)
-    local kind = type(err)
+-- A script may have replaced what it reached of Lua's library; its error is reported all the same.
+local getmetatable, pcall, tostring, type = debug.getmetatable, pcall, tostring, type
+
+---The text of an error.
+---@param err any
+---@return string? text of strings, numbers and what has a __tostring
+function failures.text_of(err)
+    local meta, kind = getmetatable(err), type(err)
     if kind == "string" or kind == "number" or type(meta) == "table" and meta.__tostring then
         local ok, text = pcall(tostring, err)
-        if ok then
-            return text
-        end
+        return ok and text or nil
     end
-    return ("(error object is a %s value)"):format(kind)
 end
 
 ---@return ponder.task.Failures
@@ -63,7 +64,8 @@ end
 ---@param traceback? string
 ---@return ponder.task.Failure
 function Failures:add(id, err, traceback)
-    local message = describe(err)
+    local message = failures.text_of(err)
+        or ("(error object is a %s value)"):format(type(err))
     if traceback then
         message = message .. "\n" .. traceback
     end

@@ -29,10 +29,6 @@ end
 -------------------------------------------------------------------------------
 -- To a collector
 
-local function decode_percent(s)
-    return (s:gsub("%%(%x%x)", function(hex) return string.char(tonumber(hex, 16)) end))
-end
-
 ---The headers that the environment names for traces: "key=value,key=value", percent-encoded.
 ---@param env fun(name: string): string?
 ---@return table<string, string>? headers
@@ -46,7 +42,7 @@ function export.headers(env)
             if not name and pair:find("%S") then
                 return nil, variable .. ": expected name=value, with commas between"
             elseif name then
-                value = decode_percent(value)
+                value = quote.percent_decode(value)
                 if name:find("[^%w!#$&'*+.^_`|~-]") or value:find("[%c]") then
                     return nil, variable .. ": holds what cannot be a header"
                 end
