@@ -4,7 +4,7 @@ local quote = require "ponder.quote"
 
 local amount = {}
 
----Seconds as people like them: 0.4 s, 12 s, 3 min 5 s.
+---Formats seconds: 0.4 s, 12 s, 3 min 5 s.
 ---@param s number
 ---@return string
 function amount.seconds(s)
@@ -16,7 +16,7 @@ function amount.seconds(s)
     return ("%d min %d s"):format(s // 60, s % 60 // 1)
 end
 
----A count as people like it: 950, 3.4k, 12k, 1.2M.
+---Formats a count: 950, 3.4k, 12k, 1.2M.
 ---@param n integer
 ---@return string
 function amount.count(n)
@@ -39,11 +39,11 @@ function amount.money(usd)
     elseif usd == 0 or usd >= 1 then
         return ("$%.2f"):format(usd)
     end
-    local digits = 1 - math.floor(math.log(usd, 10)) -- two that count
+    local digits = 1 - math.floor(math.log(usd, 10)) -- two significant ones
     return ("$%." .. math.min(math.max(digits, 2), 12) .. "f"):format(usd)
 end
 
----What calls cost, with what is not known said.
+---What calls cost, and how many of them have an unknown price.
 ---@param totals {cost: number?, unpriced: integer, calls: integer}
 ---@return string
 function amount.cost(totals)
@@ -94,7 +94,7 @@ function amount.spent(spent, seconds)
     return facts
 end
 
----A point in time, as the clock on the wall shows it.
+---A point in time in local time.
 ---@param at number seconds since 1970
 ---@param format? string of os.date, default "%Y-%m-%d %H:%M:%S"
 ---@return string
@@ -111,7 +111,7 @@ function amount.after(at, start)
     return at and ("%+.3f"):format(at - start) or "-"
 end
 
----A command line that a shell would take.
+---The command line, quoted for a shell.
 ---@param run {command: string, arguments: any}
 ---@return string
 function amount.command(run)
@@ -122,10 +122,10 @@ function amount.command(run)
     return table.concat(words, " ")
 end
 
----How long a run took, or runs by now.
+---How long a run took, or has been running.
 ---@param run {started_at: number, ended_at: number?}
 ---@param last_at? number when something was last heard of it
----@return number? seconds nil: nobody knows
+---@return number? seconds nil: unknown
 function amount.duration(run, last_at)
     local ended = run.ended_at or last_at
     return ended and math.max(ended - run.started_at, 0)

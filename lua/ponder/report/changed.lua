@@ -43,7 +43,7 @@ local function walk(a, b, first, put)
     end
 end
 
----What was taken away and what was added, in order.
+---The removed and the added lines, in order.
 ---@param before string
 ---@param after string
 ---@return {mark: "-"|"+", line: integer, text: string}[] lines `line` counts those of the text that

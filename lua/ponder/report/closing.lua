@@ -19,7 +19,7 @@ end
 
 local stderr = io.stderr -- a script may replace it
 
--- A path as a shell takes it, with ~ for the home directory.
+-- A path quoted for a shell, with ~ for the home directory.
 local function short(path)
     local home = os.getenv "HOME" or ""
     return home ~= "" and path:sub(1, #home + 1) == home .. "/" and "~" .. path:sub(#home + 1)
@@ -41,7 +41,7 @@ end
 -------------------------------------------------------------------------------
 -- The line while calls are in flight
 
-local BURST, PER_SECOND = 64, 10 -- drawings at once, and from then on
+local BURST, PER_SECOND = 64, 10 -- redraws: at first, then at most
 
 ---@class ponder.report.RunLine
 ---@field budget ponder.task.Budget
@@ -50,7 +50,7 @@ local BURST, PER_SECOND = 64, 10 -- drawings at once, and from then on
 local RunLine = {}
 RunLine.__index = RunLine
 
--- What a script prints must not run into the line, which is taken away first. The functions are
+-- What a script prints must not run into the line, which is erased first. The functions are
 -- replaced only while the line stands there.
 local function guard(self)
     local methods, before = getmetatable(io.stdout).__index, {}
@@ -75,7 +75,7 @@ local function guard(self)
     end
 end
 
----Takes the line away.
+---Erases the line.
 function RunLine:clear()
     if self.unguard then
         self.unguard()
@@ -84,7 +84,7 @@ function RunLine:clear()
     end
 end
 
--- Draws it in its place, not more often than anybody can read, unless many calls begin at once.
+-- Redraws it in place, at a readable rate unless many calls begin at once.
 function RunLine:draw()
     local now = scheduler.clock()
     self.credit = math.min(self.credit + (now - self.at) * PER_SECOND, BURST)

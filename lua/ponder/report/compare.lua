@@ -1,5 +1,4 @@
---- Two runs beside each other: what they were given, what they asked, what they built, what came of
---- it, what it took.
+--- Compares two runs: their inputs, calls, trees, outcomes and costs.
 ---
 --- Nodes are the same if their texts and those of all nodes above them are; of equal ones below the
 --- same node the first is paired with the first. Calls are the same if their requests are.
@@ -59,7 +58,7 @@ local function add_given(list, name, a, b)
     end
 end
 
--- The command but for where it was logged.
+-- The command, without the option that names the log.
 local function typed(run)
     return (amount.command(run):gsub(" %-%-log[ =][^%s']+", "", 1))
 end
@@ -260,7 +259,7 @@ local function side_of(log, run)
 end
 
 ---@class ponder.report.Comparison
----@field same boolean whether they came to the same: answer, way of ending, trees
+---@field same boolean whether the outcome is the same: answer, way of ending, trees
 ---@field a table one run: path, state, answer, calls, tokens, cost, duration_s
 ---@field b table
 ---@field answers_same boolean

@@ -93,7 +93,7 @@ function confined.mistake(given, budgets)
     end
 end
 
--- What a policy prints may move a terminal's cursor.
+-- What a policy prints might move the terminal's cursor.
 local function write(output)
     stdout:write(host.is_terminal(1) and safe(output) or output)
 end

@@ -1,4 +1,4 @@
---- How a run stands, gathered from its events: what the live view and the plain lines show.
+--- The progress of a run, gathered from its events, for the live view and the plain lines.
 ---
 ---     local progress = require "ponder.report.progress"
 ---     local p = progress.new("tot", task.now)
@@ -36,7 +36,7 @@ local Progress = {}
 Progress.__index = Progress
 
 ---@param name string of the strategy
----@param now fun(): number seconds, only ever more
+---@param now fun(): number seconds, monotonic
 ---@return ponder.report.Progress
 function progress.new(name, now)
     return setmetatable({ name = name, now = now, started = now(), phase = "starting", calls = 0,
@@ -74,7 +74,7 @@ end
 on["tool.start"] = function(self) self.tools = self.tools + 1 end
 on["tool.complete"] = function(self) self.tools = self.tools - 1 end
 
--- What only the machine knows; it is read when it has made a step.
+-- What only the machine knows; read after each of its steps.
 local function look_at(self, s)
     local seen = s:look()
     if seen.count > 0 then
@@ -105,7 +105,7 @@ function Progress:elapsed()
     return self.now() - self.started
 end
 
----What there is to say in short: `{"7 thoughts", "best 0.80", "12 calls", "3.4k tokens", "$0.021",
+---A short summary: `{"7 thoughts", "best 0.80", "12 calls", "3.4k tokens", "$0.021",
 ---"8.1 s"}`.
 ---@return string[]
 function Progress:facts()

@@ -33,7 +33,7 @@ local function list(path)
     return found
 end
 
--- What gathers a text, up to a limit; written to as a file is.
+-- A file-like sink that collects text up to a limit.
 local function new_buffer()
     local buffer = { size = 0 }
     function buffer:write(...)

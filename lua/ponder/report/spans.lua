@@ -1,4 +1,4 @@
---- A run as spans of OpenTelemetry, in the form that OTLP/JSON wants them:
+--- A run as OpenTelemetry spans, in the form of OTLP/JSON:
 ---
 ---     invoke_workflow policy.lua            the run
 ---       search beam                         a search, or a machine
@@ -157,7 +157,7 @@ function Spans:of_tool(effect)
             content and effect.value ~= nil and json.encode(effect.value) or nil) }
 end
 
--- Whose a call or a tool is: of a tool, a node, a search, or the run. Each has a span by then.
+-- The parent of a call or tool: a tool, a node, a search, or the run, whose span exists by then.
 function Spans:parent_of(row)
     local search = row.search and self:id("search", row.search)
     local candidates = { row.within and self:id("effect", row.within) or false,
@@ -289,7 +289,7 @@ local function failures_by_call(log)
     return by_call
 end
 
----Hands over one span after the other, each after the one that it is within.
+---Passes each span to `take`, parents before children.
 ---@param take fun(span: table)
 function Spans:each(take)
     local log = self.log
@@ -316,7 +316,7 @@ function Spans:each(take)
     end
 end
 
----What stands around the spans.
+---The envelope around the spans.
 ---@return table resource
 ---@return table scope
 function Spans:around()

@@ -1,4 +1,4 @@
---- Puts a page together that needs nothing else: its style, its script and its data in one file.
+--- Builds a self-contained page: its style, its script and its data in one file.
 ---
 --- What the data holds cannot become markup or code: it is JSON in an element that no browser runs,
 --- without any `<`, and the page's policy allows its own script and style alone, by their hashes,

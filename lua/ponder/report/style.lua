@@ -1,4 +1,4 @@
---- What an output can show: columns, colours, lines drawn with Unicode.
+--- What an output supports: columns, colours, Unicode line drawing.
 
 local terminal = require "ponder.core.terminal"
 

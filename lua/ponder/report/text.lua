@@ -2,7 +2,7 @@
 ---
 --- A terminal obeys escape sequences, and its user believes what it shows. So nothing that a model
 --- wrote reaches one before `text.safe` or `text.line` has seen it: control characters become "?",
---- bytes that are no UTF-8 become U+FFFD, and marks that turn the direction of writing around,
+--- bytes that are not UTF-8 become U+FFFD, and bidirectional control characters,
 --- which can make a line read as another one, are left out.
 
 local quote = require "ponder.quote"

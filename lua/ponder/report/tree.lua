@@ -1,4 +1,4 @@
---- Draws what a run built, a line for each thought, with its score; a star marks the way to the
+--- Draws the tree of a run, a line for each thought, with its score; a star marks the path to the
 --- answer:
 ---
 ---     Use 4 4 6 8 to make 24
@@ -112,7 +112,7 @@ local function score_color(score)
     return score >= 0.8 and "green" or score >= 0.4 and "yellow" or "red"
 end
 
--- One line: what hangs where, score, star, text, note, as much of it as there is room for.
+-- One line: branches, score, star, text, note, as much of it as fits.
 local function draw_line(style, columns, prefix, twig, hidden)
     local room = columns - text.width(prefix)
     local score = twig.score and ("%.2f%s "):format(twig.score, twig.best and "*" or " ") or ""
@@ -126,7 +126,7 @@ local function draw_line(style, columns, prefix, twig, hidden)
         .. style:paint(body, twig.best and "bold") .. style:paint(tail, "dim")
 end
 
--- What hangs below a thought in a crowded drawing: the way to the answer and the best of the rest.
+-- The children shown in a crowded drawing: the path to the answer and the best of the rest.
 local function choose(children)
     if #children <= MOST_CHILDREN then
         return children, 0
@@ -147,7 +147,7 @@ local function choose(children)
     return kept, #children - MOST_CHILDREN
 end
 
--- A drawing under way: what is still to be drawn is on a stack, since a tree may be thousands deep.
+-- A drawing in progress: pending items are on a stack, since a tree may be thousands deep.
 local Drawing = {}
 Drawing.__index = Drawing
 

@@ -67,7 +67,7 @@ function View:lines()
     return table.move(lines, 1, math.min(#lines, math.max(rows - 1, 1)), 1, {})
 end
 
--- What takes the cursor back to the beginning of what was drawn.
+-- Moves the cursor back to the beginning of what was drawn.
 local function back(self)
     local columns, up = self.style:size(), -1
     for _, line in ipairs(self.drawn) do
@@ -76,7 +76,7 @@ local function back(self)
     return up > 0 and ("\r\27[%dA"):format(up) or "\r"
 end
 
----Draws it in the place of what was drawn before.
+---Redraws the view in place.
 function View:draw()
     if not self.unfollow then
         self.unfollow = signals.follow_continue(function() self.drawn = {} end)
@@ -91,7 +91,7 @@ function View:draw()
     self.drawn = lines
 end
 
----Takes it away.
+---Erases the view.
 function View:clear()
     if self.unfollow then
         self.unfollow()

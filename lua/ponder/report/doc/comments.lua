@@ -181,7 +181,7 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Files
 
--- The names by which a module hands its functions out: of the variable that it returns, or of the
+-- The names under which a module exports its functions: of the variable that it returns, or of the
 -- fields of a table that it makes there.
 local function exports(last)
     local variable, by_local = last:match("^return ([%a_][%w_]*)$"), {}

@@ -7,7 +7,7 @@ local private = require "ponder.core.private"
 
 local stubs = {}
 
--- What an editor may be told: the module's table, what is handed out, and all classes.
+-- What goes into a stub: the module's table, what it exports, and all classes.
 local function text_of(module)
     local variable = module.variable or "module"
     local out = { "---@meta " .. module.module, "" }

@@ -19,7 +19,7 @@ local UNITS = {
     cost = amount.money,
     seconds = function(x) return x < 1 and ("%.3g ms"):format(x * 1000) or amount.seconds(x) end,
 }
--- The axis that says most, among those with more than one point.
+-- The most informative axis, among those with more than one point.
 local ORDER = { "calls", "cost", "tokens", "seconds" }
 
 local function choose(result)

@@ -1,4 +1,4 @@
---- An evaluation as one page that needs nothing else: the table, the curves, the items.
+--- An evaluation as one self-contained page: the table, the curves, the items.
 
 local json = require "ponder.json"
 local quote = require "ponder.quote"

@@ -1,4 +1,4 @@
---- What each run of an evaluation asked and how its searches went, for the page: from the log.
+--- The calls and searches of each run of an evaluation, read from the log for the page.
 
 local json = require "ponder.json"
 local messages = require "ponder.report.messages"

@@ -1,4 +1,4 @@
---- An evaluation's result as a table for people: one row a policy, then what to know about it.
+--- An evaluation's result as a table: one row a policy, then conclusions and warnings.
 
 local amount = require "ponder.report.amount"
 local grid = require "ponder.report.grid"
@@ -85,7 +85,7 @@ local function row_of(policy, is_baseline)
 end
 
 -------------------------------------------------------------------------------
--- What is to be said
+-- Conclusions
 
 local function note_outcomes(lines, policy, meta)
     local parts, o = {}, policy.outcomes
@@ -128,7 +128,7 @@ end
 
 local MOST_PAIRS = 10
 
----What is to be said about a result, in sentences.
+---Conclusions and warnings about a result, in sentences.
 ---@param result ponder.eval.Result
 ---@return string[]
 function tables.notes(result)

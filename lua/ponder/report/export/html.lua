@@ -1,4 +1,4 @@
---- A run as one page that needs nothing else: `ponder export FILE --format html`.
+--- A run as one self-contained page: `ponder export FILE --format html`.
 ---
 --- The page's parts are in lua/ponder/report/page; see ponder.report.standalone for what keeps its
 --- data from becoming markup or code.

@@ -85,7 +85,7 @@ local function problem_of(result)
     end
 end
 
--- Sends a body until it is taken or given up.
+-- Sends a body, with retries.
 local function send(to, body)
     local attempt = 0
     while true do

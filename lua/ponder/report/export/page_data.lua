@@ -214,7 +214,7 @@ end
 ---@field edges integer how many were told
 ---@field ended boolean?
 
--- What can change of a node.
+-- The fields of a node that can change.
 local function print_of(row)
     return ("%s %s %s %s %d"):format(row.score, row.status, row.best, row.terminal,
         #(row.text or ""))
@@ -330,7 +330,7 @@ local function read_run(log)
         saved_calls = row.saved_calls, saved_cost = row.saved_cost }
 end
 
--- What the reader of a page must know that it does not show: nil if it shows everything.
+-- What the page leaves out, in words; nil if it shows everything.
 local function notice(texts, calls, nodes)
     local missing = {}
     local function miss(n, one, many)

@@ -33,7 +33,7 @@ function calls.purpose(call)
     return table.concat(words, " ")
 end
 
--- How long the server took, or whoever answered in its place; with what was tried before.
+-- How long the reply took, and the attempts before it.
 local function seconds(call)
     local s = call.answered_at and call.answered_at - call.asked_at
     if call.latency_ms and (call.attempts or 1) <= 1 then

@@ -14,7 +14,7 @@ local MOST_LINES = 24 -- of an answer on a terminal
 local MOST_JSON = 400 -- bytes of an answer that is no text; --json has the whole
 local COLORS = { completed = "green", failed = "red", killed = "red", interrupted = "yellow" }
 
----The answer of a run as people would read it: a text whole, the beginning of anything else.
+---The answer of a run for people: all of a text, the beginning of anything else.
 ---@param answer any decoded
 ---@return string?
 function summary.answer(answer)

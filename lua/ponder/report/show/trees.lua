@@ -15,7 +15,7 @@ local function is_figure(status)
     return status ~= nil and (status:find("^%d+ visits?") or status:find("^cost %-?%d")) ~= nil
 end
 
--- What else led to a node, by its id: "merged from n3, n4".
+-- The other parents of a node, by its id: "merged from n3, n4".
 local function sources_of(log, search)
     local sources = {}
     for edge in log:edges(search.id) do
