@@ -75,7 +75,7 @@ $B/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  compile $<"
 	@$(COMPILE) -c -o $@ $<
-$B/src/host.o $B/src/api/net_options.o: Makefile # the version
+$B/src/hostlib.o $B/src/api/net_options.o: Makefile # the version
 
 # Modules are built in compiled, which starts three times as fast; prompts/, which people read, and
 # the parts of the page as text.
@@ -89,7 +89,7 @@ $B/doc/comments.txt: $(DOCUMENTED) Makefile
 	@awk 'FNR == 1 { print "\001" FILENAME; doc = 0 } /^---([^-]|$$)/ { print; doc = 1; next } \
 	    doc { print; print ""; doc = 0 } /^return / { print }' $(DOCUMENTED) > $@
 
-# The files and a table of their names (struct EmbeddedFile in src/host.h).
+# The files and a table of their names (struct EmbeddedFile in src/hostlib.h).
 $B/embedded.S: $(patsubst doc/%,$B/doc/%,$(patsubst lua/%.lua,$B/compiled/lua/%.lua,$(EMBEDDED))) Makefile $B/embedded.list
 	@mkdir -p $(@D)
 	@awk 'BEGIN { print ".section .rodata" } \

@@ -4,16 +4,7 @@
 #ifndef PONDER_HOST_H
 #define PONDER_HOST_H
 
-#include <stddef.h>
-
 typedef struct Host Host;
-
-/* A file built into the executable; the table ends with a NULL name. */
-typedef struct EmbeddedFile {
-    const char *name;    /* as in the checkout: "lua/ponder/search.lua" */
-    const char *content; /* text of a prompt file, compiled code of a module */
-    size_t size;
-} EmbeddedFile;
 
 /* A host with its libraries open, or NULL if there is no memory for one. */
 Host *host_open(void);

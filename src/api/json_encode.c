@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "api/json.h"
+#include "api/l_json.h"
 #include "core/json.h"
 #include "core/json_keys.h"
 

@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "api/json.h"
+#include "api/l_json.h"
 #include "core/json.h"
 
 /* ---- arguments ---- */

@@ -2,6 +2,7 @@
  * l_net.c -- ponder.core.net: pumps and stream readers for Lua. Described in
  * lua/ponder/meta/net.lua.
  */
+#include <curl/curl.h>
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -363,6 +364,16 @@ static int reader_l_done(lua_State *L)
     return 1;
 }
 
+/* text -> seconds since 1970, or nil: a date as HTTP has it */
+static int net_parse_date(lua_State *L)
+{
+    time_t at = curl_getdate(luaL_checkstring(L, 1), NULL);
+    if (at == -1)
+        return 0;
+    lua_pushinteger(L, (lua_Integer)at);
+    return 1;
+}
+
 /* --- the module --------------------------------------------------------------------------- */
 
 static const luaL_Reg pump_methods[] = {
@@ -382,6 +393,7 @@ static const luaL_Reg reader_methods[] = {
 
 static const luaL_Reg functions[] = {
     {"open", net_open},
+    {"parse_date", net_parse_date},
     {"reader", net_reader},
     {NULL, NULL},
 };

@@ -83,7 +83,7 @@ void flow_end(Pump *p, Transfer *t)
 }
 
 /* The first call of a host's queue goes out. False when there is no memory for a transfer. */
-static bool start_call(Pump *p, Host *h, double now)
+static bool start_call(Pump *p, NetHost *h, double now)
 {
     Transfer *t = take_spare(p);
     p->starved = t == NULL;
@@ -112,7 +112,7 @@ static bool start_calls(Pump *p)
     size_t passed = 0; /* hosts in a row that had nothing to start */
     while (p->stats.queued > 0 && p->stats.in_flight < p->room && passed < p->host_count) {
         p->host_turn = (p->host_turn + 1) % p->host_count;
-        Host *h = p->hosts[p->host_turn];
+        NetHost *h = p->hosts[p->host_turn];
         if (h->first == NULL || h->in_flight >= h->limit) {
             passed++;
         } else if (start_call(p, h, now)) {

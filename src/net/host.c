@@ -53,12 +53,12 @@ const char *host_origin(Pump *p, const char *url)
     return p->last_origin;
 }
 
-static Host *host_new(Pump *p, const char *origin)
+static NetHost *host_new(Pump *p, const char *origin)
 {
-    Host *h = alloc_resize(&p->alloc, NULL, 0, sizeof *h);
+    NetHost *h = alloc_resize(&p->alloc, NULL, 0, sizeof *h);
     if (h == NULL)
         return NULL;
-    *h = (Host){.limit = p->options.max_in_flight_per_host, .origin_size = strlen(origin) + 1};
+    *h = (NetHost){.limit = p->options.max_in_flight_per_host, .origin_size = strlen(origin) + 1};
     h->origin = alloc_resize(&p->alloc, NULL, 0, h->origin_size);
     if (h->origin == NULL) {
         alloc_free(&p->alloc, h, sizeof *h);
@@ -68,26 +68,26 @@ static Host *host_new(Pump *p, const char *origin)
     return h;
 }
 
-static void host_free(Pump *p, Host *h)
+static void host_free(Pump *p, NetHost *h)
 {
     alloc_free(&p->alloc, h->origin, h->origin_size);
     alloc_free(&p->alloc, h, sizeof *h);
 }
 
-Host *host_get(Pump *p, const char *origin)
+NetHost *host_get(Pump *p, const char *origin)
 {
     for (size_t i = 0; i < p->host_count; i++)
         if (strcmp(p->hosts[i]->origin, origin) == 0)
             return p->hosts[i];
     if (!array_reserve(p->hosts, p->host_count, p->host_capacity, &p->alloc, 1))
         return NULL;
-    Host *h = host_new(p, origin);
+    NetHost *h = host_new(p, origin);
     if (h != NULL)
         p->hosts[p->host_count++] = h;
     return h;
 }
 
-void host_drop_if_idle(Pump *p, Host *h)
+void host_drop_if_idle(Pump *p, NetHost *h)
 {
     if (h->pinned || h->in_flight > 0 || h->first != NULL)
         return;
@@ -100,7 +100,7 @@ void host_drop_if_idle(Pump *p, Host *h)
     }
 }
 
-void host_push(Host *h, Call *c)
+void host_push(NetHost *h, Call *c)
 {
     c->host = h;
     c->prev = h->last;
@@ -112,7 +112,7 @@ void host_push(Host *h, Call *c)
     h->last = c;
 }
 
-void host_push_first(Host *h, Call *c)
+void host_push_first(NetHost *h, Call *c)
 {
     c->host = h;
     c->prev = NULL;
@@ -121,7 +121,7 @@ void host_push_first(Host *h, Call *c)
     h->first = c;
 }
 
-void host_unlink(Host *h, Call *c)
+void host_unlink(NetHost *h, Call *c)
 {
     *(c->prev != NULL ? &c->prev->next : &h->first) = c->next;
     *(c->next != NULL ? &c->next->prev : &h->last) = c->prev;
@@ -131,7 +131,7 @@ void host_unlink(Host *h, Call *c)
 void hosts_free(Pump *p)
 {
     for (size_t i = 0; i < p->host_count; i++) {
-        Host *h = p->hosts[i];
+        NetHost *h = p->hosts[i];
         for (Call *c = h->first, *next; c != NULL; c = next) {
             next = c->next;
             call_free(&p->alloc, c);

@@ -10,7 +10,7 @@
 #include "loop/loop.h"
 #include "net/pump.h"
 
-typedef struct Host Host;
+typedef struct NetHost NetHost;
 typedef struct Multi Multi;
 typedef struct Transfer Transfer;
 
@@ -20,7 +20,7 @@ typedef struct Call {
     int64_t id;
     struct Call *hash_next;   /* in Pump.buckets */
     struct Call *prev, *next; /* in the queue of its host */
-    Host *host;
+    NetHost *host;
     Transfer *transfer; /* NULL while queued */
     double submitted;
     size_t block_size;
@@ -49,7 +49,7 @@ Call *calls_remove(Pump *p, int64_t id);
 
 /* --- host.c: scheme, host and port, with the calls that wait for it ----------------------- */
 
-struct Host {
+struct NetHost {
     char *origin; /* "https://host:port" */
     size_t origin_size;
     int64_t limit;
@@ -66,11 +66,11 @@ bool origin_of(const char *url, char out[ORIGIN_SIZE]);
 /* The same, remembered until the next other URL; NULL when it is none. */
 const char *host_origin(Pump *p, const char *url);
 
-Host *host_get(Pump *p, const char *origin);
-void host_drop_if_idle(Pump *p, Host *h);
-void host_push(Host *h, Call *c);
-void host_push_first(Host *h, Call *c);
-void host_unlink(Host *h, Call *c);
+NetHost *host_get(Pump *p, const char *origin);
+void host_drop_if_idle(Pump *p, NetHost *h);
+void host_push(NetHost *h, Call *c);
+void host_push_first(NetHost *h, Call *c);
+void host_unlink(NetHost *h, Call *c);
 void hosts_free(Pump *p);
 
 /* --- transfer.c: one easy handle and the reply it is reading ------------------------------ */
@@ -191,7 +191,7 @@ struct Pump {
     LoopTimer *timer;  /* for the earliest of what falls due: see flow_schedule */
     double next_check; /* no idle limit passes before this time */
     pid_t owner;
-    Host **hosts;
+    NetHost **hosts;
     size_t host_count, host_capacity, host_turn;
     char last_url[REMEMBERED_URL_SIZE], last_origin[ORIGIN_SIZE]; /* see host_origin */
     Call **buckets;

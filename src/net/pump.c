@@ -151,7 +151,7 @@ PumpStatus pump_submit(Pump *p, const Request *request, int64_t *id)
     r.ca_file = r.ca_file != NULL ? r.ca_file : p->ca_file;
     r.proxy = r.proxy != NULL ? r.proxy : p->proxy;
     Call *c = call_new(&p->alloc, &r);
-    Host *h = c != NULL ? host_get(p, origin) : NULL;
+    NetHost *h = c != NULL ? host_get(p, origin) : NULL;
     if (h == NULL) {
         call_free(&p->alloc, c);
         return PUMP_NO_MEMORY;
@@ -172,7 +172,7 @@ PumpStatus pump_limit(Pump *p, const char *url, int64_t max_in_flight)
     const char *origin = host_origin(p, url);
     if (origin == NULL)
         return PUMP_BAD_URL;
-    Host *h = host_get(p, origin);
+    NetHost *h = host_get(p, origin);
     if (h == NULL)
         return PUMP_NO_MEMORY;
     h->limit = max_in_flight;
@@ -271,7 +271,7 @@ bool pump_cancel(Pump *p, int64_t id)
     p->stats.cancelled++;
     forget_events(p, id);
     if (c->transfer == NULL) {
-        Host *h = c->host;
+        NetHost *h = c->host;
         host_unlink(h, c);
         p->stats.queued--;
         host_drop_if_idle(p, h);

@@ -167,6 +167,11 @@ function Pump:stats() end
 --- Drops every call and closes every connection. Safe to call again; other methods then raise.
 function Pump:close() end
 
+--- Reads a date as HTTP headers have it (libcurl's curl_getdate).
+---@param text string "Sun, 06 Nov 1994 08:49:37 GMT"
+---@return integer? seconds since 1970; nil: it is not one
+function net.parse_date(text) end
+
 ---@class ponder.net.ReaderOptions
 ---@field max_line_bytes? integer default 1048576
 ---@field max_event_bytes? integer default 4194304

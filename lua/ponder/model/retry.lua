@@ -22,6 +22,8 @@
 --- or a date), else min(0.5 * 2^n, 8) seconds less up to a quarter; a server that asks for more
 --- than 60 seconds is not waited for. The same numbers as the providers' own clients use.
 
+local net = require "ponder.core.net"
+
 local retry = {}
 
 --- Where a call does not say.
@@ -47,50 +49,16 @@ function retry.code_of_status(status)
     return "BAD_REPLY"
 end
 
-local MONTHS = {
-    Jan = 1, Feb = 2, Mar = 3, Apr = 4, May = 5, Jun = 6,
-    Jul = 7, Aug = 8, Sep = 9, Oct = 10, Nov = 11, Dec = 12,
-}
-
--- Days since 1970-01-01 in the Gregorian calendar; March is month 0, so that leap days come last.
-local function days_from_date(year, month, day)
-    if month <= 2 then year, month = year - 1, month + 12 end
-    local day_of_year = (153 * (month - 3) + 2) // 5 + day - 1
-    return 365 * year + year // 4 - year // 100 + year // 400 + day_of_year - 719468
-end
-
-local function seconds_from_parts(year, month, day, hour, minute, second)
-    return days_from_date(tonumber(year), tonumber(month), tonumber(day)) * 86400
-        + tonumber(hour) * 3600 + tonumber(minute) * 60 + tonumber(second)
-end
-
--- The three forms that HTTP allows: "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37
--- GMT", "Sun Nov  6 08:49:37 1994".
-local function parse_http_date(text)
-    local day, name, year, hour, minute, second =
-        text:match("(%d%d?)[ -](%a%a%a)[ -](%d%d%d?%d?) (%d%d):(%d%d):(%d%d)")
-    if not day then
-        name, day, hour, minute, second, year =
-            text:match("^%a+ (%a%a%a) +(%d%d?) (%d%d):(%d%d):(%d%d) (%d%d%d%d)$")
-    end
-    if not MONTHS[name] or #year == 3 then return nil end
-    if #year == 2 then year = (tonumber(year) < 70 and "20" or "19") .. year end
-    return seconds_from_parts(year, MONTHS[name], day, hour, minute, second)
-end
-
 --- Reads a date of an HTTP header, in any of its forms, or RFC 3339.
 ---@param text string
 ---@return number? seconds since 1970
 function retry.parse_date(text)
-    local http_date = parse_http_date(text)
-    if http_date then return http_date end
-    local year, month, day, hour, minute, second, zone =
-        text:match("^(%d%d%d%d)-(%d%d)-(%d%d)[Tt ](%d%d):(%d%d):(%d%d%.?%d*)(.*)$")
-    if not year then return nil end
-    local sign, zone_hours, zone_minutes = zone:match("^([+-])(%d%d):?(%d%d)$")
-    local offset = sign and (tonumber(zone_hours) * 60 + tonumber(zone_minutes)) * 60 or 0
-    if sign == "-" then offset = -offset end
-    return seconds_from_parts(year, month, day, hour, minute, second) - offset
+    local year, month, day, time, fraction, zone =
+        text:match("^(%d%d%d%d)-(%d%d)-(%d%d)[Tt ](%d%d:%d%d:%d%d)(%.?%d*)(.*)$")
+    if not year then return net.parse_date(text) end
+    zone = zone:find "^[+-]" and zone:gsub(":", "") or "GMT"
+    local seconds = net.parse_date(("%s%s%s %s %s"):format(year, month, day, time, zone))
+    return seconds and seconds + (tonumber("0" .. fraction) or 0)
 end
 
 -- A decimal number >= 0; tonumber alone would take "0x10", "1e9" and "inf".

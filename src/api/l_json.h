@@ -1,5 +1,5 @@
 /*
- * json.h -- what the files of the Lua module ponder.json share.
+ * l_json.h -- what the files of the Lua module ponder.json share.
  *
  *   l_json.c       the module: json.array, json.object, json.null, arguments and options
  *   json_decode.c  JSON text to Lua values: json.decode, json.get
@@ -8,8 +8,8 @@
  * Every function of the module is a closure with two upvalues, the metatables that mark a table as
  * a list or as an object.
  */
-#ifndef PONDER_API_JSON_H
-#define PONDER_API_JSON_H
+#ifndef PONDER_API_L_JSON_H
+#define PONDER_API_L_JSON_H
 
 #include <stdbool.h>
 
