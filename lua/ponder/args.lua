@@ -174,8 +174,7 @@ local function unknown(flag, rules, others)
         flags[#flags + 1] = args.flag(name)
     end
     table.sort(flags)
-    local near = options.nearest(flag, flags)
-    return ("unknown option %s%s"):format(flag, near and (" (did you mean %s?)"):format(near) or "")
+    return ("unknown option %s%s"):format(flag, options.hint(flag, flags, "%s"))
 end
 
 -- The name of the option that a flag is, and its rule.

@@ -150,6 +150,16 @@ function options.nearest(name, candidates)
     return best
 end
 
+---The end of a message about a name that is not known: ` (did you mean "width"?)`, or nothing.
+---@param name any
+---@param candidates string[]
+---@param form? string of the name that is near; default: in quotes
+---@return string
+function options.hint(name, candidates, form)
+    local near = options.nearest(name, candidates)
+    return near and (" (did you mean %s?)"):format(form and form:format(near) or show(near)) or ""
+end
+
 -------------------------------------------------------------------------------
 -- One value against one rule
 
@@ -280,9 +290,7 @@ end
 local function first_mistake(opts, schema, names)
     local key, text = unknown_key(opts, schema)
     if key ~= nil then
-        local near = options.nearest(key, names)
-        return ("unknown option %s%s"):format(text,
-            near and (" (did you mean %s?)"):format(show(near)) or "")
+        return ("unknown option %s%s"):format(text, options.hint(key, names))
     end
     for _, name in ipairs(names) do
         local rule, value = schema[name], opts[name]

@@ -340,9 +340,8 @@ function doc.run(arguments)
     end
     local found = find(index, name)
     if not found then
-        local near = options.nearest(name, index.names)
         io.stderr:write(("ponder doc: there is nothing named %s%s; ponder doc lists the modules\n")
-            :format(options.show(name), near and (" (did you mean %s?)"):format(near) or ""))
+            :format(options.show(name), options.hint(name, index.names, "%s")))
         return 1
     end
     return print_page(opts, function(page)

@@ -84,9 +84,8 @@ function models.run(arguments)
     if wanted then
         local known = table.concat(providers, ", ")
         if not (", " .. known .. ","):find(", " .. wanted .. ",", 1, true) then
-            local near = options.nearest(wanted, providers)
             return cli.usage_error(("ponder models: unknown provider %s%s; known: %s"):format(
-                options.show(wanted), near and (" (did you mean %s?)"):format(near) or "", known))
+                options.show(wanted), options.hint(wanted, providers, "%s"), known))
         end
         providers = { wanted }
     end

@@ -59,9 +59,8 @@ local function fail(message)
 end
 
 local function unknown(what, name, known)
-    local near = options.nearest(name, known)
     return cli.usage_error(("ponder prompts: there is no %s %s%s; there are: %s"):format(what, name,
-        near and (" (did you mean %s?)"):format(near) or "", table.concat(known, ", ")))
+        options.hint(name, known, "%s"), table.concat(known, ", ")))
 end
 
 -- The text of the file that holds the prompts when no other takes its place; or nil and why not.

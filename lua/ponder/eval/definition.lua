@@ -70,9 +70,8 @@ end
 local function check_name(name, policies, what, level)
     if policies[name] == nil then
         local names = options.names(policies)
-        local near = options.nearest(name, names)
         error(("eval: %s %s is not a policy%s; there are %s"):format(what, options.show(name),
-            near and (" (did you mean %s?)"):format(options.show(near)) or "",
+            options.hint(name, names),
             table.concat(names, ", ")), level + 1)
     end
     return name

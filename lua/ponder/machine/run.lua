@@ -248,9 +248,8 @@ end
 
 local function prompt_problem(class, name, prompt)
     if class.prompts[name] == nil then
-        local near = options.nearest(name, options.names(class.prompts))
         return ("unknown prompt %s%s"):format(show(name),
-            near and (" (did you mean %q?)"):format(near) or "")
+            options.hint(name, options.names(class.prompts)))
     elseif type(prompt) ~= "function" and type(prompt) ~= "string" then
         return ("prompts.%s must be a function or a string (got %s)"):format(name, show(prompt))
     end

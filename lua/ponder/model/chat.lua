@@ -67,9 +67,7 @@ local function message_mistake(message)
     if type(role) ~= "string" then
         return " must be a table with a role (got " .. options.show(message) .. ")"
     elseif not ROLES[role] then
-        local near = options.nearest(role, ROLE_NAMES)
-        return ".role is " .. options.show(role)
-            .. (near and (" (did you mean %q?)"):format(near) or "")
+        return ".role is " .. options.show(role) .. options.hint(role, ROLE_NAMES)
     end
     local kind = type(message.content)
     if kind ~= "string" and kind ~= "table" and not (role == "assistant" and kind == "nil") then

@@ -117,9 +117,8 @@ local function check_config(path, config)
     for field, value in pairs(config) do
         local wanted = SECTIONS[field]
         if not wanted then
-            local near = options.nearest(field, options.names(SECTIONS))
             error(("%s: unknown field %s%s"):format(path, options.show(field),
-                near and (" (did you mean %s?)"):format(options.show(near)) or ""), 0)
+                options.hint(field, options.names(SECTIONS))), 0)
         elseif type(value) ~= wanted then
             error(("%s: %s must be a %s (got %s)"):format(path, field, wanted,
                 options.show(value)), 0)
@@ -223,9 +222,8 @@ function name.split(text, providers, fallback)
     if text == "" then return nil, "the model's name is empty" end
     if not fallback then return nil, unknown_provider(text, providers) end
     if not providers[fallback] then
-        local near = options.nearest(fallback, options.names(providers))
         return nil, ("$PONDER_PROVIDER is %s, which is no provider%s; known: %s"):format(
-            options.show(fallback), near and (" (did you mean %q?)"):format(near) or "",
+            options.show(fallback), options.hint(fallback, options.names(providers)),
             table.concat(options.names(providers), ", "))
     end
     return fallback, text

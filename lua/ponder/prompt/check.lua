@@ -40,10 +40,8 @@ local function watched(context, f, known, missed)
                 end
             end
             if not known[name] and not missed[name] then
-                local near = options.nearest(name, names)
                 missed[name] = ("%s: context.%s: there is no such field%s"):format(
-                    place_in_file(f), tostring(name),
-                    near and (" (did you mean context.%s?)"):format(near) or "")
+                    place_in_file(f), tostring(name), options.hint(name, names, "context.%s"))
             end
             return context[name]
         end,
@@ -197,9 +195,8 @@ end
 local function add_unknown(problems, prompts, known)
     for _, prompt in ipairs(function_names(prompts)) do
         if not known[prompt] then
-            local near = options.nearest(prompt, function_names(known))
             add(problems, ("%s: nothing calls the function %s%s"):format(place(prompts[prompt]),
-                prompt, near and (" (did you mean %s?)"):format(near) or ""))
+                prompt, options.hint(prompt, function_names(known), "%s")))
         end
     end
 end

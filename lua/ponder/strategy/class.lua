@@ -289,9 +289,8 @@ local ACTION_NAMES = { "start", "llm_result", "llm_partial", "tool_result", "req
 local function act(s, action, params, level)
     local known = type(action) == "string" and actions[action]
     if not known then
-        local near = options.nearest(action, ACTION_NAMES)
         error(("strategy.%s: unknown action %s%s"):format(s.kind.name, options.show(action),
-            near and (" (did you mean %q?)"):format(near) or ""), level + 1)
+            options.hint(action, ACTION_NAMES)), level + 1)
     elseif params ~= nil and type(params) ~= "table" then
         error(("strategy.%s: the params of %s must be a table (got %s)"):format(s.kind.name,
             action, options.show(params)), level + 1)
@@ -330,9 +329,8 @@ end
 function Strategy:signal(name, data)
     local routes = self.kind.routes
     if not routes[name] then
-        local near = options.nearest(name, options.names(routes))
         error(("strategy.%s: no route for the signal %s%s"):format(self.kind.name,
-            options.show(name), near and (" (did you mean %q?)"):format(near) or ""), 2)
+            options.show(name), options.hint(name, options.names(routes))), 2)
     end
     local directives, events = act(self, routes[name], data, 2)
     return directives, events

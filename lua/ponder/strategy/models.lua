@@ -37,9 +37,8 @@ function models.check(where, kind, opts, level)
     local roles = options.names(kind.fallback_roles)
     for role, named in pairs(opts.models or {}) do
         if not kind.fallback_roles[role] then
-            local near = options.nearest(role, roles)
             error(("%s: opts.models: no role %s%s; there are: %s"):format(where,
-                options.show(role), near and (" (did you mean %q?)"):format(near) or "",
+                options.show(role), options.hint(role, roles),
                 table.concat(roles, ", ")), level + 1)
         elseif not is_model(named) then
             error(("%s: opts.models.%s must be a name or an open model (got %s)"):format(where,

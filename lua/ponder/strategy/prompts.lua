@@ -30,9 +30,8 @@ local function unknown_name(by_name, known)
     local names = options.names(known)
     for name in pairs(by_name) do
         if known[name] == nil and name ~= "instructions" then
-            local near = options.nearest(name, names)
             return ("unknown prompt %s%s; there are: %s"):format(options.show(name),
-                near and (" (did you mean %q?)"):format(near) or "", table.concat(names, ", "))
+                options.hint(name, names), table.concat(names, ", "))
         end
     end
 end

@@ -83,9 +83,8 @@ local function find(list, name)
         end
         names[i] = tool.name
     end
-    local near = options.nearest(name, names)
     return nil, ("there is no tool %s%s; there are: %s"):format(options.show(name),
-        near and (" (did you mean %q?)"):format(near) or "", table.concat(names, ", "))
+        options.hint(name, names), table.concat(names, ", "))
 end
 
 local function arguments_problem(tool, arguments)
