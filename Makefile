@@ -154,7 +154,7 @@ asan: run-packages test-packages
 	@$(MAKE) --no-print-directory all $B/asan/server B=$B/asan \
 	    CFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"
 	@$(MAKE) --no-print-directory $B/asan/gc_stress.so B=$B/asan
-	PONDER_GC_STRESS=1 PONDER_KILLS=$${PONDER_KILLS:-30} PONDER_BUILD=$B/asan \
+	PONDER_GC_STRESS=1 PONDER_BUILD=$B/asan \
 	    PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
 	    .ci/run-specs $(SPEC)
 

@@ -2,9 +2,10 @@
 -- fixed seed. `make fuzz` tries more.
 
 local shell = require "shell"
+local size = require "size"
 
-local SANITIZED = shell.executable:find("/asan/", 1, true)
-local INPUTS, SLOW_INPUTS = SANITIZED and 60 or 400, SANITIZED and 20 or 80
+local INPUTS = size { test = 400, asan = 60, full = 4000 }
+local SLOW_INPUTS = size { test = 80, asan = 20, full = 800 }
 
 describe("fuzzing", function()
     for path in shell.run("exec >$OUT; ls spec/fuzz/*_fuzz.lua").out:gmatch "[^\n]+" do

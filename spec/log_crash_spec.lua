@@ -1,24 +1,22 @@
 -- Runs that are killed at random moments, with 8 calls in flight, and resumed until they are done:
 -- no call whose reply the log holds is made again, and what comes out is what an undisturbed run
--- comes to.
---
---     PONDER_KILLS=200    how many (default)
---     PONDER_SEED=N       which moments
+-- comes to. PONDER_SEED=N: at which moments.
 
 local json = require "ponder.json"
 local server = require "server"
 local shell = require "shell"
+local size = require "size"
 local store = require "ponder.core.store"
 
 local now = require("ponder.core.loop").now
 
-local KILLS = tonumber(os.getenv "PONDER_KILLS" or "200")
+local KILLS = size { test = 96, asan = 24, full = 2000 }
 local SEED = math.tointeger(tonumber(os.getenv "PONDER_SEED" or "")) or os.time()
 
 local KILLED = 137
 -- As in crash_script.lua: 64 runs with two calls each, else one run.
 local IN_FLIGHT = setmetatable({ runs = 128 }, { __index = function() return 8 end })
-local SLOWEST_S = 20 -- a run that takes longer has come to a halt
+local SLOWEST_S = 50 -- a run that takes longer has come to a halt
 
 local DIGITS = "######"
 local REPLIES = {

@@ -5,6 +5,7 @@ local disk = require "failing_disk"
 local help = require "log_help"
 local server = require "server"
 local shell = require "shell"
+local size = require "size"
 local store = require "ponder.core.store"
 
 local SCRIPT = [[
@@ -47,15 +48,15 @@ describe("a disk that fails", function()
     end
 
     for _, how in ipairs {
-        { name = "is full from some write on", error = "ENOSPC" },
-        { name = "breaks from some write on", error = "EIO" },
-        { name = "fails once", error = "EIO", times = 1 },
+        { name = "is full from some write on", error = "ENOSPC", first = 1 },
+        { name = "breaks from some write on", error = "EIO", first = 3 },
+        { name = "fails once", error = "EIO", times = 1, first = 5 },
     } do
         it(how.name .. ": the run stops, and can be resumed", function()
             whole = run {}
             assert.same({ 0, "" }, { whole.status, whole.err })
             local stopped = 0
-            local at, step = 1, 3
+            local at, step = how.first, size { test = 7, asan = 23, full = 1 }
             repeat
                 local first = run { at = at, times = how.times, error = how.error }
                 at = at + step
@@ -79,7 +80,7 @@ describe("a disk that fails", function()
                     assert.same(help.sorted_lines(whole.out), help.sorted_lines(first.out))
                 end
             until first.failures == 0
-            assert.is_true(stopped > 5)
+            assert.is_true(stopped > size { test = 5, asan = 2, full = 50 })
         end)
     end
 
@@ -99,8 +100,8 @@ describe("a disk that fails", function()
             return pending "mounting a small file system takes more rights"
         end
         local stopped = 0
-        for size = 1200, 1500, 20 do
-            w:sh(("mount -t tmpfs -o size=%dk tmpfs %s"):format(size, at))
+        for kib = 1200, 1500, 20 do
+            w:sh(("mount -t tmpfs -o size=%dk tmpfs %s"):format(kib, at))
             finally(function() w:sh("umount " .. at) end)
             w:begin(SCRIPT)
             local path = at .. "/run.db"
@@ -232,9 +233,9 @@ describe("a file that is not to be resumed or replayed", function()
 
     it("is cut off", function()
         local bytes = read(w.log)
-        for _, size in ipairs { 1, 50, 99, 100, 4000, 4096, 5000, 8192, #bytes // 2,
+        for _, length in ipairs { 1, 50, 99, 100, 4000, 4096, 5000, 8192, #bytes // 2,
             #bytes - 4096, #bytes - 1 } do
-            check(w.folder:write("cut.db", bytes:sub(1, size)), "")
+            check(w.folder:write("cut.db", bytes:sub(1, length)), "")
         end
     end)
 

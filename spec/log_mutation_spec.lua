@@ -1,11 +1,12 @@
 -- Logs with bytes and values that were changed: whatever reads one does so, or says in a line that
--- it is damaged. PONDER_MUTATIONS=10000 tries more, PONDER_SEED others.
+-- it is damaged. PONDER_SEED=N tries others.
 
 local sample_log = require "sample_log"
 local shell = require "shell"
+local size = require "size"
 local store = require "ponder.core.store"
 
-local COUNT = tonumber(os.getenv "PONDER_MUTATIONS") or 75
+local COUNT = size { test = 75, asan = 40, full = 10000 }
 local SEED = tonumber(os.getenv "PONDER_SEED") or 20261122
 
 local SCRIPT = [[

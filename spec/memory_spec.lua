@@ -2,9 +2,9 @@
 -- default within what its control group may have.
 
 local shell = require "shell"
+local size = require "size"
 
 -- The sanitizers take a multiple of what is asked for.
-local SANITIZED = (os.getenv("PONDER_BUILD") or ""):find("asan") ~= nil
 
 local STATUS = [[
 local function kib(field)
@@ -33,7 +33,7 @@ describe("--max-memory-mb", function()
                 for i = 1, 40000 do t[i] = i % 10 == 0 and t[i] or ("x"):rep(size) .. i end
             end]],
     } do
-        (SANITIZED and pending or it)("holds for what the process has: " .. what, function()
+        (size.SANITIZED and pending or it)("holds for what the process has: " .. what, function()
             local peak = tonumber(printed({ "--max-memory-mb", "64" }, ([[
                 local ok, message = pcall(function() %s end)
                 assert(not ok and message:find "not enough memory", message)
@@ -46,7 +46,7 @@ describe("--max-memory-mb", function()
 end)
 
 describe("memory", function()
-    (SANITIZED and pending or it)("goes back to the system when it is free", function()
+    (size.SANITIZED and pending or it)("goes back to the system when it is free", function()
         local before, most, after = printed({}, [[
             local before = kib "VmRSS"
             local t = {}

@@ -1,6 +1,7 @@
 -- README.md: its programs run, its commands and flags are there, what it shows is what comes out.
 
 local shell = require "shell"
+local size = require "size"
 
 local function read(path)
     local file <close> = assert(io.open(path))
@@ -65,7 +66,7 @@ describe("README.md", function()
     end)
 
     -- Too slow under the sanitizers, and no code that other specs do not run.
-    local once = shell.executable:find("/asan/", 1, true) and pending or it
+    local once = size.SANITIZED and pending or it
     once("shows an evaluation as it comes out", function()
         local dir <close> = shell.folder()
         local command, shown = readme:match("    build/(ponder eval scripts/eval/game24[^\n]+)\n\n"

@@ -231,7 +231,7 @@ describe("the limit of", function()
         local before, after = shell.ponder({ "--no-log", "-e", [[
             local sandbox, host = require "ponder.sandbox", require "ponder.core.host"
             local function all()
-                for _ = 1, 20 do
+                for _ = 1, 8 do
                     sandbox.run "local t = {} for i = 1, 1e9 do t[i] = i end"
                     sandbox.run("local t = {} while true do t[#t + 1] = {} end", { steps = 1e6 })
                     sandbox.run("local t = {} while true do t[#t + 1] = {} end",

@@ -51,7 +51,7 @@ describe("a search without memory", function()
         bfs = EVALUATE, dfs = EVALUATE_ALL, beam = EVALUATE_ALL, best_first = EVALUATE,
     } do
         it("fails with an error, " .. strategy, function()
-            local made = memory.sweep(SEARCH:format(strategy, 1, "beam_width = 2,", more))
+            local made = memory.sweep(SEARCH:format(strategy, 1, "beam_width = 2,", more), 3)
             assert(made > 50, made)
         end)
 

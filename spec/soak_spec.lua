@@ -1,18 +1,17 @@
--- The tests of spec/soak at a 50th of their size: memory and counts are held to their targets,
+-- The tests of spec/soak at a 100th of their size: memory and counts are held to their targets,
 -- times are not. `make soak` runs them whole.
 
-local shell = require "shell"
+local size = require "size"
 local soak = require "soak"
 
-local SANITIZED = shell.executable:find("/asan/", 1, true) -- which multiplies memory
 
-describe("at a 50th of its size", function()
+describe("at a 100th of its size", function()
     for _, name in ipairs(soak.names()) do
-        local size = soak.size_in_test(name)
-        if size then
-            (SANITIZED and pending or it)(name .. " stays within its bounds", function()
+        local part = soak.size_in_test(name)
+        if part then
+            (size.SANITIZED and pending or it)(name .. " stays within its bounds", function()
                 local lines = {}
-                local missed = soak.run(name, { size = size, print = function(line)
+                local missed = soak.run(name, { size = part, print = function(line)
                     lines[#lines + 1] = line
                 end })
                 assert(not missed[1], table.concat(lines, "\n"))

@@ -3,6 +3,7 @@
 
 local disk = require "failing_disk"
 local shell = require "shell"
+local size = require "size"
 local store = require "ponder.core.store"
 
 local function ends(expected, r)
@@ -196,7 +197,8 @@ describe("a signal", function()
             local all = '"q1,q2,q3,q4,q5,q6,q7,q8,z1,z2"\n'
             local writes = disk.ponder(arguments, {}, where).writes
             assert.is_true(writes > 10)
-            for at = 1, writes, name == "INT" and 2 or 7 do
+            local step = size { test = name == "INT" and 5 or 9, asan = 17, full = 1 }
+            for at = 1, writes, step do
                 shell.run("rm -f " .. dir.path .. "/a.db*")
                 local r = disk.ponder(arguments, { at = at, times = 1, error = name },
                     where)

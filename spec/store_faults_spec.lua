@@ -2,6 +2,7 @@
 
 local disk = require "failing_disk"
 local shell = require "shell"
+local size = require "size"
 local store = require "ponder.core.store"
 
 -- Writes rows one after the other, and tries what failed once more at the end. Prints what failed,
@@ -49,8 +50,7 @@ local function check(folder, printed)
     assert.equal(0, (db:row "SELECT count(*) FROM t WHERE length(v) <> 3000"))
 end
 
--- Under the sanitizers each run takes 15 times as long.
-local STEP = os.getenv "PONDER_GC_STRESS" and 7 or 1
+local STEP = size { test = 2, asan = 7, full = 1 }
 
 describe("a disk that fails", function()
     local writes

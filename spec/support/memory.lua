@@ -6,6 +6,7 @@
 ---     ]]
 
 local shell = require "shell"
+local size = require "size"
 
 local memory = {}
 
@@ -13,10 +14,12 @@ local memory = {}
 ---allocation failing, once with all from there on. Raises for any outcome but success and "not
 ---enough memory", and for memory that is still held when the state has been closed.
 ---@param code string a chunk that returns the function to run; loading it is not part of the test
----@param step? integer fail only every so many allocations, where there are many; default 1
+---@param step? integer fail only every so many allocations, where there are many; default 1. All in
+---make soak, and a third of these in make asan
 ---@return integer allocations how many the function made when none failed
 function memory.sweep(code, step)
     shell.build "failing_memory.so"
+    step = step and size { test = step, asan = 3 * step, full = 1 } or 1
     local attempt = require("failing_memory").attempt
     local total
     for _, lasting in ipairs { true, false } do
@@ -30,7 +33,7 @@ function memory.sweep(code, step)
                 error(("allocation %d failing: %d bytes leaked"):format(nth, leaked), 2)
             end
             total = allocations
-            nth = nth + (step or 1)
+            nth = nth + step
         until nth > allocations + 1 and outcome == "ok"
     end
     return total

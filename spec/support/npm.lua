@@ -4,7 +4,8 @@ local shell = require "shell"
 
 local npm = {}
 
-local AT = shell.executable:match "^(.*)/[^/]*$" .. "/clients"
+-- One for make test and make asan.
+local AT = shell.root .. "/build/clients"
 local PATH = 'export PATH="$PATH:/usr/local/bin"; '
 
 -- Runs a shell script; nil unless it succeeds.
@@ -14,12 +15,14 @@ end
 
 local installed
 
----Installs the packages of spec/support/clients/package.json in the build directory, once.
+---Installs the packages of spec/support/clients/package.json in build/, once; what else wants them
+---meanwhile waits.
 ---@return string? directory nil: npm, node 20 or the registry cannot be reached
 function npm.install()
     if installed == nil then
         installed = try(([[
-            mkdir -p %s && cd %s && cp %s/spec/support/clients/* . || exit 1
+            mkdir -p %s && cd %s && exec 9>lock && flock 9 || exit 1
+            cp %s/spec/support/clients/* . || exit 1
             command -v node npm >/dev/null || exit 1
             node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || exit 1
             [ node_modules -nt package.json ] && [ -f done ] && cmp -s package.json done && exit 0
