@@ -299,7 +299,7 @@ end
 ---@return string? message
 function cli.logged(name)
     local command = is_command(name) and require("ponder.cli." .. name)
-    if not command or not (command.rules or {}).no_log then
+    if not command or not ((command.rules or {}).no_log or command.logs_requests) then
         return nil, ("no run is logged of the command %s: the log is damaged"):format(
             options.show(name))
     end

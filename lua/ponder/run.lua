@@ -50,12 +50,14 @@ local OWN = { "asker", "outside" } -- of a context: what a run within does not i
 ---@field budget ponder.task.Limits? as of task.with_budget
 ---@field labels table<string, string|number|boolean>? by which others find it
 ---@field timeout_ms number? time for the whole run, until its last task has ended
+---@field input string? what it is asked, for its log
 
 ---@class ponder.Run
 ---@field name string?
 ---@field seed integer
 ---@field labels table<string, string|number|boolean>
 ---@field timeout_ms number?
+---@field input string?
 ---@field status "new"|"running"|"completed"|"failed"|"cancelled"
 ---@field outer ponder.Run? the run within which it was called
 ---@field budget ponder.task.Budget? what it has spent
@@ -78,6 +80,7 @@ local NEW = {
     budget = { type = "table" },
     labels = { type = "table" },
     timeout_ms = { type = "number", min = 0, finite = true },
+    input = { type = "string" },
 }
 
 local LABEL = { string = true, number = true, boolean = true }
@@ -100,8 +103,8 @@ function run.new(opts)
     local limits = opts.budget and options.check("run.new: opts.budget", opts.budget,
         budgets.LIMITS) or {}
     return setmetatable({ name = opts.name, seed = opts.seed or random.draw(),
-        labels = opts.labels or {}, timeout_ms = opts.timeout_ms, status = "new",
-        budget = budgets.new(limits) }, Run)
+        labels = opts.labels or {}, timeout_ms = opts.timeout_ms, input = opts.input,
+        status = "new", budget = budgets.new(limits) }, Run)
 end
 
 ---The run that the current task belongs to; nil outside of tasks, and in a `task.run` of a stock

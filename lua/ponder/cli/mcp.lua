@@ -29,7 +29,7 @@ local ORDER = { "model", "reload", "log", "sync", "timeout", "max_cost_per_reque
     "max_calls_per_request" }
 
 mcp.summary = "offer policies as tools to agents (Model Context Protocol)"
-mcp.rules, mcp.order, mcp.files = RULES, ORDER, true
+mcp.rules, mcp.order, mcp.files, mcp.logs_requests = RULES, ORDER, true, true
 mcp.words = table.move(strategy.names, 1, #strategy.names, 2, { "chat" })
 
 mcp.usage = [[
@@ -60,20 +60,20 @@ function mcp.run(arguments)
     elseif #operands == 0 then
         return cli.usage_error("ponder mcp: expected a policy: ponder mcp FILE.lua")
     end
-    local begun, refused = log_flags.begin({ log = given.log, no_log = not given.log,
-        sync = given.sync }, { command = "mcp", arguments = arguments })
-    if not begun then
+    local play, refused = policies.begin_log("mcp", arguments, given)
+    if refused then
         return cli.usage_error("ponder mcp: " .. refused)
+    elseif play then
+        return policies.answer_again(play, operands, given)
     end
     local list, message = policies.load(operands, given)
     if not list then
         return cli.usage_error("ponder mcp: " .. message)
     end
-    stdio.serve(server.new { policies = list, version = host.version, prompts = prompts.catalog,
-        resources = given.log and resources.of(given.log) or nil,
-        timeout_ms = given.timeout and math.max(math.floor(given.timeout * 1000), 1),
-        max_cost_per_request = given.max_cost_per_request,
-        max_calls_per_request = given.max_calls_per_request })
+    local opts = policies.limits(given)
+    opts.policies, opts.version, opts.prompts = list, host.version, prompts.catalog
+    opts.resources = given.log and resources.of(given.log) or nil
+    stdio.serve(server.new(opts))
     return 0
 end
 

@@ -15,7 +15,8 @@ ponder replay [FILE]
 Runs the script of a log again, with the script, prompts, replies and times that the log holds, and
 nothing else: no model, no tool, no waiting. Programs, file writes, sockets and calls that the log
 does not have raise NOT_IN_REPLAY, which names them. FILE may also be the name or number of a run of
-`ponder log`; without it, the newest. FILE#3 stops once the third run of the file is over.]]
+`ponder log`; without it, the newest. FILE#3 stops once the third run of the file is over; of the
+log of a server it is that request alone, and prints the answer.]]
 
 ---@param arguments string[]
 ---@return integer status that of the run; 1 where it cannot be replayed

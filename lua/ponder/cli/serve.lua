@@ -33,6 +33,7 @@ local RULES = {
     model = { value = "NAME", help = "of tot, got, trm, cot and chat (default: $PONDER_MODEL)" },
     reload = { help = "read changed policy files again for new requests" },
     log = { value = "FILE", files = true, help = "log each request in FILE as a run of its own" },
+    log_max_runs = count "keep the newest N requests in it (default: all)",
     sync = log_flags.RULES.sync,
     queues = { value = "URL", help = "show the queues of this Redis in /metrics" },
     key_file = { value = "FILE", files = true, help = "who may ask: KEY [NAME [USD]] a line" },
@@ -55,7 +56,8 @@ local RULES = {
 }
 confined.add(RULES)
 local SECTIONS = {
-    { title = "Policies", names = { "model", "reload", "log", "sync", "queues" } },
+    { title = "Policies", names = { "model", "reload", "log", "log_max_runs", "sync",
+        "queues" } },
     { title = "Who may ask", names = { "listen", "key_file", "cors" } },
     { title = "Limits", names = { "concurrency", "max_queue", "queue_timeout", "timeout",
         "max_cost", "max_cost_per_request", "max_calls_per_request", "drain" } },
@@ -67,6 +69,7 @@ local SECTIONS = {
 
 serve.summary = "offer policies to OpenAI and Anthropic clients"
 serve.rules, serve.sections, serve.files = RULES, SECTIONS, true
+serve.logs_requests = true
 serve.words = table.move(strategy.names, 1, #strategy.names, 2, { "chat" })
 
 local ABOUT = [[
@@ -87,7 +90,8 @@ think(text), write(text):
   end
 
 With --log, GET / is the page of its runs (ponder view), for whoever has the token of the URL that
-it prints. Without --key-file it listens to this machine alone. TLS is a proxy's work:
+it prints; ponder replay FILE#3 and ponder fork FILE#3 answer the request of run 3 again.
+Without --key-file it listens to this machine alone. TLS is a proxy's work:
 
   Caddyfile   example.com { reverse_proxy 127.0.0.1:8321 { flush_interval -1 } }
   nginx       location /v1/ { proxy_pass http://127.0.0.1:8321; proxy_buffering off; }
@@ -123,10 +127,11 @@ end
 local function server_options(given, list, keys)
     -- The runs of one holder of a key are not for another.
     local shows_runs = given.log and (not keys or #keys == 1)
+    local limits = policies.limits(given)
     return { policies = list, listen = given.listen, keys = keys, cors = given.cors,
         prompts = prompts.catalog, resources = shows_runs and resources.of(given.log) or nil,
         concurrency = given.concurrency, max_queue = given.max_queue,
-        queue_timeout_ms = ms(given.queue_timeout), timeout_ms = ms(given.timeout),
+        queue_timeout_ms = ms(given.queue_timeout), timeout_ms = limits.timeout_ms,
         drain_ms = ms(given.drain), max_cost = given.max_cost,
         max_cost_per_request = given.max_cost_per_request,
         max_calls_per_request = given.max_calls_per_request,
@@ -155,6 +160,8 @@ local function prepare(given, operands, page)
         return nil, "expected a policy: ponder serve FILE.lua, or ponder serve tot --model NAME"
     elseif mistake then
         return nil, mistake
+    elseif given.log_max_runs and not given.log then
+        return nil, "--log-max-runs is for --log"
     elseif given.untrusted and given.reload then
         return nil, "--reload does not go with --untrusted"
     end
@@ -195,10 +202,11 @@ function serve.run(arguments)
     if not given then
         return cli.usage_error(operands)
     end
-    local begun, refused = log_flags.begin({ log = given.log, no_log = not given.log,
-        sync = given.sync }, { command = "serve", arguments = arguments })
-    if not begun then
+    local play, refused = policies.begin_log("serve", arguments, given)
+    if refused then
         return cli.usage_error("ponder serve: " .. refused)
+    elseif play then
+        return policies.answer_again(play, operands, given)
     end
     local shown <close> = view.new { logs = logs.new({ given.log }, host.absolute) }
     local made, problem = prepare(given, operands, shown)

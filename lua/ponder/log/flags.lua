@@ -45,7 +45,7 @@ function flags.begin(given, about)
         return false, "--log: expected a file (got an empty name)"
     end
     local begun, message = run.begin(about, { path = given.log, sync = given.sync,
-        keep = given.keep })
+        keep = given.keep, max_runs = given.log_max_runs })
     return begun ~= nil, message
 end
 

@@ -98,8 +98,9 @@ local STATUS = { completed = "ok", failed = "error" }
 -- Runs within this one. Their rows come in the order in which they began, without a gap.
 local function read_runs(self)
     local rows, status_of = {}, {}
-    for id, name, within, seed, status in self.db:rows(
-        "SELECT id, name, within, seed, status FROM runs WHERE parent = ? ORDER BY id", self.run) do
+    for id, name, within, seed, status in self.db:rows("SELECT id, name, within, seed, status "
+        .. "FROM runs WHERE parent = ?1 AND (?2 IS NULL OR id = ?2) ORDER BY id", self.run,
+        self.only) do
         status_of[id] = STATUS[status]
         rows[#rows + 1] = { id = id, name = name or "", within = within, seed = seed,
             status = STATUS[status] }
@@ -262,7 +263,8 @@ local function read_batch(self)
     while not entries[1] and not self.at_end do
         local count = 0
         for seq, round, kind, what in self.db:rows("SELECT seq, round, kind, what FROM tape "
-            .. "WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?", self.run, self.read_to, BATCH) do
+            .. "WHERE run = ?1 AND seq > ?2 AND (?4 IS NULL OR kind <> 'run' OR what = ?4) "
+            .. "ORDER BY seq LIMIT ?3", self.run, self.read_to, BATCH, self.only) do
             check_entry(self, seq, round, kind, what)
             count, self.read_to = count + 1, seq
             local answered = kind ~= "timers" and look_up(self, kind, what) or nil
@@ -427,13 +429,14 @@ end
 
 ---@param db userdata an open log; of a run that is resumed, open to be written
 ---@param run integer runs.id
----@param how {path: string, ordered: boolean, retries: boolean?, edit: ponder.log.Edit?} ordered:
----  it is the same run; retries: and what it failed with is tried again; edit: of another run
+---@param how {path: string, ordered: boolean, retries: boolean?, edit: ponder.log.Edit?,
+---  only: integer?} ordered: it is the same run; retries: and what it failed with is tried again;
+---  edit: of another run; only: the others of the runs within it are left out
 ---@return ponder.log.Recording
 function recording.new(db, run, how)
     local weak = { __mode = "v" }
     local self = setmetatable({ db = db, run = run, path = how.path, ordered = how.ordered,
-        edit = how.edit,
+        edit = how.edit, only = how.only,
         retries = how.ordered and how.retries or false, runs = {}, found = sets(),
         on_tape = sets(),
         known = { call = setmetatable({}, weak), effect = setmetatable({}, weak) },

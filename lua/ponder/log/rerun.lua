@@ -17,6 +17,8 @@ local writer = require "ponder.log.writer"
 
 local rerun = {}
 
+local SERVERS = { serve = true, mcp = true }
+
 ---@class ponder.log.Rerun a log that is to be run again
 ---@field path string
 ---@field db ponder.store.Store
@@ -90,6 +92,17 @@ function rerun.open(what, mode, sync)
         only = number ~= outermost and number or nil }, Rerun)
 end
 
+-- What a log has of the run; of a server, where one request is named, that request alone.
+local function recording_of(self, how)
+    if self.only and SERVERS[self.run.command] then
+        local name, input, seed = self.db:row("SELECT name, input, seed FROM runs WHERE id = ?",
+            self.only)
+        self.asked, how.only = { name = tostring(name), input = input, seed = seed }, self.only
+    end
+    how.path = self.path
+    return recording.new(self.db, self.run.id, how)
+end
+
 ---Whether this user's ponder wrote what would be run.
 ---@return boolean
 function Rerun:is_signed()
@@ -126,6 +139,9 @@ function Rerun:obstacle(plays_only)
     if self.run.incomplete == 1 then
         return ("%s: more came in before its first call than a log takes; ponder fork runs it anew")
             :format(self.path)
+    elseif SERVERS[self.run.command] and not self.only then
+        return ("%s: the log of a server: name one of its requests, such as %s#2"):format(
+            self.path, self.path)
     end
     for _, argument in ipairs(not plays_only and self.run.arguments or {}) do
         if argument:find(redact.MARK, 1, true) then
@@ -186,7 +202,8 @@ end
 
 -- Runs the recorded command once more.
 local function start(self, execute, play, arguments)
-    play.seed, play.input, play.only = self.run.seed, self.run.input, self.only
+    play.seed, play.input, play.asked = self.run.seed, self.run.input, self.asked
+    play.only = not (self.asked and play.kind == "fork") and self.only or nil
     run.prepare(play)
     return execute(self.run.command, arguments or self.run.arguments)
 end
@@ -214,7 +231,7 @@ function Rerun:resume(execute)
     files.play(texts_of(self, true), false) -- files are as they were, and hold their keys
     if self.only then
         return start_one(self, execute, { kind = "resume",
-            past = recording.new(self.db, self.run.id, { path = self.path, ordered = true }),
+            past = recording_of(self, { ordered = true }),
             rows = writer.continue(self.db, self.path, host.time) })
     end
     local before = recording.new(self.db, self.run.id, { path = self.path, ordered = true,
@@ -247,7 +264,7 @@ function Rerun:replay(execute)
     files.play(texts_of(self), true)
     host.begin_replay()
     return (self.only and start_one or start)(self, execute, { kind = "replay",
-        past = recording.new(self.db, self.run.id, { path = self.path, ordered = true }) })
+        past = recording_of(self, { ordered = true }) })
 end
 
 ---Runs it, perhaps changed, into a new log.
@@ -261,8 +278,7 @@ function Rerun:fork(execute, arguments, path, edit)
     path = path and path:sub(1, 1) ~= "/" and host.directory() .. "/" .. path or path
     go_to_directory(self)
     return start(self, execute, { kind = "fork",
-        past = recording.new(self.db, self.run.id, { path = self.path, ordered = false,
-            edit = edit }),
+        past = recording_of(self, { ordered = false, edit = edit }),
         source = self.path, path = path }, arguments)
 end
 

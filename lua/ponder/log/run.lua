@@ -30,6 +30,7 @@ core.protect((debug.getinfo(1, "S").source:gsub("/run%.lua$", ""))) -- ponder/lo
 ---@field path string? of the log; nil: among the kept runs, from the first call on
 ---@field sync "normal"|"full"|nil
 ---@field keep integer? how many runs are kept
+---@field max_runs integer? of a server: how many of the runs within it stay in its log
 
 ---@class ponder.log.Play what a run is to play
 ---@field kind "resume"|"replay"|"fork"
@@ -40,6 +41,8 @@ core.protect((debug.getinfo(1, "S").source:gsub("/run%.lua$", ""))) -- ponder/lo
 ---@field path string? of the new log
 ---@field recorder ponder.log.Recorder? of the log that is resumed
 ---@field only integer? runs.id of the run within that goes on alone; and then
+---@field asked {name: string, input: any, seed: any}? of a server: the one request that is
+---  answered again
 ---@field rows ponder.log.Writer? of the log that is resumed
 
 ---@class ponder.log.Run

@@ -32,7 +32,7 @@ CREATE TABLE runs (
   arguments TEXT NOT NULL,      -- JSON list, as typed
   script ANY,                   -- as typed; '-' is standard input, '-e' is code
   directory ANY,                -- the working directory
-  input ANY,                    -- what was read from standard input
+  input ANY,                    -- what was read from standard input; of a request, its fields
   seed INTEGER NOT NULL,        -- of math.random
   options TEXT NOT NULL,        -- JSON object: environment variables that count
   versions TEXT NOT NULL,       -- JSON object: ponder, lua, curl, sqlite

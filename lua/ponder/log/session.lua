@@ -8,6 +8,7 @@ local kept = require "ponder.log.kept"
 local random = require "ponder.core.random"
 local recorder = require "ponder.log.recorder"
 local redact = require "ponder.redact"
+local rotate = require "ponder.log.rotate"
 local scheduler = require "ponder.task.scheduler"
 local state = require "ponder.state"
 local store = require "ponder.core.store"
@@ -277,8 +278,8 @@ end
 -- Runs within a run
 
 local INNER_RUN = [[INSERT INTO runs (id, uid, parent, within, name, labels, command, arguments,
-    script, seed, options, versions, started_at, ended_at, status, exit_status, answer, error)
-    VALUES (?, ?, ?, ?, ?, ?, ?, '[]', ?, ?, '{}', '{}', ?, ?, ?, ?, ?, ?)]]
+    script, input, seed, options, versions, started_at, ended_at, status, exit_status, answer,
+    error) VALUES (?, ?, ?, ?, ?, ?, ?, '[]', ?, ?, ?, '{}', '{}', ?, ?, ?, ?, ?, ?)]]
 
 ---Writes the rows of a new run within another, with its end if that has come: see Writer:hold.
 function Session:write_held()
@@ -286,8 +287,8 @@ function Session:write_held()
     self.is_held = false
     self.recorder:write(INNER_RUN, what.id, ("%016x"):format(run.uid), what.parent,
         what.within_id, about.name, next(about.labels) and json.encode(about.labels) or nil,
-        run.about.command, run.about.script, run.seed, run.started_at, ended.at, ended.status,
-        ended.exit_status, ended.answer, ended.message)
+        run.about.command, run.about.script, about.input, run.seed, run.started_at, ended.at,
+        ended.status, ended.exit_status, ended.answer, ended.message)
     write_session(self, run.started_at, ended.at)
 end
 
@@ -376,6 +377,9 @@ function Session:finish_within(status, answer, message, exit_status)
     self.tape.recorder = nil
     self.outer.tape:end_run(self.what)
     local root = self.root
+    if self.outer == root then
+        rotate.note_end(root)
+    end
     if self.is_chosen then
         root.ended = { status = status, message = message }
         if root.rows then

@@ -12,8 +12,6 @@ local json = require "ponder.json"
 local options = require "ponder.options"
 local policies = require "ponder.serve.policies"
 local protocol = require "ponder.mcp.protocol"
-local requests = require "ponder.serve.request"
-local run = require "ponder.run"
 local schema = require "ponder.model.schema"
 local task = require "ponder.task"
 
@@ -172,12 +170,9 @@ local function call_tool(self, call)
             .. problem:gsub("^reply", "arguments"))
     end
     local prompt = type(arguments.prompt) == "string" and arguments.prompt or ""
-    local request = requests.new({ arguments = arguments, prompt = prompt, model = policy.name,
-        params = {}, messages = { { role = "user", content = prompt } } }, new_sink(call))
-    local r = run.new { name = policy.name, timeout_ms = opts.timeout_ms,
-        budget = { max_cost = opts.max_cost_per_request,
-            max_calls = opts.max_calls_per_request } }
-    local result, message, code = r:call(policies.run, policy, request)
+    local result, message, code = policies.call(policy, { arguments = arguments, prompt = prompt,
+        model = policy.name, params = {}, messages = { { role = "user", content = prompt } } },
+        new_sink(call), opts)
     if not result then
         opts.log(("%s: %s"):format(policy.name, tostring(message)))
         return tool_error(code == "ERROR" and ("the policy %s failed"):format(policy.name)

@@ -4,16 +4,11 @@ local answers = require "ponder.serve.answer"
 local budgets = require "ponder.task.budget"
 local errors = require "ponder.serve.errors"
 local policies = require "ponder.serve.policies"
-local requests = require "ponder.serve.request"
-local run = require "ponder.run"
 local task = require "ponder.task"
 
 local jobs = {}
 
----@class ponder.serve.JobOptions
----@field max_cost_per_request number? USD
----@field max_calls_per_request integer?
----@field timeout_ms number?
+---@class ponder.serve.JobOptions: ponder.serve.Limits
 ---@field log fun(text: string)
 
 -- Where the deltas of one choice go: to a stream, or to a list.
@@ -53,27 +48,21 @@ local function choose(job, index, stream, opts)
             fields[name] = value
         end
     end
-    local request = requests.new(fields, sink)
-    local r = run.new {
-        name = job.policy.name, seed = job.seed and job.seed + index - 1 or nil,
-        labels = { request = job.id, choice = index }, timeout_ms = opts.timeout_ms,
-        budget = (opts.max_cost_per_request or opts.max_calls_per_request) and {
-            max_cost = opts.max_cost_per_request, max_calls = opts.max_calls_per_request },
-    }
-    local result, message, code = r:call(policies.run, job.policy, request)
+    local result, message, code, spent = policies.call(job.policy, fields, sink, opts, {
+        seed = job.seed and job.seed + index - 1, labels = { request = job.id, choice = index } })
     if not result then
         opts.log(("%s: request %s: %s"):format(job.policy.name, job.id, tostring(message)))
-        return nil, errors.of_policy(job.policy.name, message, code), r:spent()
+        return nil, errors.of_policy(job.policy.name, message, code), spent
     end
     if stream then
-        if request:text() == "" then
+        if not result.written then
             sink:write(result.answer)
         end
         sink:finish()
         stream:finish(index)
     end
     return { answer = answers.cut(result.answer, job.stop),
-        reasoning = table.concat(sink.reasoning), value = result.value }, nil, r:spent()
+        reasoning = table.concat(sink.reasoning), value = result.value }, nil, spent
 end
 
 ---Runs a job; waits until its last run has ended. Cancelled with its task.

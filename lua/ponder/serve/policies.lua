@@ -1,7 +1,10 @@
 --- The policies that a server offers: from files, or built in.
 
+local json = require "ponder.json"
 local options = require "ponder.options"
 local quote = require "ponder.quote"
+local requests = require "ponder.serve.request"
+local run = require "ponder.run"
 local scheduler = require "ponder.task.scheduler"
 local strategy = require "ponder.strategy"
 local trees = require "ponder.log.trees"
@@ -59,13 +62,13 @@ local function thinker(request)
 end
 
 -- Sends a line for each node that a search.run of the policy has scored.
-local function with_searches(run)
+local function with_searches(f)
     return function(request)
         local tell
         return scheduler.with_context("on_scored", function(event)
             tell = tell or teller(request)
             tell(event.score, trees.text_of(event.state))
-        end, run, request)
+        end, f, request)
     end
 end
 
@@ -149,13 +152,7 @@ function policies.of(name, value)
     return list
 end
 
----Runs a policy.
----@param policy ponder.serve.Policy
----@param request ponder.serve.Request
----@return {answer: string, value: any}? result `value`: the table that it returned
----@return string? message
----@return string? code
-function policies.run(policy, request)
+local function run_policy(policy, request)
     local value, message, code = policy.run(request)
     if value == nil and message ~= nil then
         return nil, message, code or "ERROR"
@@ -169,7 +166,35 @@ function policies.run(policy, request)
     elseif type(answer) ~= "string" then
         answer = tostring(answer)
     end
-    return { answer = answer, value = type(value) == "table" and value or nil }
+    return { answer = answer, value = type(value) == "table" and value or nil,
+        written = request:text() ~= "" }
+end
+
+---@class ponder.serve.Limits of one call of a policy
+---@field timeout_ms number?
+---@field max_cost_per_request number? USD
+---@field max_calls_per_request integer?
+
+---Calls a policy, as a run of its own that has on its log what it was asked.
+---@param policy ponder.serve.Policy
+---@param fields table of ponder.serve.Request
+---@param sink table what takes the deltas: see ponder.serve.request
+---@param limits ponder.serve.Limits
+---@param about? {seed: integer?, labels: table?} of the run
+---@return {answer: string, value: any, written: boolean}? result `value`: the table that it
+---  returned; `written`: it wrote deltas
+---@return string? message
+---@return string? code
+---@return ponder.task.Spent spent
+function policies.call(policy, fields, sink, limits, about)
+    local has_budget = limits.max_cost_per_request or limits.max_calls_per_request
+    local r = run.new { name = policy.name, timeout_ms = limits.timeout_ms,
+        seed = about and about.seed, labels = about and about.labels,
+        input = scheduler.tape() and json.encode(fields) or nil,
+        budget = has_budget and { max_cost = limits.max_cost_per_request,
+            max_calls = limits.max_calls_per_request } or nil }
+    local result, message, code = r:call(run_policy, policy, requests.new(fields, sink))
+    return result, message, code, r:spent()
 end
 
 return policies

@@ -1,16 +1,24 @@
 --- The policies that a command line names: files, or built in. For `ponder serve` and `ponder mcp`.
 
+local cli = require "ponder.cli"
 local confined = require "ponder.report.confined"
 local converse = require "ponder.strategy.converse"
 local files = require "ponder.log.files"
 local flags = require "ponder.cli.shared.flags"
 local host = require "ponder.core.host"
+local json = require "ponder.json"
+local log_flags = require "ponder.log.flags"
+local log_run = require "ponder.log.run"
 local model = require "ponder.model"
 local policies = require "ponder.serve.policies"
 local strategy = require "ponder.strategy"
 local toolbox = require "ponder.cli.shared.toolbox"
 
 local shared = {}
+
+local function nothing() end
+
+local SILENT = { think = nothing, write = nothing, progress = nothing, log = nothing }
 
 local STRATEGIES, ASKS_MODELS = {}, { chat = true }
 for _, name in ipairs(strategy.names) do
@@ -167,6 +175,65 @@ function shared.load(operands, given)
         table.move(list, 1, #list, #all + 1, all)
     end
     return all
+end
+
+local TIMEOUT_S = 600
+
+---What flags allow one call of a policy.
+---@param given table the flags
+---@return ponder.serve.Limits
+function shared.limits(given)
+    return { timeout_ms = math.max((given.timeout or TIMEOUT_S) * 1000 // 1 | 0, 1),
+        max_cost_per_request = given.max_cost_per_request,
+        max_calls_per_request = given.max_calls_per_request }
+end
+
+---Begins the log of a server, unless there is none; or the run of one that is played.
+---@param command string
+---@param arguments string[]
+---@param given table the flags
+---@return ponder.log.Play? play one request of a log is to be answered again
+---@return string? message why there is no log
+function shared.begin_log(command, arguments, given)
+    local begun, message = log_flags.begin({ log = given.log, sync = given.sync,
+        log_max_runs = given.log_max_runs,
+        no_log = not given.log and not log_run.is_played() },
+        { command = command, arguments = arguments })
+    local current = log_run.current()
+    return current and current.play, not begun and message or nil
+end
+
+---Answers a request of a server's log again, as `ponder replay FILE#3` and `fork` do; prints the
+---answer.
+---@param play ponder.log.Play
+---@param operands string[] as of load
+---@param given table the flags
+---@return integer status
+function shared.answer_again(play, operands, given)
+    local asked = play.asked
+    local fields = asked and type(asked.input) == "string" and json.decode(asked.input)
+    if type(fields) ~= "table" then
+        return cli.usage_error(("ponder %s: the log of a server: name one of its requests, such as "
+            .. "%s#2"):format(play.kind, play.past.path))
+    end
+    local list, message = shared.load(operands, given)
+    for _, policy in ipairs(list or {}) do
+        if policy.name == asked.name then
+            local run = policy.run
+            policy.run = function(request)
+                local value, why, code = run(request)
+                local answer = type(value) == "table" and value.answer or value or request:text()
+                io.stdout:write(value == nil and why and "" or tostring(answer) .. "\n")
+                return value, why, code
+            end
+            local result, problem = policies.call(policy, fields, SILENT,
+                shared.limits(given), { seed = math.type(asked.seed) == "integer" and asked.seed
+                    or nil })
+            return result and 0 or cli.report_error(tostring(problem))
+        end
+    end
+    return cli.usage_error(("ponder %s: %s"):format(play.kind, message
+        or "there is no policy " .. asked.name .. " any more"))
 end
 
 ---What policies print goes where the server's own lines go: it is nothing for clients.

@@ -1,0 +1,48 @@
+--- The log of a server keeps its newest requests: the oldest that have ended go, a tenth of them at
+--- a time, and those that follow take their room in the file.
+
+local host = require "ponder.core.host"
+
+local rotate = {}
+
+local SETTLED_S = 1 -- after its end everything that a run has noted is written
+
+local TABLES = { "sessions", "files", "calls", "attempts", "effects", "tape", "readings",
+    "searches", "nodes", "edges", "events" }
+
+-- The requests that go, and the runs within them.
+local OLD = [[(WITH RECURSIVE old(id) AS (
+    SELECT id FROM runs WHERE parent = ?1 AND ended_at < ?3
+        AND id <= (SELECT id FROM runs WHERE parent = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)
+    UNION ALL SELECT runs.id FROM runs JOIN old ON runs.parent = old.id)
+    SELECT id FROM old)]]
+
+local LAST_SEQ = "(SELECT max(seq) FROM tape WHERE run IN " .. OLD .. ")"
+
+local function delete_old(rows, keep)
+    local values = { rows.run, keep, host.time() - SETTLED_S }
+    for _, name in ipairs { "tape", "readings" } do -- of the server itself
+        rows:write(("DELETE FROM %s WHERE run = ?1 AND seq <= %s"):format(name, LAST_SEQ),
+            table.unpack(values))
+    end
+    for _, name in ipairs(TABLES) do
+        rows:write(("DELETE FROM %s WHERE run IN %s"):format(name, OLD), table.unpack(values))
+    end
+    rows:write("DELETE FROM runs WHERE id IN " .. OLD, table.unpack(values))
+end
+
+---A run within that of the server has ended.
+---@param root ponder.log.Session
+function rotate.note_end(root)
+    local keep = root.run.opts.max_runs
+    if not keep or not root.recorder then
+        return
+    end
+    root.ended_within = (root.ended_within or 0) + 1
+    if root.ended_within > keep // 10 then
+        root.ended_within = 0
+        delete_old(root.recorder, keep)
+    end
+end
+
+return rotate

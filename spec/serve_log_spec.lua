@@ -1,0 +1,109 @@
+-- Requests on the log of ponder serve: each is answered again by itself.
+
+local shell = require "shell"
+local store = require "ponder.core.store"
+
+local POLICY = [[
+local m = require("ponder.model").open "script:model.lua"
+local count = 0
+return { ask = function(request)
+    count = count + 1
+    request:think "thinking"
+    return ("%s, %s, %d"):format(assert(m:complete(request.prompt)), request.params.user,
+        math.random(1 << 30))
+end }
+]]
+local MODEL = [[
+return function(request)
+    if request.messages[1].content == "wait" and not io.open "go" then
+        require("ponder.task").sleep(60)
+    end
+    return "re " .. request.messages[1].content
+end
+]]
+
+local directory
+
+-- What a shell script prints; `$ponder` is the executable, `serve` starts a server with more
+-- options, `ask PROMPT USER` sends it a request, `stop` ends it.
+local function run(script)
+    return shell.run(([[
+        cd %s; ponder=%s
+        serve() {
+            $ponder serve ask.lua --listen 127.0.0.1:0 --log run.db "$@" 2>server & pid=$!
+            until grep -q ' at http' server; do sleep 0.01; done
+            port=$(sed -n 's|.*127.0.0.1:\([0-9]*\)/v1|\1|p' server)
+        }
+        ask() {
+            curl -s --noproxy '*' -H 'Content-Type: application/json' \
+                127.0.0.1:$port/v1/chat/completions -d '{"model": "ask", "user": "'$2'",
+                "messages": [{"role": "user", "content": "'$1'"}]}' |
+                sed 's/.*"content":"\([^"]*\)".*/\1/'; echo
+        }
+        stop() { kill -TERM $pid; wait $pid; }
+        { %s
+        } >$OUT 2>$ERR]]):format(directory.path, shell.quote(shell.executable), script))
+end
+
+describe("a request on the log of a server", function()
+    before_each(function()
+        directory = shell.folder { ["ask.lua"] = POLICY, ["model.lua"] = MODEL }
+    end)
+    after_each(function()
+        directory:__close()
+    end)
+
+    it("is replayed by itself", function()
+        local r = run [[
+            serve; ask a ann; ask b bob; stop
+            for i in 3 2; do $ponder replay run.db#$i; done]]
+        local a, b = r.out:match "^(re a, ann, %d+)\n(re b, bob, %d+)\n"
+        assert.equal(("%s\n%s\n%s\n%s\n"):format(a, b, b, a), r.out)
+        assert.equal("", r.err)
+        assert.equal(0, r.status)
+    end)
+
+    it("is forked by itself, with another reply", function()
+        local r = run [[
+            serve; ask a ann; ask b bob; stop
+            echo new >text; $ponder fork run.db#3 --call 1 --text text --log fork.db]]
+        local number = r.out:match "\nre b, bob, (%d+)\n"
+        assert.matches("\nnew, bob, " .. number .. "\n$", r.out)
+        assert.matches("1 of 1 calls were answered from", r.err)
+        local db <close> = assert(store.open(directory.path .. "/fork.db", { mode = "read" }))
+        assert.equal(1, (db:row "SELECT count(*) FROM runs WHERE name = 'ask'"))
+    end)
+
+    it("goes on by itself after the server was killed", function()
+        local r = run [[
+            serve; ask a ann; ask wait bob & asking=$!
+            until $ponder log run.db | grep -q '^3 '; do sleep 0.05; done
+            kill -KILL $pid; wait $asking; touch go; $ponder resume run.db#3]]
+        assert.matches("re wait, bob, %d+\n$", r.out)
+    end)
+
+    it("makes room for newer ones", function()
+        local r = run [[
+            serve --log-max-runs 3; for i in 1 2 3 4 5; do ask a ann; done
+            sleep 1.1; ask b bob; $ponder replay run.db#7; stop
+            $ponder replay run.db#7; $ponder replay run.db#6; $ponder replay run.db#2]]
+        local db <close> = assert(store.open(directory.path .. "/run.db", { mode = "read" }))
+        local ids = {}
+        for id in db:rows "SELECT id FROM runs ORDER BY id" do
+            ids[#ids + 1] = id
+        end
+        assert.same({ 1, 5, 6, 7 }, ids)
+        for _, name in ipairs { "calls", "tape", "readings", "sessions" } do
+            assert.equal(0, (db:row("SELECT count(*) FROM " .. name
+                .. " WHERE run BETWEEN 2 AND 4")))
+        end
+        assert.equal(3, select(2, r.out:gsub("\nre b, bob, %d+", "")))
+        assert.matches("holds no run 2", r.err)
+    end)
+
+    it("is named: the server itself is not run again", function()
+        local r = run "serve; ask a ann; stop; $ponder replay run.db || $ponder fork run.db"
+        assert.matches("name one of its requests, such as %S+run.db#2\n.*#2\n$", r.err)
+        assert.not_equal(0, r.status)
+    end)
+end)
