@@ -265,7 +265,7 @@ function Server:wait()
 end
 
 ---Drains the server at SIGTERM or Ctrl-C, and ends it at the second one.
----@return fun() stop gives the signals back
+---@return fun() stop restores the defaults
 function Server:follow_signals()
     local came = 0
     self.tasks[#self.tasks + 1] = task.spawn(function()

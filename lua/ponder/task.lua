@@ -43,7 +43,7 @@
 --- map, all, race or timeout has started with it; tasks that it has spawned go on.
 ---
 --- **Errors.** A task that raises hands its error, with its own traceback, to whoever joins it. An
---- error that can no longer be joined, because the handle has been collected or the run is over, is
+--- error that can no longer be joined, because the handle was collected or the run has ended, is
 --- reported (see `on_unjoined_error`), and `task.run` then raises at its end.
 
 local core = require "ponder.core.task"
@@ -87,7 +87,7 @@ local function is_duration(seconds)
     return type(seconds) == "number" and seconds >= 0 -- not NaN
 end
 
---- Starts a task that calls `f(...)`. It runs when its turn comes, not at once.
+--- Starts a task that calls `f(...)`. It runs in the next round, not at once.
 ---@param f function
 ---@param ... any
 ---@return ponder.task.Handle
@@ -118,10 +118,10 @@ end
 --- Ends the task: see "Cancelling" above. A task may cancel itself, upon which this does not
 --- return.
 ---
---- Put off are: cancelling a task that is running further down (from a `__close` that another
---- cancellation runs), or oneself where a task may not wait: it ends at its next wait, if there is
---- one; and cancellations thousands deep within one another's `__close`: they follow when the
---- outermost has ended.
+--- Two kinds are delayed: cancelling a task that is running further down (from a `__close` that
+--- another cancellation runs), or oneself where a task may not wait: it ends at its next wait, if
+--- there is one; and cancellations thousands deep within one another's `__close`: they follow when
+--- the outermost has ended.
 ---@return boolean was_alive false if it had ended, or is being cancelled already
 function Task:cancel()
     expect(getmetatable(self) == Task, "handle:cancel", "call it with a task", self)
@@ -293,14 +293,14 @@ end
 --- Calls `f(...)` with limits on what it and the tasks that begin within it may spend on models.
 --- Budgets nest: each counts what is called within, and the tightest one binds.
 ---
---- A call is reserved before it is sent: one call, the tokens of its prompt (reckoned on the safe
---- side, one for each three bytes of the request) and of its reply (`max_tokens` for each sample;
---- where nobody capped it, 1,024), and their price. When it is over, what it used takes the place
---- of that; where the provider does not say, the estimate stays. So calls in flight cannot
---- overshoot together. One that fits but for the reservations of others waits for them. A call that
---- does not fit returns `nil, message, "BUDGET"`, and from then on no other begins; those in flight
---- are awaited, or with `in_flight = "cancel"` end at once with the same code. When time is up, `f`
---- and its calls are cancelled.
+--- The worst case of a call is reserved before it is sent: one call, the tokens of its prompt
+--- (estimated conservatively as a third of the request's bytes) and of its reply (`max_tokens` for
+--- each sample; 1,024 if it is not set), and their price. When the call ends, it is settled with
+--- what it used; if the provider does not say, the estimate stays. So calls in flight cannot
+--- overshoot together. A call that would fit without the reservations of others waits for them. One
+--- that does not fit returns `nil, message, "BUDGET"`, and from then on no other begins; those in
+--- flight are awaited, or with `in_flight = "cancel"` end at once with the same code. When time is
+--- up, `f` and its calls are cancelled.
 ---
 --- What a cache answers costs nothing. `max_cost` needs the price of each model, see
 --- ponder.model.price: a call to one without returns the code "NO_PRICE".
@@ -431,7 +431,7 @@ end
 ---@param main function
 ---@param ... any
 ---@return any ... what main returned. Raises what main raised, with its traceback; else, if tasks
----failed that nobody joined, an error that says so.
+---failed and were never joined, an error that says so.
 function task.run(main, ...)
     check_run("task.run", main)
     return scheduler.run(REAL_TIME, main, ...)

@@ -31,7 +31,7 @@
 --- | supervising | error       | error       |
 --- | improving   | error       | error       |
 ---
---- When to halt is decided once a step, as `halt_check` says:
+--- `halt_check` says when in a step halting is decided:
 ---
 ---   * `"after_supervision"`, as soon as an answer has been graded: `act_threshold` (the grade
 ---     reached it), `convergence_detected` (the last three grades span less than 0.02),
@@ -225,7 +225,7 @@ local function parse_supervision(run, text)
     return feedback or error("trm: " .. problem, 0)
 end
 
--- A critique without a grade says nothing of how good the answer is: none is made up.
+-- A critique without a grade says nothing about the answer: no grade is made up.
 local function unreadable(run, turn, call, text)
     if run.parse_retries >= run.options.max_parse_retries then
         return run:fail(turn, call.id, "grade_parse_failed")

@@ -112,7 +112,7 @@ local function build_thinking(effort, version, max_tokens)
     return { type = "enabled", budget_tokens = budget }, nil, max_tokens + budget
 end
 
--- max_tokens is required; where nobody names it, room for a long answer that the model can give.
+-- max_tokens is required; the default leaves room for a long answer within the model's limit.
 local function default_max_tokens(version)
     if version > 4.95 then return 16384 end
     return version > 3.4 and 8192 or 4096

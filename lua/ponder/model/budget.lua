@@ -1,4 +1,4 @@
---- Budgets of model calls: what one may need, what it came to, and whether it may be sent. This
+--- Budgets of model calls: what a call may need, what it used, and whether it may be sent. This
 --- stands right before the network, inside all middleware: what a log or a cache answers does not
 --- get here. The arithmetic is ponder.task.budget's; scripts use task.with_budget.
 
@@ -10,17 +10,17 @@ local task_budget = require "ponder.task.budget"
 
 local budget = {}
 
--- With these nothing was answered that anybody would charge for.
+-- Failures that are not billed.
 local UNPAID = { AUTH = true, BAD_REQUEST = true, BUDGET = true, CONNECT = true,
     CONTEXT_LENGTH = true, NO_PRICE = true, NOT_FOUND = true, QUOTA = true, RATE_LIMITED = true,
     SERVER = true, TLS = true }
 
 local NOTHING = { input_tokens = 0, output_tokens = 0 }
 
--- What net/transfer.c says of a connection that was not made in time.
+-- The message of net/transfer.c for a connection that was not made in time.
 local NOT_CONNECTED = "no connection within connect_timeout_ms"
 
---- Whether a failed attempt may have been billed: its reply had begun, or was waited for in vain.
+--- Whether a failed attempt may have been billed: its reply had begun, or never came.
 ---@param status integer? of HTTP
 ---@param code string
 ---@param message string?
@@ -33,7 +33,7 @@ function budget.is_billed(status, code, message)
     return not UNPAID[code] and not (message and message:find(NOT_CONNECTED, 1, true))
 end
 
---- Whether a reply, or what there is of one, says anything.
+--- Whether a reply, complete or partial, has any content.
 ---@param draft ponder.model.Draft?
 ---@return boolean
 function budget.has_content(draft)
@@ -41,7 +41,7 @@ function budget.has_content(draft)
     return sample ~= nil and (sample.text or sample.tool_calls or sample.reasoning) ~= nil
 end
 
--- Closes the account of a call.
+-- Settles the reservation of a call.
 ---@param settle fun(usage: table?, cost: number?, failed: boolean, partial: boolean?)
 ---@param billed boolean? of one that failed; nil: as its code says
 local function close(settle, rates, draft, code, partial, billed)
@@ -125,7 +125,7 @@ function budget.ask(m, opts)
         cost = price.most(m.rates, input, output) }, nil, task_budget.without, m.chat, m, opts)
 end
 
---- Why a model cannot be called within a budget of money.
+--- Why a model cannot be called within a cost limit.
 ---@param m ponder.model.Model|{chat: function, name: string?, rates: ponder.model.Rates?}
 ---@return string? message nil: its price is known
 function budget.missing_price(m)
@@ -137,7 +137,7 @@ function budget.missing_price(m)
     end
 end
 
---- Counts what was sent by the process before this one and may have been billed, without an answer.
+--- Counts unanswered requests of the previous process, which may have been billed.
 ---@param one ponder.model.Request
 ---@param times integer
 function budget.charge_lost(one, times)

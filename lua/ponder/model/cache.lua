@@ -42,13 +42,13 @@ core.protect(debug.getinfo(1, "S").source)
 ---@field find fun(self, key: string): string? the reply, JSON
 ---@field keep fun(self, key: string, text: string, draft: table, request: table, run: string?)
 ---@field maker fun(self, key: string): string? uid of the run which has paid for a reply
----@field board fun(self, key: string, find: fun(): table?): table?, table? waits while somebody
----else asks the same; what lets others ask when it is closed, or nil; or nil and what `find` found
+---@field board fun(self, key: string, find: fun(): table?): table?, table? waits while another
+---process asks the same; what lets others ask when closed, or nil; or nil and what `find` found
 ---@field close fun(self)
 
 ---@class ponder.model.Cache can be used as a to-be-closed variable
 ---@field private shelf ponder.model.cache.Shelf? nil: it is closed, or this is a replay
----@field private flights table<string, ponder.model.Flight> by key: requests under way
+---@field private flights table<string, ponder.model.Flight> by key: requests in flight
 local Cache = {}
 Cache.__index = Cache
 Cache.__name = "ponder.model.Cache"
@@ -71,7 +71,7 @@ function cache.open(place, warn)
         error("cache.open: path must be a string (got " .. options.show(place) .. ")", 2)
     end
     local self = setmetatable({ flights = {} }, Cache)
-    if files.is_offline() then -- a replay asks nobody, and keeps nothing
+    if files.is_offline() then -- a replay neither asks nor keeps
         return self
     end
     local shelves = redis.is_url(place) and shared or file
@@ -100,7 +100,7 @@ Cache.__close = Cache.close
 -------------------------------------------------------------------------------
 -- Replies as text
 
--- What of a draft is kept, as JSON; nil for a draft that nobody should get again.
+-- The part of a draft that is kept, as JSON; nil for a draft that must not be reused.
 local function encode(draft)
     if draft.truncated or not draft.samples[1] then
         return nil
@@ -120,7 +120,7 @@ local function encode(draft)
     return ok and text or nil
 end
 
--- A draft of its own for each who asks; nil for a text that is none.
+-- A new draft for each request; nil for a text that is not one.
 local function decode(text)
     local draft = json.decode(text)
     if not provider.is_draft(draft) then
@@ -153,7 +153,7 @@ local function count_own(self, request, key, draft)
 end
 
 -------------------------------------------------------------------------------
--- Requests under way
+-- Requests in flight
 
 ---@class ponder.model.Flight a request that has been sent; closed when it has ended
 ---@field waiting (ponder.task.Handle|false)[] who wants the same, in order

@@ -1,4 +1,4 @@
---- One request to one server: wait for leave, send, read, and try again as ponder.model.retry says.
+--- One request to one server: wait for a slot, send, read, and retry as ponder.model.retry says.
 --- It knows no provider and no option of a script; see ponder.model.chat for those.
 
 local json = require "ponder.json"
@@ -14,7 +14,7 @@ local call = {}
 
 local LONGEST_MESSAGE = 2000 -- bytes
 
---- What a provider's reply says, in one form for all. Plain tables that JSON can hold, unless the
+--- A provider's reply in one form for all. Plain tables that JSON can hold, unless the
 --- server itself sent an Infinity or NaN.
 ---@class ponder.model.Draft
 ---@field samples ponder.model.Sample[]
@@ -26,7 +26,7 @@ local LONGEST_MESSAGE = 2000 -- bytes
 ---@field time_to_first_ms number? until its first event, or its first byte
 ---@field truncated boolean? a stream that ended before its end
 ---@field cost number? USD; nil: unknown
----@field origin "cache"|"log"|nil where it came from, if not from the model now
+---@field origin "cache"|"log"|nil where it came from; nil: from the model
 ---@field raw any the decoded reply; of a stream, its events that were more than text
 
 ---------------------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ end
 local function finish_stream(reading, result, redactor)
     local draft, whole = reading.reader:finish()
     draft.raw = reading.raw
-    for _, sample in ipairs(draft.samples) do -- also what lay across two deltas
+    for _, sample in ipairs(draft.samples) do -- a secret may span two deltas
         sample.text = sample.text and redactor:reply(sample.text)
         sample.reasoning = sample.reasoning and redactor:reply(sample.reasoning)
     end
@@ -129,7 +129,7 @@ local function send(client, request, attempt)
 end
 
 ---------------------------------------------------------------------------------------------------
--- Leave to go, and what each reply teaches
+-- Rate limits, and what each reply says of them
 
 local function unbook(gate, cost)
     if gate.shared then return gate.shared:unbook(gate.buckets, cost) end
@@ -220,7 +220,7 @@ end
 ---------------------------------------------------------------------------------------------------
 -- All attempts
 
--- What a failure has often come from.
+-- Common causes of a failure.
 local function advice(target, problem)
     if problem.status == 401 then
         return target.key_from and "the key is from " .. target.key_from or "no key was sent"
@@ -230,7 +230,7 @@ local function advice(target, problem)
     end
 end
 
---- The message that a call failed with: whose, what was said, the status, the attempts and the URL.
+--- The message of a failed call: the model, what the server said, status, attempts and URL.
 ---@param target ponder.model.Target
 ---@param problem {message: string, status: integer?}
 ---@param attempts integer
@@ -295,7 +295,7 @@ local function note_failure(request, attempt, result, problem, wait_ms)
     end
 end
 
---- Makes a request until it is answered or given up.
+--- Sends a request, with retries.
 ---@param client ponder.model.Client
 ---@param request ponder.model.Request
 ---@return ponder.model.Draft?

@@ -98,7 +98,7 @@ local function check_tools(tools, level)
     end
 end
 
--- A tool's `run` is for the script; the model is told of the rest.
+-- A tool's `run` is for the script; the model gets the rest.
 local function without_functions(tools)
     local out = {}
     for i, tool in ipairs(tools) do
@@ -109,7 +109,7 @@ local function without_functions(tools)
 end
 
 -- The options of one call over those of the open model; what is sent, apart from the rest.
--- `level` is whose place errors carry: 1 is this function.
+-- `level` is the error level: 1 is this function.
 local function prepare(model, opts, level)
     local all = options.check("model.chat", opts, CALL, level)
     check_messages(all.messages, level + 1)
@@ -289,7 +289,7 @@ end
 ---------------------------------------------------------------------------------------------------
 -- JSON replies
 
--- One more try, with the answer and what is wrong with it in front of the model.
+-- One more request, which shows the model its answer and what is wrong with it.
 local function repair(model, plan, sample, problem)
     local messages = table.move(plan.messages, 1, #plan.messages, 1, {})
     messages[#messages + 1] = { role = "assistant", content = sample.text, blocks = sample.blocks }
@@ -335,7 +335,7 @@ end
 
 ---------------------------------------------------------------------------------------------------
 
--- The message of a call whose reply came and is no use.
+-- The message of a call whose reply is unusable.
 local function unusable(target, draft, message)
     if target.provider.call then return ("%s: %s"):format(target.label, message) end
     return call.explain(target, { message = message, status = 200 }, draft.attempts or 1)

@@ -13,12 +13,12 @@ local client = {}
 
 local IN_FLIGHT = 64
 
--- What says that a provider is configured, and a model of it to try.
+-- The sign that a provider is configured, and one of its models to try.
 local CONFIGURED = { { "OPENAI_API_KEY", "openai:gpt-4o-mini" },
     { "OPENAI_BASE_URL", "openai:MODEL" }, { "ANTHROPIC_API_KEY", "anthropic:claude-haiku-4-5" },
     { "ANTHROPIC_AUTH_TOKEN", "anthropic:claude-haiku-4-5" }, { "OLLAMA_HOST", "ollama:qwen3:8b" } }
 
---- What to say where no model is named: none is chosen, since calls cost money.
+--- The message for a missing model: none is chosen by default, since calls cost money.
 ---@param env fun(name: string): string?
 ---@return string
 function client.no_model(env)
@@ -71,7 +71,7 @@ local function generator(seed)
     end
 end
 
---- A client of its own.
+--- Creates a client.
 ---@param parts? {transport?: table, env?: function, sleep?: function,
 ---  now_ms?: function, now_s?: function, random?: function, config?: ponder.model.Config,
 ---prices?: table<string, ponder.model.Rates>}

@@ -1,5 +1,5 @@
 --- What may be spent: the arithmetic of `task.with_budget`. It knows calls, tokens and dollars, and
---- nothing of models: ponder.model.budget says what a call may need and what it came to.
+--- nothing of models: ponder.model.budget says what a call may need and what it used.
 ---
 --- Each call is reserved before it is sent, in every budget around it, so that calls in flight
 --- cannot overshoot together, and settled when it is over. A call for which there is no room is
@@ -24,7 +24,7 @@ local WAIT = "a budget's room"
 ---@field max_tokens integer? of prompts and replies together
 ---@field max_cost number? USD
 ---@field timeout number? seconds
----@field in_flight "await"|"cancel"|nil what becomes of calls under way when the budget is spent
+---@field in_flight "await"|"cancel"|nil what happens to running calls when the budget is spent
 
 --- For ponder.options.
 ---@type OptionSchema
@@ -152,7 +152,7 @@ local function wait_for_room(self)
     end)
 end
 
--- The first refusal: nothing begins any more, and who waited is told. What is in flight is
+-- The first refusal: no call begins any more, and waiting ones are refused. What is in flight is
 -- cancelled if that is wanted, the oldest first.
 local function end_budget(self, message)
     if self.spent then
@@ -262,8 +262,8 @@ end
 local CLAIM = "a reply claims to have used more tokens than any can: what it cost is unknown, so "
     .. "the budget counts as spent"
 
----Says what the call came to.
----@param usage ponder.model.Usage? nil: nobody knows, and the estimate counts
+---Settles the reservation with what the call used.
+---@param usage ponder.model.Usage? nil: unknown, and the estimate counts
 ---@param cost number? USD; nil: likewise
 ---@param failed boolean?
 ---@param partial boolean? it was cut short: the estimate counts at least
@@ -286,7 +286,7 @@ function Hold:settle(usage, cost, failed, partial)
         one.holds[self.number] = nil
         local reserved = one.reserved
         reserved.tokens = reserved.tokens - need.tokens
-        -- Sums of fractions leave dust, which nobody would ever take away.
+        -- Rounding errors of the sums would stay for ever.
         reserved.cost = one.in_flight > 0 and reserved.cost - (need.cost or 0) or 0
         one.failed = one.failed + (failed and 1 or 0)
         add(one, usage, tokens, cost)
@@ -348,7 +348,7 @@ function budget.charge(need, usage, cost, failed, partial)
     end
 end
 
----Takes note of a call that a log says was refused.
+---Counts a call that was refused according to the log.
 ---@param need ponder.task.Need as for `hold`
 ---@param message string what it was told
 function budget.refuse_again(need, message)
@@ -360,9 +360,9 @@ function budget.refuse_again(need, message)
 end
 
 -------------------------------------------------------------------------------
--- A stretch of a run
+-- The scope of a budget
 
----What is said when its time is up.
+---The message for when its time is up.
 ---@param seconds number
 ---@return string
 function budget.too_late(seconds)
@@ -417,7 +417,7 @@ function Budget:busy_seconds()
     return self.busy or 0
 end
 
----What the budget has come to, as a plain table.
+---What has been spent, as a plain table.
 ---@return ponder.task.Spent
 function Budget:account()
     local usage = {}

@@ -1,4 +1,4 @@
---- What a deadlock says: which tasks wait for what, and where in the script.
+--- The message of a deadlock: which tasks wait for what, and where in the script.
 
 local core = require "ponder.core.task"
 

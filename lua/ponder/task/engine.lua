@@ -1,5 +1,5 @@
---- Which task runs when. See ponder/task.lua for the model; ponder.task.scheduler adds what tasks
---- do with it, and is what others require.
+--- Decides which task runs when. See ponder/task.lua for the model; ponder.task.scheduler adds what
+--- tasks do with it, and is what others require.
 ---
 ---         .----> each group with tasks that are ready runs a round: a step of each of them
 ---         |                                |
@@ -121,8 +121,8 @@ function engine.break_off(group, message)
     cancel_up_to(group, newest)
 end
 
--- Nothing goes on: a tape that plays waits for what the script does not do. Those that are at their
--- end go live first, the newest run before those around it.
+-- Nothing can run: a tape that plays waits for something that the script does not do. Those at
+-- their end go live first, the newest run before those around it.
 local function pass_over()
     for _, at_end in ipairs { true, false } do
         local players = groups.players()
@@ -137,7 +137,7 @@ local function pass_over()
     return false
 end
 
--- The innermost groups are told: those around them wait for these.
+-- The innermost groups get the error: those around them wait for these.
 local function deadlock()
     if pass_over() then
         return
@@ -199,7 +199,7 @@ local function deliver(waiting)
     end
 end
 
--- They may have waited for what another group did.
+-- They may have waited for another group.
 local function turn_players()
     local waiting
     for _, group in ipairs(groups.players()) do
@@ -294,7 +294,7 @@ local function run_to_the_end()
 end
 
 ---------------------------------------------------------------------------------------------------
--- From the first task to the last
+-- Running groups
 
 local function reset(new_clock)
     groups.reset(new_clock)
@@ -373,7 +373,7 @@ function engine.run(opts, f, ...)
         or unjoined and (reported and "task.run: " or "") .. unjoined or nil
 end
 
----Whether a task.run is going on.
+---Whether task.run is active.
 ---@return boolean
 function engine.is_active()
     return active
@@ -382,7 +382,7 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Clocks and tapes
 
----Seconds on the clock of the run, as the task that runs is to see it.
+---Seconds on the clock of the run, as the current task sees it.
 ---@return number
 function engine.now()
     local current = get_current()

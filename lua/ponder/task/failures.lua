@@ -1,6 +1,6 @@
---- Errors of tasks, and the reporting of those that nobody has joined.
+--- Errors of tasks, and the reporting of those that were never joined.
 ---
---- Only its task refers to a failure. When the handle has been collected nobody can join it any
+--- Only its task refers to a failure. When the handle has been collected it cannot be joined any
 --- more, and the failure's finalizer puts it on a list that the scheduler reports between two
 --- rounds. What has been neither joined nor collected is reported when its run ends, in order of
 --- task.

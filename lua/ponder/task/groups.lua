@@ -1,4 +1,4 @@
---- The groups of tasks that have not ended, one for each run, and when each has its turn: those
+--- The groups of tasks that have not ended, one for each run, and when each runs: those
 --- with tasks that are ready, those whose timers are due, those whose tapes have asked for one, or
 --- play. ponder.task.engine gives them their turns.
 
@@ -14,7 +14,7 @@ local groups = {}
 ---@field random userdata? the generator of math.random; nil: that of the process
 ---@field rounds integer in which tasks ran that the tape follows
 ---@field plays boolean the tape says when timers are due
----@field shift number what its clock is ahead of the engine's
+---@field shift number seconds by which its clock is ahead of the engine's
 ---@field stopping boolean the main task has failed: the others end
 ---@field stopped_by string? what ended it after the main task had returned
 ---@field failures ponder.task.Failures
@@ -30,7 +30,7 @@ local groups = {}
 ---@field private timers ponder.task.Timers
 ---@field private slot integer|false its place among the groups whose timers are due
 ---@field private deadline number|false when, on the engine's clock
----@field private moved boolean its place there may be another
+---@field private moved boolean its place there may have changed
 
 local all, count -- in no order; each knows its place
 local queue, queued, spare_queue -- those with tasks that are ready, in order
@@ -40,7 +40,7 @@ local players -- those whose tape plays
 local stopping -- those whose main task has failed
 local clock
 
----Forgets all groups. `outermost` is to be set then: the group of those tasks that no task spawns.
+---Forgets all groups. Set `outermost` then: the group of the tasks that no task spawns.
 ---@param new_clock fun(): number
 function groups.reset(new_clock)
     all, count, groups.outermost = {}, 0, nil

@@ -24,14 +24,14 @@ local function follow(names, is_awaited, on_signal)
     end
 end
 
----Has a function told of SIGTERM and Ctrl-C, which end nothing by themselves from then on.
+---Sets a handler of SIGTERM and Ctrl-C, which end nothing by themselves from then on.
 ---@param on_signal fun(name: "terminate"|"interrupt") runs outside of all tasks; may not wait
----@return fun() stop gives the signals back
+---@return fun() stop restores the defaults
 function signals.follow(on_signal)
     return follow({ "terminate", "interrupt" }, true, on_signal)
 end
 
----Has a function told when the process goes on after it was stopped (Ctrl-Z, fg).
+---Sets a handler for when the process continues after it was stopped (Ctrl-Z, fg).
 ---@param on_continue fun() runs outside of all tasks; may not wait
 ---@return fun() stop
 function signals.follow_continue(on_continue)

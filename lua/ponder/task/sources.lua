@@ -1,4 +1,4 @@
---- What tasks wait on outside of the scheduler: see task.add_source.
+--- Sources of events from outside the scheduler: see task.add_source.
 
 local loop = require "ponder.core.loop"
 
