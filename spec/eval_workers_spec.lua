@@ -82,12 +82,75 @@ describe("an evaluation by workers", function()
         assert.equal(0, replay.status, replay.err)
     end)
 
-    it("refuses flags that workers would not see", function()
-        local lab <close> = workers.lab { ["job.lua"] = EVAL }
-        for _, flag in ipairs { "--model", "--max-cost" } do
-            local result = lab:ponder { "eval", "job.lua", flag, "1", "--workers", lab.server.url }
-            assert.equal(2, result.status)
-            assert.matches(flag .. " does not go with --workers", result.err, 1, true)
+    it("hands the file its flags on both sides", function()
+        local lab <close> = workers.lab { ["model.lua"] = MODEL, ["job.lua"] = [[
+            local flags = ...
+            return { data = { { id = "a", question = "1 + 5", target = "6" } }, score = "exact",
+                policies = { one = { model = flags.model } } }]] }
+        lab:worker()
+        local result = lab:ponder { "eval", "job.lua", "--json", "--model", "script:model.lua",
+            "--workers", lab.server.url, "--queue", "t" }
+        assert.equal(0, result.status, result.err)
+        local record = json.decode(result.out).records[1]
+        assert.same({ "right", "6" }, { record.outcome, record.answer })
+    end)
+end)
+
+-- Notes each call; slow, so that calls of several workers are in flight together.
+local SLOW = [[
+local task = require "ponder.task"
+return function(request)
+    local file <close> = io.open("calls", "a")
+    file:write(request.messages[1].content, "\n")
+    file:close()
+    task.sleep(0.1)
+    return { text = "x", usage = { input_tokens = 10, output_tokens = 40 } }
+end]]
+
+local MANY = [[
+local model = require "ponder.model"
+local items = {}
+for i = 1, 60 do items[i] = { id = "i" .. i, question = "q" .. i, target = "x" } end
+return { data = items, score = "exact", policies = { twice = function(item)
+    local m = model.open "script:model.lua"
+    m.target.rates = { input = 0, output = 1000 }
+    for i = 1, 2 do
+        local ok, message, code = m:complete(item.question .. "." .. i, { max_tokens = 50 })
+        if not ok then return nil, message, code end
+    end
+    return "x"
+end } }]]
+
+describe("a budget of an evaluation by workers", function()
+    local function spend(flag, limit)
+        local lab <close> = workers.lab { ["model.lua"] = SLOW, ["job.lua"] = MANY }
+        local crew = {}
+        for i = 1, 2 do
+            crew[i] = lab:worker { "--concurrency", "8", "--lease", "2s" }
         end
+        local run = lab:run { "eval", "job.lua", "--json", flag, limit, "--log", "main.db",
+            "--workers", lab.server.url, "--queue", "t" }
+        workers.eventually("calls are in flight", function() return lab:lines "calls"[5] end)
+        crew[1]:kill()
+        lab:worker { "--concurrency", "8", "--lease", "2s" }
+        assert.equal("0", run:wait(), run:said())
+        local result = json.decode(table.concat(lab:lines(run.err:match "[^/]+$" .. ".out"), "\n"))
+        local replay = lab:ponder { "replay", "main.db" }
+        assert.equal(0, replay.status, replay.err)
+        assert.same(result.policies[1].accuracy, json.decode(replay.out).policies[1].accuracy)
+        return #lab:lines "calls", result
+    end
+
+    it("is never exceeded by all together, though one is killed", function()
+        local calls, result = spend("--max-calls", "40")
+        assert.equal(40, calls)
+        assert.is_true(result.skipped > 0)
+    end)
+
+    it("counts what a dead worker had reserved as spent", function()
+        local calls = spend("--max-total-tokens", "2000")
+        assert.is_true(calls <= 40 and calls > 20, calls)
+        calls = spend("--max-cost", "1.6")
+        assert.is_true(calls <= 40 and calls > 20, calls)
     end)
 end)

@@ -50,11 +50,14 @@ local RULES = {
     epochs = { type = "integer", min = 1, default = 1 },
     concurrency = { type = "integer", min = 1, default = 16 },
     max_cost = { type = "number", min = 0, finite = true },
+    max_calls = { type = "integer", min = 0 },
+    max_total_tokens = { type = "integer", min = 0 },
     max_cost_per_item = { type = "number", min = 0, finite = true },
     timeout_ms_per_item = { type = "number", min = 0, finite = true },
     exclude_errors = { type = "boolean", default = false },
     on_progress = { type = "function" },
     perform = { type = "function" },
+    is_spent = { type = "function" },
     known = { type = "table" },
 }
 for name, rule in pairs(definition.CHOICE) do
@@ -66,7 +69,8 @@ local function meta_of(evaluation, opts)
         baseline = evaluation.baseline, items = #evaluation.items, epochs = opts.epochs,
         seed = opts.seed, limit = opts.limit, sample = opts.sample,
         exclude_errors = opts.exclude_errors, concurrency = opts.concurrency,
-        max_cost = opts.max_cost, max_cost_per_item = opts.max_cost_per_item,
+        max_cost = opts.max_cost, max_calls = opts.max_calls,
+        max_total_tokens = opts.max_total_tokens, max_cost_per_item = opts.max_cost_per_item,
         timeout_ms_per_item = opts.timeout_ms_per_item }
     for i, policy in ipairs(evaluation.policies) do
         meta.policies[i] = policy.name
@@ -85,6 +89,8 @@ end
 ---@field epochs? integer how often each item is run, default 1
 ---@field concurrency? integer runs at once, default 16
 ---@field max_cost? number USD, of all runs
+---@field max_calls? integer model calls of all runs, those of scorers included
+---@field max_total_tokens? integer of all runs
 ---@field max_cost_per_item? number USD, of one run
 ---@field timeout_ms_per_item? number of one run
 ---@field baseline? string the policy that others are compared with
@@ -92,6 +98,7 @@ end
 ---@field directory? string that names of data count from
 ---@field on_progress? fun(progress: ponder.eval.Progress)
 ---@field perform? function in place of ponder.eval.attempt.perform: ponder.eval.remote
+---@field is_spent? fun(): boolean in place of looking at budgets: likewise
 ---@field known? table<string, table> records of runs that need not run again, by key
 
 ---Runs an evaluation. What is wrong in it raises, but for its data.
@@ -112,7 +119,8 @@ function eval.run(given, opts)
     local meta = meta_of(evaluation, opts)
     log.event(work.BEGIN, meta)
     local records, skipped
-    budgets.within(budgets.new { max_cost = opts.max_cost }, function()
+    budgets.within(budgets.new { max_cost = opts.max_cost, max_calls = opts.max_calls,
+        max_tokens = opts.max_total_tokens }, function()
         records, skipped = work.run(evaluation, opts)
     end)
     return summary.new(meta, records, skipped)

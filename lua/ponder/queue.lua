@@ -27,6 +27,7 @@
 --- beside it that it names in `require`, and prompts. A job that computes without waiting for
 --- longer than the workers' --lease is given to another worker, too.
 
+local budgets = require "ponder.queue.budget"
 local files = require "ponder.log.files"
 local json = require "ponder.json"
 local log = require "ponder.log"
@@ -41,12 +42,14 @@ local scripts = require "ponder.queue.script"
 local status = require "ponder.queue.status"
 local store = require "ponder.core.store"
 local task = require "ponder.task"
+local task_budget = require "ponder.task.budget"
 
 local queue = {}
 
 local WAIT = "a worker"
 local BLOCK_MS = 1000
 local PATIENCE_S = 5 -- before it says that nobody works
+local BUDGET_LEASE_MS = 60000 -- of what calls of this process hold of a shared budget
 
 ---@class ponder.queue.Slot a job that is waited for
 ---@field id string
@@ -141,6 +144,7 @@ function queue.open(url, opts)
         about_map = json.encode { script = script.path },
         about_script = json.encode { script = script.path },
         jobs = 0, slots = {}, waiting = 0, dead = 0, taken = {}, early = {}, last = "0",
+        backings = setmetatable({}, { __mode = "k" }), renewed_at = 0,
         finished = {}, places = task.semaphore(opts.concurrency), unfinished = 0, tickets = 0 },
         Queue)
     self.say = function(line)
@@ -284,6 +288,13 @@ local function read(self)
     return reply ~= false
 end
 
+local function renew_budgets(self)
+    self.renewed_at = scheduler.clock()
+    for backing in pairs(self.backings) do
+        backing:renew()
+    end
+end
+
 local Leader = {}
 
 function Leader:__close()
@@ -302,6 +313,9 @@ local function lead(self, slot)
     local since = scheduler.clock()
     while not slot.status do
         local ok, message, code = flush(self)
+        if scheduler.clock() - self.renewed_at > BUDGET_LEASE_MS / 4000 then
+            renew_budgets(self)
+        end
         if ok ~= nil then
             ok, message, code = read(self)
         end
@@ -387,6 +401,22 @@ local function there(self, run, slot)
     return nil, value.message, value.code, value.partial
 end
 
+-- What bounds the job, from the outermost budget on: each is shared with the workers.
+local function budgets_around(self, index)
+    local list, one = {}, task_budget.current()
+    while one do
+        if one:is_limited() then
+            local name = ("budget:%s.%d.%d"):format(self.map_id, index, #list)
+            local backing = one.backing
+                or budgets.back(one, self.client, key(self, name), BUDGET_LEASE_MS)
+            self.backings[backing] = true
+            table.insert(list, 1, backing:about())
+        end
+        one = one.outer
+    end
+    return list[1] and list
+end
+
 -- What a worker would have come to, of what the log has.
 local function play(f, ...)
     local results = table.pack(pcall(f, ...))
@@ -409,7 +439,8 @@ local function do_job(self, item, call, opts)
     local slot
     local function elsewhere() -- the seed is that of the log, where it has one
         local spec = { call = call, name = name, index = opts.index, seed = run.seed,
-            max_attempts = opts.max_attempts, timeout_ms = opts.timeout_ms }
+            max_attempts = opts.max_attempts, timeout_ms = opts.timeout_ms,
+            budgets = budgets_around(self, index) }
         slot = { id = id, words = { id, self.map_id, json.encode(spec), text, self.about_map,
             self.script.code, self.about_script } }
         return outside(there, self, run, slot)

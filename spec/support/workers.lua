@@ -72,14 +72,21 @@ local function start(self, arguments)
     return setmetatable({ pid = pid, err = err }, Process)
 end
 
+---Starts ponder in the lab.
+---@param arguments string[]
+---@return spec.Worker
+function Lab:run(arguments)
+    local one = start(self, arguments)
+    self.processes[#self.processes + 1] = one
+    return one
+end
+
 ---Starts a worker of the queue "t" with job.lua.
 ---@param arguments? string[]
 ---@return spec.Worker
 function Lab:worker(arguments)
     local words = { "work", self.server.url, "--script", "job.lua", "--queue", "t" }
-    local one = start(self, table.move(arguments or {}, 1, #(arguments or {}), #words + 1, words))
-    self.processes[#self.processes + 1] = one
-    return one
+    return self:run(table.move(arguments or {}, 1, #(arguments or {}), #words + 1, words))
 end
 
 local MAIN = [[
@@ -93,17 +100,13 @@ local q <close> = assert(queue.open(%q, { name = "t", script = "job.lua" }))
 ---@return spec.Worker
 function Lab:begin(code)
     self.folder:write("main.lua", MAIN:format(self.server.url, code))
-    local one = start(self, { "run", "--log", "main.db", "main.lua" })
-    self.processes[#self.processes + 1] = one
-    return one
+    return self:run { "run", "--log", "main.db", "main.lua" }
 end
 
 ---Resumes the run in main.db.
 ---@return spec.Worker
 function Lab:resume()
-    local one = start(self, { "resume", "main.db" })
-    self.processes[#self.processes + 1] = one
-    return one
+    return self:run { "resume", "main.db" }
 end
 
 ---Runs ponder in the lab.

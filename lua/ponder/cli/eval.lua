@@ -47,6 +47,9 @@ local RULES = {
     workers = { value = "URL", help = "let ponder work redis://... --script FILE run them" },
     queue = { value = "NAME", default = "default", help = "of the workers (default: default)" },
     max_cost = { value = "USD", type = "number", min = 0, help = "dollars of all runs" },
+    max_calls = { value = "N", type = "integer", min = 0, help = "model calls of all runs" },
+    max_total_tokens = { value = "N", type = "integer", min = 0, alias = "max_tokens",
+        help = "tokens of all runs, prompts and replies" },
     max_cost_per_item = { value = "USD", type = "number", min = 0, help = "dollars of a run" },
     timeout_per_item = { value = "TIME", type = "duration", unit = "ms", min = 1,
         help = "time of a run: 30s, 500ms, 2m" },
@@ -69,8 +72,8 @@ local RULES = {
 local SECTIONS = {
     { title = "What is run", names = { "policy", "model", "limit", "sample", "seed", "epochs",
         "concurrency", "workers", "queue", "retry_errors", "watch" } },
-    { title = "What it may cost", names = { "max_cost", "max_cost_per_item", "timeout_per_item",
-        "cache" } },
+    { title = "What it may cost", names = { "max_cost", "max_calls", "max_total_tokens",
+        "max_cost_per_item", "timeout_per_item", "cache" } },
     { title = "What counts", names = { "baseline", "exclude_errors", "threshold" } },
     { title = "Output", names = { "json", "html", "csv", "junit" } },
     { title = "What has run", names = { "rescore", "compare", "fail_on_regression" } },
@@ -80,7 +83,8 @@ local SECTIONS = {
 flags.add(RULES)
 confined.add(RULES)
 
-local BUDGETS = { "max_cost", "max_cost_per_item" }
+local BUDGETS = { "max_cost", "max_cost_per_item", "max_calls", "max_total_tokens" }
+local SENT = { "policy", "model", "limit", "sample", "seed", "epochs" } -- to workers, for the file
 
 local command = { rules = RULES, sections = SECTIONS, files = true }
 
@@ -152,6 +156,7 @@ local function run_options(given, path)
     return { policy = given.policy, limit = given.limit,
         sample = given.sample, seed = given.seed, epochs = given.epochs,
         concurrency = given.concurrency, max_cost = given.max_cost,
+        max_calls = given.max_calls, max_total_tokens = given.max_total_tokens,
         max_cost_per_item = given.max_cost_per_item,
         timeout_ms_per_item = given.timeout_per_item, baseline = given.baseline,
         exclude_errors = given.exclude_errors, directory = directory_of(path) }
@@ -166,7 +171,11 @@ local function run_with(given, path, file, opts)
     if not q then
         return nil, message
     end
-    opts.perform, opts.concurrency = remote.performer(q), opts.concurrency or 1000
+    local sent = {}
+    for _, name in ipairs(SENT) do
+        sent[name] = given[name]
+    end
+    remote.use(q, sent, opts)
     return eval.run(file, opts)
 end
 
@@ -403,11 +412,6 @@ local function misuse(given, operands)
         return "--fail-on-regression goes with --compare"
     elseif given.retry_errors and not given.log then
         return "--retry-errors needs the log of the evaluation: --log FILE"
-    elseif given.workers and given.model then
-        return "--model does not go with --workers: name models in FILE, or in the workers' "
-            .. "PONDER_MODEL"
-    elseif given.workers and given.max_cost then
-        return "--max-cost does not go with --workers: limit each run, with --max-cost-per-item"
     elseif given.watch and (given.log or given.rescore) then
         return "--watch goes neither with --log nor with --rescore"
     end

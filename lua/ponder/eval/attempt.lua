@@ -140,6 +140,7 @@ end
 ---@field critical_seconds number
 ---@field points ponder.eval.Point[]
 ---@field samples table[]?
+---@field skipped boolean? it did not begin, since a budget is spent; then nothing else is there
 
 -- The answer; or what there is of one, and {message=, code=, stopped=}.
 local function answer_of(run, evaluation, job)
@@ -289,10 +290,13 @@ end
 ---@param job ponder.eval.Job
 ---@param limits {seed: integer, max_cost_per_item: number?, timeout_ms_per_item: number?,
 ---  perform: function?} perform: in place of attempt.perform
----@return ponder.eval.Record
+---@return ponder.eval.Record? record nil: it was skipped
 function attempt.run(evaluation, job, limits)
     local item = job.item
     local performed = (limits.perform or attempt.perform)(evaluation, job, limits)
+    if performed.skipped then
+        return nil
+    end
     local spent, failure = performed.spent, performed.failure
     local record = { id = item.id, policy = job.policy.name, epoch = job.epoch,
         cluster = item.cluster, seed = seed_of(limits.seed, job),

@@ -2,14 +2,20 @@
 ---
 ---     coordinator                              worker: ponder work redis://... --script FILE
 ---     items, order, seeds
----     job { policy, item, epoch, limits } ---> attempt.perform: a run with its budget and seed
+---     job { policy, item, epoch, flags } ----> attempt.perform: a run with its budget and seed
 ---     scores, statistics <------------------- what the policy came to, and the rows of its log
 ---
---- Both sides load the same file; a worker needs none of its data, and scores nothing.
+--- Both sides load the same file, with the same flags; a worker needs none of its data, and scores
+--- nothing. What --max-cost, --max-calls and --max-total-tokens allow is shared by all
+--- (ponder.queue.budget).
 
 local attempt = require "ponder.eval.attempt"
+local budgets = require "ponder.queue.budget"
 local definition = require "ponder.eval.definition"
+local json = require "ponder.json"
+local log = require "ponder.log"
 local queue = require "ponder.queue"
+local task = require "ponder.task"
 
 local remote = {}
 
@@ -19,40 +25,62 @@ local function is_evaluation(value)
     return type(value) == "table" and type(value.policies) == "table" and value.data ~= nil
 end
 
----The function that workers call, of the evaluation that a script returns.
----@param value any what the script returned
----@return table<string, function>? functions nil: it is not an evaluation
-function remote.functions(value)
-    if not is_evaluation(value) then
-        return nil
-    end
-    local without_data = {}
-    for name, field in pairs(value) do
+-- What a file returns for these flags, as far as workers need it.
+local function load_evaluation(chunk, flags)
+    local without_data, policies = {}, {}
+    for name, field in pairs(chunk(flags)) do
         without_data[name] = field
     end
     without_data.data = { {} }
     local evaluation = assert(definition.new(without_data, { seed = 0 }, 1))
-    local by_name = {}
     for _, policy in ipairs(evaluation.policies) do
-        by_name[policy.name] = policy
+        policies[policy.name] = policy
+    end
+    return { evaluation = evaluation, policies = policies }
+end
+
+local function is_spent()
+    return log.record("eval.budget", nil, budgets.is_spent)
+end
+
+---The function that workers call, of a script that returns an evaluation; what it returns, where it
+---returns something else.
+---@param chunk fun(flags: table): any the script
+---@return any
+function remote.functions(chunk)
+    local value, by_flags = chunk {}, {}
+    if not is_evaluation(value) then
+        return value
+    end
+    local function loaded_for(flags)
+        local key = json.encode(flags)
+        by_flags[key] = by_flags[key] or load_evaluation(chunk, flags)
+        return by_flags[key]
     end
     return { [CALL] = function(given)
-        return attempt.perform(evaluation, { policy = by_name[given.policy], item = given.item,
-            epoch = given.epoch }, given.limits)
+        local known = task.with_context("outside", true, loaded_for, given.flags)
+        if given.has_budget and is_spent() then
+            return { skipped = true }
+        end
+        return attempt.perform(known.evaluation, { policy = known.policies[given.policy],
+            item = given.item, epoch = given.epoch }, given.limits)
     end }
 end
 
 local NOTHING = { calls = 0, tokens = 0, cost = 0 }
 
----What performs the attempts of an evaluation on workers.
+---Has the attempts of an evaluation performed by workers.
 ---@param q ponder.queue.Queue opened with remote.functions
----@return fun(evaluation: ponder.eval.Evaluation, job: ponder.eval.Job, limits: table):
----ponder.eval.Performed
-function remote.performer(q)
-    return function(_, job, limits)
+---@param flags table that the file gets on their side, as JSON has it
+---@param opts ponder.eval.RunOptions changed
+function remote.use(q, flags, opts)
+    local has_budget = (opts.max_cost or opts.max_calls or opts.max_total_tokens) ~= nil
+    opts.concurrency = opts.concurrency or 1000
+    opts.is_spent = has_budget and is_spent or nil
+    function opts.perform(_, job, limits)
         local performed, message, code = q:call({ policy = job.policy.name, item = job.item,
-            epoch = job.epoch, limits = { seed = limits.seed,
-                max_cost_per_item = limits.max_cost_per_item,
+            epoch = job.epoch, flags = flags, has_budget = has_budget,
+            limits = { seed = limits.seed, max_cost_per_item = limits.max_cost_per_item,
                 timeout_ms_per_item = limits.timeout_ms_per_item } }, CALL)
         return performed or { failure = { message = message, code = code or "ERROR" },
             spent = NOTHING, seconds = 0, critical_seconds = 0, points = {} }

@@ -84,18 +84,6 @@ end
 
 -------------------------------------------------------------------------------
 
--- Whether a budget around the evaluation lets nothing more begin.
-local function is_spent()
-    local one = budgets.current()
-    while one do
-        if one.spent then
-            return true
-        end
-        one = one.outer
-    end
-    return false
-end
-
 -- What a logged record may hold: what JSON has.
 local function note(record)
     local ok, message = pcall(log.event, work.RECORD, record)
@@ -111,7 +99,8 @@ end
 ---Runs the jobs.
 ---@param evaluation ponder.eval.Evaluation
 ---@param opts table seed, epochs, concurrency, max_cost_per_item, timeout_ms_per_item, known
----  (records by key that are taken as they are), on_progress
+---  (records by key that are taken as they are), on_progress; is_spent: whether a budget around the
+---  evaluation lets nothing more begin
 ---@return ponder.eval.Record[] records of the jobs that were run, in the order of the items
 ---@return integer skipped jobs that did not begin, since the budget was spent
 function work.run(evaluation, opts)
@@ -134,6 +123,7 @@ function work.run(evaluation, opts)
             open[#open + 1] = job
         end
     end
+    local is_spent = opts.is_spent or budgets.spent
     task.map(open, function(job)
         if is_spent() then
             skipped = skipped + 1
@@ -143,7 +133,11 @@ function work.run(evaluation, opts)
         progress.running, tally.running = progress.running + 1, tally.running + 1
         local record = attempt.run(evaluation, job, opts)
         progress.running, tally.running = progress.running - 1, tally.running - 1
-        finish(record)
+        if record then
+            finish(record)
+        else
+            skipped = skipped + 1
+        end
         return true
     end, { concurrency = opts.concurrency })
     local records = {}

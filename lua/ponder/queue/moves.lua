@@ -21,6 +21,7 @@
 ---     maps, open    hashes, map -> who waits for it (JSON), and for how many jobs
 ---     codes         hash, code -> what script it is (JSON)
 ---     files         hash, SHA-256 -> text of a file that workers have read
+---     budget:ID     see ponder.queue.budget
 ---     workers       hash, name -> what it says of itself (JSON)
 ---     stats         hash of counters: enqueued, done, failed, dead, retried
 ---

@@ -62,7 +62,7 @@ end
 
 ---Loads a script: runs it, and takes the functions of the table that it returns.
 ---@param path string
----@param functions_of? fun(value: any, path: string): table? functions by name, of what else a
+---@param functions_of? fun(chunk: function, path: string): any functions by name, of what else a
 ---script may return
 ---@return ponder.queue.Script?
 ---@return string? message
@@ -72,10 +72,7 @@ function script.load(path, functions_of)
     if not chunk then
         return nil, message, "BAD_SCRIPT"
     end
-    local ok, value = pcall(chunk, {}) -- an evaluation takes flags
-    if ok and functions_of then
-        ok, value = pcall(function() return functions_of(value, path) or value end)
-    end
+    local ok, value = pcall(functions_of or function(f) return f {} end, chunk, path)
     local functions, count = {}, 0
     for name, f in pairs(ok and type(value) == "table" and value or {}) do
         if type(name) == "string" and type(f) == "function" then

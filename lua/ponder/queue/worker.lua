@@ -10,6 +10,7 @@
 --- since a worker died with it or since it raised, runs alone: what ends this worker too is then
 --- known to be this job, and costs its neighbours nothing.
 
+local budgets = require "ponder.queue.budget"
 local carry = require "ponder.log.carry"
 local files = require "ponder.log.files"
 local host = require "ponder.core.host"
@@ -24,6 +25,7 @@ local runs = require "ponder.run"
 local scheduler = require "ponder.task.scheduler"
 local store = require "ponder.core.store"
 local task = require "ponder.task"
+local task_budget = require "ponder.task.budget"
 
 local worker = {}
 
@@ -66,6 +68,7 @@ function worker.new(opts)
         jobs = prefix .. "jobs:" .. opts.script.code, held = {}, returned = {}, running = 0,
         done = 0, failed = 0, started_at = os.time(), lease_s = opts.lease_ms / 1000,
         renewed_at = 0, told = {},
+        budgets = setmetatable({}, { __mode = "v" }), -- of several machines, by key
         waiting = {}, files = {}, sent_files = 0 }, Worker)
     local pid, machine = host.process()
     self.name = ("%s-%d-%04x/%d"):format(machine:gsub("[^%w.-]", "_"), pid,
@@ -198,6 +201,18 @@ local function again(self, job)
     end
 end
 
+-- Calls `f(...)` within the budgets of a job that others share, from the `i`th on.
+local function within_budgets(self, list, i, f, ...)
+    local about = list and list[i]
+    if not about then
+        return f(...)
+    end
+    local budget = self.budgets[about.key]
+        or budgets.of(about, self.client, self.opts.lease_ms)
+    self.budgets[about.key] = budget
+    return task_budget.within(budget, within_budgets, self, list, i + 1, f, ...)
+end
+
 local function perform(self, job)
     local spec, f = job.spec, self.opts.script.functions[job.spec.call]
     local book = journal.new(self.client, self.prefix, job.fields.id)
@@ -214,7 +229,8 @@ local function perform(self, job)
     end
     -- Its run is followed by the log; what the worker does around it is not.
     local results = table.pack(scheduler.with_context("outside", nil, journal.within, book,
-        job.run.call, job.run, f, payload.decode(job.fields.item), spec.index))
+        within_budgets, self, spec.budgets, 1, job.run.call, job.run, f,
+        payload.decode(job.fields.item), spec.index))
     return table.unpack(results, 1, 4)
 end
 
@@ -449,6 +465,9 @@ local function keep(self)
         local renewed = renew(self)
         fence(self)
         if renewed then
+            for _, budget in pairs(self.budgets) do
+                budget.backing:renew()
+            end
             claim(self)
             if turns % 4 == 0 then
                 self.client:call("HSET", key(self, "workers"), self.name, describe(self))

@@ -7,6 +7,9 @@
 --- since most use less than they might. After the first call that a budget refuses it is spent: it
 --- lets no other begin. An attempt that failed after its reply had begun may have been billed: it
 --- counts as a call of its own, at what was reserved for it (Hold:renew).
+---
+--- A budget may be kept elsewhere, too, for several processes (`backing`, ponder.queue.budget): a
+--- call is reserved there as well, after there was room for it here.
 
 local options = require "ponder.options"
 local scheduler = require "ponder.task.scheduler"
@@ -36,7 +39,14 @@ budget.LIMITS = {
     in_flight = { type = "string", enum = { "await", "cancel" }, default = "await" },
 }
 
+---@class ponder.task.Backing where several processes keep one budget
+---@field reserve fun(self, need: ponder.task.Need, waits: boolean): any, string? what is to be
+---  settled; or nil and why there is no room. `waits`: for calls of others that are in the way
+---@field settle fun(self, reserved: any, tokens: integer, cost: number) may not wait
+---@field release fun(self, reserved: any) the call is not made; may not wait
+
 ---@class ponder.task.Budget
+---@field backing ponder.task.Backing?
 ---@field limits ponder.task.Limits
 ---@field outer ponder.task.Budget? the one around it
 ---@field calls integer sent, failed ones included
@@ -66,6 +76,13 @@ function budget.new(limits)
         waiting = {} }, Budget)
 end
 
+---Whether it limits what is spent, rather than counts alone.
+---@return boolean
+function Budget:is_limited()
+    local limits = self.limits
+    return (limits.max_calls or limits.max_tokens or limits.max_cost) ~= nil
+end
+
 ---The innermost budget in force here.
 ---@return ponder.task.Budget?
 function budget.current()
@@ -87,6 +104,16 @@ function budget.needs_price(message)
     return needed
 end
 
+---What one of the budgets in force here has refused a call with: it lets nothing more begin.
+---@return string?
+function budget.spent()
+    local one = budget.current()
+    while one and not one.spent do
+        one = one.outer
+    end
+    return one and one.spent
+end
+
 -------------------------------------------------------------------------------
 -- Room
 
@@ -98,6 +125,23 @@ local function dollars(amount)
     return ("$%.6f"):format(amount):gsub("(%.%d%d%d-)0+$", "%1")
 end
 
+---What a call is told for which there is no room.
+---@param what "calls"|"tokens"|"cost"
+---@param limit number
+---@param used number
+---@param need number of the call
+---@return string
+function budget.refusal(what, limit, used, need)
+    if what == "calls" then
+        return ("the budget of %d calls is spent"):format(limit)
+    elseif what == "tokens" then
+        return ("the budget of %d tokens is spent: %d used, and the next call may need %d"):format(
+            limit, used, need)
+    end
+    return ("the budget of %s is spent: %s used, and the next call may cost %s"):format(
+        dollars(limit), dollars(used), dollars(need))
+end
+
 -- Why the budget has no room for a call, or nil; and whether that stays so when those in flight
 -- turn out to use nothing.
 local function refusal(self, need)
@@ -106,13 +150,12 @@ local function refusal(self, need)
     if self.spent then
         return self.spent, true
     elseif calls and self.calls >= calls then
-        return ("the budget of %d calls is spent"):format(calls), true
+        return budget.refusal("calls", calls, self.calls, 1), true
     elseif tokens and self.tokens + self.reserved.tokens + need.tokens > tokens then
-        return ("the budget of %d tokens is spent: %d used, and the next call may need %d"):format(
-            tokens, self.tokens, need.tokens), self.tokens + need.tokens > tokens
+        return budget.refusal("tokens", tokens, self.tokens, need.tokens),
+            self.tokens + need.tokens > tokens
     elseif cost and need.cost and self.cost + self.reserved.cost + need.cost > cost then
-        return ("the budget of %s is spent: %s used, and the next call may cost %s"):format(
-            dollars(cost), dollars(self.cost), dollars(need.cost)), self.cost + need.cost > cost
+        return budget.refusal("cost", cost, self.cost, need.cost), self.cost + need.cost > cost
     end
 end
 
@@ -212,21 +255,58 @@ local function reserve(hold)
     return hold
 end
 
+-- The next budget, of `self` and those around it, that is kept for several processes.
+local function next_shared(self)
+    while self and not self.backing do
+        self = self.outer
+    end
+    return self
+end
+
+-- Reserves in these. -> the one that refuses, its message
+local function reserve_shared(hold)
+    local one = next_shared(hold.innermost)
+    hold.shares = {}
+    while one do
+        local reserved, message = one.backing:reserve(hold.need, not hold.in_call)
+        if not reserved then
+            return one, message
+        end
+        table.insert(hold.shares, { one.backing, reserved })
+        one = next_shared(one.outer)
+    end
+end
+
+local Taking = {}
+
+-- The call is not made: it was refused, or its task cancelled.
+function Taking:__close()
+    local hold = self.hold
+    for _, share in ipairs(not hold.open and hold.shares or {}) do
+        share[1]:release(share[2])
+    end
+end
+
 -- Reserves; where only calls in flight stand in the way, waits for them, but not within one of them
 -- (a scripted model that asks another), which could go on for ever.
 local function take_room(hold)
+    local _ <close> = setmetatable({ hold = hold }, Taking)
+    hold.shares = nil
     while true do
         local full, message = obstacle(hold.innermost, hold.need)
-        if not full then
+        if not full and (hold.shares or not next_shared(hold.innermost)) then
             return reserve(hold)
+        elseif not full then
+            full, message = reserve_shared(hold) -- others may have come meanwhile
         elseif not message and hold.in_call then
             message = refusal(full, hold.need)
         end
         if message then
             end_budget(full, message)
             return nil, message, "BUDGET"
+        elseif full then
+            wait_for_room(full)
         end
-        wait_for_room(full)
     end
 end
 
@@ -277,6 +357,9 @@ function Hold:settle(usage, cost, failed, partial)
     cost = cost or need.cost
     if partial then
         tokens, cost = math.max(tokens, need.tokens), cost and math.max(cost, need.cost or 0)
+    end
+    for _, share in ipairs(self.shares or {}) do
+        share[1]:settle(share[2], tokens, cost or 0)
     end
     while one do
         one.in_flight = one.in_flight - 1

@@ -1,0 +1,280 @@
+--- A budget that the machines of a queue share: what `task.with_budget`, `--max-cost` or
+--- `--max-calls` allow the coordinator bounds it and all its jobs together, wherever they run.
+---
+---     coordinator: budgets around a map ---- with each job: id, limits, used so far
+---                                                              |
+---     worker: budgets of the same limits around the job <------'
+---                 |  each call: reserve, before it is sent; settle, when it is over
+---                 v
+---     Redis: calls, tokens and cost that were used; what calls in flight hold
+---
+--- Both moves are one script, so machines together never spend more than one would. What is held
+--- has an owner, which renews its lease; where that is over, the calls were sent and nobody will
+--- settle them: they count at what was reserved. Keys, after the queue's prefix:
+---
+---     budget:ID           hash: calls, tokens, cost (billionths of a dollar) used; held_tokens,
+---                         held_cost; spent: what was refused first. Expires after a week
+---     budget:ID:holds     hash, reservation -> its owner, tokens and cost
+---     budget:ID:owners    hash, owner -> until when it has its lease, in ms
+
+local budgets = require "ponder.task.budget"
+local random = require "ponder.core.random"
+local redis = require "ponder.redis"
+local scheduler = require "ponder.task.scheduler"
+
+local shared = {}
+
+local NANO = 1e9
+local MOST_AT_ONCE = 1000 -- settled by one script
+local FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.5
+
+-- What both scripts begin with. KEYS: budget, holds, owners. ARGV: owner, lease in ms, ...
+local BEGIN = [[
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local function add(field, n)
+    redis.call('HINCRBY', KEYS[1], field, string.format('%.0f', n + 0)) -- a -0 is not an integer
+end
+local function get(field)
+    return tonumber(redis.call('HGET', KEYS[1], field) or 0)
+end
+local function settle(hold, calls, tokens, cost)
+    local held = redis.call('HGET', KEYS[2], hold)
+    if held then
+        local its_tokens, its_cost = string.match(held, ' (%d+) (%d+)$')
+        redis.call('HDEL', KEYS[2], hold)
+        add('held_tokens', -its_tokens)
+        add('held_cost', -its_cost)
+        add('calls', calls)
+        add('tokens', tokens or its_tokens)
+        add('cost', cost or its_cost)
+    end
+end
+redis.call('HSET', KEYS[3], ARGV[1], string.format('%.0f', now + ARGV[2]))
+for i = 1, 3 do
+    redis.call('PEXPIRE', KEYS[i], 604800000)
+end
+]]
+
+-- ... reservation, tokens, cost, max_calls, max_tokens, max_cost ('': none), and what was used at
+-- least: calls, tokens, cost. -> nothing; or what is exceeded, how much was used, how much is
+-- needed, and 1 where that stays so whatever calls in flight come to
+local RESERVE = BEGIN .. [==[
+local dead, any = {}, false
+local owners = redis.call('HGETALL', KEYS[3])
+for i = 1, #owners, 2 do
+    if tonumber(owners[i + 1]) < now then
+        dead[owners[i]], any = true, true
+        redis.call('HDEL', KEYS[3], owners[i])
+    end
+end
+local holds = any and redis.call('HGETALL', KEYS[2]) or {}
+for i = 1, #holds, 2 do
+    if dead[string.match(holds[i + 1], '^%S+')] then
+        settle(holds[i], 0)
+    end
+end
+if redis.call('HEXISTS', KEYS[2], ARGV[3]) == 1 then
+    return false -- asked again, after the connection broke
+end
+local spent = redis.call('HGET', KEYS[1], 'spent')
+if spent then
+    local what, used, need = string.match(spent, '^(%a+) (%d+) (%d+)$')
+    return {what, used, need, 1}
+end
+local need = {calls = 1, tokens = tonumber(ARGV[4]), cost = tonumber(ARGV[5])}
+for i, what in ipairs({'calls', 'tokens', 'cost'}) do
+    local used = get(what)
+    if used < tonumber(ARGV[8 + i]) then
+        add(what, ARGV[8 + i] - used)
+        used = tonumber(ARGV[8 + i])
+    end
+    local max, held = tonumber(ARGV[5 + i]), what == 'calls' and 0 or get('held_' .. what)
+    if max and used + held + need[what] > max then
+        local refused = {what, string.format('%.0f', used), string.format('%.0f', need[what]), 0}
+        if used + need[what] > max then
+            refused[4] = 1
+            redis.call('HSET', KEYS[1], 'spent', table.concat(refused, ' ', 1, 3))
+        end
+        return refused
+    end
+end
+redis.call('HSET', KEYS[2], ARGV[3], ARGV[1] .. ' ' .. ARGV[4] .. ' ' .. ARGV[5])
+add('calls', 1)
+add('held_tokens', ARGV[4])
+add('held_cost', ARGV[5])
+return false]==]
+
+-- ... and of each reservation: its name, calls (-1: it was not made), tokens, cost
+local SETTLE = BEGIN .. [[
+for i = 3, #ARGV, 4 do
+    settle(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])
+end
+return 1]]
+
+local LIMITS = { "max_calls", "max_tokens", "max_cost" }
+
+---@class ponder.queue.Budget: ponder.task.Backing
+---@field private client ponder.redis.Client
+---@field private keys string[]
+---@field private owner string this budget of this process
+---@field private lease_ms integer
+---@field private budget ponder.task.Budget its limits, and what is known here of what was used
+---@field private at_least number[] calls, tokens, cost that were used elsewhere or before
+---@field private settled table<string, (string|number)[]> what Redis may not know yet
+---@field private count integer of reservations
+local Shared = {}
+Shared.__index = Shared
+
+local function nano(dollars)
+    return math.ceil(math.min(dollars, 1e5) * NANO - 1e-6)
+end
+
+local function used_of(budget)
+    return { budget.calls, budget.tokens, budget.cost * NANO // 1 | 0 }
+end
+
+---Backs a budget of this process by one in Redis.
+---@param budget ponder.task.Budget
+---@param client ponder.redis.Client
+---@param key string
+---@param lease_ms integer how long reservations stand without Shared:renew
+---@param at_least? number[] calls, tokens and cost (in billionths) used elsewhere
+---@return ponder.queue.Budget
+function shared.back(budget, client, key, lease_ms, at_least)
+    local reserved = budget.reserved
+    at_least = at_least or used_of(budget)
+    at_least[2], at_least[3] = at_least[2] + reserved.tokens, at_least[3] + nano(reserved.cost)
+    budget.backing = setmetatable({ client = client, budget = budget,
+        keys = { key, key .. ":holds", key .. ":owners" }, lease_ms = lease_ms,
+        owner = ("%016x"):format(random.draw()), at_least = at_least, settled = {}, count = 0 },
+        Shared)
+    return budget.backing
+end
+
+local function words_of(self, name, tokens, cost)
+    local limits, used = self.budget.limits, used_of(self.budget)
+    local words = { self.owner, self.lease_ms, name, tokens, cost, limits.max_calls or "",
+        limits.max_tokens or "", limits.max_cost and nano(limits.max_cost) or "" }
+    for i = 1, 3 do
+        words[8 + i] = ("%.0f"):format(math.max(used[i], self.at_least[i]))
+    end
+    return words
+end
+
+---See ponder.task.Backing. Waits while Redis is away.
+function Shared:reserve(need, waits)
+    self.count = self.count + 1
+    local name = ("%s.%d"):format(self.owner, self.count)
+    local pause = scheduler.doubling_pause("a budget's room", FIRST_PAUSE_S, LONGEST_PAUSE_S)
+    while true do
+        local words = words_of(self, name, need.tokens, nano(need.cost or 0))
+        local _ <close> = setmetatable({}, { __close = function()
+            if words then -- cancelled: it may have been reserved
+                self:release(name)
+            end
+        end })
+        local refused, message = redis.persist(nil, function()
+            return self.client:eval(RESERVE, self.keys, table.unpack(words))
+        end)
+        words = nil
+        if refused == nil then
+            return nil, message
+        elseif not refused then
+            return name
+        end
+        local what, scale = refused[1], refused[1] == "cost" and NANO or 1
+        if refused[4] == 1 or not waits then
+            return nil, budgets.refusal(what, self.budget.limits["max_" .. what],
+                refused[2] / scale, refused[3] / scale)
+        end
+        pause()
+    end
+end
+
+local function settle(self, name, calls, tokens, cost)
+    local words = { name, calls, tokens, cost }
+    self.settled[name] = words
+    self.client:post("EVAL", SETTLE, 3, self.keys[1], self.keys[2], self.keys[3], self.owner,
+        self.lease_ms, table.unpack(words))
+end
+
+---See ponder.task.Backing.
+function Shared:settle(name, tokens, cost)
+    settle(self, name, 0, math.min(tokens, 1 << 53), nano(cost))
+end
+
+---See ponder.task.Backing.
+function Shared:release(name)
+    settle(self, name, -1, 0, 0)
+end
+
+---Keeps what is held here, and says once more what was settled: Redis may have been away.
+---@return boolean? ok
+---@return string? message
+---@return string? code
+function Shared:renew()
+    repeat
+        local words, names = {}, {}
+        for name, settled in pairs(self.settled) do
+            table.move(settled, 1, 4, #words + 1, words)
+            names[#names + 1] = name
+            if #names == MOST_AT_ONCE then
+                break
+            end
+        end
+        local ok, message, code = self.client:eval(SETTLE, self.keys, self.owner, self.lease_ms,
+            table.unpack(words))
+        if not ok then
+            return nil, message, code
+        end
+        for _, name in ipairs(names) do
+            self.settled[name] = nil
+        end
+    until #names < MOST_AT_ONCE
+    return true
+end
+
+---What goes with a job: how other processes know the budget.
+---@return table
+function Shared:about()
+    local about = { key = self.keys[1], at_least = {} }
+    for i, used in ipairs(used_of(self.budget)) do
+        about.at_least[i] = math.max(used, self.at_least[i])
+    end
+    for _, name in ipairs(LIMITS) do
+        about[name] = self.budget.limits[name]
+    end
+    return about
+end
+
+---The budget that came with a job, for this process.
+---@param about table of Shared:about
+---@param client ponder.redis.Client
+---@param lease_ms integer
+---@return ponder.task.Budget
+function shared.of(about, client, lease_ms)
+    local limits = { in_flight = "await" }
+    for _, name in ipairs(LIMITS) do
+        limits[name] = about[name]
+    end
+    local budget = budgets.new(limits)
+    shared.back(budget, client, about.key, lease_ms, about.at_least)
+    return budget
+end
+
+---Whether a budget in force here has refused a call, on whatever machine. Call it where nothing is
+---followed, as all that asks Redis.
+---@return boolean
+function shared.is_spent()
+    local one, spent = budgets.current(), budgets.spent() ~= nil
+    while one and not spent do
+        local backing = one.backing
+        spent = backing ~= nil
+            and backing.client:call("HEXISTS", backing.keys[1], "spent") == 1
+        one = one.outer
+    end
+    return spent
+end
+
+return shared

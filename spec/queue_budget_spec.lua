@@ -1,0 +1,129 @@
+-- ponder.queue.budget: budgets of two processes (here: two budgets with a client each) that are one
+-- in a real redis-server.
+
+local budgets = require "ponder.task.budget"
+local redis = require "ponder.redis"
+local redis_server = require "redis_server"
+local shared = require "ponder.queue.budget"
+local task = require "ponder.task"
+
+local KEY = "ponder:1:{t}:budget:b"
+
+describe("a budget of several machines", function()
+    local server
+
+    setup(function()
+        server = redis_server.start()
+    end)
+    teardown(function()
+        server:__close()
+    end)
+    before_each(function()
+        server:cli "FLUSHALL"
+    end)
+
+    -- Calls f with `n` budgets of the same limits, which are one.
+    local function with(n, limits, f, lease_ms)
+        task.run(function()
+            local list = {}
+            for i = 1, n do
+                local client = assert(redis.open(server.url))
+                list[i] = shared.of({ key = KEY, at_least = { 0, 0, 0 },
+                    max_calls = limits.max_calls, max_tokens = limits.max_tokens,
+                    max_cost = limits.max_cost }, client, lease_ms or 60000)
+            end
+            f(table.unpack(list))
+            for _, budget in ipairs(list) do
+                budget.backing.client:close()
+            end
+        end)
+    end
+
+    local function used(what)
+        return tonumber(server:cli("HGET '" .. KEY .. "' " .. what))
+    end
+
+    it("lets as many calls begin as one machine would", function()
+        with(2, { max_calls = 30 }, function(a, b)
+            local made = 0
+            task.map({ a, b, a, b, a, b, a, b }, function(budget)
+                while true do
+                    local hold = budget:hold { tokens = 10, cost = 0 }
+                    if not hold then
+                        return
+                    end
+                    made = made + 1
+                    task.sleep(0.001)
+                    hold:settle({ input_tokens = 3, output_tokens = 4 }, 0)
+                end
+            end)
+            assert.equal(30, made)
+            assert.same({ true, true }, { a.backing:renew(), b.backing:renew() })
+            assert.same({ 30, 210, 0 }, { used "calls", used "tokens", used "held_tokens" })
+        end)
+    end)
+
+    it("waits for what others hold, and refuses where that is of no use", function()
+        with(2, { max_cost = 1 }, function(a, b)
+            local first = assert(a:hold { tokens = 1, cost = 0.6 })
+            local waiting = task.spawn(function()
+                local hold, message, code = b:hold { tokens = 1, cost = 0.7 }
+                if hold then
+                    hold:settle(nil, 0.7)
+                end
+                return hold ~= nil, message, code
+            end)
+            task.sleep(0.05)
+            first:settle(nil, 0.2)
+            assert.is_true((waiting:join()))
+            local hold, message, code = a:hold { tokens = 1, cost = 0.2 }
+            assert.is_nil(hold)
+            assert.equal("BUDGET", code)
+            assert.equal("the budget of $1.00 is spent: $0.90 used, and the next call may cost "
+                .. "$0.20", message)
+            assert.is_nil((b:hold { tokens = 1, cost = 0.01 })) -- spent is spent, everywhere
+            assert.is_true(budgets.within(b, shared.is_spent))
+        end)
+    end)
+
+    it("counts what a dead machine held at what was reserved", function()
+        with(2, { max_tokens = 100 }, function(a, b)
+            local hold = assert(a:hold { tokens = 60, cost = 0 })
+            local other = assert(b:hold { tokens = 40, cost = 0 })
+            assert.equal(100, used "held_tokens")
+            task.sleep(0.3) -- the lease is over
+            b.backing:renew()
+            assert.is_nil((b:hold { tokens = 50, cost = 0 }))
+            assert.same({ 60, 40 }, { used "tokens", used "held_tokens" })
+            hold:settle({ input_tokens = 1, output_tokens = 1 }, 0) -- too late
+            a.backing:renew()
+            other:settle({ input_tokens = 1, output_tokens = 1 }, 0)
+            b.backing:renew()
+            assert.same({ 62, 0 }, { used "tokens", used "held_tokens" })
+        end, 200)
+    end)
+
+    it("gives back what a cancelled call had reserved, and settles what was cut off", function()
+        with(1, { max_tokens = 100 }, function(a)
+            local first = assert(a:hold { tokens = 90, cost = 0 })
+            local waiting = task.spawn(a.hold, a, { tokens = 50, cost = 0 })
+            task.sleep(0.02)
+            waiting:cancel()
+            first:settle(nil, 0)
+            a.backing:renew()
+            assert.same({ 1, 90, 0 }, { used "calls", used "tokens", used "held_tokens" })
+        end)
+    end)
+
+    it("knows what was used before Redis forgot it", function()
+        with(1, { max_calls = 3 }, function(a)
+            for _ = 1, 2 do
+                assert(a:hold { tokens = 1, cost = 0 }):settle(nil, 0)
+            end
+            server:cli "FLUSHALL"
+            assert(a:hold { tokens = 1, cost = 0 }):settle(nil, 0)
+            assert.equal(3, used "calls")
+            assert.is_nil((a:hold { tokens = 1, cost = 0 }))
+        end)
+    end)
+end)
