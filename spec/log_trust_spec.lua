@@ -94,8 +94,8 @@ describe("a log that is resumed or forked", function()
             local said = w:ponder({ command, w.log }, { env = { OPENAI_BASE_URL = "" } })
             assert.same({ 1, "" }, { said.status, said.out })
             assert.matches("it asked " .. w.server.url, said.err, 1, true)
-            assert.matches(", which only the log names; a key goes where you say: "
-                .. "OPENAI_BASE_URL=" .. w.server.url, said.err, 1, true)
+            assert.matches((", which only the log names; a key goes where you say: "
+                .. "ponder %s --base-url %s %s\n"):format(command, url, w.log), said.err, 1, true)
         end
         w.folder:write("config/ponder/config.lua",
             'return { providers = { openai = { api_key = "k-0123456789" } } }')
@@ -114,6 +114,42 @@ describe("a log that is resumed or forked", function()
         assert.matches("stop", said.err, 1, true)
     end)
 
+    it("never sends a key to an address that only the log's command line names", function()
+        local url = w.server.url .. "/v1"
+        local env = { OPENAI_BASE_URL = "", PONDER_MODEL = "" }
+        w:ponder({ "cot", "--log", w.log .. "2", "--model", "openai:m", "--base-url", url,
+            "--max-calls", "1", "Why?" }, { env = env })
+        local before = w:requests()
+        assert.is_true(before > 1)
+        for _, command in ipairs { "resume", "fork" } do
+            local said = w:ponder({ command, w.log .. "2" }, { env = env })
+            assert.same({ 1, "" }, { said.status, said.out })
+            assert.equal(("ponder %s: %s2: it asked %s, which only the log names; a key goes "
+                .. "where you say: ponder %s --base-url %s %s2\n"):format(command, w.log, url,
+                command, url, w.log), said.err)
+            said = w:ponder({ command, "--trust", "--base-url", url .. "/x", w.log .. "2" },
+                { env = env })
+            assert.matches("which only the log names", said.err, 1, true)
+        end
+        assert.equal(before, w:requests())
+        -- It is named: on this command line, in the environment, in the configuration.
+        w.folder:write("config/ponder/config.lua",
+            ('return { aliases = { here = { base_url = %q } } }'):format(url))
+        for _, now in ipairs { { arguments = { "--base-url", url } }, { OPENAI_BASE_URL = url },
+            { XDG_CONFIG_HOME = w.folder.path .. "/config" }, { OPENAI_API_KEY = "" } } do
+            local words = { "fork", w.log .. "2" }
+            table.move(now.arguments or {}, 1, 2, 3, words)
+            now.arguments = nil
+            for name, value in pairs(env) do now[name] = now[name] or value end
+            local said = w:ponder(words, { env = now })
+            assert.not_matches("only the log", said.err)
+        end
+        -- What another takes the place of is not asked.
+        local said = w:ponder({ "fork", "-o", "base-url=" .. url .. "/other", w.log .. "2" },
+            { env = env })
+        assert.not_matches("only the log", said.err)
+    end)
+
     it("runs no command that logs nothing", function()
         change "UPDATE runs SET command = 'doctor', arguments = '[]'"
         for _, arguments in ipairs { { "replay" }, { "resume", "--trust" }, { "fork" } } do
@@ -123,6 +159,13 @@ describe("a log that is resumed or forked", function()
             assert.matches("no run is logged of the command", said.err, 1, true)
         end
     end)
+end)
+
+it("what goes on with a run says again where a key goes", function()
+    local command = trust.resume_command
+    assert.equal("ponder resume", command({ "Why?" }))
+    assert.equal("ponder resume --base-url http://a/v1 --base-url http://b/v1 '/a b.db'",
+        command({ "--base-url", "http://a/v1", "--base-url=http://b/v1", "Why?" }, "/a b.db"))
 end)
 
 describe("HMAC-SHA256", function()

@@ -20,10 +20,10 @@ local RULES = {
     ask = { value = "FILE", files = true, help = "what --call asks in place of its last message" },
     search = { value = "N", type = "integer", min = 1, help = "of --node: the search it is in" },
     log = { value = "FILE", files = true, help = "log the new run in FILE" },
-    trust = consent.RULE,
+    trust = consent.RULES.trust, base_url = consent.RULES.base_url,
 }
 local ORDER = { "script", "prompts", "o", "node", "search", "call", "text", "ask", "log",
-    "trust" }
+    "trust", "base_url" }
 
 local fork = { rules = RULES, order = ORDER, files = true }
 
@@ -189,7 +189,8 @@ function fork.run(arguments)
         return cli.usage_error("ponder fork: " .. mistake)
     end
     local past, message = rerun.open(operands[1], "read")
-    message = message or consent.give(past, opts.trust)
+    opts.other_server = ("," .. (opts.o or "")):find "[,-]base[-_]url=" ~= nil
+    message = message or consent.give(past, "fork", opts)
         or select(2, cli.logged(past.run.command))
     if message then
         io.stderr:write("ponder fork: ", quote.terminal(message), "\n")

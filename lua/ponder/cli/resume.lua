@@ -11,9 +11,9 @@ local limits = require "ponder.cli.shared.limits"
 local RULES = {
     fork = { help = "if the script, the prompts or the options have changed, fork the run" },
     sync = require("ponder.log.flags").RULES.sync,
-    trust = consent.RULE,
+    trust = consent.RULES.trust, base_url = consent.RULES.base_url,
 }
-local ORDER = { "fork", "trust", "sync" }
+local ORDER = { "fork", "trust", "base_url", "sync" }
 
 local resume = { rules = RULES, order = ORDER, files = true }
 
@@ -57,7 +57,7 @@ function resume.run(arguments)
     local past, message = rerun.open(operands[1], "write", opts.sync)
     local changes, gone
     if past then
-        message = consent.give(past, opts.trust)
+        message = consent.give(past, "resume", opts)
     end
     if past and not message then
         changes, gone = past:changes()

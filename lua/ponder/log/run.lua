@@ -305,6 +305,15 @@ function run.path()
     return rows and rows.writer.path
 end
 
+---What goes on with the current run once it has ended; it has a log.
+---@return string command for a shell
+function run.resume_command()
+    local path = run.path()
+    local is_newest = path:match "^(.*)/" == require("ponder.state").directory()
+    return require("ponder.log.trust").resume_command(run.current().about.arguments,
+        not is_newest and path or nil)
+end
+
 ---Whether a run was aborted, since its log cannot be written.
 ---@param owner? ponder.Run default: the current one
 ---@return boolean

@@ -257,6 +257,7 @@ function session.start(run, before)
     self.is_frozen = run.play ~= nil and run.play.only ~= nil
     make_tape(self, run.play and run.play.past, { before = before })
     if self.recorder then
+        self.rows.arguments = run.about.arguments
         if run.kind ~= "resume" then
             write_run(self)
         else

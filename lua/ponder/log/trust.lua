@@ -9,6 +9,7 @@ local file = require "ponder.log.file"
 local json = require "ponder.json"
 local quote = require "ponder.quote"
 local random = require "ponder.core.random"
+local redact = require "ponder.redact"
 local state = require "ponder.state"
 local store = require "ponder.core.store"
 
@@ -140,6 +141,31 @@ function trust.servers(run)
         list[#list + 1] = argument:match "%a[%w+.-]*://%S+"
     end
     return list
+end
+
+---The servers that a command line names: the values of `--base-url`.
+---@param arguments string[]
+---@return string[]
+function trust.base_urls(arguments)
+    local list = {}
+    for i, argument in ipairs(arguments) do
+        list[#list + 1] = argument:match "^%-%-base[-_]url=(.+)$"
+            or argument:find "^%-%-base[-_]url$" and arguments[i + 1] or nil
+    end
+    return list
+end
+
+---What goes on with a run: with what ponder.report.consent wants to hear again.
+---@param arguments string[]
+---@param path? string of the log; nil: it is the newest one that is kept
+---@return string command for a shell
+function trust.resume_command(arguments, path)
+    local words = { "ponder resume" }
+    for _, url in ipairs(trust.base_urls(arguments)) do
+        words[#words + 1] = "--base-url " .. quote.shell(redact.address(url, redact.MARK))
+    end
+    words[#words + 1] = path and quote.shell(path)
+    return quote.line(table.concat(words, " "), 2000)
 end
 
 ---What a run would execute and where it would ask, in a few words for people.

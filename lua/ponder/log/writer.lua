@@ -30,6 +30,7 @@ local COMMITS = 200 -- that are worth a checkpoint when there is nothing else to
 ---@field db ponder.store.Store? the open file
 ---@field runs integer runs.id of the newest run
 ---@field seq integer last row of a tape; counted over all runs, so that it orders their entries
+---@field arguments string[]? of the command that writes it
 ---@field failed string? why nothing more can be written
 ---@field short string? why no further call should be begun
 ---@field incomplete boolean? more was written before there was a file than is kept
@@ -235,6 +236,11 @@ function Writer:hold(session)
     self.held[#self.held + 1] = session
 end
 
+---@return string command for a shell
+function Writer:resume_command()
+    return trust.resume_command(self.arguments or {}, self.path)
+end
+
 ---------------------------------------------------------------------------------------------------
 -- Calls in flight
 
@@ -280,8 +286,8 @@ function Writer:shortage()
     local free = self.free
     if not self.short and free and free < SPARE_BYTES + self.in_flight * BYTES_A_CALL then
         self.short = ("%s: the disk is nearly full (%d KiB are free); the run stops before its "
-            .. "next call and can be resumed (ponder resume %s)"):format(self.path, free // 1024,
-            self.path)
+            .. "next call and can be resumed (%s)"):format(self.path, free // 1024,
+            self:resume_command())
     end
     return self.short
 end
@@ -312,8 +318,8 @@ function Writer:commit()
     put_tapes(self)
     local wrote = self.writing
     if not end_transaction(self) then
-        return nil, ("%s; the run stops here, and can be resumed (ponder resume %s)"):format(
-            self.failed, self.path)
+        return nil, ("%s; the run stops here, and can be resumed (%s)"):format(self.failed,
+            self:resume_command())
     end
     if wrote then
         self.commits, self.free = self.commits + 1, nil
