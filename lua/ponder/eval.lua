@@ -60,9 +60,7 @@ local RULES = {
     is_spent = { type = "function" },
     known = { type = "table" },
 }
-for name, rule in pairs(definition.CHOICE) do
-    RULES[name] = rule
-end
+options.merge(RULES, definition.CHOICE)
 
 local function meta_of(evaluation, opts)
     local meta = { name = evaluation.name, policies = {}, scorers = {},

@@ -319,9 +319,7 @@ local fields = {
         return run.core:status() == "completed" and run.contents[result] or nil
     end,
 }
-for name, field in pairs(graph.fields) do
-    fields[name] = field
-end
+options.merge(fields, graph.fields)
 
 ---@class GotOptions
 ---@field chain? boolean default false: one thought at a time, as the published machine
@@ -438,9 +436,7 @@ local got = machine.class {
         copy.round_size = run.round_size
         copy.parse_retries, copy.unread = run.parse_retries, run.unread
         copy.thoughts = {}
-        for place, content in pairs(run.thoughts) do
-            copy.thoughts[place] = content
-        end
+        options.merge(copy.thoughts, run.thoughts)
     end,
     save = map_of.save,
     load = map_of.load,

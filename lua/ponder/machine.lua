@@ -392,9 +392,7 @@ local function map_options(class, reader, opts)
     if problem then
         error(problem, 0)
     end
-    for name, value in pairs(opts) do
-        merged[name] = value
-    end
+    options.merge(merged, opts)
     return merged
 end
 

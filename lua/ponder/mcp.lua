@@ -55,9 +55,7 @@ local COMMON = {
 }
 local COMMAND = {}
 local URL = { url = { type = "string", required = true }, headers = { type = "table" } }
-for name, rule in pairs(command.OPTIONS) do
-    COMMAND[name] = rule
-end
+options.merge(COMMAND, command.OPTIONS)
 for name, rule in pairs(COMMON) do
     COMMAND[name], URL[name] = rule, rule
 end

@@ -147,7 +147,7 @@ local OPEN = {
     ca_file = { type = "string" },
     proxy = { type = "string" },
 }
-for option, rule in pairs(chat.OPTIONS) do OPEN[option] = rule end
+options.merge(OPEN, chat.OPTIONS)
 
 local shared
 
@@ -242,9 +242,7 @@ function Model:complete(prompt, opts)
         error("model.complete: prompt must be a string (got " .. options.show(prompt) .. ")", 2)
     end
     local all = { messages = { { role = "user", content = prompt } } }
-    for option, value in pairs(options.check("model.complete", opts, chat.OPTIONS)) do
-        all[option] = value
-    end
+    options.merge(all, options.check("model.complete", opts, chat.OPTIONS))
     local reply, message, code = chat.run(self, all, 3)
     if not reply then return nil, message, code end
     return reply.text

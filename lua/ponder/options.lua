@@ -308,10 +308,7 @@ local function plain(opts, names)
     if opts == nil or getmetatable(opts) == nil then
         return opts or {}
     end
-    local copy = {}
-    for key, value in pairs(opts) do
-        copy[key] = value
-    end
+    local copy = options.merge({}, opts)
     for _, name in ipairs(names) do
         copy[name] = opts[name]
     end
@@ -366,6 +363,18 @@ function options.check(where, opts, schema, level)
         error(("%s: %s"):format(where, first_mistake(opts, schema, known.names)), level)
     end
     return checked
+end
+
+---Copies the fields of a table into another.
+---@generic T: table
+---@param into T
+---@param from table? nil: none
+---@return T into
+function options.merge(into, from)
+    for name, value in pairs(from or {}) do
+        into[name] = value
+    end
+    return into
 end
 
 ---The keys of a table, sorted.

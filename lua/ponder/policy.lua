@@ -196,9 +196,8 @@ end
 ---@param rules table<string, ArgumentRule> its options besides --model, --temperature, --max-tokens
 ---@param main fun(run: ponder.policy.Run): integer?
 function policy.main(name, list, rules, main)
-    local all = {}
-    for option, rule in pairs(SHARED) do all[option] = rule end
-    for option, rule in pairs(rules) do all[option] = rule end
+    local all = options.merge({}, SHARED)
+    options.merge(all, rules)
     local opts, operands = args.script(name, list, all)
     local run = setmetatable({ name = name, opts = opts, operands = operands,
         started = task.now() }, Run)

@@ -465,9 +465,7 @@ local JOB = {
     timeout_ms = { type = "integer", min = 1 },
 }
 local MAP = { concurrency = { type = "integer", min = 1, default = 1000 } }
-for name, rule in pairs(JOB) do
-    MAP[name] = rule
-end
+options.merge(MAP, JOB)
 
 local function check_call(self, where, call)
     if getmetatable(self) ~= Queue then

@@ -127,10 +127,7 @@ end
 -- The tasks of a run
 
 local function context_within(self, context)
-    local inner = {}
-    for name, value in pairs(context or inner) do
-        inner[name] = value
-    end
+    local inner = options.merge({}, context)
     for _, name in ipairs(OWN) do
         inner[name] = nil
     end

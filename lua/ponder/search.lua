@@ -59,9 +59,7 @@ local SCHEMA = {
     select = { type = "string", enum = { "weighted", "puct", "best" }, default = "weighted" },
     features = { type = "callable" },
 }
-for name, rule in pairs(searches.RULES) do
-    SCHEMA[name] = rule
-end
+options.merge(SCHEMA, searches.RULES)
 
 -- Callbacks that only some searches ask.
 local ONLY_OF = {
@@ -172,10 +170,7 @@ local HUGEST = 1.7976931348623157e308
 ---A plain copy of the tree for JSON, without `path` (which would be quadratic).
 ---@return table
 function Tree:to_table()
-    local copy = {}
-    for name, value in pairs(self) do
-        copy[name] = value
-    end
+    local copy = options.merge({}, self)
     copy.nodes = {}
     for i, node in ipairs(self.nodes) do
         local plain = {}

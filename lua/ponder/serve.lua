@@ -72,9 +72,7 @@ local TICK_S = 5
 local Server = {}
 Server.__index = Server
 
-for name, method in pairs(require "ponder.serve.handler") do
-    Server[name] = method
-end
+options.merge(Server, require "ponder.serve.handler")
 
 local function list_policies(given, page)
     local byname, names = {}, {}

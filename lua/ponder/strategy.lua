@@ -153,9 +153,7 @@ local function roles_of(d)
     for _, role in pairs(roles) do
         fallback[role] = first
     end
-    for role, other in pairs(d.fallback) do
-        fallback[role] = other
-    end
+    options.merge(fallback, d.fallback)
     return roles, first, fallback
 end
 
@@ -166,9 +164,7 @@ local function machine_of(d)
     end
     local rules, names = { max_text_bytes = MAX_TEXT_BYTES }, {}
     rules.max_parse_retries = d.run and MAX_PARSE_RETRIES or nil
-    for name, rule in pairs(d.options) do
-        rules[name] = rule
-    end
+    options.merge(rules, d.options)
     for name in pairs(d.prompts or {}) do
         names[name] = name .. "_prompt"
     end

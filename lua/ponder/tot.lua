@@ -123,9 +123,7 @@ local option_rules = {
     parse_scores = { type = "function",
         help = "function in place of the parser of scores" },
 }
-for name, rule in pairs(searches.RULES) do
-    option_rules[name] = rule
-end
+options.merge(option_rules, searches.RULES)
 
 local ORDERED = { best_first = true, bfs = true, dfs = true } -- they have a frontier to look at
 

@@ -13,6 +13,7 @@ local log = require "ponder.log"
 local log_flags = require "ponder.log.flags"
 local log_run = require "ponder.log.run"
 local model = require "ponder.model"
+local options = require "ponder.options"
 local quote = require "ponder.quote"
 local read_file = require("ponder.file").read
 local reader = require "ponder.log.reader"
@@ -210,9 +211,7 @@ end
 -- The reply, as the log has it: with what was said, for -c.
 local function note_answer(call, reply)
     local answer, messages = {}, table.move(call.messages, 1, #call.messages, 1, {})
-    for field, value in pairs(reply) do
-        answer[field] = value
-    end
+    options.merge(answer, reply)
     messages[#messages + 1] = reply.message
     answer.conversation = { system = call.system, messages = messages }
     log_run.answer(answer)

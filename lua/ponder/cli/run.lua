@@ -9,6 +9,7 @@ local files = require "ponder.log.files"
 local flags = require "ponder.log.flags"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
+local options = require "ponder.options"
 local quote = require "ponder.quote"
 local limits = require "ponder.cli.shared.limits"
 local log_run = require "ponder.log.run"
@@ -23,9 +24,7 @@ local RULES = {
     verbose = { help = "show requests and replies on standard error, redacted" },
 }
 
-for name, rule in pairs(limits.RULES) do
-    RULES[name] = rule
-end
+options.merge(RULES, limits.RULES)
 
 local ORDER = { "e", "json", "max_calls", "max_total_tokens", "max_cost", "timeout", "max_steps",
     "cache", "max_memory_mb", "verbose" }

@@ -37,10 +37,7 @@ function account.arguments(first, second, opts, names)
         or first[names[1]] == nil and first[names[2]] == nil then
         return first, second, opts
     end
-    local rest = {}
-    for name, value in pairs(first) do
-        rest[name] = value
-    end
+    local rest = options.merge({}, first)
     rest[names[1]], rest[names[2]] = nil, nil
     return first[names[1]], first[names[2]], rest
 end
@@ -53,9 +50,7 @@ function account.call_schema(own)
     for name, rule in pairs(chat.OPTIONS) do
         schema[name] = not OWN[name] and rule or nil
     end
-    for name, rule in pairs(own) do
-        schema[name] = rule
-    end
+    options.merge(schema, own)
     return schema
 end
 
@@ -64,9 +59,7 @@ end
 ---@return OptionSchema
 function account.schema(own)
     local schema = account.call_schema(own)
-    for name, rule in pairs(COMMON) do
-        schema[name] = rule
-    end
+    options.merge(schema, COMMON)
     return schema
 end
 

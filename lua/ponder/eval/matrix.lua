@@ -74,9 +74,7 @@ return function(axes)
                 local parts = table.move(before.parts, 1, #before.parts, 1, {})
                 parts[#parts + 1] = values[2] and one.label or nil
                 local policy = { [name] = one.value }
-                for key, value in pairs(before.policy) do
-                    policy[key] = value
-                end
+                options.merge(policy, before.policy)
                 longer[#longer + 1] = { parts = parts, policy = policy }
             end
         end

@@ -116,9 +116,7 @@ local function of_search(where, given, level)
     local own = options.check(where, given, SEARCH_RULES, level + 1)
     return function(item, run)
         local opts, best = {}, nil
-        for name, value in pairs(own.search(item)) do
-            opts[name] = value
-        end
+        options.merge(opts, own.search(item))
         local hear = opts.on_event
         function opts.on_event(event)
             if event.type == "scored" and is_better(event, best) then

@@ -1,6 +1,7 @@
 --- A model call as the log has it: a row of `calls`.
 
 local json = require "ponder.json"
+local options = require "ponder.options"
 local redact = require "ponder.redact"
 local store = require "ponder.core.store"
 local task = require "ponder.task"
@@ -66,10 +67,7 @@ local function encode(draft)
     if ok then
         return text, not text:find(REPLACEMENT, 1, true)
     end
-    local copy = {}
-    for field, value in pairs(draft) do
-        copy[field] = value
-    end
+    local copy = options.merge({}, draft)
     copy.raw = nil
     return json.encode(copy), false
 end

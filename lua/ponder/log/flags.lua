@@ -1,5 +1,6 @@
 --- The options of commands whose runs are logged.
 
+local options = require "ponder.options"
 local run = require "ponder.log.run"
 
 local flags = {}
@@ -24,9 +25,7 @@ flags.ORDER = { "log", "no_log", "keep", "sync", "view" }
 ---@param rules table<string, ArgumentRule>
 ---@param order? string[]
 function flags.add(rules, order)
-    for name, rule in pairs(flags.RULES) do
-        rules[name] = rule
-    end
+    options.merge(rules, flags.RULES)
     if order then
         table.move(flags.ORDER, 1, #flags.ORDER, #order + 1, order)
     end

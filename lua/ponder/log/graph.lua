@@ -82,9 +82,7 @@ end
 ---@param opts {text: string?, score: number?, status: string?, terminal: boolean?}
 function Graph:set(id, opts)
     local node = known(self, "graph:set", id)
-    for name, value in pairs(options.check("graph:set", opts, CHANGES)) do
-        node[name] = value
-    end
+    options.merge(node, options.check("graph:set", opts, CHANGES))
 end
 
 ---Names the best node: that and the nodes above it are the path to the answer.

@@ -96,9 +96,7 @@ function map_of.save(run, map)
         call.streaming_text = text ~= "" and text or nil
     end
     json.array(saved.calls)
-    for name, value in pairs(saved) do
-        map[name] = value
-    end
+    options.merge(map, saved)
     map.machine = run.class.name
     map.prompt = run.prompt
     map.usage = run:usage_copy()

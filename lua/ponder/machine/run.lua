@@ -74,11 +74,7 @@ end
 
 ---The counts so far, in a table of the caller's own.
 function Run:usage_copy()
-    local copy = {}
-    for name, count in pairs(self.usage) do
-        copy[name] = count
-    end
-    return copy
+    return options.merge({}, self.usage)
 end
 
 ---The chunks of a reply that have come in so far.

@@ -8,6 +8,7 @@
 local json = require "ponder.json"
 local mirror = require "ponder.mcp.mirror"
 local name = require "ponder.model.name"
+local options = require "ponder.options"
 local protocol = require "ponder.mcp.protocol"
 local quote = require "ponder.quote"
 local redact = require "ponder.redact"
@@ -53,13 +54,9 @@ local function headers_for(self, message, call)
         headers["mcp-method"] = message.method
         headers["mcp-name"] = message.method == "tools/call" and mirror.value(message.params.name)
             or nil
-        for header, value in pairs(call and call.headers or {}) do
-            headers[header] = value
-        end
+        options.merge(headers, call and call.headers)
     end
-    for header, value in pairs(self.given) do
-        headers[header] = value
-    end
+    options.merge(headers, self.given)
     return headers
 end
 

@@ -45,7 +45,7 @@ chat.OPTIONS = {
 }
 
 local CALL = { messages = { type = "table", required = true } }
-for option, rule in pairs(chat.OPTIONS) do CALL[option] = rule end
+options.merge(CALL, chat.OPTIONS)
 
 -- What goes to the model, and so through the table of what models refuse.
 local SENT = { "n", "temperature", "top_p", "max_tokens", "stop", "seed", "logprobs", "tools",
@@ -54,12 +54,6 @@ local SENT = { "n", "temperature", "top_p", "max_tokens", "stop", "seed", "logpr
 local ROLE_NAMES = { "system", "developer", "user", "assistant", "tool" }
 local ROLES = {}
 for _, role in ipairs(ROLE_NAMES) do ROLES[role] = true end
-
-local function copy(map)
-    local other = {}
-    for key, value in pairs(map) do other[key] = value end
-    return other
-end
 
 -- What is wrong with a message, or nil.
 local function message_mistake(message)
@@ -102,7 +96,7 @@ end
 local function without_functions(tools)
     local out = {}
     for i, tool in ipairs(tools) do
-        out[i] = copy(tool)
+        out[i] = options.merge({}, tool)
         out[i].run, out[i].parameters = nil, schema.with_lists(tool.parameters)
     end
     return out
@@ -132,7 +126,7 @@ end
 local function new_request(model, plan, n, offset)
     local all, kept, sample = plan.all, plan.kept, plan.first + offset
     if kept.seed and sample > 1 then -- else all samples were the same
-        kept = copy(kept)
+        kept = options.merge({}, kept)
         kept.seed = kept.seed + sample - 1
     end
     return request.new({
@@ -295,7 +289,7 @@ local function repair(model, plan, sample, problem)
     messages[#messages + 1] = { role = "assistant", content = sample.text, blocks = sample.blocks }
     messages[#messages + 1] = { role = "user", content = "That does not fit: " .. problem
         .. ". Reply again with the corrected JSON and nothing else." }
-    local quiet = copy(plan.all)
+    local quiet = options.merge({}, plan.all)
     quiet.on_delta = nil
     return ask(model, { all = quiet, kept = plan.kept, format = plan.format, first = plan.first,
         messages = messages }, 1, 0)
@@ -318,7 +312,8 @@ end
 
 -- The values by sample, nil where there is none; the first problem; the first value.
 local function read_json(model, plan, draft)
-    draft.samples = copy(draft.samples) -- a repair must not reach what a log or a cache holds
+    -- A repair must not reach what a log or a cache holds.
+    draft.samples = options.merge({}, draft.samples)
     local values, problem, first = {}, nil, nil
     for i, sample in ipairs(draft.samples) do
         if not sample.tool_calls then
@@ -354,7 +349,7 @@ function chat.run(model, opts, level)
         return nil, unusable(model.target, draft, said), "CONTENT_FILTER", assemble(plan, draft)
     end
     if not plan.format then return assemble(plan, draft) end
-    draft = copy(draft)
+    draft = options.merge({}, draft)
     local values, problem, first = read_json(model, plan, draft)
     local reply = assemble(plan, draft)
     if first == nil and problem then

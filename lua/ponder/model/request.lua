@@ -2,6 +2,7 @@
 --- (a run log, a cache, a budget) receives, see ponder.model.use.
 
 local json = require "ponder.json"
+local options = require "ponder.options"
 local tally = require "ponder.tally"
 
 local request = {}
@@ -84,10 +85,7 @@ end
 ---@param text string
 function Request:replace_prompt(text)
     local messages = table.move(self.messages, 1, #self.messages, 1, {})
-    local last = {}
-    for field, value in pairs(messages[#messages] or { role = "user" }) do
-        last[field] = value
-    end
+    local last = options.merge({}, messages[#messages] or { role = "user" })
     last.content = text
     messages[math.max(#messages, 1)] = last
     self.messages = messages
@@ -119,8 +117,7 @@ end
 function Request:wire()
     if not self.stream then return self:body_json() end
     if not self.streamed_bytes then
-        local body = {}
-        for field, value in pairs(self.body) do body[field] = value end
+        local body = options.merge({}, self.body)
         self.target.provider.build_stream(body)
         self.streamed_bytes = json.encode(body)
     end

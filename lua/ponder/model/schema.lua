@@ -49,7 +49,7 @@ function schema.with_lists(node, copies)
     if type(node) ~= "table" or copies[node] then return copies[node] or node end
     local copy = {}
     copies[node] = copy
-    for field, value in pairs(node) do copy[field] = value end
+    options.merge(copy, node)
     for _, field in ipairs { "required", "enum" } do
         if type(copy[field]) == "table" and next(copy[field]) == nil then
             copy[field] = json.array()
@@ -187,7 +187,7 @@ local UNSUPPORTED = { "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximu
 function schema.closed(node)
     if type(node) ~= "table" then return node end -- true: anything
     local copy, notes = {}, {}
-    for field, value in pairs(node) do copy[field] = value end
+    options.merge(copy, node)
     for _, field in ipairs(UNSUPPORTED) do
         if copy[field] ~= nil then
             notes[#notes + 1], copy[field] = field .. ": " .. tostring(copy[field]), nil

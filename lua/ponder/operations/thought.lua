@@ -14,13 +14,8 @@ local thought = {}
 ---@field compared boolean whether solved was ever set
 
 local function merged(base, update)
-    local state = {}
-    for name, value in pairs(base) do
-        state[name] = value
-    end
-    for name, value in pairs(update) do
-        state[name] = value
-    end
+    local state = options.merge({}, base)
+    options.merge(state, update)
     return state
 end
 

@@ -5,6 +5,7 @@
 --- replies while every context that its prompts get is kept. So they hold what a run will hold.
 
 local machine_run = require "ponder.machine.run"
+local options = require "ponder.options"
 
 local samples = {}
 
@@ -30,9 +31,7 @@ local function recorders(names, found)
         found[prompt] = found[prompt] or {}
         prompts[prompt] = function(context)
             local copy = setmetatable({}, getmetatable(context))
-            for field, value in pairs(context) do
-                copy[field] = value
-            end
+            options.merge(copy, context)
             table.insert(found[prompt], copy)
             return { { role = "user", content = "recorded" } }
         end
@@ -70,9 +69,7 @@ function samples.contexts(functions, fields)
         contexts[prompt] = {}
         for i, one in ipairs(fields[prompt] or {}) do
             local copy = { prompt = samples.QUESTION, instructions = false }
-            for field, value in pairs(one) do
-                copy[field] = value
-            end
+            options.merge(copy, one)
             contexts[prompt][i] = machine_run.context(copy, MAX_TEXT_BYTES)
         end
     end

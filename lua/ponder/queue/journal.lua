@@ -8,6 +8,7 @@ local budget = require "ponder.model.budget"
 local json = require "ponder.json"
 local model = require "ponder.model"
 local moves = require "ponder.queue.moves"
+local options = require "ponder.options"
 local redact = require "ponder.redact"
 local redis = require "ponder.redis"
 local scheduler = require "ponder.task.scheduler"
@@ -51,10 +52,7 @@ end
 local function encode(draft)
     local ok, text = pcall(json.encode, draft)
     if not ok then
-        local copy = {}
-        for field, value in pairs(draft) do
-            copy[field] = value
-        end
+        local copy = options.merge({}, draft)
         copy.raw = nil -- a server may have sent an Infinity
         text = json.encode(copy)
     end

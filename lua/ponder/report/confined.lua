@@ -2,6 +2,7 @@
 
 local files = require "ponder.log.files"
 local host = require "ponder.core.host"
+local options = require "ponder.options"
 local quote = require "ponder.quote"
 
 local untrusted -- ponder.untrusted, loaded when it is needed
@@ -35,9 +36,7 @@ confined.ORDER = { "untrusted", "allow_model", "allow_read", "allow_net", "allow
 ---@param rules table<string, ArgumentRule>
 ---@param order? string[]
 function confined.add(rules, order)
-    for name, rule in pairs(confined.RULES) do
-        rules[name] = rule
-    end
+    options.merge(rules, confined.RULES)
     table.move(confined.ORDER, 1, order and #confined.ORDER or 0, #(order or {}) + 1, order or {})
 end
 

@@ -2,6 +2,7 @@
 --- messages of a role and parts. Requests come as OpenAI, Anthropic and Ollama take them.
 
 local json = require "ponder.json"
+local options = require "ponder.options"
 
 local messages = {}
 
@@ -21,9 +22,7 @@ end
 -- Parts of a kind that the conventions do not know keep their form, under their own type.
 local function foreign(part)
     local copy = { type = "unknown" }
-    for name, value in pairs(part) do
-        copy[name] = value
-    end
+    options.merge(copy, part)
     copy.type = type(copy.type) == "string" and copy.type or "unknown"
     return copy
 end

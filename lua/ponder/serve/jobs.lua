@@ -3,6 +3,7 @@
 local answers = require "ponder.serve.answer"
 local budgets = require "ponder.task.budget"
 local errors = require "ponder.serve.errors"
+local options = require "ponder.options"
 local policies = require "ponder.serve.policies"
 local task = require "ponder.task"
 
@@ -44,9 +45,7 @@ local function choose(job, index, stream, opts)
     local fields, sink = job.fields, new_sink(job, index, stream, opts.log)
     if job.n > 1 then -- each has its own
         fields = {}
-        for name, value in pairs(job.fields) do
-            fields[name] = value
-        end
+        options.merge(fields, job.fields)
     end
     local result, message, code, spent = policies.call(job.policy, fields, sink, opts, {
         seed = job.seed and job.seed + index - 1, labels = { request = job.id, choice = index } })

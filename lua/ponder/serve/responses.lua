@@ -3,6 +3,7 @@
 local errors = require "ponder.serve.errors"
 local fields = require "ponder.serve.fields"
 local json = require "ponder.json"
+local options = require "ponder.options"
 
 local responses = {}
 
@@ -144,9 +145,7 @@ function Stream:close_item()
     local at = { item_id = item.id, output_index = #self.output,
         content_index = is_message and 0 or nil, summary_index = not is_message and 0 or nil }
     local function with(more)
-        for name, value in pairs(at) do
-            more[name] = value
-        end
+        options.merge(more, at)
         return more
     end
     self:event(TEXT[kind] .. ".done", with { text = text })

@@ -141,10 +141,7 @@ end
 
 local function ask_for_tools(call, data)
     local asked = with_ids(call, data.tool_calls)
-    local turn = {}
-    for field, value in pairs(turn_of(data)) do
-        turn[field] = value
-    end
+    local turn = options.merge({}, turn_of(data))
     turn.tool_calls = asked
     tally.add(call.usage, data.usage)
     call.messages = next_messages(call, turn)

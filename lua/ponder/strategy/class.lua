@@ -417,14 +417,6 @@ end
 
 -------------------------------------------------------------------------------
 
-local function copy(map)
-    local other = {}
-    for key, value in pairs(map) do
-        other[key] = value
-    end
-    return other
-end
-
 ---Makes the library of one strategy.
 ---@param kind ponder.strategy.Kind
 ---@return table library {new, init, options, signal_routes}
@@ -432,7 +424,7 @@ function class.new(kind)
     local list
     kind.rules, list = schema.of(kind.machine)
     kind.query = ("ai.%s.query"):format(kind.name)
-    kind.routes = copy(ROUTES)
+    kind.routes = options.merge({}, ROUTES)
     kind.routes[kind.query] = "start"
     return {
         name = kind.name,
@@ -456,7 +448,7 @@ function class.new(kind)
         options = function()
             local all = {}
             for i, option in ipairs(list) do
-                all[i] = copy(option)
+                all[i] = options.merge({}, option)
             end
             return all
         end,
@@ -468,7 +460,7 @@ function class.new(kind)
         ---Which signal goes to which action.
         ---@return table<string, string>
         signal_routes = function()
-            return copy(kind.routes)
+            return options.merge({}, kind.routes)
         end,
         ---The model that a strategy takes when its options name none: $PONDER_MODEL, or that of
         ---config.lua.

@@ -152,9 +152,7 @@ end
 ---@param changes {text: string?, score: number?, status: string?}
 function Thinker:set(id, changes)
     local node = node_of(self, "thinker:set", id)
-    for name, value in pairs(options.check("thinker:set", changes, CHANGES)) do
-        node[name] = value
-    end
+    options.merge(node, options.check("thinker:set", changes, CHANGES))
     changed(self, node)
 end
 
@@ -178,9 +176,7 @@ local function request_of(self, what, fields, opts)
         return { { role = "user", content = what } }, opts.role or kind.first_role, "ask"
     end
     local context = { prompt = self.question }
-    for field, value in pairs(fields or {}) do
-        context[field] = value
-    end
+    options.merge(context, fields)
     local messages = prompts.render(self.run.s, what, context)
     return messages, opts.role or kind.roles[what] or kind.fallback_roles[what] and what
         or kind.first_role, what

@@ -106,10 +106,7 @@ function prompts.render(s, name, fields)
     elseif f == nil then
         error(("strategy.%s: there is no prompt %s"):format(kind.name, options.show(name)), 0)
     end
-    local context = {}
-    for field, value in pairs(fields or {}) do
-        context[field] = value
-    end
+    local context = options.merge({}, fields)
     local rendering = machine_run.new({ name = kind.name, prompts = kind.machine.prompt_names },
         { max_text_bytes = s.opts.max_text_bytes or MAX_TEXT_BYTES })
     local turn = { env = { prompts = { [name] = f } } }

@@ -106,17 +106,13 @@ end
 local function described(directive, more)
     local metadata = { call_id = directive.id, role = directive.role, kind = directive.kind,
         model = directive.model }
-    for name, value in pairs(more or {}) do
-        metadata[name] = value
-    end
+    options.merge(metadata, more)
     return metadata
 end
 
 local function measured(started, usage)
     local measurements = { duration_ms = milliseconds_since(started) }
-    for name, count in pairs(usage or {}) do
-        measurements[name] = count
-    end
+    options.merge(measurements, usage)
     return measurements
 end
 

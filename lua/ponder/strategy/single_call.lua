@@ -129,9 +129,7 @@ function One:to_map()
         map[field] = self[field]
     end
     map.usage = {}
-    for name, count in pairs(self.usage) do
-        map.usage[name] = count
-    end
+    options.merge(map.usage, self.usage)
     return map
 end
 

@@ -503,10 +503,7 @@ end
 ---What has been spent, as a plain table.
 ---@return ponder.task.Spent
 function Budget:account()
-    local usage = {}
-    for name, sum in pairs(self.usage) do
-        usage[name] = sum
-    end
+    local usage = options.merge({}, self.usage)
     return { calls = self.calls, failed = self.failed, in_flight = self.in_flight,
         tokens = self.tokens, usage = usage,
         cost = self.unpriced == 0 and self.cost or nil, spent = self.spent }

@@ -44,13 +44,8 @@ function Model:chat(opts)
     if type(opts) ~= "table" then
         error(("model.chat: opts must be a table (got %s)"):format(options.show(opts)), 2)
     end
-    local call = {}
-    for name, value in pairs(self.defaults) do
-        call[name] = value
-    end
-    for name, value in pairs(without_functions(opts)) do
-        call[name] = value
-    end
+    local call = options.merge({}, self.defaults)
+    options.merge(call, without_functions(opts))
     local answer = parent.ask("chat", { model = self.name, call = call })
     if answer.raised then
         error(answer.raised, 2)
@@ -71,9 +66,7 @@ function Model:complete(prompt, opts)
         error(("model.complete: prompt must be a string (got %s)"):format(options.show(prompt)), 2)
     end
     local call = { messages = { { role = "user", content = prompt } } }
-    for name, value in pairs(opts or {}) do
-        call[name] = value
-    end
+    options.merge(call, opts)
     local reply, message, code = self:chat(call)
     if not reply then
         return nil, message, code

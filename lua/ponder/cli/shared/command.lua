@@ -21,6 +21,7 @@ local limits = require "ponder.cli.shared.limits"
 local log_flags = require "ponder.log.flags"
 local log_run = require "ponder.log.run"
 local model = require "ponder.model"
+local options = require "ponder.options"
 local progress = require "ponder.report.progress"
 local notice = require "ponder.notice"
 local prompt = require "ponder.prompt"
@@ -261,9 +262,7 @@ end
 
 local function object_of(outcome, message, code)
     local object = { status = "error" }
-    for field, value in pairs(outcome or {}) do
-        object[field] = value
-    end
+    options.merge(object, outcome)
     object.error = code and { code = code, message = message } or nil
     return object
 end
@@ -336,9 +335,7 @@ end
 
 -- What is common to all strategies, where their sections are listed.
 local function add_common(self)
-    for option, rule in pairs(OWN) do
-        self.rules[option] = rule
-    end
+    options.merge(self.rules, OWN)
     log_flags.add(self.rules)
     for _, section in ipairs(self.sections) do
         if section.title == "Prompts" then

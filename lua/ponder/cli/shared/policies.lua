@@ -10,6 +10,7 @@ local json = require "ponder.json"
 local log_flags = require "ponder.log.flags"
 local log_run = require "ponder.log.run"
 local model = require "ponder.model"
+local options = require "ponder.options"
 local policies = require "ponder.serve.policies"
 local strategy = require "ponder.strategy"
 local toolbox = require "ponder.cli.shared.toolbox"
@@ -33,17 +34,13 @@ function shared.rules(arguments, own)
     local rules = {}
     for _, word in ipairs(arguments) do
         if STRATEGIES[word] then
-            for name, rule in pairs((flags.of(strategy.named(word).options()))) do
-                rules[name] = rule
-            end
+            options.merge(rules, (flags.of(strategy.named(word).options())))
         end
         if ASKS_MODELS[word] then
             rules.tools, rules.mcp = toolbox.RULES.tools, toolbox.RULES.mcp
         end
     end
-    for name, rule in pairs(own) do
-        rules[name] = rule
-    end
+    options.merge(rules, own)
     return rules
 end
 
