@@ -8,8 +8,8 @@ local steps = {}
 local found = shell.run [[grep -lE 'require "(size|memory)"' spec/*_spec.lua >$OUT]].out
 for path in found:gmatch "[^\n]+" do
     steps[#steps + 1] = { path, function(s)
-        local r = shell.run(("PONDER_SIZE=full busted --lua=/usr/bin/lua5.4 %s >$OUT 2>$ERR")
-            :format(path), nil, HOURS * 3600)
+        local r = shell.run(("unset LUA_PATH LUA_CPATH; export PONDER_SIZE=full; "
+            .. "busted --lua=/usr/bin/lua5.4 %s >$OUT 2>$ERR"):format(path), nil, HOURS * 3600)
         s:report("specs that failed", r.status, "<=", 0)
         if r.status ~= 0 then
             s.print(r.out .. r.err)
