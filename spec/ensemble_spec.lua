@@ -1,3 +1,4 @@
+local linear = require "linear"
 local ensemble = require "ponder.ensemble"
 local json = require "ponder.json"
 local model = require "ponder.model"
@@ -409,13 +410,13 @@ describe("ponder.ensemble.self_consistency", function()
 
     it("reads huge replies at once", function()
         local answers = require "ponder.parse.answer"
-        local started = os.clock()
-        answers.extract(("answer "):rep(200000))
-        answers.extract(("\\boxed{"):rep(200000))
-        answers.extract((" "):rep(300000) .. "x")
-        answers.extract("answer:" .. ("* "):rep(300000) .. "x")
-        answers.normalize((")"):rep(300000) .. "x")
-        assert.is_true(os.clock() - started < 1)
+        linear(function()
+            answers.extract(("answer "):rep(200000))
+            answers.extract(("\\boxed{"):rep(200000))
+            answers.extract((" "):rep(300000) .. "x")
+            answers.extract("answer:" .. ("* "):rep(300000) .. "x")
+            answers.normalize((")"):rep(300000) .. "x")
+        end)
     end)
 end)
 

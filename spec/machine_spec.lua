@@ -1,5 +1,6 @@
 -- What ponder.tot, ponder.got and ponder.trm have in common.
 
+local linear = require "linear"
 local json = require "ponder.json"
 
 local CASES = {
@@ -184,13 +185,13 @@ for _, case in ipairs(CASES) do
 
         it("gathers ten thousand chunks in no time", function()
             local machine = start()
-            local began = os.clock()
-            for _ = 1, 10000 do
-                machine:update { type = "llm_partial", call_id = "c0", delta = ("x"):rep(100),
-                    chunk_type = "content" }
-            end
+            linear(function()
+                for _ = 1, 10000 do
+                    machine:update { type = "llm_partial", call_id = "c0", delta = ("x"):rep(100),
+                        chunk_type = "content" }
+                end
+            end)
             assert.equal(1000000, #machine.streaming_text)
-            assert.is_true(os.clock() - began < 2)
         end)
 
         it("adds up usage, whatever is counted", function()

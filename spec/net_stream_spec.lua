@@ -189,7 +189,6 @@ describe("ponder.core.net, reading", function()
             assert.is_nil(r.code)
             assert.is_true(r.done)
             assert.same({ "a" }, data)
-            assert.is_true(r.total_ms < 1000)
         end)
 
         it("gives up when no data event comes, whatever else does", function()
@@ -200,19 +199,19 @@ describe("ponder.core.net, reading", function()
                 assert.equal("TIMEOUT", r.code)
                 assert.equal("idle", r.timeout)
                 assert.equal("a", data[1])
-                assert.is_true(r.total_ms >= 60 and r.total_ms < 1000)
+                assert.is_true(r.total_ms >= 60)
             end
             local r = get("/x?delay=1000" .. SSE, { stream = "sse", idle_timeout_ms = 60 })
             assert.equal("idle", r.timeout)
         end)
 
         it("may take long while data events come", function()
-            local body = encode(("data: a\n\n"):rep(6))
-            local r, data = get("/x?piece=9&pace=30&body=" .. body .. SSE, { stream = "sse",
-                idle_timeout_ms = 100 })
+            local body = encode(("data: a\n\n"):rep(12))
+            local r, data = get("/x?piece=9&pace=50&body=" .. body .. SSE, { stream = "sse",
+                idle_timeout_ms = 500 })
             assert.is_nil(r.code)
-            assert.equal(6, #data)
-            assert.is_true(r.total_ms > 100)
+            assert.equal(12, #data)
+            assert.is_true(r.total_ms > 500)
         end)
 
         it("that is none keeps its body", function()

@@ -1,3 +1,4 @@
+local linear = require "linear"
 local quote = require "ponder.quote"
 
 describe("ponder.quote", function()
@@ -16,9 +17,7 @@ describe("ponder.quote", function()
     end)
 
     it("repairs in linear time", function()
-        local began = os.clock()
-        assert.equal(3000000, #quote.utf8(("\xFF"):rep(1000000)))
-        assert.is_true(os.clock() - began < 2)
+        linear(function() assert.equal(3000000, #quote.utf8(("\xFF"):rep(1000000))) end)
     end)
 
     it("trims a text, in linear time", function()
@@ -107,10 +106,10 @@ describe("ponder.quote", function()
     end)
 
     it("quotes hostile text in linear time", function()
-        local began = os.clock()
-        quote.tagged("problem", ("<"):rep(500000) .. (" "):rep(500000), 2000000)
-        quote.tagged("problem", ("</problem-1 "):rep(80000), 2000000)
-        assert.is_true(os.clock() - began < 2)
+        linear(function()
+            quote.tagged("problem", ("<"):rep(500000) .. (" "):rep(500000), 2000000)
+            quote.tagged("problem", ("</problem-1 "):rep(80000), 2000000)
+        end)
     end)
 
     it("quotes words for a shell where they need it", function()

@@ -2,6 +2,7 @@
 
 local memory = require "memory"
 local shell = require "shell"
+local size = require "size"
 local store = require "ponder.core.store"
 
 local LOG = { application_id = 0x706e6472, version = 1 }
@@ -395,13 +396,19 @@ describe("a mistake in a call", function()
     end)
 end)
 
-describe("a value beyond SQLite's limits", function()
-    it("is refused", function()
+describe("beyond SQLite's limits", function()
+    it("a row is refused", function()
         with_new("CREATE TABLE t (a, b)", function(db)
             local ok, message, code = db:execute(
                 "INSERT INTO t VALUES (?, zeroblob(999999999))", ("x"):rep(1000))
             assert.same({ nil, "TOO_LARGE" }, { ok, code })
             assert.matches("a.db: a value or a row is too large$", message)
+        end)
+    end);
+
+    -- Of a gigabyte, which takes long under the sanitizers; C code compares its length.
+    (size.SANITIZED and pending or it)("a value is refused", function()
+        with_new("CREATE TABLE t (a, b)", function(db)
             local big = ("x"):rep(1000001):rep(1000)
             assert.has_error(function() db:execute("INSERT INTO t VALUES (?, 1)", big) end,
                 "store.execute: value 1 has more than 1000000000 bytes, SQLite's limit")

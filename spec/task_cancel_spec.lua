@@ -46,7 +46,6 @@ describe("spawn, sleep, current, now", function()
             task.sleep(0.02)
             assert.is_true(task.now() - started >= 0.02)
         end)
-        assert.is_true(task.now() - started < 1)
     end)
 
     it("keep thousands of timers in order, also when some are taken out", function()

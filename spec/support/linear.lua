@@ -1,0 +1,15 @@
+--- Fails where f takes more than 10 s of CPU. What takes time in proportion to its input takes some
+--- hundredths of a second for what specs give it, and what takes its square takes minutes: between
+--- them is room for a slow machine under a sanitizer.
+---
+---     linear(function() quote.utf8(("\xFF"):rep(1000000)) end)
+---@param f function
+---@param what? string for the message
+return function(f, what)
+    local began = os.clock()
+    f()
+    local took = os.clock() - began
+    if took > 10 then
+        error(("%s took %.1f s"):format(what or "this", took), 2)
+    end
+end
