@@ -244,20 +244,33 @@ describe("a Redis that refuses", function()
         end)
     end)
 
-    it("is too old", function()
-        local folder <close> = shell.folder { ["fake.py"] = [[
-import socket, sys, os
-s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(1)
-if os.fork(): sys.exit(0)
+    -- Calls f(client) with a server that answers what comes first with these bytes.
+    local function with_fake(bytes, f)
+        local folder <close> = shell.folder { bytes = bytes, ["fake.py"] = [[
+import socket, os
+s = socket.socket(socket.AF_UNIX); s.bind("sock"); s.listen(1)
+if os.fork(): os._exit(0)
 os.close(0); os.close(1); os.close(2)
-c = s.accept()[0]; c.recv(999); text = b"# Server\r\nredis_version:5.0.7\r\n"
-c.sendall(b"$%d\r\n%s\r\n" % (len(text), text)); c.recv(999)]] }
-        os.execute(("cd %s; python3 fake.py sock"):format(folder.path))
-        with("redis+unix://" .. folder.path .. "/sock", function(client)
+c = s.accept()[0]; c.recv(999); c.sendall(open("bytes", "rb").read()); c.recv(999)]] }
+        os.execute(("cd %s; python3 fake.py"):format(folder.path))
+        with("redis+unix://" .. folder.path .. "/sock", f)
+    end
+
+    it("is too old", function()
+        local text = "# Server\r\nredis_version:5.0.7\r\n"
+        with_fake(("$%d\r\n%s\r\n"):format(#text, text), function(client)
             local _, message, code = client:call "PING"
             assert.equal("VERSION", code)
             assert.matches("version 5.0.7 of Redis is too old", message)
         end)
+    end)
+
+    it("breaks when it answers more than it was asked, or a number for its version", function()
+        with_fake("$0\r\n\r\n+a\r\n+b\r\n", function(client)
+            assert.equal("a", client:call "PING")
+            assert.is_nil((client:call "PING"))
+        end)
+        with_fake(":7\r\n+a\r\n", function(client) assert.equal("a", client:call "PING") end)
     end)
 end)
 

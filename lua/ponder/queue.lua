@@ -394,6 +394,9 @@ local function there(self, run, slot)
         return nil, "the job was cancelled", "CANCELLED"
     end
     local value, record = payload.read(slot.value)
+    if not record or slot.status ~= "ok" and type(value) ~= "table" then
+        return nil, "what Redis has kept of the job is damaged", "PROTOCOL"
+    end
     adopt(self, run, record)
     if slot.status == "ok" then
         return value

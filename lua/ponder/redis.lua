@@ -139,6 +139,9 @@ local function take(self)
     local ok, reply = connection:take()
     while ok ~= nil do
         local slot = self.slots[self.first]
+        if not slot then
+            return lose(self, self.name .. ": a reply that nobody has asked for", "PROTOCOL")
+        end
         self.slots[self.first] = nil
         self.first = self.first + 1
         give(self, slot, ok, reply)
@@ -189,7 +192,7 @@ local function sign_in(self, steps, i)
     send(self, { words = step, on_reply = function(ok, reply)
         local message, code
         if ok and step[1] == "INFO" then
-            message, code = check_version(self, reply)
+            message, code = check_version(self, tostring(reply))
         elseif not ok then
             message, code = explain(self, reply)
         end

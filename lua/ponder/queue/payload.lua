@@ -98,13 +98,15 @@ end
 ---What was stored of a job.
 ---@param bytes string
 ---@return any value; of a failure {message =, code =, partial =}
----@return ponder.queue.Record
+---@return ponder.queue.Record? record nil: it is damaged
 function payload.read(bytes)
-    local squeezed, text, rows, files = string.unpack("<Bs4s4s4", bytes)
-    if squeezed == 1 then
-        text = assert(zlib.decompress(text, LARGEST))
+    local whole, squeezed, text, rows, files = pcall(string.unpack, "<Bs4s4s4", bytes)
+    if whole and squeezed == 1 then
+        text = zlib.decompress(text, LARGEST)
     end
-    return payload.decode(text), { rows = rows, files = files }
+    if whole and text then
+        return payload.decode(text), { rows = rows, files = files }
+    end
 end
 
 return payload

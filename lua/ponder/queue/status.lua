@@ -38,7 +38,7 @@ local function attempt(f, ...)
     elseif type(results[2]) == "table" then
         return nil, results[2][1], results[2][2]
     end
-    error(results[2], 0)
+    return nil, "what Redis has of the queue has another form: " .. tostring(results[2]), "PROTOCOL"
 end
 
 -- When Redis made an entry: seconds since 1970.
