@@ -63,6 +63,17 @@ void core_push_state(lua_State *L, int states, uint32_t id);
 /* Pushes the table that holds the states of `id` and its neighbours. */
 void core_push_chunk(lua_State *L, int states, uint32_t id);
 
+/* The same, into the stack slot `slot`, unless `loaded` says that it is there. */
+static inline void core_load_chunk(lua_State *L, int states, int slot, uint32_t *loaded,
+                                   uint32_t id)
+{
+    if (id >> SEARCH_CHUNK_BITS == *loaded)
+        return;
+    core_push_chunk(L, states, id);
+    lua_replace(L, slot);
+    *loaded = id >> SEARCH_CHUNK_BITS;
+}
+
 /* Forgets the states of the nodes that were freed; true: a chunk is gone too. */
 bool core_drop_states(lua_State *L, Core *core, int states);
 
@@ -106,6 +117,9 @@ void core_read_callbacks(lua_State *L, Core *core, int self, int index);
 /* Pushes the arguments of the callback; returns how many. COST, KEY: the state at `state`. */
 int core_push_arguments(lua_State *L, Core *core, int self, const SearchAsk *ask, int state);
 
+/* How many children expand is asked for; nil: all. */
+void core_push_width(lua_State *L, const Core *core, const SearchAsk *ask);
+
 /* Checks what the callback returned and tells the engine; it raises. An expansion's list is at
  * `index`, and stays there. */
 void core_tell(lua_State *L, Core *core, int self, const SearchAsk *ask, int index);
@@ -114,9 +128,10 @@ void core_tell(lua_State *L, Core *core, int self, const SearchAsk *ask, int ind
  * unless it is there already. */
 void core_fetch_state(lua_State *L, Core *core, const SearchAsk *ask, int list, int state);
 
-/* MAKE: makes the child; its state, at `state`, is to be stored under the id that is returned, or
- * SEARCH_NO_NODE. */
-uint32_t core_make(lua_State *L, Core *core, const SearchAsk *ask);
+/* MAKE: makes children (search_make) and stores their states: those from the list at `list`, or the
+ * one at `state`. `states` and `chunk`: as core_load_chunk. */
+void core_make_children(lua_State *L, Core *core, const SearchAsk *ask, int list, int state,
+                        int states, int chunk);
 
 /* At the beginning of a round: what reflect has returned since joins the memory. */
 void core_update_memory(lua_State *L, Core *core, int self);

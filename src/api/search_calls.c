@@ -130,12 +130,13 @@ static int push_children(lua_State *L, Core *core, int self, const SearchAsk *as
     return 2;
 }
 
-static void push_width(lua_State *L, const SearchTicket *t)
+void core_push_width(lua_State *L, const Core *core, const SearchAsk *ask)
 {
-    if (t->width == SEARCH_ALL)
+    uint32_t width = core->search.tickets.items[ask->ticket].width;
+    if (width == SEARCH_ALL)
         lua_pushnil(L);
     else
-        lua_pushinteger(L, t->width);
+        lua_pushinteger(L, width);
 }
 
 int core_push_arguments(lua_State *L, Core *core, int self, const SearchAsk *ask, int state)
@@ -147,7 +148,7 @@ int core_push_arguments(lua_State *L, Core *core, int self, const SearchAsk *ask
     case SEARCH_STOP: core_push_node(L, core, self, ask->node, NULL, true); return 1;
     case SEARCH_EXPAND:
         push_state_of(L, self, ask->node);
-        push_width(L, t);
+        core_push_width(L, core, ask);
         if (wants_node)
             core_push_node(L, core, self, ask->node, t, true);
         return wants_node ? 3 : 2;
@@ -294,13 +295,26 @@ void core_fetch_state(lua_State *L, Core *core, const SearchAsk *ask, int list, 
     core->search.tickets.items[ask->ticket].fetched = true;
 }
 
-uint32_t core_make(lua_State *L, Core *core, const SearchAsk *ask)
+void core_make_children(lua_State *L, Core *core, const SearchAsk *ask, int list, int state,
+                        int states, int chunk)
 {
-    uint32_t id = core->search.count;
-    SearchStatus status = search_make(&core->search, ask);
-    if (status == SEARCH_NO_MEMORY)
+    Search *s = &core->search;
+    const SearchTicket *t = &s->tickets.items[ask->ticket];
+    uint32_t id = s->count;
+    lua_Integer place = (lua_Integer)t->next + 1;
+    bool fetched = t->fetched;
+    core->calling = "expand";
+    core->calling_node = t->node;
+    if (search_make(s, ask) == SEARCH_NO_MEMORY)
         core_no_memory(L, core);
-    return status == SEARCH_OK ? id : SEARCH_NO_NODE;
+    for (; id < s->count; id++, place++) {
+        if (fetched)
+            lua_pushvalue(L, state);
+        else if (lua_geti(L, list, place) == LUA_TNIL)
+            core_list_hole(L, core, SEARCH_EXPAND, place);
+        core_load_chunk(L, states, chunk, &core->chunk, id);
+        lua_rawseti(L, chunk, core_slot(id));
+    }
 }
 
 /* ---- memory ---- */

@@ -15,10 +15,11 @@ enum {
     SELF = 1,
     NOW_FN,
     STATES,
+    CALLBACKS,
     EXPAND_FN,
     EVALUATE_FN,
     IS_TERMINAL_FN,
-    CHUNK,  /* the table with the state of the child in hand, see load_chunk */
+    CHUNK,  /* the table with the state of the child in hand */
     PARENT, /* the same for the node that is expanded */
     STATE,  /* the next child's state; at the end the code of a failure */
     LIST,   /* what expand returned: its call begins here; at the end the message of a failure */
@@ -29,16 +30,6 @@ enum {
 #define RESULT (-3)
 
 static int advance(lua_State *L, int status, lua_KContext context);
-
-/* Puts the table with the state of `id` in a stack slot; `loaded` says which table is there. */
-static inline void load_chunk(lua_State *L, int slot, uint32_t *loaded, uint32_t id)
-{
-    if (id >> SEARCH_CHUNK_BITS == *loaded)
-        return;
-    core_push_chunk(L, STATES, id);
-    lua_replace(L, slot);
-    *loaded = id >> SEARCH_CHUNK_BITS;
-}
 
 /* Calls the function below its arguments; its results are found awaited. */
 static inline void call(lua_State *L, Core *core, int arguments)
@@ -69,52 +60,14 @@ static void expand(lua_State *L, Core *core)
     check_stop(L, core);
     lua_settop(L, LIST - 1);
     lua_pushvalue(L, EXPAND_FN);
-    if (core->wants_node[SEARCH_EXPAND] || core->search.options.k == SEARCH_ALL) {
+    if (core->wants_node[SEARCH_EXPAND]) {
         call(L, core, core_push_arguments(L, core, SELF, ask, STATE));
         return;
     }
-    load_chunk(L, PARENT, &core->parent_chunk, ask->node);
+    core_load_chunk(L, STATES, PARENT, &core->parent_chunk, ask->node);
     lua_rawgeti(L, PARENT, core_slot(ask->node));
-    lua_pushinteger(L, core->search.tickets.items[ask->ticket].width);
+    core_push_width(L, core, ask);
     call(L, core, 2);
-}
-
-/* evaluate and is_terminal, of which there are the most. */
-static inline void call_for_child(lua_State *L, Core *core, int function)
-{
-    const SearchAsk *ask = &core->ask;
-    if (ask->call == core->search.first_call) /* the results of evaluate may stay */
-        lua_settop(L, TOP);
-    load_chunk(L, CHUNK, &core->chunk, ask->node);
-    lua_pushvalue(L, function);
-    lua_rawgeti(L, CHUNK, core_slot(ask->node));
-    if (core->wants_node[ask->call])
-        core_push_node(L, core, SELF, ask->node, NULL, false);
-    call(L, core, core->wants_node[ask->call] ? 2 : 1);
-}
-
-/* Makes children as far as no callback is asked about them; whether their unit goes on. */
-static bool make_children(lua_State *L, Core *core)
-{
-    const SearchTicket *t = &core->search.tickets.items[core->ask.ticket];
-    lua_settop(L, TOP);
-    core->calling = "expand";
-    core->calling_node = t->node;
-    do {
-        if (t->fetched)
-            lua_pushvalue(L, STATE);
-        else if (lua_geti(L, LIST, (lua_Integer)t->next + 1) == LUA_TNIL)
-            core_list_hole(L, core, SEARCH_EXPAND, (lua_Integer)t->next + 1);
-        uint32_t id = core->search.count;
-        SearchStatus status = search_make(&core->search, &core->ask);
-        if (status == SEARCH_NO_MEMORY)
-            core_no_memory(L, core);
-        if (status == SEARCH_OK) {
-            load_chunk(L, CHUNK, &core->chunk, id);
-            lua_rawseti(L, CHUNK, core_slot(id));
-        }
-    } while (search_makes_on(&core->search, t));
-    return search_continue(&core->search, &core->ask);
 }
 
 static void call_other(lua_State *L, Core *core)
@@ -122,9 +75,7 @@ static void call_other(lua_State *L, Core *core)
     lua_settop(L, TOP);
     if (core->ask.call == SEARCH_COST || core->ask.call == SEARCH_KEY)
         core_fetch_state(L, core, &core->ask, LIST, STATE);
-    core_push_table(L, SELF, CORE_CALLBACKS);
-    lua_rawgeti(L, -1, (lua_Integer)core->ask.call + 1);
-    lua_remove(L, -2);
+    lua_rawgeti(L, CALLBACKS, (lua_Integer)core->ask.call + 1);
     call(L, core, core_push_arguments(L, core, SELF, &core->ask, STATE));
 }
 
@@ -146,32 +97,81 @@ static void do_step(lua_State *L, Core *core)
     core->calling_node = core->ask.node;
     switch (core->ask.call) {
     case SEARCH_EXPAND: expand(L, core); break;
-    case SEARCH_EVALUATE: call_for_child(L, core, EVALUATE_FN); break;
-    case SEARCH_IS_TERMINAL: call_for_child(L, core, IS_TERMINAL_FN); break;
     case SEARCH_TURN: check_deadline(L, core); break;
+    case SEARCH_MAKE:
+        lua_settop(L, TOP);
+        core_make_children(L, core, &core->ask, LIST, STATE, STATES, CHUNK);
+        break;
     default: call_other(L, core);
     }
 }
 
-/* The results of a callback are on top of the stack. What comes of most calls is looked at here. */
-static inline void take_results(lua_State *L, Core *core)
+/* The three results of a callback are on top of the stack; false: it failed, and its unit is over.
+ */
+static bool take_results(lua_State *L, Core *core)
 {
-    Search *s = &core->search;
     SearchCall done = core->ask.call;
-    int type = lua_type(L, RESULT);
-    double score = type == LUA_TNUMBER ? lua_tonumber(L, RESULT) : NAN;
     core->awaiting = false;
-    if (done == SEARCH_IS_TERMINAL && type == LUA_TBOOLEAN) {
-        search_tell_terminal(s, core->ask.node, lua_toboolean(L, RESULT));
-    } else if (done == SEARCH_EVALUATE && !isnan(score)) {
-        search_tell_score(s, core->ask.node, score);
-    } else if (done < SEARCH_EXPANDED_EVENT && core_is_failure(L, RESULT)) {
+    if (done < SEARCH_EXPANDED_EVENT && core_is_failure(L, RESULT)) {
         lua_copy(L, RESULT + 1, LIST);
         lua_copy(L, RESULT + 2, STATE);
-        search_fail(s, &core->ask);
-        core->ask.call = SEARCH_WAIT; /* the unit is over */
-    } else {
-        core_tell(L, core, SELF, &core->ask, done == SEARCH_EXPAND ? LIST : RESULT);
+        search_fail(&core->search, &core->ask);
+        core->ask.call = SEARCH_WAIT;
+        return false;
+    }
+    core_tell(L, core, SELF, &core->ask, done == SEARCH_EXPAND ? LIST : RESULT);
+    return true;
+}
+
+/* Calls evaluate or is_terminal for the child in hand. */
+static inline void call_for_child(lua_State *L, Core *core)
+{
+    const SearchAsk *ask = &core->ask;
+    bool wants_node = core->wants_node[ask->call];
+    core->calling = core->call_names[ask->call];
+    core->calling_node = ask->node;
+    core_load_chunk(L, STATES, CHUNK, &core->chunk, ask->node);
+    lua_pushvalue(L, ask->call == SEARCH_EVALUATE ? EVALUATE_FN : IS_TERMINAL_FN);
+    lua_rawgeti(L, CHUNK, core_slot(ask->node));
+    if (wants_node)
+        core_push_node(L, core, SELF, ask->node, NULL, false);
+    call(L, core, 1 + wants_node);
+}
+
+/* The children in hand, one callback after another: most of all calls. Goes on with the one that
+ * has returned, if one is awaited. */
+static void judge_children(lua_State *L, Core *core)
+{
+    Search *s = &core->search;
+    SearchAsk *ask = &core->ask;
+    if (!core->awaiting)
+        lua_settop(L, TOP);
+    for (;;) {
+        if (!core->awaiting)
+            call_for_child(L, core);
+        if (ask->call == SEARCH_EVALUATE) {
+            double score = lua_type(L, RESULT) == LUA_TNUMBER ? lua_tonumber(L, RESULT) : NAN;
+            if (!isnan(score))
+                search_tell_score(s, ask->node, score);
+            else if (!take_results(L, core))
+                return;
+            core->awaiting = false;
+            ask->call = SEARCH_IS_TERMINAL;
+            continue;
+        }
+        if (lua_isboolean(L, RESULT))
+            search_tell_terminal(s, ask->node, lua_toboolean(L, RESULT));
+        else if (!take_results(L, core))
+            return;
+        core->awaiting = false;
+        lua_settop(L, TOP);
+        if (s->ended)
+            return;
+        search_set_evaluated(s, ask->node);
+        if (ask->node == ask->last)
+            return;
+        ask->node++;
+        ask->call = s->first_call;
     }
 }
 
@@ -183,17 +183,16 @@ static int advance(lua_State *L, int status, lua_KContext context)
     if (core->search.chunks == NULL) /* a finalizer goes on with it while the state is closed */
         return luaL_error(L, "search.run: the search is closed");
     for (;;) {
-        if (core->awaiting)
+        if (search_is_range(&core->search, core->ask.call))
+            judge_children(L, core);
+        else if (core->awaiting)
             take_results(L, core);
-        bool goes_on = search_continue(&core->search, &core->ask);
-        while (!goes_on || core->ask.call == SEARCH_MAKE) {
-            if (!goes_on)
-                ask_next(L, core);
-            goes_on = core->ask.call != SEARCH_MAKE || make_children(L, core);
-        }
+        if (!search_continue(&core->search, &core->ask))
+            ask_next(L, core);
         if (core->ask.call == SEARCH_DONE)
             break;
-        do_step(L, core);
+        if (!search_is_range(&core->search, core->ask.call))
+            do_step(L, core);
     }
     core->calling = NULL;
     core->running = false;
@@ -224,11 +223,12 @@ int core_run(lua_State *L)
     core_push_table(L, SELF, CORE_STATES);
     lua_replace(L, STATES);
     core_push_table(L, SELF, CORE_CALLBACKS);
-    lua_rawgeti(L, -1, SEARCH_EXPAND + 1);
+    lua_replace(L, CALLBACKS);
+    lua_rawgeti(L, CALLBACKS, SEARCH_EXPAND + 1);
     lua_replace(L, EXPAND_FN);
-    lua_rawgeti(L, -1, SEARCH_EVALUATE + 1);
+    lua_rawgeti(L, CALLBACKS, SEARCH_EVALUATE + 1);
     lua_replace(L, EVALUATE_FN);
-    lua_rawgeti(L, -1, SEARCH_IS_TERMINAL + 1);
+    lua_rawgeti(L, CALLBACKS, SEARCH_IS_TERMINAL + 1);
     lua_replace(L, IS_TERMINAL_FN);
     search_begin(&core->search);
     core->chunk = core->parent_chunk = UINT32_MAX;

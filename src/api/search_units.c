@@ -120,20 +120,17 @@ int core_callback(lua_State *L)
     return 3 + core_push_arguments(L, core, 1, ask, 3);
 }
 
-static void make_child(lua_State *L, Core *core, const SearchAsk *ask)
+static void make_children(lua_State *L, Core *core, const SearchAsk *ask)
 {
     lua_Integer slot = 2 * (lua_Integer)ask->ticket + 1;
     lua_settop(L, 3);
     core_push_table(L, 1, CORE_WORK);
     lua_rawgeti(L, 4, slot);
     lua_rawgeti(L, 4, slot + 1);
-    core_fetch_state(L, core, ask, 5, 6);
-    uint32_t id = core_make(L, core, ask);
-    if (id != SEARCH_NO_NODE) {
-        core_push_table(L, 1, CORE_STATES);
-        lua_pushvalue(L, 6);
-        core_store_state(L, 7, id);
-    }
+    core_push_table(L, 1, CORE_STATES);
+    lua_settop(L, 8);
+    core->chunk = UINT32_MAX;
+    core_make_children(L, core, ask, 5, 6, 7, 8);
 }
 
 /* core:tell(unit, result) -> whether the unit goes on: it has another callback. */
@@ -150,11 +147,11 @@ int core_tell_result(lua_State *L)
     if (!core->search.ended && ask.call != SEARCH_MAKE)
         core_tell(L, core, 1, &ask, 3);
     else if (!core->search.ended)
-        make_child(L, core, &ask);
+        make_children(L, core, &ask);
     bool goes_on;
     while ((goes_on = search_continue(&core->search, &ask)) && ask.call == SEARCH_MAKE) {
         check_unit(L, core)->call = SEARCH_MAKE;
-        make_child(L, core, &ask);
+        make_children(L, core, &ask);
     }
     unit = check_unit(L, core);
     *unit = ask;

@@ -36,7 +36,6 @@ bool search_init(Search *s, Alloc alloc, const SearchOptions *options)
     if (s->chunk_size == SEARCH_CHUNK_SIZE * sizeof(SearchNode) &&
         options->max_nodes < SEARCH_CHUNK_SIZE) /* thousands of small machines live at once */
         s->chunk_size = (options->max_nodes + 1) * sizeof(SearchNode);
-    s->has_policy_add = s->policy->add != NULL;
     s->has_policy_score = s->policy->score != NULL;
     if (s->policy->data_size == 0)
         return true;

@@ -196,8 +196,8 @@ typedef struct Search {
     size_t chunk_capacity;
     size_t node_size, value_offset, refs_offset, chunk_size; /* see search_extra */
     bool has_more_than_nodes;                                /* beside a node something is kept */
-    bool has_policy_add, has_policy_score;
-    bool has_plain_children; /* see search_continue; search_begin knows */
+    bool has_policy_score;
+    bool has_plain_children; /* see search_is_range; search_begin knows */
     SearchCall first_call;   /* of them */
     uint32_t count;
     uint32_t evaluated_prefix; /* all nodes below it are evaluated, maybe more */
@@ -289,7 +289,7 @@ void search_begin(Search *s);
 bool search_ask(Search *s, SearchAsk *ask);
 
 /* The next step of a unit whose step has been told; false: the unit is over. */
-static inline bool search_continue(Search *s, SearchAsk *ask);
+bool search_continue(Search *s, SearchAsk *ask);
 
 void search_tell_stop(Search *s, bool stop);
 void search_tell_list(Search *s, const SearchAsk *ask, uint64_t length);
@@ -301,8 +301,10 @@ void search_tell_value(Search *s, uint32_t node, double value); /* simulate */
 void search_tell_cell(Search *s, uint32_t node, int64_t cell);  /* features */
 void search_tell_prior(Search *s, uint32_t node, double prior); /* of one child */
 
-/* MAKE: the next child of the ticket, as search_add; its place in the list was `next`. */
-static inline SearchStatus search_make(Search *s, const SearchAsk *ask);
+/* MAKE: the next children of the ticket, as many as are made without a callback in between: the
+ * nodes from what `count` was, for places from what the ticket's `next` was. Returns what came of
+ * the last one, as search_add. */
+SearchStatus search_make(Search *s, const SearchAsk *ask);
 
 /* The callback failed: its unit is over. The search ends when its turn has come. */
 void search_fail(Search *s, const SearchAsk *ask);
@@ -362,10 +364,8 @@ bool search_add_chunk(Search *s, uint32_t id);
 void search_note_added(Search *s, uint32_t id);
 void search_judge(Search *s, uint32_t id);
 void search_advance_prefix(Search *s);
-bool search_continue_other(Search *s, SearchAsk *ask);
-void search_finish_children(Search *s, uint32_t ticket);
 void search_tell_policy_score(Search *s, uint32_t node, double score);
-void search_note_made(Search *s, SearchTicket *t, SearchStatus status);
+void search_set_place(SearchTicket *t, uint32_t place);
 
 static inline SearchStatus search_add(Search *s, uint32_t parent)
 {
@@ -381,29 +381,6 @@ static inline SearchStatus search_add(Search *s, uint32_t parent)
     if (s->has_more_than_nodes)
         search_note_added(s, id);
     return SEARCH_OK;
-}
-
-static inline void search_next_place(SearchTicket *t)
-{
-    t->next++;
-    t->cost = 1;
-    t->fetched = t->cost_known = t->key_known = false;
-}
-
-static inline SearchStatus search_make(Search *s, const SearchAsk *ask)
-{
-    SearchTicket *t = &s->tickets.items[ask->ticket];
-    SearchStatus status = search_add(s, t->node);
-    if (status != SEARCH_OK || s->has_policy_add)
-        search_note_made(s, t, status);
-    search_next_place(t);
-    return status;
-}
-
-/* Whether the ticket's next child is made without a callback about it. */
-static inline bool search_makes_on(const Search *s, const SearchTicket *t)
-{
-    return t->next < t->last && !t->full && !s->options.has_cost && !s->options.has_key;
 }
 
 static inline void search_tell_score(Search *s, uint32_t node, double score)
@@ -428,30 +405,18 @@ static inline void search_set_evaluated(Search *s, uint32_t id)
         search_advance_prefix(s);
     else
         s->evaluated_prefix = id + 1;
-    s->depth_limited += node->depth == s->options.max_depth && !node->terminal;
+    if (node->depth == s->options.max_depth && !node->terminal)
+        s->depth_limited++;
     if (node->terminal || node->score >= s->best_score)
         search_judge(s, id);
 }
 
-/* The shortcut: children one after another, whose score is followed by is_terminal alone. */
-static inline bool search_continue(Search *s, SearchAsk *ask)
+/* One at a time, where evaluate and is_terminal are all that is asked about children, a unit is
+ * about all of them, from `node` to `last`. The driver moves `node` and `call` from callback to
+ * callback; search_continue follows the last one. */
+static inline bool search_is_range(const Search *s, SearchCall call)
 {
-    if (!s->has_plain_children || s->ended ||
-        (ask->call != SEARCH_EVALUATE && ask->call != SEARCH_IS_TERMINAL))
-        return search_continue_other(s, ask);
-    if (ask->call == SEARCH_EVALUATE) {
-        ask->call = SEARCH_IS_TERMINAL;
-        return true;
-    }
-    search_set_evaluated(s, ask->node);
-    if (ask->node == ask->last) {
-        search_finish_children(s, ask->ticket);
-        s->in_flight--;
-        return false;
-    }
-    ask->node++;
-    ask->call = s->first_call;
-    return true;
+    return s->has_plain_children && (call == SEARCH_EVALUATE || call == SEARCH_IS_TERMINAL);
 }
 
 #endif

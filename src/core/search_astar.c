@@ -19,12 +19,12 @@ typedef struct Astar {
     } open;
 } Astar;
 
+/* Which of two comes first cannot be predicted: no branches. */
 static bool least_first(const struct OpenHeap *heap, OpenNode a, OpenNode b)
 {
     (void)heap;
-    if (a.f != b.f)
-        return a.f < b.f;
-    return a.h < b.h || (a.h == b.h && a.id < b.id);
+    bool least_h = (a.h < b.h) | ((a.h == b.h) & (a.id < b.id));
+    return (a.f < b.f) | ((a.f == b.f) & least_h);
 }
 
 #define HEAP_TYPE   struct OpenHeap

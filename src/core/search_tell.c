@@ -43,7 +43,7 @@ bool search_tell_key(Search *s, const SearchAsk *ask, const SearchKey *key)
     else if (found == KEY_KNOWN && t->node != SEARCH_NO_NODE &&
              (s->policy->makes_again == NULL || !s->policy->makes_again(s, t))) {
         t->duplicates++;
-        search_next_place(t);
+        search_set_place(t, t->next + 1);
     }
     return found != KEY_NO_MEMORY;
 }

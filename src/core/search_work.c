@@ -107,7 +107,7 @@ static SearchCall call_after(const Search *s, SearchCall done, uint32_t id)
 /* ---- children ---- */
 
 /* The children of a ticket are all evaluated. */
-void search_finish_children(Search *s, uint32_t ticket)
+static void finish_children(Search *s, uint32_t ticket)
 {
     SearchTicket *t = &s->tickets.items[ticket];
     bool asks_prior = s->options.prior == PRIOR_ASKED && t->node != SEARCH_NO_NODE && !t->full;
@@ -200,12 +200,31 @@ static bool begin_making(Search *s, SearchAsk *ask)
     return continue_making(s, ask);
 }
 
-void search_note_made(Search *s, SearchTicket *t, SearchStatus status)
+void search_set_place(SearchTicket *t, uint32_t place)
 {
-    if (status == SEARCH_OK)
-        s->policy->add(s, t, s->count - 1, t->next);
-    else if (status == SEARCH_FULL)
+    t->next = place;
+    t->cost = 1;
+    t->fetched = t->cost_known = t->key_known = false;
+}
+
+SearchStatus search_make(Search *s, const SearchAsk *ask)
+{
+    SearchTicket *t = &s->tickets.items[ask->ticket];
+    bool one = s->options.has_cost || s->options.has_key;
+    void (*add)(Search *, const SearchTicket *, uint32_t, uint32_t) = s->policy->add;
+    SearchStatus status = SEARCH_OK;
+    for (uint32_t end = one ? t->next + 1 : t->last; t->next < end; t->next++) {
+        status = search_add(s, t->node);
+        if (status != SEARCH_OK)
+            break;
+        if (add != NULL)
+            add(s, t, s->count - 1, t->next);
+    }
+    if (status == SEARCH_FULL)
         t->full = s->refused = true;
+    if (one)
+        search_set_place(t, t->next);
+    return status;
 }
 
 /* ---- what came of a call ---- */
@@ -213,6 +232,10 @@ void search_note_made(Search *s, SearchTicket *t, SearchStatus status)
 /* A callback about a new node has returned; whether another one follows. */
 static bool continue_child(Search *s, SearchAsk *ask)
 {
+    if (search_is_range(s, ask->call)) {
+        finish_children(s, ask->ticket);
+        return false;
+    }
     SearchCall next = call_after(s, ask->call, ask->node);
     if (next != SEARCH_WAIT) {
         ask->call = next;
@@ -221,11 +244,11 @@ static bool continue_child(Search *s, SearchAsk *ask)
     SearchTicket *t = &s->tickets.items[ask->ticket];
     search_set_evaluated(s, ask->node);
     if (++t->evaluated == t->end - t->first)
-        search_finish_children(s, ask->ticket);
+        finish_children(s, ask->ticket);
     return false;
 }
 
-bool search_continue_other(Search *s, SearchAsk *ask)
+bool search_continue(Search *s, SearchAsk *ask)
 {
     bool goes_on = false;
     if (s->ended)

@@ -256,10 +256,10 @@ static void record_measure(Tot *t)
 
 static SearchStatus make_children(Tot *t, const TotSlot *slot)
 {
-    SearchStatus status = SEARCH_OK;
-    tot_list_children(t, slot->ticket, slot->thought_count);
-    for (uint32_t i = 0; i < slot->thought_count && status == SEARCH_OK; i++)
-        status = tot_make_child(t, slot->ticket, slot->scores[i]);
+    uint32_t first = t->search.count;
+    SearchStatus status = tot_make_children(t, slot->ticket, slot->thought_count);
+    for (uint32_t id = first; id < t->search.count; id++)
+        tot_tell_score(t, id, slot->scores[id - first]);
     return status;
 }
 

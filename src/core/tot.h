@@ -222,10 +222,12 @@ void tot_add_node(Tot *t, uint32_t parent, double score);
 
 /* ---- and the rounds of the search (tot_round.c) */
 
-double tot_key(const Tot *t, double score);
 TotOutcome tot_begin_search(Tot *t);
-void tot_list_children(Tot *t, uint32_t ticket, uint32_t count); /* before it makes them */
-SearchStatus tot_make_child(Tot *t, uint32_t ticket, double score);
+
+/* Makes the children of a ticket in the search, as far as max_nodes allows; each is to be scored.
+ */
+SearchStatus tot_make_children(Tot *t, uint32_t ticket, uint32_t count);
+void tot_tell_score(Tot *t, uint32_t id, double score);
 TotOutcome tot_back_up(Tot *t);
 TotOutcome tot_select(Tot *t);
 TotOutcome tot_choose(Tot *t, const uint32_t *chosen, uint32_t count); /* in its place */

@@ -77,8 +77,7 @@ static TotOutcome load_search_node(Tot *t, uint32_t parent, double score)
     SearchStatus status = search_add(s, parent == TOT_NONE ? SEARCH_NO_NODE : parent);
     if (status != SEARCH_OK)
         return status == SEARCH_FULL ? TOT_REFUSED : TOT_NO_MEMORY;
-    search_tell_score(s, s->count - 1, tot_key(t, parent == TOT_NONE ? 0 : score));
-    search_set_evaluated(s, s->count - 1);
+    tot_tell_score(t, s->count - 1, parent == TOT_NONE ? 0 : score);
     return TOT_DONE;
 }
 
@@ -225,13 +224,13 @@ static TotOutcome repeat_round(Tot *t, uint32_t *at, size_t *next)
         uint32_t count = t->expansions.items[(*next)++];
         if (count > ticket->width || count > t->node_count - *at)
             return TOT_REFUSED;
-        tot_list_children(t, i, count);
+        SearchStatus status = tot_make_children(t, i, count);
+        if (status != SEARCH_OK)
+            return status == SEARCH_FULL ? TOT_REFUSED : TOT_NO_MEMORY;
         for (; count > 0; count--, ++*at) {
             if (t->nodes[*at].parent != ticket->node)
                 return TOT_REFUSED;
-            SearchStatus status = tot_make_child(t, i, t->nodes[*at].score);
-            if (status != SEARCH_OK)
-                return status == SEARCH_FULL ? TOT_REFUSED : TOT_NO_MEMORY;
+            tot_tell_score(t, *at, t->nodes[*at].score);
         }
     }
     return TOT_DONE;

@@ -6,7 +6,7 @@
 
 /* What the search is told of a thought. To A* a thought is a step, and its score says how much of
  * the way is left. */
-double tot_key(const Tot *t, double score)
+static double tot_key(const Tot *t, double score)
 {
     switch (t->options.order) {
     case TOT_BFS: return 0;
@@ -34,31 +34,25 @@ TotOutcome tot_begin_search(Tot *t)
     if (search_add(s, SEARCH_NO_NODE) != SEARCH_OK || search_next_round(s) != SEARCH_OK)
         return TOT_NO_MEMORY;
     search_note_root(s);
-    search_tell_score(s, 0, tot_key(t, 0));
-    search_set_evaluated(s, 0);
+    tot_tell_score(t, 0, 0);
     return search_back_up(s) ? tot_select(t) : TOT_NO_MEMORY;
 }
 
-void tot_list_children(Tot *t, uint32_t ticket, uint32_t count)
-{
-    SearchAsk ask = {SEARCH_EXPAND, ticket, 0, 0};
-    SearchTicket *listed = &t->search.tickets.items[ticket];
-    search_tell_list(&t->search, &ask, count);
-    listed->first = listed->end = t->search.count;
-}
-
-SearchStatus tot_make_child(Tot *t, uint32_t ticket, double score)
+SearchStatus tot_make_children(Tot *t, uint32_t ticket, uint32_t count)
 {
     Search *s = &t->search;
-    SearchAsk ask = {SEARCH_MAKE, ticket, 0, 0};
-    uint32_t id = s->count;
+    SearchAsk ask = {SEARCH_EXPAND, ticket, 0, 0};
+    search_tell_list(s, &ask, count);
+    s->tickets.items[ticket].first = s->count;
     SearchStatus status = search_make(s, &ask);
-    if (status != SEARCH_OK)
-        return status;
-    search_tell_score(s, id, tot_key(t, score));
-    search_set_evaluated(s, id);
     s->tickets.items[ticket].end = s->count;
-    return SEARCH_OK;
+    return status;
+}
+
+void tot_tell_score(Tot *t, uint32_t id, double score)
+{
+    search_tell_score(&t->search, id, tot_key(t, score));
+    search_set_evaluated(&t->search, id);
 }
 
 /* The round is over, or goes on with more tickets. */
