@@ -223,7 +223,7 @@ local function clarify(message)
     return unjoined or damaged or cli.order_traceback(message)
 end
 
--- What ended a run, in a word.
+-- Why a run ended, in a word.
 local STOPPED = { interrupt = "interrupted", terminate = "terminated", hangup = "hung up",
     timeout = "time is up", steps = "the steps are spent" }
 
@@ -248,7 +248,7 @@ function cli.report_error(message, run)
     return 1
 end
 
--- An error of a task that nobody has joined.
+-- An error of a task that was never joined.
 local function report_unjoined(message, id)
     if not core.is_stopping() then
         stderr:write(("ponder: task %d failed, and nobody joined it: %s\n"):format(
@@ -264,7 +264,7 @@ local function end_run(run, status)
     return log_run and log_run.finish(run, status) or status
 end
 
--- Whether --help is among a command's options: the first of them where a script has its own.
+-- Whether --help is among a command's options: before the script's own.
 local function wants_help(command, list)
     for i, word in ipairs(list) do
         if word == "--help" or word == "-h" and i == 1 then
@@ -343,7 +343,7 @@ function cli.main(argv)
     return run_command(name, table.move(argv, 0, #argv, -shift, {}))
 end
 
----The command that was probably meant by a word.
+---The command closest to a misspelt word.
 ---@param word string
 ---@return string?
 function cli.nearest_command(word)

@@ -117,7 +117,7 @@ function pure.environment()
     return env
 end
 
--- As Lua does: without a byte order mark and a first line that begins with #.
+-- As Lua does: skips a byte order mark and a first line that begins with #.
 local function without_mark(text)
     return (text:gsub("^\xEF\xBB\xBF", ""):gsub("^#[^\n]*", ""))
 end

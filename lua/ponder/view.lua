@@ -117,7 +117,7 @@ function Page:find(server, r, name)
 end
 
 -------------------------------------------------------------------------------
--- What there is
+-- Modules and entries
 
 local ROUTES = {}
 

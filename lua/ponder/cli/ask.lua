@@ -1,4 +1,4 @@
---- `ponder ask --strategy FILE QUESTION`: a strategy of one's own, with the flags of `ponder tot`.
+--- `ponder ask --strategy FILE QUESTION`: a custom strategy, with the flags of `ponder tot`.
 
 local cli = require "ponder.cli"
 local command = require "ponder.cli.shared.command"

@@ -99,7 +99,7 @@ local MAX_ATTACHED_BYTES = 20 * 1024 * 1024
 local IMAGES = { { "^\x89PNG\r\n\x1A\n", "image/png" }, { "^\xFF\xD8\xFF", "image/jpeg" },
     { "^GIF8[79]a", "image/gif" }, { "^RIFF....WEBP", "image/webp" } }
 
--- What a file is, as the log has it.
+-- An attached file as the log records it.
 local function read_attached(path)
     local bytes, message = read_file(path, MAX_ATTACHED_BYTES)
     if not bytes then
@@ -208,7 +208,7 @@ local function finish(opts, reply)
     return 0
 end
 
--- The reply, as the log has it: with what was said, for -c.
+-- The reply as the log records it, with the conversation so far for -c.
 local function note_answer(call, reply)
     local answer, messages = {}, table.move(call.messages, 1, #call.messages, 1, {})
     options.merge(answer, reply)
@@ -222,7 +222,7 @@ local function fail(message, status)
     return status or 2
 end
 
--- Asks, and prints what comes.
+-- Asks, and prints the reply as it arrives.
 local function ask(opts, m, call, box)
     local end_line = function() end
     if not opts.json and not opts.schema then

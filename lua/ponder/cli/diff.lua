@@ -1,4 +1,4 @@
---- `ponder diff`: two runs beside each other.
+--- `ponder diff`: compares two runs.
 
 local quote = require "ponder.quote"
 local amount = require "ponder.report.amount"

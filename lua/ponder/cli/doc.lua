@@ -36,7 +36,7 @@ lua-language-server finds them: open DIR in an editor, or copy that file into a 
 
 ]] .. args.help(RULES, ORDER)
 
--- What scripts require; the others are what these are made of.
+-- The modules that scripts require; the others are internal.
 local PUBLIC = { "search", "task", "run", "process", "model", "model.cache", "model.price",
     "model.provider", "model.script", "log", "log.graph", "strategy", "strategy.tools",
     "operations", "operations.methods", "ensemble", "eval", "eval.matrix", "eval.policy",
@@ -50,7 +50,7 @@ local WIDE, NAME_COLUMN = 60, 28 -- columns of a page, where sentences begin in 
 local MOST_NESTED = 3 -- classes within classes whose fields a function's page shows
 
 ---------------------------------------------------------------------------------------------------
--- What there is
+-- Modules and entries
 
 -- Modules, and all entries by name; a name without its first parts stands for what has it.
 local function read_index()
@@ -72,7 +72,7 @@ local function read_index()
             end
         end
     end
-    local described = {} -- modules that say more than a function of their name
+    local described = {} -- modules that have a description of their own
     for _, module in ipairs(index.modules) do
         described[module.name] = module.header and #module.header.text > 3
     end

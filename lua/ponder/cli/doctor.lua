@@ -229,7 +229,7 @@ local function shown_url(url)
     return url and url:gsub("%?.*$", "") or ""
 end
 
--- A server on this machine that nobody has named is looked for all the same, but not missed.
+-- A server on this machine is probed even if it is not configured, but its absence is no problem.
 local function is_configured(provider)
     return provider ~= "ollama" or os.getenv("OLLAMA_HOST") ~= nil
         or (model.default_name() or ""):find("ollama", 1, true) == 1
@@ -271,7 +271,7 @@ local function ask(provider, timeout_ms)
     return found
 end
 
--- What confines a policy that runs under --untrusted.
+-- What confines a policy under --untrusted.
 local function look_at_isolation()
     local missing = require("ponder.untrusted").missing()
     if not missing[1] then

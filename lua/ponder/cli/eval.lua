@@ -211,7 +211,7 @@ local function test(given, policies, is_quiet)
     return tests, missed
 end
 
--- What JSON cannot hold, answers of a policy's own kind, is told as text.
+-- Answers that JSON cannot hold become text.
 local function encoded(value)
     local ok, message = pcall(json.encode, value)
     if ok then
@@ -231,7 +231,7 @@ local function log_of(given)
     return given.rescore or recorder and recorder.writer.path or nil
 end
 
--- Shows a result in all ways that flags ask for; the exit status.
+-- Shows a result in every form that flags ask for; returns the exit status.
 local function show(given, result)
     local out = style.of(1)
     if not given.json then

@@ -152,7 +152,7 @@ local function misuse(opts)
     end
 end
 
--- A text as a person wrote it: without the end of its last line.
+-- A text without the newline at its end.
 local function read_text(path)
     local text, message = read_file(path)
     return text and (text:gsub("\r?\n$", "")), message

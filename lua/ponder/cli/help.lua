@@ -7,7 +7,7 @@ local options = require "ponder.options"
 local render = require "ponder.report.doc.render"
 local styles = require "ponder.report.style"
 
--- In the order in which they are best read. Each is a file of ponder/report/help.
+-- In reading order. Each is a file of ponder/report/help.
 local TOPICS = {
     { "tutorial", "from a prompt to an evaluated policy, in ten steps" },
     { "search", "which search to take when, and what each needs" },

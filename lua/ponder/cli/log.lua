@@ -1,4 +1,4 @@
---- `ponder log`: the runs that are kept.
+--- `ponder log`: lists the recorded runs.
 
 local quote = require "ponder.quote"
 local amount = require "ponder.report.amount"
@@ -66,7 +66,7 @@ local function describe(opened, file)
         parent = run.parent }, run
 end
 
--- Whether a run is one of those that are wanted. `row` is that of its log, nil where it is damaged.
+-- Whether a run matches the filters. `row` is that of its log, nil where it is damaged.
 local function is_wanted(opts, found, row)
     local where = {}
     local function add(value)
@@ -158,7 +158,7 @@ local function print_list(list, opts)
     end
 end
 
--- When a time was: a date, or so long ago; nil: it is neither.
+-- Parses a date or an age such as "2h"; nil: it is neither.
 local function time_of(when)
     local year, month, day = when:match "^(%d%d%d%d)%-(%d%d)%-(%d%d)$"
     if year then

@@ -1,4 +1,4 @@
---- `ponder repl`: reads Lua, runs it, prints what it gives.
+--- `ponder repl`: reads Lua, runs it, prints the results.
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
@@ -26,7 +26,7 @@ Lines are kept in $XDG_STATE_HOME/ponder/history.
 
 ]] .. args.help(RULES, ORDER)
 
--- The editor's library would make the file with whatever mode it likes.
+-- The line editor would create the file with a mode of its own.
 local function save_history()
     local _, _, code = state.create("history", "")
     local path = (not code or code == "EXISTS") and state.path("history")

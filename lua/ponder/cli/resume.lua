@@ -1,4 +1,4 @@
---- `ponder resume [FILE]`: runs on a run that was killed, interrupted or failed.
+--- `ponder resume [FILE]`: continues a run that was killed, interrupted or failed.
 
 local rerun = require "ponder.log.rerun"
 local args = require "ponder.args"
@@ -30,7 +30,7 @@ are incomplete go on, and with FILE#3 the third alone.
 
 ]] .. args.help(RULES, ORDER)
 
--- What is for `ponder fork`, where somebody gives it here: "--max-calls".
+-- Options that belong to `ponder fork`, if given here: "--max-calls".
 local function misplaced(arguments)
     for _, word in ipairs(arguments) do
         local name = word:match("^%-%-?([%w-]+)")

@@ -55,7 +55,7 @@ local function read_script(path)
     elseif not text then
         return nil, message
     end
-    -- As Lua does: without a byte order mark and a first line that begins with #.
+    -- As Lua does: skips a byte order mark and a first line that begins with #.
     return (text:gsub("^\xEF\xBB\xBF", ""):gsub("^#[^\n]*", ""))
 end
 
@@ -95,7 +95,7 @@ local function set_arg(list, at)
     end
 end
 
--- What was probably meant by a file that is not there: a command, if it looks like one.
+-- A suggestion for a missing file: a command, if it looks like one.
 local function no_such_file(path, message)
     local near = not path:find("[./]") and cli.nearest_command(path)
     return cli.usage_error(("ponder: %s%s"):format(message,

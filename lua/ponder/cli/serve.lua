@@ -125,7 +125,7 @@ local function queue_gauges(url)
 end
 
 local function server_options(given, list, keys)
-    -- The runs of one holder of a key are not for another.
+    -- The runs of one key are hidden from the others.
     local shows_runs = given.log and (not keys or #keys == 1)
     local limits = policies.limits(given)
     return { policies = list, listen = given.listen, keys = keys, cors = given.cors,

@@ -97,7 +97,7 @@ local function load_script(given)
     return functions and scripts.of(given.script, functions), message
 end
 
--- What can be known at once: a wrong password, a Redis that is too old.
+-- Problems that are known at once: a wrong password, a Redis that is too old.
 local function check(client)
     local pong, message, code = client:call "PING"
     if pong or redis.is_passing(code) then

@@ -1,4 +1,4 @@
---- A model's votes for one of several texts.
+--- Votes of a model for one of several texts.
 
 local log = require "ponder.log"
 local machine_run = require "ponder.machine.run"

@@ -1,5 +1,5 @@
---- One policy on one item once: a run of its own, with its budget, its random numbers, and what it
---- would have answered by then; then its score.
+--- One attempt of one policy at one item: a run with its own budget and random numbers, the answers
+--- that it reported on the way, and its score.
 
 local budgets = require "ponder.task.budget"
 local runs = require "ponder.run"
@@ -59,7 +59,7 @@ local MOST_POINTS = 256 -- of a curve; later ones take the place of the last
 ---@field samples {score: number?, key: string?, reward: number?}[]? of one run of k samples
 
 -------------------------------------------------------------------------------
--- What a policy is given
+-- The inputs of a policy
 
 ---@class ponder.eval.Run: ponder.Run
 ---@field item ponder.eval.Item
@@ -92,13 +92,13 @@ local function samples(self, list)
     self.drawn = list
 end
 
--- What an ensemble within the run chose from: the same, where the policy returns its choice and
+-- The samples of an ensemble within the run, if the policy returns its choice and
 -- has asked for nothing else.
 local function on_samples(self, list, chosen, calls)
     self.ensemble = { list = list, chosen = chosen, calls = calls }
 end
 
--- A seed that depends on what is run, and not on when.
+-- A seed that depends on what is run, not on when.
 local function seed_of(evaluation_seed, job)
     local text_of_job = ("%d\n%s\n%s\n%d"):format(evaluation_seed, job.policy.name, job.item.id,
         job.epoch)
@@ -142,7 +142,7 @@ end
 ---@field samples table[]?
 ---@field skipped boolean? it did not begin, since a budget is spent; then nothing else is there
 
--- The answer; or what there is of one, and {message=, code=, stopped=}.
+-- The answer; or a partial one, and {message=, code=, stopped=}.
 local function answer_of(run, evaluation, job)
     local answer, message, code, partial = run:call(act, run, evaluation, job.policy, job.item)
     if answer == "" then

@@ -115,8 +115,8 @@ end
 -------------------------------------------------------------------------------
 -- Two policies on the same items
 
--- How many more items it takes to tell the difference, given how it varies over clusters; nil: no
--- more, or no number of them.
+-- How many more items it would take to tell the difference, given its variance over clusters; nil:
+-- no more, or no number of them.
 local function more_items(xs, ys, clusters, alpha)
     local by_cluster, order = {}, {}
     for i, cluster in ipairs(clusters) do

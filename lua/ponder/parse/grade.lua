@@ -5,8 +5,8 @@
 ---
 --- A bare number is on the scale asked for, or on the only other one that the reply names ("out of
 --- 10", "on a scale from 1 to 10", "(0-100)"): 6 on a scale of 10 is 0.6. What is far beyond the
---- scale was graded on another one. Nobody knows which, so that it is not a grade: whoever asked
---- asks again. A little beyond the ends (1.2, -0.1) is meant as the end.
+--- scale was graded on an unknown one, so it does not count as a grade: the caller asks again. A
+--- value slightly out of range (1.2, -0.1) is clamped.
 
 local grade = {}
 
@@ -27,7 +27,7 @@ function grade.is_on_scale(value)
     return value < OFF_SCALE
 end
 
----A value as a grade: a little beyond the scale is its end.
+---A value as a grade; one slightly out of range is clamped.
 ---@param value number of a scale of 1
 ---@return number? value 0 to 1, or what `is_on_scale` refuses; nil for NaN
 function grade.clamp(value)

@@ -1,4 +1,4 @@
---- The lines of a text that are worth a look, found without looking at the others one by one.
+--- Finds the lines of a text that match a pattern, without splitting the text into lines.
 
 ---The lines in which `pattern` is found, at most `most` of them.
 ---

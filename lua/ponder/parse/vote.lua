@@ -7,7 +7,7 @@
 ---   * JSON with the candidate under `vote`, `node_id` or `choice`;
 ---   * the reply as a whole names exactly one candidate.
 ---
---- Otherwise the vote is spoilt: nothing is guessed.
+--- Otherwise the vote is invalid: nothing is guessed.
 
 local core = require "ponder.core.parse"
 local json = require "ponder.json"
@@ -69,7 +69,7 @@ end
 
 ---@param text string
 ---@param ids string[] the candidates
----@return string? id nil: spoilt
+---@return string? id nil: invalid
 return function(text, ids)
     return last_marked(text, ids) or by_json(text, ids) or only_named(text, ids)
 end

@@ -1,4 +1,4 @@
---- What a policy is given when it is asked through a server.
+--- The inputs of a policy when it is asked through a server.
 
 local request = {}
 

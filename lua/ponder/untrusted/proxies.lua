@@ -5,7 +5,7 @@ local json = require "ponder.json"
 
 local proxies = {}
 
--- What a policy is given of a request.
+-- The inputs of a policy of a request.
 local REQUEST = { "messages", "prompt", "model", "params", "arguments", "response_format",
     "max_output_tokens", "seed" }
 

@@ -203,7 +203,7 @@ function Session:ask(question)
 end
 
 -------------------------------------------------------------------------------
--- What it came to
+-- The outcome
 
 -- A line on standard error; on a terminal it breaks between words.
 local function write_line(session, message)

@@ -1,4 +1,4 @@
---- What a command may spend, and the cache of replies, as flags.
+--- The flags of budgets and of the reply cache.
 
 local budgets = require "ponder.task.budget"
 local core = require "ponder.core.task"

@@ -16,7 +16,7 @@ local function start(path)
     return url and pipe, pid, url
 end
 
--- The page stays after the run, unless there is none.
+-- The page outlives the run, unless it was never opened.
 local function wait(pipe, pid, path)
     io.stdout:flush()
     local log = io.open(path, "rb")
