@@ -299,6 +299,19 @@ function args.help(rules, order)
     return table.concat(lines, "\n")
 end
 
+---A help text whose options stand in sections.
+---@param about string what comes before them
+---@param rules table<string, ArgumentRule>
+---@param sections {title: string, names: string[]}[]
+---@return string
+function args.usage(about, rules, sections)
+    local parts = { about }
+    for _, section in ipairs(sections) do
+        parts[#parts + 1] = section.title .. ":\n" .. args.help(rules, section.names)
+    end
+    return table.concat(parts, "\n\n")
+end
+
 -- Whether `--help` stands among the options, and is none of them itself.
 local function asks_for_help(list, rules, how)
     if rules.help then

@@ -90,8 +90,7 @@ local command = { rules = RULES, sections = SECTIONS, files = true }
 
 command.summary = "compare policies on many items: accuracy, cost, time, with intervals"
 
-local function usage()
-    local parts = { [[
+command.usage = args.usage([[
 ponder eval [OPTION...] FILE
 ponder eval --compare A.db B.db
 ponder eval --rescore LOG FILE
@@ -99,14 +98,7 @@ ponder eval --rescore LOG FILE
 FILE is a Lua file that returns an evaluation: data, policies, score (ponder init eval writes one).
 Each item of each policy and epoch is a run. After Ctrl-C, ponder resume goes on and pays for
 nothing twice. Exit status: 0; 99 when a threshold is missed; 1 when nothing could be measured; 2
-for a usage error.]] }
-    for _, section in ipairs(SECTIONS) do
-        parts[#parts + 1] = section.title .. ":\n" .. args.help(RULES, section.names)
-    end
-    return table.concat(parts, "\n\n")
-end
-
-command.usage = usage()
+for a usage error.]], RULES, SECTIONS)
 
 -- ---- the evaluation's file ----
 

@@ -99,14 +99,7 @@ Without --key-file it listens to this machine alone. TLS is a proxy's work:
 SIGTERM or Ctrl-C finishes what runs (--drain); the second one ends it. Exit status: 0 when all
 requests were answered, 143 (130 after Ctrl-C) when some were cancelled.]]
 
-local function usage_text()
-    local parts = { ABOUT }
-    for _, section in ipairs(SECTIONS) do
-        parts[#parts + 1] = section.title .. ":\n" .. args.help(RULES, section.names)
-    end
-    return table.concat(parts, "\n\n")
-end
-serve.usage = usage_text()
+serve.usage = args.usage(ABOUT, RULES, SECTIONS)
 
 -------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ local amount = require "ponder.report.amount"
 local args = require "ponder.args"
 local calls = require "ponder.report.show.calls"
 local cli = require "ponder.cli"
+local export = require "ponder.report.export.json"
 local json = require "ponder.json"
 local opened = require "ponder.cli.shared.opened"
 local style = require "ponder.report.style"
@@ -97,14 +98,7 @@ function views.tree(log, opts, out)
     end
     for search in log:searches() do
         if not opts.search or search.id == opts.search then
-            search.nodes, search.edges = json.array {}, json.array {}
-            for node in log:nodes(search.id) do
-                table.insert(search.nodes, node)
-            end
-            for edge in log:edges(search.id) do
-                table.insert(search.edges, edge)
-            end
-            write_json(search)
+            write_json(export.with_tree(log, search))
         end
     end
     return 0

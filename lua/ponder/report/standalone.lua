@@ -4,6 +4,7 @@
 --- without any `<`, and the page's policy allows its own script and style alone, by their hashes,
 --- and no connection, or one to its server alone.
 
+local base64 = require "ponder.base64"
 local builtin = require "ponder.builtin"
 local json = require "ponder.json"
 local store = require "ponder.core.store"
@@ -13,24 +14,11 @@ local standalone = {}
 local POLICY = "default-src 'none'; script-src 'sha256-%s'; style-src 'sha256-%s'; "
     .. "img-src data:; base-uri 'none'; form-action 'none'"
 
-local DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-
--- The hash as policies write it: the bytes of SHA-256 in base 64.
+-- The hash as policies write it: the bytes of SHA-256 in base64.
 local function hash(text)
-    local bytes = store.sha256(text):gsub("%x%x", function(pair)
+    return base64.encode((store.sha256(text):gsub("%x%x", function(pair)
         return string.char(tonumber(pair, 16))
-    end)
-    local coded = bytes:gsub("..?.?", function(group)
-        local a, b, c = group:byte(1, 3)
-        local bits = a << 16 | (b or 0) << 8 | (c or 0)
-        local digits = ""
-        for i = 0, #group do
-            local digit = (bits >> (18 - 6 * i) & 63) + 1
-            digits = digits .. DIGITS:sub(digit, digit)
-        end
-        return digits .. ("="):rep(3 - #group)
-    end)
-    return coded
+    end)))
 end
 
 ---A part of a page, from lua/ponder/report/page.
@@ -53,7 +41,7 @@ function standalone.join(names)
 end
 
 ---A whole page.
----@param template string with {{policy}}, {{style}}, {{script}}, {{data}}
+---@param template string a comment and a title, then the body, with {{script}} and {{data}}
 ---@param style string
 ---@param script string
 ---@param data any of values that JSON has
@@ -61,8 +49,11 @@ end
 ---@return string
 function standalone.assemble(template, style, script, data, live)
     local policy = POLICY:format(hash(script), hash(style))
+    local about, title, body = template:match "^(<!%-%-.-%-%->)\n(<title>[^\n]*)\n(.*)$"
     local fill = { policy = live and policy .. "; connect-src 'self'" or policy, style = style,
-        script = script, data = json.encode(data):gsub("<", "\\u003c") }
+        script = script, data = json.encode(data):gsub("<", "\\u003c"), about = about,
+        title = title }
+    template = standalone.part "head.html" .. body
     local pieces, rest = {}, 1
     for from, name, to in template:gmatch("(){{(%l+)}}()") do
         pieces[#pieces + 1] = template:sub(rest, from - 1)

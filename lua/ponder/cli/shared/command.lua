@@ -67,14 +67,6 @@ ponder %s [OPTION...] < FILE
 The question is the arguments, or standard input where there are none (or -). The answer goes to
 standard output, everything else to standard error. Ctrl-C prints the best answer so far.]]
 
-local function usage_of(self)
-    local parts = { self.about_text }
-    for _, section in ipairs(self.sections) do
-        parts[#parts + 1] = section.title .. ":\n" .. args.help(self.rules, section.names)
-    end
-    return table.concat(parts, "\n\n")
-end
-
 -- The question, and what was read from standard input for it.
 local function question_of(operands)
     if operands[1] and not (operands[1] == "-" and not operands[2]) then
@@ -374,7 +366,7 @@ function command.of(name, library, texts, own)
     end
     local call = texts.call or name
     self.about_text = USAGE:format(call, call, texts.about)
-    self.usage = usage_of(self)
+    self.usage = args.usage(self.about_text, self.rules, self.sections)
     self.run = function(arguments)
         return run(self, arguments)
     end

@@ -9,7 +9,11 @@ local export = {}
 
 local LISTS = { "sessions", "files", "searches", "calls", "attempts", "effects", "events" }
 
-local function search_with_tree(log, search)
+---A search with its nodes and edges.
+---@param log ponder.log.Reader
+---@param search table as log:searches() gives it
+---@return table search
+function export.with_tree(log, search)
     search.nodes, search.edges = json.array {}, json.array {}
     for node in log:nodes(search.id) do
         table.insert(search.nodes, node)
@@ -26,7 +30,7 @@ local function write_list(log, out, name)
     local before = (',\n"%s":[\n'):format(name)
     for row in rows do
         if name == "searches" then
-            row = search_with_tree(log, row)
+            row = export.with_tree(log, row)
         end
         local ok, message = out:write(before, quote.terminal_json(json.encode(row)))
         if not ok then
