@@ -406,6 +406,32 @@ describe("a session with a server over HTTP", function()
         end)
     end)
 
+    it("asks for the rest of an answer whose stream ended after an id", function()
+        local SSE, asked = { "Content-Type", "text/event-stream" }, nil
+        with_answers(function(r)
+            if not r.message then
+                local step = r.headers["last-event-id"]
+                local answer = json.encode { jsonrpc = "2.0", id = asked, result = TEXT }
+                return 200, SSE, step == "1" and "id: 2\nretry: 1\ndata:\n\nid: 3\n"
+                    or step == "2" and "id: 4\ndata: " .. answer .. "\n\n" or "data: lost\n\n"
+            elseif r.message.method == "initialize" then
+                return initialized(r)
+            elseif not r.message.id then
+                return 202
+            end
+            asked = r.message.id
+            return 200, SSE, r.message.params.name == "never" and "retry: 1\ndata:\n\n"
+                or "retry: 2\nid: 1\ndata:\n\n"
+        end, function(url, requests)
+            local session <close> = assert(mcp.open { url = url })
+            assert.equal("ok", session:call("x").text)
+            assert.same({ "GET", "1", "text/event-stream" }, { requests[4].method,
+                requests[4].headers["last-event-id"], requests[4].headers.accept })
+            assert.equal("2025-06-18", requests[5].headers["mcp-protocol-version"])
+            assert.equal("BAD_REPLY", (select(3, session:call("never"))))
+        end)
+    end)
+
     it("begins another session where the server has forgotten it", function()
         local begun = 0
         with_answers(function(r)

@@ -127,6 +127,12 @@ static void push_result(lua_State *L, const Result *r)
     set_flag(L, "done", r->done);
     set_flag(L, "junk", r->junk);
     net_set_integer(L, "events", (lua_Integer)r->events);
+    if (r->event_id != NULL) {
+        lua_pushlstring(L, r->event_id->data, r->event_id->size);
+        lua_setfield(L, -2, "event_id");
+    }
+    if (r->retry_ms >= 0)
+        net_set_integer(L, "retry_ms", r->retry_ms);
     net_set_integer(L, "new_connections", r->new_connections);
     net_set_integer(L, "redirects", r->redirects);
     set_time(L, "queue_ms", r->queue_ms);

@@ -65,7 +65,12 @@ static void end_event(SseReader *r, const Alloc *a, EventList *out, int64_t sour
         if (!equals(name, name_size, "ping"))
             r->beats++;
     }
-    r->has_data = false;
+    if (r->has_id) {
+        Buffer before = r->last_id;
+        r->last_id = r->id;
+        r->id = before;
+    }
+    r->has_data = r->has_id = false;
     r->data.size = 0;
     r->name.size = 0;
 }
@@ -82,6 +87,19 @@ static void add_data(SseReader *r, const Alloc *a, const char *value, size_t n)
     r->has_data = true;
 }
 
+static void read_retry(SseReader *r, const char *digits, size_t n)
+{
+    enum { LONGEST_DIGITS = 9 };
+    int64_t ms = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (digits[i] < '0' || digits[i] > '9' || n > LONGEST_DIGITS)
+            return;
+        ms = ms * 10 + digits[i] - '0';
+    }
+    if (n > 0)
+        r->retry_ms = ms;
+}
+
 static void read_field(SseReader *r, const Alloc *a, const char *line, size_t n)
 {
     const char *colon = memchr(line, ':', n);
@@ -96,7 +114,14 @@ static void read_field(SseReader *r, const Alloc *a, const char *line, size_t n)
         r->name.size = 0;
         if (!buffer_append(&r->name, a, value, size))
             r->status = SSE_NO_MEMORY;
-    } else if (field > 0 && !equals(line, field, "id") && !equals(line, field, "retry")) {
+    } else if (equals(line, field, "id")) {
+        r->id.size = 0;
+        r->has_id = memchr(value, '\0', size) == NULL;
+        if (r->has_id && !buffer_append(&r->id, a, value, size))
+            r->status = SSE_NO_MEMORY;
+    } else if (equals(line, field, "retry")) {
+        read_retry(r, value, size);
+    } else if (field > 0) {
         r->strange++;
     }
 }
@@ -201,6 +226,7 @@ SseStatus sse_finish(SseReader *r, const Alloc *a, EventList *out, int64_t sourc
 {
     if (r->status == SSE_OK && !r->done && r->line.size > 0)
         end_line(r, a, "", 0, out, source);
+    r->has_id = false; /* of an event that may have been cut: it is to be sent again */
     if (r->status == SSE_OK && !r->done && r->format == SSE_EVENTS)
         end_event(r, a, out, source);
     return r->status;
@@ -208,17 +234,22 @@ SseStatus sse_finish(SseReader *r, const Alloc *a, EventList *out, int64_t sourc
 
 void sse_start(SseReader *r, const Alloc *a, SseFormat format, size_t max_line, size_t max_event)
 {
-    Buffer line = r->line, name = r->name, data = r->data;
+    Buffer line = r->line, name = r->name, data = r->data, id = r->id, last_id = r->last_id;
     buffer_reset(&line, a, KEEP_LINE);
     buffer_reset(&name, a, KEEP_LINE);
     buffer_reset(&data, a, KEEP_LINE);
+    buffer_reset(&id, a, KEEP_LINE);
+    buffer_reset(&last_id, a, KEEP_LINE);
     *r = (SseReader){.format = format,
                      .max_line = max_line,
                      .max_event = max_event,
                      .first_line = true,
                      .line = line,
                      .name = name,
-                     .data = data};
+                     .data = data,
+                     .id = id,
+                     .last_id = last_id,
+                     .retry_ms = -1};
 }
 
 void sse_free(SseReader *r, const Alloc *a)
@@ -226,5 +257,7 @@ void sse_free(SseReader *r, const Alloc *a)
     buffer_free(&r->line, a);
     buffer_free(&r->name, a);
     buffer_free(&r->data, a);
+    buffer_free(&r->id, a);
+    buffer_free(&r->last_id, a);
     *r = (SseReader){0};
 }

@@ -3,10 +3,11 @@
  *
  * A reader is fed pieces of a stream, cut anywhere, and appends whole events to an EventList. It
  * follows the WHATWG event stream format: lines end in CR, LF or CRLF; a byte order mark in front
- * is dropped; `data` lines of one event are joined by LF; `event` names it; comments and all other
- * fields are skipped; an empty line ends it. Three things go beyond that format, because model
- * servers need them: an event whose data is `[DONE]` ends the stream, a last event counts without
- * its empty line (sse_finish), and lines and events have a size limit.
+ * is dropped; `data` lines of one event are joined by LF; `event` names it; the last `id` of a
+ * whole event and the last `retry` are kept; comments and all other fields are skipped; an empty
+ * line ends an event. Three things go beyond that format, because model servers need them: an event
+ * whose data is `[DONE]` ends the stream, a last event counts without its empty line (sse_finish),
+ * and lines and events have a size limit.
  */
 #ifndef PONDER_CORE_SSE_H
 #define PONDER_CORE_SSE_H
@@ -49,12 +50,15 @@ typedef struct SseReader {
     bool first_line;  /* a byte order mark may stand here */
     bool skip_lf;     /* the last line ended in CR: an LF that follows belongs to it */
     bool has_data;    /* the event so far has at least one data line */
+    bool has_id;      /* and it has an id */
     bool done;        /* [DONE] was read */
     uint64_t strange; /* lines that are no field of the format: they are passed over */
     uint64_t beats;   /* data events so far, without those named `ping` */
     Buffer line;      /* the start of a line whose end has not come yet */
     Buffer name;
     Buffer data;
+    Buffer id, last_id; /* of the event so far; of the last whole one that had one */
+    int64_t retry_ms;   /* how long to wait before the stream is asked for again; -1: not said */
 } SseReader;
 
 /* Starts a new stream, keeping the memory of the last one. A reader of zero bytes is a fresh one.

@@ -79,6 +79,8 @@ typedef struct Result {
     int header_count;
     Buffer body;
     uint64_t events;
+    const Buffer *event_id; /* the last one of a stream; NULL: there was none */
+    int64_t retry_ms;       /* after which a stream may be asked for again; -1: not said */
     double queue_ms, connect_ms, first_byte_ms, first_event_ms, total_ms;
     int64_t new_connections;
     int64_t redirects;

@@ -434,6 +434,8 @@ bool transfer_end(Transfer *t, CURLcode code, double now)
         reply_finish_stream(t);
     r->streamed = t->mode == BODY_STREAM;
     r->done = t->reader.done;
+    r->event_id = r->streamed && t->reader.last_id.size > 0 ? &t->reader.last_id : NULL;
+    r->retry_ms = r->streamed ? t->reader.retry_ms : -1;
     r->junk = r->streamed && !r->done && r->events == 0 && t->reader.strange > 0;
     if (r->done) {
         r->code = NULL; /* whatever came after [DONE], all that was wanted is here */

@@ -3,7 +3,9 @@
 ---
 --- Up to 2025-11-25 a server may give a session (Mcp-Session-Id), which a DELETE ends. From
 --- 2026-07-28 on there is none, headers repeat what the body says, and to close the answer is to
---- cancel the request. There is no stream of what a server says unasked (GET).
+--- cancel the request. A server of a version before that may end the stream of an answer early,
+--- after an event with an id: the rest is asked for (GET, Last-Event-ID) after the time that it
+--- wants. There is no stream of what a server says unasked.
 
 local json = require "ponder.json"
 local mirror = require "ponder.mcp.mirror"
@@ -12,11 +14,13 @@ local options = require "ponder.options"
 local protocol = require "ponder.mcp.protocol"
 local quote = require "ponder.quote"
 local redact = require "ponder.redact"
+local task = require "ponder.task"
 local transport = require "ponder.model.transport"
 
 local web = {}
 
 local DELETE_MS = 2000
+local RETRY_MS, LONGEST_RETRY_MS, MOST_RETRIES = 1000, 60000, 1000
 
 ---@class ponder.mcp.Web: ponder.mcp.Connection
 ---@field version string? that was agreed upon
@@ -119,6 +123,35 @@ local function junk(self, text)
     return failure(self, "the answer is not JSON-RPC: " .. quote.line(text, 100), "BAD_REPLY")
 end
 
+-- Whether the rest of a stream that ended before the answer came can be asked for.
+local function can_resume(self, result, call)
+    return result.event_id ~= nil and not call.reply and self.version ~= protocol.STATELESS
+        and result.code ~= "TIMEOUT"
+end
+
+-- Asks for the rest of a stream, until the answer is there or nothing more comes of it.
+local function resume(self, result, call, hear)
+    local ends = task.now() + call.timeout_ms / 1000
+    for _ = 1, MOST_RETRIES do
+        if not can_resume(self, result, call) then
+            break
+        end
+        task.sleep(math.min(result.retry_ms or RETRY_MS, LONGEST_RETRY_MS) / 1000)
+        local left_ms = math.max(math.floor((ends - task.now()) * 1000), 1)
+        local request = request_for(self, nil, left_ms)
+        request.method, request.stream = "GET", "sse"
+        request.headers.accept, request.headers["last-event-id"] = "text/event-stream",
+            result.event_id
+        local event_id, retry_ms = result.event_id, result.retry_ms
+        result = self.net:send(request, hear)
+        if result.status == 200 or result.code and result.code ~= "TIMEOUT" then
+            result.event_id, result.retry_ms = result.event_id or event_id,
+                result.retry_ms or retry_ms
+        end
+    end
+    return result
+end
+
 ---Sends a request and waits until `call.reply` is there.
 ---@param message table
 ---@param call ponder.mcp.Call
@@ -129,13 +162,14 @@ function Web:exchange(message, call)
     local wrong
     local begins = message.method == "initialize" -- its headers are needed, which come at the end
     local request = request_for(self, message, call.timeout_ms, call)
-    local result = self.net:send(request, function(_, data)
+    local function hear(_, data)
         if data:find "%S" and not take(self, data) then
             wrong = data
         end
         call:deliver()
         return wrong ~= nil or call.reply ~= nil and not begins
-    end)
+    end
+    local result = resume(self, self.net:send(request, hear), call, hear)
     self.session = result.headers["mcp-session-id"] or self.session
     if wrong then
         return junk(self, wrong)

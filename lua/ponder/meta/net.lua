@@ -87,6 +87,8 @@ function net.open(opts) end
 ---@field done boolean? true when the stream said `[DONE]` (which is not handed over as an event)
 ---@field junk boolean? true when it was read as a stream of events and held none, but other lines
 ---@field events integer events handed over
+---@field event_id string? of a stream: the last `id` of its whole events
+---@field retry_ms integer? of a stream: the last `retry`
 ---@field queue_ms number from `submit` to leaving the queue
 ---@field connect_ms number until connected, TLS included; 0 on a reused connection
 ---@field first_byte_ms number? until the first byte of the reply, from leaving the queue
