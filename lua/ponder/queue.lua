@@ -20,7 +20,7 @@
 --- retries and drops them; a map waits for nothing else before it gives them up.
 ---
 ---     job ---enqueue---> Redis ~~~ a worker ~~~ results:MAP
----                                                   |  one of the jobs that wait reads for all
+---                                                   |  one of those that wait reads for all
 ---     run within this one, waits  <-----------------'
 ---
 --- Workers take only jobs for the version of the script that they have: the same text, modules
@@ -28,10 +28,10 @@
 --- longer than the workers' --lease is given to another worker, too.
 
 local budgets = require "ponder.queue.budget"
+local exchange = require "ponder.queue.exchange"
 local files = require "ponder.log.files"
 local json = require "ponder.json"
 local log = require "ponder.log"
-local moves = require "ponder.queue.moves"
 local options = require "ponder.options"
 local payload = require "ponder.queue.payload"
 local random = require "ponder.core.random"
@@ -46,36 +46,15 @@ local task_budget = require "ponder.task.budget"
 
 local queue = {}
 
-local WAIT = "a worker"
-local BLOCK_MS = 1000
-local PATIENCE_S = 5 -- before it says that nobody works
 local BUDGET_LEASE_MS = 60000 -- of what calls of this process hold of a shared budget
-
----@class ponder.queue.Slot a job that is waited for
----@field id string
----@field words string[] what enqueues it
----@field task ponder.task.Handle
----@field status "ok"|"failed"|"dead"|"cancelled"|nil nil: it goes on
----@field dead string? it is a dead letter that may yet be retried: what it failed with, as stored
----@field value string?
----@field entry string? of the stream of results
 
 ---@class ponder.queue.Queue
 ---@field name string
----@field private slots table<string, ponder.queue.Slot>
----@field private waiting integer
----@field private dead integer of those that wait
----@field private leader ponder.task.Handle? who reads results for all
----@field private taken string[] id and entry of what Redis may forget
+---@field private exchange ponder.queue.Exchange
 ---@field private called boolean? Queue:call was: what was taken is settled when it is closed
----@field private early table<string, string> entries of results that nobody waits for yet, by id
 local Queue = {}
 Queue.__index = Queue
 Queue.__name = "ponder.queue.Queue"
-
-local function key(self, name)
-    return self.prefix .. name
-end
 
 -- Redis is asked outside of what the log follows.
 local function outside(f, ...)
@@ -139,229 +118,16 @@ function queue.open(url, opts)
     if not ok then
         return nil, message, code
     end
-    local self = setmetatable({ name = opts.name, prefix = redis.prefix(opts.name),
-        script = script, client = client, reader = reader, map_id = name_map(opts.name),
-        about_map = json.encode { script = script.path },
-        about_script = json.encode { script = script.path },
-        jobs = 0, slots = {}, waiting = 0, dead = 0, taken = {}, early = {}, last = "0",
-        backings = setmetatable({}, { __mode = "k" }), renewed_at = 0,
-        finished = {}, places = task.semaphore(opts.concurrency), unfinished = 0, tickets = 0 },
-        Queue)
-    self.say = function(line)
-        io.stderr:write(("ponder: queue %s: %s\n"):format(self.name, line))
-    end
-    self.on_trouble = redis.announcer(self.say)
+    local self = setmetatable({ name = opts.name, script = script, client = client,
+        map_id = name_map(opts.name), jobs = 0, finished = {},
+        places = task.semaphore(opts.concurrency), unfinished = 0, tickets = 0 }, Queue)
+    self.exchange = exchange.new { name = opts.name, map = self.map_id, client = client,
+        reader = reader, script = script }
     return self
 end
 
 ---------------------------------------------------------------------------------------------------
--- Enqueuing
-
-local function wake(slot)
-    scheduler.wake(slot.task, WAIT, true)
-end
-
-local function settle(slot, its_status, value, entry)
-    slot.status, slot.value, slot.entry = its_status, value, entry
-    wake(slot)
-end
-
-local function set_dead(self, slot, value)
-    self.dead = self.dead + (value and 1 or 0) - (slot.dead and 1 or 0)
-    slot.dead = value
-end
-
--- Jobs may be enqueued again: it does nothing to those that are there.
-local function enqueue(self, slot)
-    local state, message, code = redis.persist(self.on_trouble, function()
-        return self.client:eval(moves.ENQUEUE, { key(self, "jobs:" .. self.script.code),
-            key(self, "state"), key(self, "maps"), key(self, "open"), key(self, "codes"),
-            key(self, "stats") }, table.unpack(slot.words))
-    end)
-    if not state then
-        return nil, message, code
-    end
-    local kind, entry = state[1]:sub(1, 1), self.early[slot.id]
-    if kind == "d" and entry then -- it was done for the process before this one
-        self.early[slot.id] = nil
-        local results = key(self, "results:" .. self.map_id)
-        local list = self.client:call("XRANGE", results, entry, entry)
-        local fields = list and list[1] and moves.fields(list[1][2])
-        if fields then
-            settle(slot, fields.status, fields.value, entry)
-        end
-    elseif (kind == "x" or kind == "g") and not slot.dead then
-        local letter = json.decode(self.client:call("HGET", key(self, "dead"), slot.id) or "null")
-        set_dead(self, slot, payload.failure(letter and letter.error or "dead", "DEAD"))
-    end
-    return true
-end
-
----------------------------------------------------------------------------------------------------
--- Results: one of the jobs that wait reads them for all
-
--- Nothing goes on but dead letters: they are the result.
-local function give_up(self)
-    for _, slot in pairs(self.slots) do
-        if slot.dead and not slot.status then
-            settle(slot, "dead", slot.dead, "g")
-        end
-    end
-end
-
-local function dispatch(self, entry, fields)
-    local slot = self.slots[fields.id]
-    if not slot then -- not yet: this run is resumed
-        self.early[fields.id] = entry
-    elseif fields.status == "dead" then
-        set_dead(self, slot, fields.value)
-    elseif fields.status == "again" then
-        set_dead(self, slot, nil)
-    else
-        settle(slot, fields.status, fields.value, entry)
-    end
-end
-
--- Redis may forget a job: `entry` is that of its result, "g" or "w" as moves.TAKE has them.
-local function forget(self, id, entry)
-    local taken = self.taken
-    taken[#taken + 1], taken[#taken + 2] = id, entry
-end
-
--- Redis forgets what was taken.
-local function flush(self)
-    local taken = self.taken
-    if not taken[1] then
-        return true
-    end
-    self.taken = {}
-    return redis.persist(self.on_trouble, function()
-        return self.client:eval(moves.TAKE, { key(self, "state"),
-            key(self, "results:" .. self.map_id), key(self, "open"), key(self, "maps"),
-            key(self, "jobs:" .. self.script.code), key(self, "dead") }, self.map_id,
-            table.unpack(taken))
-    end)
-end
-
--- Nobody seems to work: says why.
-local function look_for_workers(self)
-    local others, ours = 0, 0
-    for _, text in pairs(moves.fields(self.client:call("HGETALL", key(self, "workers")) or {})) do
-        local about = json.decode(text) or {}
-        ours = ours + (about.code == self.script.code and 1 or 0)
-        others = others + (about.code ~= self.script.code and 1 or 0)
-    end
-    if ours == 0 and not self.said_nobody then
-        self.said_nobody = true
-        self.say(others == 0 and ("no worker: start some with ponder work URL --queue %s "
-            .. "--script %s"):format(self.name, self.script.path)
-            or ("%d worker%s another version of %s (here it is %s)"):format(others,
-                others == 1 and " has" or "s have", self.script.path, self.script.code))
-    end
-end
-
--- What has come since the last time. After Redis was away it may have forgotten jobs: they are
--- enqueued once more.
-local function read(self)
-    local was_away = false
-    local reply, message, code = redis.persist(function(...)
-        was_away = true
-        self.on_trouble(...)
-    end, function()
-        return self.reader:send(BLOCK_MS + self.reader.timeout_ms, { "XREAD", "COUNT", 200, "BLOCK",
-            BLOCK_MS, "STREAMS", key(self, "results:" .. self.map_id), self.last })
-    end)
-    if reply == nil then
-        return nil, message, code
-    end
-    for _, entry in ipairs(reply and reply[1][2] or {}) do
-        self.last = entry[1]
-        dispatch(self, entry[1], moves.fields(entry[2]))
-    end
-    if was_away then
-        for _, slot in pairs(self.slots) do
-            if not slot.status then
-                enqueue(self, slot)
-            end
-        end
-    end
-    return reply ~= false
-end
-
-local function renew_budgets(self)
-    self.renewed_at = scheduler.clock()
-    for backing in pairs(self.backings) do
-        backing:renew()
-    end
-end
-
-local Leader = {}
-
-function Leader:__close()
-    self.queue.leader = nil
-    for _, slot in pairs(self.queue.slots) do
-        if not slot.status then
-            return wake(slot)
-        end
-    end
-end
-
--- Reads until this job has its result.
-local function lead(self, slot)
-    local _ <close> = setmetatable({ queue = self }, Leader)
-    self.leader = slot.task
-    local since = scheduler.clock()
-    while not slot.status do
-        local ok, message, code = flush(self)
-        if scheduler.clock() - self.renewed_at > BUDGET_LEASE_MS / 4000 then
-            renew_budgets(self)
-        end
-        if ok ~= nil then
-            ok, message, code = read(self)
-        end
-        if ok == nil then
-            return nil, message, code
-        elseif ok then
-            since = scheduler.clock()
-        elseif scheduler.clock() - since > PATIENCE_S then
-            look_for_workers(self)
-        end
-        if self.dead == self.waiting and self.dead > 0 then
-            give_up(self)
-        end
-    end
-    return true
-end
-
-local function await(self, slot)
-    while not slot.status do
-        if self.leader then
-            scheduler.park(slot.task, WAIT)
-        else
-            local ok, message, code = lead(self, slot)
-            if ok == nil then
-                return nil, message, code
-            end
-        end
-    end
-    return true
-end
-
----------------------------------------------------------------------------------------------------
 -- One job
-
-local Waiting = {}
-
--- It has a result, or nobody wants it any more.
-function Waiting:__close()
-    local of, slot = self.queue, self.slot
-    of.slots[slot.id] = nil
-    of.waiting = of.waiting - 1
-    set_dead(of, slot, nil)
-    if not slot.status then
-        forget(of, slot.id, "w")
-    end
-end
 
 -- What the worker recorded becomes this run's.
 local function adopt(self, run, record)
@@ -370,24 +136,17 @@ local function adopt(self, run, record)
     end
     for _, file in ipairs(record.files ~= "" and json.decode(record.files) or {}) do
         files.adopt(file.path, file.kind, function()
-            return self.client:call("HGET", key(self, "files"), file.hash) or nil
+            return self.client:call("HGET", self.exchange:key "files", file.hash) or nil
         end)
     end
     local ok, message = require("ponder.log.carry").unpack(run.session, record.rows)
     if ok == nil and message then
-        self.say(message)
+        self.exchange.say(message)
     end
 end
 
 local function there(self, run, slot)
-    slot.task = scheduler.current()
-    self.slots[slot.id] = slot
-    self.waiting = self.waiting + 1
-    local _ <close> = setmetatable({ queue = self, slot = slot }, Waiting)
-    local ok, message, code = enqueue(self, slot)
-    if ok then
-        ok, message, code = await(self, slot)
-    end
+    local ok, message, code = self.exchange:await(slot)
     if not ok then
         return nil, message, code
     elseif slot.status == "cancelled" then
@@ -411,8 +170,8 @@ local function budgets_around(self, index)
         if one:is_limited() then
             local name = ("budget:%s.%d.%d"):format(self.map_id, index, #list)
             local backing = one.backing
-                or budgets.back(one, self.client, key(self, name), BUDGET_LEASE_MS)
-            self.backings[backing] = true
+                or budgets.back(one, self.client, self.exchange:key(name), BUDGET_LEASE_MS)
+            self.exchange.backings[backing] = true
             table.insert(list, 1, backing:about())
         end
         one = one.outer
@@ -444,22 +203,21 @@ local function do_job(self, item, call, opts)
         local spec = { call = call, name = name, index = opts.index, seed = run.seed,
             max_attempts = opts.max_attempts, timeout_ms = opts.timeout_ms,
             budgets = budgets_around(self, index) }
-        slot = { id = id, words = { id, self.map_id, json.encode(spec), text, self.about_map,
-            self.script.code, self.about_script } }
+        slot = { id = id, spec = json.encode(spec), item = text }
         return outside(there, self, run, slot)
     end
     local results = table.pack(run:call_elsewhere(function()
         return play(self.script.functions[call], payload.decode(text), opts.index)
     end, elsewhere))
     if not slot or slot.entry then -- the log has it by now
-        forget(self, id, slot and slot.entry or "w")
+        self.exchange:forget(id, slot and slot.entry or "w")
     end
     return table.unpack(results, 1, results.n)
 end
 
 local function settle_up(self)
     log.record("queue.taken", { queue = self.name }, function()
-        flush(self)
+        self.exchange:flush()
     end)
 end
 
@@ -576,13 +334,13 @@ end
 ---Workers that have begun one notice when they renew its lease.
 function Queue:cancel()
     log.record("queue.cancel", { queue = self.name }, function()
-        for _, slot in pairs(self.slots) do
+        for _, slot in pairs(self.exchange.slots) do
             if not slot.status then
-                settle(slot, "cancelled")
-                forget(self, slot.id, "w")
+                exchange.settle(slot, "cancelled")
+                self.exchange:forget(slot.id, "w")
             end
         end
-        flush(self)
+        self.exchange:flush()
     end)
 end
 
@@ -599,8 +357,7 @@ function Queue:close()
     if self.called and scheduler.current() then
         settle_up(self)
     end
-    self.client:close()
-    self.reader:close()
+    self.exchange:close()
 end
 
 Queue.__close = Queue.close

@@ -16,6 +16,7 @@
 enum {
     READ_SIZE = 64 * 1024,
     KEEP_OUT = 64 * 1024, /* of the memory of what was sent */
+    KEEP_IN = 256 * 1024, /* of the parser's */
     MAX_UNSENT = 256 * 1024 * 1024,
     MAX_UNTAKEN = 1024 * 1024,     /* bytes of replies that are read ahead of their taking */
     MAX_REPLY = 256 * 1024 * 1024, /* a single one */
@@ -278,6 +279,7 @@ Redis *redis_open(const Alloc *alloc, const RedisOptions *options)
         redis_close(r);
         return errno = error, NULL;
     }
+    r->reader->maxbuf = KEEP_IN;
     loop_timer_set(r->timer, 0);
     return r;
 }

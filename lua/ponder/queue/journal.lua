@@ -22,15 +22,18 @@ local FIELD = "queue.journal" -- of a task's context
 ---@field client ponder.redis.Client
 ---@field keys string[] of the states of jobs, and of this journal
 ---@field id string of the job
+---@field on_trouble fun(message: string?, waited_s: number)
 ---@field replies table<string, string> by call: what was there when the job was taken
 ---@field found integer calls that it has answered
 
 ---@param client ponder.redis.Client
 ---@param prefix string of the queue's keys
 ---@param id string
+---@param on_trouble fun(message: string?, waited_s: number) as of redis.persist
 ---@return ponder.queue.Journal
-function journal.new(client, prefix, id)
-    return { client = client, keys = { prefix .. "state", prefix .. "journal:" .. id }, id = id,
+function journal.new(client, prefix, id, on_trouble)
+    return { client = client, on_trouble = on_trouble,
+        keys = { prefix .. "state", prefix .. "journal:" .. id }, id = id,
         replies = {}, found = 0 }
 end
 
@@ -77,7 +80,7 @@ local function answer(request, next)
     draft, message, code, partial = next(request)
     if draft then
         local text = encode(draft)
-        redis.persist(nil, function()
+        redis.persist(self.on_trouble, function()
             return self.client:eval(moves.JOURNAL, self.keys, self.id, key, text)
         end)
     end

@@ -31,21 +31,29 @@ local moves = {}
 
 moves.GROUP = "workers"
 
--- KEYS: jobs, state, maps, open, codes, stats. ARGV: id, map, spec, item, who, code, what.
--- -> its state, and whether it is new
+-- KEYS: jobs, state, maps, open, codes, stats. ARGV: map, who, code, what, then of each job its id,
+-- spec and item. -> of jobs that were there: id, state, id, state...
 moves.ENQUEUE = [==[
-local state = redis.call('HGET', KEYS[2], ARGV[1])
-if state then
-    return {state, 0}
+local known, count = {}, 0
+for i = 5, #ARGV, 3 do
+    local state = redis.call('HGET', KEYS[2], ARGV[i])
+    if state then
+        known[#known + 1] = ARGV[i]
+        known[#known + 1] = state
+    else
+        local entry = redis.call('XADD', KEYS[1], '*', 'id', ARGV[i], 'map', ARGV[1], 'spec',
+            ARGV[i + 1], 'item', ARGV[i + 2])
+        redis.call('HSET', KEYS[2], ARGV[i], 'q ' .. entry)
+        count = count + 1
+    end
 end
-local entry = redis.call('XADD', KEYS[1], '*', 'id', ARGV[1], 'map', ARGV[2], 'spec', ARGV[3],
-    'item', ARGV[4])
-redis.call('HSET', KEYS[2], ARGV[1], 'q ' .. entry)
-redis.call('HSETNX', KEYS[3], ARGV[2], ARGV[5])
-redis.call('HINCRBY', KEYS[4], ARGV[2], 1)
-redis.call('HSETNX', KEYS[5], ARGV[6], ARGV[7])
-redis.call('HINCRBY', KEYS[6], 'enqueued', 1)
-return {'q', 1}]==]
+if count > 0 then
+    redis.call('HSETNX', KEYS[3], ARGV[1], ARGV[2])
+    redis.call('HINCRBY', KEYS[4], ARGV[1], count)
+    redis.call('HSETNX', KEYS[5], ARGV[3], ARGV[4])
+    redis.call('HINCRBY', KEYS[6], 'enqueued', count)
+end
+return known]==]
 
 -- KEYS: jobs. ARGV: worker, entries that it has... -> nothing, or entry, attempt, fields of a job
 -- whose lease is over
@@ -101,20 +109,24 @@ end
 redis.call('XCLAIM', KEYS[1], 'workers', ARGV[1], 0, ARGV[2])
 return redis.call('XPENDING', KEYS[1], 'workers', ARGV[2], ARGV[2], 1, ARGV[1])[1][4]]==]
 
--- KEYS: jobs, state, results, journal, errors, stats. ARGV: entry, id, status, value.
--- -> 1; 0: somebody else has finished it, or nobody wants it any more
+-- Jobs that somebody else has finished, or that nobody wants any more, are left out.
+-- KEYS: jobs, state, errors, stats. ARGV: of each job its entry, id, map, status and value.
 moves.FINISH = [==[
-redis.call('XACK', KEYS[1], 'workers', ARGV[1])
-redis.call('XDEL', KEYS[1], ARGV[1])
-local state = redis.call('HGET', KEYS[2], ARGV[2])
-if not state or string.sub(state, 1, 1) ~= 'q' then
-    return 0
+local prefix = string.match(KEYS[2], '^(.*:)state$')
+for i = 1, #ARGV, 5 do
+    local entry, id, status = ARGV[i], ARGV[i + 1], ARGV[i + 3]
+    redis.call('XACK', KEYS[1], 'workers', entry)
+    redis.call('XDEL', KEYS[1], entry)
+    local state = redis.call('HGET', KEYS[2], id)
+    if state and string.sub(state, 1, 1) == 'q' then
+        redis.call('DEL', prefix .. 'journal:' .. id)
+        redis.call('HDEL', KEYS[3], id)
+        redis.call('HSET', KEYS[2], id, 'd')
+        redis.call('XADD', prefix .. 'results:' .. ARGV[i + 2], '*', 'id', id, 'status', status,
+            'value', ARGV[i + 4])
+        redis.call('HINCRBY', KEYS[4], status == 'ok' and 'done' or 'failed', 1)
+    end
 end
-redis.call('DEL', KEYS[4])
-redis.call('HDEL', KEYS[5], ARGV[2])
-redis.call('HSET', KEYS[2], ARGV[2], 'd')
-redis.call('XADD', KEYS[3], '*', 'id', ARGV[2], 'status', ARGV[3], 'value', ARGV[4])
-redis.call('HINCRBY', KEYS[6], ARGV[3] == 'ok' and 'done' or 'failed', 1)
 return 1]==]
 
 -- Its journal stays: a retry pays for nothing twice.

@@ -4,6 +4,7 @@
 ---     reader    waits for jobs while there are free places, and begins them
 ---     keeper    renews the leases at a quarter of their time; claims what dead workers have left
 ---     jobs      one task each
+---     storer    stores what has come of them, in one script for all that have ended meanwhile
 ---
 --- Where a lease cannot be renewed for half of its time, somebody else may have the job soon: it is
 --- cancelled, so that nothing is paid twice. What was paid is in its journal. A job that came back,
@@ -31,6 +32,8 @@ local worker = {}
 
 local BLOCK_MS = 500 -- how long one read waits, and so how late a signal is noticed
 local MOST_AT_ONCE = 64 -- jobs of one read
+local MOST_STORED = 200 -- results of one script, or
+local MOST_BYTES = 1 << 20 -- so many bytes and one more
 local FORGET_MS = 600000 -- after which a worker that is gone is forgotten
 local RETRY_S = 0.2 -- pause before what raised runs again; each time four times as long
 
@@ -69,7 +72,7 @@ function worker.new(opts)
         done = 0, failed = 0, started_at = os.time(), lease_s = opts.lease_ms / 1000,
         renewed_at = 0, told = {},
         budgets = setmetatable({}, { __mode = "v" }), -- of several machines, by key
-        waiting = {}, files = {}, sent_files = 0 }, Worker)
+        concluded = {}, waiting = {}, files = {}, sent_files = 0 }, Worker)
     local pid, machine = host.process()
     self.name = ("%s-%d-%04x/%d"):format(machine:gsub("[^%w.-]", "_"), pid,
         random.draw() & 0xffff, opts.lease_ms)
@@ -138,13 +141,13 @@ end
 ---------------------------------------------------------------------------------------------------
 -- One job
 
+-- Hands over what has come of a job: it has its place until that is stored.
 local function conclude(self, job, status, value)
-    local id, map = job.fields.id, job.fields.map
-    return persist(self, function()
-        return self.client:eval(moves.FINISH, { self.jobs, key(self, "state"),
-            key(self, "results:" .. map), key(self, "journal:" .. id), key(self, "errors"),
-            key(self, "stats") }, job.entry, id, status, value)
-    end)
+    table.insert(self.concluded, { job, status, value })
+    job.is_concluded = true
+    if self.storer then
+        scheduler.wake(self.storer, "results", true)
+    end
 end
 
 -- What was recorded of a job. The texts of files are in Redis once.
@@ -215,7 +218,7 @@ end
 
 local function perform(self, job)
     local spec, f = job.spec, self.opts.script.functions[job.spec.call]
-    local book = journal.new(self.client, self.prefix, job.fields.id)
+    local book = journal.new(self.client, self.prefix, job.fields.id, self.on_trouble)
     if job.attempt > 1 then
         persist(self, function()
             return journal.read(book)
@@ -277,11 +280,52 @@ local Place = {}
 
 function Place:__close()
     local of = self.worker
+    if self.job.is_concluded and not of.aborted then
+        return
+    end
     of.running = of.running - 1
     if not self.keeps and not of.aborted then
         of.held[self.job.entry] = nil
     end
     notify(of)
+end
+
+local function take_concluded(self)
+    local all, batch, bytes = self.concluded, {}, 0
+    self.concluded = {}
+    for i, one in ipairs(all) do
+        bytes = bytes + #one[3]
+        if i > MOST_STORED or bytes > MOST_BYTES and i > 1 then
+            self.concluded = table.move(all, i, #all, 1, {})
+            break
+        end
+        batch[i] = one
+    end
+    return batch
+end
+
+local function store_all(self)
+    self.storer = scheduler.current()
+    while true do
+        while not self.concluded[1] do
+            scheduler.park(self.storer, "results")
+        end
+        local batch, words = take_concluded(self), {}
+        for _, one in ipairs(batch) do
+            local job = one[1]
+            table.move({ job.entry, job.fields.id, job.fields.map, one[2], one[3] }, 1, 5,
+                #words + 1, words)
+        end
+        persist(self, function()
+            return self.client:eval(moves.FINISH, { self.jobs, key(self, "state"),
+                key(self, "errors"), key(self, "stats") }, table.unpack(words))
+        end)
+        for _, one in ipairs(batch) do
+            self.held[one[1].entry] = nil
+        end
+        self.running = self.running - #batch
+        notify(self)
+    end
 end
 
 local function run_job(self, job)
@@ -496,6 +540,7 @@ function Worker:work()
         end
         local stop_following = journal.follow()
         task.spawn(keep, self)
+        task.spawn(store_all, self)
         read_all(self)
         while self.running > 0 and not self.aborted do
             wait(self)

@@ -1,0 +1,379 @@
+--- What a queue object exchanges with Redis: jobs that are enqueued, their results, and what Redis
+--- may forget. There is no task for it: of the jobs that wait one sends for all, one reads for all,
+--- and where it has its result, or is cancelled, another one does.
+
+local json = require "ponder.json"
+local moves = require "ponder.queue.moves"
+local payload = require "ponder.queue.payload"
+local redis = require "ponder.redis"
+local scheduler = require "ponder.task.scheduler"
+
+local exchange = {}
+
+local WAIT = "a worker"
+local BLOCK_MS = 1000
+local PATIENCE_S = 5 -- before it says that nobody works
+local BUDGET_RENEWAL_S = 15
+local MOST_SENT = 200 -- jobs of one script, or
+local MOST_BYTES = 1 << 20 -- so many bytes and one more
+
+---@class ponder.queue.Slot a job that is waited for
+---@field id string
+---@field spec string JSON
+---@field item string JSON
+---@field task ponder.task.Handle
+---@field status "ok"|"failed"|"dead"|"cancelled"|"refused"|nil nil: it goes on
+---@field dead string? it is a dead letter that may yet be retried: what it failed with, as stored
+---@field value string? of one that Redis has refused: {message, code}
+---@field entry string? of the stream of results
+
+---@class ponder.queue.Exchange
+---@field client ponder.redis.Client
+---@field slots table<string, ponder.queue.Slot>
+---@field backings table<ponder.queue.Budget, true> budgets that workers share
+---@field private reader ponder.redis.Client for reads that block
+---@field private prefix string
+---@field private map string what names the jobs of this queue object
+---@field private script ponder.queue.Script
+---@field private waiting integer
+---@field private dead integer of those that wait
+---@field private unsent ponder.queue.Slot[] not enqueued yet
+---@field private sender ponder.task.Handle? who enqueues for all
+---@field private leader ponder.task.Handle? who reads results for all
+---@field private taken string[] id and entry of what Redis may forget
+---@field private early table<string, string> entries of results that nobody waits for yet, by id
+local Exchange = {}
+Exchange.__index = Exchange
+
+---@param of { name: string, map: string, client: ponder.redis.Client,
+---  reader: ponder.redis.Client, script: ponder.queue.Script } the name of the queue
+---@return ponder.queue.Exchange
+function exchange.new(of)
+    local self = setmetatable({ prefix = redis.prefix(of.name), name = of.name, map = of.map,
+        client = of.client, reader = of.reader, script = of.script,
+        about = json.encode { script = of.script.path }, slots = {}, waiting = 0, dead = 0,
+        unsent = {}, taken = {}, early = {}, last = "0", renewed_at = 0,
+        backings = setmetatable({}, { __mode = "k" }) }, Exchange)
+    self.say = function(line)
+        io.stderr:write(("ponder: queue %s: %s\n"):format(of.name, line))
+    end
+    self.on_trouble = redis.announcer(self.say)
+    return self
+end
+
+---@param name string
+---@return string key of the queue
+function Exchange:key(name)
+    return self.prefix .. name
+end
+
+local function wake(slot)
+    scheduler.wake(slot.task, WAIT, true)
+end
+
+---What came of a job.
+---@param slot ponder.queue.Slot
+---@param status string
+---@param value any
+---@param entry string?
+function exchange.settle(slot, status, value, entry)
+    slot.status, slot.value, slot.entry = status, value, entry
+    wake(slot)
+end
+
+local settle = exchange.settle
+
+local function set_dead(self, slot, value)
+    self.dead = self.dead + (value and 1 or 0) - (slot.dead and 1 or 0)
+    slot.dead = value
+end
+
+---------------------------------------------------------------------------------------------------
+-- Enqueuing: one of the jobs that wait does it for all that have come meanwhile
+
+-- It was there: done for the process before this one, or dead.
+local function recall(self, slot, state)
+    local kind, entry = state:sub(1, 1), self.early[slot.id]
+    if kind == "d" and entry then
+        self.early[slot.id] = nil
+        local list = self.client:call("XRANGE", self:key("results:" .. self.map), entry, entry)
+        local fields = list and list[1] and moves.fields(list[1][2])
+        if fields then
+            settle(slot, fields.status, fields.value, entry)
+        end
+    elseif (kind == "x" or kind == "g") and not slot.dead then
+        local letter = json.decode(self.client:call("HGET", self:key "dead", slot.id) or "null")
+        set_dead(self, slot, payload.failure(letter and letter.error or "dead", "DEAD"))
+    end
+end
+
+-- Jobs may be enqueued again: it does nothing to those that are there.
+local function enqueue(self, batch)
+    if not batch[1] then
+        return
+    end
+    local words = { self.map, self.about, self.script.code, self.about }
+    for i, slot in ipairs(batch) do
+        words[3 * i + 2], words[3 * i + 3], words[3 * i + 4] = slot.id, slot.spec, slot.item
+    end
+    local known, message, code = redis.persist(self.on_trouble, function()
+        return self.client:eval(moves.ENQUEUE, { self:key("jobs:" .. self.script.code),
+            self:key "state", self:key "maps", self:key "open", self:key "codes",
+            self:key "stats" }, table.unpack(words))
+    end)
+    if not known then
+        for _, slot in ipairs(batch) do
+            settle(slot, "refused", { message = message, code = code })
+        end
+        return
+    end
+    for id, state in pairs(moves.fields(known)) do
+        local slot = self.slots[id]
+        if slot and not slot.status then
+            recall(self, slot, state)
+        end
+    end
+end
+
+-- Those to be sent next that are still wanted, and how many were looked at.
+local function next_batch(self, slots, first)
+    local batch, bytes, last = {}, 0, math.min(first + MOST_SENT - 1, #slots)
+    for i = first, last do
+        local slot = slots[i]
+        bytes = bytes + #slot.item
+        if bytes > MOST_BYTES and i > first then
+            return batch, i - first
+        elseif self.slots[slot.id] == slot then
+            batch[#batch + 1] = slot
+        end
+    end
+    return batch, last - first + 1
+end
+
+local Sender = {}
+
+-- What it has not heard of goes out once more.
+function Sender:__close()
+    local of = self.exchange
+    of.sender = nil
+    for i = self.sent + 1, #self.slots do
+        if not self.slots[i].status then
+            table.insert(of.unsent, self.slots[i])
+        end
+    end
+    for _, slot in ipairs(of.unsent) do
+        if scheduler.wake(slot.task, WAIT, true) then
+            return
+        end
+    end
+end
+
+local function send(self, slot)
+    local sender <close> = setmetatable({ exchange = self, slots = {}, sent = 0 }, Sender)
+    self.sender = slot.task
+    scheduler.park_until(slot.task, WAIT) -- others of this round come along
+    while self.unsent[1] do
+        sender.slots, sender.sent, self.unsent = self.unsent, 0, {}
+        while sender.sent < #sender.slots do
+            local batch, count = next_batch(self, sender.slots, sender.sent + 1)
+            enqueue(self, batch)
+            sender.sent = sender.sent + count
+        end
+    end
+end
+
+---------------------------------------------------------------------------------------------------
+-- Results: one of the jobs that wait reads them for all
+
+-- Nothing goes on but dead letters: they are the result.
+local function give_up(self)
+    for _, slot in pairs(self.slots) do
+        if slot.dead and not slot.status then
+            settle(slot, "dead", slot.dead, "g")
+        end
+    end
+end
+
+local function dispatch(self, entry, fields)
+    local slot = self.slots[fields.id]
+    if not slot then -- not yet: this run is resumed
+        self.early[fields.id] = entry
+    elseif fields.status == "dead" then
+        set_dead(self, slot, fields.value)
+    elseif fields.status == "again" then
+        set_dead(self, slot, nil)
+    else
+        settle(slot, fields.status, fields.value, entry)
+    end
+end
+
+---Redis may forget a job.
+---@param id string
+---@param entry string that of its result; "g" or "w" as moves.TAKE has them
+function Exchange:forget(id, entry)
+    local taken = self.taken
+    taken[#taken + 1], taken[#taken + 2] = id, entry
+end
+
+---Has Redis forget what was taken.
+---@return any? ok
+---@return string? message
+---@return string? code
+function Exchange:flush()
+    local taken = self.taken
+    if not taken[1] then
+        return true
+    end
+    self.taken = {}
+    return redis.persist(self.on_trouble, function()
+        return self.client:eval(moves.TAKE, { self:key "state",
+            self:key("results:" .. self.map), self:key "open", self:key "maps",
+            self:key("jobs:" .. self.script.code), self:key "dead" }, self.map,
+            table.unpack(taken))
+    end)
+end
+
+-- Nobody seems to work: says why.
+local function look_for_workers(self)
+    local others, ours = 0, 0
+    for _, text in pairs(moves.fields(self.client:call("HGETALL", self:key "workers") or {})) do
+        local about = json.decode(text) or {}
+        ours = ours + (about.code == self.script.code and 1 or 0)
+        others = others + (about.code ~= self.script.code and 1 or 0)
+    end
+    if ours == 0 and not self.said_nobody then
+        self.said_nobody = true
+        self.say(others == 0 and ("no worker: start some with ponder work URL --queue %s "
+            .. "--script %s"):format(self.name, self.script.path)
+            or ("%d worker%s another version of %s (here it is %s)"):format(others,
+                others == 1 and " has" or "s have", self.script.path, self.script.code))
+    end
+end
+
+-- What has come since the last time. After Redis was away it may have forgotten jobs: they are
+-- enqueued once more.
+local function read(self)
+    local was_away = false
+    local reply, message, code = redis.persist(function(...)
+        was_away = true
+        self.on_trouble(...)
+    end, function()
+        return self.reader:send(BLOCK_MS + self.reader.timeout_ms, { "XREAD", "COUNT", 200, "BLOCK",
+            BLOCK_MS, "STREAMS", self:key("results:" .. self.map), self.last })
+    end)
+    if reply == nil then
+        return nil, message, code
+    end
+    for _, entry in ipairs(reply and reply[1][2] or {}) do
+        self.last = entry[1]
+        dispatch(self, entry[1], moves.fields(entry[2]))
+    end
+    if was_away then
+        for _, slot in pairs(self.slots) do
+            if not slot.status then
+                table.insert(self.unsent, slot)
+            end
+        end
+    end
+    return reply ~= false
+end
+
+local function renew_budgets(self)
+    local now = scheduler.clock()
+    if now - self.renewed_at < BUDGET_RENEWAL_S then
+        return
+    end
+    self.renewed_at = now
+    for backing in pairs(self.backings) do
+        backing:renew()
+    end
+end
+
+local Leader = {}
+
+function Leader:__close()
+    self.exchange.leader = nil
+    for _, slot in pairs(self.exchange.slots) do
+        if not slot.status then
+            return wake(slot)
+        end
+    end
+end
+
+-- Reads until this job has its result.
+local function lead(self, slot)
+    local _ <close> = setmetatable({ exchange = self }, Leader)
+    self.leader = slot.task
+    local since = scheduler.clock()
+    while not slot.status do
+        local ok, message, code = self:flush()
+        renew_budgets(self)
+        if self.unsent[1] and not self.sender then
+            send(self, slot)
+        end
+        if ok ~= nil then
+            ok, message, code = read(self)
+        end
+        if ok == nil then
+            return nil, message, code
+        elseif ok then
+            since = scheduler.clock()
+        elseif scheduler.clock() - since > PATIENCE_S then
+            look_for_workers(self)
+        end
+        if self.dead == self.waiting and self.dead > 0 then
+            give_up(self)
+        end
+    end
+    return true
+end
+
+local Waiting = {}
+
+-- It has a result, or nobody wants it any more.
+function Waiting:__close()
+    local of, slot = self.exchange, self.slot
+    of.slots[slot.id] = nil
+    of.waiting = of.waiting - 1
+    set_dead(of, slot, nil)
+    if not slot.status then
+        of:forget(slot.id, "w")
+    end
+end
+
+---Enqueues a job, unless it is there, and waits for what comes of it.
+---@param slot ponder.queue.Slot
+---@return boolean? ok
+---@return string? message
+---@return string? code
+function Exchange:await(slot)
+    slot.task = scheduler.current()
+    self.slots[slot.id] = slot
+    self.waiting = self.waiting + 1
+    table.insert(self.unsent, slot)
+    local _ <close> = setmetatable({ exchange = self, slot = slot }, Waiting)
+    while not slot.status do
+        if self.unsent[1] and not self.sender then
+            send(self, slot)
+        elseif not self.leader then
+            local ok, message, code = lead(self, slot)
+            if ok == nil then
+                return nil, message, code
+            end
+        else
+            scheduler.park(slot.task, WAIT)
+        end
+    end
+    if slot.status == "refused" then
+        return nil, slot.value.message, slot.value.code
+    end
+    return true
+end
+
+---Closes its connections.
+function Exchange:close()
+    self.client:close()
+    self.reader:close()
+end
+
+return exchange
