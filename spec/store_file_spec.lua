@@ -147,6 +147,39 @@ describe("a file is refused", function()
         assert.is_true(refusals > 20, refusals)
     end)
 
+    it("if it is damaged within; a large one where the damage is read", function()
+        for _, large in ipairs { false, true } do
+            local folder <close> = shell.folder()
+            local path = folder.path .. "/a.db"
+            make(path)
+            if large then
+                local db <close> = assert(store.open(path, options "write"))
+                assert(db:execute "CREATE TABLE big (b)")
+                assert(db:execute "INSERT INTO big VALUES (zeroblob(70000000))")
+            end
+            do -- all that stands on the pages that have a row
+                local file <close> = assert(io.open(path, "r+b"))
+                for at in file:read(200000):gmatch "()row 100 " do
+                    file:seek("set", at // 4096 * 4096)
+                    file:write(("\xff"):rep(4096))
+                end
+            end
+            for _, mode in ipairs { "write", "read" } do
+                local db, message, code = store.open(path, options(mode, { check = true }))
+                if large then
+                    assert(db, message)
+                    local ok, raised = pcall(db.row, db, "SELECT v FROM t WHERE id = 100")
+                    assert.is_false(ok)
+                    message, code = raised, "DAMAGED"
+                    db:close()
+                end
+                assert.equal("DAMAGED", code)
+                assert.matches("a.db: damaged", message, 1, true)
+            end
+            assert(store.open(path, options "read")):close()
+        end
+    end)
+
     it("if it may not be read or written", function()
         -- Root may do everything, so this is done as no one.
         local folder <close> = shell.folder { ["in/keep"] = "" }

@@ -189,9 +189,9 @@ static int choice_option(lua_State *L, const char *name, const char *const *choi
 
 static void check_names(lua_State *L)
 {
-    static const char *const names[] = {"mode",         "sync",           "lock",
-                                        "make_folders", "application_id", "version",
-                                        "kind",         "schema",         "staged"};
+    static const char *const names[] = {"mode",           "sync",    "lock", "make_folders",
+                                        "application_id", "version", "kind", "schema",
+                                        "staged",         "check"};
     for (lua_pushnil(L); lua_next(L, 2); lua_pop(L, 1)) {
         bool known = false;
         for (size_t i = 0; !known && i < sizeof names / sizeof *names; i++)
@@ -213,6 +213,7 @@ static void read_options(lua_State *L, StoreOptions *o)
         .lock = boolean_option(L, "lock", true),
         .make_folders = boolean_option(L, "make_folders", false),
         .staged = boolean_option(L, "staged", false),
+        .check = boolean_option(L, "check", false),
         .application_id = number_option(L, "application_id"),
         .version = number_option(L, "version"),
         .kind = text_option(L, "kind", "run log"),

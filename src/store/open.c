@@ -15,7 +15,12 @@
 #include "store/private.h"
 #include "store/store.h"
 
-enum { BUSY_MS = 1000, BESIDE = 3, WAL_BYTES = 32 << 20 /* kept on disk once it is empty again */ };
+enum {
+    BUSY_MS = 1000,
+    BESIDE = 3,
+    WAL_BYTES = 32 << 20,    /* kept on disk once it is empty again */
+    CHECKED_BYTES = 64 << 20 /* at most, of a file that is looked through for damage */
+};
 
 static const char *const beside[] = {"-wal", "-shm", "-journal"};
 
@@ -56,6 +61,14 @@ static StoreStatus check_version(const StoreOptions *o, int64_t application_id, 
     return STORE_OK;
 }
 
+/* A look at all of a large file takes seconds, or minutes where it is on a slow disk: damage in one
+ * is found page by page, as they are read. */
+static bool is_large(const Store *s)
+{
+    struct stat file;
+    return fstat(s->claim->fd, &file) == 0 && file.st_size > CHECKED_BYTES;
+}
+
 /* What holds now, with what is in the WAL; before anything is written. */
 static StoreStatus check_content(Store *s, const StoreOptions *o, StoreError *e)
 {
@@ -65,7 +78,7 @@ static StoreStatus check_content(Store *s, const StoreOptions *o, StoreError *e)
         status = ask(s, "PRAGMA user_version", version, 32, e);
     if (status == STORE_OK)
         status = check_version(o, strtoll(application_id, NULL, 10), strtoll(version, NULL, 10), e);
-    if (status != STORE_OK || o->mode == STORE_READ)
+    if (status != STORE_OK || !(s->writable || o->check) || is_large(s))
         return status;
     status = ask(s, "PRAGMA quick_check(1)", answer, sizeof answer, e);
     if (status == STORE_OK && strcmp(answer, "ok") != 0) {
@@ -160,8 +173,9 @@ static StoreStatus connect(Store *s, const char *real_path, StoreMode mode,
     /* As long as the file may still be refused. */
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     return run(s,
-               s->writable ? "PRAGMA temp_store=MEMORY"
-                           : "PRAGMA temp_store=MEMORY; PRAGMA query_only=ON",
+               s->writable
+                   ? "PRAGMA temp_store=MEMORY; PRAGMA cell_size_check=ON"
+                   : "PRAGMA temp_store=MEMORY; PRAGMA cell_size_check=ON; PRAGMA query_only=ON",
                e);
 }
 

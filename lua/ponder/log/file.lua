@@ -224,7 +224,7 @@ end
 ---@return string? code NOT_FOUND, NOT_A_LOG, NEWER, LOCKED, READ_ONLY, DAMAGED, IO, MEMORY
 function file.open(path, opts)
     local db, message, code = store.open(path, { mode = opts.mode, sync = opts.sync,
-        lock = opts.mode == "write", application_id = schema.APPLICATION_ID,
+        lock = opts.mode == "write", check = opts.look_up, application_id = schema.APPLICATION_ID,
         version = schema.VERSION })
     if not db then
         return nil, message, code

@@ -31,10 +31,6 @@ local Rerun = {}
 Rerun.__index = Rerun
 
 local function read(db, path, number)
-    local state = db:row("PRAGMA quick_check(1)")
-    if state ~= "ok" then
-        error(("%s: damaged: %s"):format(path, (state:gsub("^%*%*%*[^\n]*\n", ""))), 0)
-    end
     local row, list = file.row(db, "SELECT * FROM runs WHERE id = ?", number), {}
     if not row then
         return nil

@@ -43,6 +43,8 @@ local store = {}
 ---@field version? integer likewise its user_version, which may be less
 ---@field kind? string what the file is called in messages; default "run log"
 ---@field staged? boolean "create": the file gets its name with `publish`, when more is in it
+---@field check? boolean "read": look for damage at once, as "write" does. Files of more than 64 MiB
+---are not looked through: damage in them is found as they are read, and is DAMAGED then
 ---@field schema? string "create": statements that are run before anyone sees the file
 
 --- Opens a file. A file that is refused stays as it is. A writer closes it as a single file; while

@@ -82,7 +82,7 @@ local function named_now(config, given)
 end
 
 -- The first address that only the log names and that would get a key.
-local function unnamed(log, config, opts)
+local function unnamed(log, config, command, opts)
     local named = named_now(config, opts.base_url)
     for _, address in ipairs(ADDRESSES) do
         local before = log.run.options[address.name]
@@ -94,7 +94,8 @@ local function unnamed(log, config, opts)
     end
     local asks = has_key(config) and not opts.other_server
     for _, url in ipairs(asks and trust.base_urls(log.run.arguments) or {}) do
-        if not named[url] then
+        local is_obstacle = command == "resume" and url:find(redact.MARK, 1, true) -- see Rerun
+        if not named[url] and not is_obstacle then
             return url
         end
     end
@@ -113,7 +114,7 @@ function consent.give(log, command, opts)
         return ("%s: was not written by you on this machine, or was changed: %s; --trust runs it")
             :format(log.path, log:describe())
     end
-    local url = unnamed(log, name.load_config(env), opts)
+    local url = unnamed(log, name.load_config(env), command, opts)
     if url then
         return ("%s: it asked %s, which only the log names; a key goes where you say: ponder %s "
             .. "--base-url %s %s"):format(log.path, url, command, quote.shell(url),
