@@ -42,7 +42,6 @@ describe("columns", function()
         assert.equal("", text.cut("中文", 1))
         assert.equal("", text.cut("abc", 0))
         assert.equal("e\u{301}", text.cut("e\u{301}x", 1, ""))
-        assert.equal("中 |", text.pad("中文", 3, "") .. "|")
     end)
 
     it("wrap a text at spaces, and anywhere where there are none", function()

@@ -317,11 +317,6 @@ void stop_limit_steps(lua_Integer limit)
     stop_arm();
 }
 
-lua_Integer stop_steps(void)
-{
-    return steps;
-}
-
 static void on_stock_interrupt(int number)
 {
     int saved = errno;

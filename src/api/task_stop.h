@@ -30,9 +30,6 @@ extern volatile int stop_armed;
  * counts as up to 100. -1: without limit. */
 void stop_limit_steps(lua_Integer steps);
 
-/* The instructions run since then. */
-lua_Integer stop_steps(void);
-
 /* The task that runs may run for so many seconds, waits included; then an error is raised in it at
  * every instruction of the script, whatever it catches. 0: no more. */
 void stop_limit_task(double seconds);

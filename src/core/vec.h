@@ -57,8 +57,6 @@ static inline void *vec_grow(const Alloc *alloc, void *items, size_t *capacity, 
 /* Appends an item for which there is room. */
 #define vec_push(v, item) ((void)((v)->items[(v)->count++] = (item)))
 
-#define vec_last(v) ((v)->items[(v)->count - 1])
-
 /* Gives the memory back; the array is empty then. */
 #define vec_free(v, alloc)                                                                         \
     (alloc_free(alloc, (v)->items, (v)->capacity * sizeof *(v)->items), (v)->items = NULL,         \

@@ -305,11 +305,6 @@ bool process_has_ended(const Process *p, int64_t *status, int *signal)
     return p->state == ENDED;
 }
 
-int process_number(const Process *p)
-{
-    return p->uv.pid;
-}
-
 void process_kill(Process *p, int signal)
 {
     if (p->state == RUNNING)

@@ -53,9 +53,6 @@ void process_close_input(Process *p);
 /* Whether the child has ended: its exit status and the signal that ended it, or 0. */
 bool process_has_ended(const Process *p, int64_t *status, int *signal);
 
-/* The child's number: for messages. */
-int process_number(const Process *p);
-
 /* Sends a signal to the child and its group. */
 void process_kill(Process *p, int signal);
 

@@ -106,6 +106,27 @@ local function check(client)
     return nil, message
 end
 
+-- Does the jobs of a queue until it is stopped.
+local function serve_queue(given, client, reader, script)
+    local concurrency = given.concurrency or 16
+    local one = worker.new { client = client, reader = reader, queue = given.queue,
+        budget = { max_cost = given.max_cost_per_job, max_calls = given.max_calls_per_job },
+        script = script, concurrency = concurrency, lease_ms = given.lease or 60000, say = say }
+    local stop = signals.follow(function()
+        one:stop()
+    end)
+    say(("%s of %s at %s, %d at a time"):format(given.queue, given.script, client.name,
+        concurrency))
+    local ok, message = one:work()
+    stop()
+    client:close()
+    reader:close()
+    if not ok then
+        say(message)
+    end
+    return ok and 0 or 1
+end
+
 ---@param list string[] arguments
 ---@return integer status
 function command.run(list)
@@ -145,23 +166,7 @@ function command.run(list)
         say(message)
         return 1
     end
-    local one = worker.new { client = client, reader = reader, queue = given.queue,
-        budget = { max_cost = given.max_cost_per_job, max_calls = given.max_calls_per_job },
-        script = script, concurrency = given.concurrency or 16, lease_ms = given.lease or 60000,
-        say = say }
-    local stop = signals.follow(function()
-        one:stop()
-    end)
-    say(("%s of %s at %s, %d at a time"):format(given.queue, given.script, client.name,
-        given.concurrency or 16))
-    ok, message = one:work()
-    stop()
-    client:close()
-    reader:close()
-    if not ok then
-        say(message)
-    end
-    return ok and 0 or 1
+    return serve_queue(given, client, reader, script)
 end
 
 return command

@@ -42,16 +42,6 @@ function text.cut(s, columns, mark)
     return s:sub(1, (terminal.fit(s, room))) .. mark
 end
 
----A line cut, or filled with spaces, to exactly so many columns.
----@param s string
----@param columns integer
----@param mark? string
----@return string
-function text.pad(s, columns, mark)
-    s = text.cut(s, columns, mark)
-    return s .. (" "):rep(columns - terminal.width(s))
-end
-
 local BYTES_A_COLUMN = 32 -- of characters with many that combine
 
 -- Where a line of so many columns may end: before a space where there is one, else anywhere; at

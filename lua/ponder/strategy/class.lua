@@ -424,8 +424,7 @@ function class.new(kind)
     local list
     kind.rules, list = schema.of(kind.machine)
     kind.query = ("ai.%s.query"):format(kind.name)
-    kind.routes = options.merge({}, ROUTES)
-    kind.routes[kind.query] = "start"
+    kind.routes = options.merge({ [kind.query] = "start" }, ROUTES)
     return {
         name = kind.name,
         ---A strategy; a wrong or unknown option raises.

@@ -7,6 +7,23 @@ local private = require "ponder.core.private"
 
 local stubs = {}
 
+-- The line that declares a function without a `function OWNER.NAME` line of its own.
+local function declaration(entry, variable)
+    if entry.code:find("^[%w_.]+ = ") then
+        local names = {}
+        for i, param in ipairs(entry.params) do
+            names[i] = param.name
+        end
+        return ("function %s(%s) end"):format(entry.code:match("^[%w_.]+"),
+            table.concat(names, ", "))
+    elseif entry.exported then
+        local params, field = entry.code:match("%b()") or "()", entry.name:match("([%w_]+)$")
+        local shape = entry.code:find("^return") and "%s = function%s end"
+            or "function %s." .. field .. "%s end"
+        return shape:format(variable, params)
+    end
+end
+
 -- What goes into a stub: the module's table, what it exports, and all classes.
 local function text_of(module)
     local variable = module.variable or "module"
@@ -37,19 +54,8 @@ local function text_of(module)
                 out[#out + 1] = ("local %s = {}"):format(owner)
             end
             add(entry, entry.code:match("^function [%w_.:]+%b()") .. " end")
-        elseif entry.kind == "function" and entry.code:find("^[%w_.]+ = ") then
-            local names = {}
-            for i, param in ipairs(entry.params) do
-                names[i] = param.name
-            end
-            add(entry, ("function %s(%s) end"):format(entry.code:match("^[%w_.]+"),
-                table.concat(names, ", ")))
-        elseif entry.kind == "function" and entry.exported then
-            local params = entry.code:match("%b()") or "()"
-            local field = entry.name:match("([%w_]+)$")
-            local shape = entry.code:find("^return") and "%s = function%s end"
-                or "function %s." .. field .. "%s end"
-            add(entry, shape:format(variable, params))
+        elseif entry.kind == "function" and declaration(entry, variable) then
+            add(entry, declaration(entry, variable))
         end
     end
     out[#out + 1] = "return " .. variable
