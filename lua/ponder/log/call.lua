@@ -46,7 +46,9 @@ Call.__index = Call
 ---@return ponder.log.Call
 function call.new(asked)
     local identity = redact.keep(asked.identity) -- as the log will have it
-    return setmetatable({ asked = asked, identity = store.sha256(identity) }, Call)
+    return setmetatable({ asked = asked, identity = store.sha256(identity), -- room for the others:
+        within = nil, within_id = nil, occurrence = nil, id = nil, run = nil, session = nil,
+        asked_at = nil, ticket = nil, again = nil, search = nil, node = nil, purpose = nil }, Call)
 end
 
 --- The operation in a few words, for people.
@@ -148,7 +150,7 @@ end
 
 local function write_answer(self, log, status, reply, row, message, code)
     log:spend(row.total_tokens, row.cost)
-    log:write(answered(self, log, status, row.origin, row.queued_at, row.sent_at, log.clock(),
+    log.writer:write(answered(self, log, status, row.origin, row.queued_at, row.sent_at, log.clock(),
         reply, code, message, row.latency_ms, row.time_to_first_ms, row.attempts,
         row.input_tokens, row.output_tokens, row.total_tokens, row.cache_read_tokens,
         row.cache_write_tokens, row.reasoning_tokens, row.cost))

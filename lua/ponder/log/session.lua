@@ -198,13 +198,20 @@ function Session:prepare_call()
     end
 end
 
--- Asks a model: see ponder.task.Tape. Who asks is told where it stands.
+-- Who asks is told where that stands.
+local function tell(self, what, ...)
+    local asker = scheduler.context("asker")
+    if asker then
+        asker.call, asker.log = what.id, self.root.run.opts.path
+    end
+    return ...
+end
+
+-- Asks a model: see ponder.task.Tape.
 local function follow(self, asked, ask, ...)
     self:prepare_call()
-    local what, asker = call.new(asked), scheduler.context("asker") or {}
-    local results = table.pack(self.tape:perform(what, ask, ...))
-    asker.call, asker.log = what.id, self.root.run.opts.path
-    return table.unpack(results, 1, results.n)
+    local what = call.new(asked)
+    return tell(self, what, self.tape:perform(what, ask, ...))
 end
 
 ---------------------------------------------------------------------------------------------------

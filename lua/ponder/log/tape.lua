@@ -243,20 +243,24 @@ function Tape:deliver()
     self.noted = {}
 end
 
--- Waits until the log holds what has come.
-local function arrive(self, what)
-    local t = scheduler.current()
-    local one = { task = t, what = what, waits = WAIT }
-    self.arrived[#self.arrived + 1] = one
-    scheduler.park(t, WAIT, function() groups.take_out(self.arrived, one) end)
+-- What a task waits for: it has been asked, then it has come.
+local Arrival = {}
+
+function Arrival:__close()
+    if not self.answered then
+        self.sink:cancel(self.what)
+    end
 end
 
-local Asking = {}
+local function new_arrival(self, what)
+    return setmetatable({ task = scheduler.current(), what = what, waits = WAIT, sink = self.sink,
+        answered = false }, Arrival)
+end
 
-function Asking:__close()
-    if not self.answered then
-        self.tape.sink:cancel(self.what)
-    end
+-- Waits until the log holds what has come.
+local function arrive(self, one)
+    self.arrived[#self.arrived + 1] = one
+    scheduler.park(one.task, WAIT, function() groups.take_out(self.arrived, one) end)
 end
 
 local function ask(self, what, f, ...)
@@ -268,12 +272,12 @@ local function ask(self, what, f, ...)
         error(self.broken or shortage, 0)
     end
     self.sink:ask(what)
-    local asking <close> = setmetatable({ tape = self, what = what }, Asking)
+    local one <close> = new_arrival(self, what)
     local results = pack(scheduler.with_context("outside", what, f, ...))
-    asking.answered = true
+    one.answered = true
     results = self.sink:answer(what, results)
-    arrive(self, what)
-    return results
+    arrive(self, one)
+    return unpack(results, 1, results.n)
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -326,7 +330,7 @@ end
 -- counted by its rows.
 local function times_asked(self, what, inside)
     local asked = self.asked
-    local key = recent.key(("%s %s %s"):format(place_of(what.within), what.kind, what.identity))
+    local key = recent.key(place_of(what.within) .. " " .. what.kind .. " " .. what.identity)
     local times = asked:get(key)
     if not times and asked.forgets and what.kind ~= "run" then
         times = self.past.ordered and self.past:count_found(what, inside)
@@ -383,13 +387,12 @@ function Tape:perform(what, f, ...)
         else
             self.sink:copy(what, results)
         end
-        arrive(self, what)
+        arrive(self, new_arrival(self, what))
         return unpack(results, 1, results.n)
     elseif self.offline then
         playing.refuse(self, what, known)
     end
-    local results = ask(self, what, f, ...)
-    return unpack(results, 1, results.n)
+    return ask(self, what, f, ...)
 end
 
 ---------------------------------------------------------------------------------------------------

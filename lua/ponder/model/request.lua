@@ -109,7 +109,7 @@ end
 --- of it.
 ---@return string
 function Request:identity()
-    return ("%s\n%d\n%s"):format(self.provider, self.sample, self:body_json())
+    return ("%s\n%d\n"):format(self.provider, self.sample) .. self:body_json()
 end
 
 --- The bytes to send.
