@@ -100,11 +100,20 @@ end
 function run.new(opts)
     opts = options.check("run.new", opts, NEW)
     check_labels(opts.labels or {})
-    local limits = opts.budget and options.check("run.new: opts.budget", opts.budget,
-        budgets.LIMITS) or {}
+    return run.unchecked(opts, opts.budget
+        and options.check("run.new: opts.budget", opts.budget, budgets.LIMITS))
+end
+
+---The same for options that ponder has made itself.
+---@param opts ponder.RunOptions
+---@param limits ponder.task.Limits? in the place of `opts.budget`
+---@return ponder.Run
+function run.unchecked(opts, limits)
     return setmetatable({ name = opts.name, seed = opts.seed or random.draw(),
         labels = opts.labels or {}, timeout_ms = opts.timeout_ms, input = opts.input,
-        status = "new", budget = budgets.new(limits) }, Run)
+        status = "new", budget = budgets.new(limits or {}), -- room for the others:
+        outer = nil, group = nil, session = nil, results = nil, reported = nil, error = nil,
+        exit_status = nil, cancelled = nil, is_late = nil }, Run)
 end
 
 ---The run that the current task belongs to; nil outside of tasks, and in a `task.run` of a stock

@@ -107,9 +107,9 @@ end
 
 local function new_run(job, limits)
     local name, id = job.policy.name, job.item.id
-    local run = runs.new { name = ("%s %s"):format(name, id), seed = seed_of(limits.seed, job),
+    local run = runs.unchecked({ name = name .. " " .. id, seed = seed_of(limits.seed, job),
         labels = { policy = name, item = id, epoch = job.epoch },
-        budget = { max_cost = limits.max_cost_per_item }, timeout_ms = limits.timeout_ms_per_item }
+        timeout_ms = limits.timeout_ms_per_item }, { max_cost = limits.max_cost_per_item })
     run.item, run.policy, run.epoch, run.points = job.item, name, job.epoch, {}
     run.note_report, run.report, run.samples = run.report, report, samples
     run.on_samples = on_samples

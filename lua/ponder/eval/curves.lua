@@ -81,15 +81,21 @@ end
 
 ---@class ponder.eval.Changes
 ---@field n integer changes
----@field at number[] where; the order below sorts by it
+---@field at number[] where; those of one record are in order
 ---@field record integer[] index of the record
 ---@field value number[] its score from there on
----@field order integer[]
+---@field least number of `at`, above 0
+---@field most number
 
 local function add(changes, at, record, value)
     local n = changes.n + 1
     changes.n, changes.at[n], changes.record[n], changes.value[n] = n, at, record, value
-    changes.order[n] = n
+    if at > 0 and at < changes.least then
+        changes.least = at
+    end
+    if at > changes.most then
+        changes.most = at
+    end
 end
 
 -- A run that failed scores 0 all along; so does one whose cost is not known.
@@ -113,14 +119,10 @@ local function add_record(changes, i, record, axis, memory)
 end
 
 local function changes_of(records, axis, memory)
-    local changes = { n = 0, at = {}, record = {}, value = {}, order = {} }
+    local changes = { n = 0, at = {}, record = {}, value = {}, least = math.huge, most = 0 }
     for i, record in ipairs(records) do
         add_record(changes, i, record, axis, memory)
     end
-    local at = changes.at
-    table.sort(changes.order, function(a, b)
-        return at[a] < at[b] or at[a] == at[b] and a < b
-    end)
     return changes
 end
 
@@ -138,16 +140,21 @@ local function steps(least, most)
     return list
 end
 
--- The least above 0 and the most of changes.
-local function range(changes, least, most)
-    for _, place in ipairs(changes.order) do
-        local at = changes.at[place]
-        if at > 0 then
-            local last = changes.at[changes.order[changes.n]]
-            return math.min(least, at), math.max(most, last)
-        end
+-- The changes up to each limit, the last of which is beyond all.
+local function by_limit(changes, limits)
+    local lists = {}
+    for step in ipairs(limits) do
+        lists[step] = {}
     end
-    return least, most
+    for change, at in ipairs(changes.at) do
+        local step = 1
+        while limits[step] < at do
+            step = step + 1
+        end
+        local list = lists[step]
+        list[#list + 1] = change
+    end
+    return lists
 end
 
 -- The scores of independent items, 0 or 1, as counts, which need no second look at each item.
@@ -169,14 +176,13 @@ local function curve_of(records, changes, limits)
         xs[i], clusters[i] = 0, record.cluster ~= nil and record.cluster or record.id
     end
     local state = { ones = 0, fractions = 0, repeated = estimate.repeats(clusters) }
-    local place = 1
+    local lists = by_limit(changes, limits)
     for step, limit in ipairs(limits) do
-        while place <= changes.n and changes.at[changes.order[place]] <= limit do
-            local change = changes.order[place]
+        for _, change in ipairs(lists[step]) do
             local i, value = changes.record[change], changes.value[change]
             state.ones = state.ones + (value == 1 and 1 or 0) - (xs[i] == 1 and 1 or 0)
             state.fractions = state.fractions + is_fraction(value) - is_fraction(xs[i])
-            xs[i], place = value, place + 1
+            xs[i] = value
         end
         local figure = figure_of(state, xs, clusters)
         points[step] = { at = limit, value = figure.value, lower = figure.lower,
@@ -225,7 +231,8 @@ function curves.new(meta, by_policy)
         local changes, least, most = {}, math.huge, 0
         for _, name in ipairs(takes_any(by_policy, axis) and meta.policies or NONE) do
             changes[name] = changes_of(by_policy[name], axis, memory)
-            least, most = range(changes[name], least, most)
+            least = math.min(least, changes[name].least)
+            most = math.max(most, changes[name].most)
         end
         if most > 0 then
             local limits, list = steps(axis == "calls" and 1 or least, most), {}

@@ -16,12 +16,15 @@ local recorder = {}
 local Recorder = {}
 Recorder.__index = Recorder
 
+-- What a run has made before that is new.
+local NOTHING = { events = {}, searches = {} }
+
 ---@param file ponder.log.Writer
 ---@param run integer runs.id
 ---@return ponder.log.Recorder
 function recorder.new(file, run)
     return setmetatable({ writer = file, run = run, clock = file.clock, session = 1, calls = 0,
-        effects = 0, searches = 0, events = 0, before = { events = {}, searches = {} },
+        effects = 0, searches = 0, events = 0, before = NOTHING,
         saved = writer.nothing_saved() }, Recorder)
 end
 

@@ -207,8 +207,12 @@ local function tell(self, what, ...)
     return ...
 end
 
--- Asks a model: see ponder.task.Tape.
-local function follow(self, asked, ask, ...)
+---Asks a model: see ponder.task.Tape.
+---@param asked ponder.log.Asked
+---@param ask function
+---@param ... any
+---@return any ... what `ask` returned
+function Session:call(asked, ask, ...)
     self:prepare_call()
     local what = call.new(asked)
     return tell(self, what, self.tape:perform(what, ask, ...))
@@ -244,9 +248,6 @@ local function make_tape(self, past, opts)
     self.tape = tape.new(self.run.group, sink, past, opts)
     self.tape.session, self.tape.recorder = self, self.recorder
     self.tape.uid = self.recorder and uid_of(self)
-    function self.tape.call(_, ...)
-        return follow(self, ...)
-    end
 end
 
 local REOPEN = [[UPDATE runs SET ended_at = NULL, status = NULL, exit_status = NULL, answer = NULL,
@@ -326,7 +327,9 @@ function Session:within(about)
     local root, known, ordered = self.root, what.known, self.tape.past.ordered
     local is_chosen = known and root.run.play and root.run.play.only == known.id
     local inner = setmetatable({ root = root, outer = self, what = what,
-        is_chosen = is_chosen, is_frozen = self.is_frozen and not is_chosen }, Session)
+        is_chosen = is_chosen, is_frozen = self.is_frozen and not is_chosen, -- room for the others:
+        past = nil, keeps_row = nil, run = nil, recorder = nil, about = nil, is_held = nil,
+        tape = nil, end_of_run = nil }, Session)
     inner.past = known and self.tape.past:within(known, is_chosen and root.rows ~= nil)
     inner.keeps_row = known ~= nil and known.answered and ordered and not is_chosen
     inner.run = { kind = run.kind, uid = random.draw(), about = run.about,

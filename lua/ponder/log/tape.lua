@@ -106,7 +106,7 @@ function tape.new(group, sink, past, opts)
         group = group, sink = sink, past = past,
         playing = past.ordered or opts.outer ~= nil and opts.outer.playing,
         offline = opts.offline or false, frozen = opts.frozen or false, outer = opts.outer,
-        inner = {}, runs = {}, asked = recent.new(), waiting = {}, held = {}, arrived = {},
+        inner = {}, runs = {}, asked = false, waiting = {}, held = {}, arrived = {},
         noted = {},
         entries = before and before.entries or {}, readings = before and before.readings or {},
         kept = before and before.kept or 0, incomplete = before and before.incomplete,
@@ -124,6 +124,11 @@ end
 
 ---------------------------------------------------------------------------------------------------
 -- Noting
+
+--- See ponder.task.Tape.
+function Tape:call(...)
+    return self.session:call(...)
+end
 
 -- A run without a file keeps so much and no more.
 local function count(self)
@@ -329,7 +334,8 @@ end
 -- How often an operation was asked in its place, with this time. What was not asked lately is
 -- counted by its rows.
 local function times_asked(self, what, inside)
-    local asked = self.asked
+    local asked = self.asked or recent.new()
+    self.asked = asked
     local key = recent.key(place_of(what.within) .. " " .. what.kind .. " " .. what.identity)
     local times = asked:get(key)
     if not times and asked.forgets and what.kind ~= "run" then
@@ -410,7 +416,8 @@ end
 function Tape:look_up_run(name)
     local within = scheduler.context("outside")
     local what = { kind = "run", identity = name, within = within,
-        within_id = type(within) == "table" and within.kind == "effect" and within.id or nil }
+        within_id = type(within) == "table" and within.kind == "effect" and within.id or nil,
+        known = nil, id = nil, occurrence = nil, parent = nil, tape = nil, task = nil, over = nil }
     what.known = look_up(self, what)
     what.id = self.past.ordered and what.known and what.known.id or nil
     if (self.offline or self.frozen) and not what.known then

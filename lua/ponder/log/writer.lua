@@ -192,17 +192,14 @@ function Writer:write(sql, ...)
         return enqueue(self, sql, ...)
     end
     hide_keys(self)
-    local ok, message = true, nil
     if not self.writing then
-        ok, message = db:begin()
-        self.writing = ok
+        self.writing, self.failed = db:begin()
+        if self.failed then
+            return
+        end
     end
-    if ok then
-        ok, message = db:execute(sql, ...)
-    end
-    if not ok then
-        self.failed = message
-    end
+    local _, message = db:execute(sql, ...)
+    self.failed = message
 end
 
 --- Adds a row that ponder.log.trust signs to the transaction.
