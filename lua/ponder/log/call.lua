@@ -150,8 +150,8 @@ end
 
 local function write_answer(self, log, status, reply, row, message, code)
     log:spend(row.total_tokens, row.cost)
-    log.writer:write(answered(self, log, status, row.origin, row.queued_at, row.sent_at, log.clock(),
-        reply, code, message, row.latency_ms, row.time_to_first_ms, row.attempts,
+    log.writer:write(answered(self, log, status, row.origin, row.queued_at, row.sent_at,
+        log.clock(), reply, code, message, row.latency_ms, row.time_to_first_ms, row.attempts,
         row.input_tokens, row.output_tokens, row.total_tokens, row.cache_read_tokens,
         row.cache_write_tokens, row.reasoning_tokens, row.cost))
 end
