@@ -4,18 +4,25 @@ local base64 = {}
 
 local ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
-local letters, values = {}, {} -- of two letters: 12 bits at a time; of one letter its 6 bits
-for i = 0, 4095 do
-    local a, b = (i >> 6) + 1, (i & 63) + 1
-    letters[i] = ALPHABET:sub(a, a) .. ALPHABET:sub(b, b)
-end
+local letters, values = {}, {} -- of 12 bits two letters; of one letter its 6 bits
 for i = 1, 64 do
     values[ALPHABET:byte(i)] = i - 1
+end
+
+-- Most programs encode nothing.
+local function fill_letters()
+    for i = 0, 4095 do
+        local a, b = (i >> 6) + 1, (i & 63) + 1
+        letters[i] = ALPHABET:sub(a, a) .. ALPHABET:sub(b, b)
+    end
 end
 
 ---@param bytes string
 ---@return string text padded, in one line
 function base64.encode(bytes)
+    if not letters[0] then
+        fill_letters()
+    end
     local out, whole = {}, #bytes - #bytes % 3
     for i = 1, whole, 3 do
         local a, b, c = bytes:byte(i, i + 2)

@@ -24,11 +24,13 @@ end
 --- A count as somebody gave it.
 ---@param value any
 ---@return integer? count nil: it is not one
-function tally.count(value)
+local function count(value)
     local kind = math_type(value)
     local n = kind == "integer" and value or kind and tointeger(value)
     return n and n >= 0 and n <= MOST and n or nil
 end
+
+tally.count = count
 
 --- An amount that may be a fraction, likewise.
 ---@param value any
@@ -57,8 +59,8 @@ end
 ---@return boolean
 function tally.exceeds(usage)
     usage = type(usage) == "table" and usage or {}
-    for _, count in pairs(usage) do
-        if type(count) == "number" and count > MOST then
+    for _, value in pairs(usage) do
+        if type(value) == "number" and value > MOST then
             return true
         end
     end
@@ -73,8 +75,8 @@ function tally.clean(usage)
         return nil
     end
     local clean = { implausible = tally.exceeds(usage) or nil }
-    for name, count in pairs(usage) do
-        clean[name] = type(name) == "string" and tally.count(count) or clean[name]
+    for name, value in pairs(usage) do
+        clean[name] = type(name) == "string" and count(value) or clean[name]
     end
     return clean
 end
@@ -85,10 +87,11 @@ end
 ---@param read? fun(value: any): number? default tally.count
 ---@return table<string, number> sum
 function tally.add(sum, usage, read)
-    for name, count in pairs(type(usage) == "table" and usage or {}) do
-        count = type(name) == "string" and (read or tally.count)(count)
-        if count then
-            sum[name] = tally.plus(sum[name] or 0, count)
+    read = read or count
+    for name, value in pairs(type(usage) == "table" and usage or {}) do
+        local n = type(name) == "string" and read(value)
+        if n then
+            sum[name] = tally.plus(sum[name] or 0, n)
         end
     end
     return sum
@@ -102,8 +105,8 @@ function tally.total(usage)
     if type(usage) ~= "table" then
         return nil
     end
-    local input, output = tally.count(usage.input_tokens), tally.count(usage.output_tokens)
-    local both, total = input and output and input + output, tally.count(usage.total_tokens)
+    local input, output = count(usage.input_tokens), count(usage.output_tokens)
+    local both, total = input and output and input + output, count(usage.total_tokens)
     return both and total and math.max(both, total) or both or total
 end
 
@@ -114,7 +117,7 @@ end
 function tally.tokens(usage, reserved)
     usage = type(usage) == "table" and usage or {}
     return tally.total(usage) or math.max(reserved, tally.plus(
-        tally.count(usage.input_tokens) or 0, tally.count(usage.output_tokens) or 0))
+        count(usage.input_tokens) or 0, count(usage.output_tokens) or 0))
 end
 
 return tally

@@ -23,6 +23,7 @@ local call = {}
 ---@field is_reply fun(self, reply: any): boolean whether it has what a reply has
 ---@field replace_prompt fun(self, text: string) a fork asks something else; `identity` stays
 ---@field answer fun(self, reply: table?): ponder.log.AnswerRow
+---@field spent fun(self, reply: table?): integer?, number? tokens and USD of what was live
 ---@field charge fun(self, results: table, failures: ponder.log.Failure[])
 ---@field charge_lost fun(self, failures: ponder.log.Failure[], in_flight: boolean)
 
@@ -228,8 +229,7 @@ end
 ---@param results table
 ---@param log ponder.log.Recorder
 function Call:played(results, log)
-    local row = self.asked:answer(results[1] or results[4])
-    log:spend(row.total_tokens, row.cost)
+    log:spend(self.asked:spent(results[1] or results[4]))
     self.asked:charge(results, results.failures)
 end
 

@@ -73,6 +73,16 @@ function Logged:answer(draft)
         cost = origin and 0.0 or cost, saved_cost = origin and cost }
 end
 
+---What an answer came to, and what there is of one.
+---@param draft ponder.model.Draft?
+---@return integer? tokens nil: unknown
+---@return number? cost USD; nil: unknown
+function Logged:spent(draft)
+    draft = draft or NOTHING
+    return tally.total(draft.usage),
+        draft.origin and 0.0 or price.cost(self.one.target.rates, draft.usage)
+end
+
 local function count_billed(failures)
     local n = 0
     for _, failed in ipairs(failures) do

@@ -182,6 +182,9 @@ end
 ---@param output_tokens integer
 ---@return number? usd
 function price.most(rates, input_tokens, output_tokens)
+    if not rates then
+        return nil
+    end
     local usage = { input_tokens = input_tokens, output_tokens = output_tokens }
     local plain = price.cost(rates, usage)
     usage.cache_write_tokens = input_tokens

@@ -373,7 +373,7 @@ function Hold:settle(usage, cost, failed, partial)
         reserved.cost = one.in_flight > 0 and reserved.cost - (need.cost or 0) or 0
         one.failed = one.failed + (failed and 1 or 0)
         add(one, usage, tokens, cost)
-        if tally.exceeds(usage) and (one.limits.max_tokens or one.limits.max_cost) then
+        if (one.limits.max_tokens or one.limits.max_cost) and tally.exceeds(usage) then
             end_budget(one, CLAIM)
         end
         wake_all(one)
