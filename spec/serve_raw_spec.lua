@@ -33,7 +33,11 @@ end
 local function with_server(opts, f)
     task.run(function()
         opts.policies = { echo = function(request) return request.prompt end,
-            wait = function() task.sleep(30) end }
+            wait = function() task.sleep(30) end,
+            brief = function()
+                task.sleep(0.05)
+                return "done"
+            end }
         opts.listen, opts.log = "127.0.0.1:0", function() end
         local server = serve.new(opts)
         local port = assert(server:start()):match ":(%d+)$"
@@ -158,6 +162,22 @@ describe("a server is sent", function()
             for _, bytes in ipairs { text:sub(1, 30), text:sub(1, -5), "\n\n", "\x16\x03\x01" } do
                 assert.matches("^HTTP/1.1 408 .*\"timeout\"", send(bytes))
             end
+        end)
+    end)
+
+    it("requests while it drains, on connections that are open", function()
+        with_server({}, function(send, server)
+            local got
+            local client = task.spawn(function()
+                got = send(http(POST, (BODY:gsub("echo", "brief"))) .. http(POST, BODY, CLOSE))
+            end)
+            repeat
+                task.sleep(0.001)
+            until server.in_flight == 1
+            server:drain()
+            client:join()
+            assert.matches('^HTTP/1.1 200 .*"done".*HTTP/1.1 503 .*"draining"', got)
+            assert.matches("Retry%-After: 1", got)
         end)
     end)
 

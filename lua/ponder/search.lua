@@ -483,11 +483,11 @@ end
 
 -- Whoever called the script may follow its searches: a server does.
 local function tell_caller(opts)
-    local told, on_event = task.current() and task.context "on_scored", opts.on_event
-    if told then
+    local follower, on_event = task.current() and task.context "follower", opts.on_event
+    if follower then
         opts.on_event = function(event)
             if event.type == "scored" then
-                told(event)
+                follower.on_scored(event)
             end
             return on_event and on_event(event)
         end

@@ -8,6 +8,7 @@ local failure = require "ponder.model.failure"
 local provider = require "ponder.model.provider"
 local quote = require "ponder.quote"
 local retry = require "ponder.model.retry"
+local scheduler = require "ponder.task.scheduler"
 local tally = require "ponder.tally"
 
 local call = {}
@@ -295,6 +296,14 @@ local function note_failure(request, attempt, result, problem, wait_ms)
     end
 end
 
+-- Whoever called the script may want to say when to come again: a server does.
+local function tell_follower(client, problem)
+    local follower = problem.code == "RATE_LIMITED" and scheduler.context "follower"
+    if follower then
+        follower.on_rate_limited(retry.server_wait_ms(problem.headers, client.now_s()))
+    end
+end
+
 --- Sends a request, with retries.
 ---@param client ponder.model.Client
 ---@param request ponder.model.Request
@@ -318,6 +327,7 @@ function call.run(client, request)
         note_failure(request, attempt, result, problem, wait_ms)
         if not wait_ms then
             if problem.cut and budget.has_content(partial) then return partial end
+            tell_follower(client, problem)
             return nil, call.explain(request.target, problem, attempt, why), problem.code, partial
         end
         client.sleep(wait_ms / 1000)

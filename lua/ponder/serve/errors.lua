@@ -39,14 +39,16 @@ local FAILED = {
 ---@param policy string its name
 ---@param message string?
 ---@param code string? of a `nil, message, code`
+---@param wait_ms number? how long the model's server wants to be left alone
 ---@return ponder.serve.Error
-function errors.of_policy(policy, message, code)
+function errors.of_policy(policy, message, code, wait_ms)
     local known = FAILED[code]
     local text = code == "ERROR" and ("the policy %s failed; the server's log has the reason")
         :format(policy) or ("the policy %s failed: %s"):format(policy, message or "no reason given")
     local err = errors.new(known and known[1] or 500,
         known and known[2] or tostring(code or "policy_failed"):lower(), text)
     err.final = true
+    err.retry_after = err.status == 429 and wait_ms and math.ceil(wait_ms / 1000) or nil
     return err
 end
 

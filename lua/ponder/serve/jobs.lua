@@ -47,11 +47,11 @@ local function choose(job, index, stream, opts)
         fields = {}
         options.merge(fields, job.fields)
     end
-    local result, message, code, spent = policies.call(job.policy, fields, sink, opts, {
+    local result, message, code, spent, wait_ms = policies.call(job.policy, fields, sink, opts, {
         seed = job.seed and job.seed + index - 1, labels = { request = job.id, choice = index } })
     if not result then
         opts.log(("%s: request %s: %s"):format(job.policy.name, job.id, tostring(message)))
-        return nil, errors.of_policy(job.policy.name, message, code), spent
+        return nil, errors.of_policy(job.policy.name, message, code, wait_ms), spent
     end
     if stream then
         if not result.written then

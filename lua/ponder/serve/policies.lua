@@ -61,14 +61,18 @@ local function thinker(request)
     end
 end
 
--- Sends a line for each node that a search.run of the policy has scored.
-local function with_searches(f)
+-- Follows a policy: sends a line for each node that its search.run has scored, and notes how long a
+-- model's server wants to be left alone.
+local function followed(f)
     return function(request)
         local tell
-        return scheduler.with_context("on_scored", function(event)
-            tell = tell or teller(request)
-            tell(event.score, trees.text_of(event.state))
-        end, f, request)
+        return scheduler.with_context("follower", {
+            on_scored = function(event)
+                tell = tell or teller(request)
+                tell(event.score, trees.text_of(event.state))
+            end,
+            on_rate_limited = function(wait_ms) request.retry_after_ms = wait_ms end,
+        }, f, request)
     end
 end
 
@@ -116,7 +120,7 @@ function policies.new(name, value)
     elseif type(checked.run) ~= "function" then
         return nil, ("policy %s: run must be a function or a strategy"):format(name)
     end
-    checked.run = with_searches(checked.run)
+    checked.run = followed(checked.run)
     return checked
 end
 
@@ -186,6 +190,7 @@ end
 ---@return string? message
 ---@return string? code
 ---@return ponder.task.Spent spent
+---@return number? retry_after_ms how long a model's server that refused wants to be left alone
 function policies.call(policy, fields, sink, limits, about)
     local has_budget = limits.max_cost_per_request or limits.max_calls_per_request
     local r = run.new { name = policy.name, timeout_ms = limits.timeout_ms,
@@ -193,8 +198,9 @@ function policies.call(policy, fields, sink, limits, about)
         input = scheduler.tape() and json.encode(fields) or nil,
         budget = has_budget and { max_cost = limits.max_cost_per_request,
             max_calls = limits.max_calls_per_request } or nil }
-    local result, message, code = r:call(run_policy, policy, requests.new(fields, sink))
-    return result, message, code, r:spent()
+    local request = requests.new(fields, sink)
+    local result, message, code = r:call(run_policy, policy, request)
+    return result, message, code, r:spent(), request.retry_after_ms
 end
 
 return policies

@@ -13,6 +13,7 @@ local request = {}
 ---@field seed integer?
 ---@field private sink table what takes the deltas
 ---@field private written string[] what was written so far
+---@field package retry_after_ms number? see ponder.serve.policies
 local Request = {}
 Request.__index = Request
 Request.__name = "ponder.serve.Request"
