@@ -1,5 +1,15 @@
 /*
- * search.c -- the tree of a search, its rounds, and its end; see search.h.
+ * search.c -- the engine of all searches: the tree, its rounds, its best node and its end. search.h
+ * says what a driver does with it. The other parts:
+ *
+ *     search_work.c         the order of the work on a round: what is asked next
+ *     search_tell.c         what came of a callback
+ *     search_keys.c         the keys of the states in the tree
+ *     search_bfs.c...       a policy each: what a round selects, and what it backs up
+ *     search_draw.c         random numbers of the policies
+ *
+ * A node is 16 bytes, in chunks of 4,096; what a policy keeps beside each node is in the same
+ * chunk.
  */
 #include "core/search_policy.h"
 
@@ -33,9 +43,6 @@ bool search_init(Search *s, Alloc alloc, const SearchOptions *options)
     s->refs_offset = s->value_offset + (options->has_simulate ? SEARCH_CHUNK_SIZE * 8 : 0);
     s->chunk_size = s->refs_offset + (options->retain_path ? (SEARCH_CHUNK_SIZE + 1) * 4 : 0);
     s->has_more_than_nodes = s->node_size > 0 || options->retain_path;
-    if (s->chunk_size == SEARCH_CHUNK_SIZE * sizeof(SearchNode) &&
-        options->max_nodes < SEARCH_CHUNK_SIZE) /* thousands of small machines live at once */
-        s->chunk_size = (options->max_nodes + 1) * sizeof(SearchNode);
     s->has_policy_score = s->policy->score != NULL;
     if (s->policy->data_size == 0)
         return true;
@@ -50,13 +57,14 @@ void search_free(Search *s)
     if (s->data != NULL && s->policy->free != NULL)
         s->policy->free(s);
     for (size_t i = 0; i < s->chunk_capacity; i++)
-        alloc_free(&s->alloc, s->chunks[i], s->chunk_size);
+        alloc_free(&s->alloc, s->chunks[i],
+                   s->room < SEARCH_CHUNK_SIZE ? s->room * sizeof(SearchNode) : s->chunk_size);
     alloc_free(&s->alloc, s->chunks, s->chunk_capacity * sizeof *s->chunks);
     if (s->data != NULL)
         alloc_free(&s->alloc, s->data, s->policy->data_size);
     s->data = NULL;
     s->chunks = NULL;
-    s->chunk_capacity = s->count = 0;
+    s->chunk_capacity = s->count = s->room = 0;
     s->ended = true;
     search_keys_free(&s->keys, &s->alloc);
     vec_free(&s->tickets, &s->alloc);
@@ -67,8 +75,9 @@ void search_free(Search *s)
 
 /* ---- nodes ---- */
 
-/* Makes room for the node `id`, the first of a chunk. */
-bool search_add_chunk(Search *s, uint32_t id)
+/* Makes room for the node `id`. Thousands of small searches may live at once, so the first chunk
+ * grows, unless more than nodes is in it. */
+bool search_add_room(Search *s, uint32_t id)
 {
     size_t index = id >> SEARCH_CHUNK_BITS;
     if (index == s->chunk_capacity) {
@@ -81,11 +90,18 @@ bool search_add_chunk(Search *s, uint32_t id)
         s->chunks = chunks;
         s->chunk_capacity = grown;
     }
-    if (s->chunks[index] == NULL)
-        s->chunks[index] = alloc_resize(&s->alloc, NULL, 0, s->chunk_size);
-    if (s->chunks[index] != NULL && s->options.retain_path)
-        memset((char *)s->chunks[index] + s->refs_offset, 0, (SEARCH_CHUNK_SIZE + 1) * 4);
-    return s->chunks[index] != NULL;
+    bool grows = s->chunk_size == SEARCH_CHUNK_SIZE * sizeof(SearchNode) && index == 0;
+    uint32_t room = !grows ? (uint32_t)(index + 1) << SEARCH_CHUNK_BITS : id == 0 ? 16 : id * 4;
+    size_t before = s->chunks[index] == NULL ? 0 : id * sizeof(SearchNode);
+    SearchNode *chunk = alloc_resize(&s->alloc, s->chunks[index], before,
+                                     grows ? room * sizeof(SearchNode) : s->chunk_size);
+    if (chunk == NULL)
+        return false;
+    s->chunks[index] = chunk;
+    s->room = room;
+    if (s->options.retain_path)
+        memset((char *)chunk + s->refs_offset, 0, (SEARCH_CHUNK_SIZE + 1) * 4);
+    return true;
 }
 
 /* A node is held until its policy releases it, and by its children. */

@@ -192,14 +192,14 @@ typedef struct Search {
     SearchOptions options;
     const struct SearchPolicy *policy;
     void *data;          /* the policy's own */
-    SearchNode **chunks; /* never moved: a search that grows copies no node */
+    SearchNode **chunks; /* but for the first one never moved: growing copies no node */
     size_t chunk_capacity;
     size_t node_size, value_offset, refs_offset, chunk_size; /* see search_extra */
     bool has_more_than_nodes;                                /* beside a node something is kept */
     bool has_policy_score;
-    bool has_plain_children; /* see search_is_range; search_begin knows */
-    SearchCall first_call;   /* of them */
-    uint32_t count;
+    bool has_plain_children;   /* see search_is_range; search_begin knows */
+    SearchCall first_call;     /* of them */
+    uint32_t count, room;      /* nodes, and how many there is memory for */
     uint32_t evaluated_prefix; /* all nodes below it are evaluated, maybe more */
     uint32_t best;             /* SEARCH_NO_NODE if none is evaluated */
     double best_score;         /* below it only a terminal node can be the best */
@@ -360,7 +360,7 @@ static inline bool search_expandable(const Search *s, uint32_t id)
 }
 
 /* What is not so frequent is in search.c and search_work.c. */
-bool search_add_chunk(Search *s, uint32_t id);
+bool search_add_room(Search *s, uint32_t id);
 void search_note_added(Search *s, uint32_t id);
 void search_judge(Search *s, uint32_t id);
 void search_advance_prefix(Search *s);
@@ -372,7 +372,7 @@ static inline SearchStatus search_add(Search *s, uint32_t parent)
     uint32_t id = s->count;
     if (id >= s->options.max_nodes || s->ended)
         return SEARCH_FULL;
-    if ((id & (SEARCH_CHUNK_SIZE - 1)) == 0 && !search_add_chunk(s, id))
+    if (id == s->room && !search_add_room(s, id))
         return SEARCH_NO_MEMORY;
     uint32_t depth = parent == SEARCH_NO_NODE ? 0 : search_node(s, parent)->depth + 1u;
     *search_node(s, id) =
