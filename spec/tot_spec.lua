@@ -222,6 +222,7 @@ describe("any search of search.run", function()
         beam = { search = "beam", beam_width = 2 },
         uct = { search = "uct", c = 0.3, batch = 2 },
         greedy = { search = "uct", rollout = "greedy", prior = "softmax", batch = 2 },
+        revisit = { search = "uct", revisit = true, max_depth = 3, max_iterations = 40 },
         puct = { search = "puct", backup = "max", max_iterations = 9 },
         ["ab_mcts"] = { search = "ab_mcts", seed = 7, batch = 2 },
         mixed = { search = "ab_mcts", posterior = "mixed", seed = 3 },

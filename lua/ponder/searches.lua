@@ -23,6 +23,8 @@ searches.RULES = {
         help = "uct, puct: what a thought's descendants are worth to it" },
     rollout = { type = "string", enum = { "none", "greedy" }, default = "none",
         help = "uct, puct: greedy goes on with the best new thought" },
+    revisit = { type = "boolean", default = false,
+        help = "uct, puct: what cannot be expanded stays open" },
     guide = { type = "number", finite = true,
         help = "uct, puct: from wide to deep as iterations run out (1)" },
     -- ab_mcts, evolve
@@ -63,7 +65,8 @@ function searches.core_options(opts, more)
         c_init = opts.c_init, c_base = opts.c_base, guide = opts.guide,
         prior = type(prior) == "string" and prior or "function",
         normalize = opts.normalize, backs_up_max = opts.backup == "max",
-        greedy = opts.rollout == "greedy", posterior = opts.posterior, seed = opts.seed,
+        greedy = opts.rollout == "greedy", revisit = opts.revisit,
+        posterior = opts.posterior, seed = opts.seed,
         weight = opts.weight, subtrees = opts.subtrees, islands = opts.islands,
         population = opts.population, migrate = opts.migrate, migrate_every = opts.migrate_every,
         sharpness = opts.sharpness,
