@@ -18,11 +18,10 @@
 
 local concurrent = require "ponder.search.concurrent"
 local core_search = require "ponder.core.search"
-local json = require "ponder.json"
+local make_result = require "ponder.search.result"
 local options = require "ponder.options"
 local searches = require "ponder.searches"
 local scheduler = require "ponder.task.scheduler"
-local sequence = require "ponder.sequence"
 local task = require "ponder.task"
 
 local search = {}
@@ -51,7 +50,6 @@ local SCHEMA = {
     memory = { type = "integer", min = 0, default = 4 },
     simulate = { type = "callable" },
     prior = { type = { "string", "callable" } },
-    revisit = { type = "boolean", default = false },
     spent = { type = "callable" },
     actions = { type = "table" },
     cost = { type = "callable" },
@@ -161,119 +159,6 @@ local PATHS = { astar = true, idastar = true }
 ---  pruned: integer, depth_limited: integer, children_dropped: integer, duration_ms: number}
 ---  `depth_limited`: nodes at max_depth that could have been expanded; `children_dropped`: states
 ---  that expand returned beyond `k`
-
-local Tree = {}
-Tree.__index = Tree
-
-local HUGEST = 1.7976931348623157e308
-
----A plain copy of the tree for JSON, without `path` (which would be quadratic).
----@return table
-function Tree:to_table()
-    local copy = options.merge({}, self)
-    copy.nodes = {}
-    for i, node in ipairs(self.nodes) do
-        local plain = {}
-        for name, value in next, node do
-            plain[name] = value
-        end
-        plain.path = nil
-        plain.score = math.max(-HUGEST, math.min(HUGEST, node.score))
-        copy.nodes[i] = plain
-    end
-    return copy
-end
-
--- The nodes as a sequence that makes them when they are read. A node in use is made only once.
-local function lazy_nodes(core)
-    local made, kept = setmetatable({}, { __mode = "v" }), core:kept_ids()
-    return sequence.new(function()
-        return kept and #kept or core:count()
-    end, function(i)
-        local id = kept and kept[i] or i - 1
-        local node = made[id] or core:node(id)
-        made[id] = node
-        return node
-    end)
-end
-
--- Lists of ids: the levels of dvts, the islands of evolve.
-local function groups_of(core, wanted)
-    local groups = json.array {}
-    while wanted do
-        local ids = core:group(#groups + 1)
-        if not ids then
-            break
-        end
-        groups[#groups + 1] = json.array(ids)
-    end
-    return groups
-end
-
-local function count_of(n, singular, plural)
-    return ("%d %s"):format(n, n == 1 and singular or plural)
-end
-
--- What cut the tree, in words, where no terminal node was found; else nil.
-local function hint_of(ok, opts, stats)
-    local causes = {}
-    if stats.depth_limited > 0 then
-        causes[1] = ("max_depth = %d kept %s from being expanded (raise max_depth)"):format(
-            opts.max_depth, count_of(stats.depth_limited, "node", "nodes"))
-    end
-    if stats.children_dropped > 0 and opts.k then
-        causes[#causes + 1] = ("k = %d left %s unused (raise k)"):format(
-            opts.k, count_of(stats.children_dropped, "child", "children"))
-    end
-    if ok or not causes[1] then
-        return nil
-    end
-    return "no terminal node was found; " .. table.concat(causes, "; ")
-end
-
-local function stats_of(core, started)
-    local expansions, duplicates, pruned, depth_limited, children_dropped = core:counts()
-    return {
-        nodes = core:count(),
-        expansions = expansions,
-        evaluations = core:count(), -- each node is scored once
-        duplicates = duplicates,
-        pruned = pruned,
-        depth_limited = depth_limited,
-        children_dropped = children_dropped,
-        duration_ms = (task.now() - started) * 1000,
-    }
-end
-
-local function make_result(core, opts, outcome, started)
-    local nodes = lazy_nodes(core)
-    local best_id = core:best()
-    local best = best_id and core:node(best_id)
-    local ok = best ~= nil and best.terminal
-    local stats = stats_of(core, started)
-    return {
-        ok = ok,
-        best_path = best and core:path(best_id) or {},
-        best_score = best and best.score,
-        best_node = best and nodes[best_id + 1] and nodes[best_id + 1].id == best_id
-            and nodes[best_id + 1] or best,
-        stop_reason = outcome ~= "over" and outcome or ok and "terminal" or "exhausted",
-        hint = hint_of(ok, opts, stats),
-        iterations = select(6, core:counts()),
-        kept = groups_of(core, opts.search == "dvts"),
-        islands = groups_of(core, opts.search == "evolve"),
-        tree = setmetatable({
-            root_id = 0,
-            best_id = best_id,
-            nodes = nodes,
-            search = opts.search,
-            k = opts.k,
-            max_depth = opts.max_depth,
-            beam_width = opts.beam_width or opts.k,
-        }, Tree),
-        stats = stats,
-    }
-end
 
 -- Where an interrupted search stood.
 local function progress(core, opts)
@@ -463,7 +348,7 @@ local function new_core(opts)
     return core_search.new(searches.core_options(opts, {
         initial_state = opts.initial_state, max_depth = opts.max_depth, max_nodes = opts.max_nodes,
         batch = opts.batch, concurrency = opts.concurrency, retain_path = opts.retain == "path",
-        has_simulate = opts.simulate ~= nil, memory = opts.memory, revisit = opts.revisit,
+        has_simulate = opts.simulate ~= nil, memory = opts.memory,
         actions = opts.actions and #opts.actions, select = opts.select,
     }))
 end

@@ -35,129 +35,15 @@ local core = require "ponder.core.tot"
 local builtin = require "ponder.builtin"
 local options = require "ponder.options"
 local parse = require "ponder.parse"
-local searches = require "ponder.searches"
 local quote = require "ponder.quote"
+local map_of = require "ponder.tot.map"
+local tot_options = require "ponder.tot.options"
 local views = require "ponder.tot.views"
 local machine_core = require "ponder.core.machine"
 
 local new_list = machine_core.new_list
 
 local STEPS_SHOWN = 16 -- of the way to a node, in a prompt
-
----@class TotOptions
----@field branching_factor? integer thoughts asked for at a node, default 3
----@field max_depth? integer depth of the deepest nodes, the root being 0; default 3
----@field traversal_strategy? "best_first"|"bfs"|"dfs" default "best_first"
----@field search? string any search of `search.run` in place of these, with its options (c, prior,
----rollout, posterior, seed, subtrees, islands...; ponder.searches): `k` is branching_factor, a
----score the value of a thought. To astar and idastar a thought is a step, and (1 - score) *
----max_depth what is left of the way
----@field max_iterations? integer uct, puct, ab_mcts, evolve: nodes expanded; default 100
----@field top_k? integer candidates in the result, default 3
----@field min_depth? integer a thought above it does not end the run by its score, default 2
----@field max_nodes? integer hard cap, the root included, default 100
----@field max_duration_ms? number
----@field beam_width? integer best_first keeps only this many nodes waiting; beam (default
----branching_factor) and dvts (default 1) so many of a level
----@field early_success_threshold? number a score that ends the run, default 1.0
----@field convergence_window? integer rounds; 1 turns it off; default 2
----@field min_score_improvement? number less over the window means converged, default 0.02
----@field convergence_measure? "best_so_far"|"best_leaf"
----@field stop_at_max_depth? boolean end when nodes at max_depth have been scored, default false
----@field max_parse_retries? integer repairs for each reply, default 1
----@field batch? integer nodes expanded in a round, default 1; beam and dvts: always a level
----@field halt? fun(view: TotView): string? reason to end, asked after each round in place of the
----stopping rules; max_nodes and max_duration_ms hold all the same
----@field select? fun(view: TotView): string[]? ids of waiting nodes to expand next, in place of the
----order of best_first, bfs and dfs; nil leaves it to them
----@field parse_thoughts? fun(text: string): (string|table)[], string?
----@field parse_scores? fun(text: string, thoughts: table[]): table<string, number>, string?
----@field prompts? table<"generate"|"evaluate"|"repair", function|string>
----@field max_text_bytes? integer of each text quoted in a prompt, default 20000
-
-local COUNT = 1000000000
-
-local option_rules = {
-    branching_factor = { type = "integer", min = 1, max = COUNT, default = 3,
-        help = "thoughts asked for at each node" },
-    max_depth = { type = "integer", min = 1, max = COUNT, default = 3,
-        help = "depth of the deepest thoughts" },
-    traversal_strategy = { type = "string", enum = { "best_first", "bfs", "dfs" },
-        help = "which waiting thought is expanded next (default best_first)" },
-    search = { type = "string", enum = searches.NAMES,
-        help = "a search of search.run in its place" },
-    prior = { type = "string", enum = { "none", "uniform", "softmax" },
-        help = "uct, puct: how promising a thought looks (puct: uniform)" },
-    top_k = { type = "integer", min = 1, max = COUNT, default = 3,
-        help = "candidates listed in the result" },
-    min_depth = { type = "integer", min = 0, max = COUNT, default = 2,
-        help = "a thought above this depth does not end the run by its score" },
-    max_nodes = { type = "integer", min = 1, max = COUNT, default = 100,
-        help = "hard cap on the thoughts of a run" },
-    max_duration_ms = { type = "number", min = 0, finite = true,
-        help = "end with the best so far after this time" },
-    beam_width = { type = "integer", min = 1, max = COUNT,
-        help = "best_first keeps so many thoughts waiting; beam, dvts: of a level" },
-    early_success_threshold = { type = "number", finite = true, default = 1.0,
-        help = "a score that ends the run" },
-    convergence_window = { type = "integer", min = 1, max = COUNT, default = 2,
-        help = "rounds without improvement that end the run (1: never)" },
-    min_score_improvement = { type = "number", finite = true, default = 0.02,
-        help = "less over the window counts as no improvement" },
-    convergence_measure = {
-        type = "string", enum = { "best_so_far", "best_leaf" }, default = "best_so_far",
-        help = "what must improve",
-    },
-    stop_at_max_depth = { type = "boolean", default = false,
-        help = "end as soon as a thought at max depth was scored" },
-    max_parse_retries = { type = "integer", min = 0, max = COUNT, default = 1,
-        help = "times that each reply which cannot be read is asked for again" },
-    batch = { type = "integer", min = 1, max = COUNT, default = 1,
-        help = "thoughts expanded at the same time" },
-    halt = { type = "function",
-        help = "function in place of the stopping rules" },
-    select = { type = "function",
-        help = "function in place of the traversal strategy" },
-    parse_thoughts = { type = "function",
-        help = "function in place of the parser of thoughts" },
-    parse_scores = { type = "function",
-        help = "function in place of the parser of scores" },
-}
-options.merge(option_rules, searches.RULES)
-
-local ORDERED = { best_first = true, bfs = true, dfs = true } -- they have a frontier to look at
-
---- One of `search` and `traversal_strategy` is left; what is wrong with the options, or nil.
-local function settle_search(opts)
-    local search = opts.search or opts.traversal_strategy or "best_first"
-    if opts.search and opts.traversal_strategy then
-        return "opts.search takes the place of opts.traversal_strategy: give one of them"
-    elseif opts.select and not ORDERED[search] then
-        return ("opts.select chooses from the frontier of best_first, bfs or dfs (got search = %q)")
-            :format(search)
-    end
-    opts.traversal_strategy = ORDERED[search] and search or nil
-    opts.search = not ORDERED[search] and search or nil
-end
-
-local CORE_OPTIONS = { "branching_factor", "max_depth", "min_depth", "max_nodes", "batch",
-    "convergence_window", "convergence_measure", "min_score_improvement", "early_success_threshold",
-    "stop_at_max_depth", "max_duration_ms", "max_parse_retries" }
-
-local function new_core(opts)
-    local order = opts.traversal_strategy
-    local told = { k = opts.branching_factor, order = order or "search",
-        expandable_only = order ~= nil }
-    if order then
-        told.search = "best_first"
-        told.beam_width = order == "best_first" and opts.beam_width or 0
-    end
-    local searched = searches.core_options(setmetatable(told, { __index = opts }), told)
-    for _, name in ipairs(CORE_OPTIONS) do
-        searched[name] = opts[name]
-    end
-    return core.new(searched)
-end
 
 -------------------------------------------------------------------------------
 -- Directives
@@ -433,9 +319,12 @@ end
 
 local class = {
     name = "tot",
-    core = { new = new_core, transitions = core.transitions },
-    options = option_rules,
-    check_options = settle_search,
+    core = {
+        new = function(opts) return core.new(tot_options.of_core(opts)) end,
+        transitions = core.transitions,
+    },
+    options = tot_options.RULES,
+    check_options = tot_options.settle,
     prompts = {
         generate = "generation_prompt",
         evaluate = "evaluation_prompt",
@@ -469,8 +358,8 @@ local class = {
     unreadable = unreadable,
     complete_event = views.complete_event,
     copy = views.copy,
-    save = views.save,
-    load = views.load,
+    save = map_of.save,
+    load = map_of.load,
 }
 
 local tot = machine.class(class)
