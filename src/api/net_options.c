@@ -83,52 +83,24 @@ static const Field reader_fields[] = {
 
 /* --- unknown names ------------------------------------------------------------------------ */
 
-enum { LONGEST_NAME = 32 };
-
-/* Letters to insert, delete or replace to get from `a` to `b`. */
-static size_t distance(const char *a, const char *b)
-{
-    size_t row[LONGEST_NAME + 1], n = strlen(b);
-    for (size_t j = 0; j <= n; j++)
-        row[j] = j;
-    for (size_t i = 1; *a != '\0'; a++, i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= n; j++) {
-            size_t best = diagonal + (*a != b[j - 1]);
-            diagonal = row[j];
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            row[j] = best;
-        }
-    }
-    return row[n];
-}
-
-static const char *nearest(const char *name, const Field *fields)
-{
-    const char *found = NULL;
-    size_t least = strlen(name) / 2 + 1;
-    if (strlen(name) > LONGEST_NAME)
-        return NULL;
-    for (const Field *f = fields; f->name != NULL; f++) {
-        size_t d = strstr(f->name, name) != NULL ? 1 : distance(name, f->name);
-        if (d < least) {
-            least = d;
-            found = f->name;
-        }
-    }
-    return found;
-}
-
+/* With the hint of ponder.options, where that can be loaded. */
 static int unknown_option(lua_State *L, const char *where, const char *name, const Field *fields)
 {
-    const char *near = nearest(name, fields);
-    if (near != NULL)
-        return luaL_error(L, "%s: unknown option \"%s\" (did you mean \"%s\"?)", where, name, near);
-    return luaL_error(L, "%s: unknown option \"%s\"", where, name);
+    const char *hint = "";
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "ponder.options");
+    if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_istable(L, -1)) {
+        lua_getfield(L, -1, "hint");
+        lua_pushstring(L, name);
+        lua_newtable(L); /* options, hint, name, names */
+        for (int i = 0; fields[i].name != NULL; i++) {
+            lua_pushstring(L, fields[i].name);
+            lua_rawseti(L, -2, i + 1);
+        }
+        if (lua_pcall(L, 2, 1, 0) == LUA_OK && lua_isstring(L, -1))
+            hint = lua_tostring(L, -1);
+    }
+    return luaL_error(L, "%s: unknown option \"%s\"%s", where, name, hint);
 }
 
 /* --- values ------------------------------------------------------------------------------- */
