@@ -94,3 +94,21 @@ describe("debug", function()
             print(io.stdout == io.output(), pcall(io.write), debug.getregistry()._LOADED.x)]])
     end)
 end)
+
+describe("a file", function()
+    it("that finds no descriptor says what helps", function()
+        local r = shell.run(("ulimit -n 30; exec %s -e %s >$OUT 2>$ERR"):format(
+            shell.quote(shell.executable), shell.quote [[
+            local files = {}
+            local file = io.open "/dev/null"
+            while file do files[#files + 1] = file file = io.open "/dev/null" end
+            print(select(2, io.open "/dev/null"))
+            print(select(2, io.popen "true"))
+            files[1]:close()
+            print((io.open "/dev/null"), (io.open "/none"))]]))
+        assert.same({ "", 0 }, { r.err, r.status })
+        local said = ": Too many open files %(EMFILE: raise `ulimit %-n`%)\t24\n"
+        assert.matches("^/dev/null" .. said .. "true" .. said .. "file %(0x%x+%)\tnil\n$",
+            r.out)
+    end)
+end)

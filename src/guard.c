@@ -10,6 +10,8 @@
  *   debug.sethook             not while a limit of the run is watched: its hook is the one there is
  *   debug.getregistry         a copy: C code looks up its metatables in the registry by name
  *
+ *   io.open, io.popen         say what helps when descriptors ran out
+ *
  * All else is Lua's own. package.loadlib stays too: who loads machine code knows what it does.
  */
 #include "guard.h"
@@ -18,11 +20,12 @@
 #include <string.h>
 
 #include "api/task_stop.h"
+#include "loop/loop.h"
 
 /* What the guards stand for. They call it directly, as C: in an upvalue, or in a frame of its own,
  * a script could get hold of it with the debug library. */
 static struct {
-    lua_CFunction load, loadfile, setmetatable, setlocal, setupvalue, sethook;
+    lua_CFunction load, loadfile, setmetatable, setlocal, setupvalue, sethook, open, popen;
 } original;
 
 /* ---- errors ---- */
@@ -154,6 +157,29 @@ static int copy_registry(lua_State *L)
     return 1;
 }
 
+/* ---- files ---- */
+
+/* The results of a function that returns nil, message, errno where it fails. */
+static int add_hint(lua_State *L, int results)
+{
+    if (results == 3 && lua_isnil(L, -3)) {
+        const char *hint = loop_descriptor_hint((int)lua_tointeger(L, -1));
+        lua_pushfstring(L, "%s%s", lua_tostring(L, -2), hint);
+        lua_replace(L, -3);
+    }
+    return results;
+}
+
+static int guard_open(lua_State *L)
+{
+    return add_hint(L, original.open(L));
+}
+
+static int guard_popen(lua_State *L)
+{
+    return add_hint(L, original.popen(L));
+}
+
 /* ---- all of them ---- */
 
 /* Sets table[name] for the table on top of the stack; what it was goes to *out, unless NULL. */
@@ -183,5 +209,8 @@ void guard_library(lua_State *L)
     guard(L, "setupvalue", guard_setupvalue, &original.setupvalue);
     guard(L, "sethook", guard_sethook, &original.sethook);
     guard(L, "getregistry", copy_registry, NULL);
-    lua_pop(L, 2);
+    lua_getglobal(L, "io");
+    guard(L, "open", guard_open, &original.open);
+    guard(L, "popen", guard_popen, &original.popen);
+    lua_pop(L, 3);
 }

@@ -1,5 +1,17 @@
 /*
- * signals.c -- see signals.h.
+ * signals.c -- see signals.h. There is one way in which a stop reaches a run:
+ *
+ *     a signal, the run's time --> handler --.
+ *     the steps of the run, task.stop -------+--> task_stop
+ *                                                   |  code runs: its hook raises the error
+ *                                                   |  in C, no hook runs: the watchdog, below
+ *                                                   `--> loop_wake: a wait ends, and the scheduler
+ *                                                        raises it in the main task
+ *
+ * It begins in signal handlers (a timer sends a signal, too: alarm.c), and not in the loop's
+ * signals and timers, since the loop does not run while a script computes. A handler does no more
+ * than that. What a run waits for in vain beyond its time is ended by its budget, with a timer of
+ * the loop, before the alarm comes (HEAD_START).
  */
 #include "signals.h"
 
