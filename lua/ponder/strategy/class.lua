@@ -417,6 +417,14 @@ end
 
 -------------------------------------------------------------------------------
 
+local function copies(list)
+    local all = {}
+    for i, one in ipairs(list) do
+        all[i] = options.merge({}, one)
+    end
+    return all
+end
+
 ---Makes the library of one strategy.
 ---@param kind ponder.strategy.Kind
 ---@return table library {new, init, options, signal_routes}
@@ -445,11 +453,7 @@ function class.new(kind)
         ---The options, in the order in which a command lists them.
         ---@return ponder.strategy.Option[]
         options = function()
-            local all = {}
-            for i, option in ipairs(list) do
-                all[i] = options.merge({}, option)
-            end
-            return all
+            return copies(list)
         end,
         ---The roles that `models` may name, sorted.
         ---@return string[]
