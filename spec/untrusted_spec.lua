@@ -184,6 +184,31 @@ describe("ponder run --untrusted", function()
             .. "data/link\tnil\n/etc/passwd\tnil\ndata\tnil\ndata/none\tnil\n", r.out)
     end)
 
+    it("is given neither files that are too long, nor much at once", function()
+        local dir <close> = shell.folder { ["p.lua"] = [[
+            local task = require "ponder.task"
+            print((select(3, read "long")), (read "a\0b"))
+            local numbers = {}
+            for i = 1, 12 do numbers[i] = i end
+            local sizes = task.map(numbers, function() return #(read "mid") end)
+            print(sizes[1], sizes[12])
+            local large = ("x"):rep(9 << 20)
+            local said = task.map({ 1, 2, 3 }, function()
+                local ok, message = pcall(tool, "x", large)
+                return not ok and message:gsub("^.-: ", "") or "asked"
+            end)
+            print(said[2], said[3])
+            local many = {}
+            for i = 1, 1100000 do many[i] = 0 end
+            print((select(2, tool("x", many))))]] }
+        shell.run("cd " .. dir.path .. "; head -c 7000000 /dev/zero >long; "
+            .. "head -c 4000000 /dev/zero >mid; echo a >a")
+        local r = shell.ponder({ "run", "--no-log", "--untrusted", "--allow-read", ".", "p.lua" },
+            { cwd = dir.path })
+        assert.equal("TOO_LARGE\tnil\n4000000\t4000000\nasked\tmore than 24 MiB at once\n"
+            .. "the request is not one\n", r.out, r.err)
+    end)
+
     it("says what ended a policy", function()
         for code, expected in pairs {
             ["error 'oh'"] = "^ponder: p.lua:1: oh\nstack traceback:\n\tp.lua:1: [^\n]*\n$",
@@ -295,6 +320,7 @@ describe("one confined process", function()
                 return { table.concat(texts, ","), math.random(1 << 30) }, asked
             end,
             loop = function() while true do end end,
+            chatter = function() while true do print(("x"):rep(1000)) end end,
             fail = function() error "oh" end,
             wait = function() task.sleep(1000) end,
         }]]
@@ -334,6 +360,11 @@ describe("one confined process", function()
             print(code, select(3, box:call("call loop", {})))
             print((select(2, box:call("call draw", { 1 }))))
             print((select(3, box:call("call fail", {}))))]], "patience = 0.5"))
+    end)
+
+    it("is ended when it prints for too long", function()
+        assert.equal("SANDBOX\n", with_box([[
+            print((select(3, box:call("call chatter", {}))))]], "patience = 0.5"))
     end)
 
     it("goes on after a call that was cancelled", function()

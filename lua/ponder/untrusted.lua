@@ -23,8 +23,12 @@ local untrusted = {}
 
 local MEMORY_MB = 512
 local CPU_SECONDS = 600
-local MOST_REQUESTS = 100000 -- in one message, and unanswered
-local WAIT = "the policy's calls"
+local MOST_REQUESTS = 100000 -- of a call, unanswered
+local MOST_BYTES = 32 << 20 -- of its requests, unanswered; of an answer
+local TOO_MUCH = { message = "too much is asked at once", code = "DENIED" }
+local TOO_LONG = { message = ("the answer is longer than %d MiB"):format(MOST_BYTES >> 20),
+    code = "TOO_LARGE" }
+local WAIT, ROOM = "the policy's calls", "room for an answer"
 
 ---@class ponder.untrusted.Options
 ---@field models? string[] that may be called
@@ -67,8 +71,12 @@ local function list_of(value)
 end
 
 -- A message of the script's process, of the types that are expected.
-local function receive(self)
-    local text, problem = self.child:receive(self.opts.patience)
+local function receive(self, deadline)
+    local left = deadline and deadline - scheduler.clock()
+    local text, problem = nil, "TIMEOUT"
+    if not left or left > 0 then -- what prints all the time leaves nothing to wait for
+        text, problem = self.child:receive(left)
+    end
     local message = text and json.decode(text)
     if problem == "TIMEOUT" then
         self.child:kill()
@@ -86,21 +94,26 @@ local function receive(self)
         code = string_of(message.code) or "ERROR" }
 end
 
--- Tells the process something of a call, and waits until that waits again.
-local function exchange(self, child, message)
+-- Tells the process something of a call, and waits until that waits again. `answers` are JSON.
+local function exchange(self, child, message, answers)
     if child ~= self.child then
         return lost { child = nil }
     end
     message.now, message.time = scheduler.now(), os.time()
     self.is_talking = true
-    if not child:send(json.encode(message)) then
+    local text = json.encode(message)
+    if answers then
+        text = ('%s,"answers":[%s]}'):format(text:sub(1, -2), table.concat(answers, ","))
+    end
+    if not child:send(text) then
         self.is_talking = false
         return lost(self)
     end
-    local reply = receive(self)
+    local deadline = self.opts.patience and scheduler.clock() + self.opts.patience
+    local reply = receive(self, deadline)
     while reply.more and reply.output do
         self.write(reply.output)
-        reply = receive(self)
+        reply = receive(self, deadline)
     end
     self.is_talking = false
     if reply.output then
@@ -112,20 +125,46 @@ end
 -------------------------------------------------------------------------------
 -- Calls
 
-local function perform(self, call, request)
-    local answer = requests.perform(self, request)
-    answer.id = request.id
-    call.answers[#call.answers + 1] = answer
+local function encode(answer, id)
+    local copy = { id = id }
+    for name, value in pairs(answer) do
+        copy[name] = value
+    end
+    return json.encode(copy)
+end
+
+local function give(call, id, answer)
+    local text = encode(answer, id)
+    text = #text <= MOST_BYTES and text or encode(TOO_LONG, id)
+    call.answers[#call.answers + 1], call.held = text, call.held + #text
+end
+
+-- Waits until the script's process has taken most of what is there for it.
+local function await_room(call)
+    while call.held > MOST_BYTES do
+        local t = scheduler.current()
+        call.room[#call.room + 1] = t
+        scheduler.park(t, ROOM)
+    end
+end
+
+local function perform(self, call, request, size)
+    local answer = requests.perform(self, request, await_room, call)
+    give(call, request.id, answer)
     call.open[request.id] = nil
+    call.count, call.bytes = call.count - 1, call.bytes - size
     scheduler.wake(call.task, WAIT)
 end
 
 local function begin_requests(self, call, list)
     for _, request in ipairs(list) do
         local id = type(request) == "table" and math.type(request.id) == "integer" and request.id
-        if id and not call.open[id] and call.count < MOST_REQUESTS then
-            call.count = call.count + 1
-            call.open[id] = scheduler.spawn(nil, nil, perform, self, call, request)
+        local size = id and type(request.what) == "string" and #request.what or 0
+        if id and (call.count >= MOST_REQUESTS or call.bytes + size > MOST_BYTES) then
+            give(call, id, TOO_MUCH)
+        elseif id and not call.open[id] then
+            call.count, call.bytes = call.count + 1, call.bytes + size
+            call.open[id] = scheduler.spawn(nil, nil, perform, self, call, request, size)
         end
     end
 end
@@ -133,27 +172,39 @@ end
 local function hear(on_event, events)
     for _, event in ipairs(on_event and events or {}) do
         local arguments = type(event) == "table" and string_of(event.what)
-            and json.decode(event.what)
+            and requests.decode(event.what)
         if type(arguments) == "table" then
             on_event(event.name, table.unpack(arguments, 1, math.min(#arguments, 8)))
         end
     end
 end
 
--- What the call is told next: answers that are there, or that come before it is to go on.
+-- What the call is told next: answers that are there, or that come before it is to go on; of many
+-- long ones the first.
 local function answers_of(call, wait)
     if not call.answers[1] then
         scheduler.park_until(call.task, WAIT, wait and scheduler.now() + wait or math.huge)
     end
-    local answers = json.array(call.answers)
-    call.answers, call.count = {}, call.count - #call.answers
+    local list, count, size = call.answers, 0, 0
+    repeat
+        count = count + 1
+        size = size + #(list[count] or "")
+    until not list[count + 1] or size + #list[count + 1] > MOST_BYTES
+    local answers = table.move(list, 1, count, 1, {})
+    call.answers = table.move(list, count + 1, #list, 1, {})
+    call.held = call.held - size
+    local room = call.room
+    call.room = {}
+    for _, t in ipairs(room) do
+        scheduler.wake(t, ROOM)
+    end
     return answers
 end
 
 local function results_of(reply)
-    local list = reply.results and json.decode(reply.results)
+    local list = reply.results and requests.decode(reply.results)
     if type(list) ~= "table" then
-        return nil, reply.message or "no results", reply.code
+        return nil, reply.message or "what the policy returned cannot be read", reply.code
     end
     local n = #list
     for i = 1, n do
@@ -182,7 +233,8 @@ end
 local function make_call(self, name, arguments, on_event)
     local child = self.child
     self.last = self.last + 1
-    local call = { id = self.last, task = scheduler.current(), answers = {}, open = {}, count = 0 }
+    local call = { id = self.last, task = scheduler.current(), answers = {}, open = {}, count = 0,
+        bytes = 0, held = 0, room = {} }
     local _ <close> = setmetatable({ box = self, call = call, child = child }, Ending)
     local reply = exchange(self, child, { call = call.id, begin = { name = name,
         seed = math.random(0), arguments = json.encode(json.array(arguments)) } })
@@ -193,7 +245,7 @@ local function make_call(self, name, arguments, on_event)
             return results_of(reply)
         end
         begin_requests(self, call, reply.requests)
-        reply = exchange(self, child, { call = call.id, answers = answers_of(call, reply.wait) })
+        reply = exchange(self, child, { call = call.id }, answers_of(call, reply.wait))
     end
 end
 

@@ -16,6 +16,7 @@ local parent = {}
 
 local WAIT = "an answer of the parent"
 local MOST_OUTPUT = 1 << 16 -- bytes that are held back
+local MOST_BYTES = 24 << 20 -- of what is asked, told or returned at once
 
 ---@class ponder.untrusted.Call
 ---@field id integer
@@ -55,16 +56,26 @@ local function current()
     return calls[scheduler.current().group] or running
 end
 
+-- Data as JSON; raises at the caller of who calls this.
+local function encode(call, name, data)
+    local ok, text = pcall(json.encode, data)
+    if ok and call.size + #text > MOST_BYTES then
+        ok, text = false, ("more than %d MiB at once"):format(MOST_BYTES >> 20)
+    end
+    if not ok then
+        error(("%s: %s"):format(name, text:gsub("^.-json%.encode: ", "")), 4)
+    end
+    call.size = call.size + #text
+    return text
+end
+
 ---Asks for something; waits.
 ---@param kind "chat"|"read"|"fetch"|"tool"|"process"
 ---@param request table data
 ---@return table answer
 function parent.ask(kind, request)
     local t, call = scheduler.check("ponder." .. kind), current()
-    local ok, text = pcall(json.encode, request)
-    if not ok then
-        error(("%s: %s"):format(kind, text:gsub("^.-json%.encode: ", "")), 3)
-    end
+    local text = encode(call, kind, request)
     local id = call.last_request + 1
     call.last_request = id
     call.requests[#call.requests + 1] = { id = id, kind = kind, what = text }
@@ -77,10 +88,7 @@ end
 ---@param ... any data
 function parent.tell(name, ...)
     local call = current()
-    local ok, text = pcall(json.encode, json.array { ... })
-    if not ok then
-        error(("%s: %s"):format(name, text:gsub("^.-json%.encode: ", "")), 3)
-    end
+    local text = encode(call, name, json.array { ... })
     call.events[#call.events + 1] = { name = name, what = text }
 end
 
@@ -138,6 +146,9 @@ local function success(results)
         list[i] = results[i] == nil and json.null or results[i]
     end
     local encoded, text = pcall(json.encode, json.array(list))
+    if encoded and #text > MOST_BYTES then
+        encoded, text = false, ("it has more than %d MiB"):format(MOST_BYTES >> 20)
+    end
     if not encoded then
         return { message = "what the policy returned is not data: "
             .. text:gsub("^.-json%.encode: ", ""), code = "ERROR" }
@@ -164,7 +175,7 @@ function Tape.note_timers() end
 
 local function begin(id, what)
     local call = { id = id, requests = {}, waiting = {}, last_request = 0, events = {}, output = {},
-        output_size = 0 }
+        output_size = 0, size = 0 }
     calls[id], running = call, call
     local f = functions[what.name]
     local arguments = json.decode(what.arguments)
@@ -201,7 +212,7 @@ local function reply(call)
     message.requests, message.events = json.array(call.requests), json.array(call.events)
     message.output, message.done = take_output(call), call.outcome ~= nil
     message.wait = first and first.deadline < math.huge and math.max(first.deadline - now, 0) or nil
-    call.requests, call.events = {}, {}
+    call.requests, call.events, call.size = {}, {}, 0
     if message.done then
         calls[call.id] = nil
     end

@@ -10,7 +10,8 @@ local task = require "ponder.task"
 
 local requests = {}
 
-local MOST_FILE = 64 << 20 -- bytes
+local MOST_FILE = 32 << 20 -- bytes
+local MOST_TRANSFERS = 4 -- files and replies of servers at once
 local MOST_BODY = 16 << 20
 local FETCH_MS = 60000
 
@@ -23,6 +24,18 @@ local CALL = { "messages", "system", "n", "temperature", "top_p", "max_tokens", 
 local REPLY = { "text", "texts", "samples", "message", "json", "jsons", "usage", "model", "id",
     "finish_reason", "tool_calls", "reasoning", "refusal", "logprobs", "latency_ms", "attempts",
     "truncated", "cost", "cached", "scripted", "dropped" }
+
+local LONG = 1 << 20 -- bytes
+local MOST_VALUES = 1 << 20 -- of a longer text: each takes memory that its text does not show
+
+---Decodes what the script's process said.
+---@param text string
+---@return any value nil: it is not JSON, or has too many values
+function requests.decode(text)
+    if #text <= LONG or select(2, text:gsub("[%[{,]", "%0")) <= MOST_VALUES then
+        return (json.decode(text))
+    end
+end
 
 local function pick(from, names)
     local fields = {}
@@ -59,10 +72,13 @@ local function is_below(path, directory)
     return directory == "/" or path:sub(1, #directory + 1) == directory .. "/"
 end
 
-local function read(self, what)
-    local path = type(what.path) == "string" and host.absolute(what.path)
+local function read(self, what, await_room, call)
+    local path = type(what.path) == "string" and not what.path:find "\0"
+        and host.absolute(what.path)
     for _, directory in ipairs(path and self.directories or {}) do
         if is_below(path, directory) then
+            local _ <close> = self.transfers:acquire()
+            await_room(call)
             local text, message = log.record("read", { path = path }, read_file, path,
                 MOST_FILE)
             return { text = text, message = message, code = not text and "NOT_FOUND" or nil }
@@ -110,7 +126,7 @@ end
 
 local METHODS = { GET = true, HEAD = true, POST = true, PUT = true, DELETE = true, PATCH = true }
 
-local function fetch(self, what)
+local function fetch(self, what, await_room, call)
     local url, given = what.url, what.opts
     if type(url) ~= "string" or type(given) ~= "table" or not is_allowed(self, url) then
         return refuse(("%s may not be asked: its host is not one of --allow-net"):format(
@@ -123,6 +139,8 @@ local function fetch(self, what)
     for name, value in pairs(type(given.headers) == "table" and given.headers or {}) do
         opts.headers[name] = is_header(name, value) and value or nil
     end
+    local _ <close> = self.transfers:acquire()
+    await_room(call)
     return log.record("fetch", { url = url, opts = opts }, send, url, opts)
 end
 
@@ -155,7 +173,7 @@ local MOST_PROGRAMS = 4 -- at once
 local function process(self, what)
     local given = type(what.opts) == "table" and what.opts or {}
     local opts = pick(given, PROCESS)
-    opts.isolate, opts.env = true, {}
+    opts.isolate, opts.env = true, { PATH = "/usr/local/bin:/usr/bin:/bin" }
     opts.timeout_ms = math.min(math.tointeger(opts.timeout_ms) or PROGRAM_MS, MOST_PROGRAM_MS)
     for name, value in pairs(type(given.env) == "table" and given.env or {}) do
         opts.env[name] = type(name) == "string" and value or nil
@@ -175,11 +193,14 @@ local KINDS = { chat = chat, read = read, fetch = fetch, process = process, tool
 ---Does what is asked, if it is allowed; within a task.
 ---@param self ponder.untrusted.Box
 ---@param request table as the script's process sent it
+---@param await_room fun(call: table) waits before much is read
+---@param call table its argument
 ---@return table answer
-function requests.perform(self, request)
-    local what = type(request.what) == "string" and json.decode(request.what)
+function requests.perform(self, request, await_room, call)
+    local what = type(request.what) == "string" and requests.decode(request.what)
     local kind = KINDS[request.kind]
-    return kind and type(what) == "table" and kind(self, what) or refuse("the request is not one")
+    return kind and type(what) == "table" and kind(self, what, await_room, call)
+        or refuse("the request is not one")
 end
 
 ---Opens what is allowed.
@@ -190,6 +211,7 @@ end
 function requests.prepare(self, opts)
     self.models, self.directories, self.hosts, self.tools = {}, {}, {}, opts.tools or {}
     self.programs = task.semaphore(MOST_PROGRAMS)
+    self.transfers = task.semaphore(MOST_TRANSFERS)
     for _, allowed in ipairs(opts.models or {}) do
         local ok, opened = pcall(require("ponder.model").open, allowed)
         if not ok then
