@@ -287,3 +287,35 @@ describe("a source", function()
             end)
     end)
 end)
+
+describe("what comes at the moment when its time is up", function()
+    local scheduler = require "ponder.task.scheduler"
+
+    it("is had, and no other timer goes off early", function()
+        local now, parked, got, slept = 0, nil, nil, nil
+        scheduler.run({ clock = function() return now end, wait = function()
+            now = now + 2
+            if parked then
+                scheduler.wake(parked, "a reply", "here")
+                parked = nil
+            end
+        end }, function()
+            task.spawn(function()
+                task.sleep(5)
+                slept = now
+            end)
+            parked = scheduler.current()
+            got = scheduler.park_until(parked, "a reply", 1)
+        end)
+        assert.same({ "here", 6 }, { got, slept })
+        now = 0
+        scheduler.run({ clock = function() return now end, wait = function()
+            now = 2
+            scheduler.wake(parked, "a reply", "here")
+        end }, function()
+            parked = scheduler.current()
+            got = scheduler.park_until(parked, "a reply", 1)
+        end)
+        assert.equal("here", got)
+    end)
+end)

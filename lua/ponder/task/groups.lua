@@ -235,6 +235,9 @@ end
 ---@param now number
 ---@return ponder.task.Group?
 function groups.first_due(now)
+    if moved[1] then -- what came this round may have ended the wait of which the time is up
+        schedule_moved()
+    end
     local group = due.heap[1]
     return group and group.deadline <= now and group or nil
 end
