@@ -293,10 +293,7 @@ local hashes = {} -- of scripts that a Redis has told us
 ---@return string? code
 function Client:eval(script, keys, ...)
     local words = table.move(keys, 1, #keys, 4, { "EVALSHA", hashes[script], #keys })
-    local first = #keys + 4
-    for i = 1, select("#", ...) do
-        words[first + i - 1] = (select(i, ...))
-    end
+    table.move({ ... }, 1, select("#", ...), #keys + 4, words)
     local reply, message, code
     if words[2] then
         reply, message, code = self:send(self.timeout_ms, words)

@@ -1,6 +1,11 @@
 -- A storm of kills over workers, the coordinator and redis-server, while jobs of two paid calls go
--- through a queue: each job has one result, none is lost, and what is paid twice was in flight.
+-- through a queue: each job has one result, none is lost, and what is paid twice was in flight. And
+-- what a week of jobs leaves in Redis: nothing.
 
+local moves = require "ponder.queue.moves"
+local redis = require "ponder.redis"
+local redis_server = require "redis_server"
+local task = require "ponder.task"
 local workers = require "workers"
 
 local MODEL = [[
@@ -75,6 +80,53 @@ local function storm(lab, coordinator, kills, random)
     return coordinator, count
 end
 
+local BATCH = 200
+
+-- Lets jobs go all their way through a queue, by the scripts that coordinators and workers call.
+local function pass_through(client, jobs)
+    local function key(name)
+        return PREFIX .. name
+    end
+    local function eval(script, names, ...)
+        local keys = {}
+        for i, name in ipairs(names) do
+            keys[i] = key(name)
+        end
+        return assert(client:eval(script, keys, ...))
+    end
+    client:call("XGROUP", "CREATE", key "jobs:c", moves.GROUP, "0", "MKSTREAM")
+    local last, count, memory = "0", 0, {}
+    while count < jobs do
+        local words = { "map", "{}", "c", "{}" }
+        for i = 1, BATCH do
+            table.move({ ("%032x"):format(count + i), "{}", tostring(i) }, 1, 3, #words + 1, words)
+        end
+        eval(moves.ENQUEUE, { "jobs:c", "state", "maps", "open", "codes", "stats" },
+            table.unpack(words))
+        local read = assert(client:call("XREADGROUP", "GROUP", moves.GROUP, "w/60000", "COUNT",
+            BATCH, "STREAMS", key "jobs:c", ">"))[1][2]
+        words = {}
+        for _, entry in ipairs(read) do
+            table.move({ entry[1], moves.fields(entry[2]).id, "map", "ok", "a result" }, 1, 5,
+                #words + 1, words)
+        end
+        eval(moves.FINISH, { "jobs:c", "state", "errors", "stats" }, table.unpack(words))
+        words = { "map" }
+        local results = assert(client:call("XREAD", "COUNT", BATCH, "STREAMS", key "results:map",
+            last))[1][2]
+        for _, entry in ipairs(results) do
+            last = entry[1]
+            table.move({ moves.fields(entry[2]).id, last }, 1, 2, #words + 1, words)
+        end
+        count = count + eval(moves.TAKE, { "state", "results:map", "open", "maps", "jobs:c",
+            "dead" }, table.unpack(words))
+        local tenth = count * 10 // jobs
+        memory[tenth] = memory[tenth]
+            or tonumber(client:call("INFO", "memory"):match "used_memory:(%d+)")
+    end
+    return (memory[10] - memory[1]) / 1024
+end
+
 return {
     size = 5000,
     in_test = true,
@@ -106,6 +158,14 @@ return {
             local left = lab.server:cli(("EXISTS %sstate %sopen %smaps"):gsub("%%s", PREFIX))
                 .. lab.server:cli(("--raw KEYS '%sjournal:*'"):format(PREFIX))
             s:report("keys left of jobs", left == "0" and 0 or #left, "<=", 0)
+        end },
+        { "growth", function(s)
+            local server <close> = redis_server.start()
+            local grown = task.run(function()
+                local client <close> = assert(redis.open(server.url))
+                return pass_through(client, s.size * (s.full and 1000 or 40))
+            end)
+            s:report("Redis' memory after all jobs, beside a tenth", grown, "<=", 256, "KiB")
         end },
     },
 }

@@ -82,7 +82,7 @@ end
 
 -- What a recorder has counted of the tables that have rows only then.
 local COUNTED = { calls = "calls", attempts = "calls", effects = "effects", searches = "searches",
-    nodes = "searches", edges = "searches", events = "events" }
+    nodes = "searches", edges = "searches", events = "events", tape = "noted", readings = "noted" }
 
 -- The columns of a table and its rows, each behind a mark; no columns: no rows.
 ---@param recorder? ponder.log.Recorder that has written the run
@@ -134,9 +134,13 @@ function carry.pack(session)
     put(out, FORM)
     put(out, pid)
     put(out, name)
-    put(out, (file.db:row("SELECT started_at FROM runs WHERE id = ?", session.what.id)))
+    put(out, session.run.started_at)
     put_rows(out, file.db, session.what.id, session.recorder)
-    put_runs(out, file.db, session.what.id)
+    if session.has_inner then
+        put_runs(out, file.db, session.what.id)
+    else
+        put(out, 0)
+    end
     local text = table.concat(out)
     return #text > WORTH_IT and zlib.compress(text) or PLAIN .. text
 end
@@ -247,14 +251,15 @@ function carry.unpack(session, bytes)
     end
     local pid, name, started_at = read(), read(), read()
     session:prepare_call() -- there may be calls
+    if session.is_held then
+        session:write_held()
+    end
     if session.what.known then -- rows of an attempt that failed
         for _, of in ipairs(TABLES) do
             recorder:write(("DELETE FROM %s WHERE run = ?"):format(of), recorder.run)
         end
     end
-    recorder:write("UPDATE sessions SET pid = ?, host = ?, started_at = ? "
-        .. "WHERE run = ? AND id = ?", pid, name, started_at, recorder.run, recorder.session)
-    recorder:write("UPDATE runs SET started_at = ? WHERE id = ?", started_at, recorder.run)
+    session.elsewhere = { pid = pid, host = name, started_at = started_at }
     local ordered, ids = {}, {}
     take_rows(read, ordered, recorder, recorder.session)
     take_runs(read, ordered, ids, recorder, recorder.run)

@@ -24,7 +24,7 @@ local NOTHING = { events = {}, searches = {} }
 ---@return ponder.log.Recorder
 function recorder.new(file, run)
     return setmetatable({ writer = file, run = run, clock = file.clock, session = 1, calls = 0,
-        effects = 0, searches = 0, events = 0, before = NOTHING,
+        effects = 0, searches = 0, events = 0, noted = 0, before = NOTHING,
         saved = writer.nothing_saved() }, Recorder)
 end
 
@@ -91,7 +91,9 @@ end
 
 --- See ponder.log.Sink.
 function Recorder:put(entries, readings)
+    self.noted = self.noted + #entries
     for clock, list in pairs(readings) do
+        self.noted = self.noted + 1
         write_readings(self, clock, list)
     end
     for _, entry in ipairs(entries) do

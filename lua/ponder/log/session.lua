@@ -33,6 +33,8 @@ local KEEP = 100
 ---@field rows ponder.log.Writer? of the root: the file
 ---@field what ponder.log.Inner? of a run within another: what it is to that one
 ---@field is_held boolean? its rows are not written yet
+---@field has_inner boolean? there are runs within it
+---@field elsewhere {pid: integer, host: string, started_at: number}? by whom it was recorded
 ---@field is_frozen boolean? it stays where the log ends: another run is to go on alone
 ---@field is_chosen boolean? it is to go on alone
 ---@field has_begun boolean? of the root: that one has begun
@@ -325,6 +327,7 @@ end
 function Session:within(about)
     local what, run = self.tape:look_up_run(about.name or ""), self.run
     local root, known, ordered = self.root, what.known, self.tape.past.ordered
+    self.has_inner = true
     local is_chosen = known and root.run.play and root.run.play.only == known.id
     local inner = setmetatable({ root = root, outer = self, what = what,
         is_chosen = is_chosen, is_frozen = self.is_frozen and not is_chosen, -- room for the others:
@@ -378,11 +381,13 @@ function Session:finish_within(status, answer, message, exit_status)
             self.end_of_run = { at = host.time(), status = status, exit_status = exit_status,
                 answer = text, message = message }
         else
-            rows:write("UPDATE runs SET ended_at = ?, status = ?, exit_status = ?, answer = ?, "
-                .. "error = ? WHERE id = ?", host.time(), status, exit_status, text, message,
-                rows.run)
-            rows:write("UPDATE sessions SET ended_at = ? WHERE run = ? AND id = ?", host.time(),
-                rows.run, rows.session)
+            local at, by = host.time(), self.elsewhere or {}
+            rows:write("UPDATE runs SET started_at = coalesce(?, started_at), ended_at = ?, "
+                .. "status = ?, exit_status = ?, answer = ?, error = ? WHERE id = ?",
+                by.started_at, at, status, exit_status, text, message, rows.run)
+            rows:write("UPDATE sessions SET pid = coalesce(?, pid), host = coalesce(?, host), "
+                .. "started_at = coalesce(?, started_at), ended_at = ? WHERE run = ? AND id = ?",
+                by.pid, by.host, by.started_at, at, rows.run, rows.session)
         end
     end
     self.tape.recorder = nil
