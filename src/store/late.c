@@ -10,6 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "loop/loop.h"
+
 #define LATE_S 0.25 /* how old a row is before it is written; and the time between two looks */
 #define SOON_S 0.01 /* where a look came between rows that belong together */
 
@@ -35,13 +37,6 @@ struct Late {
     bool held;                     /* see store_hold_commit */
     bool ends;
 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static LateRow **place_of(struct Late *late, int64_t ticket)
 {
@@ -123,11 +118,8 @@ static const LateRow *oldest(struct Late *late)
 
 static void wait_for(struct Late *late, double seconds)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += (long)(seconds * 1e9);
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    double at = loop_now() + seconds;
+    struct timespec until = {.tv_sec = (time_t)at, .tv_nsec = (long)((at - floor(at)) * 1e9)};
     pthread_cond_timedwait(&late->changed, &late->mutex, &until);
 }
 
@@ -137,7 +129,7 @@ static void *look_after(void *arg)
     pthread_mutex_lock(&late->mutex);
     while (!late->ends) {
         const LateRow *row = oldest(late);
-        double before = now() - LATE_S;
+        double before = loop_now() - LATE_S;
         late->sleeps = row == NULL;
         bool is_late = row != NULL && row->at <= before;
         bool is_busy = late->held || late->store->taken > 0;
@@ -244,7 +236,7 @@ static LateRow *copy_row(const char *sql, const StoreValue *values, int count)
     if (row == NULL)
         return NULL;
     char *end = (char *)&row->values[count];
-    *row = (LateRow){.at = now(), .count = count};
+    *row = (LateRow){.at = loop_now(), .count = count};
     for (int i = 0; i < count; i++) {
         row->values[i] = values[i];
         if (values[i].type != SQLITE_TEXT)
