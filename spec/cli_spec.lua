@@ -364,7 +364,7 @@ describe("a script that needs nothing", function()
     it("starts without what others need: most of start-up is loading", function()
         local loaded = out { "-e", "for name in pairs(package.loaded) do print(name) end" }
         for _, name in ipairs { "model", "redact", "process", "search", "log.session", "log.effect",
-            "log.trees", "report.amount", "report.text" } do
+            "log.trees", "report.amount", "report.text", "cli.shared.examples" } do
             assert.is_nil(loaded:find(("ponder.%s\n"):format(name), 1, true), name)
         end
     end)

@@ -18,7 +18,6 @@
 
 local args = require "ponder.args"
 local core = require "ponder.core.task"
-local examples = require "ponder.cli.shared.examples"
 local failures = require "ponder.task.failures"
 local host = require "ponder.core.host"
 local options = require "ponder.options"
@@ -100,7 +99,7 @@ end
 
 -- How a command is called, after the first paragraph of its usage: the ways to write it.
 local function with_examples(name, usage, rules)
-    local known = examples[name] or {}
+    local known = require("ponder.cli.shared.examples")[name] or {}
     local added = {}
     for i, line in ipairs(known) do
         added[i] = "  ponder " .. line
