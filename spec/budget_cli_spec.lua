@@ -6,16 +6,11 @@ local store = require "ponder.core.store"
 
 local STEPS = "script:" .. shell.root .. "/spec/fixtures/models/steps.lua"
 
-local BARE = { HOME = "/nonexistent", XDG_CONFIG_HOME = "/nonexistent", OPENAI_API_KEY = "",
-    ANTHROPIC_API_KEY = "", PONDER_MODEL = "", PONDER_PROVIDER = "", PONDER_PROMPTS = "",
-    OPENAI_BASE_URL = "http://127.0.0.1:1/v1", LC_ALL = "C.UTF-8" }
-
 local function ponder(arguments, env)
-    local all = {}
-    for name, value in pairs(BARE) do all[name] = value end
-    for name, value in pairs(env or {}) do all[name] = value end
+    env = env or {}
+    env.OPENAI_BASE_URL = "http://127.0.0.1:1/v1"
     arguments[#arguments + 1] = "--no-log"
-    return shell.ponder(arguments, { env = all })
+    return shell.ponder(arguments, { env = shell.bare(env) })
 end
 
 local function last_line(text) return text:match("([^\n]*)\n$") end

@@ -5,15 +5,10 @@ local server = require "server"
 local shell = require "shell"
 
 local KEY = "sk-0123456789abcdefghij"
-local BARE = { HOME = "/nonexistent", XDG_CONFIG_HOME = "/nonexistent", OPENAI_API_KEY = "",
-    ANTHROPIC_API_KEY = "", ANTHROPIC_AUTH_TOKEN = "", PONDER_MODEL = "", PONDER_PROVIDER = "",
-    PONDER_PROMPTS = "", OPENAI_BASE_URL = "", OLLAMA_HOST = "", LC_ALL = "C", no_proxy = "*" }
-
 local function ponder(arguments, env)
-    local all = {}
-    for name, value in pairs(BARE) do all[name] = value end
-    for name, value in pairs(env or {}) do all[name] = value end
-    return shell.ponder(arguments, { env = all })
+    env = env or {}
+    env.OLLAMA_HOST = env.OLLAMA_HOST or ""
+    return shell.ponder(arguments, { env = shell.bare(env) })
 end
 
 local known_flags
@@ -33,12 +28,6 @@ local function flags_of_help()
     assert(commands.tot and commands.run and commands.doctor and count > 60)
     known_flags = commands
     return commands
-end
-
-local function lines_of(text)
-    local lines = {}
-    for line in text:gmatch("[^\n]+") do lines[#lines + 1] = line end
-    return lines
 end
 
 local function has(text, part) return text:find(part, 1, true) ~= nil end
@@ -140,7 +129,7 @@ describe("ponder completion", function()
             _ponder; printf "%%s\n" "${COMPREPLY[@]}"' bash %s >$OUT 2>$ERR]]):format(
             shell.quote(shell.executable), table.concat(quoted, " ")))
         assert.equal("", r.err)
-        return lines_of(r.out)
+        return shell.lines(r.out)
     end
 
     it("completes commands, flags and values in bash", function()
@@ -184,7 +173,7 @@ describe("ponder completion", function()
                 printf "%%s\n" "${COMPREPLY[@]}"' >$OUT 2>$ERR]]):format(setup, line,
                 table.concat(words, " "), #words - 1))
             assert.same({ "", dir.path }, { r.err, dir.path })
-            return lines_of(r.out)
+            return shell.lines(r.out)
         end
         assert.same({ "fast" }, typed "ponder tot --model fa")
         assert.same({ "gpt-4o-mini" }, typed "ponder tot --model openai:gpt-4o-m")

@@ -8,22 +8,8 @@ local STEPS = "script:" .. shell.root .. "/spec/fixtures/models/steps.lua"
 local GAME = "script:" .. shell.root .. "/scripts/models/arithmetic.lua"
 local WIDE = "a wide one: " .. ("中文"):rep(12)
 
--- Nothing of the machine that the specs run on has a part in it.
-local BARE = { HOME = "/nonexistent", XDG_CONFIG_HOME = "/nonexistent", OPENAI_API_KEY = "",
-    ANTHROPIC_API_KEY = "", ANTHROPIC_AUTH_TOKEN = "", PONDER_MODEL = "", PONDER_PROVIDER = "",
-    PONDER_PROMPTS = "", OPENAI_BASE_URL = "", OLLAMA_HOST = "127.0.0.1:1", LC_ALL = "C.UTF-8" }
-
 local function ponder(arguments, input, env)
-    local all = {}
-    for name, value in pairs(BARE) do all[name] = value end
-    for name, value in pairs(env or {}) do all[name] = value end
-    return shell.ponder(arguments, { input = input, env = all })
-end
-
-local function lines_of(text)
-    local lines = {}
-    for line in text:gmatch("[^\n]+") do lines[#lines + 1] = line end
-    return lines
+    return shell.ponder(arguments, { input = input, env = shell.bare(env) })
 end
 
 -- Without the time that it took.
@@ -90,7 +76,7 @@ ponder tot: max depth, 12 thoughts, best 0.90, 8 calls, 800 tokens, T s, ]] .. S
     it("--jsonl prints events as they happen and the object last", function()
         local r = ponder { "tot", "--jsonl", "--model", STEPS, "--max-depth", "2", "Why?" }
         local names = {}
-        local lines = lines_of(r.out)
+        local lines = shell.lines(r.out)
         for i = 1, #lines - 1 do
             local event = json.decode(lines[i])
             assert.equal("event", event.type)
@@ -157,7 +143,7 @@ describe("a command without a model", function()
     it("ends at once and says in two lines how to name one", function()
         for _, name in ipairs { "tot", "got", "trm", "cot" } do
             local r = ponder { name, "Why?" }
-            local lines = lines_of(r.err)
+            local lines = shell.lines(r.err)
             assert.same({ 1, "", 2 }, { r.status, r.out, #lines }, r.err)
             assert.matches("ponder " .. name .. ": no model is named; ", lines[1], 1, true)
             for _, word in ipairs { "--model openai:", "ollama:", "llama.cpp", "script:FILE" } do
@@ -168,7 +154,7 @@ describe("a command without a model", function()
 
     it("says the same where no server answers", function()
         local r = ponder { "tot", "--model", "ollama:qwen3:8b", "--max-retries", "0", "Why?" }
-        local lines = lines_of(r.err)
+        local lines = shell.lines(r.err)
         assert.same({ 1, "", 2 }, { r.status, r.out, #lines }, r.err)
         assert.truthy(lines[1]:find("127.0.0.1:1.*%[CONNECT%]$"))
     end)
@@ -203,7 +189,7 @@ describe("a run that ends early", function()
             LATER=30 %s tot --jsonl --model %s Why? >$OUT 2>$ERR & pid=$!
             until grep -q '"name":"step"\|tot.step' $OUT; do sleep 0.01; done
             kill -INT $pid; wait $pid]]):format(shell.quote(shell.executable), STEPS))
-        local lines = lines_of(r.out)
+        local lines = shell.lines(r.out)
         local last = json.decode(lines[#lines])
         assert.same({ 130, "error", "interrupted", WIDE },
             { r.status, last.status, last.termination_reason, last.answer }, r.err)

@@ -9,12 +9,9 @@ local strategies = require "ponder.report.doc.strategies"
 local styles = require "ponder.report.style"
 local text = require "ponder.report.text"
 
-local build = os.getenv("PONDER_BUILD") or "build"
+local read = shell.read
 
-local function read(path)
-    local file <close> = assert(io.open(path))
-    return file:read("a")
-end
+local build = os.getenv("PONDER_BUILD") or "build"
 
 local modules = comments.read(read(build .. "/doc/comments.txt"))
 strategies.add(modules)

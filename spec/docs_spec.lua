@@ -4,14 +4,10 @@
 -- Public is what a module of lua/ponder hands out: the functions of the table that it returns. A
 -- table marked `---@type Name` needs no more than the fields that `---@class Name` describes.
 
+local shell = require "shell"
+
 local function files(folder)
-    local command = ("find %s -name '*.lua' | LC_ALL=C sort"):format(folder)
-    local pipe <close> = assert(io.popen(command))
-    local list = {}
-    for name in pipe:lines() do
-        list[#list + 1] = name
-    end
-    return list
+    return shell.lines(shell.output(("find %s -name '*.lua' | LC_ALL=C sort"):format(folder)))
 end
 
 local function lines_of(path)

@@ -17,14 +17,6 @@ local function export(...)
     return r.out
 end
 
-local function lines_of(s)
-    local lines = {}
-    for line in s:gmatch("[^\n]+") do
-        lines[#lines + 1] = line
-    end
-    return lines
-end
-
 -- A text as it is drawn, whatever its lines and spaces are.
 local function squeezed(s)
     return (s:gsub("\u{200B}", ""):gsub("%s+", ""))
@@ -194,7 +186,7 @@ describe("ponder export --format mermaid", function()
         '^    s%d+_%d+ %-%. "[^"]*" %.%-[>]? s%d+_%d+$', "^  end$" }
 
     local function check(out)
-        for _, line in ipairs(lines_of(out)) do
+        for _, line in ipairs(shell.lines(out)) do
             local fits = false
             for _, pattern in ipairs(LINES) do
                 fits = fits or line:find(pattern) ~= nil

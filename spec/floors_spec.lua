@@ -2,6 +2,10 @@
 -- and lua/ against the floors of the design. A new folder of src/ or a new module of lua/ponder is
 -- given its floor here.
 
+local shell = require "shell"
+
+local read = shell.read
+
 -- Each knows the floors below it and its own, but not its neighbours on the same height.
 local C_FLOORS = { core = 1, loop = 2, net = 3, http = 3, queue = 3, store = 3, api = 4, memory = 5,
     guard = 5, isolate = 5, signals = 5, hostlib = 6, host = 7, main = 8 }
@@ -33,18 +37,7 @@ local FORBIDDEN = {
 }
 
 local function files(folder, pattern)
-    local command = ("find %s -name '%s' | LC_ALL=C sort"):format(folder, pattern)
-    local pipe <close> = assert(io.popen(command))
-    local list = {}
-    for name in pipe:lines() do
-        list[#list + 1] = name
-    end
-    return list
-end
-
-local function read(path)
-    local file <close> = assert(io.open(path, "rb"))
-    return file:read "a"
+    return shell.lines(shell.output(("find %s -name '%s' | LC_ALL=C sort"):format(folder, pattern)))
 end
 
 -------------------------------------------------------------------------------

@@ -6,11 +6,6 @@ local function ponder(...)
     return shell.ponder { ... }
 end
 
-local function read(path)
-    local file <close> = assert(io.open(path))
-    return file:read("a")
-end
-
 local TOPICS = {}
 for name in ponder("help", "help").out:gmatch("\n  ([%l-]+)  +%S") do
     TOPICS[#TOPICS + 1] = name
@@ -71,7 +66,7 @@ describe("ponder help", function()
     end)
 
     for _, topic in ipairs(TOPICS) do
-        local source = read(("lua/ponder/report/help/%s.txt"):format(topic))
+        local source = shell.read(("lua/ponder/report/help/%s.txt"):format(topic))
 
         it("fits into 80 columns: " .. topic, function()
             for line in ponder("help", topic).out:gmatch("[^\n]+") do

@@ -2,6 +2,8 @@
 
 local shell = require "shell"
 
+local read = shell.read
+
 local build = os.getenv("PONDER_BUILD") or "build"
 
 describe("make install", function()
@@ -76,11 +78,6 @@ describe("make dist", function()
 end)
 
 describe("the packages", function()
-    local function read(path)
-        local file <close> = assert(io.open(path))
-        return file:read("a")
-    end
-
     it("have the version of the Makefile, which the list of changes names too", function()
         local version = read("Makefile"):match("\nVERSION := (%S+)\n")
         assert.equal("ponder " .. version .. "\n", shell.ponder({ "--version" }).out)

@@ -201,11 +201,6 @@ describe("a file that is not to be resumed or replayed", function()
     end)
     teardown(function() w:close() end)
 
-    local function read(path)
-        local file <close> = assert(io.open(path, "rb"))
-        return file:read "a"
-    end
-
     -- Both say so in a line, and change nothing.
     local function check(path, pattern, commands)
         local before = w:bytes(path)
@@ -232,7 +227,7 @@ describe("a file that is not to be resumed or replayed", function()
     end)
 
     it("is cut off", function()
-        local bytes = read(w.log)
+        local bytes = shell.read(w.log)
         for _, length in ipairs { 1, 50, 99, 100, 4000, 4096, 5000, 8192, #bytes // 2,
             #bytes - 4096, #bytes - 1 } do
             check(w.folder:write("cut.db", bytes:sub(1, length)), "")
@@ -240,7 +235,7 @@ describe("a file that is not to be resumed or replayed", function()
     end)
 
     it("has bytes that make no sense", function()
-        local bytes = read(w.log)
+        local bytes = shell.read(w.log)
         for at = 4097, #bytes - 4096, 4096 do
             local path = w.folder:write("damaged.db", bytes:sub(1, at - 1) .. ("\xFF"):rep(4096)
                 .. bytes:sub(at + 4096))
@@ -257,7 +252,7 @@ describe("a file that is not to be resumed or replayed", function()
     end)
 
     it("is newer", function()
-        local bytes = read(w.log)
+        local bytes = shell.read(w.log)
         check(w.folder:write("newer.db", bytes:sub(1, 60) .. "\0\0\0\9" .. bytes:sub(65)),
             "written by a newer ponder")
     end)
@@ -272,7 +267,7 @@ describe("a file that is not to be resumed or replayed", function()
     end)
 
     it("cannot be written, and is replayed all the same", function()
-        local path = w.folder:write("mine/run.db", read(w.log))
+        local path = w.folder:write("mine/run.db", shell.read(w.log))
         local drop = "setpriv --reuid 65534 --clear-groups "
         if shell.run(drop .. "true 2>$ERR").status ~= 0 then
             return pending "becoming another user takes more rights"

@@ -6,6 +6,8 @@ local shell = require "shell"
 local size = require "size"
 local store = require "ponder.core.store"
 
+local read = shell.read
+
 local COUNT = size { test = 75, asan = 40, full = 10000 }
 local SEED = tonumber(os.getenv "PONDER_SEED") or 20261122
 
@@ -41,11 +43,6 @@ local COMMANDS = { { "show" }, { "show", "--json" }, { "show", "--calls" },
     { "export", "--format", "html" }, { "export", "--format", "json" },
     { "export", "--format", "mermaid" }, { "export", "--format", "otlp" }, { "log" },
     { "diff", "whole.db" } }
-
-local function read(path)
-    local file <close> = assert(io.open(path, "rb"))
-    return file:read "a"
-end
 
 -- Values that no column has.
 local VALUES = { "NULL", "-1", "0", "9223372036854775807", "-9223372036854775807", "1e308",

@@ -179,15 +179,11 @@ end)
 
 it("a log of version 1 needs --trust", function()
     local fixtures = shell.root .. "/spec/fixtures/log/version1"
-    local function read(path)
-        local file <close> = assert(io.open(path, "rb"))
-        return file:read "a"
-    end
-    local folder <close> = shell.folder { ["script.lua"] = read(fixtures .. "_script.lua"),
-        ["model.lua"] = read(fixtures .. "_model.lua") }
+    local folder <close> = shell.folder { ["script.lua"] = shell.read(fixtures .. "_script.lua"),
+        ["model.lua"] = shell.read(fixtures .. "_model.lua") }
     local path = folder.path .. "/run.db"
     assert(store.open(path, { mode = "create", version = 1, application_id = 0x706e6472,
-        schema = read(fixtures .. ".sql"):gsub("@DIRECTORY@", folder.path) })):close()
+        schema = shell.read(fixtures .. ".sql"):gsub("@DIRECTORY@", folder.path) })):close()
     local function resume(...)
         return shell.ponder({ "resume", path, ... }, { cwd = folder.path,
             env = { XDG_STATE_HOME = folder.path .. "/state" } })

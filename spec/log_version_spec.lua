@@ -9,11 +9,6 @@ local store = require "ponder.core.store"
 
 local FIXTURES = shell.root .. "/spec/fixtures/log/version1"
 
-local function read(path)
-    local file <close> = assert(io.open(path, "rb"))
-    return file:read "a"
-end
-
 local function version_of(path)
     local db <close> = assert(store.open(path, { mode = "read" }))
     return (db:row "PRAGMA user_version"), (db:row "PRAGMA integrity_check")
@@ -28,14 +23,14 @@ describe("a log of version 1", function()
     end
 
     before_each(function()
-        folder = shell.folder { ["script.lua"] = read(FIXTURES .. "_script.lua"),
-            ["model.lua"] = read(FIXTURES .. "_model.lua") }
+        folder = shell.folder { ["script.lua"] = shell.read(FIXTURES .. "_script.lua"),
+            ["model.lua"] = shell.read(FIXTURES .. "_model.lua") }
         path = folder.path .. "/run.db"
         local db = assert(store.open(path, { mode = "create", version = 1,
             application_id = schema.APPLICATION_ID,
-            schema = read(FIXTURES .. ".sql"):gsub("@DIRECTORY@", folder.path) }))
+            schema = shell.read(FIXTURES .. ".sql"):gsub("@DIRECTORY@", folder.path) }))
         db:close()
-        before = read(path)
+        before = shell.read(path)
     end)
     after_each(function() folder:__close() end)
 
@@ -56,7 +51,7 @@ describe("a log of version 1", function()
         assert.same({ 0, "" }, { same.status, same.err })
         local replayed = ponder("replay", path)
         assert.same({ OUT, 0, "" }, { replayed.out, replayed.status, replayed.err })
-        assert.equal(before, read(path))
+        assert.equal(before, shell.read(path))
         local log <close> = assert(reader.open(path))
         local totals = log:totals()
         assert.same({ 11, 1 }, { totals.calls, totals.errors })
@@ -122,7 +117,7 @@ describe("the tables of a log", function()
 
     -- The statements of our modules that read a log.
     local function statements_of(module)
-        local text, list = read(shell.root .. "/lua/" .. module:gsub("%.", "/") .. ".lua"), {}
+        local text, list = shell.read(shell.root .. "/lua/" .. module:gsub("%.", "/") .. ".lua"), {}
         text = text:gsub("%-%-[^\n]*\n", "\n"):gsub('"%s*%.%.%s*"', "")
         for statement in text:gmatch '"(SELECT [^"]*)"' do
             list[#list + 1] = statement

@@ -2,6 +2,7 @@
 
 local linear = require "linear"
 local json = require "ponder.json"
+local shell = require "shell"
 
 local CASES = {
     { name = "tot", text = "1. a\n2. b", prompt = "prompt",
@@ -18,13 +19,6 @@ local TEXT_REPLIES = {
 }
 local function reply_type(machine)
     return TEXT_REPLIES[machine.status] or "llm_result"
-end
-
-local function read(path)
-    local file = assert(io.open(path, "rb"))
-    local text = file:read("a")
-    file:close()
-    return text
 end
 
 --- The rows of a table in a comment whose first three columns are from, to and on.
@@ -290,7 +284,7 @@ for _, case in ipairs(CASES) do
                 moves[i] = ("%s -> %s on %s"):format(move.from, move.to, move.on)
             end
             table.sort(moves)
-            assert.same(moves, documented(read("lua/ponder/" .. case.name .. ".lua")))
+            assert.same(moves, documented(shell.read("lua/ponder/" .. case.name .. ".lua")))
         end)
     end)
 end

@@ -2,44 +2,22 @@
 
 local json = require "ponder.json"
 local server = require "server"
+local shell = require "shell"
 
-local PONDER = (os.getenv("PONDER_BUILD") or "build") .. "/ponder"
 local KEY = "sk-0123456789abcdefghij"
 
 describe("the command", function()
-    local s, out_path, err_path
+    local s
 
-    setup(function()
-        s = server.start()
-        out_path, err_path = os.tmpname(), os.tmpname()
-    end)
-    teardown(function()
-        s:stop()
-        os.remove(out_path)
-        os.remove(err_path)
-    end)
+    setup(function() s = server.start() end)
+    teardown(function() s:stop() end)
 
-    local function read_all(path)
-        local file <close> = assert(io.open(path, "rb"))
-        return file:read("a")
-    end
-
-    local function quote(word) return "'" .. word:gsub("'", [['\'']]) .. "'" end
-
-    -- Runs `ponder ARGS...`; returns its status, standard output, and standard error but for the
-    -- line that ends a run.
-    local function run(steer, args, input, env)
-        local words = { "env -u PONDER_MODEL -u PONDER_PROVIDER HOME=/nonexistent",
-            "XDG_CONFIG_HOME=/nonexistent no_proxy='*' OLLAMA_HOST=127.0.0.1:1 ANTHROPIC_API_KEY=",
-            "ANTHROPIC_AUTH_TOKEN= OPENAI_API_KEY=" .. KEY,
-            "OPENAI_BASE_URL=" .. quote(s.url .. (steer and "/s/" .. steer or "") .. "/v1"),
-            env or "", PONDER }
-        for _, word in ipairs(args) do words[#words + 1] = quote(word) end
-        local command = ("printf %%s %s | %s >%s 2>%s"):format(quote(input or ""),
-            table.concat(words, " "), out_path, err_path)
-        local _, _, status = os.execute(command)
-        return status, read_all(out_path),
-            (read_all(err_path):gsub("ponder chat: 1 call, [^\n]*\n$", ""))
+    local function run(steer, arguments, input, env)
+        env = shell.bare(env)
+        env.OPENAI_API_KEY = KEY
+        env.OPENAI_BASE_URL = s.url .. (steer and "/s/" .. steer or "") .. "/v1"
+        local r = shell.ponder(arguments, { input = input, env = env })
+        return r.status, r.out, r.err
     end
 
     it("chat streams a reply", function()
@@ -54,7 +32,7 @@ describe("the command", function()
 
     it("chat reads standard input, and PONDER_MODEL", function()
         local status, out = run("text=ok&deltas=1", { "chat", "-" }, "it's a prompt",
-            "PONDER_MODEL=openai:m")
+            { PONDER_MODEL = "openai:m" })
         assert.same({ 0, "ok\n" }, { status, out })
         assert.truthy(s:request():find("it's a prompt", 1, true))
     end)
@@ -130,7 +108,7 @@ describe("the command", function()
 
     it("--verbose shows the calls of every command, without the key", function()
         local code = "print(require('ponder.model').open():complete('Hello'))"
-        local env = "PONDER_MODEL=openai:m"
+        local env = { PONDER_MODEL = "openai:m" }
         local commands = { { { "run", "--verbose", "-e", code } },
             { { "--verbose", "-e", code } }, { { "repl", "--verbose" }, code .. "\n" },
             { { "chat", "--verbose", "Hello" } } }

@@ -3,12 +3,7 @@
 local shell = require "shell"
 local size = require "size"
 
-local function read(path)
-    local file <close> = assert(io.open(path))
-    return file:read("a")
-end
-
-local readme = read("README.md")
+local readme = shell.read("README.md")
 
 -- Runs a script in a directory of its own, where ponder is on the path.
 local function run(dir, script)
@@ -25,7 +20,7 @@ describe("README.md", function()
     it("has at most 250 lines, and a picture that is there", function()
         assert.is_true(select(2, readme:gsub("\n", "")) <= 250)
         local picture = readme:match("!%[[^%]]+%]%(([^)]+)%)")
-        assert.equal("\137PNG", read(picture):sub(1, 4))
+        assert.equal("\137PNG", shell.read(picture):sub(1, 4))
     end)
 
     it("names files that are there", function()
@@ -109,7 +104,7 @@ describe("README.md", function()
         for topic in shell.ponder({ "help", "help" }).out:gmatch("\n  ([%l-]+)  +%S") do
             assert.matches(topic, readme, 1, true)
         end
-        local makefile = read("Makefile") .. read("scripts/package/package.mk")
+        local makefile = shell.read("Makefile") .. shell.read("scripts/package/package.mk")
         for target in readme:gmatch("make (%l+)") do
             assert(target == "packages" or makefile:find("\n" .. target .. ":"), target)
         end

@@ -21,14 +21,6 @@ local function show(...)
     return r.out
 end
 
-local function lines_of(text)
-    local lines = {}
-    for line in text:gmatch("[^\n]+") do
-        lines[#lines + 1] = line
-    end
-    return lines
-end
-
 local function has(text, part)
     assert.is_truthy(text:find(part, 1, true), part .. " is not in\n" .. text)
 end
@@ -49,7 +41,7 @@ teardown(function() folder:__close() end)
 
 describe("ponder log", function()
     it("lists the kept runs, the newest first", function()
-        local lines = lines_of(ponder({ "log" }).out)
+        local lines = shell.lines(ponder({ "log" }).out)
         assert.equal(3, #lines)
         assert.matches("^# +WHEN +STATUS +CALLS +TOKENS +COST +TIME +COMMAND +LOG$", lines[1])
         assert.matches("^1 +2025%-10%-09 08:53 +completed +40 +4.7k +%$0.0027%+%? +12 s +"
@@ -58,7 +50,7 @@ describe("ponder log", function()
     end)
 
     it("gives lines of JSON", function()
-        local lines = lines_of(ponder({ "log", "--json", "--limit", "1" }).out)
+        local lines = shell.lines(ponder({ "log", "--json", "--limit", "1" }).out)
         assert.equal(1, #lines)
         local run = json.decode(lines[1])
         assert.same({ "completed", 40, 1, path, 12.5 }, { run.status, run.calls,
@@ -126,7 +118,7 @@ describe("ponder show", function()
             db:execute "UPDATE calls SET attempts = 3, latency_ms = 10 WHERE id = 1"
             db:execute "UPDATE calls SET answered_at = asked_at + 7.5 WHERE id = 1"
         end)
-        assert.matches("^1 +%+[%d.]+ +7.50  ok, 3 tries  ", lines_of(show("--calls", other))[2]
+        assert.matches("^1 +%+[%d.]+ +7.50  ok, 3 tries  ", shell.lines(show("--calls", other))[2]
             :gsub("^ +", ""))
     end)
 
@@ -154,14 +146,14 @@ describe("ponder show", function()
     end)
 
     it("gives a line for each call", function()
-        local lines = lines_of(show("--calls", path))
+        local lines = shell.lines(show("--calls", path))
         assert.equal(41, #lines)
         assert.matches("^ 1 +%+0.040 +0.34 +ok +91 +21 +%$0.000026 +live +expand 1 +"
             .. "openai:gpt%-4o%-mini$", lines[2])
         assert.matches("^36 .* RATE_LIMITED ", lines[37])
         assert.matches("^38 .* no answer ", lines[39])
         assert.matches(" %? +live +in tool 1 +openai:mystery%-1$", lines[35])
-        lines = lines_of(show("--calls", "--json", path))
+        lines = shell.lines(show("--calls", "--json", path))
         assert.equal(40, #lines)
         assert.equal("cancelled", json.decode(lines[37]).status)
         assert.is_nil(json.decode(lines[1]).request)
@@ -190,7 +182,7 @@ describe("ponder show", function()
             has(out, part)
         end
         assert.equal(out:match("search 2.-\n\n"), show("--tree", "--search", "2", path) .. "\n")
-        local search = json.decode(lines_of(show("--tree", "--json", path))[3])
+        local search = json.decode(shell.lines(show("--tree", "--json", path))[3])
         assert.same({ 6, 3 }, { #search.nodes, #search.edges })
     end)
 
@@ -220,10 +212,10 @@ describe("ponder show", function()
     end)
 
     it("gives the events", function()
-        local lines = lines_of(show("--events", path))
+        local lines = shell.lines(show("--events", path))
         assert.equal(16, #lines)
         assert.matches('^  %+0.080  %[1%] expanded  {"created":3,"node_id":1}$', lines[1])
-        assert.equal("expanded", json.decode(lines_of(show("--events", "--json", path))[1]).name)
+        assert.equal("expanded", json.decode(shell.lines(show("--events", "--json", path))[1]).name)
     end)
 
     it("lets no text steer the terminal", function()
@@ -255,7 +247,7 @@ describe("ponder show", function()
         local r = shell.run(("%s show --calls %s 2>$ERR | head -n 1 >$OUT"):format(
             shell.quote(shell.executable), shell.quote(path)))
         assert.same({ 0, "" }, { r.status, r.err })
-        assert.equal(1, #lines_of(r.out))
+        assert.equal(1, #shell.lines(r.out))
     end)
 
     it("says in one line what is wrong", function()
@@ -300,9 +292,9 @@ describe("ponder show", function()
     it("draws a tree of many nodes without drawing them all", function()
         local file = folder.path .. "/many.db"
         sample_log.fill(file, 5000)
-        local lines = lines_of(show("--tree", file))
+        local lines = shell.lines(show("--tree", file))
         assert.is_true(#lines > 20 and #lines < 200, #lines)
         assert.equal("search 1: best_first, 5.0k nodes, best 1.00, max nodes, 3 min 20 s", lines[1])
-        assert.equal(5001, #lines_of(show("--calls", file)))
+        assert.equal(5001, #shell.lines(show("--calls", file)))
     end)
 end)

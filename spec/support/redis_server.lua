@@ -15,11 +15,6 @@ local redis_server = {}
 local Server = {}
 Server.__index = Server
 
-local function sh(command)
-    local pipe <close> = assert(io.popen(command, "r"))
-    return (pipe:read("a"):gsub("%s+$", ""))
-end
-
 --- Starts it, and waits until it answers.
 ---@return spec.RedisServer self
 function Server:again()
@@ -27,22 +22,23 @@ function Server:again()
     for _, word in ipairs(self.arguments) do
         words[#words + 1] = shell.quote(word)
     end
-    self.pid = sh(("cd %s && { redis-server --port 0 --unixsocket %s --dir %s --save '' %s "
-        .. "--daemonize no >server.log 2>&1 & echo $!; }"):format(self.path, self.socket, self.path,
-        table.concat(words, " ")))
+    self.pid = shell.output(("cd %s && { redis-server --port 0 --unixsocket %s --dir %s --save '' "
+        .. "%s --daemonize no >server.log 2>&1 & echo $!; }"):format(self.path, self.socket,
+        self.path, table.concat(words, " ")))
     for _ = 1, 500 do
         if self:cli "PING" == "PONG" then
             return self
         end
         os.execute "sleep 0.02"
     end
-    error("redis-server did not start:\n" .. sh("cat " .. self.path .. "/server.log"))
+    error("redis-server did not start:\n" .. shell.output("cat " .. self.path .. "/server.log"))
 end
 
 ---@param command string arguments for redis-cli, as sh has them
 ---@return string printed
 function Server:cli(command)
-    return sh(("redis-cli -s %s %s %s 2>&1"):format(self.socket, self.options or "", command))
+    return shell.output(("redis-cli -s %s %s %s 2>&1"):format(self.socket, self.options or "",
+        command))
 end
 
 ---SIGKILL; returns when it is gone, or a zombie that nobody has fetched. The first thread may be a
@@ -73,7 +69,7 @@ end
 ---A port that nothing listens on now.
 ---@return integer
 function redis_server.free_port()
-    return math.tointeger(tonumber(sh [[python3 -c 'import socket
+    return math.tointeger(tonumber(shell.output [[python3 -c 'import socket
 s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])']]))
 end
 

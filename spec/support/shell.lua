@@ -12,14 +12,15 @@ local shell = {}
 local LIMIT = 60
 local build = os.getenv("PONDER_BUILD") or "build"
 
-local function capture(command)
-    local pipe = assert(io.popen(command, "r"))
-    local text = pipe:read("a")
-    pipe:close()
-    return text
+---What a command prints, without the white space at its end.
+---@param command string for sh
+---@return string
+function shell.output(command)
+    local pipe <close> = assert(io.popen(command, "r"))
+    return (pipe:read("a"):gsub("%s+$", ""))
 end
 
-local here = capture("pwd"):gsub("\n$", "")
+local here = shell.output "pwd"
 local root = build:sub(1, 1) == "/" and build or here .. "/" .. build
 
 --- The executable's absolute path.
@@ -51,17 +52,21 @@ function shell.build(name)
     return built[name]
 end
 
-local function read_file(path)
-    local file = assert(io.open(path, "rb"))
-    local text = file:read("a")
-    file:close()
-    return text
+---@param path string
+---@return string bytes of the file
+function shell.read(path)
+    local file <close> = assert(io.open(path, "rb"))
+    return file:read("a")
 end
 
-local function write_file(path, text)
-    local file = assert(io.open(path, "wb"))
-    file:write(text)
-    file:close()
+---@param text string
+---@return string[] its lines, without those that are empty
+function shell.lines(text)
+    local lines = {}
+    for line in text:gmatch "[^\n]+" do
+        lines[#lines + 1] = line
+    end
+    return lines
 end
 
 local Folder = {}
@@ -80,18 +85,20 @@ function Folder:write(name, text)
     if parent then
         os.execute("mkdir -p " .. shell.quote(self.path .. "/" .. parent))
     end
-    write_file(self.path .. "/" .. name, text)
-    return self.path .. "/" .. name
+    local path = self.path .. "/" .. name
+    local file <close> = assert(io.open(path, "wb"))
+    file:write(text)
+    return path
 end
 
 function Folder:read(name)
-    return read_file(self.path .. "/" .. name)
+    return shell.read(self.path .. "/" .. name)
 end
 
 ---A new folder with these files, removed at the end of its `<close>` scope.
 ---@param files? table<string, string> text by name; names may have folders in them
 function shell.folder(files)
-    local folder = setmetatable({ path = capture("mktemp -d"):gsub("\n$", "") }, Folder)
+    local folder = setmetatable({ path = shell.output "mktemp -d" }, Folder)
     for name, text in pairs(files or {}) do
         folder:write(name, text)
     end
@@ -143,6 +150,24 @@ end
 ---@return string
 function shell.state_home()
     return scratch_path() .. "/state"
+end
+
+local BARE = { HOME = "/nonexistent", XDG_CONFIG_HOME = "/nonexistent", OPENAI_API_KEY = "",
+    OPENAI_BASE_URL = "", ANTHROPIC_API_KEY = "", ANTHROPIC_AUTH_TOKEN = "",
+    OLLAMA_HOST = "127.0.0.1:1", PONDER_MODEL = "", PONDER_PROVIDER = "", PONDER_PROMPTS = "",
+    LC_ALL = "C.UTF-8", no_proxy = "*" }
+
+---An environment in which nothing of the machine that the specs run on has a part.
+---@param env? table<string, string> what it has besides
+---@return table<string, string>
+function shell.bare(env)
+    local all = {}
+    for _, list in ipairs { BARE, env or {} } do
+        for name, value in pairs(list) do
+            all[name] = value
+        end
+    end
+    return all
 end
 
 -- Logs of runs go to the scratch folder, unless a spec says where.

@@ -22,20 +22,15 @@ Lab.__index = Lab
 local Process = {}
 Process.__index = Process
 
-local function sh(command)
-    local pipe <close> = assert(io.popen(command, "r"))
-    return (pipe:read("a"):gsub("%s+$", ""))
-end
-
 ---Whether it runs: not a zombie.
 ---@return boolean
 function Process:runs()
-    return sh(("grep -s '^State:.[^Z]' /proc/%s/status"):format(self.pid)) ~= ""
+    return shell.output(("grep -s '^State:.[^Z]' /proc/%s/status"):format(self.pid)) ~= ""
 end
 
 ---@param signal? string default KILL
 function Process:kill(signal)
-    sh(("kill -%s %s 2>/dev/null"):format(signal or "KILL", self.pid))
+    shell.output(("kill -%s %s 2>/dev/null"):format(signal or "KILL", self.pid))
 end
 
 ---Waits until it has ended.
@@ -43,7 +38,7 @@ end
 ---@return string status as sh has it
 function Process:wait(limit_s)
     for _ = 1, (limit_s or 60) * 50 do
-        local status = sh(("cat %s.status 2>/dev/null"):format(self.err))
+        local status = shell.output(("cat %s.status 2>/dev/null"):format(self.err))
         if status ~= "" then
             return status
         end
@@ -54,7 +49,7 @@ end
 
 ---@return string
 function Process:said()
-    return sh("cat " .. self.err)
+    return shell.output("cat " .. self.err)
 end
 
 -- Starts ponder; `pid` is its own, not that of a shell.
@@ -65,7 +60,7 @@ local function start(self, arguments)
         words[i] = shell.quote(word)
     end
     local err = ("%s/%d.err"):format(self.folder.path, self.count)
-    local pid = sh(([[cd %s; export XDG_STATE_HOME=%s/state
+    local pid = shell.output(([[cd %s; export XDG_STATE_HOME=%s/state
         { %s %s >%s.out 2>%s 3>&- & echo $! >&3; exec 3>&-; wait $!; echo $? >%s.status; } \
             3>&1 >/dev/null 2>&1 &]]):format(self.folder.path, self.folder.path, shell.executable,
         table.concat(words, " "), err, err, err))
