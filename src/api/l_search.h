@@ -156,6 +156,9 @@ int core_fail(lua_State *L);
 int core_get_outcome(lua_State *L);
 int core_settle(lua_State *L);
 
+/* What both drivers begin with: the callbacks are argument 2. */
+Core *core_start(lua_State *L, bool one_at_a_time);
+
 /* core:run(callbacks) -> outcome, or "failed", message, code. In search_loop.c. */
 int core_run(lua_State *L);
 const char *core_outcome(const Core *core);

@@ -205,18 +205,9 @@ static int advance(lua_State *L, int status, lua_KContext context)
 
 int core_run(lua_State *L)
 {
-    Core *core = luaL_checkudata(L, SELF, CORE_TYPE);
-    luaL_checktype(L, 2, LUA_TTABLE);
-    luaL_argcheck(L, !core->started && core->search.count == 1 && !core->search.ended, 1,
-                  "runs once");
+    Core *core = core_start(L, true);
     luaL_checkstack(L, TOP + LUA_MINSTACK, NULL);
-    lua_settop(L, 2);
-    core_read_callbacks(L, core, SELF, 2);
-    lua_getfield(L, 2, "deadline");
-    core->deadline = luaL_optnumber(L, -1, HUGE_VAL);
-    core->search.options.wants_turns = !isinf(core->deadline);
-    core->search.options.window = 1;
-    core->started = core->running = true;
+    core->running = true;
     lua_getfield(L, 2, "now");
     lua_replace(L, NOW_FN);
     lua_settop(L, TOP);
@@ -230,7 +221,6 @@ int core_run(lua_State *L)
     lua_replace(L, EVALUATE_FN);
     lua_rawgeti(L, CALLBACKS, SEARCH_IS_TERMINAL + 1);
     lua_replace(L, IS_TERMINAL_FN);
-    search_begin(&core->search);
     core->chunk = core->parent_chunk = UINT32_MAX;
     core->stopped_before = task_stop_reason() != STOP_NONE;
     core->ask.call = SEARCH_WAIT; /* nothing to continue */

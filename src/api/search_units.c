@@ -2,6 +2,7 @@
  * search_units.c -- the methods of a search by which the concurrent driver, in
  * lua/ponder/search/concurrent.lua, gets units of work and tells what came of them.
  */
+#include <math.h>
 #include <string.h>
 
 #include "api/l_search.h"
@@ -20,17 +21,27 @@ const char *core_outcome(const Core *core)
     return outcomes[core->search.outcome];
 }
 
+Core *core_start(lua_State *L, bool one_at_a_time)
+{
+    Core *core = core_check_idle(L);
+    SearchOptions *o = &core->search.options;
+    luaL_checktype(L, 2, LUA_TTABLE);
+    luaL_argcheck(L, !core->started && core->search.count == 1 && !core->search.ended, 1,
+                  "runs once");
+    core_read_callbacks(L, core, 1, 2);
+    lua_getfield(L, 2, "deadline");
+    core->deadline = luaL_optnumber(L, -1, HUGE_VAL);
+    o->wants_turns = !isinf(core->deadline);
+    o->window = one_at_a_time ? 1 : o->window;
+    search_begin(&core->search);
+    core->started = true;
+    return core;
+}
+
 /* core:begin(callbacks): before the first ask. */
 int core_begin(lua_State *L)
 {
-    Core *core = core_check_idle(L);
-    luaL_checktype(L, 2, LUA_TTABLE);
-    luaL_argcheck(L, !core->started && core->search.count == 1, 1, "runs once");
-    core_read_callbacks(L, core, 1, 2);
-    lua_getfield(L, 2, "deadline");
-    core->search.options.wants_turns = !lua_isnil(L, -1);
-    search_begin(&core->search);
-    core->started = true;
+    core_start(L, false);
     return 0;
 }
 

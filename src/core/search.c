@@ -18,7 +18,7 @@
 static const SearchPolicy *const policies[SEARCH_STRATEGIES] = {
     [SEARCH_BFS] = &search_bfs,         [SEARCH_DFS] = &search_dfs,
     [SEARCH_BEAM] = &search_beam,       [SEARCH_BEST_FIRST] = &search_best_first,
-    [SEARCH_UCT] = &search_uct,         [SEARCH_PUCT] = &search_puct,
+    [SEARCH_UCT] = &search_uct,         [SEARCH_PUCT] = &search_uct,
     [SEARCH_AB_MCTS] = &search_ab_mcts, [SEARCH_ASTAR] = &search_astar,
     [SEARCH_IDASTAR] = &search_idastar, [SEARCH_DVTS] = &search_dvts,
     [SEARCH_EVOLVE] = &search_evolve,
@@ -26,7 +26,10 @@ static const SearchPolicy *const policies[SEARCH_STRATEGIES] = {
 
 const char *search_strategy_name(SearchStrategy strategy)
 {
-    return policies[strategy]->name;
+    static const char *const names[] = {"bfs",     "dfs",  "beam",    "best_first",
+                                        "uct",     "puct", "ab_mcts", "astar",
+                                        "idastar", "dvts", "evolve"};
+    return names[strategy];
 }
 
 bool search_init(Search *s, Alloc alloc, const SearchOptions *options)

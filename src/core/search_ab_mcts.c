@@ -353,7 +353,6 @@ static void free_data(Search *s)
 }
 
 const SearchPolicy search_ab_mcts = {
-    .name = "ab_mcts",
     .node_size = sizeof(AbNode),
     .data_size = sizeof(Ab),
     .back_up = back_up,

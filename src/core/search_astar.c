@@ -111,7 +111,6 @@ void path_facts(const Search *s, uint32_t id, SearchFacts *facts)
 }
 
 const SearchPolicy search_astar = {
-    .name = "astar",
     .node_size = sizeof(PathNode),
     .data_size = sizeof(Astar),
     .back_up = back_up,

@@ -46,7 +46,6 @@ static void free_data(Search *s)
 }
 
 const SearchPolicy search_beam = {
-    .name = "beam",
     .data_size = sizeof(Beam),
     .back_up = back_up,
     .select = select_next,

@@ -130,7 +130,6 @@ static void free_data(Search *s)
 }
 
 const SearchPolicy search_best_first = {
-    .name = "best_first",
     .data_size = sizeof(BestFirst),
     .back_up = back_up,
     .select = select_next,

@@ -47,7 +47,6 @@ static bool extend(Search *s, SearchStatus *status)
 }
 
 const SearchPolicy search_bfs = {
-    .name = "bfs",
     .data_size = sizeof(Bfs),
     .back_up = back_up,
     .select = select_next,

@@ -39,7 +39,6 @@ static void free_data(Search *s)
 }
 
 const SearchPolicy search_dfs = {
-    .name = "dfs",
     .data_size = sizeof(Dfs),
     .back_up = back_up,
     .select = select_next,

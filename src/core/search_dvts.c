@@ -106,7 +106,6 @@ static void free_data(Search *s)
 }
 
 const SearchPolicy search_dvts = {
-    .name = "dvts",
     .node_size = sizeof(DvtsNode),
     .data_size = sizeof(Dvts),
     .back_up = back_up,

@@ -343,7 +343,6 @@ static void free_data(Search *s)
 }
 
 const SearchPolicy search_evolve = {
-    .name = "evolve",
     .node_size = sizeof(EvolveNode),
     .data_size = sizeof(Evolve),
     .back_up = back_up,

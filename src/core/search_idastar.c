@@ -122,7 +122,6 @@ static void free_data(Search *s)
 }
 
 const SearchPolicy search_idastar = {
-    .name = "idastar",
     .node_size = sizeof(PathNode),
     .data_size = sizeof(Idastar),
     .back_up = back_up,

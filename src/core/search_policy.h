@@ -9,7 +9,6 @@
 #include "core/search.h"
 
 typedef struct SearchPolicy {
-    const char *name;
     size_t node_size; /* of its struct beside each node */
     size_t data_size; /* of its struct for the search */
 
@@ -50,7 +49,7 @@ typedef struct SearchPolicy {
 } SearchPolicy;
 
 extern const SearchPolicy search_bfs, search_dfs, search_beam, search_best_first, search_uct,
-    search_puct, search_ab_mcts, search_astar, search_idastar, search_dvts, search_evolve;
+    search_ab_mcts, search_astar, search_idastar, search_dvts, search_evolve;
 
 /* Adds a ticket for a node; room must have been reserved. */
 SearchTicket *search_select(Search *s, uint32_t node);

@@ -375,19 +375,6 @@ void search_tell_prior(Search *s, uint32_t node, double prior)
 }
 
 const SearchPolicy search_uct = {
-    .name = "uct",
-    .node_size = sizeof(UctNode),
-    .data_size = sizeof(Uct),
-    .back_up = back_up,
-    .select = select_leaves,
-    .free = free_data,
-    .wave = next_wave,
-    .facts = tell_facts,
-    .counts_iterations = true,
-};
-
-const SearchPolicy search_puct = {
-    .name = "puct",
     .node_size = sizeof(UctNode),
     .data_size = sizeof(Uct),
     .back_up = back_up,
