@@ -2,6 +2,7 @@
 
 local json = require "ponder.json"
 local redis_server = require "redis_server"
+local screen = require "screen"
 local shell = require "shell"
 local workers = require "workers"
 
@@ -45,6 +46,16 @@ describe("ponder queue", function()
         assert.matches("QUEUE +WAITING", shown.out)
         assert.matches("\nt +0 +0 +0.0 +3 ", shown.out)
         assert.matches("of 16 running", shown.out)
+    end)
+
+    it("fits into narrow terminals", function()
+        local shows = { [80] = "\nt +%d+ +%d+ ", [40] = "t\n  %d+ waiting, %d+ run" }
+        for columns, pattern in pairs(shows) do
+            local s <close> = screen.open({ "queue", lab.server.url }, { columns = columns })
+            for _, line in ipairs(s:wait(pattern)) do -- none is wrapped
+                assert.is_truthy(line:find "^QUEUE" or line:find "^t" or line:find "^  ", line)
+            end
+        end
     end)
 
     it("says how long the first job has waited", function()

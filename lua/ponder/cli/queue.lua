@@ -7,7 +7,9 @@ local json = require "ponder.json"
 local quote = require "ponder.quote"
 local redis = require "ponder.redis"
 local status = require "ponder.queue.status"
+local style = require "ponder.report.style"
 local task = require "ponder.task"
+local text = require "ponder.report.text"
 
 local RULES = {
     queue = { value = "NAME", help = "this queue only" },
@@ -84,23 +86,48 @@ local function span(seconds)
     return ("%.0fh"):format(seconds / 3600)
 end
 
-local function draw(list)
-    local lines = { ("%-20s %8s %8s %8s %8s %8s %8s %7s"):format("QUEUE", "WAITING", "RUNNING",
-        "JOBS/S", "DONE", "FAILED", "DEAD", "LAG") }
+local NUMBERS, NUMBERS_WIDTH = " %8s %8s %8s %8s %8s %6s %6s", 59
+local LONGEST_NAME, SHORTEST_NAME = 20, 8
+
+-- Of a queue: a row of the table, or lines where that is too wide.
+local function lines_of(figures, columns)
+    local totals, lag = figures.totals, span(figures.oldest_s)
+    local room = math.min(LONGEST_NAME, columns - NUMBERS_WIDTH)
+    if room >= SHORTEST_NAME then
+        return { ("%-" .. room .. "s"):format(figures.queue) .. NUMBERS:format(figures.waiting,
+            figures.running, ("%.1f"):format(figures.rate), totals.done, totals.failed,
+            figures.dead, lag) }
+    end
+    return { figures.queue,
+        ("  %d waiting, %d running"):format(figures.waiting, figures.running),
+        ("  %.1f jobs/s, lag %s"):format(figures.rate, lag),
+        ("  %d done, %d failed, %d dead"):format(totals.done, totals.failed, figures.dead) }
+end
+
+local function line_of_worker(worker)
+    local lease_s = (tonumber(worker.lease_ms) or 60000) / 1000
+    return ("  %s %d of %d running, %d done, %d failed, up %s%s"):format(worker.name,
+        worker.running or 0, worker.concurrency or 0, worker.done or 0, worker.failed or 0,
+        span(os.time() - (worker.started_at or os.time())),
+        worker.silent_s > lease_s and (", silent for " .. span(worker.silent_s)) or "")
+end
+
+local function draw(list, out)
+    local columns, lines = out:size(), {}
+    local room = math.min(LONGEST_NAME, columns - NUMBERS_WIDTH)
+    if room >= SHORTEST_NAME then
+        lines[1] = ("%-" .. room .. "s"):format "QUEUE" .. NUMBERS:format("WAITING", "RUNNING",
+            "JOBS/S", "DONE", "FAILED", "DEAD", "LAG")
+    end
     for _, figures in ipairs(list) do
-        lines[#lines + 1] = ("%-20s %8d %8d %8.1f %8d %8d %8d %7s"):format(figures.queue,
-            figures.waiting, figures.running, figures.rate, figures.totals.done,
-            figures.totals.failed, figures.dead, span(figures.oldest_s))
+        local rows = lines_of(figures, columns)
+        table.move(rows, 1, #rows, #lines + 1, lines)
         for _, worker in ipairs(figures.workers) do
-            local lease_s = (tonumber(worker.lease_ms) or 60000) / 1000
-            lines[#lines + 1] = ("  %-30s %d of %d running, %d done, %d failed, up %s%s"):format(
-                worker.name, worker.running or 0, worker.concurrency or 0, worker.done or 0,
-                worker.failed or 0, span(os.time() - (worker.started_at or os.time())),
-                worker.silent_s > lease_s and (", silent for " .. span(worker.silent_s)) or "")
+            lines[#lines + 1] = text.cut(line_of_worker(worker), columns, out:mark())
         end
     end
     if not list[1] then
-        lines[2] = "no queue"
+        lines = { "no queue" }
     end
     return quote.terminal(table.concat(lines, "\n"))
 end
@@ -112,6 +139,7 @@ local function show(client, given)
     if not before then
         return fail(message)
     end
+    local out = style.of(1)
     local live = given.watch or not given.json and host.is_terminal(1)
     repeat
         task.sleep(SAMPLE_S)
@@ -124,7 +152,7 @@ local function show(client, given)
         if given.json then
             io.stdout:write(quote.terminal_json(json.encode { queues = json.array(list) }), "\n")
         else
-            io.stdout:write(live and CLEAR or "", draw(list), "\n")
+            io.stdout:write(live and CLEAR or "", draw(list, out), "\n")
         end
         io.stdout:flush()
         before = list

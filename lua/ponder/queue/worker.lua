@@ -17,6 +17,7 @@ local files = require "ponder.log.files"
 local host = require "ponder.core.host"
 local journal = require "ponder.queue.journal"
 local json = require "ponder.json"
+local keeper = require "ponder.queue.keeper"
 local moves = require "ponder.queue.moves"
 local payload = require "ponder.queue.payload"
 local random = require "ponder.core.random"
@@ -34,7 +35,6 @@ local BLOCK_MS = 500 -- how long one read waits, and so how late a signal is not
 local MOST_AT_ONCE = 64 -- jobs of one read
 local MOST_STORED = 200 -- results of one script, or
 local MOST_BYTES = 1 << 20 -- so many bytes and one more
-local FORGET_MS = 600000 -- after which a worker that is gone is forgotten
 local RETRY_S = 0.2 -- pause before what raised runs again; each time four times as long
 
 ---@class ponder.queue.WorkerOptions
@@ -93,8 +93,9 @@ local function notify(self)
     end
 end
 
--- Until something has happened, or so many seconds.
-local function wait(self, seconds)
+---Waits until something has happened, or so many seconds.
+---@param seconds number?
+function Worker:wait(seconds)
     local t = scheduler.check "worker"
     self.waiting[t] = true
     scheduler.park_until(t, "a worker", scheduler.clock() + (seconds or 3600))
@@ -112,7 +113,7 @@ local function persist(self, f)
             return table.unpack(results, 1, results.n)
         end
         self.on_trouble(results[2], scheduler.clock() - began)
-        wait(self, 2)
+        self:wait(2)
     end
 end
 
@@ -125,8 +126,10 @@ local function make_group(self)
     return made, message, code
 end
 
--- Makes the group again where Redis has lost it.
-local function with_group(self, f)
+---Calls `f()` again once it has made the group, where Redis has lost it.
+---@param f fun(): any, string?, string?
+---@return any ... what `f` returned
+function Worker:with_group(f)
     local reply, message, code = f()
     if reply == nil and code == "REDIS" and message:find("NOGROUP", 1, true) then
         local made, why, its_code = make_group(self)
@@ -197,7 +200,7 @@ local function again(self, job)
             job.entry, job.fields.id, message:sub(1, 8192), "again")
     end)
     if attempt and not job.lost then
-        wait(self, RETRY_S * 4 ^ (job.attempt - 1))
+        self:wait(RETRY_S * 4 ^ (job.attempt - 1))
         job.attempt, job.run = attempt, nil
         table.insert(self.returned, job)
         return true
@@ -333,8 +336,11 @@ local function run_job(self, job)
     place.keeps = work_on(self, job) -- it waits for its next attempt
 end
 
--- Begins a job; one that came back waits until it is alone.
-local function take(self, entry, attempt, fields)
+---Begins a job; one that came back waits until it is alone.
+---@param entry string
+---@param attempt integer
+---@param fields string[] of the stream's entry
+function Worker:take(entry, attempt, fields)
     local job = { entry = entry, attempt = attempt, fields = moves.fields(fields),
         taken_at = scheduler.clock() }
     job.spec = json.decode(job.fields.spec or "null")
@@ -358,7 +364,7 @@ end
 local function run_alone(self)
     local job = self.returned[1]
     if self.running > 0 then
-        wait(self)
+        self:wait()
         return
     end
     table.remove(self.returned, 1)
@@ -374,14 +380,14 @@ end
 local function read(self, places)
     local reader = self.opts.reader
     local reply = persist(self, function()
-        return with_group(self, function()
+        return self:with_group(function()
             return reader:send(BLOCK_MS + reader.timeout_ms, { "XREADGROUP", "GROUP", moves.GROUP,
                 self.name, "COUNT", math.min(places, MOST_AT_ONCE), "BLOCK", BLOCK_MS, "STREAMS",
                 self.jobs, ">" })
         end)
     end)
     for _, entry in ipairs(reply and reply[1][2] or {}) do
-        take(self, entry[1], 1, entry[2])
+        self:take(entry[1], 1, entry[2])
     end
 end
 
@@ -391,138 +397,10 @@ local function read_all(self)
         if self.returned[1] then
             run_alone(self)
         elseif places <= 0 then
-            wait(self)
+            self:wait()
         else
             read(self, places)
         end
-    end
-end
-
----------------------------------------------------------------------------------------------------
--- The keeper
-
-local function lose(job)
-    job.lost = true
-    if job.run then
-        job.run:cancel()
-    end
-end
-
--- Leases that were not renewed in time: what they are for is left to others.
-local function fence(self)
-    local now, count = scheduler.clock(), 0
-    for _, job in pairs(self.held) do
-        if not job.lost and now - math.max(job.taken_at, self.renewed_at) > self.lease_s / 2 then
-            lose(job)
-            count = count + 1
-        end
-    end
-    if count > 0 then
-        self.opts.say(("%d job%s cancelled: the lease could not be renewed for %g s"):format(count,
-            count == 1 and " was" or "s were", self.lease_s / 2))
-    end
-end
-
-local function entries_of(self)
-    local entries = {}
-    for entry, job in pairs(self.held) do
-        if not job.lost then
-            entries[#entries + 1] = entry
-        end
-    end
-    return entries
-end
-
-local function renew(self)
-    local entries, sent_at = entries_of(self), scheduler.clock()
-    local lost, message, code = entries[1] and self.client:eval(moves.RENEW, { self.jobs },
-        self.name, table.unpack(entries)) or {}, nil, nil
-    if not lost then
-        return nil, message, code
-    end
-    self.renewed_at = sent_at
-    for _, entry in ipairs(lost) do
-        local job = self.held[entry]
-        if job then
-            lose(job)
-        end
-    end
-    return true
-end
-
-local function describe(self)
-    local pid, machine = host.process()
-    return json.encode { host = machine, pid = pid, code = self.opts.script.code,
-        script = self.opts.script.path, concurrency = self.opts.concurrency,
-        running = self.running, done = self.done, failed = self.failed,
-        started_at = self.started_at, seen_at = os.time(), lease_ms = self.opts.lease_ms }
-end
-
--- Jobs that wait for another version of the script are not this worker's.
-local function look_for_others(self)
-    local codes = moves.fields(self.client:call("HGETALL", key(self, "codes")) or {})
-    for code, about in pairs(codes) do
-        local waiting = code ~= self.opts.script.code and not self.told[code]
-            and self.client:call("XLEN", key(self, "jobs:" .. code))
-        if waiting and waiting > 0 then
-            local its = json.decode(about) or {}
-            self.told[code] = true
-            self.opts.say(("%d job%s of the queue %s need%s another version of the script: %s is "
-                .. "%s there, %s is %s here"):format(waiting, waiting == 1 and "" or "s",
-                self.opts.queue, waiting == 1 and "s" or "", tostring(its.script), code,
-                self.opts.script.path, self.opts.script.code))
-        end
-    end
-end
-
-local function sweep(self)
-    local long_gone = {}
-    local known = moves.fields(self.client:call("HGETALL", key(self, "workers")) or {})
-    for name, text in pairs(known) do
-        local about = json.decode(text) or {}
-        if os.time() - (tonumber(about.seen_at) or 0) > FORGET_MS / 1000 then
-            long_gone[#long_gone + 1] = name
-        end
-    end
-    self.client:eval(moves.SWEEP, { self.jobs, key(self, "workers") }, FORGET_MS,
-        table.unpack(long_gone))
-end
-
--- Claims what a dead worker has left, one by one: each of them runs alone.
-local function claim(self)
-    if self.returned[1] or self.alone or self.stopping then
-        return -- what is claimed now would die with the one that runs alone
-    end
-    local claimed = with_group(self, function()
-        return self.client:eval(moves.CLAIM, { self.jobs }, self.name,
-            table.unpack(entries_of(self)))
-    end)
-    if claimed then
-        take(self, claimed[1], claimed[2], claimed[3])
-    end
-end
-
-local function keep(self)
-    local turns = 0
-    local pause = math.min(self.lease_s / 4, 5)
-    while true do
-        local renewed = renew(self)
-        fence(self)
-        if renewed then
-            for _, budget in pairs(self.budgets) do
-                budget.backing:renew()
-            end
-            claim(self)
-            if turns % 4 == 0 then
-                self.client:call("HSET", key(self, "workers"), self.name, describe(self))
-                look_for_others(self)
-            end
-            if turns % 64 == 0 then
-                sweep(self)
-            end
-        end
-        turns = turns + 1
-        wait(self, renewed and pause or math.min(pause, 0.25))
     end
 end
 
@@ -539,11 +417,11 @@ function Worker:work()
             return nil, message, code
         end
         local stop_following = journal.follow()
-        task.spawn(keep, self)
+        task.spawn(keeper.keep, self)
         task.spawn(store_all, self)
         read_all(self)
         while self.running > 0 and not self.aborted do
-            wait(self)
+            self:wait()
         end
         for _, t in ipairs(scheduler.others()) do
             t:cancel()
@@ -561,7 +439,7 @@ function Worker:leave()
             job.fields.id, "", "back")
     end
     self.client:call("HDEL", key(self, "workers"), self.name)
-    self.client:eval(moves.SWEEP, { self.jobs, key(self, "workers") }, FORGET_MS)
+    self.client:eval(moves.SWEEP, { self.jobs, key(self, "workers") }, keeper.FORGET_MS)
 end
 
 ---Asks it to finish what it has and take no more; the second time, to give that back. May be called
@@ -570,7 +448,7 @@ function Worker:stop()
     if self.stopping then
         self.aborted = true
         for _, job in pairs(self.held) do
-            lose(job)
+            keeper.lose(job)
         end
     end
     self.stopping = true

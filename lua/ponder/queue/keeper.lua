@@ -1,0 +1,142 @@
+--- What a worker does beside its jobs: it renews their leases, gives up those that it could not
+--- renew, claims what dead workers have left, and says who it is.
+
+local host = require "ponder.core.host"
+local json = require "ponder.json"
+local moves = require "ponder.queue.moves"
+local scheduler = require "ponder.task.scheduler"
+
+local keeper = {}
+
+keeper.FORGET_MS = 600000 -- after which a worker that is gone is forgotten
+
+---A job is somebody else's, or will be: it is cancelled.
+---@param job ponder.queue.Job
+function keeper.lose(job)
+    job.lost = true
+    if job.run then
+        job.run:cancel()
+    end
+end
+
+-- Leases that were not renewed in time: what they are for is left to others.
+local function fence(self)
+    local now, count = scheduler.clock(), 0
+    for _, job in pairs(self.held) do
+        if not job.lost and now - math.max(job.taken_at, self.renewed_at) > self.lease_s / 2 then
+            keeper.lose(job)
+            count = count + 1
+        end
+    end
+    if count > 0 then
+        self.opts.say(("%d job%s cancelled: the lease could not be renewed for %g s"):format(count,
+            count == 1 and " was" or "s were", self.lease_s / 2))
+    end
+end
+
+local function entries_of(self)
+    local entries = {}
+    for entry, job in pairs(self.held) do
+        if not job.lost then
+            entries[#entries + 1] = entry
+        end
+    end
+    return entries
+end
+
+local function renew(self)
+    local entries, sent_at = entries_of(self), scheduler.clock()
+    local lost, message, code = entries[1] and self.client:eval(moves.RENEW, { self.jobs },
+        self.name, table.unpack(entries)) or {}, nil, nil
+    if not lost then
+        return nil, message, code
+    end
+    self.renewed_at = sent_at
+    for _, entry in ipairs(lost) do
+        local job = self.held[entry]
+        if job then
+            keeper.lose(job)
+        end
+    end
+    return true
+end
+
+local function describe(self)
+    local pid, machine = host.process()
+    return json.encode { host = machine, pid = pid, code = self.opts.script.code,
+        script = self.opts.script.path, concurrency = self.opts.concurrency,
+        running = self.running, done = self.done, failed = self.failed,
+        started_at = self.started_at, seen_at = os.time(), lease_ms = self.opts.lease_ms }
+end
+
+-- Jobs that wait for another version of the script are not this worker's.
+local function look_for_others(self)
+    local codes = moves.fields(self.client:call("HGETALL", self.prefix .. "codes") or {})
+    for code, about in pairs(codes) do
+        local waiting = code ~= self.opts.script.code and not self.told[code]
+            and self.client:call("XLEN", self.prefix .. "jobs:" .. code)
+        if waiting and waiting > 0 then
+            local its = json.decode(about) or {}
+            self.told[code] = true
+            self.opts.say(("%d job%s of the queue %s need%s another version of the script: %s is "
+                .. "%s there, %s is %s here"):format(waiting, waiting == 1 and "" or "s",
+                self.opts.queue, waiting == 1 and "s" or "", tostring(its.script), code,
+                self.opts.script.path, self.opts.script.code))
+        end
+    end
+end
+
+local function sweep(self)
+    local long_gone = {}
+    local known = moves.fields(self.client:call("HGETALL", self.prefix .. "workers") or {})
+    for name, text in pairs(known) do
+        local about = json.decode(text) or {}
+        if os.time() - (tonumber(about.seen_at) or 0) > keeper.FORGET_MS / 1000 then
+            long_gone[#long_gone + 1] = name
+        end
+    end
+    self.client:eval(moves.SWEEP, { self.jobs, self.prefix .. "workers" }, keeper.FORGET_MS,
+        table.unpack(long_gone))
+end
+
+-- Claims what a dead worker has left, one by one: each of them runs alone.
+local function claim(self)
+    if self.returned[1] or self.alone or self.stopping then
+        return -- what is claimed now would die with the one that runs alone
+    end
+    local claimed = self:with_group(function()
+        return self.client:eval(moves.CLAIM, { self.jobs }, self.name,
+            table.unpack(entries_of(self)))
+    end)
+    if claimed then
+        self:take(claimed[1], claimed[2], claimed[3])
+    end
+end
+
+---Keeps what a worker has, until its task is cancelled.
+---@param self ponder.queue.Worker
+function keeper.keep(self)
+    local turns = 0
+    local pause = math.min(self.lease_s / 4, 5)
+    while true do
+        local renewed = renew(self)
+        fence(self)
+        if renewed then
+            for _, budget in pairs(self.budgets) do
+                budget.backing:renew()
+            end
+            claim(self)
+            if turns % 4 == 0 then
+                self.client:call("HSET", self.prefix .. "workers", self.name, describe(self))
+                look_for_others(self)
+            end
+            if turns % 64 == 0 then
+                sweep(self)
+            end
+        end
+        turns = turns + 1
+        self:wait(renewed and pause or math.min(pause, 0.25))
+    end
+end
+
+return keeper
