@@ -100,6 +100,18 @@ describe("ponder doctor", function()
         assert.equal(0, r.status, r.out)
     end)
 
+    it("says whether programs can be isolated, and why not", function()
+        local command = ("OLLAMA_HOST=127.0.0.1:1 %s doctor"):format(shell.quote(shell.executable))
+        local r = shell.run(command .. " >$OUT 2>$ERR")
+        if not r.out:find "ok namespaces " then
+            return pending "no namespaces here"
+        end
+        r = shell.run(("unshare -Ur sh -c 'echo 0 >/proc/sys/user/max_user_namespaces; %s' "
+            .. ">$OUT 2>$ERR"):format(command))
+        assert.matches("\n%-%- namespaces +[^\n]*namespaces[^\n]*\n[^\n]*max_user_namespaces",
+            r.out)
+    end)
+
     it("finds a broken config file, prompt file and prompt folder", function()
         local folder <close> = shell.folder { ["ponder/config.lua"] = "return { alias = {} }",
             ["prompts/tot.lua"] = "return {" }

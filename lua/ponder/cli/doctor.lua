@@ -18,6 +18,7 @@ local options = require "ponder.options"
 local price = require "ponder.model.price"
 local private = require "ponder.core.private"
 local prompt = require "ponder.prompt"
+local process = require "ponder.process"
 local pure = require "ponder.pure"
 local read_file = require("ponder.file").read
 local redis = require "ponder.redis"
@@ -282,6 +283,17 @@ local function look_at_isolation()
         .. "use --weak-isolation")
 end
 
+-- What isolates programs of other languages: tried, since containers forbid it in many ways.
+local function look_at_namespaces()
+    local done, message = process.run { command = { "true" }, isolate = true, timeout_ms = 10000 }
+    if done and done.status == 0 then
+        return finding("namespaces", "ok", "programs can be isolated (isolate = true)")
+    end
+    return finding("namespaces", "unused", message or "no program could be started in them",
+        "process.run { isolate = true } refuses; allow unprivileged user namespaces "
+        .. "(sysctl user.max_user_namespaces; a container's seccomp profile)")
+end
+
 local function look_at_default(by_provider)
     local readable, name = pcall(model.default_name)
     if not readable then
@@ -397,7 +409,7 @@ function doctor.run(arguments)
     end
     local findings = { finding("ponder", "ok", host.version .. ", " .. _VERSION),
         look_at_config(), look_at_environment(), look_at_terminal(), look_at_privacy(),
-        look_at_isolation() }
+        look_at_isolation(), look_at_namespaces() }
     look_at_prompts(findings)
     local by_provider, providers = {}, {}
     if findings[2].state ~= "problem" then
