@@ -5,7 +5,7 @@
 ---     ponder run scripts/crosswords.lua --model openai:gpt-4o --puzzles mini.json --index 1
 ---
 --- Depth-first, with pruning: a step fills in one word. The model proposes words with how sure it
---- is; the surest is tried first. When a state is taken up, it is asked of each open clue with
+--- is; the surest is tried first. When a state is selected, it is asked of each open clue with
 --- letters whether a word still fits; one "impossible" prunes the state. Of at most 100 states the
 --- one with the most words is the answer.
 ---

@@ -1,5 +1,5 @@
 --- Generate or refine, by ab_mcts (Inoue et al. 2025): a verifier scores each attempt, and Thompson
---- sampling decides whether to try anew or to improve on one that is there.
+--- sampling decides whether to start again or to improve on one that is there.
 ---
 ---     ponder run scripts/refine.lua                                  offline: a scripted writer
 ---     ponder run scripts/refine.lua --model openai:gpt-4o-mini --tickets 40

@@ -116,7 +116,7 @@ describe("a command", function()
     end)
 
     it("leaves that of a script alone", function()
-        local dir <close> = shell.folder { ["a.lua"] = "print(...)" }
+        local dir <close> = shell.directory { ["a.lua"] = "print(...)" }
         assert.equal("--help\n", shell.ponder({ dir.path .. "/a.lua", "--help" }).out)
     end)
 end)

@@ -42,8 +42,8 @@ local answers = require("ponder.task").map(numbers, function(i)
 end, { concurrency = 8 })
 print(#answers, answers[40])]]
 
-local function calls_of(folder)
-    local ok, text = pcall(folder.read, folder, "calls")
+local function calls_of(dir)
+    local ok, text = pcall(dir.read, dir, "calls")
     return ok and select(2, text:gsub("\n", "\n")) or 0
 end
 
@@ -72,10 +72,10 @@ describe("a strategy's command", function()
     end
 
     it("ends by its dollars, with prices of the user's own", function()
-        local folder <close> = shell.folder { ["ponder/prices.lua"] =
+        local dir <close> = shell.directory { ["ponder/prices.lua"] =
             'return { ["script:*"] = { input = 1000, output = 1000 } }' }
         local arguments = { "tot", "--model", STEPS, "--max-cost", "1.9", "--json", "Why?" }
-        local r = ponder(arguments, { XDG_CONFIG_HOME = folder.path })
+        local r = ponder(arguments, { XDG_CONFIG_HOME = dir.path })
         local outcome = json.decode(r.out)
         assert.same({ 1, "BUDGET", "budget" }, { r.status, outcome.error.code,
             outcome.termination_reason })
@@ -209,9 +209,9 @@ describe("ponder doctor", function()
                 .. "table %(got 3%)\n",
             ["return {}"] = "ok prices%s+%S+prices.lua\n",
         } do
-            local folder <close> = shell.folder { ["ponder/prices.lua"] = text }
+            local dir <close> = shell.directory { ["ponder/prices.lua"] = text }
             local r = shell.ponder({ "doctor", "--timeout-ms", "100" }, { env = {
-                XDG_CONFIG_HOME = folder.path, OPENAI_BASE_URL = "",
+                XDG_CONFIG_HOME = dir.path, OPENAI_BASE_URL = "",
                 OLLAMA_HOST = "127.0.0.1:1" } })
             assert.truthy(r.out:find(expected), r.out)
         end
@@ -220,42 +220,42 @@ end)
 
 describe("--cache", function()
     it("answers what was asked before, in every command", function()
-        local folder <close> = shell.folder { ["m.lua"] = COUNTING, ["ask.lua"] = ASKING }
-        local env = { CALLS = folder.path .. "/calls" }
-        local file, name = folder.path .. "/replies.db", "script:" .. folder.path .. "/m.lua"
+        local dir <close> = shell.directory { ["m.lua"] = COUNTING, ["ask.lua"] = ASKING }
+        local env = { CALLS = dir.path .. "/calls" }
+        local file, name = dir.path .. "/replies.db", "script:" .. dir.path .. "/m.lua"
         for run = 1, 2 do
             local r = ponder({ "chat", "--cache", file, "--json", "--model", name, "Hi" }, env)
             assert.equal(0, r.status, r.err)
             assert.equal(run == 2 or nil, json.decode(r.out).cached)
         end
-        assert.equal(1, calls_of(folder))
+        assert.equal(1, calls_of(dir))
         for _ = 1, 2 do
             local r = ponder({ "cot", "--cache", file, "--quiet", "--model", name, "Why?" }, env)
             assert.same({ 0, "answer 1\n", "" }, { r.status, r.out, r.err })
         end
-        assert.equal(2, calls_of(folder))
+        assert.equal(2, calls_of(dir))
         for _ = 1, 2 do
-            local r = shell.ponder({ "--no-log", "--cache", file, folder.path .. "/ask.lua", name },
+            local r = shell.ponder({ "--no-log", "--cache", file, dir.path .. "/ask.lua", name },
                 { env = env })
             assert.same({ 0, "40\tanswer 1\n", "" }, { r.status, r.out, r.err })
         end
-        assert.equal(42, calls_of(folder))
+        assert.equal(42, calls_of(dir))
         ponder({ "cot", "--cache", file, "--no-cache", "--quiet", "--model", name, "Why?" }, env)
-        assert.equal(43, calls_of(folder))
+        assert.equal(43, calls_of(dir))
     end)
 
     it("knows a scripted model by its text", function()
-        local folder <close> = shell.folder { ["m.lua"] = "return function() return 'one' end" }
-        local arguments = { "chat", "--cache", folder.path .. "/c.db", "--model",
-            "script:" .. folder.path .. "/m.lua", "Hi" }
+        local dir <close> = shell.directory { ["m.lua"] = "return function() return 'one' end" }
+        local arguments = { "chat", "--cache", dir.path .. "/c.db", "--model",
+            "script:" .. dir.path .. "/m.lua", "Hi" }
         assert.equal("one\n", ponder(arguments).out)
-        folder:write("m.lua", "return function() return 'two' end")
+        dir:write("m.lua", "return function() return 'two' end")
         arguments[#arguments] = nil
         assert.equal("two\n", ponder(arguments).out)
     end)
 
     it("serves two processes at once", function()
-        local folder <close> = shell.folder { ["m.lua"] = COUNTING, ["ask.lua"] = ASKING }
+        local dir <close> = shell.directory { ["m.lua"] = COUNTING, ["ask.lua"] = ASKING }
         for _, name in ipairs { "a", "b", "c" } do
             local r = shell.run(([[
                 cd %s; export CALLS=$PWD/calls
@@ -265,34 +265,34 @@ describe("--cache", function()
                 status=0
                 for i in 1 2 3; do eval wait \$pid$i || status=$?; done
                 cat out1 out2 out3 >$OUT; cat err1 err2 err3 >$ERR; exit $status]]):format(
-                shell.quote(folder.path), shell.quote(shell.executable), name))
+                shell.quote(dir.path), shell.quote(shell.executable), name))
             assert.same({ 0, ("40\tanswer 1\n"):rep(3), "" }, { r.status, r.out, r.err })
-            local db <close> = assert(store.open(folder.path .. "/" .. name .. ".db",
+            local db <close> = assert(store.open(dir.path .. "/" .. name .. ".db",
                 { mode = "read" }))
             assert.equal(40, (db:row "SELECT count(*) FROM replies"))
             assert.equal(0, (db:row "SELECT count(*) FROM flights"))
-            assert.equal(40, calls_of(folder)) -- each was asked once
-            os.remove(folder.path .. "/calls")
+            assert.equal(40, calls_of(dir)) -- each was asked once
+            os.remove(dir.path .. "/calls")
             assert.equal("ok", (db:row "PRAGMA integrity_check"))
         end
     end)
 
     it("does not fail a run when the disk is full", function()
-        local folder <close> = shell.folder { ["m.lua"] = COUNTING, ["ask.lua"] = ASKING }
+        local dir <close> = shell.directory { ["m.lua"] = COUNTING, ["ask.lua"] = ASKING }
         local r = shell.run(([[
             cd %s; export CALLS=$PWD/calls; : >calls
             trap '' XFSZ; ulimit -f 100
             %s --no-log --cache c.db ask.lua script:m.lua >$OUT 2>$ERR]]):format(
-            shell.quote(folder.path), shell.quote(shell.executable)))
+            shell.quote(dir.path), shell.quote(shell.executable)))
         assert.same({ 0, "40\tanswer 1\n" }, { r.status, r.out }, r.err)
         assert.truthy(r.err:find("^ponder: c.db: [^\n]*; replies are no longer kept in the "
             .. "cache\n$"), r.err)
-        assert.equal(40, calls_of(folder))
+        assert.equal(40, calls_of(dir))
     end)
 
     it("refuses a file that is none", function()
-        local folder <close> = shell.folder { ["notes.txt"] = "some notes, which are no database" }
-        local file = folder.path .. "/notes.txt"
+        local dir <close> = shell.directory { ["notes.txt"] = "notes, not a database" }
+        local file = dir.path .. "/notes.txt"
         for _, command in ipairs { { "chat", "Hi" }, { "cot", "Why?" }, { "-e", "print(1)" } } do
             local name = command[1] == "-e" and "run" or command[1]
             table.insert(command, "--cache")
@@ -306,6 +306,6 @@ describe("--cache", function()
             assert.truthy(r.err:find(("^ponder %s: %%-%%-cache: [^\n]*notes.txt: not a response "
                 .. "cache[^\n]*\n$"):format(name)), r.err)
         end
-        assert.equal("some notes, which are no database", folder:read "notes.txt")
+        assert.equal("notes, not a database", dir:read "notes.txt")
     end)
 end)

@@ -513,7 +513,7 @@ describe("attempts", function()
         assert.equal(3, sent)
     end)
 
-    it("that were waited for in vain count too, those without a reply do not", function()
+    it("that were waited for without success count too, those without a reply do not", function()
         local late = { code = "TIMEOUT", error = "no whole reply within timeout_ms (5)" }
         assert.same({ 2, 1, RESERVED + 15 }, { table.unpack(call({ late, OK },
             { max_calls = 9 }), 1, 3) })

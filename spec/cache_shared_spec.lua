@@ -151,12 +151,12 @@ end)
 
 it("--cache takes the URL of a Redis", function()
     local server <close> = redis_server.start()
-    local folder <close> = shell.folder { ["m.lua"] = "return function() return 'yes' end",
+    local dir <close> = shell.directory { ["m.lua"] = "return function() return 'yes' end",
         ["p.lua"] = [[
             local m = require "ponder.model".open "script:m.lua"
             print(m:chat({ messages = { { role = "user", content = "Hello" } } }).cached)]] }
     local function ponder(words)
-        return shell.run(("cd %s && %s %s >$OUT"):format(folder.path, shell.quote(shell.executable),
+        return shell.run(("cd %s && %s %s >$OUT"):format(dir.path, shell.quote(shell.executable),
             words)).out
     end
     assert.equal("nil\n", ponder("run --log a.db --cache " .. server.url .. " p.lua"))

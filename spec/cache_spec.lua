@@ -35,8 +35,8 @@ end
 
 -- Runs f(m, sent, path) with a cache of its own around model "play:m".
 local function with_cache(player, f)
-    local folder <close> = shell.folder()
-    local path = folder.path .. "/replies.db"
+    local dir <close> = shell.directory()
+    local path = dir.path .. "/replies.db"
     help.run(function()
         local client, sent = open_client(player or yes)
         local warnings = {}
@@ -73,11 +73,11 @@ describe("a reply that was asked for before", function()
     end)
 
     it("comes in later runs", function()
-        local folder <close> = shell.folder()
+        local dir <close> = shell.directory()
         for run = 1, 3 do
             help.run(function()
                 local client, sent = open_client(yes)
-                local replies <close> = assert(cache.open(folder.path .. "/replies.db"))
+                local replies <close> = assert(cache.open(dir.path .. "/replies.db"))
                 replies:use(client.use)
                 assert.equal("yes 1", ask(client.open("play:m")).text)
                 assert.equal(run == 1 and 1 or 0, #sent)
@@ -109,7 +109,7 @@ describe("a reply that was asked for before", function()
         end)
     end)
 
-    it("is asked for anew with cache = false, which keeps nothing", function()
+    it("is asked for again with cache = false, which keeps nothing", function()
         with_cache(nil, function(m, sent)
             ask(m, { cache = false })
             ask(m)
@@ -120,11 +120,11 @@ describe("a reply that was asked for before", function()
     end)
 
     it("keeps what JSON has besides text, as the server sent it", function()
-        local folder <close> = shell.folder()
+        local dir <close> = shell.directory()
         local draft = { samples = { { text = "a" } }, usage = { input_tokens = 1 }, id = "x",
             raw = { n = 1e300, list = {}, missing = require("ponder.json").null } }
         help.run(function()
-            local replies <close> = assert(cache.open(folder.path .. "/c.db"))
+            local replies <close> = assert(cache.open(dir.path .. "/c.db"))
             local request = setmetatable({ sample = 1, provider = "p", model = "m", cache = true,
                 body = {} }, { __index = getmetatable(require("ponder.model.request").new {
                     target = { provider = {} } }) })
@@ -142,7 +142,7 @@ describe("a reply that was asked for before", function()
     end)
 end)
 
-describe("what is no reply to keep", function()
+describe("what is not a reply to keep", function()
     it("is asked for again", function()
         local cases = {
             { nil, "no", "SERVER" },
@@ -153,10 +153,10 @@ describe("what is no reply to keep", function()
             { { samples = {} } },
         }
         for _, case in ipairs(cases) do
-            local folder <close> = shell.folder()
+            local dir <close> = shell.directory()
             help.run(function()
                 local client = open_client(yes)
-                local replies <close> = assert(cache.open(folder.path .. "/c.db"))
+                local replies <close> = assert(cache.open(dir.path .. "/c.db"))
                 replies:use(client.use)
                 local asked = 0
                 client.use(function()
@@ -296,19 +296,19 @@ describe("the file", function()
     end)
 
     it("is refused when it is something else, and stays as it is", function()
-        local folder <close> = shell.folder { ["notes.txt"] = "these are notes, and no database" }
-        assert(store.open(folder.path .. "/log.db", { mode = "create",
+        local dir <close> = shell.directory { ["notes.txt"] = "these are notes, and no database" }
+        assert(store.open(dir.path .. "/log.db", { mode = "create",
             application_id = 7 })):close()
-        assert(store.open(folder.path .. "/new.db", { mode = "create",
+        assert(store.open(dir.path .. "/new.db", { mode = "create",
             application_id = 0x706e6463, version = 99 })):close()
         for name, code in pairs { ["notes.txt"] = "NOT_A_LOG", ["log.db"] = "NOT_A_LOG",
-            ["new.db"] = "NEWER", ["no/such/folder.db"] = "NOT_FOUND" } do
-            local path = folder.path .. "/" .. name
+            ["new.db"] = "NEWER", ["no/such/dir.db"] = "NOT_FOUND" } do
+            local path = dir.path .. "/" .. name
             local none, message, why = cache.open(path)
             assert.same({ nil, code }, { none, why }, message)
             assert.equal(path, message:sub(1, #path))
         end
-        assert.equal("these are notes, and no database", folder:read("notes.txt"))
+        assert.equal("these are notes, and no database", dir:read("notes.txt"))
     end)
 
     it("that cannot be written is read, and says so once", function()

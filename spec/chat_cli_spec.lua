@@ -14,18 +14,18 @@ end]]
 
 local PNG = "\x89PNG\r\n\x1A\n\0\0\xFF"
 
-local folder
+local dir
 
 local function ponder(arguments, env)
     env = env or {}
-    env.XDG_STATE_HOME = env.XDG_STATE_HOME or folder.path .. "/state"
+    env.XDG_STATE_HOME = env.XDG_STATE_HOME or dir.path .. "/state"
     env.XDG_CONFIG_HOME = "/nonexistent"
     env.PONDER_MODEL = env.PONDER_MODEL or "script:m.lua"
-    return shell.ponder(arguments, { cwd = folder.path, env = env })
+    return shell.ponder(arguments, { cwd = dir.path, env = env })
 end
 
-before_each(function() folder = shell.folder { ["m.lua"] = MODEL } end)
-after_each(function() folder:__close() end)
+before_each(function() dir = shell.directory { ["m.lua"] = MODEL } end)
+after_each(function() dir:__close() end)
 
 describe("ponder chat -c", function()
     it("goes on with the newest conversation that was kept", function()
@@ -56,7 +56,7 @@ end)
 
 describe("ponder chat --attach", function()
     it("puts texts before the prompt, between tags that they cannot close", function()
-        folder:write("a.txt", "alpha </file> omega")
+        dir:write("a.txt", "alpha </file> omega")
         local r = ponder { "chat", "--attach", "a.txt", "--attach", "m.lua", "What?" }
         assert.matches("^%- 1 <file%-1>\na.txt\n\nalpha </file> omega\n</file%-1>\n\n<file>\nm.lua",
             r.out)
@@ -65,7 +65,7 @@ describe("ponder chat --attach", function()
 
     it("sends images as each provider takes them", function()
         local s <close> = server.start()
-        folder:write("a.png", PNG)
+        dir:write("a.png", PNG)
         local data = base64.encode(PNG)
         local function sent(model, steer)
             local r = ponder({ "chat", "--attach", "a.png", "What is it?" }, {
@@ -90,8 +90,8 @@ describe("ponder chat --attach", function()
     end)
 
     it("refuses what cannot be sent", function()
-        folder:write("a.png", PNG)
-        folder:write("a.bin", "\xFF\0")
+        dir:write("a.png", PNG)
+        dir:write("a.bin", "\xFF\0")
         for path, message in pairs { ["a.png"] = "script:m.lua takes no images",
             ["a.bin"] = "a.bin: neither an image %(PNG, JPEG, GIF, WebP%) nor UTF%-8 text",
             ["none"] = "none: No such file" } do
@@ -106,8 +106,8 @@ describe("ponder chat --schema", function()
     local SCHEMA = '{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}'
 
     it("prints the JSON alone", function()
-        folder:write("s.json", SCHEMA)
-        folder:write("m.lua", 'return function() return "```json\\n{\\"n\\": 7}\\n```" end')
+        dir:write("s.json", SCHEMA)
+        dir:write("m.lua", 'return function() return "```json\\n{\\"n\\": 7}\\n```" end')
         local r = ponder { "chat", "--schema", "s.json", "x" }
         assert.same({ 0, '{"n":7}\n' }, { r.status, r.out })
         assert.equal(7, json.decode(ponder({ "chat", "--json", "--schema", "s.json",
@@ -115,18 +115,18 @@ describe("ponder chat --schema", function()
     end)
 
     it("asks once more, and then fails", function()
-        folder:write("s.json", SCHEMA)
-        folder:write("m.lua", [[local n = 0
+        dir:write("s.json", SCHEMA)
+        dir:write("m.lua", [[local n = 0
             return function() n = n + 1 return n == 2 and '{"n": 2}' or '{"n": "x"}' end]])
         assert.equal('{"n":2}\n', ponder({ "chat", "--schema", "s.json", "x" }).out)
-        folder:write("m.lua", "return function() return 'no' end")
+        dir:write("m.lua", "return function() return 'no' end")
         local r = ponder { "chat", "--schema", "s.json", "x" }
         assert.same({ 1, "" }, { r.status, r.out })
         assert.matches("BAD_REPLY", r.err)
     end)
 
     it("says what is wrong with the file", function()
-        folder:write("s.json", "{")
+        dir:write("s.json", "{")
         assert.matches("%-%-schema: s.json: not a JSON schema", ponder({ "chat", "--schema",
             "s.json", "x" }).err)
         assert.equal(2, ponder({ "chat", "--schema", "none.json", "x" }).status)
@@ -146,20 +146,20 @@ describe("ponder chat --tools", function()
         end]]
 
     it("runs tools until the model answers, or has asked often enough", function()
-        folder:write("tools.lua", TOOLS)
-        folder:write("m.lua", CALLS)
+        dir:write("tools.lua", TOOLS)
+        dir:write("m.lua", CALLS)
         local r = ponder { "chat", "--tools", "tools.lua", "--max-tool-round-trips", "2", "x" }
         assert.equal("let me see\nlet me see\nenough noon 2\n", r.out)
         assert.equal('ponder chat: now {"n":1}\nponder chat: now {"n":2}\n', r.err)
         r = ponder { "chat", "--json", "--tool", "tools.lua", "--max-tool-round-trips", "3", "x" }
         assert.equal(3, json.decode(r.out).usage.input_tokens)
         -- what the tools said is part of the conversation
-        folder:write("m.lua", MODEL)
+        dir:write("m.lua", MODEL)
         assert.matches("^%- 9 and", ponder({ "chat", "-c", "and?" }).out)
     end)
 
     it("says what is wrong with the file", function()
-        folder:write("tools.lua", "return 1")
+        dir:write("tools.lua", "return 1")
         local r = ponder { "chat", "--tools", "tools.lua", "x" }
         assert.equal(2, r.status)
         assert.matches("%-%-tools: tools.lua: must return a list of tools", r.err)

@@ -69,7 +69,7 @@ describe("output that cannot be written", function()
     end)
 
     it("does not land in a file that the script opens", function()
-        local dir <close> = shell.folder()
+        local dir <close> = shell.directory()
         ends(1, shell.ponder({ "-e", [[
             local file = assert(io.open(..., "w"))
             print("for standard output")
@@ -176,7 +176,7 @@ describe("Ctrl-C", function()
     end)
 
     it("leaves no process and no file behind", function()
-        local dir <close> = shell.folder()
+        local dir <close> = shell.directory()
         local r = shell.run(("cd %s && export TMPDIR=%s; %s -e %s >$OUT 2>$ERR & pid=$!; "
             .. "until grep -q ready $OUT; do sleep 0.01; done; kill -INT $pid; wait $pid; "
             .. "{ kill -0 $pid && echo alive; ls -A %s; } >>$OUT 2>/dev/null"):format(dir.path,

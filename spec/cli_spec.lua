@@ -30,7 +30,7 @@ print("|", ...)
 
 describe("ponder run", function()
     it("runs a file, standard input, and code", function()
-        local dir <close> = shell.folder { ["a.lua"] = "print('file', ...)" }
+        local dir <close> = shell.directory { ["a.lua"] = "print('file', ...)" }
         assert.equal("file\tx\n", out { "run", dir.path .. "/a.lua", "x" })
         assert.equal("file\tx\n", out { dir.path .. "/a.lua", "x" })
         assert.equal("file\tx\n", out({ "a.lua", "x" }, { cwd = dir.path }))
@@ -52,7 +52,7 @@ describe("ponder run", function()
     end)
 
     it("sets arg and ... as lua5.4 does", function()
-        local dir <close> = shell.folder { ["a.lua"] = SHOW_ARG }
+        local dir <close> = shell.directory { ["a.lua"] = SHOW_ARG }
         local ponder = shell.executable
         local lua = shell.run(("cd %s && lua5.4 a.lua x -y --json '' >$OUT"):format(dir.path)).out
         assert.equal((lua:gsub("lua5%.4", (ponder:gsub("%%", "%%%%")))),
@@ -68,7 +68,8 @@ describe("ponder run", function()
     end)
 
     it("takes thousands of arguments", function()
-        local dir <close> = shell.folder { ["a.lua"] = "print(#arg, select('#', ...), arg[50000])" }
+        local dir <close> = shell.directory {
+            ["a.lua"] = "print(#arg, select('#', ...), arg[50000])" }
         local r = shell.run(("%s %s/a.lua $(seq 50000) >$OUT 2>$ERR"):format(
             shell.executable, dir.path))
         assert.equal("50000\t50000\t50000\n", status(0, r).out)
@@ -76,7 +77,7 @@ describe("ponder run", function()
 
     it("skips a first line with # and a byte order mark, in files and standard input", function()
         local text = "\xEF\xBB\xBF#!/usr/bin/env ponder\nprint(debug.getinfo(1).currentline)"
-        local dir <close> = shell.folder { ["bom.lua"] = text, ["only.lua"] = "#!/bin/x" }
+        local dir <close> = shell.directory { ["bom.lua"] = text, ["only.lua"] = "#!/bin/x" }
         assert.equal("2\n", out { dir.path .. "/bom.lua" })
         assert.equal("2\n", out({ "-" }, { input = text }))
         assert.equal("", out { dir.path .. "/only.lua" })
@@ -195,7 +196,7 @@ describe("a script's error", function()
     end
 
     it("shows message and traceback with the script's own frames first", function()
-        local dir <close> = shell.folder { ["a.lua"] = [[
+        local dir <close> = shell.directory { ["a.lua"] = [[
             local function inner() error("boom") end
             local function outer() inner() return 1 end
             outer()]] }
@@ -206,7 +207,7 @@ describe("a script's error", function()
     end)
 
     it("has one traceback, however many calls were protected on its way", function()
-        local dir <close> = shell.folder { ["a.lua"] = [[
+        local dir <close> = shell.directory { ["a.lua"] = [[
             local search, task = require "ponder.search", require "ponder.task"
             local function expand(n) return n.x.y end
             task.map({ 1, 2 }, function() return search.run { initial_state = 1, expand = expand,
@@ -224,7 +225,7 @@ describe("a script's error", function()
     end)
 
     it("says file and line of a syntax error, in one line", function()
-        local dir <close> = shell.folder { ["a.lua"] = "local x = 1\nx = = 2" }
+        local dir <close> = shell.directory { ["a.lua"] = "local x = 1\nx = = 2" }
         assert.equal("ponder: a.lua:2: unexpected symbol near '='\n",
             failure({ "a.lua" }, { cwd = dir.path }))
         assert.equal("ponder: stdin:1: unexpected symbol near '='\n",
@@ -311,7 +312,7 @@ describe("require in a script", function()
     }
 
     it("finds files beside the script, from wherever it is started", function()
-        local dir <close> = shell.folder(files)
+        local dir <close> = shell.directory(files)
         local expected = "mod\tsub.inner\tpkg\n"
         assert.equal(expected, out({ "main.lua" }, { cwd = dir.path }))
         assert.equal(expected, out({ dir.path .. "/main.lua" }, { cwd = "/" }))
@@ -322,7 +323,7 @@ describe("require in a script", function()
     end)
 
     it("does not find files of the working directory", function()
-        local dir <close> = shell.folder(files)
+        local dir <close> = shell.directory(files)
         dir:write("find.lua", "print(pcall(require, ...))")
         local text = out({ "../find.lua", "stray" }, { cwd = dir.path .. "/elsewhere" })
         assert.matches("^false\tmodule 'stray' not found:", text)
@@ -334,12 +335,12 @@ describe("require in a script", function()
         for _, arguments in ipairs { { "-e", "require 'stray'" }, { "-" } } do
             local r = status(1, shell.ponder(arguments,
                 { cwd = dir.path .. "/elsewhere", input = "require 'stray'" }))
-            assert.matches("no script folder to search", r.err)
+            assert.matches("no script directory to search", r.err)
         end
     end)
 
     it("cannot be given another ponder, cjson or string", function()
-        local dir <close> = shell.folder(files)
+        local dir <close> = shell.directory(files)
         dir:write("main.lua", [[
             print(type(require "ponder.search"), type(require "cjson"), require "string" == string)
             print((pcall(require, "ponder.mine")), (pcall(require, "ponder")))]])
@@ -347,7 +348,7 @@ describe("require in a script", function()
     end)
 
     it("says what is wrong with a module", function()
-        local dir <close> = shell.folder(files)
+        local dir <close> = shell.directory(files)
         dir:write("find.lua", "print(select(2, pcall(require, ...)))")
         for name, expected in pairs {
             syntax = "cannot load module 'syntax': .*/syntax.lua:1: unexpected symbol near '='",

@@ -28,19 +28,19 @@ local EVALUATION = [[
         score = function(_, answer) return answer == "fine" and 1 or 0 end }]]
 
 describe("the end of a run", function()
-    local folder
+    local dir
 
     setup(function()
-        folder = shell.folder { ["m.lua"] = MODEL, ["ask.lua"] = ASK, ["none.lua"] = "print 'x'",
+        dir = shell.directory { ["m.lua"] = MODEL, ["ask.lua"] = ASK, ["none.lua"] = "print 'x'",
             ["config/ponder/prices.lua"] = PRICES, ["fails.lua"] = ASK:gsub("print", "error"),
             ["eval.lua"] = EVALUATION,
             ["bad.lua"] = "return function() return 'I cannot say.\\nSorry.' end" }
     end)
-    teardown(function() folder:__close() end)
+    teardown(function() dir:__close() end)
 
     local function ponder(...)
-        return shell.ponder({ ... }, { cwd = folder.path,
-            env = { XDG_CONFIG_HOME = folder.path .. "/config" } })
+        return shell.ponder({ ... }, { cwd = dir.path,
+            env = { XDG_CONFIG_HOME = dir.path .. "/config" } })
     end
 
     it("says what its calls took, and where the log is", function()
@@ -84,7 +84,7 @@ describe("the end of a run", function()
     it("says that what was interrupted can go on", function()
         local r = shell.run(("cd %s && { env WAIT=9 %s run --log c.db ask.lua & pid=$!; "
             .. "until [ -s c.db ]; do sleep 0.02; done; sleep 0.3; kill -INT $pid; wait $pid; } "
-            .. ">$OUT 2>$ERR"):format(shell.quote(folder.path), shell.quote(shell.executable)))
+            .. ">$OUT 2>$ERR"):format(shell.quote(dir.path), shell.quote(shell.executable)))
         assert.equal(130, r.status)
         assert.matches("^ponder run: 3 calls, .*, log c.db, to go on: ponder resume c.db\n$",
             r.closing)
@@ -106,9 +106,9 @@ describe("the end of a run", function()
     end)
 
     it("is preceded by a line on a terminal while calls are in flight", function()
-        local s <close> = screen.open({ "run", "--no-log", folder.path .. "/ask.lua" }, {
-            env = { WAIT = "0.4", AT = folder.path .. "/",
-                XDG_CONFIG_HOME = folder.path .. "/config" } })
+        local s <close> = screen.open({ "run", "--no-log", dir.path .. "/ask.lua" }, {
+            env = { WAIT = "0.4", AT = dir.path .. "/",
+                XDG_CONFIG_HOME = dir.path .. "/config" } })
         s:wait "3 calls, 3 in flight, 0 tokens"
         local status, lines = s:finish()
         assert.equal(0, status)

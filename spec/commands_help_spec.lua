@@ -112,15 +112,15 @@ describe("ponder doctor", function()
             r.out)
     end)
 
-    it("finds a broken config file, prompt file and prompt folder", function()
-        local folder <close> = shell.folder { ["ponder/config.lua"] = "return { alias = {} }",
+    it("finds a broken config file, prompt file and prompt directory", function()
+        local dir <close> = shell.directory { ["ponder/config.lua"] = "return { alias = {} }",
             ["prompts/tot.lua"] = "return {" }
-        local r = ponder({ "doctor" }, { XDG_CONFIG_HOME = folder.path, PONDER_PROMPTS =
-            folder.path .. "/prompts", OLLAMA_HOST = "127.0.0.1:1" })
+        local r = ponder({ "doctor" }, { XDG_CONFIG_HOME = dir.path, PONDER_PROMPTS =
+            dir.path .. "/prompts", OLLAMA_HOST = "127.0.0.1:1" })
         assert.equal(1, r.status)
         assert.is_true(has(r.out, 'unknown field "alias" (did you mean "aliases"?)'), r.out)
         assert.truthy(r.out:find("!! prompts        [^\n]*tot.lua:1:"), r.out)
-        r = ponder({ "doctor" }, { PONDER_PROMPTS = folder.path .. "/none",
+        r = ponder({ "doctor" }, { PONDER_PROMPTS = dir.path .. "/none",
             OLLAMA_HOST = "127.0.0.1:1" })
         assert.is_true(has(r.out, "/none: No such file or directory"), r.out)
     end)
@@ -157,7 +157,7 @@ describe("ponder completion", function()
 
     -- A directory with a run that is kept, and an alias; ponder is on the path there.
     local function home()
-        local dir = shell.folder { ["config/ponder/config.lua"] =
+        local dir = shell.directory { ["config/ponder/config.lua"] =
             'return { aliases = { fast = "openai:gpt-4o-mini" } }' }
         local setup = ("cd %s; export PATH=%s:$PATH XDG_STATE_HOME=%s/state "
             .. "XDG_CONFIG_HOME=%s/config; "):format(dir.path, shell.executable:match("^(.*)/"),

@@ -16,12 +16,12 @@ local function env(more)
     return all
 end
 
--- The screen without what differs from run to run: the time, the model's folder.
+-- The screen without what differs from run to run: the time, the model's directory.
 local function steady(lines)
     return (table.concat(lines, "\n"):gsub("%d+%.%d s", "T s"))
 end
 
--- From the sum-up on, lines break where the name of the folder says; so only what is above it.
+-- From the sum-up on, lines break where the name of the directory says; so only what is above it.
 local function drawing(lines)
     local text = steady(lines)
     return (text:gsub("\nponder tot: .*$", "")), text:match("\nponder tot: (.*)$")
@@ -76,21 +76,21 @@ Why?
     end)
 
     it("does not go into a file", function()
-        local folder <close> = shell.folder()
-        local s <close> = screen.open(QUICK, { env = env(), out = folder.path .. "/out" })
+        local dir <close> = shell.directory()
+        local s <close> = screen.open(QUICK, { env = env(), out = dir.path .. "/out" })
         local status, lines = s:finish()
         assert.equal(0, status)
         assert.equal("Why?", lines[1])
-        assert.equal("a wide one: " .. ("中文"):rep(12) .. "\n", folder:read("out"))
+        assert.equal("a wide one: " .. ("中文"):rep(12) .. "\n", dir:read("out"))
     end)
 
     it("gives way to plain lines in a file, and on a dumb terminal", function()
-        local folder <close> = shell.folder()
-        local s <close> = screen.open(QUICK, { env = env(), err = folder.path .. "/err" })
+        local dir <close> = shell.directory()
+        local s <close> = screen.open(QUICK, { env = env(), err = dir.path .. "/err" })
         local _, lines = s:finish()
         assert.same({ "a wide one: " .. ("中文"):rep(12) }, lines)
-        assert.truthy(folder:read("err"):find("^ponder tot: 3 thoughts"))
-        assert.is_nil(folder:read("err"):find("\27", 1, true))
+        assert.truthy(dir:read("err"):find("^ponder tot: 3 thoughts"))
+        assert.is_nil(dir:read("err"):find("\27", 1, true))
         local dumb <close> = screen.open(QUICK, { env = env { TERM = "dumb" } })
         local _, plain = dumb:finish()
         assert.truthy(plain[1]:find("^ponder tot: 3 thoughts"))

@@ -49,11 +49,11 @@ ponder tot: max depth, 12 thoughts, best 0.90, 8 calls, 800 tokens, T s, ]] .. S
     end)
 
     it("takes the question as several words, and what follows -- as it is", function()
-        local folder <close> = shell.folder { ["echo.lua"] = [[
+        local dir <close> = shell.directory { ["echo.lua"] = [[
             return function(request)
                 return request.messages[#request.messages].content:match("\n(%-%-why not)\n") or "?"
             end]] }
-        local r = ponder { "cot", "--quiet", "--model", "script:" .. folder.path .. "/echo.lua",
+        local r = ponder { "cot", "--quiet", "--model", "script:" .. dir.path .. "/echo.lua",
             "--", "--why", "not" }
         assert.equal("--why not\n", r.out)
     end)
@@ -91,26 +91,26 @@ ponder tot: max depth, 12 thoughts, best 0.90, 8 calls, 800 tokens, T s, ]] .. S
     end)
 
     it("keeps control characters from the terminal, and in JSON exactly", function()
-        local folder <close> = shell.folder { ["evil.lua"] = [[return function()
+        local dir <close> = shell.directory { ["evil.lua"] = [[return function()
             return { text = "a\27]0;title\7\r\nb\u{9B}31m\u{202E}c\xFF" } end]] }
-        local evil = "script:" .. folder.path .. "/evil.lua"
+        local evil = "script:" .. dir.path .. "/evil.lua"
         assert.equal("a?]0;title?\nb?31mc\u{FFFD}\n",
             ponder({ "cot", "--quiet", "--model", evil, "Why?" }).out)
         local object = json.decode(ponder({ "cot", "--json", "--model", evil, "Why?" }).out)
         assert.equal("a\27]0;title\7\r\nb\u{9B}31m\u{202E}c\u{FFFD}", object.answer)
     end)
 
-    it("--prompts takes prompts from a folder", function()
-        local folder <close> = shell.folder { ["cot.lua"] = [[return { generate = function(c)
+    it("--prompts takes prompts from a directory", function()
+        local dir <close> = shell.directory { ["cot.lua"] = [[return { generate = function(c)
             return { { role = "user", content = "mine: " .. c.prompt } } end }]],
             ["echo.lua"] = [[return function(request) return request.messages[1].content end]] }
-        local r = ponder { "cot", "--quiet", "--prompts", folder.path, "--model",
-            "script:" .. folder.path .. "/echo.lua", "Why?" }
+        local r = ponder { "cot", "--quiet", "--prompts", dir.path, "--model",
+            "script:" .. dir.path .. "/echo.lua", "Why?" }
         assert.same({ 0, "mine: Why?\n" }, { r.status, r.out })
     end)
 
     it("--tools takes tools from a file", function()
-        local folder <close> = shell.folder {
+        local dir <close> = shell.directory {
             ["tools.lua"] = [[return { { name = "add", description = "adds", parameters = {
                 type = "object", properties = { a = { type = "number" } } },
                 run = function(args) return tostring(args.a + 1) end } }]],
@@ -122,17 +122,17 @@ ponder tot: max depth, 12 thoughts, best 0.90, 8 calls, 800 tokens, T s, ]] .. S
                         arguments = { a = 41 } } } }
                 end]],
             ["bad.lua"] = "return 7" }
-        local model = "script:" .. folder.path .. "/model.lua"
-        local r = ponder { "cot", "--quiet", "--tools", folder.path .. "/tools.lua", "--model",
+        local model = "script:" .. dir.path .. "/model.lua"
+        local r = ponder { "cot", "--quiet", "--tools", dir.path .. "/tools.lua", "--model",
             model, "Why?" }
         assert.same({ 0, "got 42\n" }, { r.status, r.out }, r.err)
-        r = ponder { "cot", "--tools", folder.path .. "/bad.lua", "--model", model, "Why?" }
+        r = ponder { "cot", "--tools", dir.path .. "/bad.lua", "--model", model, "Why?" }
         assert.equal(2, r.status)
         assert.truthy(r.err:find("--tools: .*bad.lua: must return a list of tools"))
         assert.equal(2, ponder({ "cot", "--tools", "/nonexistent", "Why?" }).status)
     end)
 
-    it("--verbose and a folder that does not exist are no trouble", function()
+    it("--verbose and a directory that does not exist are no trouble", function()
         local r = ponder { "cot", "--verbose", "--prompts", "/nonexistent", "--model", GAME,
             "Use 4 4 6 8 to make 24" }
         assert.equal(0, r.status)
@@ -160,8 +160,8 @@ describe("a command without a model", function()
     end)
 
     it("tells a scripted model's mistakes with file and line", function()
-        local folder <close> = shell.folder { ["broken.lua"] = "return function(" }
-        local r = ponder { "cot", "--model", "script:" .. folder.path .. "/broken.lua", "Why?" }
+        local dir <close> = shell.directory { ["broken.lua"] = "return function(" }
+        local r = ponder { "cot", "--model", "script:" .. dir.path .. "/broken.lua", "Why?" }
         assert.equal(1, r.status)
         assert.truthy(r.err:find("broken.lua:1:", 1, true), r.err)
     end)

@@ -75,7 +75,7 @@ describe("columns", function()
         end
     end)
 
-    it("know what is no terminal", function()
+    it("know what is not a terminal", function()
         assert.is_nil(terminal.size(1000))
         assert.is_false(terminal.is_terminal(1000))
     end)
@@ -86,7 +86,7 @@ describe("what a model says", function()
     local FORBIDDEN = { "%z", "\27", "\7", "\xC2[\x80-\x9F]", "\xE2\x80[\x8E\x8F\xAA-\xAE]" }
 
     it("reaches a terminal without what it obeys, whoever prints it", function()
-        local folder <close> = shell.folder {
+        local dir <close> = shell.directory {
             ["m.lua"] = ("local s = %q return function() return { text = s, reasoning = s } end")
                 :format(HOSTILE),
             ["fail.lua"] = ("local s = %q return function() return nil, s, 'SERVER' end")
@@ -95,7 +95,7 @@ describe("what a model says", function()
             ["task.lua"] = ("require('ponder.task').spawn(error, %q)"):format(HOSTILE),
             ["value.lua"] = ("return { %q }"):format(HOSTILE),
         }
-        local log = folder.path .. "/run.db"
+        local log = dir.path .. "/run.db"
         for _, arguments in ipairs {
             { "chat", "--no-log", "--model", "script:m.lua", "Hi" },
             { "chat", "--no-log", "--verbose", "--model", "script:m.lua", "Hi" },
@@ -109,7 +109,7 @@ describe("what a model says", function()
             { "show", log }, { "show", "--call", "1", log }, { "show", "--calls", log },
             { "diff", log, log }, { "export", "--format", "json", log },
         } do
-            local r = shell.ponder(arguments, { cwd = folder.path })
+            local r = shell.ponder(arguments, { cwd = dir.path })
             local all = r.out .. r.err
             assert.is_true(#all > 0)
             for _, pattern in ipairs(FORBIDDEN) do

@@ -42,7 +42,7 @@ describe("the shape of a machine", function()
         assert.same({ "Why?", "├─ 0.25  a", "└─ 0.75* b" }, draw(tree.of(look.tree(machine)), 40))
     end)
 
-    it("of got says what was merged, and a link is no branch", function()
+    it("of got says what was merged, and a link is not a branch", function()
         local machine = got.new {}
         machine:update { type = "start", prompt = "Why?", call_id = "c0" }
         local root = machine.root_id
@@ -116,7 +116,7 @@ describe("a drawing", function()
         assert.truthy(lines[5001]:find("0.50* thought 5000", 1, true), lines[5001])
     end)
 
-    it("is plain ASCII where the locale is no Unicode one", function()
+    it("is plain ASCII where the locale is not Unicode", function()
         local root = twig("Why?", { twig("a"), twig(("b"):rep(99)) })
         assert.same({ "Why?", "|- a", "`- " .. ("b"):rep(33) .. "..." },
             tree.lines(root, style_of(40, 24, "C")))

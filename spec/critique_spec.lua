@@ -295,7 +295,7 @@ describe("suggestions", function()
 end)
 
 describe("the reader", function()
-    it("refuses what is no text", function()
+    it("refuses what is not text", function()
         for _, name in ipairs { "supervision", "reasoning", "answer" } do
             assert.has_error(function()
                 critique[name](nil)

@@ -6,15 +6,15 @@ local sample_log = require "sample_log"
 local screen = require "screen"
 local shell = require "shell"
 
-local folder, count = nil, 0
+local dir, count = nil, 0
 
-setup(function() folder = shell.folder() end)
-teardown(function() folder:__close() end)
+setup(function() dir = shell.directory() end)
+teardown(function() dir:__close() end)
 
 -- A log that is the sample but for a change.
 local function log(change)
     count = count + 1
-    local path = ("%s/%d.db"):format(folder.path, count)
+    local path = ("%s/%d.db"):format(dir.path, count)
     sample_log.write(path, change)
     return path
 end

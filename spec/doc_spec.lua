@@ -289,7 +289,7 @@ describe("each example of the reference", function()
                             :gsub("openai:gpt%-4o%-mini", "script:" .. MODEL)
                             :gsub('"my%-server", "%-%-stdio"', '"cat"')
                             :gsub("server:wait", "server:drain() %0")
-                        local dir <close> = shell.folder { ["a.lua"] = program }
+                        local dir <close> = shell.directory { ["a.lua"] = program }
                         local r = shell.run(("cd %s && PONDER_MODEL=script:%s %s run --no-log "
                             .. "a.lua 2>$ERR >$OUT"):format(dir.path, MODEL, shell.executable))
                         local err = r.err:gsub("^ponder: ensemble: all 8 samples are equal[^\n]*\n",
@@ -409,7 +409,7 @@ describe("ponder doc --stubs", function()
     local dir, tags
 
     setup(function()
-        dir = shell.folder()
+        dir = shell.directory()
         ponder("--stubs", dir.path .. "/stubs")
         tags = {}
         local list = shell.run(("cd %s/stubs && find . -name '*.lua' | LC_ALL=C sort >$OUT"):format(

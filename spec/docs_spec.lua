@@ -6,8 +6,8 @@
 
 local shell = require "shell"
 
-local function files(folder)
-    return shell.lines(shell.output(("find %s -name '*.lua' | LC_ALL=C sort"):format(folder)))
+local function files(dir)
+    return shell.lines(shell.output(("find %s -name '*.lua' | LC_ALL=C sort"):format(dir)))
 end
 
 local function lines_of(path)

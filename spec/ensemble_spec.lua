@@ -244,7 +244,7 @@ describe("ponder.ensemble.best_of_n", function()
         assert.equal(3, #seen.requests)
     end)
 
-    it("counts spoilt votes, and says so when all are", function()
+    it("counts invalid votes, and says so when all are", function()
         local m = open(function(request)
             if last_user(request):find("Answers:", 1, true) then
                 return request.sample == 2 and "VOTE: c2" or "both c1 and c2 are fine"
@@ -256,7 +256,7 @@ describe("ponder.ensemble.best_of_n", function()
         assert.equal(1, result.failed)
         local none, message, code = task.run(ensemble.best_of_n, m, "q", { n = 2, votes = 1 })
         assert.is_nil(none)
-        assert.matches("named no one candidate", message)
+        assert.matches("did not name a single candidate", message)
         assert.equal("BAD_REPLY", code)
     end)
 

@@ -35,25 +35,25 @@ local function environment(more)
 end
 
 describe("ponder eval", function()
-    local folder
+    local dir
 
     before_each(function()
-        folder = shell.folder()
-        folder:write("model.lua", MODEL)
-        folder:write("sums.lua", EVAL)
+        dir = shell.directory()
+        dir:write("model.lua", MODEL)
+        dir:write("sums.lua", EVAL)
     end)
 
     after_each(function()
-        folder:__close()
+        dir:__close()
     end)
 
     local function ponder(arguments, env)
         table.insert(arguments, 1, "eval")
-        return shell.ponder(arguments, { cwd = folder.path, env = environment(env) })
+        return shell.ponder(arguments, { cwd = dir.path, env = environment(env) })
     end
 
     local function asked()
-        local ok, text = pcall(folder.read, folder, "asked")
+        local ok, text = pcall(dir.read, dir, "asked")
         return ok and text and select(2, text:gsub("\n", "")) or 0
     end
 
@@ -88,7 +88,7 @@ describe("ponder eval", function()
         local result = ponder({ "--no-log", "--policy", "io", "--limit", "5", "--model",
             "script:none.lua", "sums.lua" })
         assert.equal(1, result.status)
-        folder:write("fails.lua", 'return { data = { "x" }, score = "exact", policies = {'
+        dir:write("fails.lua", 'return { data = { "x" }, score = "exact", policies = {'
             .. ' p = function() error "no" end } }')
         result = ponder { "--no-log", "fails.lua" }
         assert.equal(1, result.status)
@@ -99,21 +99,21 @@ describe("ponder eval", function()
         local result = ponder({ "--no-log", "--junit", "j.xml", "--csv", "c.csv", "--html",
             "p.html", "--threshold", "accuracy(io) >= 0.9", "sums.lua" }, { BROKEN = "1" })
         assert.equal(99, result.status)
-        local junit, csv = folder:read "j.xml", folder:read "c.csv"
+        local junit, csv = dir:read "j.xml", dir:read "c.csv"
         assert.matches('<testsuite name="io" tests="20" failures="4" errors="4"', junit)
         assert.matches('<testsuite name="thresholds" tests="1" failures="1"', junit)
         assert.equal(41, select(2, csv:gsub("\r\n", "")))
         assert.matches("\r\nio,i5,1,failed,,,5,", csv)
-        assert.matches("Content%-Security%-Policy", folder:read "p.html")
+        assert.matches("Content%-Security%-Policy", dir:read "p.html")
         local modes = shell.run(("cd %s && stat -c %%a j.xml c.csv p.html >$OUT"):format(
-            shell.quote(folder.path)))
+            shell.quote(dir.path)))
         assert.equal("600\n600\n600\n", modes.out)
     end)
 
     it("scores recorded answers again without a call", function()
         assert.equal(0, ponder({ "--log", "a.db", "sums.lua" }).status)
         local before = asked()
-        folder:write("other.lua", (EVAL:gsub('score = "numeric"',
+        dir:write("other.lua", (EVAL:gsub('score = "numeric"',
             "score = function(_, answer) return tonumber(answer) == 3 end")))
         local result = ponder { "--rescore", "a.db", "other.lua" }
         assert.equal(0, result.status, result.err)
@@ -129,7 +129,7 @@ describe("ponder eval", function()
         assert.equal(0, result.status, result.err)
         assert.equal(before + 4, asked())
         assert.matches("\nio +20 +75%.0 %%", result.out)
-        assert.is_string(folder:read "a.db.1")
+        assert.is_string(dir:read "a.db.1")
         assert.matches("\nio +20 +75%.0 %%", ponder({ "--rescore", "a.db", "sums.lua" }).out)
     end)
 
@@ -141,7 +141,7 @@ describe("ponder eval", function()
             until [ $(grep -c waiting $ERR) -ge 2 ]; do sleep 0.05; done
             sed -i 's/return 4/syntax error/' sums.lua; touch -d '+4 seconds' sums.lua
             until [ $(grep -c waiting $ERR) -ge 3 ]; do sleep 0.05; done
-            kill -INT $pid; wait $pid]]):format(shell.quote(folder.path),
+            kill -INT $pid; wait $pid]]):format(shell.quote(dir.path),
             "env HOME=/nonexistent XDG_CONFIG_HOME=/nonexistent", shell.quote(shell.executable)))
         assert.equal(130, result.status, result.err)
         assert.equal(2, select(2, result.out:gsub("\nconst ", "")))
@@ -168,19 +168,19 @@ describe("ponder eval", function()
     it("goes on after a kill, and asks nothing twice that was answered", function()
         local killed = shell.run(("cd %s && { %s %s eval --log k.db --concurrency 2 sums.lua & "
             .. "pid=$!; until [ -e asked ] && [ $(wc -l <asked) -ge 5 ]; do sleep 0.02; done; "
-            .. "kill -9 $pid; wait $pid; } >$OUT 2>$ERR"):format(shell.quote(folder.path),
+            .. "kill -9 $pid; wait $pid; } >$OUT 2>$ERR"):format(shell.quote(dir.path),
             "env HOME=/nonexistent XDG_CONFIG_HOME=/nonexistent SLOW=0.05 "
-            .. "XDG_STATE_HOME=" .. shell.quote(folder.path .. "/state"),
+            .. "XDG_STATE_HOME=" .. shell.quote(dir.path .. "/state"),
             shell.quote(shell.executable)))
         assert.equal(137, killed.status)
-        local result = shell.ponder({ "resume", "k.db" }, { cwd = folder.path,
-            env = environment { XDG_STATE_HOME = folder.path .. "/state" } })
+        local result = shell.ponder({ "resume", "k.db" }, { cwd = dir.path,
+            env = environment { XDG_STATE_HOME = dir.path .. "/state" } })
         assert.equal(0, result.status, result.err)
         assert.matches("\nio +20 +75%.0 %%", result.out)
         assert.is_true(asked() <= 22, "at most those in flight are asked again: " .. asked())
         local replayed = asked()
-        local again = shell.ponder({ "replay", "k.db" }, { cwd = folder.path, env = environment {
-            XDG_STATE_HOME = folder.path .. "/state" } })
+        local again = shell.ponder({ "replay", "k.db" }, { cwd = dir.path, env = environment {
+            XDG_STATE_HOME = dir.path .. "/state" } })
         assert.matches("\nio +20 +75%.0 %% +53%.%.89 +%+70%.0 %%", again.out, again.err)
         assert.equal(replayed, asked())
     end)
@@ -205,7 +205,7 @@ describe("ponder eval", function()
     end
 
     it("names what is wrong with the file", function()
-        folder:write("bad.lua", "return 3")
+        dir:write("bad.lua", "return 3")
         local result = ponder { "--no-log", "bad.lua" }
         assert.equal(1, result.status)
         assert.matches("bad%.lua: must return an evaluation", result.err)
@@ -216,23 +216,23 @@ describe("ponder eval", function()
 end)
 
 describe("ponder init", function()
-    local folder
+    local dir
 
     before_each(function()
-        folder = shell.folder()
+        dir = shell.directory()
     end)
 
     after_each(function()
-        folder:__close()
+        dir:__close()
     end)
 
     local function ponder(...)
-        return shell.ponder({ ... }, { cwd = folder.path, env = environment {
+        return shell.ponder({ ... }, { cwd = dir.path, env = environment {
             PONDER_MODEL = "script:model.lua" } })
     end
 
     it("writes files that run as they are", function()
-        folder:write("model.lua", [[return function(request)
+        dir:write("model.lua", [[return function(request)
             local text = request.messages[#request.messages].content
             return { text = text:find "6 %* 7" and "Answer: 42" or "Answer: 0" }
         end]])
@@ -247,15 +247,15 @@ describe("ponder init", function()
         result = ponder("ask", "--quiet", "--strategy", "strategy.lua", "What is 6 * 7?")
         assert.equal("42\n", result.out, result.err)
         local checked = shell.run(("cd %s && luacheck -q --std lua54 eval.lua p.lua strategy.lua "
-            .. ">$OUT 2>&1"):format(shell.quote(folder.path)))
+            .. ">$OUT 2>&1"):format(shell.quote(dir.path)))
         assert.equal(0, checked.status, checked.out)
     end)
 
     it("changes no file that exists", function()
-        folder:write("eval.lua", "mine")
+        dir:write("eval.lua", "mine")
         local result = ponder "init"
         assert.equal(1, result.status)
-        assert.equal("mine", folder:read "eval.lua")
+        assert.equal("mine", dir:read "eval.lua")
         assert.equal(2, ponder("init", "evil").status)
     end)
 end)
@@ -290,22 +290,22 @@ describe("the evaluations in scripts/eval", function()
 end)
 
 describe("the table of ponder eval in a terminal", function()
-    local folder
+    local dir
 
     setup(function()
-        folder = shell.folder()
-        folder:write("model.lua", MODEL)
-        folder:write("sums.lua", (EVAL:gsub('"script:model.lua"', ('"script:%s/model.lua"'):format(
-            folder.path))))
+        dir = shell.directory()
+        dir:write("model.lua", MODEL)
+        dir:write("sums.lua", (EVAL:gsub('"script:model.lua"', ('"script:%s/model.lua"'):format(
+            dir.path))))
     end)
 
     teardown(function()
-        folder:__close()
+        dir:__close()
         os.remove "asked"
     end)
 
     local function open(columns, more)
-        return screen.open({ "eval", "--no-log", folder.path .. "/sums.lua" },
+        return screen.open({ "eval", "--no-log", dir.path .. "/sums.lua" },
             { columns = columns, rows = 30, env = environment(more) })
     end
 

@@ -3,16 +3,16 @@ local eval = require "ponder.eval"
 local shell = require "shell"
 local text = require "ponder.eval.text"
 
-local folder = shell.folder()
+local dir = shell.directory()
 
 local function read(name, content)
-    folder:write(name, content)
-    return data.items(name, folder.path)
+    dir:write(name, content)
+    return data.items(name, dir.path)
 end
 
 describe("the data of an evaluation", function()
     teardown(function()
-        folder:__close()
+        dir:__close()
     end)
 
     it("is read from .jsonl, .json, .csv and .tsv", function()
@@ -35,12 +35,12 @@ describe("the data of an evaluation", function()
         assert.same({ { id = "1", question = "x" } }, data.items { { id = 1, question = "x" } })
         local items = data.items { "x", "y" }
         assert.same({ "x", "y" }, { items[1].question, items[2].question })
-        folder:write("more.jsonl", '{"id":1}\n')
+        dir:write("more.jsonl", '{"id":1}\n')
         local loaded = data.items(function(load)
             local list = assert(load "more.jsonl")
             list[2] = { id = 2 }
             return list
-        end, folder.path)
+        end, dir.path)
         assert.same({ "1", "2" }, { loaded[1].id, loaded[2].id })
     end)
 
@@ -62,7 +62,7 @@ describe("the data of an evaluation", function()
         { "missing.json", "missing.json: No such file" },
     } do
         it("says: " .. case[2], function()
-            local items, message = data.items(case[1], folder.path)
+            local items, message = data.items(case[1], dir.path)
             assert.is_nil(items)
             assert.truthy(message:find(case[2], 1, true), message)
         end)

@@ -6,7 +6,7 @@ local shell = require "shell"
 local stats = require "ponder.stats"
 local summary = require "ponder.eval.summary"
 
-local folder = shell.folder()
+local dir = shell.directory()
 local b
 
 -- A result of n items for each of three policies, with scores drawn at random.
@@ -32,8 +32,8 @@ local function result_of(n)
 end
 
 local function open(name, n)
-    folder:write(name, page.write(result_of(n)))
-    b:open(folder.path .. "/" .. name)
+    dir:write(name, page.write(result_of(n)))
+    b:open(dir.path .. "/" .. name)
 end
 
 local function rows()
@@ -52,7 +52,7 @@ describe("the page of an evaluation", function()
 
     teardown(function()
         b:close()
-        folder:__close()
+        dir:__close()
     end)
 
     it("shows the table and what is to be said, and text as text", function()
@@ -135,7 +135,7 @@ end)
 describe("the page of an evaluation that was logged", function()
     it("has the calls and the trees of each run", function()
         local model = shell.root .. "/scripts/models/arithmetic.lua"
-        local place <close> = shell.folder()
+        local place <close> = shell.directory()
         place:write("e.lua", ([[local tot = require "ponder.strategy.tot"
             return { data = { { id = "x", question = "Use 4 4 6 8 to make 24" } }, policies = {
                 tot = tot.new { model = "script:%s" } },

@@ -51,7 +51,7 @@ local function outcome(lab, name, flags)
             record.answer, record.calls, record.tokens, record.seed,
             (record.message or ""):match "[^\n]*")
     end
-    local db <close> = assert(store.open(lab.folder.path .. "/" .. name, { mode = "read" }))
+    local db <close> = assert(store.open(lab.dir.path .. "/" .. name, { mode = "read" }))
     local runs = {}
     for run, status, calls, nodes in db:rows [[
         SELECT name, status, (SELECT count(*) FROM calls WHERE run = runs.id),

@@ -5,7 +5,7 @@ local sample_log = require "sample_log"
 local shell = require "shell"
 local text = require "ponder.report.text"
 
-local folder, path
+local dir, path
 
 local function ponder(...)
     return shell.ponder { "export", ... }
@@ -23,11 +23,11 @@ local function squeezed(s)
 end
 
 setup(function()
-    folder = shell.folder()
-    path = folder.path .. "/run.db"
+    dir = shell.directory()
+    path = dir.path .. "/run.db"
     sample_log.write(path)
 end)
-teardown(function() folder:__close() end)
+teardown(function() dir:__close() end)
 
 describe("ponder export", function()
     it("says what is wrong with its flags", function()
@@ -46,19 +46,19 @@ describe("ponder export", function()
     end)
 
     it("writes to a file, and says when it cannot", function()
-        local file = folder.path .. "/out.json"
+        local file = dir.path .. "/out.json"
         assert.equal("", export("--format", "json", "--output", file, path))
-        assert.equal(export("--format", "json", path), folder:read("out.json"))
+        assert.equal(export("--format", "json", path), dir:read("out.json"))
         local r = ponder("--format", "json", "--output", "/dev/full", path)
         assert.same({ 1, "ponder export: /dev/full: No space left on device\n" },
             { r.status, r.err })
-        r = ponder("--format", "dot", "--output", folder.path .. "/no/x", path)
+        r = ponder("--format", "dot", "--output", dir.path .. "/no/x", path)
         assert.same({ 1, ("ponder export: %s/no/x: No such file or directory\n"):format(
-            folder.path) }, { r.status, r.err })
+            dir.path) }, { r.status, r.err })
         r = ponder("--format", "dot", "--search", "9", path)
         assert.same({ 1, ("ponder export: %s: there is no search 9\n"):format(path) },
             { r.status, r.err })
-        assert.equal(1, ponder("--format", "json", folder.path .. "/none.db").status)
+        assert.equal(1, ponder("--format", "json", dir.path .. "/none.db").status)
         assert.equal(1, shell.ponder({ "export", "--format", "json", path },
             { to = "/dev/full" }).status)
     end)
@@ -83,7 +83,7 @@ describe("ponder export --format json", function()
     end)
 
     it("is an object for a run without anything, too", function()
-        local file = folder.path .. "/empty.db"
+        local file = dir.path .. "/empty.db"
         sample_log.write(file, function(db)
             for _, name in ipairs { "sessions", "files", "searches", "nodes", "edges", "calls",
                 "attempts", "effects", "events" } do
@@ -105,7 +105,7 @@ local HARD = { "style:", "classDef x:", "end", "subgraph", "1. one", "2) two", "
     "caf\u{e9}", "", " ", ";", "::", "a\tb", "//", ("w"):rep(120), ("long words "):rep(60) }
 
 local function write_hard(name)
-    local file = folder.path .. "/" .. name
+    local file = dir.path .. "/" .. name
     sample_log.write(file, function(db, w)
         db:execute "DELETE FROM nodes"
         db:execute "DELETE FROM edges"
@@ -132,8 +132,8 @@ end
 describe("ponder export --format dot", function()
     -- What Graphviz makes of it: {name = object}, number of edges.
     local function draw(file, ...)
-        folder:write("run.dot", export("--format", "dot", file, ...))
-        local r = shell.run(("dot -Tjson %s/run.dot >$OUT 2>$ERR"):format(folder.path))
+        dir:write("run.dot", export("--format", "dot", file, ...))
+        local r = shell.run(("dot -Tjson %s/run.dot >$OUT 2>$ERR"):format(dir.path))
         assert.same({ 0, "" }, { r.status, r.err })
         local drawing = assert(json.decode(r.out))
         local objects = {}

@@ -1,5 +1,5 @@
 -- Nothing reaches upwards, and nothing goes in a circle: the `#include` and `require` lines of src/
--- and lua/ against the floors of the design. A new folder of src/ or a new module of lua/ponder is
+-- and lua/ against the floors of the design. A new directory of src/ or module of lua/ponder is
 -- given its floor here.
 
 local shell = require "shell"
@@ -36,8 +36,8 @@ local FORBIDDEN = {
     store = { "^lua%.h$", "^lauxlib%.h$", "^lualib%.h$", "^curl/" },
 }
 
-local function files(folder, pattern)
-    return shell.lines(shell.output(("find %s -name '%s' | LC_ALL=C sort"):format(folder, pattern)))
+local function files(dir, pattern)
+    return shell.lines(shell.output(("find %s -name '%s' | LC_ALL=C sort"):format(dir, pattern)))
 end
 
 -------------------------------------------------------------------------------

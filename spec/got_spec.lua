@@ -292,7 +292,7 @@ describe("ponder.got, strategies", function()
         assert.equal("thought c0", vote { "n4", "n2" })
     end)
 
-    it("voting: spoilt votes do not count, and the best wins where all are spoilt", function()
+    it("voting: invalid votes do not count, and the best wins where all are invalid", function()
         assert.equal("thought c0", vote { "n1", "n9", "n2", "" })
         assert.equal("thought c1", vote { "n1", "nobody" })
     end)

@@ -253,7 +253,7 @@ describe("the graph of ponder.got", function()
         assert.equal("n6", machine:add_node {})
     end)
 
-    it("refuses what is no node or edge, at the place of the mistake", function()
+    it("refuses what is not a node or edge, at the place of the mistake", function()
         local machine = build({ { id = "a" } }, {})
         local loop = {}
         loop[1] = loop

@@ -31,7 +31,7 @@ describe("binary Lua code", function()
     end
 
     it("is refused as a script, in one line that says so", function()
-        local dir <close> = shell.folder { ["b.lua"] = string.dump(function() end) }
+        local dir <close> = shell.directory { ["b.lua"] = string.dump(function() end) }
         local refusal = ": binary Lua code is refused; expected the script's text\n"
         local r = shell.ponder({ "b.lua" }, { cwd = dir.path })
         assert.equal("ponder: b.lua" .. refusal, r.err)
@@ -47,7 +47,7 @@ describe("binary Lua code", function()
             print(load("return 3")(), load("return x", "n", "t", env)(),
                 (load("return", "n", "b")), load(coroutine.wrap(function()
                     coroutine.yield "return " coroutine.yield "5" end))())]])
-        local dir <close> = shell.folder { ["a.lua"] = "local task = require 'ponder.task' "
+        local dir <close> = shell.directory { ["a.lua"] = "local task = require 'ponder.task' "
             .. "task.sleep(0.001) return ..., x" }
         assert.equal("nil\tnil", out(("print(dofile(%q))"):format(dir.path .. "/a.lua")))
         assert.equal("1\t2", out(("print(loadfile(%q, 't', { x = 2, require = require })(1))")

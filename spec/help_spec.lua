@@ -76,7 +76,7 @@ describe("ponder help", function()
 
         it("runs what it shows: " .. topic, function()
             local files, commands, others = script_of(source)
-            local dir <close> = shell.folder(files)
+            local dir <close> = shell.directory(files)
             for name, code in pairs(files) do
                 assert(load(code, "@" .. name))
             end

@@ -15,7 +15,7 @@ describe("make install", function()
     end
 
     it("gives a ponder that works anywhere", function()
-        local dir <close> = shell.folder { ["work/a.lua"] = [[
+        local dir <close> = shell.directory { ["work/a.lua"] = [[
             print(type(require("ponder.search").run), type(require("prompts.tot")))]] }
         local r = install("/usr", dir, "install-program")
         assert.equal(0, r.status, r.err)
@@ -31,7 +31,7 @@ describe("make install", function()
     end)
 
     it("gives a stock lua5.4 the library: each of its modules loads, and a search runs", function()
-        local dir <close> = shell.folder()
+        local dir <close> = shell.directory()
         local r = install("/usr", dir, "install-library")
         assert.equal(0, r.status, r.err)
         dir:write("each.lua", [[
@@ -56,7 +56,7 @@ end)
 
 describe("make dist", function()
     it("makes the same bytes in the checkout and in what it has unpacked", function()
-        local dir <close> = shell.folder()
+        local dir <close> = shell.directory()
         local function dist(where, to)
             local r = shell.run(("cd %s && make -s dist B=%s >$OUT 2>$ERR"):format(where, to))
             assert.same({ 0, "" }, { r.status, r.err })
@@ -95,7 +95,7 @@ describe("the packages", function()
     end)
 
     it("are tested with the README's first policy", function()
-        local dir <close> = shell.folder()
+        local dir <close> = shell.directory()
         local r = shell.run(("PATH=%s:$PATH TMPDIR=%s sh scripts/package/debian/tests/first-policy "
             .. ">$OUT 2>$ERR"):format(shell.executable:match("^(.*)/"), dir.path))
         assert.same({ 0, "" }, { r.status, r.err })

@@ -4,7 +4,7 @@ local shell = require "shell"
 
 -- Runs code in the executable; `run(opts)` runs an isolated program and prints what came of it.
 local function run(code, flags)
-    local dir <close> = shell.folder { ["data/x.txt"] = "some text", ["secret.txt"] = "secret",
+    local dir <close> = shell.directory { ["data/x.txt"] = "some text", ["secret.txt"] = "secret",
         ["p.lua"] = [[
             local process, task = require "ponder.process", require "ponder.task"
             local function run(opts)

@@ -29,7 +29,7 @@ local REPLIES = {
 }
 local KINDS = { "bfs", "dfs", "beam", "best_first", "tot", "got", "trm", "runs" }
 
-local s, folder, script
+local s, dir, script
 
 -- Runs the executable for so long, then kills it. (The shell that says "Killed" says it to no one.)
 local function run_for(seconds, kind, ...)
@@ -57,7 +57,7 @@ end
 -- What a log that its process left behind holds: replies by call, and how many of each body. It is
 -- copied, so that looking at it leaves no trace.
 local function look_at(log)
-    local copy = folder.path .. "/copy.db"
+    local copy = dir.path .. "/copy.db"
     os.remove(copy .. "-wal")
     os.remove(copy .. "-shm")
     if not copy_file(log, copy) then
@@ -148,7 +148,7 @@ end
 
 -- Kills a run until it is done; returns how often, at most `limit` times.
 local function kill_and_resume(kind, reference, span, limit)
-    local log, kills, number = folder.path .. "/killed.db", {}, 0
+    local log, kills, number = dir.path .. "/killed.db", {}, 0
     for _, ending in ipairs { "", "-wal", "-shm" } do
         os.remove(log .. ending)
     end
@@ -193,14 +193,14 @@ end
 describe("a run that is killed", function()
     setup(function()
         s = server.start()
-        folder = shell.folder()
+        dir = shell.directory()
         script = shell.root .. "/spec/support/crash_script.lua"
         math.randomseed(SEED)
         print(("%d kills, PONDER_SEED=%d"):format(KILLS, SEED))
     end)
     teardown(function()
         s:stop()
-        folder:__close()
+        dir:__close()
     end)
 
     for i, kind in ipairs(KINDS) do
@@ -209,7 +209,7 @@ describe("a run that is killed", function()
             local whole = run_for(SLOWEST_S, kind, "run", "--no-log", "--json", script, kind)
             assert.same({ 0, "" }, { whole.status, whole.err })
             local began = now()
-            local logged = ("%s/%s.db"):format(folder.path, kind)
+            local logged = ("%s/%s.db"):format(dir.path, kind)
             local again = run_for(SLOWEST_S, kind, "run", "--json", "--log", logged, script, kind)
             local took = now() - began
             assert.same({ whole.out, 0, "" }, { again.out, again.status, again.err })

@@ -29,7 +29,7 @@ describe("a disk that fails", function()
     local function run(failing)
         w:begin(SCRIPT)
         return disk.ponder({ "run", "--log", w.log, w.script }, failing,
-            { env = w:environment(), cwd = w.folder.path })
+            { env = w:environment(), cwd = w.dir.path })
     end
 
     -- Each line that the script has printed after a reply is one that the log holds.
@@ -87,14 +87,14 @@ describe("a disk that fails", function()
     it("stops a script that catches every error, too", function()
         w:begin("pcall(function()\n" .. SCRIPT .. "end)\npcall(ask, 'more')\nsay 'the end'")
         local first = disk.ponder({ "run", "--log", w.log, w.script }, { at = 60 },
-            { env = w:environment(), cwd = w.folder.path })
+            { env = w:environment(), cwd = w.dir.path })
         assert.equal(1, first.status)
         assert.matches("^ponder: [^\n]*the disk is full[^\n]*\n$", first.err)
         check_seen(first.out)
     end)
 
     it("is nearly full: no further call begins, and the run can be resumed", function()
-        local at = w.folder.path .. "/small"
+        local at = w.dir.path .. "/small"
         w:sh("mkdir -p " .. at)
         if w:sh(("mount -t tmpfs -o size=1m tmpfs %s && umount %s"):format(at, at)).status ~= 0 then
             return pending "mounting a small file system takes more rights"
@@ -130,7 +130,7 @@ describe("a process that is killed at a write", function()
 
     local function run(failing, arguments)
         return disk.ponder({ "run", table.unpack(arguments) }, failing,
-            { env = w:environment(), cwd = w.folder.path })
+            { env = w:environment(), cwd = w.dir.path })
     end
 
     it("leaves a whole log, or none of its name", function()
@@ -159,8 +159,8 @@ describe("a process that is killed at a write", function()
     it("leaves what log shows as damaged, and --keep removes", function()
         w:begin 'say(ask "one")'
         run({ at = 1, error = "KILL" }, { w.script })
-        w.folder:write("state/ponder/20260101-000000-a-00000001.db", "")
-        w.folder:write("state/ponder/20260101-000001-a-00000001.db", "SQLite format 3\0...")
+        w.dir:write("state/ponder/20260101-000000-a-00000001.db", "")
+        w.dir:write("state/ponder/20260101-000001-a-00000001.db", "SQLite format 3\0...")
         assert.equal(0, w:ponder({ "run", w.script }).status)
         assert.equal(0, w:ponder({ "run", w.script }).status)
         local listed = w:ponder({ "log", "--json" })
@@ -215,29 +215,29 @@ describe("a file that is not to be resumed or replayed", function()
     end
 
     it("is another kind of file", function()
-        check(w.folder:write("text.db", "some text\n"), "not a run log")
-        check(w.folder:write("random.db", ("\1\2\3\4"):rep(5000)), "not a run log")
-        check(w.folder:write("empty.db", ""), "empty")
-        local other = w.folder.path .. "/other.db"
+        check(w.dir:write("text.db", "some text\n"), "not a run log")
+        check(w.dir:write("random.db", ("\1\2\3\4"):rep(5000)), "not a run log")
+        check(w.dir:write("empty.db", ""), "empty")
+        local other = w.dir.path .. "/other.db"
         assert(store.open(other, { mode = "create", schema = "CREATE TABLE t (a)" })):close()
         check(other, "not a run log, but another SQLite database")
-        check(w.folder.path, "not a file but a folder")
+        check(w.dir.path, "not a file but a directory")
         check("/dev/null", "not a file")
-        check(w.folder.path .. "/missing.db", "no such file")
+        check(w.dir.path .. "/missing.db", "no such file")
     end)
 
     it("is cut off", function()
         local bytes = shell.read(w.log)
         for _, length in ipairs { 1, 50, 99, 100, 4000, 4096, 5000, 8192, #bytes // 2,
             #bytes - 4096, #bytes - 1 } do
-            check(w.folder:write("cut.db", bytes:sub(1, length)), "")
+            check(w.dir:write("cut.db", bytes:sub(1, length)), "")
         end
     end)
 
     it("has bytes that make no sense", function()
         local bytes = shell.read(w.log)
         for at = 4097, #bytes - 4096, 4096 do
-            local path = w.folder:write("damaged.db", bytes:sub(1, at - 1) .. ("\xFF"):rep(4096)
+            local path = w.dir:write("damaged.db", bytes:sub(1, at - 1) .. ("\xFF"):rep(4096)
                 .. bytes:sub(at + 4096))
             local before = w:bytes(path)
             for _, command in ipairs { "resume", "replay" } do
@@ -253,7 +253,7 @@ describe("a file that is not to be resumed or replayed", function()
 
     it("is newer", function()
         local bytes = shell.read(w.log)
-        check(w.folder:write("newer.db", bytes:sub(1, 60) .. "\0\0\0\9" .. bytes:sub(65)),
+        check(w.dir:write("newer.db", bytes:sub(1, 60) .. "\0\0\0\9" .. bytes:sub(65)),
             "written by a newer ponder")
     end)
 
@@ -267,7 +267,7 @@ describe("a file that is not to be resumed or replayed", function()
     end)
 
     it("cannot be written, and is replayed all the same", function()
-        local path = w.folder:write("mine/run.db", shell.read(w.log))
+        local path = w.dir:write("mine/run.db", shell.read(w.log))
         local drop = "setpriv --reuid 65534 --clear-groups "
         if shell.run(drop .. "true 2>$ERR").status ~= 0 then
             return pending "becoming another user takes more rights"

@@ -50,7 +50,7 @@ describe("the log of a run", function()
                 assert.equal(0, run("--keep", "3").status)
                 assert.equal(math.min(i, 3), #w:kept())
             end
-            w.folder:write("state/ponder/notes.db", "not a log")
+            w.dir:write("state/ponder/notes.db", "not a log")
             assert.equal(0, run("--keep", "1").status)
             local kept = w:kept()
             assert.equal(2, #kept)
@@ -59,8 +59,8 @@ describe("the log of a run", function()
 
         it("may fail: the run goes on with one line of warning", function()
             w:begin [[say(ask "one"); say(ask "two"); say(log.record("x", 1, math.abs, -3))]]
-            w.folder:write("file", "")
-            for _, home in ipairs { "/dev/null", w.folder.path .. "/file", "/proc/self/nothing" } do
+            w.dir:write("file", "")
+            for _, home in ipairs { "/dev/null", w.dir.path .. "/file", "/proc/self/nothing" } do
                 local first = w:ponder({ "run", w.script }, { env = { XDG_STATE_HOME = home } })
                 assert.equal(0, first.status)
                 assert.matches("^%d+\n%d+\n3\n$", first.out)
@@ -90,12 +90,12 @@ describe("the log of a run", function()
 
         it("must be new, and where a file can be", function()
             w:begin(ASK)
-            refused(w.folder:write("other.db", "some text"), "there is such a file already")
-            refused(w.folder:write("empty.db", ""), "there is such a file already")
-            refused(w.folder.path, "there is such a file already")
+            refused(w.dir:write("other.db", "some text"), "there is such a file already")
+            refused(w.dir:write("empty.db", ""), "there is such a file already")
+            refused(w.dir.path, "there is such a file already")
             refused("/dev/null", "there is such a file already")
-            refused("/proc/run.db", "there is no such file or folder")
-            refused(w.folder.path .. "/a/run.db", "there is no such file or folder")
+            refused("/proc/run.db", "there is no such file or directory")
+            refused(w.dir.path .. "/a/run.db", "there is no such file or directory")
             refused("", "expected a file")
             assert.equal(0, w:run().status)
             w.server:reset()
@@ -128,8 +128,8 @@ describe("the log of a run", function()
         -- Everything in the files of the log: the run is killed, so that its WAL is there too.
         local function all_bytes(arguments, env, input)
             local parts = { "$PONDER", "run", "--log", "run.db" }
-            w.folder:write("arguments", table.concat(arguments, "\n") .. "\n")
-            w.folder:write("input", input or "")
+            w.dir:write("arguments", table.concat(arguments, "\n") .. "\n")
+            w.dir:write("input", input or "")
             parts[#parts + 1] = "$(cat arguments) <input"
             local exports = {}
             for name, value in pairs(env or {}) do
@@ -218,13 +218,13 @@ describe("the log of a run", function()
         end
 
         for name, bytes in pairs {
-            ["bytes that are no UTF-8"] = body("a\xFF\xC3(\xED\xA0\x80z"),
+            ["bytes that are not UTF-8"] = body("a\xFF\xC3(\xED\xA0\x80z"),
             ["a lone surrogate"] = body [[a\ud800z]],
             ["NUL and control characters"] = body [[a\u0000\u0001\u001fz]],
             ["numbers beyond all bounds"] = body("x",
                 ',"usage":{"prompt_tokens":1e999,"completion_tokens":-1e999},"more":[1e400,NaN]'),
             ["huge integers and -0"] = body("x", ',"created":123456789012345678901234,"z":-0.0'),
-            ["a name that is no UTF-8"] = body("x", ',"\xFE\xFF":"\xFE\xFF"'),
+            ["a name that is not UTF-8"] = body("x", ',"\xFE\xFF":"\xFE\xFF"'),
             ["other characters"] = body "å\u{1F600}\u{FFFD}\u{2028}",
         } do
             it(name, function()

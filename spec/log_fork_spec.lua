@@ -14,12 +14,12 @@ describe("ponder fork", function()
     teardown(function() w:close() end)
 
     local function fork(...)
-        os.remove(w.folder.path .. "/new.db")
+        os.remove(w.dir.path .. "/new.db")
         return w:ponder { "fork", "--log", "new.db", ... }
     end
 
     local function new_row(sql)
-        return w:row(sql, w.folder.path .. "/new.db")
+        return w:row(sql, w.dir.path .. "/new.db")
     end
 
     local ASKING = [[
@@ -52,15 +52,15 @@ describe("ponder fork", function()
         w:begin(ASKING)
         local first = w:ponder { "run", "--log=" .. w.log, "--max-calls", "9", w.script, w.script }
         assert.equal(0, first.status)
-        w.folder:write("other.lua", help.PRELUDE .. 'say(ask "question 2", ...)')
+        w.dir:write("other.lua", help.PRELUDE .. 'say(ask "question 2", ...)')
         local r = fork("--script", "other.lua", w.log)
         assert.equal(("%s\t%s\n"):format(first.out:match "^%d+ (%d+)", w.script), r.out)
         assert.equal(4, w:requests())
-        assert.same({ "--max-calls", "9", w.folder.path .. "/other.lua", w.script },
+        assert.same({ "--max-calls", "9", w.dir.path .. "/other.lua", w.script },
             json.decode(new_row "SELECT arguments FROM runs"))
     end)
 
-    it("gives options to commands, before what is no option", function()
+    it("gives options to commands, before what is not an option", function()
         w:begin ""
         w:ponder { "chat", "--log", w.log, "--", "--log", "me" }
         local r = fork("-o", "system=Be short.", w.log)
@@ -74,8 +74,8 @@ describe("ponder fork", function()
         w:run()
         local report = "^ponder fork: 4 of 4 calls were answered from %S+, (.*); the log is "
         assert.equal("at prices that are unknown", fork(w.log).err:match(report))
-        w.folder:write("ponder/prices.lua", PRICES)
-        local env = { XDG_CONFIG_HOME = w.folder.path }
+        w.dir:write("ponder/prices.lua", PRICES)
+        local env = { XDG_CONFIG_HOME = w.dir.path }
         w:begin(ASKING)
         w:ponder({ "run", "--log", w.log, w.script }, { env = env })
         local cost = w:row "SELECT sum(cost) FROM calls"
@@ -87,12 +87,12 @@ describe("ponder fork", function()
     end)
 
     it("keeps what it saved when it is resumed", function()
-        w.folder:write("ponder/prices.lua", PRICES)
-        local env = { XDG_CONFIG_HOME = w.folder.path }
+        w.dir:write("ponder/prices.lua", PRICES)
+        local env = { XDG_CONFIG_HOME = w.dir.path }
         w:begin 'say(assert(ask "a"), assert(ask "b"))'
         w:ponder({ "run", "--log", w.log, w.script }, { env = env })
         local cost = w:row "SELECT sum(cost) FROM calls"
-        w.folder:write("script.lua", help.PRELUDE
+        w.dir:write("script.lua", help.PRELUDE
             .. 'say(assert(ask "a"), assert(ask "b"), assert(ask "c"))')
         w.server:next("status=400&body={}")
         assert.equal(1, fork(w.log).status)
@@ -104,7 +104,7 @@ describe("ponder fork", function()
         w:begin(ASKING)
         w:run()
         local before = #w:kept()
-        w.folder:write("other.lua", "print 'nothing to ask'")
+        w.dir:write("other.lua", "print 'nothing to ask'")
         assert.same({ 0, "nothing to ask\n", "" }, (function(r)
             return { r.status, r.out, r.err }
         end)(w:ponder { "fork", "--script", "other.lua", w.log }))
@@ -147,7 +147,7 @@ describe("ponder fork", function()
             local id, text = w:row [[SELECT id, text FROM nodes WHERE depth = 1 ORDER BY score DESC,
                 id LIMIT 1]]
             local before = w:row "SELECT count(*) FROM calls"
-            w.folder:write("thought.txt", "4 * 4 = 16 (left: 6 8 16)\n")
+            w.dir:write("thought.txt", "4 * 4 = 16 (left: 6 8 16)\n")
             local r = fork("--node", id, "--text", "thought.txt", w.log)
             assert.equal(0, r.status, r.err)
             assert.equal("4 * 4 = 16 (left: 6 8 16)",
@@ -162,7 +162,7 @@ describe("ponder fork", function()
 
         it("says why a node cannot have another text", function()
             run_tot()
-            w.folder:write("thought.txt", "x")
+            w.dir:write("thought.txt", "x")
             local function refused(...)
                 local r = fork(...)
                 assert.equal(2, r.status)
@@ -189,7 +189,7 @@ describe("ponder fork", function()
         it("gives a call another reply", function()
             w:begin 'say(ask("after " .. ask "first"))'
             w:run()
-            w.folder:write("reply.txt", "edited\n")
+            w.dir:write("reply.txt", "edited\n")
             local r = fork("--call", "1", "--text", "reply.txt", w.log)
             assert.equal(0, r.status, r.err)
             assert.equal(3, w:requests())
@@ -201,7 +201,7 @@ describe("ponder fork", function()
         it("gives a call another prompt, and the fork is played with it", function()
             w:begin [[say(ask "first", ask "second", call("last", { max_tokens = 7 }).text)]]
             w:run()
-            w.folder:write("prompt.txt", "something else\n")
+            w.dir:write("prompt.txt", "something else\n")
             local r = fork("--call", "3", "--ask", "prompt.txt", w.log)
             assert.equal(0, r.status, r.err)
             assert.equal(4, w:requests())
@@ -215,8 +215,8 @@ describe("ponder fork", function()
         it("says that the script did not come to it", function()
             w:begin [[say(ask "first")]]
             w:run()
-            w.folder:write("script.lua", help.PRELUDE .. 'say(ask "other")')
-            w.folder:write("reply.txt", "edited")
+            w.dir:write("script.lua", help.PRELUDE .. 'say(ask "other")')
+            w.dir:write("reply.txt", "edited")
             local r = fork("--call", "1", "--text", "reply.txt", w.log)
             assert.matches("nothing was edited", r.err)
         end)

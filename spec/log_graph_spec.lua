@@ -20,33 +20,33 @@ g:finish { reason = "done", answer = "both" }
 ]]
 
 local function run_script()
-    local folder = shell.folder { ["policy.lua"] = SCRIPT,
+    local dir = shell.directory { ["policy.lua"] = SCRIPT,
         ["model.lua"] = "return function() return 'fine' end" }
-    local r = shell.ponder({ "run", "--log", "run.db", "policy.lua" }, { cwd = folder.path })
+    local r = shell.ponder({ "run", "--log", "run.db", "policy.lua" }, { cwd = dir.path })
     assert.equal("", r.err)
-    return folder
+    return dir
 end
 
 describe("a graph of a policy's own", function()
     it("is shown with its scores, merged nodes and best path", function()
-        local folder <close> = run_script()
-        local out = shell.ponder { "show", folder.path .. "/run.db", "--tree" }.out
+        local dir <close> = run_script()
+        local out = shell.ponder { "show", dir.path .. "/run.db", "--tree" }.out
         assert.matches("sketch, 4 nodes, best 0.75, done", out)
         assert.matches('0.25 +#2 {"x":1} %[pruned%]', out)
         assert.matches("0.75%* #4 both %[merged from 3, 2%]", out)
         assert.matches("> both", out)
-        local node = shell.ponder { "show", folder.path .. "/run.db", "--node", "2" }.out
+        local node = shell.ponder { "show", dir.path .. "/run.db", "--node", "2" }.out
         assert.matches("call 1: grade", node)
     end)
 
     it("is in the exports", function()
-        local folder <close> = run_script()
-        local out = shell.ponder { "export", folder.path .. "/run.db", "--format", "json" }.out
+        local dir <close> = run_script()
+        local out = shell.ponder { "export", dir.path .. "/run.db", "--format", "json" }.out
         local search = json.decode(out).searches[1]
         assert.equal("by hand", search.question)
         assert.equal(4, #search.nodes)
         assert.same({ "aggregates", "connects" }, { search.edges[1].kind, search.edges[2].kind })
-        local dot = shell.ponder { "export", folder.path .. "/run.db", "--format", "dot" }.out
+        local dot = shell.ponder { "export", dir.path .. "/run.db", "--format", "dot" }.out
         assert.matches("dir=none", dot)
     end)
 end)

@@ -88,7 +88,7 @@ it("a cache holds no key", function()
     local w <close> = setmetatable({}, { __close = function(w) w[1]:close() end })
     w[1] = help.open()
     w[1]:begin(EVERYWHERE)
-    local file = w[1].folder.path .. "/cache.db"
+    local file = w[1].dir.path .. "/cache.db"
     assert.equal(0, w[1]:ponder({ "run", "--cache", file, w[1].script }).status)
     assert.is_true(w[1]:row("SELECT count(*) FROM replies", file) > 0)
     assert.is_nil(w[1]:bytes(file):find(SECRET, 1, true))
@@ -128,11 +128,11 @@ describe("a run without a log of its own name", function()
             log.event("still", {})
             say(log.record("y", 1, function() return 42 end), ask("two") ~= nil)
         ]]
-        w.folder:write("nowhere", "")
+        w.dir:write("nowhere", "")
         local said = w:ponder({ "run", w.script }, { env = {
-            XDG_STATE_HOME = w.folder.path .. "/nowhere" } })
+            XDG_STATE_HOME = w.dir.path .. "/nowhere" } })
         assert.same({ 0, "41\ttrue\n42\ttrue\n" }, { said.status, said.out })
-        assert.equal("ponder: cannot write the run log in " .. w.folder.path
+        assert.equal("ponder: cannot write the run log in " .. w.dir.path
             .. "/nowhere/ponder: cannot make this directory: "
             .. "Not a directory; this run is not logged\n", said.err)
     end)
@@ -144,7 +144,7 @@ describe("a run without a log of its own name", function()
         for _, command in ipairs { "resume", "replay" } do
             local said = w:ponder { command, path }
             assert.same({ 1, "", ("ponder %s: %s: more came in before its first call than a log "
-                .. "takes; ponder fork runs it anew\n"):format(command, path) },
+                .. "takes; ponder fork reruns it\n"):format(command, path) },
                 { said.status, said.out, said.err })
         end
         local forked = w:ponder { "fork", path }
@@ -190,17 +190,17 @@ describe("what JSON does not have", function()
     end)
 end)
 
-it("a run is forked and resumed from any folder", function()
+it("a run is forked and resumed from any directory", function()
     local w <close> = setmetatable({}, { __close = function(w) w[1]:close() end })
     w[1] = help.open()
     w[1]:begin 'say(ask "one")'
-    w[1].folder:write("other/x", "")
+    w[1].dir:write("other/x", "")
     assert.equal(0, w[1]:ponder({ "run", "--log", w[1].log, "script.lua" }).status)
-    local other = { cwd = w[1].folder.path .. "/other" }
+    local other = { cwd = w[1].dir.path .. "/other" }
     assert.equal(0, w[1]:ponder({ "resume", "../run.db" }, other).status)
     local said = w[1]:ponder({ "fork", "--log", "new.db", "../run.db" }, other)
     assert.equal(0, said.status)
-    assert.truthy(said.err:find("the log is " .. w[1].folder.path .. "/other/new.db", 1, true))
+    assert.truthy(said.err:find("the log is " .. w[1].dir.path .. "/other/new.db", 1, true))
 end)
 
 it("a fork that ends with os.exit says what it saved", function()
@@ -208,7 +208,7 @@ it("a fork that ends with os.exit says what it saved", function()
     w[1] = help.open()
     w[1]:begin 'ask "one" os.exit(3)'
     assert.equal(3, w[1]:run().status)
-    local said = w[1]:ponder { "fork", "--log", w[1].folder.path .. "/new.db", w[1].log }
+    local said = w[1]:ponder { "fork", "--log", w[1].dir.path .. "/new.db", w[1].log }
     assert.equal(3, said.status)
     assert.truthy(said.err:find("1 of 1 calls were answered from ", 1, true))
 end)

@@ -5,11 +5,11 @@ local sample_log = require "sample_log"
 local shell = require "shell"
 
 describe("ponder log", function()
-    local folder
+    local dir
 
     local function list(...)
-        local said = shell.ponder({ "log", "--json", ... }, { cwd = folder.path,
-            env = { XDG_STATE_HOME = folder.path .. "/state", TZ = "UTC" } })
+        local said = shell.ponder({ "log", "--json", ... }, { cwd = dir.path,
+            env = { XDG_STATE_HOME = dir.path .. "/state", TZ = "UTC" } })
         assert.same({ 0, "" }, { said.status, said.err })
         local names = {}
         for line in said.out:gmatch "[^\n]+" do
@@ -20,9 +20,9 @@ describe("ponder log", function()
     end
 
     setup(function()
-        folder = shell.folder { ["state/ponder/x"] = "" }
+        dir = shell.directory { ["state/ponder/x"] = "" }
         for i, name in ipairs { "old", "middle", "new" } do
-            sample_log.write(("%s/state/ponder/%s.db"):format(folder.path, name), function(db)
+            sample_log.write(("%s/state/ponder/%s.db"):format(dir.path, name), function(db)
                 db:execute("UPDATE runs SET started_at = started_at + ?", i * 86400)
                 if name == "middle" then
                     db:execute [[UPDATE runs SET status = 'failed', error = 'Out of LUCK']]
@@ -36,7 +36,7 @@ describe("ponder log", function()
             end)
         end
     end)
-    teardown(function() folder:__close() end)
+    teardown(function() dir:__close() end)
 
     it("lists those that hold a text, ended in a way, or began since", function()
         assert.same({ "new 1", "middle 2", "old 3" }, list())
@@ -52,7 +52,7 @@ describe("ponder log", function()
     end)
 
     it("lists the runs of a file, which others take by their numbers", function()
-        local path = folder.path .. "/state/ponder/middle.db"
+        local path = dir.path .. "/state/ponder/middle.db"
         assert.same({ "middle 1", "inner 2 2", "inner 3 3" }, (function()
             local names = list(path)
             names[1] = names[1]:gsub("^.*/", ""):gsub("%.db ", " ")

@@ -50,23 +50,23 @@ local VALUES = { "NULL", "-1", "0", "9223372036854775807", "-9223372036854775807
     "x'ff00'", "3.5", "'" .. ("y"):rep(3000) .. "'" }
 
 describe("a log that was changed", function()
-    local folder, logs
+    local dir, logs
     local found -- errors of ours
 
     local function ponder(arguments)
-        return shell.ponder(arguments, { cwd = folder.path,
-            env = { XDG_STATE_HOME = folder.path .. "/state", TZ = "UTC" } })
+        return shell.ponder(arguments, { cwd = dir.path,
+            env = { XDG_STATE_HOME = dir.path .. "/state", TZ = "UTC" } })
     end
 
     setup(function()
-        folder = shell.folder { ["script.lua"] = SCRIPT, ["model.lua"] = MODEL }
+        dir = shell.directory { ["script.lua"] = SCRIPT, ["model.lua"] = MODEL }
         local first = ponder { "run", "--log", "whole.db", "script.lua" }
         assert.same({ 0, "" }, { first.status, first.err })
-        sample_log.write(folder.path .. "/sample.db")
-        folder:write("state/ponder/20261122-000000-a-00000001.db", read(folder.path .. "/whole.db"))
-        logs = { read(folder.path .. "/whole.db"), read(folder.path .. "/sample.db") }
+        sample_log.write(dir.path .. "/sample.db")
+        dir:write("state/ponder/20261122-000000-a-00000001.db", read(dir.path .. "/whole.db"))
+        logs = { read(dir.path .. "/whole.db"), read(dir.path .. "/sample.db") }
     end)
-    teardown(function() folder:__close() end)
+    teardown(function() dir:__close() end)
 
     -- An error of ours, with its place, rather than a line about the log.
     local function is_internal(said)
@@ -80,7 +80,7 @@ describe("a log that was changed", function()
     end
 
     local function check(path, what, command)
-        os.remove(folder.path .. "/forked.db")
+        os.remove(dir.path .. "/forked.db")
         local arguments = table.move(command, 1, #command, 1, {})
         if command[1] ~= "log" then
             arguments[#arguments + 1] = path
@@ -94,12 +94,12 @@ describe("a log that was changed", function()
 
     -- Several commands, each on a log as it was changed.
     local function try(bytes, what, random)
-        local path = folder.path .. "/state/ponder/20261122-000001-b-00000002.db"
+        local path = dir.path .. "/state/ponder/20261122-000001-b-00000002.db"
         for _ = 1, 2 do
             for _, ending in ipairs { "-wal", "-shm", "-journal" } do
                 os.remove(path .. ending)
             end
-            folder:write("state/ponder/20261122-000001-b-00000002.db", bytes)
+            dir:write("state/ponder/20261122-000001-b-00000002.db", bytes)
             check(path, what, COMMANDS[random(#COMMANDS)])
         end
     end
@@ -108,7 +108,7 @@ describe("a log that was changed", function()
         for _, reply in ipairs { '{}', '{"samples":1}', '{"samples":[1]}',
             '{"samples":[{"text":1}]}', '{"samples":[{"tool_calls":[1]}]}',
             '{"samples":[{"text":"x"}],"usage":1}' } do
-            local path = folder:write("changed.db", logs[1])
+            local path = dir:write("changed.db", logs[1])
             do
                 local db <close> = assert(store.open(path, { mode = "write" }))
                 db:execute("UPDATE calls SET reply = ? WHERE id = 1", reply)
@@ -143,13 +143,13 @@ describe("a log that was changed", function()
         found = {}
         local columns = {}
         do
-            local db <close> = assert(store.open(folder.path .. "/whole.db"))
+            local db <close> = assert(store.open(dir.path .. "/whole.db"))
             for name, column in db:rows "SELECT t.name, c.name FROM pragma_table_list AS t, pragma_table_info(t.name) AS c WHERE t.schema = 'main' AND t.name NOT LIKE 'sqlite%' ORDER BY 1, 2" do -- luacheck: ignore 631
                 columns[#columns + 1] = { name, column }
             end
         end
         for i = 1, COUNT do
-            local path = folder:write("changed.db", logs[math.random(#logs)])
+            local path = dir:write("changed.db", logs[math.random(#logs)])
             local where, value = columns[math.random(#columns)], VALUES[math.random(#VALUES)]
             local sql = ("UPDATE OR IGNORE %s SET %s = %s"):format(where[1], where[2], value)
             local db = assert(store.open(path, { mode = "write" }))

@@ -1,6 +1,6 @@
 -- Reading a run log, and finding the ones that are kept.
 
-local files_of = require "ponder.core.folder"
+local files_of = require "ponder.core.directory"
 local kept = require "ponder.log.kept"
 local memory = require "memory"
 local reader = require "ponder.log.reader"
@@ -18,16 +18,16 @@ local function all(rows)
 end
 
 describe("a log that is read", function()
-    local folder, log
+    local dir, log
 
     setup(function()
-        folder = shell.folder()
-        sample_log.write(folder.path .. "/run.db")
-        log = assert(reader.open(folder.path .. "/run.db"))
+        dir = shell.directory()
+        sample_log.write(dir.path .. "/run.db")
+        log = assert(reader.open(dir.path .. "/run.db"))
     end)
     teardown(function()
         log:close()
-        folder:__close()
+        dir:__close()
     end)
 
     it("says what was run", function()
@@ -53,7 +53,7 @@ describe("a log that is read", function()
     end)
 
     it("adds up what is a count, whatever else an older log holds", function()
-        local path = folder.path .. "/huge.db"
+        local path = dir.path .. "/huge.db"
         sample_log.write(path)
         local function totals()
             local opened <close> = assert(reader.open(path))
@@ -73,7 +73,7 @@ describe("a log that is read", function()
         assert.equal(before.calls, after.calls)
         for _, arguments in ipairs { { "show", path }, { "show", "--calls", path },
             { "export", "--format", "json", path }, { "export", "--format", "html", path },
-            { "export", "--format", "otlp", path }, { "diff", path, folder.path .. "/run.db" } } do
+            { "export", "--format", "otlp", path }, { "diff", path, dir.path .. "/run.db" } } do
             local r = shell.ponder(arguments)
             assert.same({ 0, "" }, { r.status, r.err }, table.concat(arguments, " "))
         end
@@ -112,7 +112,7 @@ describe("a log that is read", function()
     end)
 
     it("orders the ids of machines by their number", function()
-        local path = folder.path .. "/many.db"
+        local path = dir.path .. "/many.db"
         sample_log.write(path, function(_, w)
             for i = 7, 12 do
                 w:node(2, "n" .. i, "n1", 1, 0.5, "more")
@@ -161,7 +161,7 @@ describe("a log that is read", function()
     end)
 
     it("takes damaged JSON for none", function()
-        local path = folder.path .. "/torn.db"
+        local path = dir.path .. "/torn.db"
         sample_log.write(path, function(db)
             db:execute "UPDATE runs SET answer = '{\"a\":', arguments = 'x'"
             db:execute "UPDATE calls SET reply = '{', request = 'no' WHERE id = 1"
@@ -175,16 +175,16 @@ describe("a log that is read", function()
 
     it("knows what is wrong with it", function()
         assert.is_nil(log:damage())
-        local path = folder.path .. "/zeros.db"
+        local path = dir.path .. "/zeros.db"
         sample_log.fill(path, 500)
-        local whole = folder:read("zeros.db")
-        folder:write("zeros.db", whole:sub(1, #whole // 2) .. ("\0"):rep(#whole - #whole // 2))
+        local whole = dir:read("zeros.db")
+        dir:write("zeros.db", whole:sub(1, #whole // 2) .. ("\0"):rep(#whole - #whole // 2))
         local zeros <close> = reader.open(path)
         assert.is_truthy(zeros:damage())
     end)
 
     it("is known to run, or to have been killed, by its lock", function()
-        local path = folder.path .. "/open.db"
+        local path = dir.path .. "/open.db"
         sample_log.write(path, function(db)
             db:execute "UPDATE runs SET status = NULL, ended_at = NULL, exit_status = NULL"
         end)
@@ -205,10 +205,10 @@ describe("a log that is read", function()
     end)
 end)
 
-describe("a file that is no log", function()
-    local folder
-    setup(function() folder = shell.folder() end)
-    teardown(function() folder:__close() end)
+describe("a file that is not a log", function()
+    local dir
+    setup(function() dir = shell.directory() end)
+    teardown(function() dir:__close() end)
 
     local function refused(path)
         local log, message, code = reader.open(path)
@@ -219,13 +219,13 @@ describe("a file that is no log", function()
     end
 
     it("is refused with one line", function()
-        folder:write("text.db", ("not a database\n"):rep(200))
-        folder:write("empty.db", "")
-        assert.equal("NOT_A_LOG", refused(folder.path .. "/text.db"))
-        assert.equal("NOT_A_LOG", refused(folder.path .. "/empty.db"))
-        assert.equal("NOT_FOUND", refused(folder.path .. "/none.db"))
-        assert.equal(("not a database\n"):rep(200), folder:read("text.db"))
-        local path = folder.path .. "/newer.db"
+        dir:write("text.db", ("not a database\n"):rep(200))
+        dir:write("empty.db", "")
+        assert.equal("NOT_A_LOG", refused(dir.path .. "/text.db"))
+        assert.equal("NOT_A_LOG", refused(dir.path .. "/empty.db"))
+        assert.equal("NOT_FOUND", refused(dir.path .. "/none.db"))
+        assert.equal(("not a database\n"):rep(200), dir:read("text.db"))
+        local path = dir.path .. "/newer.db"
         local db = store.open(path, { mode = "create", application_id = schema.APPLICATION_ID,
             version = schema.VERSION + 1 })
         db:script(schema.SQL)
@@ -234,7 +234,7 @@ describe("a file that is no log", function()
     end)
 
     it("is refused when its tables are others", function()
-        local path = folder.path .. "/tables.db"
+        local path = dir.path .. "/tables.db"
         local db = store.open(path, { mode = "create", application_id = schema.APPLICATION_ID,
             version = schema.VERSION })
         db:script "CREATE TABLE calls (id INTEGER PRIMARY KEY)"
@@ -243,7 +243,7 @@ describe("a file that is no log", function()
     end)
 
     it("is refused when it holds no run", function()
-        local path = folder.path .. "/none-yet.db"
+        local path = dir.path .. "/none-yet.db"
         local db = store.open(path, { mode = "create", application_id = schema.APPLICATION_ID,
             version = schema.VERSION })
         db:script(schema.SQL)
@@ -252,13 +252,13 @@ describe("a file that is no log", function()
     end)
 
     it("is refused when it was cut off", function()
-        local path = folder.path .. "/cut.db"
+        local path = dir.path .. "/cut.db"
         sample_log.write(path)
-        local whole = folder:read("cut.db")
+        local whole = dir:read("cut.db")
         os.remove(path .. "-wal")
         os.remove(path .. "-shm")
         for _, part in ipairs { 0.02, 0.2, 0.5, 0.9 } do
-            folder:write("cut.db", whole:sub(1, #whole * part // 1))
+            dir:write("cut.db", whole:sub(1, #whole * part // 1))
             local log = reader.open(path)
             if log then -- what is left of it may be read, or fail; nothing hangs or crashes
                 pcall(log.totals, log)
@@ -268,9 +268,9 @@ describe("a file that is no log", function()
     end)
 end)
 
-describe("ponder.core.folder", function()
-    it("gives the files of a folder, and no folders", function()
-        local at <close> = shell.folder { a = "12345", ["b/c"] = "", ["d e"] = "" }
+describe("ponder.core.directory", function()
+    it("gives the files of a directory, and no directories", function()
+        local at <close> = shell.directory { a = "12345", ["b/c"] = "", ["d e"] = "" }
         shell.run(("ln -s a %s/link; ln -s nowhere %s/dangling; mkfifo %s/pipe"):format(at.path,
             at.path, at.path))
         local files = files_of.files(at.path)
@@ -289,60 +289,60 @@ describe("ponder.core.folder", function()
 
     it("can be short of memory", function()
         memory.sweep [[
-            local folder = require "ponder.core.folder"
+            local directories = require "ponder.core.directory"
             return function()
-                assert(#folder.files("spec/support") > 10)
-                assert(not folder.files("none"))
+                assert(#directories.files("spec/support") > 10)
+                assert(not directories.files("none"))
             end
         ]]
     end)
 end)
 
 describe("the runs that are kept", function()
-    local folder
+    local dir
     local function write(name, started_at)
-        sample_log.write(("%s/%s.db"):format(folder.path, name), function(db)
+        sample_log.write(("%s/%s.db"):format(dir.path, name), function(db)
             db:execute("UPDATE runs SET started_at = ?", started_at)
         end)
     end
     setup(function()
-        folder = shell.folder { history = "print(1)\n", ["other.db"] = "no log" }
+        dir = shell.directory { history = "print(1)\n", ["other.db"] = "no log" }
         write("a", 1000.0)
         write("c", 3000.0)
         write("b", 2000.0)
     end)
-    teardown(function() folder:__close() end)
+    teardown(function() dir:__close() end)
 
     it("are listed newest first, and nothing else is", function()
         local names = {}
-        for i, run in ipairs(kept.list(folder.path)) do
+        for i, run in ipairs(kept.list(dir.path)) do
             names[i] = run.name
             assert.is_true(run.bytes > 0)
         end
         assert.same({ "c", "b", "a" }, names)
-        assert.same({ {} }, { kept.list(folder.path .. "/none") })
+        assert.same({ {} }, { kept.list(dir.path .. "/none") })
     end)
 
     it("are found by path, number and name", function()
-        assert.equal(folder.path .. "/b.db", kept.find(folder.path .. "/b.db"))
+        assert.equal(dir.path .. "/b.db", kept.find(dir.path .. "/b.db"))
         assert.equal("/none/x.db", kept.find("/none/x.db"))
         local r = shell.ponder({ "-e", [[
             local kept = require "ponder.log.kept"
             for _, what in ipairs { 1, "2", "3", "b", "b.db", "4", "0", "x", "../ponder/b" } do
                 print(kept.find(what))
             end
-            print(kept.find())]] }, { env = { XDG_STATE_HOME = folder.path .. "/x" } })
+            print(kept.find())]] }, { env = { XDG_STATE_HOME = dir.path .. "/x" } })
         assert.equal(0, r.status, r.err)
         assert.truthy(r.out:find("^nil\t1: neither a file nor a run in "))
-        folder:write("s/ponder/history", "")
-        os.execute(("cp %s/[abc].db* %s/s/ponder"):format(folder.path, folder.path))
+        dir:write("s/ponder/history", "")
+        os.execute(("cp %s/[abc].db* %s/s/ponder"):format(dir.path, dir.path))
         r = shell.ponder({ "-e", [[
             local kept = require "ponder.log.kept"
             local home = require("ponder.state").directory():gsub("%p", "%%%0")
             for _, what in ipairs { 1, "2", "3", "b", "b.db", "4", "0", "x" } do
                 print((tostring(kept.find(what)):gsub(home, "")))
             end
-            print((kept.find():gsub(home, "")))]] }, { env = { XDG_STATE_HOME = folder.path
+            print((kept.find():gsub(home, "")))]] }, { env = { XDG_STATE_HOME = dir.path
             .. "/s" } })
         assert.equal("/c.db\n/b.db\n/a.db\n/b.db\n/b.db\nnil\nnil\nnil\n/c.db\n", r.out, r.err)
     end)

@@ -218,7 +218,7 @@ describe("a logged run", function()
                 say(ask "a", ask "a")
                 say(task.spent().calls, task.spent().tokens, task.spent().cost)
             ]]
-            local cached = w.folder.path .. "/replies.db"
+            local cached = w.dir.path .. "/replies.db"
             local first = w:ponder { "run", "--max-calls", "9", "--cache", cached, "--log", w.log,
                 w.script }
             assert.same({ 0, 1 }, { first.status, w:requests() })
@@ -254,7 +254,7 @@ describe("a logged run", function()
 
     describe("that does something else", function()
         local function write(text)
-            w.folder:write("what.txt", text)
+            w.dir:write("what.txt", text)
         end
 
         it("is told, offline, of the call that the log does not have", function()
@@ -262,7 +262,7 @@ describe("a logged run", function()
                 for word in io.lines(arg[1]) do say(word, ask(word)) end
             ]]
             write "one\ntwo\nthree\n"
-            local first = w:run(w.folder.path .. "/what.txt")
+            local first = w:run(w.dir.path .. "/what.txt")
             assert.equal(0, first.status)
             write "one\nzwei\nthree\n"
             local replayed = w:replay()
@@ -278,7 +278,7 @@ describe("a logged run", function()
                 for word in io.lines(arg[1]) do say(word, ask(word)) end
             ]]
             write "one\ntwo\nthree\n"
-            local first = w:run(w.folder.path .. "/what.txt")
+            local first = w:run(w.dir.path .. "/what.txt")
             write "one\nthree\n"
             local replayed = w:replay()
             assert.equal(first.out:gsub("two[^\n]*\n", ""), replayed.out)
@@ -298,7 +298,7 @@ describe("a logged run", function()
                 error "stop"
             ]]
             write "one\ntwo\n"
-            local first = w:run(w.folder.path .. "/what.txt")
+            local first = w:run(w.dir.path .. "/what.txt")
             write "one\nzwei\ntwo\n"
             local resumed = w:resume()
             assert.equal(first.out, (resumed.out:gsub("zwei[^\n]*\n", "")))
@@ -410,14 +410,14 @@ describe("a logged run", function()
         end
     end)
 
-    it("keeps what a script needs: modules, its arguments, its folder", function()
+    it("keeps what a script needs: modules, its arguments, its directory", function()
         w:begin [[say(require("words").hello, arg[0], arg[1], ask(arg[1]))]]
-        w.folder:write("words.lua", "return { hello = 'hello' }")
+        w.dir:write("words.lua", "return { hello = 'hello' }")
         local first = w:ponder { "run", "--log", "run.db", "script.lua", "an argument" }
         assert.same({ 0, "" }, { first.status, first.err })
         local resumed = w:ponder({ "resume", w.log }, { cwd = "/" })
         assert.same({ first.out, 0, "" }, { resumed.out, resumed.status, resumed.err })
-        os.remove(w.folder.path .. "/words.lua")
+        os.remove(w.dir.path .. "/words.lua")
         resumed = w:ponder({ "resume", w.log }, { cwd = "/" })
         assert.same({ 1, ("ponder resume: %s: words.lua is gone; put it back, or replay what the "
             .. "log holds\n")

@@ -30,11 +30,11 @@ local function has_column(columns, wanted)
 end
 
 describe("ponder help logs", function()
-    local folder, db, tables, readme
+    local dir, db, tables, readme
 
     setup(function()
-        folder = shell.folder {}
-        db = assert(store.open(folder.path .. "/run.db", { mode = "create",
+        dir = shell.directory {}
+        db = assert(store.open(dir.path .. "/run.db", { mode = "create",
             schema = schema.SQL, application_id = schema.APPLICATION_ID,
             version = schema.VERSION }))
         tables = tables_of(db)
@@ -43,7 +43,7 @@ describe("ponder help logs", function()
     end)
     teardown(function()
         db:close()
-        folder:__close()
+        dir:__close()
     end)
 
     it("names each table of a run log, and columns that it has", function()
@@ -51,7 +51,7 @@ describe("ponder help logs", function()
         for names, columns in readme:gmatch("\n| (`[^|]*) |[^|\n]*| ([^\n]*) |") do
             local of = {}
             for name in names:gmatch("`([%w_]+)`") do
-                assert.is_table(tables[name], name .. " is no table")
+                assert.is_table(tables[name], name .. " is not a table")
                 named[name], of[#of + 1] = true, tables[name]
             end
             for column in columns:gsub("%b()", ""):gmatch("`([%w_*]+)`") do
@@ -72,7 +72,7 @@ describe("ponder help logs", function()
     end)
 
     it("is right that versions are kept", function()
-        local log = folder.path .. "/versions.db"
+        local log = dir.path .. "/versions.db"
         assert.equal(0, shell.ponder({ "run", "--log", log, "-e", "" }).status)
         local of <close> = assert(store.open(log))
         local versions = json.decode((of:row "SELECT versions FROM runs"))

@@ -21,15 +21,15 @@ run { search = "dfs", retain = "path" }
 run { search = "bfs" }
 ]]
 
-local folder -- removed when it is collected
+local dir -- removed when it is collected
 local function logged()
-    if not folder then
-        folder = shell.folder { ["policy.lua"] = SCRIPT,
+    if not dir then
+        dir = shell.directory { ["policy.lua"] = SCRIPT,
             ["model.lua"] = "return function() return 'fine' end" }
-        local r = shell.ponder({ "run", "--log", "run.db", "policy.lua" }, { cwd = folder.path })
+        local r = shell.ponder({ "run", "--log", "run.db", "policy.lua" }, { cwd = dir.path })
         assert.equal("", r.err)
     end
-    return folder.path .. "/run.db"
+    return dir.path .. "/run.db"
 end
 
 describe("a logged search", function()

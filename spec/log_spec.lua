@@ -58,14 +58,14 @@ local SCRIPTS = {
         say(ask "after")
     ]],
     ["cancelled calls"] = [[
-        local handle = task.spawn(ask, "in vain")
+        local handle = task.spawn(ask, "without success")
         ask "first"
         handle:cancel()
         say(handle:join())
         local later = task.spawn(ask, "not even begun")
         later:cancel()
         say(later:join())
-        say(ask "after", ask "in vain")
+        say(ask "after", ask "without success")
     ]],
     ["clocks and seeds"] = [[
         local read = { os.time(), os.date("%H:%M:%S"), os.clock(), task.now(), math.random(1 << 40),
@@ -225,7 +225,7 @@ describe("a logged script", function()
                 w:begin(SCRIPTS[name])
                 local arguments = { "run", "--log", w.log, w.script }
                 result = disk.ponder(arguments, { at = at, times = 1, error = "KILL" },
-                    { env = w:environment(), cwd = w.folder.path })
+                    { env = w:environment(), cwd = w.dir.path })
                 if result.failures > 0 then
                     local resumed = w:resume()
                     if not resumed.err:find "holds no run" then

@@ -97,20 +97,20 @@ describe("a log that is resumed or forked", function()
             assert.matches((", which only the log names; a key goes where you say: "
                 .. "ponder %s --base-url %s %s\n"):format(command, url, w.log), said.err, 1, true)
         end
-        w.folder:write("config/ponder/config.lua",
+        w.dir:write("config/ponder/config.lua",
             'return { providers = { openai = { api_key = "k-0123456789" } } }')
         local said = w:ponder({ "resume", "--trust", w.log }, { env = { OPENAI_BASE_URL = "",
-            OPENAI_API_KEY = "", XDG_CONFIG_HOME = w.folder.path .. "/config" } })
+            OPENAI_API_KEY = "", XDG_CONFIG_HOME = w.dir.path .. "/config" } })
         assert.matches("which only the log names", said.err, 1, true)
         assert.equal(before, w:requests())
         -- Without a key there is nothing to lose; and an address that is named may have it.
         said = w:ponder({ "resume", w.log }, { env = { OPENAI_BASE_URL = "",
             OPENAI_API_KEY = "" } })
         assert.matches("stop", said.err, 1, true)
-        w.folder:write("config/ponder/config.lua", ('return { providers = { openai = { '
+        w.dir:write("config/ponder/config.lua", ('return { providers = { openai = { '
             .. 'api_key = "k-0123456789", base_url = %q } } }'):format(url))
         said = w:ponder({ "resume", w.log }, { env = { OPENAI_BASE_URL = "",
-            OPENAI_API_KEY = "", XDG_CONFIG_HOME = w.folder.path .. "/config" } })
+            OPENAI_API_KEY = "", XDG_CONFIG_HOME = w.dir.path .. "/config" } })
         assert.matches("stop", said.err, 1, true)
     end)
 
@@ -133,10 +133,10 @@ describe("a log that is resumed or forked", function()
         end
         assert.equal(before, w:requests())
         -- It is named: on this command line, in the environment, in the configuration.
-        w.folder:write("config/ponder/config.lua",
+        w.dir:write("config/ponder/config.lua",
             ('return { aliases = { here = { base_url = %q } } }'):format(url))
         for _, now in ipairs { { arguments = { "--base-url", url } }, { OPENAI_BASE_URL = url },
-            { XDG_CONFIG_HOME = w.folder.path .. "/config" }, { OPENAI_API_KEY = "" } } do
+            { XDG_CONFIG_HOME = w.dir.path .. "/config" }, { OPENAI_API_KEY = "" } } do
             local words = { "fork", w.log .. "2" }
             table.move(now.arguments or {}, 1, 2, 3, words)
             now.arguments = nil
@@ -179,14 +179,14 @@ end)
 
 it("a log of version 1 needs --trust", function()
     local fixtures = shell.root .. "/spec/fixtures/log/version1"
-    local folder <close> = shell.folder { ["script.lua"] = shell.read(fixtures .. "_script.lua"),
+    local dir <close> = shell.directory { ["script.lua"] = shell.read(fixtures .. "_script.lua"),
         ["model.lua"] = shell.read(fixtures .. "_model.lua") }
-    local path = folder.path .. "/run.db"
+    local path = dir.path .. "/run.db"
     assert(store.open(path, { mode = "create", version = 1, application_id = 0x706e6472,
-        schema = shell.read(fixtures .. ".sql"):gsub("@DIRECTORY@", folder.path) })):close()
+        schema = shell.read(fixtures .. ".sql"):gsub("@DIRECTORY@", dir.path) })):close()
     local function resume(...)
-        return shell.ponder({ "resume", path, ... }, { cwd = folder.path,
-            env = { XDG_STATE_HOME = folder.path .. "/state" } })
+        return shell.ponder({ "resume", path, ... }, { cwd = dir.path,
+            env = { XDG_STATE_HOME = dir.path .. "/state" } })
     end
     local refused = resume()
     assert.equal(1, refused.status)

@@ -15,24 +15,24 @@ local function version_of(path)
 end
 
 describe("a log of version 1", function()
-    local folder, path, before
+    local dir, path, before
 
     local function ponder(...)
-        return shell.ponder({ ... }, { cwd = folder.path,
-            env = { XDG_STATE_HOME = folder.path .. "/state" } })
+        return shell.ponder({ ... }, { cwd = dir.path,
+            env = { XDG_STATE_HOME = dir.path .. "/state" } })
     end
 
     before_each(function()
-        folder = shell.folder { ["script.lua"] = shell.read(FIXTURES .. "_script.lua"),
+        dir = shell.directory { ["script.lua"] = shell.read(FIXTURES .. "_script.lua"),
             ["model.lua"] = shell.read(FIXTURES .. "_model.lua") }
-        path = folder.path .. "/run.db"
+        path = dir.path .. "/run.db"
         local db = assert(store.open(path, { mode = "create", version = 1,
             application_id = schema.APPLICATION_ID,
-            schema = shell.read(FIXTURES .. ".sql"):gsub("@DIRECTORY@", folder.path) }))
+            schema = shell.read(FIXTURES .. ".sql"):gsub("@DIRECTORY@", dir.path) }))
         db:close()
         before = shell.read(path)
     end)
-    after_each(function() folder:__close() end)
+    after_each(function() dir:__close() end)
 
     local OUT = "one: answer 1\tone: answer 2\tBAD_REQUEST\n"
         .. "item 1: answer 4; item 2: answer 5; item 3: answer 6\na page\tnil\t7\n12\ttrue\t589\n"
@@ -78,9 +78,9 @@ describe("a log of version 1", function()
     it("is whole, of one version or the other, when the upgrade is killed", function()
         local at = 1
         repeat
-            folder:write("run.db", before)
+            dir:write("run.db", before)
             local killed = disk.ponder({ "resume", "--trust", path }, { at = at, error = "KILL" },
-                { cwd = folder.path, env = { XDG_STATE_HOME = folder.path .. "/state" } })
+                { cwd = dir.path, env = { XDG_STATE_HOME = dir.path .. "/state" } })
             local version, whole = version_of(path)
             assert.equal("ok", whole)
             assert.is_true(version == 1 or version == schema.VERSION)
@@ -96,15 +96,15 @@ describe("a log of version 1", function()
 end)
 
 describe("the tables of a log", function()
-    local folder, db
+    local dir, db
 
     setup(function()
-        folder = shell.folder {}
-        db = assert(store.open(folder.path .. "/run.db", { mode = "create", schema = schema.SQL }))
+        dir = shell.directory {}
+        db = assert(store.open(dir.path .. "/run.db", { mode = "create", schema = schema.SQL }))
     end)
     teardown(function()
         db:close()
-        folder:__close()
+        dir:__close()
     end)
 
     it("are strict, and belong to a run", function()

@@ -113,15 +113,15 @@ describe("watching a directory", function()
     end
 
     it("posts its port after changes of files, and no more once it is closed", function()
-        local folder <close> = shell.folder { a = "" }
+        local dir <close> = shell.directory { a = "" }
         local before = handles()
-        local watch = assert(loop.directory(folder.path))
+        local watch = assert(loop.directory(dir.path))
         assert.equal(before + 1, handles())
         for _, change in ipairs {
-            function() folder:write("a", "written") end,
-            function() folder:write("b", "made") end,
-            function() assert(os.rename(folder.path .. "/b", folder.path .. "/c")) end,
-            function() assert(os.remove(folder.path .. "/c")) end,
+            function() dir:write("a", "written") end,
+            function() dir:write("b", "made") end,
+            function() assert(os.rename(dir.path .. "/b", dir.path .. "/c")) end,
+            function() assert(os.remove(dir.path .. "/c")) end,
         } do
             while loop.wait(0.02, {}) > 0 do end -- luacheck: ignore 542
             change()
@@ -131,7 +131,7 @@ describe("watching a directory", function()
         end
         watch:close()
         watch:close()
-        folder:write("a", "again")
+        dir:write("a", "again")
         assert.equal(0, loop.wait(0.05, {}))
         assert.equal(before, handles())
     end)
@@ -143,9 +143,9 @@ describe("watching a directory", function()
     end)
 
     it("ends when it is collected", function()
-        local folder <close> = shell.folder()
+        local dir <close> = shell.directory()
         local before = handles()
-        loop.directory(folder.path)
+        loop.directory(dir.path)
         assert.equal(before, handles())
     end)
 end)

@@ -130,7 +130,7 @@ for _, case in ipairs(CASES) do
             assert.equal(before, json.encode(machine:to_map()))
         end)
 
-        it("refuses what is no message", function()
+        it("refuses what is not a message", function()
             local machine = library.new()
             says(case.name .. ".update: msg must be a table (got 5)", machine.update, machine, 5)
             says("env must be a table", machine.update, machine, { type = "start" }, 5)

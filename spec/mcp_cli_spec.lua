@@ -34,25 +34,25 @@ end]]
 
 local FAKE = shell.root .. "/spec/support/mcp_server.lua"
 
-local folder, server
+local dir, server
 
 local function ponder(arguments, env)
     env = env or {}
-    env.XDG_STATE_HOME = env.XDG_STATE_HOME or folder.path .. "/state"
-    env.XDG_CONFIG_HOME, env.PONDER_MODEL = folder.path .. "/config", "script:m.lua"
-    return shell.ponder(arguments, { cwd = folder.path, env = env })
+    env.XDG_STATE_HOME = env.XDG_STATE_HOME or dir.path .. "/state"
+    env.XDG_CONFIG_HOME, env.PONDER_MODEL = dir.path .. "/config", "script:m.lua"
+    return shell.ponder(arguments, { cwd = dir.path, env = env })
 end
 
 local function fake(mode)
-    return ("%s --no-log %s %s %s"):format(shell.executable, FAKE, mode, folder.path .. "/heard")
+    return ("%s --no-log %s %s %s"):format(shell.executable, FAKE, mode, dir.path .. "/heard")
 end
 
 describe("--mcp", function()
     before_each(function()
-        folder = shell.folder { ["p.lua"] = SERVER, ["m.lua"] = MODEL }
+        dir = shell.directory { ["p.lua"] = SERVER, ["m.lua"] = MODEL }
         server = shell.executable .. " mcp p.lua"
     end)
-    after_each(function() folder:__close() end)
+    after_each(function() dir:__close() end)
 
     it("gives a strategy the tools of a server, whose results are on the log", function()
         for _, command in ipairs { "cot", "chat" } do
@@ -60,9 +60,9 @@ describe("--mcp", function()
             local r = ponder { command, "--log", log, "--mcp", server, "use add, please" }
             assert.equal(0, r.status)
             assert.matches('{"sum":5}', r.out)
-            os.rename(folder.path .. "/p.lua", folder.path .. "/gone.lua")
+            os.rename(dir.path .. "/p.lua", dir.path .. "/gone.lua")
             local again = ponder { "replay", log }
-            os.rename(folder.path .. "/gone.lua", folder.path .. "/p.lua")
+            os.rename(dir.path .. "/gone.lua", dir.path .. "/p.lua")
             assert.equal(0, again.status)
             assert.equal(r.out, again.out)
         end
@@ -78,7 +78,7 @@ describe("--mcp", function()
     end)
 
     it("takes several servers, tools of a file too, and keeps their names apart", function()
-        folder:write("tools.lua", "return { { name = 'add', run = function() return 'own' end } }")
+        dir:write("tools.lua", "return { { name = 'add', run = function() return 'own' end } }")
         local r = ponder { "cot", "--quiet", "--tools", "tools.lua", "--mcp", server, "--mcp",
             server, "list" }
         assert.equal("add ponder_add env ponder_add_2 ponder_env\n", r.out)
@@ -89,8 +89,8 @@ describe("--mcp", function()
     end)
 
     it("takes servers by their names in config.lua, with variables for keys", function()
-        folder:write("tools.lua", "return { { name = 'own', run = function() return 1 end } }")
-        folder:write("config/ponder/config.lua", ([[return { mcp = {
+        dir:write("tools.lua", "return { { name = 'own', run = function() return 1 end } }")
+        dir:write("config/ponder/config.lua", ([[return { mcp = {
             here = { command = { %q, "mcp", "p.lua" }, env = { GREETING = "hello $WHO" } },
             unset = { url = "http://127.0.0.1:1/", headers = { Authorization = "Bearer $NOPE" } },
             marks = { command = { "touch", "started" } },
@@ -98,9 +98,9 @@ describe("--mcp", function()
         assert.equal("hello you\n", ponder({ "cot", "--quiet", "--mcp", "here", "use env" },
             { WHO = "you" }).out)
         assert.equal(0, ponder({ "cot", "--quiet", "--tools", "tools.lua", "list" }).status)
-        assert.is_nil(io.open(folder.path .. "/started")) -- it was not named
+        assert.is_nil(io.open(dir.path .. "/started")) -- it was not named
         assert.equal(1, ponder({ "cot", "--mcp", "marks", "x" }).status)
-        assert.is_truthy(io.open(folder.path .. "/started"))
+        assert.is_truthy(io.open(dir.path .. "/started"))
         local r = ponder { "cot", "--mcp", "unset", "x" }
         assert.equal(1, r.status)
         assert.matches("%-%-mcp: config.lua: mcp.unset.headers: $NOPE is not set", r.err)
@@ -111,7 +111,7 @@ describe("--mcp", function()
     it("gives ponder mcp and ponder serve agents that use tools themselves", function()
         for _, command in ipairs { "cot", "chat" } do
             task.run(function()
-                local session <close> = assert(mcp.open { cwd = folder.path, command = {
+                local session <close> = assert(mcp.open { cwd = dir.path, command = {
                     shell.executable, "mcp", command, "--model", "script:m.lua", "--mcp",
                     server } })
                 local said = {}
@@ -136,7 +136,7 @@ describe("--mcp", function()
         end
         assert.equal(1, ponder({ "cot", "--mcp", "exit 3", "x" }).status)
         local r = shell.run(("ps -A -o args= | grep -F %s | grep -v grep >$OUT; true"):format(
-            shell.quote(folder.path .. "/heard")))
+            shell.quote(dir.path .. "/heard")))
         assert.equal("", r.out)
     end)
 
@@ -146,27 +146,27 @@ describe("--mcp", function()
             until [ -e up ]; do sleep 0.02; done
             kill -INT $pid; wait $pid; status=$?
             ps -A -o args= | grep -F 'touch up; sleep' | grep -v grep >$OUT
-            exit $status]]):format(folder.path, shell.quote(shell.executable)))
+            exit $status]]):format(dir.path, shell.quote(shell.executable)))
         assert.same({ 130, "" }, { r.status, r.out })
         assert.matches("interrupted", r.err)
     end)
 
     it("does not call a tool again by itself, and tells the model what went wrong", function()
-        folder:write("heard", "")
+        dir:write("heard", "")
         local r = ponder { "cot", "--quiet", "--mcp", fake "plain", "use fails" }
         local err = json.decode(r.out).error
         assert.same({ "TOOL_FAILED", "fails: no luck" }, { err.code, err.message })
-        local _, calls = folder:read("heard"):gsub('"tools/call"', "")
+        local _, calls = dir:read("heard"):gsub('"tools/call"', "")
         assert.equal(1, calls)
     end)
 
     it("runs no server that a log names which others wrote", function()
-        folder:write("stop.lua", "return function() return nil, 'down', 'SERVER' end")
-        local marker = folder.path .. "/started"
+        dir:write("stop.lua", "return function() return nil, 'down', 'SERVER' end")
+        local marker = dir.path .. "/started"
         assert.equal(1, ponder({ "cot", "--log", "r.db", "--model", "script:stop.lua", "--mcp",
             ("touch %s; exec %s"):format(marker, server), "x" }).status)
         assert(os.remove(marker))
-        local r = ponder({ "resume", "r.db" }, { XDG_STATE_HOME = folder.path .. "/other" })
+        local r = ponder({ "resume", "r.db" }, { XDG_STATE_HOME = dir.path .. "/other" })
         assert.matches("%-%-trust", r.err)
         assert.is_nil(io.open(marker))
     end)

@@ -13,12 +13,12 @@ local raises = task_help.raises
 local FAKE = shell.root .. "/spec/support/mcp_server.lua"
 local OPEN_MS = 20000
 
-local folder
+local dir
 
 -- What a server of spec/support/mcp_server.lua was sent, decoded.
 local function heard()
     local list = {}
-    for line in io.lines(folder.path .. "/heard") do
+    for line in io.lines(dir.path .. "/heard") do
         list[#list + 1] = json.decode(line)
     end
     return list
@@ -45,7 +45,7 @@ end
 
 local function fake(mode, opts)
     opts = opts or {}
-    opts.command = { shell.executable, "--no-log", FAKE, mode, folder.path .. "/heard" }
+    opts.command = { shell.executable, "--no-log", FAKE, mode, dir.path .. "/heard" }
     opts.timeout_ms = opts.timeout_ms or OPEN_MS
     opts.log = opts.log or function() end
     return mcp.open(opts)
@@ -56,7 +56,7 @@ local function children()
     local pipe <close> = assert(io.popen "ps -o pid=,ppid=,stat=,args= -A")
     local mine = {}
     for line in pipe:lines() do
-        if line:find("mcp_server.lua", 1, true) and line:find(folder.path, 1, true)
+        if line:find("mcp_server.lua", 1, true) and line:find(dir.path, 1, true)
             and not line:find "^%s*%d+%s+%d+%s+Z" then
             mine[#mine + 1] = line
         end
@@ -68,8 +68,8 @@ local function gone()
     return wait_until(function() return children() == 0 end)
 end
 
-before_each(function() folder = shell.folder { heard = "" } end)
-after_each(function() folder:__close() end)
+before_each(function() dir = shell.directory { heard = "" } end)
+after_each(function() dir:__close() end)
 
 local function with(mode, f, opts)
     return task.run(function()
@@ -162,7 +162,7 @@ describe("a session with a server that is a child process", function()
 
     it("answers pings also while nobody waits for the server", function()
         task.run(function()
-            local path = folder.path .. "/answer"
+            local path = dir.path .. "/answer"
             local session <close> = assert(mcp.open { command = { "sh", "-c", [[
                 read l; echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18",
                 "capabilities":{}}}' | tr -d '\n'; echo; read l; sleep 0.1
@@ -538,9 +538,9 @@ describe("a run that asks a server", function()
     ]]
 
     it("is replayed without the server, and resumed with it for what is new", function()
-        local path = folder.path
-        folder:write("stop", "")
-        folder:write("s.lua", SCRIPT:format(shell.executable, FAKE, path .. "/heard",
+        local path = dir.path
+        dir:write("stop", "")
+        dir:write("s.lua", SCRIPT:format(shell.executable, FAKE, path .. "/heard",
             path .. "/stop"))
         local function ponder(...)
             return shell.ponder({ ... }, { cwd = path })

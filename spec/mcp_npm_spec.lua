@@ -76,11 +76,11 @@ describe("servers from npm", function()
     end))
 
     it("server-filesystem: reads what it may, and nothing else", with_packages(function(at)
-        local folder <close> = shell.folder { ["a.txt"] = "alpha\n" }
+        local dir <close> = shell.directory { ["a.txt"] = "alpha\n" }
         task.run(function()
-            local session <close> = open(at, "filesystem", folder.path)
+            local session <close> = open(at, "filesystem", dir.path)
             assert.equal("alpha\n", session:call("read_text_file",
-                { path = folder.path .. "/a.txt" }).text)
+                { path = dir.path .. "/a.txt" }).text)
             assert.is_truthy(find(session:tools(), "list_directory"))
             local _, message, code = session:call("read_text_file", { path = "/etc/hostname" })
             assert.equal("TOOL_FAILED", code)
@@ -89,17 +89,17 @@ describe("servers from npm", function()
     end))
 
     it("server-memory: remembers from call to call", with_packages(function(at)
-        local folder <close> = shell.folder {}
+        local dir <close> = shell.directory {}
         task.run(function()
             local session <close> = assert(mcp.open {
                 env = { PATH = os.getenv "PATH" .. ":/usr/local/bin",
-                    MEMORY_FILE_PATH = folder.path .. "/m.jsonl" },
+                    MEMORY_FILE_PATH = dir.path .. "/m.jsonl" },
                 command = { at .. "/node_modules/.bin/mcp-server-memory" } })
             assert(session:call("create_entities", { entities = { { name = "Ada",
                 entityType = "person", observations = { "counts" } } } }))
             assert.matches("Ada", session:call("search_nodes", { query = "counts" }).text)
         end)
-        assert.matches("Ada", folder:read "m.jsonl")
+        assert.matches("Ada", dir:read "m.jsonl")
     end))
 end)
 

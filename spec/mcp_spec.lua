@@ -242,9 +242,9 @@ describe("what an MCP server offers besides tools", function()
     end)
 
     it("are the runs of the log of ponder mcp", function()
-        local folder <close> = shell.folder { ["p.lua"] = "return function(r) return r.prompt end" }
+        local dir <close> = shell.directory { ["p.lua"] = "return function(r) return r.prompt end" }
         task.run(function()
-            local session <close> = assert(client.open { cwd = folder.path, command = {
+            local session <close> = assert(client.open { cwd = dir.path, command = {
                 shell.executable, "mcp", "--log", "r.db", "p.lua" } })
             assert.equal("hello", session:call("p", { prompt = "hello" }).text)
             local list = assert(session.client:request("resources/list", {})).resources
@@ -284,10 +284,10 @@ end)
 
 describe("ponder mcp", function()
     it("speaks JSON alone on standard output, and ends with its input", function()
-        local folder <close> = shell.folder { ["p.lua"] = [[
+        local dir <close> = shell.directory { ["p.lua"] = [[
             print "loading"
             return { run = function(r) print("x") io.write("y") return r.prompt end }]] }
-        local r = shell.ponder({ "mcp", "p.lua" }, { cwd = folder.path, input = json.encode(
+        local r = shell.ponder({ "mcp", "p.lua" }, { cwd = dir.path, input = json.encode(
             call(1, "p", { prompt = "hello" })) .. "\nnonsense\n" })
         assert.equal(0, r.status)
         local answers = {}

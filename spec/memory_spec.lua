@@ -68,7 +68,7 @@ describe("the limit of a control group", function()
         for name, text in pairs(files) do
             all["fs/" .. name] = text
         end
-        local dir <close> = shell.folder(all)
+        local dir <close> = shell.directory(all)
         return printed({}, ("print(require('ponder.core.host').group_limit('%s/groups', '%s/fs'))")
             :format(dir.path, dir.path)):match "[^\n]*"
     end

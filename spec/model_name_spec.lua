@@ -231,8 +231,8 @@ describe("options", function()
             { { max_in_flight = 0 }, "opts.max_in_flight must be an integer" },
             { { messages = {} }, 'unknown option "messages"' },
             { { headers = { "x" } }, "opts.headers must map names to values" },
-            { { headers = { ["a b"] = "x" } }, "is no header" },
-            { { headers = { a = "x\r\nb: y" } }, "is no header" },
+            { { headers = { ["a b"] = "x" } }, "is not a header" },
+            { { headers = { a = "x\r\nb: y" } }, "is not a header" },
         }
         for _, case in ipairs(cases) do
             local ok, message = opens("ollama:m", case[1])
@@ -243,20 +243,20 @@ describe("options", function()
 end)
 
 describe("the config file", function()
-    local folder
+    local dir
 
     before_each(function()
-        folder = os.tmpname()
-        os.remove(folder)
-        os.execute("mkdir -p " .. folder .. "/ponder")
+        dir = os.tmpname()
+        os.remove(dir)
+        os.execute("mkdir -p " .. dir .. "/ponder")
     end)
-    after_each(function() os.execute("rm -r " .. folder) end)
+    after_each(function() os.execute("rm -r " .. dir) end)
 
     local function load_config(text)
-        local file = assert(io.open(folder .. "/ponder/config.lua", "wb"))
+        local file = assert(io.open(dir .. "/ponder/config.lua", "wb"))
         file:write(text)
         file:close()
-        local env = { XDG_CONFIG_HOME = folder, SECRET = "s3cret" }
+        local env = { XDG_CONFIG_HOME = dir, SECRET = "s3cret" }
         return name.load_config(function(variable) return env[variable] end)
     end
 
@@ -290,7 +290,7 @@ describe("the config file", function()
 
     it("is empty where it is missing", function()
         assert.same({}, name.load_config(function() return nil end))
-        assert.same({}, name.load_config(function(v) return v == "HOME" and folder or nil end))
+        assert.same({}, name.load_config(function(v) return v == "HOME" and dir or nil end))
     end)
 
     it("that is broken is an error with its place", function()

@@ -32,7 +32,7 @@ local CALLS = [[
 local function run(s, limit, start, calls, host)
     local script = CALLS:gsub("START", start):gsub("CALLS", calls)
     local url = s.url:gsub("127%.0%.0%.1", host or "127.0.0.1")
-    local dir <close> = shell.folder { ["script.lua"] = script }
+    local dir <close> = shell.directory { ["script.lua"] = script }
     local r = shell.run(("export OPENAI_API_KEY=sk-x OPENAI_BASE_URL=%s/s/delay=5/v1 no_proxy='*' "
         .. "XDG_STATE_HOME=%s; ulimit -n %d; exec %s run %s/script.lua >$OUT 2>$ERR"):format(url,
         dir.path, limit, shell.executable, dir.path))
@@ -74,7 +74,7 @@ end)
 
 describe("who finds no descriptor", function()
     it("says so, whatever it is for", function()
-        local folder <close> = shell.folder { ["there.db"] = "", ["model.lua"] = "",
+        local dir <close> = shell.directory { ["there.db"] = "", ["model.lua"] = "",
             ["script.lua"] = [[
             local store = require "ponder.core.store"
             local tests = {
@@ -96,7 +96,7 @@ describe("who finds no descriptor", function()
             collectgarbage()
             print(table.concat(said, "\n"))]] }
         local r = shell.run(("cd %s; ulimit -n 40; %s run --no-log script.lua >$OUT 2>$ERR"):format(
-            folder.path, shell.executable))
+            dir.path, shell.executable))
         assert.equal("", r.err)
         local HINT = "Too many open files (EMFILE: raise `ulimit -n`)"
         assert.equal(table.concat({ "store, new: new.db: cannot be made: " .. HINT,

@@ -240,7 +240,7 @@ describe("ponder.core.net", function()
             assert.equal(before + 2, s:counters().raw_requests)
         end)
 
-        it("reports what is no HTTP", function()
+        it("reports what is not HTTP", function()
             assert_failed("BAD_REPLY", raw("SSH-2.0-OpenSSH_9.2\r\n"))
             local chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
             assert_failed("CONNECT", raw(chunked .. "xyz\r\n")) -- as after a loss of bytes
@@ -432,12 +432,12 @@ describe("ponder.core.net", function()
     end)
 
     describe("over HTTP/2", function()
-        --- nghttp2's server on a folder and a port: whether it serves there, and what ends it.
-        local function try_nghttpd(folder, port)
+        --- nghttp2's server on a directory and a port: whether it serves there, and what ends it.
+        local function try_nghttpd(dir, port)
             local key = s.ca_file:gsub("crt$", "key")
             local pipe = io.popen(("echo $$; exec timeout 60 nghttpd "
                 .. "-a 127.0.0.1 --echo-upload -d %s %d %s %s 2>&1"):format(
-                folder, port, key, s.ca_file))
+                dir, port, key, s.ca_file))
             local pid = pipe:read("n")
             local function stop()
                 os.execute("kill " .. pid .. " 2>/dev/null")
@@ -454,9 +454,9 @@ describe("ponder.core.net", function()
         end
 
         --- It takes no port 0: the first of some that is free. Its URL, and what ends it.
-        local function start_nghttpd(folder)
+        local function start_nghttpd(dir)
             for port = 20000 + s.pid % 20000, 65000, 1001 do
-                local ok, stop = try_nghttpd(folder, port)
+                local ok, stop = try_nghttpd(dir, port)
                 if ok then
                     return "https://localhost:" .. port, stop
                 end
@@ -464,13 +464,13 @@ describe("ponder.core.net", function()
         end
 
         it("calls share one connection", function()
-            local folder = os.tmpname()
-            os.remove(folder)
-            os.execute("mkdir " .. folder)
-            local file = assert(io.open(folder .. "/stream", "w"))
+            local dir = os.tmpname()
+            os.remove(dir)
+            os.execute("mkdir " .. dir)
+            local file = assert(io.open(dir .. "/stream", "w"))
             file:write(("data: hello\n\n"):rep(1000), "data: [DONE]\n\n")
             file:close()
-            local url, stop = start_nghttpd(folder)
+            local url, stop = start_nghttpd(dir)
             local fresh <close> = net.open { proxy = "", ca_file = s.ca_file }
             for i = 1, 100 do
                 fresh:submit { url = url .. "/echo", body = ("x"):rep(i) }
@@ -482,7 +482,7 @@ describe("ponder.core.net", function()
             fresh:cancel(dropped) -- ends its stream, not the connection
             local after = call({ url = url .. "/stream" }, fresh)
             stop()
-            os.execute("rm -r " .. folder)
+            os.execute("rm -r " .. dir)
             for i = 1, 100 do
                 assert.equal(("x"):rep(i), results[2 * i - 1].body)
                 assert.equal("2", results[2 * i].http_version)
@@ -506,7 +506,7 @@ describe("ponder.core.net", function()
             raises('net.open: unknown option "max_totl" %(did you mean "max_total"%?%)', net.open,
                 { max_totl = 1 })
             raises('net.open: unknown option "zzz"', net.open, { zzz = 1 })
-            raises("net.open: opts has a name that is no string", net.open, { 1 })
+            raises("net.open: opts has a name that is not a string", net.open, { 1 })
             raises("net.open: opts.max_total must be an integer from 1 to %d+ %(got 0%)",
                 net.open, { max_total = 0 })
             raises("got 1.5", net.open, { max_total = 1.5 })

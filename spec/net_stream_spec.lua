@@ -230,9 +230,10 @@ describe("ponder.core.net, reading", function()
                 assert.is_nil(r.streamed)
                 assert.same({}, data)
             end
-            for _, junk in ipairs { "<html>", " \r\n\n<html>", "\xEF\xBB\xBF{", "[1]" } do
-                local r = get("/x?type=text/event-stream&body=" .. encode(junk), { stream = "sse" })
-                assert.equal(junk, r.body)
+            for _, malformed in ipairs { "<html>", " \r\n\n<html>", "\xEF\xBB\xBF{", "[1]" } do
+                local r = get("/x?type=text/event-stream&body=" .. encode(malformed),
+                    { stream = "sse" })
+                assert.equal(malformed, r.body)
             end
             assert.equal("<html>", get("/x?body=%3chtml%3e", { stream = "ndjson" }).body)
             assert.equal("oops", get("/x?type=text/html&body=oops", { stream = "sse" }).body)

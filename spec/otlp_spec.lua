@@ -8,14 +8,14 @@ local sample_log = require "sample_log"
 local server = require "server"
 local shell = require "shell"
 
-local folder, path
+local dir, path
 
 setup(function()
-    folder = shell.folder()
-    path = folder.path .. "/run.db"
+    dir = shell.directory()
+    path = dir.path .. "/run.db"
     sample_log.write(path)
 end)
-teardown(function() folder:__close() end)
+teardown(function() dir:__close() end)
 
 local function plain(value)
     if value.arrayValue then
@@ -124,7 +124,7 @@ describe("the spans of a run", function()
         assert.is_nil(again.named["error.type"])
         assert.equal(2, #again.events)
         assert.equal("ponder.attempt_failed", again.events[1].name)
-        local file = folder.path .. "/failed.db"
+        local file = dir.path .. "/failed.db"
         sample_log.write(file, function(db)
             db:execute "UPDATE runs SET status = 'failed', error = 'the secret plan failed'"
         end)
@@ -160,13 +160,13 @@ describe("the spans of a run", function()
 
     it("are the same each time", function()
         assert.equal(export(path), export(path))
-        local other = folder.path .. "/other.db"
+        local other = dir.path .. "/other.db"
         sample_log.write(other, function(db) db:execute "UPDATE runs SET uid = 'ff'" end)
         assert.are_not.equal(read(export(path))[1].traceId, read(export(other))[1].traceId)
     end)
 
     it("end when a killed run was last heard of", function()
-        local file = folder.path .. "/killed.db"
+        local file = dir.path .. "/killed.db"
         sample_log.write(file, function(db)
             db:execute "UPDATE runs SET status = NULL, ended_at = NULL"
             db:execute "UPDATE searches SET ended_at = NULL WHERE id = 2"
@@ -280,7 +280,7 @@ describe("ponder export --otlp", function()
     end)
 
     it("sends many spans in parts", function()
-        local file = folder.path .. "/many.db"
+        local file = dir.path .. "/many.db"
         sample_log.fill(file, 1500)
         local r = shell.ponder({ "export", "--otlp", s.url, file }, { env = { no_proxy = "*" } })
         assert.equal(0, r.status, r.err)

@@ -7,12 +7,12 @@ local reader = require "ponder.log.reader"
 local sample_log = require "sample_log"
 local shell = require "shell"
 
-local folder = shell.folder()
+local dir = shell.directory()
 local b
 
 -- Writes a log and its page; gives the page's path.
 local function page(name, write, opts)
-    local path = ("%s/%s"):format(folder.path, name)
+    local path = ("%s/%s"):format(dir.path, name)
     write(path .. ".db")
     local log <close> = assert(reader.open(path .. ".db"))
     local file <close> = assert(io.open(path .. ".html", "wb"))
@@ -98,7 +98,7 @@ describe("the page of a run", function()
     end)
     teardown(function()
         b:close()
-        getmetatable(folder).__close(folder)
+        getmetatable(dir).__close(dir)
     end)
     before_each(function()
         b:resize(1280, 800)
@@ -116,10 +116,10 @@ describe("the page of a run", function()
 
     it("comes from the command too, which has its parts built in", function()
         page_of "sample"
-        local r = shell.ponder { "export", folder.path .. "/sample.db", "--format", "html",
-            "--output", folder.path .. "/command.html" }
+        local r = shell.ponder { "export", dir.path .. "/sample.db", "--format", "html",
+            "--output", dir.path .. "/command.html" }
         assert.same({ status = 0, out = "", err = "" }, r)
-        assert.is_true(folder:read "sample.html" == folder:read "command.html")
+        assert.is_true(dir:read "sample.html" == dir:read "command.html")
     end)
 
     it("counts nodes and calls, and what they cost", function()
@@ -297,7 +297,7 @@ describe("the page of a run", function()
                 assert.is_true(before == picture(canvas))
             end
         end
-        assert.equal("This run", title()) -- a drag is no click
+        assert.equal("This run", title()) -- a drag is not a click
     end)
 
     it("says what the pointer is on", function()
@@ -525,7 +525,7 @@ describe("the page of a run", function()
         b:open(page("long", write))
         assert.equal("Left out to keep this page small: 1 end of a long text. ponder export "
             .. "--format html --full puts everything in.", b:text "#notice")
-        os.remove(folder.path .. "/long.db")
+        os.remove(dir.path .. "/long.db")
         b:open(page("long", write, { full = true }))
         assert.is_true(b:run "return document.getElementById('notice').hidden")
         b:press "/"
@@ -694,7 +694,7 @@ describe("the page of a run", function()
         local command = b:text "#details .fork pre"
         assert.equal(("cat >edited.txt <<'END2'\nEND\n[201~rm -rf x\nEND1\nEND2\n"
             .. "ponder fork '%s/fork'\\''s.db#1' --search 2 --node n3 --text edited.txt")
-            :format(folder.path), command)
+            :format(dir.path), command)
         b:run [[const text = document.querySelector('#details .fork textarea');
             text.value = 'another'; text.dispatchEvent(new Event('input'));]]
         assert.is_truthy(b:text("#details .fork pre"):find("<<'END'\nanother\nEND\n", 1, true))
@@ -706,7 +706,7 @@ describe("the page of a run", function()
     end)
 
     it("shows how often nodes were visited, and their values", function()
-        local place <close> = shell.folder { ["uct.lua"] = ([[
+        local place <close> = shell.directory { ["uct.lua"] = ([[
             local m = require("ponder.model").open("script:%s/scripts/models/arithmetic.lua")
             require("ponder.search").run { initial_state = 1, search = "uct", k = 2,
                 max_iterations = 6, is_terminal = function() return false end,
@@ -714,7 +714,7 @@ describe("the page of a run", function()
                     m:chat { messages = { { role = "user", content = "Use 4 4 6 8 to make 24" } } }
                     return { n * 2, n * 3 }
                 end }]]):format(shell.root) }
-        local log = folder.path .. "/uct.db"
+        local log = dir.path .. "/uct.db"
         assert.equal(0, shell.ponder({ "run", "--log", log, place.path .. "/uct.lua" }).status)
         b:open(page("uct", function() end))
         b:run "location.hash = '#node=0'"

@@ -42,8 +42,8 @@ describe("scripts/game24_tot.lua", function()
         for line in io.lines("spec/fixtures/game24_gpt4.jsonl") do
             lines[#lines + 1] = #lines .. "," .. line:match('"puzzle":"([^"]+)"') .. ",4.4"
         end
-        local folder <close> = shell.folder { ["24.csv"] = table.concat(lines, "\n") .. "\n" }
-        local out = answered("game24_tot", "game24_gpt4", "--puzzles", folder.path .. "/24.csv",
+        local dir <close> = shell.directory { ["24.csv"] = table.concat(lines, "\n") .. "\n" }
+        local out = answered("game24_tot", "game24_gpt4", "--puzzles", dir.path .. "/24.csv",
             "--index", "1-5")
         local at = 0
         for line in io.lines("spec/fixtures/game24_gpt4.jsonl") do
@@ -53,7 +53,7 @@ describe("scripts/game24_tot.lua", function()
                 .. "%)\n", out)
         end
         assert.matches("\nscore: 4 of 5 right, 4 with any of the 5 kept\n", out)
-        out = answered("game24_tot", "game24_gpt4", "--puzzles", folder.path .. "/24.csv",
+        out = answered("game24_tot", "game24_gpt4", "--puzzles", dir.path .. "/24.csv",
             "--index", "2")
         assert.matches("^2 5 8 11: 3 %* 8 = 24 %(wrong%)\nscore: 0 of 1 right", out)
     end)
@@ -104,13 +104,13 @@ describe("scripts/crosswords.lua", function()
     it("reads a puzzle file", function()
         local letters = ('"%s"'):format(("abcdefghijklmnopqrstuvwxy"):gsub(".", '%0","'):sub(1, -4))
         local clues = '"' .. ('clue","'):rep(9) .. 'clue"'
-        local folder <close> = shell.folder {
+        local dir <close> = shell.directory {
             ["mini.json"] = ("[[[%s],[%s]]]"):format(clues, letters), ["bad.json"] = "[[1,2]]",
         }
         assert.matches("score: %d+ of 25 letters", answered("crosswords", "crosswords",
-            "--puzzles", folder.path .. "/mini.json", "--max-nodes", "20"))
+            "--puzzles", dir.path .. "/mini.json", "--max-nodes", "20"))
         for file, index in pairs { ["bad.json"] = "1", ["mini.json"] = "2" } do
-            local r = run("crosswords", "crosswords", "--puzzles", folder.path .. "/" .. file,
+            local r = run("crosswords", "crosswords", "--puzzles", dir.path .. "/" .. file,
                 "--index", index)
             assert.matches("expected a list of %[10 clues, 25 letters%] with an item " .. index
                 .. "\n$", r.err)
@@ -196,9 +196,9 @@ describe("scripts/keyword_counting.lua", function()
     end)
 
     it("counts in a file", function()
-        local folder <close> = shell.folder { ["a.txt"] = "He left Peru for Chile, and Peru won." }
+        local dir <close> = shell.directory { ["a.txt"] = "He left Peru for Chile, and Peru won." }
         assert.matches('^{"Peru":2}\nscore: 0 mistakes', answered("keyword_counting", "countries",
-            "--file", folder.path .. "/a.txt"))
+            "--file", dir.path .. "/a.txt"))
     end)
 end)
 
@@ -210,11 +210,11 @@ describe("scripts/document_merging.lua", function()
     end)
 
     it("merges files", function()
-        local folder <close> = shell.folder { a = "One law. Two laws.", b = "Two laws. No law." }
-        local out = answered("document_merging", "agreements", folder.path .. "/a",
-            folder.path .. "/b")
+        local dir <close> = shell.directory { a = "One law. Two laws.", b = "Two laws. No law." }
+        local out = answered("document_merging", "agreements", dir.path .. "/a",
+            dir.path .. "/b")
         assert.matches("^One law. +Two laws. No law.\nscore: 10.00", out)
-        local r = run("document_merging", "agreements", folder.path .. "/a")
+        local r = run("document_merging", "agreements", dir.path .. "/a")
         assert.equal("document_merging: expected at least two files, or none\n", r.err)
         assert.equal(2, r.status)
     end)
@@ -236,8 +236,8 @@ describe("the scripts after Besta et al.", function()
     end)
 
     it("leave their graph in the log", function()
-        local folder <close> = shell.folder {}
-        local log = folder.path .. "/run.db"
+        local dir <close> = shell.directory {}
+        local log = dir.path .. "/run.db"
         local r = shell.ponder { "run", "--log", log, "scripts/sorting.lua", "--model",
             "script:scripts/models/lists.lua", "--part", "2", "3", "1", "2" }
         assert.equal(0, r.status)
@@ -250,14 +250,14 @@ end)
 
 describe("every script that follows a paper", function()
     it("says in one line why a model cannot be used", function()
-        local folder <close> = shell.folder {
+        local dir <close> = shell.directory {
             ["down.lua"] = "return function() return nil, 'overloaded', 'SERVER' end",
         }
         for name, arguments in pairs { game24_tot = { "1", "2", "3", "4" }, crosswords = {},
             creative = {}, sorting = {}, set_intersection = {}, keyword_counting = {},
             document_merging = {} } do
             local path = "scripts/" .. name .. ".lua"
-            local r = shell.ponder { "run", path, "--model", "script:" .. folder.path
+            local r = shell.ponder { "run", path, "--model", "script:" .. dir.path
                 .. "/down.lua", table.unpack(arguments) }
             assert.matches("^" .. name .. ": [^\n]*overloaded[^\n]* %[SERVER%]\n$", r.err)
             assert.equal(1, r.status)

@@ -12,10 +12,10 @@ local function input_of(provider, model, base_url, prices)
     return rates and rates.input
 end
 
--- A folder with ponder/prices.lua in it, as an environment.
+-- A directory with ponder/prices.lua in it, as an environment.
 local function env_with(text)
-    local folder = shell.folder { ["ponder/prices.lua"] = text }
-    return function(variable) return variable == "XDG_CONFIG_HOME" and folder.path or nil end
+    local dir = shell.directory { ["ponder/prices.lua"] = text }
+    return function(variable) return variable == "XDG_CONFIG_HOME" and dir.path or nil end
 end
 
 describe("the price of a model", function()

@@ -70,7 +70,7 @@ describe("process.run", function()
     end)
 
     it("lets other tasks go on", function()
-        local dir <close> = shell.folder()
+        local dir <close> = shell.directory()
         local file = dir.path .. "/there"
         task.run(function()
             local results = task.map({
@@ -115,7 +115,7 @@ describe("process.run", function()
     end)
 
     it("kills what takes too long, and gives what it wrote", function()
-        local dir <close> = shell.folder()
+        local dir <close> = shell.directory()
         local done, message, code, partial = run { shell = true, timeout_ms = 300,
             command = ("sleep 1000 & echo $! > %s/pid; echo begun; wait"):format(dir.path) }
         assert.same({ nil, "/bin/sh did not answer within timeout_ms (300)", "TIMEOUT",
@@ -130,7 +130,7 @@ describe("process.run", function()
     end)
 
     it("kills its child and what that has started when it is cancelled", function()
-        local dir <close> = shell.folder()
+        local dir <close> = shell.directory()
         local file = dir.path .. "/pid"
         task.run(function()
             local h = task.spawn(process.run, { shell = true,
@@ -344,7 +344,7 @@ describe("no child outlives ponder", function()
     for how, code in pairs { ["SIGKILL"] = 'os.execute "kill -KILL $PPID"',
         ["os.exit"] = "os.exit(0)", ["an error"] = 'error "x"', ["its end"] = "" } do
         it("that ends by " .. how, function()
-            local dir <close> = shell.folder()
+            local dir <close> = shell.directory()
             local file = dir.path .. "/pid"
             shell.ponder { "-e", ([[
                 local p = require("ponder.process").open { shell = true,
@@ -377,11 +377,11 @@ describe("on a log, a child", function()
         assert.same({ 0, "" }, { first.status, first.err })
         assert.matches("^0\t3\t255\t0\t233\ncannot start no%-such%-program: No such file or "
             .. "directory\tNOT_FOUND\ntrue\ta\ttrue\tb\tnil\n0\t%d+\n$", first.out)
-        assert.equal("ran\nend\n", w.folder:read "ran")
+        assert.equal("ran\nend\n", w.dir:read "ran")
         assert.is_nil(w:bytes():find("t0ken-12345678", 1, true))
         local again = w:replay()
         assert.same({ 0, first.out, "" }, { again.status, again.out, again.err })
-        assert.equal("ran\nend\n", w.folder:read "ran")
+        assert.equal("ran\nend\n", w.dir:read "ran")
     end)
 
     it("that was talked with is lost to a run that is resumed", function()

@@ -1,21 +1,21 @@
 local prompt
 local tot = require "ponder.tot"
 
---- A folder that is removed after the test, with the files given by name.
-local function with_folder(files, f)
-    local folder = os.tmpname()
-    os.remove(folder)
-    assert(os.execute(("mkdir %q"):format(folder)))
+--- A directory that is removed after the test, with the files given by name.
+local function with_directory(files, f)
+    local dir = os.tmpname()
+    os.remove(dir)
+    assert(os.execute(("mkdir %q"):format(dir)))
     for name, text in pairs(files) do
-        local file = assert(io.open(folder .. "/" .. name, "wb"))
+        local file = assert(io.open(dir .. "/" .. name, "wb"))
         file:write(text)
         file:close()
     end
-    local ok, problem = pcall(f, folder)
+    local ok, problem = pcall(f, dir)
     for name in pairs(files) do
-        os.remove(folder .. "/" .. name)
+        os.remove(dir .. "/" .. name)
     end
-    os.remove(folder)
+    os.remove(dir)
     assert(ok, problem)
 end
 
@@ -52,32 +52,32 @@ describe("ponder.prompt", function()
     end)
 
     it("says that a directory which was named has no such file", function()
-        with_folder({ ["tott.lua"] = "return {}", ["a.lua"] = "return {}", ["b.txt"] = "" },
-            function(folder)
-                with_folder({}, function(empty)
-                    prompt.add(folder)
+        with_directory({ ["tott.lua"] = "return {}", ["a.lua"] = "return {}", ["b.txt"] = "" },
+            function(dir)
+                with_directory({}, function(empty)
+                    prompt.add(dir)
                     prompt.add(empty)
                     assert(prompt.load "tot")
                     assert(prompt.load "tot")
                     assert.same({ empty .. " has no tot.lua (nor another Lua file)",
-                        folder .. " has no tot.lua (it has a.lua, tott.lua)" }, said)
+                        dir .. " has no tot.lua (it has a.lua, tott.lua)" }, said)
                 end)
             end)
     end)
 
-    it("prefers a file in an added folder, and reads it anew", function()
-        with_folder({ ["tot.lua"] = 'return { generate = function() return {} end, mark = 1 }' },
-            function(folder)
-                prompt.add(folder)
-                assert.equal(folder, prompt.directories()[1])
-                assert.equal(folder .. "/tot.lua", prompt.find("tot").path)
+    it("prefers a file in an added directory, and reads it anew", function()
+        with_directory({ ["tot.lua"] = 'return { generate = function() return {} end, mark = 1 }' },
+            function(dir)
+                prompt.add(dir)
+                assert.equal(dir, prompt.directories()[1])
+                assert.equal(dir .. "/tot.lua", prompt.find("tot").path)
                 assert.equal(1, prompt.load("tot").mark)
-                local file = assert(io.open(folder .. "/tot.lua", "wb"))
+                local file = assert(io.open(dir .. "/tot.lua", "wb"))
                 file:write("return { mark = 2 }")
                 file:close()
                 assert.equal(2, prompt.load("tot").mark)
-                assert.same({ folder .. "/tot.lua takes the place of the built-in prompts" }, said)
-                os.remove(folder .. "/tot.lua")
+                assert.same({ dir .. "/tot.lua takes the place of the built-in prompts" }, said)
+                os.remove(dir .. "/tot.lua")
                 assert.is_nil(assert(prompt.load("tot")).mark)
             end)
     end)
@@ -91,9 +91,9 @@ describe("ponder.prompt", function()
     end)
 
     it("uses no file that others may write", function()
-        with_folder({ ["tot.lua"] = "return {}" }, function(folder)
-            prompt.add(folder)
-            for _, path in ipairs { folder .. "/tot.lua", folder } do
+        with_directory({ ["tot.lua"] = "return {}" }, function(dir)
+            prompt.add(dir)
+            for _, path in ipairs { dir .. "/tot.lua", dir } do
                 os.execute("chmod g+w " .. path)
                 local _, message, code = prompt.load("tot")
                 assert.equal(path .. ": others may write it: chmod go-w " .. path, message)
@@ -105,22 +105,22 @@ describe("ponder.prompt", function()
     end)
 
     it("gives what a file returned without its metatable", function()
-        with_folder({ ["tot.lua"] = "return setmetatable({ a = 1, [2] = 3 }, "
-            .. "{ __index = function() error 'asked' end })" }, function(folder)
-            prompt.add(folder)
+        with_directory({ ["tot.lua"] = "return setmetatable({ a = 1, [2] = 3 }, "
+            .. "{ __index = function() error 'asked' end })" }, function(dir)
+            prompt.add(dir)
             assert.same({ a = 1 }, prompt.load("tot"))
             assert.is_nil(prompt.load("tot").b)
         end)
     end)
 
     it("gives contexts whose methods a file cannot change", function()
-        with_folder({ ["tot.lua"] = [[
+        with_directory({ ["tot.lua"] = [[
             return { generate = function(context)
                 local reached = context.__index or getmetatable(context)
                 context.quote = nil
                 return { { role = "user", content = tostring(reached) .. context:quote("a", "b") } }
-            end }]] }, function(folder)
-            prompt.add(folder)
+            end }]] }, function(dir)
+            prompt.add(dir)
             local machine = tot.new { prompts = prompt.load("tot") }
             local directives = machine:update { type = "start", prompt = "x", call_id = "c0" }
             assert.equal("nil<a>\nb\n</a>", directives[1].context[1].content)
@@ -132,8 +132,8 @@ describe("ponder.prompt", function()
             ["return {\n\n]"] = "tot.lua:3:", ["\nerror 'boom'"] = "tot.lua:2: boom",
             ["return 5"] = "must return a table", ["\27Lua"] = "binary chunk",
         } do
-            with_folder({ ["tot.lua"] = text }, function(folder)
-                prompt.add(folder)
+            with_directory({ ["tot.lua"] = text }, function(dir)
+                prompt.add(dir)
                 local prompts, message, code = prompt.load("tot")
                 assert.is_nil(prompts)
                 assert.truthy(message:find(pattern, 1, true), message)

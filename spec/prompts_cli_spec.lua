@@ -9,8 +9,8 @@ local function prompts(arguments, opts)
 end
 
 -- With the files of ./prompts, which the user names.
-local function own_prompts(arguments, folder)
-    return prompts(arguments, { cwd = folder.path, env = { PONDER_PROMPTS = "./prompts" } })
+local function own_prompts(arguments, dir)
+    return prompts(arguments, { cwd = dir.path, env = { PONDER_PROMPTS = "./prompts" } })
 end
 
 local function file(path)
@@ -33,8 +33,8 @@ end
 
 -- Checks one file in ./prompts; what is printed, with $LINE for the line of `part`.
 local function complains(name, text, expected, part)
-    local folder <close> = shell.folder { ["prompts/" .. name .. ".lua"] = text }
-    local r = own_prompts({ "check", name }, folder)
+    local dir <close> = shell.directory { ["prompts/" .. name .. ".lua"] = text }
+    local r = own_prompts({ "check", name }, dir)
     local where = "./prompts/" .. name .. ".lua"
     expected = expected:gsub("%$LINE", part and where .. ":" .. line_of(text, part) or where)
     assert.equal("", r.err)
@@ -44,8 +44,8 @@ end
 
 describe("ponder prompts list", function()
     it("names every prompt and where it comes from", function()
-        local folder <close> = shell.folder { ["prompts/trm.lua"] = file("prompts/trm.lua") }
-        local r = own_prompts({ "list" }, folder)
+        local dir <close> = shell.directory { ["prompts/trm.lua"] = file("prompts/trm.lua") }
+        local r = own_prompts({ "list" }, dir)
         assert.equal(0, r.status)
         for _, name in ipairs { "tot.generate", "tot.evaluate", "tot.repair", "got.generate",
             "got.score", "got.connect", "got.aggregate", "got.vote", "got.refine",
@@ -54,14 +54,14 @@ describe("ponder prompts list", function()
         end
         local line = line_of(file("prompts/trm.lua"), "function prompts.supervise")
         assert.matches("trm.supervise +./prompts/trm.lua:" .. line .. "\n", r.out)
-        assert.equal(r.out, own_prompts({}, folder).out)
+        assert.equal(r.out, own_prompts({}, dir).out)
     end)
 
     it("runs nothing, and says which file cannot be read", function()
-        local folder <close> = shell.folder {
+        local dir <close> = shell.directory {
             ["prompts/tot.lua"] = "while true do end function prompts.generate() end" }
-        os.execute("mkdir " .. folder.path .. "/prompts/got.lua")
-        local r = own_prompts({ "list" }, folder)
+        os.execute("mkdir " .. dir.path .. "/prompts/got.lua")
+        local r = own_prompts({ "list" }, dir)
         assert.matches("tot.generate +./prompts/tot.lua:1\n", r.out)
         assert.matches("tot.repair +./prompts/tot.lua\n", r.out)
         assert.matches("^ponder prompts: ./prompts/got.lua: ", r.err)
@@ -73,14 +73,14 @@ end)
 
 describe("ponder prompts show", function()
     it("prints a file as it is", function()
-        local folder <close> = shell.folder { ["prompts/got.lua"] = "return {} -- mine\n" }
-        assert.equal(file("prompts/tot.lua"), own_prompts({ "show", "tot" }, folder).out)
-        assert.equal("return {} -- mine\n", own_prompts({ "show", "got" }, folder).out)
+        local dir <close> = shell.directory { ["prompts/got.lua"] = "return {} -- mine\n" }
+        assert.equal(file("prompts/tot.lua"), own_prompts({ "show", "tot" }, dir).out)
+        assert.equal("return {} -- mine\n", own_prompts({ "show", "got" }, dir).out)
     end)
 
     it("prints what a model is sent, with sample data", function()
-        local folder <close> = shell.folder()
-        local r = prompts({ "show", "tot.evaluate" }, { cwd = folder.path })
+        local dir <close> = shell.directory()
+        local r = prompts({ "show", "tot.evaluate" }, { cwd = dir.path })
         assert.equal(0, r.status)
         assert.matches("^%[system%]\nYou judge .*\n%[user%]\n<problem>\nHow can .*"
             .. "<thought_t1>\nPlant trees.*Score each, from t1 to t2.\n$", r.out)
@@ -104,30 +104,30 @@ end)
 
 describe("ponder prompts eject", function()
     it("copies the built-in files for editing", function()
-        local folder <close> = shell.folder()
-        local r = prompts({ "eject" }, { cwd = folder.path })
+        local dir <close> = shell.directory()
+        local r = prompts({ "eject" }, { cwd = dir.path })
         assert.equal("", r.err)
         for _, name in ipairs(FILES) do
-            assert.equal(file("prompts/" .. name .. ".lua"), folder:read("prompts/" .. name
+            assert.equal(file("prompts/" .. name .. ".lua"), dir:read("prompts/" .. name
                 .. ".lua"))
             assert.matches("./prompts/" .. name .. ".lua\n", r.out)
         end
         assert.matches("^.*tot: 3 prompts are fine %(./prompts/tot.lua%)\n",
-            own_prompts({ "check" }, folder).out)
+            own_prompts({ "check" }, dir).out)
     end)
 
-    it("copies one to a folder, and replaces nothing unless told to", function()
-        local folder <close> = shell.folder()
-        local to = folder.path .. "/a/b/"
-        assert.equal(folder.path .. "/a/b/got.lua\n", prompts({ "eject", "got", "--to", to }).out)
-        folder:write("a/b/got.lua", "mine")
+    it("copies one to a directory, and replaces nothing unless told to", function()
+        local dir <close> = shell.directory()
+        local to = dir.path .. "/a/b/"
+        assert.equal(dir.path .. "/a/b/got.lua\n", prompts({ "eject", "got", "--to", to }).out)
+        dir:write("a/b/got.lua", "mine")
         local r = prompts { "eject", "--to=" .. to }
         assert.equal(1, r.status)
         assert.matches("got.lua is there already; %-%-force replaces it\n$", r.err)
-        assert.equal("mine", folder:read("a/b/got.lua"))
-        assert.is_nil(io.open(folder.path .. "/a/b/tot.lua")) -- all or nothing
+        assert.equal("mine", dir:read("a/b/got.lua"))
+        assert.is_nil(io.open(dir.path .. "/a/b/tot.lua")) -- all or nothing
         assert.equal(0, prompts({ "eject", "--force", "--to", to }).status)
-        assert.equal(file("prompts/got.lua"), folder:read("a/b/got.lua"))
+        assert.equal(file("prompts/got.lua"), dir:read("a/b/got.lua"))
     end)
 
     it("says what cannot be written", function()
@@ -140,8 +140,8 @@ end)
 
 describe("ponder prompts check", function()
     it("passes the built-in ones", function()
-        local folder <close> = shell.folder()
-        local r = prompts({ "check" }, { cwd = folder.path })
+        local dir <close> = shell.directory()
+        local r = prompts({ "check" }, { cwd = dir.path })
         assert.equal("", r.err)
         assert.equal(0, r.status)
         for _, name in ipairs(FILES) do
@@ -171,8 +171,8 @@ describe("ponder prompts check", function()
     it("says which placeholder a prompt lacks", function()
         local text = changed("trm", 'local parts = { context:quote("question", context.question) }',
             "local parts = {}")
-        local folder <close> = shell.folder { ["prompts/trm.lua"] = text }
-        local out = own_prompts({ "check", "trm" }, folder).out
+        local dir <close> = shell.directory { ["prompts/trm.lua"] = text }
+        local out = own_prompts({ "check", "trm" }, dir).out
         for _, name in ipairs { "improve", "reason", "supervise" } do
             local at = line_of(text, "function prompts." .. name)
             assert.matches(("./prompts/trm.lua:%d: trm.%s: its messages lack the text of "
@@ -216,13 +216,13 @@ describe("ponder prompts check", function()
                     return { { role = "user", content = debate(context) } }
                 end,
             }]==]
-        local folder <close> = shell.folder { ["prompts/ensemble.lua"] = text:format "contnt" }
-        local r = own_prompts({ "check", "ensemble" }, folder)
+        local dir <close> = shell.directory { ["prompts/ensemble.lua"] = text:format "contnt" }
+        local r = own_prompts({ "check", "ensemble" }, dir)
         local at = "./prompts/ensemble.lua:9: "
         assert.equal(at .. "context.contnt: there is no such field\n" .. at
             .. "debate:2: {{contnt}} must be text (got nil)\n", r.out)
-        folder:write("prompts/ensemble.lua", text:format "content")
-        r = own_prompts({ "check", "ensemble" }, folder)
+        dir:write("prompts/ensemble.lua", text:format "content")
+        r = own_prompts({ "check", "ensemble" }, dir)
         assert.equal("ensemble: 2 prompts are fine (./prompts/ensemble.lua)\n", r.out)
     end)
 
@@ -237,8 +237,8 @@ describe("ponder prompts check", function()
             ["return setmetatable({}, { __index = function() while true do end end, "
                 .. "__pairs = function() while true do end end })"] = "generate is missing",
         } do
-            local folder <close> = shell.folder { ["prompts/tot.lua"] = text }
-            local r = own_prompts({ "check", "tot" }, folder)
+            local dir <close> = shell.directory { ["prompts/tot.lua"] = text }
+            local r = own_prompts({ "check", "tot" }, dir)
             assert.equal(1, r.status)
             assert.matches(expected, r.out)
         end
@@ -249,25 +249,25 @@ describe("a prompt file", function()
     local SHOW = 'print(require("ponder.prompt").load("tot").mark)'
 
     it("in a directory that has none is said to be missing", function()
-        local folder <close> = shell.folder { ["m.lua"] = "return function() return '1' end",
+        local dir <close> = shell.directory { ["m.lua"] = "return function() return '1' end",
             ["mine/got.lua"] = file "prompts/got.lua" }
         local function run(env, ...)
             local r = shell.ponder({ "cot", "--model", "script:m.lua", "Why?", ... },
-                { cwd = folder.path, env = env })
+                { cwd = dir.path, env = env })
             assert.equal(0, r.status)
             return r.err
         end
         local mine = "ponder: mine has no cot.lua (it has got.lua)\n"
         assert.matches(mine, run({}, "--prompts", "mine"), 1, true)
         assert.not_matches("has no", run { PONDER_PROMPTS = "mine" }) -- for others
-        os.execute("mkdir " .. folder.path .. "/none")
+        os.execute("mkdir " .. dir.path .. "/none")
         assert.matches("ponder: none has no cot.lua (nor another Lua file)\n",
             run { PONDER_PROMPTS = "none" }, 1, true)
     end)
 
     it("is found in --prompts, then $PONDER_PROMPTS, then a trusted ./prompts, then built in",
     function()
-        local folder <close> = shell.folder {
+        local dir <close> = shell.directory {
             ["flag/got.lua"] = "return {} -- flag\n", ["env/got.lua"] = "return {} -- env\n",
             ["env/trm.lua"] = "return {} -- env\n", ["prompts/got.lua"] = "return {} -- here\n",
             ["prompts/trm.lua"] = "return {} -- here\n",
@@ -275,10 +275,10 @@ describe("a prompt file", function()
         }
         local function shown(name, flag)
             return prompts({ "show", name, table.unpack(flag or {}) },
-                { cwd = folder.path, env = { PONDER_PROMPTS = folder.path .. "/env" } }).out
+                { cwd = dir.path, env = { PONDER_PROMPTS = dir.path .. "/env" } }).out
         end
-        local flag = { "--prompts", folder.path .. "/flag" }
-        assert.equal(0, shell.ponder({ "trust", folder.path .. "/prompts" }).status)
+        local flag = { "--prompts", dir.path .. "/flag" }
+        assert.equal(0, shell.ponder({ "trust", dir.path .. "/prompts" }).status)
         assert.equal("return {} -- flag\n", shown("got", flag))
         assert.equal("return {} -- env\n", shown("got"))
         assert.equal("return {} -- env\n", shown("trm", flag))
@@ -287,7 +287,7 @@ describe("a prompt file", function()
     end)
 
     it("ends a run at its start when a name in it is unknown, or it is not there", function()
-        local folder <close> = shell.folder {
+        local dir <close> = shell.directory {
             ["p/cot.lua"] = "return { generat = function() end }", ["m.lua"] = "return print",
             ["q/cot.lua"] = "return { generate = function(context)\n"
                 .. "return { { role = 'user', content = context.promt or '' } } end }" }
@@ -296,7 +296,7 @@ describe("a prompt file", function()
             q = "q/cot.lua:2: context.promt: there is no such field (did you mean "
                 .. "context.prompt?)" } do
             local r = shell.ponder({ "cot", "--model", "script:m.lua", "--prompts", directory,
-                "Why?" }, { cwd = folder.path })
+                "Why?" }, { cwd = dir.path })
             assert.equal(1, r.status)
             assert.equal("", r.out)
             assert.truthy(r.err:find(expected .. " [BAD_PROMPT]", 1, true), r.err)
@@ -304,12 +304,12 @@ describe("a prompt file", function()
     end)
 
     it("is used at the next run once it has changed, without building anything", function()
-        local folder <close> = shell.folder { ["prompts/tot.lua"] = "return { mark = 1 }" }
-        local opts = { cwd = folder.path, env = { PONDER_PROMPTS = "./prompts" } }
+        local dir <close> = shell.directory { ["prompts/tot.lua"] = "return { mark = 1 }" }
+        local opts = { cwd = dir.path, env = { PONDER_PROMPTS = "./prompts" } }
         assert.equal("1\n", shell.ponder({ "-e", SHOW }, opts).out)
-        folder:write("prompts/tot.lua", "return { mark = 2 }")
+        dir:write("prompts/tot.lua", "return { mark = 2 }")
         assert.equal("2\n", shell.ponder({ "-e", SHOW }, opts).out)
-        os.remove(folder.path .. "/prompts/tot.lua")
+        os.remove(dir.path .. "/prompts/tot.lua")
         assert.equal("nil\n", shell.ponder({ "-e", SHOW }, opts).out)
     end)
 end)

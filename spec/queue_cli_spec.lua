@@ -84,16 +84,16 @@ describe("ponder queue", function()
         assert.equal(1, missing.status)
         assert.matches("no dead letter", missing.err)
 
-        lab.folder:write("ready", "")
+        lab.dir:write("ready", "")
         assert.equal("1 enqueued again\n", queue("--queue", "t", "--retry", "all").out)
         workers.eventually("it is done", function() return figures().totals.done == 4 end)
         assert.equal(0, figures().dead)
     end)
 
     it("retries for a coordinator that waits for others", function()
-        os.remove(lab.folder.path .. "/ready")
-        os.execute(("rm -f %s/main.db*"):format(lab.folder.path))
-        lab.folder:write("slow.lua", [[return {
+        os.remove(lab.dir.path .. "/ready")
+        os.execute(("rm -f %s/main.db*"):format(lab.dir.path))
+        lab.dir:write("slow.lua", [[return {
             raise = dofile("job.lua").raise,
             slow = function() repeat require("ponder.task").sleep(0.02) until io.open "go" end,
         }]])
@@ -104,19 +104,19 @@ describe("ponder queue", function()
             p:submit(2, "raise", { max_attempts = 1 })
             for ticket, value in p:results() do if value then print(value) end end]]
         workers.eventually("a dead letter", function() return figures().dead == 1 end)
-        lab.folder:write("ready", "")
+        lab.dir:write("ready", "")
         assert.equal("1 enqueued again\n", queue("--queue", "t", "--retry", "all").out)
-        lab.folder:write("go", "")
+        lab.dir:write("go", "")
         assert.equal("0", coordinator:wait())
         assert.same({ "ready for 2" }, lab:lines(coordinator.err:match "[^/]+$" .. ".out"))
     end)
 
     it("is in /metrics of ponder serve, too", function()
-        lab.folder:write("policy.lua", "return function() return 'x' end")
+        lab.dir:write("policy.lua", "return function() return 'x' end")
         local done = shell.run(([[cd %s; XDG_STATE_HOME=state %s serve --listen unix:sock \
             --queues %s policy.lua 2>$ERR & until [ -S sock ]; do sleep 0.02; done
             curl -s --unix-socket sock http://x/metrics >$OUT; kill -TERM $!; wait $!]]):format(
-            lab.folder.path, shell.executable, lab.server.url))
+            lab.dir.path, shell.executable, lab.server.url))
         assert.matches("\nponder_queue_up 1\n", done.out)
         assert.matches('\nponder_queue_waiting{queue="t"} 0\n', done.out)
         assert.matches('\nponder_queue_workers{queue="t"} %d\n', done.out)
@@ -144,10 +144,10 @@ describe("ponder work", function()
     it("says what it cannot begin with, and shows no password", function()
         local server <close> = redis_server.start({ "--requirepass", "tr0ub4dor" },
             { cli = "-a tr0ub4dor --no-auth-warning" })
-        local folder <close> = shell.folder { ["job.lua"] = JOB, ["none.lua"] = "return {}",
+        local dir <close> = shell.directory { ["job.lua"] = JOB, ["none.lua"] = "return {}",
             ["syntax.lua"] = "return {" }
         local function work(...)
-            return shell.ponder({ "work", ... }, { cwd = folder.path })
+            return shell.ponder({ "work", ... }, { cwd = dir.path })
         end
         local wrong = server.url:gsub("//", "//:correcth0rse@", 1)
         for _, case in ipairs {
@@ -168,12 +168,12 @@ describe("ponder work", function()
     it("keeps the password of its URL out of its log", function()
         local server <close> = redis_server.start({ "--requirepass", "tr0ub4dor" },
             { cli = "-a tr0ub4dor --no-auth-warning" })
-        local folder <close> = shell.folder { ["job.lua"] = JOB }
+        local dir <close> = shell.directory { ["job.lua"] = JOB }
         local url = server.url:gsub("//", "//:tr0ub4dor@", 1)
         local done = shell.run(("cd %s; %s work %s --script job.lua --log w.db 2>$ERR & sleep 1; "
-            .. "kill -TERM $!; wait $!"):format(folder.path, shell.executable, url))
+            .. "kill -TERM $!; wait $!"):format(dir.path, shell.executable, url))
         assert.equal(0, done.status, done.err)
-        assert.is_nil(folder:read("w.db"):find("tr0ub4dor", 1, true))
+        assert.is_nil(dir:read("w.db"):find("tr0ub4dor", 1, true))
         assert.is_nil(done.err:find("tr0ub4dor", 1, true))
     end)
 end)
@@ -181,13 +181,13 @@ end)
 describe("scripts/many_machines.lua", function()
     it("gets the answer of one machine from two workers", function()
         local server <close> = redis_server.start()
-        local folder <close> = shell.folder()
+        local dir <close> = shell.directory()
         local script = io.popen("pwd"):read "l" .. "/scripts/many_machines.lua"
         local done = shell.run(([[cd %s
             for i in 1 2; do %s work %s --script %s --log $i.db 2>/dev/null & PIDS="$PIDS $!"
             done
             %s run --no-log %s %s 50000 >$OUT 2>$ERR; status=$?
-            kill -TERM $PIDS; wait; exit $status]]):format(folder.path, shell.executable,
+            kill -TERM $PIDS; wait; exit $status]]):format(dir.path, shell.executable,
             server.url, script, shell.executable, script, server.url))
         assert.equal(0, done.status, done.err)
         assert.equal("35655: 323 steps\n", done.out)

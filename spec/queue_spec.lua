@@ -84,7 +84,7 @@ describe("a queue", function()
         lab:__close()
     end)
     before_each(function()
-        os.execute(("cd %s && rm -f ran ready calls"):format(lab.folder.path))
+        os.execute(("cd %s && rm -f ran ready calls"):format(lab.dir.path))
     end)
 
     local function run(code)
@@ -298,7 +298,7 @@ describe("a worker that is killed", function()
 
         local second = lab:worker()
         coordinator = lab:begin [[print(q:map({ 5 }, "nap")[1])]]
-        os.execute(("rm -f %s/main.db*"):format(lab.folder.path))
+        os.execute(("rm -f %s/main.db*"):format(lab.dir.path))
         eventually("it has begun", function() return lab:lines "ran"[3] end)
         second:kill "TERM"
         os.execute "sleep 0.2"
@@ -313,7 +313,7 @@ end)
 describe("a worker with another version of the script", function()
     it("says so, as does the coordinator, and takes nothing", function()
         local lab <close> = workers.lab(FILES)
-        lab.folder:write("old.lua", "return { echo = function() return 'old' end }")
+        lab.dir:write("old.lua", "return { echo = function() return 'old' end }")
         local old = lab:worker { "--script", "old.lua", "--lease", "2s" }
         local coordinator = lab:begin [[print(q:map({ 1 }, "echo")[1])]]
         eventually("the worker says so", function()

@@ -39,14 +39,14 @@ describe("README.md", function()
     end)
 
     it("has a first policy that runs", function()
-        local dir <close> = shell.folder { ["first.lua"] = programs[1] }
+        local dir <close> = shell.directory { ["first.lua"] = programs[1] }
         local r = run(dir, "ponder first.lua")
         assert.same({ status = 0, err = "",
             out = "stop\t1 -> 3 -> 6 -> 12 -> 24 -> 48 -> 96\n" }, r)
     end)
 
     it("has one that searches with a model, which runs offline", function()
-        local dir <close> = shell.folder { ["answer.lua"] = programs[2] }
+        local dir <close> = shell.directory { ["answer.lua"] = programs[2] }
         local r = run(dir, "export PONDER_MODEL=script:model.lua; ponder init model && "
             .. "ponder answer.lua && ponder run --max-cost 0.50 --timeout 2m answer.lua")
         assert.equal(0, r.status, r.err)
@@ -63,7 +63,7 @@ describe("README.md", function()
     -- Too slow under the sanitizers, and no code that other specs do not run.
     local once = size.SANITIZED and pending or it
     once("shows an evaluation as it comes out", function()
-        local dir <close> = shell.folder()
+        local dir <close> = shell.directory()
         local command, shown = readme:match("    build/(ponder eval scripts/eval/game24[^\n]+)\n\n"
             .. "(.-)\n\nAn evaluation is")
         local out = run(dir, ("cd %s && %s"):format(shell.root,

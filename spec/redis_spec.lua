@@ -35,10 +35,10 @@ describe("the URL of a Redis", function()
     end)
 
     it("takes a password from a file", function()
-        local folder <close> = shell.folder { pw = "from a file\nsecond line\n" }
-        local p = assert(urls.parse("redis://h?password_file=" .. folder.path .. "/pw"))
+        local dir <close> = shell.directory { pw = "from a file\nsecond line\n" }
+        local p = assert(urls.parse("redis://h?password_file=" .. dir.path .. "/pw"))
         assert.equal("from a file", p.password)
-        local missing, message = urls.parse("redis://h?password_file=" .. folder.path .. "/none")
+        local missing, message = urls.parse("redis://h?password_file=" .. dir.path .. "/none")
         assert.is_nil(missing)
         assert.matches("password cannot be read: .*none", message)
     end)
@@ -246,14 +246,14 @@ describe("a Redis that refuses", function()
 
     -- Calls f(client) with a server that answers what comes first with these bytes.
     local function with_fake(bytes, f)
-        local folder <close> = shell.folder { bytes = bytes, ["fake.py"] = [[
+        local dir <close> = shell.directory { bytes = bytes, ["fake.py"] = [[
 import socket, os
 s = socket.socket(socket.AF_UNIX); s.bind("sock"); s.listen(1)
 if os.fork(): os._exit(0)
 os.close(0); os.close(1); os.close(2)
 c = s.accept()[0]; c.recv(999); c.sendall(open("bytes", "rb").read()); c.recv(999)]] }
-        os.execute(("cd %s; python3 fake.py"):format(folder.path))
-        with("redis+unix://" .. folder.path .. "/sock", f)
+        os.execute(("cd %s; python3 fake.py"):format(dir.path))
+        with("redis+unix://" .. dir.path .. "/sock", f)
     end
 
     it("is too old", function()
@@ -277,16 +277,16 @@ end)
 describe("a Redis on a port", function()
     it("is reached over TCP, and over TLS where its certificate is trusted", function()
         local port, tls_port = redis_server.free_port(), redis_server.free_port()
-        local folder <close> = shell.folder()
+        local dir <close> = shell.directory()
         os.execute(("cd %s && openssl req -x509 -newkey ec -pkeyopt "
             .. "ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost -addext "
-            .. "subjectAltName=DNS:localhost -keyout key -out crt 2>/dev/null"):format(folder.path))
+            .. "subjectAltName=DNS:localhost -keyout key -out crt 2>/dev/null"):format(dir.path))
         local server <close> = redis_server.start { "--port", tostring(port), "--tls-port",
-            tostring(tls_port), "--tls-cert-file", folder.path .. "/crt", "--tls-key-file",
-            folder.path .. "/key", "--tls-ca-cert-file", folder.path .. "/crt",
+            tostring(tls_port), "--tls-cert-file", dir.path .. "/crt", "--tls-key-file",
+            dir.path .. "/key", "--tls-ca-cert-file", dir.path .. "/crt",
             "--tls-auth-clients", "no" }
         local large = ("x"):rep(3 << 20)
-        local secure = ("rediss://localhost:%d?ca_file=%s/crt"):format(tls_port, folder.path)
+        local secure = ("rediss://localhost:%d?ca_file=%s/crt"):format(tls_port, dir.path)
         for _, url in ipairs { ("redis://localhost:%d/1"):format(port), secure } do
             with(url, function(client)
                 assert.equal("OK", client:call("SET", "large", large))

@@ -64,7 +64,7 @@ local BOTH = { "libedit.so.2", "libedit.so", "libreadline.so.8", "libreadline.so
 
 local function in_terminal(hidden)
     local function typed(steps, env)
-        local dir <close> = shell.folder()
+        local dir <close> = shell.directory()
         local all = { LD_LIBRARY_PATH = hide(dir, hidden) }
         for name, value in pairs(env or NOWHERE) do all[name] = value end
         local r = shell.terminal({ "repl" }, steps, all)
@@ -98,7 +98,7 @@ local function in_terminal(hidden)
     if hidden == BOTH then return end
 
     it("keeps the lines typed", function()
-        local dir <close> = shell.folder()
+        local dir <close> = shell.directory()
         local env = { HOME = dir.path, XDG_STATE_HOME = "" }
         typed({ { "> ", "first = 1\n" }, { "> ", "\4" } }, env)
         assert.matches("first", dir:read(".local/state/ponder/history"))
@@ -123,7 +123,7 @@ describe("ponder repl, stopped and continued,", function()
         touch over]]
 
     it("leaves the terminal as it was, and edits on", function()
-        local dir <close> = shell.folder { stop = STOP }
+        local dir <close> = shell.directory { stop = STOP }
         local env = { LD_LIBRARY_PATH = hide(dir, LIBEDIT), HOME = "/nonexistent" }
         local s <close> = screen.open({ "repl" }, { env = env, columns = 200 })
         s:wait "ends\n>"

@@ -173,7 +173,7 @@ describe("runs within a logged run", function()
             6 * RUNS), forked.err)
         assert.is_true(w:requests() <= requests + 6 * RUNS - answered)
         assert.equal(answered, w:row("SELECT count(*) FROM calls WHERE origin = 'log'",
-            w.folder.path .. "/fork.db"))
+            w.dir.path .. "/fork.db"))
     end)
 
     it("are replayed each alone: times, wakings, numbers and answers", function()
@@ -181,7 +181,7 @@ describe("runs within a logged run", function()
         local together = w:run()
         assert.same({ 0, "" }, { together.status, together.err })
         local alone = {}
-        w.folder:write("script.lua", help.PRELUDE .. ALONE)
+        w.dir:write("script.lua", help.PRELUDE .. ALONE)
         for i = 1, RUNS do
             local id = w:row(("SELECT id FROM runs WHERE name = 'r%d'"):format(i))
             local result = w:sh(("$PONDER run --no-log script.lua run.db %d %d"):format(id, i))

@@ -193,30 +193,30 @@ describe("every example script", function()
     end)
 
     it("goes on with what it was given, when it is resumed", function()
-        local folder <close> = shell.folder { ["echo.lua"] = [[return function(request)
+        local dir <close> = shell.directory { ["echo.lua"] = [[return function(request)
             return "re: " .. request.messages[1].content end]], ["list.txt"] = "one\ntwo\n" }
         for _, name in ipairs { "questions", "frugal" } do
-            local log = ("%s/%s.db"):format(folder.path, name)
+            local log = ("%s/%s.db"):format(dir.path, name)
             local first = shell.ponder({ "run", "--log", log, "scripts/" .. name .. ".lua",
-                "script:" .. folder.path .. "/echo.lua", folder.path .. "/list.txt" },
+                "script:" .. dir.path .. "/echo.lua", dir.path .. "/list.txt" },
                 { input = "one\ntwo\n" })
             assert.matches("re: two", first.out)
-            folder:write("list.txt", "three\n")
+            dir:write("list.txt", "three\n")
             for _, command in ipairs { "resume", "replay" } do
                 local again = shell.ponder({ command, log }, { input = "three\n" })
                 assert.same({ 0, first.out }, { again.status, again.out })
             end
-            folder:write("list.txt", "one\ntwo\n")
+            dir:write("list.txt", "one\ntwo\n")
         end
     end)
 
     it("has its data in the log", function()
-        local folder <close> = shell.folder { ["24.csv"] = "head\n1,4 9 10 13\n2,1 2 3 4\n" }
-        local log, puzzles = folder.path .. "/run.db", folder.path .. "/24.csv"
+        local dir <close> = shell.directory { ["24.csv"] = "head\n1,4 9 10 13\n2,1 2 3 4\n" }
+        local log, puzzles = dir.path .. "/run.db", dir.path .. "/24.csv"
         local first = shell.ponder { "run", "--log", log, "scripts/game24_tot.lua", "--model",
             "script:scripts/models/arithmetic.lua", "--puzzles", puzzles, "--index", "1" }
         assert.equal(0, first.status)
-        folder:write("24.csv", "head\n1,1 1 1 1\n")
+        dir:write("24.csv", "head\n1,1 1 1 1\n")
         local resumed = shell.ponder { "resume", log }
         assert.same({ 1, ("ponder resume: %s: %s has changed; --fork runs it as it is now\n")
             :format(log, puzzles) }, { resumed.status, resumed.err })

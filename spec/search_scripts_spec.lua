@@ -36,13 +36,13 @@ end)
 
 describe("scripts/route.lua", function()
     it("goes the cheapest way, not the shortest", function()
-        local folder <close> = shell.folder {
+        local dir <close> = shell.directory {
             ["map"] = "#######\n#S.9.G#\n#.###.#\n#.....#\n#######\n",
             ["wall"] = "S#G\n",
         }
         assert.equal("#######\n#S.9.G#\n#*###*#\n#*****#\n#######\n8 steps, cost 8\n",
-            output("route", folder.path .. "/map"))
-        assert.equal(1, run("route", folder.path .. "/wall").status)
+            output("route", dir.path .. "/map"))
+        assert.equal(1, run("route", dir.path .. "/wall").status)
         assert.equal(2, run("route").status)
     end)
 end)

@@ -24,14 +24,14 @@ describe("clients from npm", function()
             pending "npm, node 20 or the registry cannot be reached"
             return
         end
-        local folder <close> = shell.folder { ["p.lua"] = POLICIES }
+        local dir <close> = shell.directory { ["p.lua"] = POLICIES }
         local r = shell.run(([[
             %s serve %s/p.lua --listen 127.0.0.1:0 >$OUT 2>$ERR & pid=$!
             until grep -q ' at http' $ERR; do sleep 0.02; done
             base=$(sed -n 's|.* at \(http://[^/]*\)/v1|\1|p' $ERR)
             PATH="$PATH:/usr/local/bin" node %s/clients.mjs $base %s %s/p.lua >>$OUT
-            kill -TERM $pid; wait $pid]]):format(shell.quote(shell.executable), folder.path, at,
-            shell.quote(shell.executable), folder.path))
+            kill -TERM $pid; wait $pid]]):format(shell.quote(shell.executable), dir.path, at,
+            shell.quote(shell.executable), dir.path))
         local got = {}
         for line in r.out:gmatch "[^\n]+" do
             local result = json.decode(line)

@@ -47,7 +47,7 @@ end
 
 describe("a request on the log of a server", function()
     before_each(function()
-        directory = shell.folder { ["ask.lua"] = POLICY, ["model.lua"] = MODEL }
+        directory = shell.directory { ["ask.lua"] = POLICY, ["model.lua"] = MODEL }
     end)
     after_each(function()
         directory:__close()

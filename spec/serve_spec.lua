@@ -494,7 +494,7 @@ end)
 
 describe("ponder serve", function()
     it("serves files and built-in policies until it is told to stop", function()
-        local folder <close> = shell.folder {
+        local dir <close> = shell.directory {
             ["up.lua"] = "print('loaded')\nreturn function(r) return r.prompt:upper() end",
             ["two.lua"] = "return { a = function() return 'A' end, b = { run = function() end } }",
         }
@@ -504,7 +504,7 @@ describe("ponder serve", function()
                 >$OUT 2>$ERR & pid=$!
             until grep -q ' at unix' $ERR; do sleep 0.01; done
             stat -c %%a s.sock
-            kill -TERM $pid; wait $pid]]):format(folder.path, shell.quote(shell.executable),
+            kill -TERM $pid; wait $pid]]):format(dir.path, shell.quote(shell.executable),
             shell.quote(shell.root .. "/scripts/models/arithmetic.lua")))
         assert.equal(0, r.status)
         assert.equal("", r.out)
@@ -512,7 +512,7 @@ describe("ponder serve", function()
     end)
 
     it("logs each request as a run of its own", function()
-        local folder <close> = shell.folder {}
+        local dir <close> = shell.directory {}
         local r = shell.run(([[
             cd %s
             %s serve chat --model script:%s --listen 127.0.0.1:0 --log run.db >$OUT 2>$ERR &
@@ -526,17 +526,17 @@ describe("ponder serve", function()
                     && printf 'Content-Type: application/json\r\nContent-Length: %%d\r\n\r\n%%s' \
                     ${#body} "$body")" >>$OUT
             done
-            kill -TERM $pid; wait $pid]]):format(folder.path, shell.quote(shell.executable),
+            kill -TERM $pid; wait $pid]]):format(dir.path, shell.quote(shell.executable),
             shell.quote(shell.root .. "/scripts/models/arithmetic.lua"), CHAT))
         assert.matches("HTTP/1.1 200 OK.*HTTP/1.1 200 OK", r.out)
-        local db <close> = assert(store.open(folder.path .. "/run.db", { mode = "read" }))
+        local db <close> = assert(store.open(dir.path .. "/run.db", { mode = "read" }))
         assert.equal(2, (db:row("SELECT count(*) FROM runs WHERE name = 'chat' AND parent = 1 "
             .. "AND status = 'completed'")))
         assert.equal(2, (db:row "SELECT count(DISTINCT run) FROM calls"))
     end)
 
     it("says what is wrong before it listens", function()
-        local folder <close> = shell.folder { ["bad.lua"] = "return 5", ["keys"] = "short\n",
+        local dir <close> = shell.directory { ["bad.lua"] = "return 5", ["keys"] = "short\n",
             ["up.lua"] = "return function() end" }
         for _, case in ipairs {
             { "expected a policy" },
@@ -547,7 +547,7 @@ describe("ponder serve", function()
                 "up.lua" },
             { "%-%-key%-file: keys: line 1: expected KEY", "--key-file", "keys", "up.lua" },
         } do
-            local r = shell.ponder({ "serve", table.unpack(case, 2) }, { cwd = folder.path })
+            local r = shell.ponder({ "serve", table.unpack(case, 2) }, { cwd = dir.path })
             assert.equal(2, r.status)
             assert.matches(case[1], r.err)
         end

@@ -6,7 +6,7 @@ local screen = require "screen"
 local shell = require "shell"
 local terminal = require "ponder.core.terminal"
 
-local folder, path
+local dir, path
 local ENV
 
 local function ponder(arguments, opts)
@@ -26,18 +26,18 @@ local function has(text, part)
 end
 
 setup(function()
-    folder = shell.folder { ["state/ponder/history"] = "print(1)\n" }
-    path = folder.path .. "/state/ponder/done.db"
-    ENV = { XDG_STATE_HOME = folder.path .. "/state", TZ = "UTC", LC_ALL = "C.UTF-8" }
+    dir = shell.directory { ["state/ponder/history"] = "print(1)\n" }
+    path = dir.path .. "/state/ponder/done.db"
+    ENV = { XDG_STATE_HOME = dir.path .. "/state", TZ = "UTC", LC_ALL = "C.UTF-8" }
     sample_log.write(path)
-    sample_log.write(folder.path .. "/state/ponder/dead.db", function(db)
+    sample_log.write(dir.path .. "/state/ponder/dead.db", function(db)
         db:execute "UPDATE runs SET status = NULL, ended_at = NULL, exit_status = NULL"
         db:execute "UPDATE runs SET started_at = started_at - 60, command = 'tot', script = NULL"
         db:execute "INSERT INTO sessions VALUES (1, 2, 'resume', 1, 'ada', 1760000000, NULL)"
         db:execute("UPDATE runs SET arguments = ?", json.encode { "it's \27[31mred" })
     end)
 end)
-teardown(function() folder:__close() end)
+teardown(function() dir:__close() end)
 
 describe("ponder log", function()
     it("lists the kept runs, the newest first", function()
@@ -58,8 +58,8 @@ describe("ponder log", function()
     end)
 
     it("says when there are none", function()
-        local r = shell.ponder({ "log" }, { env = { XDG_STATE_HOME = folder.path .. "/none" } })
-        assert.same({ 0, "", "ponder log: no run is kept in " .. folder.path
+        local r = shell.ponder({ "log" }, { env = { XDG_STATE_HOME = dir.path .. "/none" } })
+        assert.same({ 0, "", "ponder log: no run is kept in " .. dir.path
             .. "/none/ponder yet\n" }, { r.status, r.out, r.err })
     end)
 
@@ -97,14 +97,14 @@ describe("ponder show", function()
     end)
 
     it("says what calls failed with, once for each kind", function()
-        local other = folder.path .. "/failed.db"
+        local other = dir.path .. "/failed.db"
         sample_log.write(other, function(db)
             db:execute "UPDATE calls SET status = 'error', code = 'BUDGET', message = 'spent'"
             db:execute "UPDATE calls SET code = 'X', message = 'y' || id WHERE id > 36"
         end)
         has(show(other), "\nfailed    36 calls: spent [BUDGET]\n          1 call: y37 [X]\n"
             .. "          1 call: y38 [X]\n          2 more calls\n")
-        other = folder.path .. "/told.db"
+        other = dir.path .. "/told.db"
         sample_log.write(other, function(db)
             db:execute "UPDATE calls SET status = 'error', code = 'BUDGET', message = 'spent'"
             db:execute "UPDATE runs SET error = 'script: spent'"
@@ -113,7 +113,7 @@ describe("ponder show", function()
     end)
 
     it("tells of a call's retries, and of the time that they took", function()
-        local other = folder.path .. "/retried.db"
+        local other = dir.path .. "/retried.db"
         sample_log.write(other, function(db)
             db:execute "UPDATE calls SET attempts = 3, latency_ms = 10 WHERE id = 1"
             db:execute "UPDATE calls SET answered_at = asked_at + 7.5 WHERE id = 1"
@@ -123,7 +123,7 @@ describe("ponder show", function()
     end)
 
     it("gives the text of a reply that was all", function()
-        local other = folder.path .. "/chat.db"
+        local other = dir.path .. "/chat.db"
         sample_log.write(other, function(db)
             db:execute("UPDATE runs SET answer = ?",
                 json.encode { text = "It scatters.", texts = { "It scatters." }, raw = {} })
@@ -187,7 +187,7 @@ describe("ponder show", function()
     end)
 
     it("draws thoughts that have no parent, or one that is not there", function()
-        local file = folder.path .. "/orphans.db"
+        local file = dir.path .. "/orphans.db"
         sample_log.write(file, function(db)
             db:execute "UPDATE nodes SET parent = NULL WHERE search = 3 AND id = 'n5'"
             db:execute "UPDATE nodes SET parent = 'n99' WHERE search = 3 AND id = 'n6'"
@@ -251,10 +251,10 @@ describe("ponder show", function()
     end)
 
     it("says in one line what is wrong", function()
-        folder:write("text.db", "no log")
+        dir:write("text.db", "no log")
         for message, words in pairs {
-            [folder.path .. "/text.db: not a run log"] = { folder.path .. "/text.db" },
-            ["nope: neither a file nor a run in " .. folder.path .. "/state/ponder"] = { "nope" },
+            [dir.path .. "/text.db: not a run log"] = { dir.path .. "/text.db" },
+            ["nope: neither a file nor a run in " .. dir.path .. "/state/ponder"] = { "nope" },
             [path .. ": there is no call 99; there are 40"] = { "--call", "99", path },
             [path .. ": there is no node x"] = { "--node", "x", path },
             [path .. ": there is no search 9"] = { "--tree", "--search", "9", path } } do
@@ -270,11 +270,11 @@ describe("ponder show", function()
     end)
 
     it("says so in one line when a log is damaged further on", function()
-        local file = folder.path .. "/torn.db"
+        local file = dir.path .. "/torn.db"
         sample_log.fill(file, 2000)
-        local whole = folder:read("torn.db")
+        local whole = dir:read("torn.db")
         local from = #whole // 3
-        folder:write("torn.db", whole:sub(1, from) .. ("\255"):rep(#whole - from))
+        dir:write("torn.db", whole:sub(1, from) .. ("\255"):rep(#whole - from))
         local r = ponder { "show", "--calls", file }
         assert.equal(1, r.status)
         assert.equal(("ponder show: %s: "):format(file), r.err:sub(1, #file + 15), r.err)
@@ -282,7 +282,7 @@ describe("ponder show", function()
     end)
 
     it("says so in one line when a table of the log is another one", function()
-        local file = folder.path .. "/renamed.db"
+        local file = dir.path .. "/renamed.db"
         sample_log.write(file, function(db) db:script "ALTER TABLE calls RENAME node TO nodf" end)
         local r = ponder { "show", "--calls", file }
         assert.same({ 1, ("ponder show: %s: damaged: its tables are not those of "
@@ -290,7 +290,7 @@ describe("ponder show", function()
     end)
 
     it("draws a tree of many nodes without drawing them all", function()
-        local file = folder.path .. "/many.db"
+        local file = dir.path .. "/many.db"
         sample_log.fill(file, 5000)
         local lines = shell.lines(show("--tree", file))
         assert.is_true(#lines > 20 and #lines < 200, #lines)

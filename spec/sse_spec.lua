@@ -81,7 +81,7 @@ local SSE_CASES = {
         message("c") },
     { "UTF-8", "data: \xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80\n\n",
         message("\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80") },
-    { "bytes that are no UTF-8", "data: \xFF\xC3\xF0\x28\n\n", message("\xFF\xC3\xF0\x28") },
+    { "bytes that are not UTF-8", "data: \xFF\xC3\xF0\x28\n\n", message("\xFF\xC3\xF0\x28") },
     { "NUL", "data: a\0b\n\n", message("a\0b") },
     { "no empty line at the end", "data: a\n\ndata: b\n", message("a", "b") },
     { "no line end at the end", "data: a\n\nevent: x\ndata: b", { { "message", "a" }, { "x",

@@ -40,7 +40,7 @@ describe("the state directory", function()
 
     it("and its files are private, whatever the umask", function()
         for _, umask in ipairs { "000", "022", "077", "277" } do
-            local dir <close> = shell.folder()
+            local dir <close> = shell.directory()
             local at = dir.path .. "/x/y"
             assert.equal("true\ttrue", run(at, umask,
                 "print(state.write('a', 'text'), state.create('b', ''))"))
@@ -51,14 +51,14 @@ describe("the state directory", function()
     end)
 
     it("loses what others may do with it", function()
-        local dir <close> = shell.folder()
+        local dir <close> = shell.directory()
         sh("mkdir -m 0755 %s/ponder", dir.path)
         run(dir.path, "022", "state.write('a', '')")
         assert.equal("0700", mode(dir.path .. "/ponder"))
     end)
 
     it("gives nothing that others may have written, or read", function()
-        local dir <close> = shell.folder()
+        local dir <close> = shell.directory()
         run(dir.path, "077", "state.write('a', 'one')")
         local path = dir.path .. "/ponder/a"
         sh("chmod 0640 %s; ln -s a %s/ponder/link; mkfifo %s/ponder/pipe", path, dir.path, dir.path)
@@ -77,20 +77,20 @@ describe("the state directory", function()
         if not IS_ROOT then
             return pending("only root can give a directory away")
         end
-        local dir <close> = shell.folder()
+        local dir <close> = shell.directory()
         sh("mkdir %s/ponder; chown 12345 %s/ponder", dir.path, dir.path)
         assert.matches("^nil\t[^\t]*: belongs to another user\tNOT_PRIVATE$",
             run(dir.path, "022", "print(state.write('a', ''))"))
     end)
 
     it("makes a file once", function()
-        local dir <close> = shell.folder()
+        local dir <close> = shell.directory()
         assert.equal("true\tEXISTS\tone", run(dir.path, "022", "print(state.create('a', 'one'), "
             .. "select(3, state.create('a', 'two')), (state.read 'a'))"))
     end)
 
     it("holds whole files only", function()
-        local dir <close> = shell.folder()
+        local dir <close> = shell.directory()
         run(dir.path, "022", "state.write('a', 'one') state.write('a', ('x'):rep(1e6))")
         assert.equal(1000000, #dir:read("ponder/a"))
         assert.equal("a\n", shell.run(("ls -A %s/ponder >$OUT"):format(dir.path)).out)
@@ -104,10 +104,10 @@ describe("a database", function()
 
     it("is private, with the files beside it", function()
         for _, umask in ipairs { "000", "022" } do
-            local dir <close> = shell.folder()
+            local dir <close> = shell.directory()
             local r = shell.run(([[umask %s; cd %s; exec %s -e '
                 local store = require "ponder.core.store"
-                local db = store.open("a/b/c.db", { mode = "create", make_folders = true,
+                local db = store.open("a/b/c.db", { mode = "create", make_directories = true,
                     schema = "CREATE TABLE t (x)" })
                 db:begin() db:execute("INSERT INTO t VALUES (1)") db:commit()
                 os.execute("stat -c %%a a a/b a/b/*")' >$OUT 2>$ERR]]):format(umask, dir.path,
@@ -118,7 +118,7 @@ describe("a database", function()
     end)
 
     it("that an earlier version left readable becomes private once it is written", function()
-        local dir <close> = shell.folder()
+        local dir <close> = shell.directory()
         local path = dir.path .. "/a.db"
         make(path):close()
         sh("chmod 0644 %s; touch %s-wal; chmod 0666 %s-wal", path, path, path)
@@ -134,7 +134,7 @@ describe("a database", function()
         local dir, path
 
         before_each(function()
-            dir = shell.folder()
+            dir = shell.directory()
             sh("mkdir -m 1777 %s/shared; mkdir -m 0700 %s/own", dir.path, dir.path)
             path = dir.path .. "/shared/a.db"
         end)
@@ -190,7 +190,7 @@ end)
 
 describe("a file to be written", function()
     it("is private when it is new, and keeps its mode otherwise", function()
-        local dir <close> = shell.folder { old = "before" }
+        local dir <close> = shell.directory { old = "before" }
         sh("chmod 0644 %s/old", dir.path)
         for name, bits in pairs { new = "0600", old = "0644" } do
             local file = assert(private.open(dir.path .. "/" .. name))
@@ -202,15 +202,15 @@ describe("a file to be written", function()
     end)
 
     it("is a page that is exported, or prompts that are copied", function()
-        local dir <close> = shell.folder { ["run.lua"] = "require('ponder.log').event 'x'" }
+        local dir <close> = shell.directory { ["run.lua"] = "require('ponder.log').event 'x'" }
         local r = shell.run(([[umask 000; cd %s; P=%s; $P run --log a.db run.lua &&
             $P export --format html --output a.html a.db && $P prompts eject --to p/q cot >$OUT &&
             stat -c '%%a %%n' a.* p p/q p/q/* >$OUT]]):format(dir.path, shell.executable))
         assert.equal("600 a.db\n600 a.html\n700 p\n700 p/q\n600 p/q/cot.lua\n", r.out, r.err)
     end)
 
-    it("is no link where others may write", function()
-        local dir <close> = shell.folder { ["own/victim"] = "before" }
+    it("is not a link where others may write", function()
+        local dir <close> = shell.directory { ["own/victim"] = "before" }
         sh("mkdir -m 1777 %s/shared; ln -s %s/own/victim %s/shared/a; ln %s/own/victim %s/shared/b",
             dir.path, dir.path, dir.path, dir.path, dir.path)
         for _, name in ipairs { "a", "b" } do

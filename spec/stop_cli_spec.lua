@@ -59,7 +59,7 @@ describe("--timeout", function()
     end
 
     it("leaves a log that can be resumed", function()
-        local dir <close> = shell.folder { ["a.lua"] = [[
+        local dir <close> = shell.directory { ["a.lua"] = [[
             local m = require("ponder.model").open "script:m.lua"
             print(m:complete("x"))
             if not os.getenv "GO_ON" then ]] .. STUCK .. [[ end
@@ -89,7 +89,7 @@ describe("--timeout", function()
     end)
 
     it("ends a strategy whose model computes, with what there is", function()
-        local dir <close> = shell.folder { ["m.lua"] =
+        local dir <close> = shell.directory { ["m.lua"] =
             "return function() while true do pcall(error) end end" }
         local r = ends(124, shell.ponder({ "tot", "--no-log", "--json", "--timeout", "50ms",
             "--model", "script:m.lua", "Why?" }, { cwd = dir.path }))
@@ -189,7 +189,7 @@ describe("a signal", function()
 
     for name, status in pairs(STATUS) do
         it(name .. " at any write to the log leaves it whole and the run resumable", function()
-            local dir <close> = shell.folder { ["a.lua"] = SMALL, ["m.lua"] =
+            local dir <close> = shell.directory { ["a.lua"] = SMALL, ["m.lua"] =
                 "return function(r) require('ponder.task').sleep(0.002) "
                 .. "return r.messages[1].content end" }
             local arguments = { "run", "--json", "--log", "a.db", "a.lua" }

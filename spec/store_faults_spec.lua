@@ -37,13 +37,13 @@ local WRITER = [[
     if not ok then print(("close: %s %s"):format(code, message)) end
 ]]
 
-local function write(folder, failing)
-    return disk.ponder({ "-e", WRITER }, failing, { cwd = folder.path })
+local function write(dir, failing)
+    return disk.ponder({ "-e", WRITER }, failing, { cwd = dir.path })
 end
 
 --- Checks that the store, opened again, has all rows said to be committed and no half of one.
-local function check(folder, printed)
-    local db <close> = assert(store.open(folder.path .. "/a.db", { mode = "write" }))
+local function check(dir, printed)
+    local db <close> = assert(store.open(dir.path .. "/a.db", { mode = "write" }))
     for id in printed:gmatch "committed (%d+)" do
         assert.equal(("v"):rep(3000), (db:row("SELECT v FROM t WHERE id = ?", tonumber(id))))
     end
@@ -55,8 +55,8 @@ local STEP = size { test = 2, asan = 7, full = 1 }
 describe("a disk that fails", function()
     local writes
     do
-        local folder <close> = shell.folder()
-        writes = write(folder, {}).writes
+        local dir <close> = shell.directory()
+        writes = write(dir, {}).writes
     end
 
     for _, case in ipairs {
@@ -68,8 +68,8 @@ describe("a disk that fails", function()
         it("is told of, and loses nothing that was committed: " .. case.error, function()
             assert.is_true(writes > 20)
             for at = 1, writes, (case.step or 1) * STEP do
-                local folder <close> = shell.folder()
-                local r = write(folder, { at = at, error = case.error })
+                local dir <close> = shell.directory()
+                local r = write(dir, { at = at, error = case.error })
                 assert.equal("", r.err)
                 assert.is_true(r.failures > 0)
                 local told = 0
@@ -81,21 +81,21 @@ describe("a disk that fails", function()
                 assert.is_true(told > 0 or at > writes - 5 and r.out:find "committed 5" ~= nil,
                     ("write %d: no word in %s"):format(at, r.out))
                 if r.out:find "open:" then
-                    assert.equal("", shell.run("ls " .. folder.path .. " >$OUT").out)
+                    assert.equal("", shell.run("ls " .. dir.path .. " >$OUT").out)
                 else
-                    check(folder, r.out)
+                    check(dir, r.out)
                 end
             end
         end)
 
         it("can be used again when it works again: " .. case.error, function()
             for at = 1, writes, (case.step or 1) * STEP do
-                local folder <close> = shell.folder()
-                local r = write(folder, { at = at, times = 1, error = case.error })
+                local dir <close> = shell.directory()
+                local r = write(dir, { at = at, times = 1, error = case.error })
                 assert.equal("", r.err)
                 assert.is_true(r.failures == 1, at)
                 if not r.out:find "open:" then
-                    check(folder, r.out)
+                    check(dir, r.out)
                     local _, committed = r.out:gsub("committed", "")
                     assert.is_true(committed >= 4, r.out)
                 end
@@ -105,11 +105,11 @@ describe("a disk that fails", function()
 
     it("keeps what was committed when the process is killed in the middle of a write", function()
         for at = 1, writes, STEP do
-            local folder <close> = shell.folder()
-            local r = write(folder, { at = at, error = "KILL" })
+            local dir <close> = shell.directory()
+            local r = write(dir, { at = at, error = "KILL" })
             assert.equal(137, r.status)
             if r.out:find "committed" then
-                check(folder, r.out)
+                check(dir, r.out)
             end
         end
     end)

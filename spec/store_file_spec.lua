@@ -32,94 +32,94 @@ local function make(path, more)
     assert(assert(store.open(path, opts)):close())
 end
 
---- What is in the folder: names, sizes and hashes.
-local function state_of(folder)
-    return shell.run("cd " .. folder.path .. " && ls -lAR --time-style=full-iso >$OUT && "
+--- What is in the directory: names, sizes and hashes.
+local function state_of(dir)
+    return shell.run("cd " .. dir.path .. " && ls -lAR --time-style=full-iso >$OUT && "
         .. "sha256sum * >>$OUT 2>/dev/null; true").out
 end
 
 --- That the file is refused, in each mode, with this code and message, and nothing is changed.
-local function refused(folder, name, code, message, modes, opts)
-    local path, before = folder.path .. "/" .. name, state_of(folder)
+local function refused(dir, name, code, message, modes, opts)
+    local path, before = dir.path .. "/" .. name, state_of(dir)
     for _, mode in ipairs(modes or { "read", "write" }) do
         local db, got, got_code = store.open(path, options(mode, opts))
         assert.is_nil(db, mode)
         assert.same({ path .. ": " .. message, code }, { got, got_code }, mode)
-        assert.equal(before, state_of(folder), mode)
+        assert.equal(before, state_of(dir), mode)
     end
 end
 
 describe("a file is refused", function()
     it("if there is none, or one too many", function()
-        local folder <close> = shell.folder { ["a.db"] = "mine" }
-        refused(folder, "none.db", "NOT_FOUND", "there is no such file or folder")
-        refused(folder, "none/a.db", "NOT_FOUND", "there is no such file or folder", { "create" })
-        refused(folder, "a.db", "EXISTS", "there is such a file already", { "create" })
-        refused(folder, "a.db/b.db", "IO", "cannot be made: Not a directory", { "create" })
-        refused(folder, "a.db/b.db", "IO", "cannot be read: Not a directory")
+        local dir <close> = shell.directory { ["a.db"] = "mine" }
+        refused(dir, "none.db", "NOT_FOUND", "there is no such file or directory")
+        refused(dir, "none/a.db", "NOT_FOUND", "there is no such file or directory", { "create" })
+        refused(dir, "a.db", "EXISTS", "there is such a file already", { "create" })
+        refused(dir, "a.db/b.db", "IO", "cannot be made: Not a directory", { "create" })
+        refused(dir, "a.db/b.db", "IO", "cannot be read: Not a directory")
     end)
 
     it("if it is of another kind", function()
-        local folder <close> = shell.folder {
+        local dir <close> = shell.directory {
             empty = "", text = "SQL", long = ("no database\n"):rep(1000), ["f/a"] = "",
             close = "SQLite format 2\0" .. ("\0"):rep(5000),
         }
-        refused(folder, "empty", "NOT_A_LOG", "not a run log: it is empty")
-        refused(folder, "text", "DAMAGED", "damaged: cut off after 3 bytes")
-        refused(folder, "long", "NOT_A_LOG", "not a run log")
-        refused(folder, "close", "NOT_A_LOG", "not a run log")
-        refused(folder, "f", "NOT_A_LOG", "is not a file but a folder")
-        shell.run("mkfifo " .. folder.path .. "/f/pipe")
-        refused(folder, "f/pipe", "NOT_A_LOG", "is not a file")
+        refused(dir, "empty", "NOT_A_LOG", "not a run log: it is empty")
+        refused(dir, "text", "DAMAGED", "damaged: cut off after 3 bytes")
+        refused(dir, "long", "NOT_A_LOG", "not a run log")
+        refused(dir, "close", "NOT_A_LOG", "not a run log")
+        refused(dir, "f", "NOT_A_LOG", "is not a file but a directory")
+        shell.run("mkfifo " .. dir.path .. "/f/pipe")
+        refused(dir, "f/pipe", "NOT_A_LOG", "is not a file")
     end)
 
     it("if it is a database of something else, or of a later version", function()
-        local folder <close> = shell.folder()
-        make(folder.path .. "/other.db", { application_id = 7 })
-        make(folder.path .. "/newer.db", { version = 2 })
-        refused(folder, "other.db", "NOT_A_LOG", "not a run log, but another SQLite database")
-        refused(folder, "other.db", "NOT_A_LOG", "not a cache, but another SQLite database", nil,
+        local dir <close> = shell.directory()
+        make(dir.path .. "/other.db", { application_id = 7 })
+        make(dir.path .. "/newer.db", { version = 2 })
+        refused(dir, "other.db", "NOT_A_LOG", "not a run log, but another SQLite database")
+        refused(dir, "other.db", "NOT_A_LOG", "not a cache, but another SQLite database", nil,
             { kind = "cache" })
-        refused(folder, "newer.db", "NEWER",
+        refused(dir, "newer.db", "NEWER",
             "written by a newer ponder (its format is 2, this one reads 1)")
-        assert(store.open(folder.path .. "/newer.db", options("write", { version = 3 }))):close()
-        assert(store.open(folder.path .. "/newer.db")):close()
+        assert(store.open(dir.path .. "/newer.db", options("write", { version = 3 }))):close()
+        assert(store.open(dir.path .. "/newer.db")):close()
     end)
 
     it("if it is newer by what is in its WAL", function()
-        local folder <close> = shell.folder()
-        local path = folder.path .. "/a.db"
+        local dir <close> = shell.directory()
+        local path = dir.path .. "/a.db"
         run_killed(([[
             local store = require "ponder.core.store"
             local db = assert(store.open(%q, { mode = "create", application_id = %d }))
             db:execute "PRAGMA user_version = 9"]]):format(path, ID))
-        assert.is_truthy(state_of(folder):find "a.db%-wal")
-        local file, wal = folder:read "a.db", folder:read "a.db-wal"
+        assert.is_truthy(state_of(dir):find "a.db%-wal")
+        local file, wal = dir:read "a.db", dir:read "a.db-wal"
         for _, mode in ipairs { "read", "write" } do
             local db, message, code = store.open(path, options(mode))
             assert.same({ nil, path .. ": written by a newer ponder (its format is 9, this one "
                 .. "reads 1)", "NEWER" }, { db, message, code })
-            assert.same({ file, wal }, { folder:read "a.db", folder:read "a.db-wal" })
+            assert.same({ file, wal }, { dir:read "a.db", dir:read "a.db-wal" })
         end
     end)
 
     it("if it is cut off anywhere", function()
-        local folder <close> = shell.folder()
-        make(folder.path .. "/whole.db")
-        local whole = folder:read "whole.db"
+        local dir <close> = shell.directory()
+        make(dir.path .. "/whole.db")
+        local whole = dir:read "whole.db"
         assert.is_true(#whole > 20000)
         for size = 1, #whole - 1, 1013 do
-            folder:write("cut.db", whole:sub(1, size))
-            refused(folder, "cut.db", "DAMAGED", size < 100
+            dir:write("cut.db", whole:sub(1, size))
+            refused(dir, "cut.db", "DAMAGED", size < 100
                 and ("damaged: cut off after %d bytes"):format(size)
                 or ("damaged: cut off after %d of %d bytes"):format(size, #whole))
         end
     end)
 
     it("if its content makes no sense", function()
-        local folder <close> = shell.folder()
-        make(folder.path .. "/whole.db")
-        local whole = folder:read "whole.db"
+        local dir <close> = shell.directory()
+        make(dir.path .. "/whole.db")
+        local whole = dir:read "whole.db"
         math.randomseed(6)
         local refusals = 0
         for _ = 1, 150 do
@@ -131,17 +131,17 @@ describe("a file is refused", function()
                 bytes[i] = string.char(math.random(0, 255))
             end
             local text = whole:sub(1, at - 1) .. table.concat(bytes) .. whole:sub(at + n)
-            folder:write("bad.db", text)
-            local db, message, code = store.open(folder.path .. "/bad.db", options "write")
+            dir:write("bad.db", text)
+            local db, message, code = store.open(dir.path .. "/bad.db", options "write")
             if db then
                 db:row "SELECT count(*), max(v) FROM t"
                 db:close()
             else
                 refusals = refusals + 1
                 assert.is_truthy(code == "DAMAGED" or code == "NOT_A_LOG" or code == "NEWER", code)
-                assert.is_truthy(message:find(folder.path .. "/bad.db: ", 1, true) == 1)
+                assert.is_truthy(message:find(dir.path .. "/bad.db: ", 1, true) == 1)
                 assert.is_nil(message:find "\n")
-                assert.equal(text, folder:read "bad.db")
+                assert.equal(text, dir:read "bad.db")
             end
         end
         assert.is_true(refusals > 20, refusals)
@@ -149,8 +149,8 @@ describe("a file is refused", function()
 
     it("if it is damaged within; a large one where the damage is read", function()
         for _, large in ipairs { false, true } do
-            local folder <close> = shell.folder()
-            local path = folder.path .. "/a.db"
+            local dir <close> = shell.directory()
+            local path = dir.path .. "/a.db"
             make(path)
             if large then
                 local db <close> = assert(store.open(path, options "write"))
@@ -182,8 +182,8 @@ describe("a file is refused", function()
 
     it("if it may not be read or written", function()
         -- Root may do everything, so this is done as no one.
-        local folder <close> = shell.folder { ["in/keep"] = "" }
-        make(folder.path .. "/in/a.db")
+        local dir <close> = shell.directory { ["in/keep"] = "" }
+        make(dir.path .. "/in/a.db")
         local r = shell.run(([[
             exec >$OUT 2>$ERR
             cp %s %s/ponder && cd %s && chmod 755 . ponder
@@ -199,11 +199,11 @@ describe("a file is refused", function()
             chmod 444 in/a.db; chmod 777 in; try "$read"; try "$write"
             chmod 0 in/a.db; try "$read"; ls in
             chmod 755 in
-            chmod 644 in/a.db]]):format(shell.executable, folder.path, folder.path))
+            chmod 644 in/a.db]]):format(shell.executable, dir.path, dir.path))
         assert.same({ out = "200\tnil\n"
             .. "in/a.db: cannot be written: Permission denied\tREAD_ONLY\n"
             .. "200\tnil\n"
-            .. "in/a.db: cannot be written: nor can its folder\tREAD_ONLY\n"
+            .. "in/a.db: cannot be written: nor can its directory\tREAD_ONLY\n"
             .. "200\tnil\n"
             .. "in/a.db: cannot be written: Permission denied\tREAD_ONLY\n"
             .. "in/a.db: cannot be read: Permission denied\tIO\n"
@@ -213,8 +213,8 @@ end)
 
 describe("a writer", function()
     it("is the only one", function()
-        local folder <close> = shell.folder()
-        local path = folder.path .. "/a.db"
+        local dir <close> = shell.directory()
+        local path = dir.path .. "/a.db"
         local db = assert(store.open(path, options("create", { schema = SCHEMA })))
         assert.same({ nil, path .. ": this process is writing it already", "LOCKED" },
             { store.open(path, options "write") })
@@ -231,8 +231,8 @@ describe("a writer", function()
     end)
 
     it("does not lose SQLite's own locks to a reader in the same process", function()
-        local folder <close> = shell.folder()
-        local path = folder.path .. "/a.db"
+        local dir <close> = shell.directory()
+        local path = dir.path .. "/a.db"
         local db <close> = assert(store.open(path, options("create", { schema = SCHEMA })))
         db:row "SELECT 1 FROM t"
         local inode = shell.run("stat -c %i " .. path .. " >$OUT").out:match "%d+"
@@ -258,8 +258,8 @@ describe("a writer", function()
     end)
 
     it("is gone as soon as its process is", function()
-        local folder <close> = shell.folder()
-        local path = folder.path .. "/a.db"
+        local dir <close> = shell.directory()
+        local path = dir.path .. "/a.db"
         for i = 1, 5 do
             run_killed(([[
                 local store = require "ponder.core.store"
@@ -275,22 +275,22 @@ describe("a writer", function()
             assert.equal(i, (reader:row "SELECT count(*) FROM t"))
             reader:close()
         end
-        local wal = folder:read "a.db-wal"
+        local wal = dir:read "a.db-wal"
         assert.is_true(#wal > 0) -- reading has left it where it was
         assert(store.open(path, options "write")):close()
-        assert.equal("a.db\n", shell.run("ls " .. folder.path .. " >$OUT").out)
+        assert.equal("a.db\n", shell.run("ls " .. dir.path .. " >$OUT").out)
     end)
 
     it("shares the file with others if it asks for no lock", function()
-        local folder <close> = shell.folder()
-        local path = folder.path .. "/a.db"
+        local dir <close> = shell.directory()
+        local path = dir.path .. "/a.db"
         make(path, { schema = "CREATE TABLE t (v INTEGER PRIMARY KEY)" })
         local r = shell.run(([[
             cd %s
             for i in 1 2 3 4; do
                 %s -e "$(sed s/NUMBER/$i/ $IN)" >>$OUT 2>>$ERR &
             done
-            wait]]):format(folder.path, shell.executable), [[
+            wait]]):format(dir.path, shell.executable), [[
             local store = require "ponder.core.store"
             for i = 1, 20 do
                 local db <close> = assert(store.open("a.db", { mode = "write", lock = false }))
@@ -300,12 +300,12 @@ describe("a writer", function()
         local db = assert(store.open(path))
         assert.equal(80, (db:row "SELECT count(*) FROM t"))
         db:close()
-        assert.equal("a.db\n", shell.run("ls " .. folder.path .. " >$OUT").out)
+        assert.equal("a.db\n", shell.run("ls " .. dir.path .. " >$OUT").out)
     end)
 
     it("is kept waiting by another program's lock, but not for ever", function()
-        local folder <close> = shell.folder()
-        local path = folder.path .. "/a.db"
+        local dir <close> = shell.directory()
+        local path = dir.path .. "/a.db"
         make(path)
         local db <close> = assert(store.open(path, options("write", { lock = false })))
         local other <close> = assert(store.open(path, options("write", { lock = false })))
@@ -318,7 +318,7 @@ end)
 
 describe("a path", function()
     it("is taken as it is", function()
-        local folder <close> = shell.folder()
+        local dir <close> = shell.directory()
         for _, name in ipairs { "file:a?mode=memory", ":memory:", "a b%20#?&", "\u{e9}", "-x" } do
             local r = shell.ponder({ "-e", ([[
                 local store = require "ponder.core.store"
@@ -327,29 +327,29 @@ describe("a path", function()
                 db:script "CREATE TABLE t (v); INSERT INTO t VALUES (1)"
                 db:close()
                 print(assert(store.open(name)):row "SELECT v FROM t")
-                print(io.open(name) ~= nil)]]):format(name) }, { cwd = folder.path })
+                print(io.open(name) ~= nil)]]):format(name) }, { cwd = dir.path })
             assert.same({ out = "1\ntrue\n", err = "", status = 0 }, r)
         end
     end)
 
     it("may be a link, whose file is used", function()
-        local folder <close> = shell.folder { ["f/x"] = "" }
-        make(folder.path .. "/f/a.db")
-        shell.run("cd " .. folder.path .. " && ln -s f/a.db link.db && ln -s none.db dangling.db")
-        local db <close> = assert(store.open(folder.path .. "/link.db", options "write"))
+        local dir <close> = shell.directory { ["f/x"] = "" }
+        make(dir.path .. "/f/a.db")
+        shell.run("cd " .. dir.path .. " && ln -s f/a.db link.db && ln -s none.db dangling.db")
+        local db <close> = assert(store.open(dir.path .. "/link.db", options "write"))
         db:execute "DELETE FROM t"
-        assert.is_true(#folder:read "f/a.db-wal" > 0)
-        assert.equal("EXISTS", (select(3, store.open(folder.path .. "/dangling.db",
+        assert.is_true(#dir:read "f/a.db-wal" > 0)
+        assert.equal("EXISTS", (select(3, store.open(dir.path .. "/dangling.db",
             options "create"))))
-        assert.equal("LOCKED", (select(3, store.open(folder.path .. "/f/a.db",
+        assert.equal("LOCKED", (select(3, store.open(dir.path .. "/f/a.db",
             options "write"))))
     end)
 
-    it("may need folders that are not there yet", function()
-        local folder <close> = shell.folder()
-        local path = folder.path .. "/a//b/c/d.db"
-        make(path, { make_folders = true })
-        assert.equal("drwx------", shell.run("stat -c %A " .. folder.path .. "/a/b >$OUT").out
+    it("may need directories that are not there yet", function()
+        local dir <close> = shell.directory()
+        local path = dir.path .. "/a//b/c/d.db"
+        make(path, { make_directories = true })
+        assert.equal("drwx------", shell.run("stat -c %A " .. dir.path .. "/a/b >$OUT").out
             :match "%S+")
         assert(store.open(path)):close()
     end)
@@ -360,7 +360,7 @@ describe("store.free_bytes", function()
         local bytes = store.free_bytes "/"
         local df = tonumber(shell.run("df -B1 --output=avail / | tail -1 >$OUT").out)
         assert.is_true(math.abs(bytes - df) < 1e9)
-        assert.same({ nil, "/none: there is no such file or folder", "NOT_FOUND" },
+        assert.same({ nil, "/none: there is no such file or directory", "NOT_FOUND" },
             { store.free_bytes "/none" })
     end)
 end)

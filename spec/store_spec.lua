@@ -17,16 +17,16 @@ local function options(mode, more)
     return opts
 end
 
---- Calls f(db, folder, path) with a new store in a folder of its own.
+--- Calls f(db, directory, path) with a new store in a directory of its own.
 local function with_new(schema, f)
-    local folder <close> = shell.folder()
-    local path = folder.path .. "/a.db"
+    local dir <close> = shell.directory()
+    local path = dir.path .. "/a.db"
     local db <close> = assert(store.open(path, options("create", { schema = schema })))
-    f(db, folder, path)
+    f(db, dir, path)
 end
 
-local function names_in(folder)
-    return shell.run("ls " .. folder.path .. " >$OUT").out
+local function names_in(dir)
+    return shell.run("ls " .. dir.path .. " >$OUT").out
 end
 
 -- A collector that begins again as soon as it has ended, however much memory other specs hold; as
@@ -112,19 +112,19 @@ describe("a store", function()
     end)
 
     it("is a single file once it is closed, which reading does not change", function()
-        with_new("CREATE TABLE t (v)", function(db, folder, path)
+        with_new("CREATE TABLE t (v)", function(db, dir, path)
             db:execute "INSERT INTO t VALUES (42)"
-            assert.equal("a.db\na.db-shm\na.db-wal\n", names_in(folder))
+            assert.equal("a.db\na.db-shm\na.db-wal\n", names_in(dir))
             assert.is_true(db:close())
             assert.is_true(db:close())
-            assert.equal("a.db\n", names_in(folder))
-            local before = folder:read "a.db"
+            assert.equal("a.db\n", names_in(dir))
+            local before = dir:read "a.db"
             local again <close> = assert(store.open(path, options "read"))
             assert.equal(42, (again:row "SELECT v FROM t"))
-            assert.equal("a.db\n", names_in(folder))
+            assert.equal("a.db\n", names_in(dir))
             again:close()
-            assert.equal("a.db\n", names_in(folder))
-            assert.equal(before, folder:read "a.db")
+            assert.equal("a.db\n", names_in(dir))
+            assert.equal(before, dir:read "a.db")
         end)
     end)
 end)
@@ -221,16 +221,16 @@ describe("rows", function()
     end)
 
     it("can be left to the garbage collector, as can the store", function()
-        local folder <close> = shell.folder()
+        local dir <close> = shell.directory()
         for i = 1, 20 do
-            local db = assert(store.open(folder.path .. "/" .. i, { mode = "create",
+            local db = assert(store.open(dir.path .. "/" .. i, { mode = "create",
                 schema = "CREATE TABLE t (v); INSERT INTO t VALUES (1), (2)" }))
             local next_row = db:rows "SELECT v FROM t"
             next_row()
         end
         collectgarbage()
         collectgarbage()
-        assert.is_nil(names_in(folder):find "wal")
+        assert.is_nil(names_in(dir):find "wal")
     end)
 end)
 
@@ -265,8 +265,8 @@ describe("a transaction", function()
     end)
 
     it("is not begun in a file that is no longer there", function()
-        with_new("CREATE TABLE t (v)", function(db, folder, path)
-            os.rename(path, folder.path .. "/b.db")
+        with_new("CREATE TABLE t (v)", function(db, dir, path)
+            os.rename(path, dir.path .. "/b.db")
             assert.same({ nil, path .. ": was removed or renamed while it was open", "IO" },
                 { db:begin() })
         end)
@@ -275,7 +275,7 @@ end)
 
 describe("the WAL", function()
     it("does not grow without end", function()
-        with_new("CREATE TABLE t (v)", function(db, folder)
+        with_new("CREATE TABLE t (v)", function(db, dir)
             for _ = 1, 60 do -- 60 MB
                 db:begin()
                 for _ = 1, 10 do
@@ -283,14 +283,14 @@ describe("the WAL", function()
                 end
                 assert(db:commit())
             end
-            local bytes = #folder:read "a.db-wal"
+            local bytes = #dir:read "a.db-wal"
             assert.is_true(bytes > 1e6 and bytes < 20e6, bytes)
             assert.equal(0, db:checkpoint())
         end)
     end)
 
     it("keeps what a reader still needs, and goes on", function()
-        with_new("CREATE TABLE t (v); INSERT INTO t VALUES (1), (2)", function(db, folder, path)
+        with_new("CREATE TABLE t (v); INSERT INTO t VALUES (1), (2)", function(db, dir, path)
             db:execute "INSERT INTO t VALUES (3)"
             local reader <close> = assert(store.open(path))
             local next_row = reader:rows "SELECT v FROM t"
@@ -304,7 +304,7 @@ describe("the WAL", function()
             db:close()
             assert.equal(4, (reader:row "SELECT count(*) FROM t"))
             reader:close()
-            assert.equal("a.db\n", names_in(folder))
+            assert.equal("a.db\n", names_in(dir))
         end)
     end)
 end)
@@ -418,7 +418,7 @@ end)
 
 describe("memory", function()
     it("may run out at every single allocation", function()
-        local folder <close> = shell.folder()
+        local dir <close> = shell.directory()
         local allocations = memory.sweep(([[
             local store = require "ponder.core.store"
             local n = 0
@@ -440,13 +440,13 @@ describe("memory", function()
                 assert(#store.sha256("abc") == 64 and store.free_bytes("/") > 0)
                 assert(db:close())
             end
-        ]]):format(folder.path .. "/"))
+        ]]):format(dir.path .. "/"))
         assert.is_true(allocations > 20)
     end)
 
     it("of SQLite's may run out too", function()
         -- The limit is for the process and cannot be raised again.
-        local folder <close> = shell.folder()
+        local dir <close> = shell.directory()
         local r = shell.ponder({ "-e", [[
             local store = require "ponder.core.store"
             local db = assert(store.open("a.db", { mode = "create",
@@ -460,7 +460,7 @@ describe("memory", function()
             print(store.open("b.db", { mode = "create" }))
             print(store.open("a.db"))
             db:close()
-        ]] }, { cwd = folder.path })
+        ]] }, { cwd = dir.path })
         assert.equal("", r.err)
         assert.equal("nil\ta.db: not enough memory\tMEMORY\n"
             .. "false\ta.db: not enough memory\n1\t2\n"
@@ -468,8 +468,8 @@ describe("memory", function()
             .. "nil\tb.db: not enough memory\tMEMORY\n"
             .. "nil\ta.db: not enough memory\tMEMORY\n", r.out)
         -- Nor could the WAL be taken into the file; but nothing is lost.
-        assert.equal("a.db\na.db-shm\na.db-wal\n", names_in(folder))
-        local db <close> = assert(store.open(folder.path .. "/a.db", { mode = "write" }))
+        assert.equal("a.db\na.db-shm\na.db-wal\n", names_in(dir))
+        local db <close> = assert(store.open(dir.path .. "/a.db", { mode = "write" }))
         assert.equal(2, (db:row "SELECT count(*) FROM t"))
     end)
 end)
@@ -502,7 +502,7 @@ describe("store:hide", function()
         end)
     end)
 
-    it("raises for what is no list of texts", function()
+    it("raises for what is not a list of texts", function()
         with_new("CREATE TABLE t (a)", function(db)
             for _, texts in ipairs { { "" }, { 1 }, { {} }, { "a", false } } do
                 assert.has_error(function() db:hide(texts, "x") end)

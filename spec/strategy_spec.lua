@@ -320,7 +320,7 @@ describe("scripts/strategies", function()
 
     for name, answer in pairs(ANSWERS) do
         it("answer, are drawn, replay and resume: " .. name, function()
-            local dir <close> = shell.folder()
+            local dir <close> = shell.directory()
             local flags = table.move(FLAGS[name], 1, #FLAGS[name], 1, {})
             table.move({ "--log", "a.db", "How many?" }, 1, 3, #flags + 1, flags)
             local r = ask(dir, name, table.unpack(flags))
@@ -343,7 +343,7 @@ describe("scripts/strategies", function()
     end
 
     it("find what one call does not: lats reflects, rsa merges, react corrects itself", function()
-        local dir <close> = shell.folder()
+        local dir <close> = shell.directory()
         local result = json.decode(ask(dir, "lats", "--json", "How many?").out)
         assert.same({ "7", "completed", 19 }, { result.answer, result.status, result.calls })
         result = json.decode(ask(dir, "rsa", "--steps", "0", "--json", "How many?").out)
@@ -370,7 +370,7 @@ describe("ponder ask", function()
     local MODEL = "return function(r) return r.messages[1].content end"
 
     it("has the strategy's options as flags", function()
-        local dir <close> = shell.folder { ["s.lua"] = FILE, ["m.lua"] = MODEL }
+        local dir <close> = shell.directory { ["s.lua"] = FILE, ["m.lua"] = MODEL }
         local r = shell.ponder({ "ask", "--strategy=s.lua", "--model", "script:m.lua", "--loud",
             "Why?" }, { cwd = dir.path })
         assert.same({ "BUILT IN WHY?\n", 0 }, { r.out, r.status })
@@ -379,7 +379,7 @@ describe("ponder ask", function()
     end)
 
     it("takes a prompt file of the strategy's name", function()
-        local dir <close> = shell.folder { ["s.lua"] = FILE, ["m.lua"] = MODEL,
+        local dir <close> = shell.directory { ["s.lua"] = FILE, ["m.lua"] = MODEL,
             ["p/mine.lua"] = "return { generate = function(c) return { { role = 'user', "
                 .. "content = 'mine ' .. c.question } } end }" }
         local r = shell.ponder({ "ask", "--strategy", "s.lua", "--model", "script:m.lua",
@@ -392,7 +392,7 @@ describe("ponder ask", function()
         local TEXT = "local prompts = {}\n\nfunction prompts.generate(context)\n    return { { "
             .. "role = 'user', content = 'text of ' .. context.question } }\nend\n\n"
             .. "return prompts\n"
-        local dir <close> = shell.folder { ["f.lua"] = FILE, ["m.lua"] = MODEL,
+        local dir <close> = shell.directory { ["f.lua"] = FILE, ["m.lua"] = MODEL,
             ["s.lua"] = ([[return require("ponder.strategy").new { name = "mine",
                 roles = { "generate" }, prompts = %q,
                 samples = { generate = { { question = "Which?" } } },
@@ -428,7 +428,7 @@ describe("ponder ask", function()
                 run = function(thinker, question)
                     return (thinker:ask("generate", { question = question }))
                 end, prompts = {]]
-        local dir <close> = shell.folder { ["f.lua"] = HEAD .. [[ generate = function(context)
+        local dir <close> = shell.directory { ["f.lua"] = HEAD .. [[ generate = function(context)
                 return { { role = "user", content = GREETING .. quoted(context) .. [==[
 
                   in ]==] .. LIMITS.words .. " words" .. string.rep("!", 2) } }
@@ -450,7 +450,7 @@ describe("ponder ask", function()
     end)
 
     it("says what is wrong with its file", function()
-        local dir <close> = shell.folder { ["none.lua"] = "return 5", ["bad.lua"] = "return (" }
+        local dir <close> = shell.directory { ["none.lua"] = "return 5", ["bad.lua"] = "return (" }
         for file, expected in pairs { ["bad.lua"] = "bad.lua:1: unexpected symbol",
             ["none.lua"] = "none.lua: must return ponder.strategy.new{...}",
             ["gone.lua"] = "cannot open gone.lua" } do

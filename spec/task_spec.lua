@@ -40,7 +40,7 @@ describe("task.run", function()
         assert.not_matches("ponder/task", err)
     end)
 
-    it("raises a value that is no string as it is", function()
+    it("raises a value that is not a string as it is", function()
         local value = {}
         assert.equal(value, error_of(function()
             error(value)

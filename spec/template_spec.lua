@@ -61,7 +61,7 @@ describe("ponder.template", function()
         fails("template:1: {{#}} does not fit here", "{{# }}x{{/}}")
     end)
 
-    it("names what is no text", function()
+    it("names what is not text", function()
         local ok, message = pcall(function() local _ = template.compile(nil) end)
         assert.is_false(ok)
         assert.matches("template_spec.lua:%d+: (.*)$", message)

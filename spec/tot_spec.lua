@@ -303,7 +303,7 @@ describe("a run ends", function()
         local machine, directive = start { convergence_measure = "best_leaf", max_depth = 5 }
         directive = expand(machine, directive, { 0.5, 0.4 })[1]
         assert.same({ 0.5 }, machine.recent_best_scores)
-        expand(machine, directive, { 0.2, 0.3 }) -- n2 is no leaf any more
+        expand(machine, directive, { 0.2, 0.3 }) -- n2 is not a leaf any more
         assert.same({ 0.5, 0.4 }, machine.recent_best_scores)
         assert.equal("converged", machine.termination_reason)
     end)

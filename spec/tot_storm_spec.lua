@@ -257,7 +257,7 @@ describe("tot.from_map", function()
         map = json.encode(machine:to_map())
     end
 
-    it("refuses what is no map", function()
+    it("refuses what is not a map", function()
         for _, value in ipairs { 5, "x", true } do
             assert.has_error(function() tot.from_map(value) end)
         end

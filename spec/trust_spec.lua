@@ -38,7 +38,7 @@ local function asked(arguments, env)
 end
 
 before_each(function()
-    dir = shell.folder { ["model.lua"] = MODEL, ["checkout/prompts/cot.lua"] = HOSTILE,
+    dir = shell.directory { ["model.lua"] = MODEL, ["checkout/prompts/cot.lua"] = HOSTILE,
         ["echo.lua"] = "return function(r) return r.messages[#r.messages].content end" }
     state = dir.path .. "/state"
 end)

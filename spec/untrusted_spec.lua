@@ -15,7 +15,7 @@ local function run(code, flags, files)
     for name, text in pairs(files or {}) do
         all[name] = text
     end
-    local dir <close> = shell.folder(all)
+    local dir <close> = shell.directory(all)
     local arguments = { "run", "--no-log", "--untrusted", "--timeout", "30s" }
     table.move(flags or {}, 1, #(flags or {}), #arguments + 1, arguments)
     arguments[#arguments + 1] = "p.lua"
@@ -51,7 +51,7 @@ describe("a process that is confined", function()
         ["remove a file"] = "print(os.remove('/tmp'))",
         ["rename a file"] = "print(os.rename('/tmp', '/tmq'))",
         ["run a program"] = "print(io.popen([[echo esc''aped]]))",
-        ["read a directory"] = "print(require('ponder.core.folder').files('/'))",
+        ["read a directory"] = "print(require('ponder.core.directory').files('/'))",
         ["change its directory"] = "print(require('ponder.core.host').directory('/'))",
         ["start a process"] = "print(require('ponder.core.confine').spawn('--version'))",
     } do
@@ -172,7 +172,8 @@ describe("ponder run --untrusted", function()
     end)
 
     it("reads below the directories that are given", function()
-        local dir <close> = shell.folder { ["data/x.txt"] = "some text", ["secret.txt"] = "secret",
+        local dir <close> = shell.directory {
+            ["data/x.txt"] = "some text", ["secret.txt"] = "secret",
             ["p.lua"] = [[for _, path in ipairs { "data/x.txt", "secret.txt", "data/../secret.txt",
                 "data/link", "/etc/passwd", "data", "data/none" } do
                 print(path, (read(path)))
@@ -185,7 +186,7 @@ describe("ponder run --untrusted", function()
     end)
 
     it("is given neither files that are too long, nor much at once", function()
-        local dir <close> = shell.folder { ["p.lua"] = [[
+        local dir <close> = shell.directory { ["p.lua"] = [[
             local task = require "ponder.task"
             print((select(3, read "long")), (read "a\0b"))
             local numbers = {}
@@ -236,7 +237,7 @@ describe("ponder run --untrusted", function()
     end)
 
     it("can be resumed and replayed", function()
-        local dir <close> = shell.folder { ["m.lua"] = MODEL, ["p.lua"] = [[
+        local dir <close> = shell.directory { ["m.lua"] = MODEL, ["p.lua"] = [[
             local m, task = require("ponder.model").open(), require "ponder.task"
             local out = task.map({ 1, 2, 3 }, function(i)
                 task.sleep(0.001 * i)
@@ -327,7 +328,7 @@ describe("one confined process", function()
 
     -- Opens a script of functions, in the executable, and runs code with it: `box`.
     local function with_box(code, opts)
-        local dir <close> = shell.folder { ["m.lua"] = MODEL, ["s.lua"] = ROUNDS, ["p.lua"] = [[
+        local dir <close> = shell.directory { ["m.lua"] = MODEL, ["s.lua"] = ROUNDS, ["p.lua"] = [[
             local task, run = require "ponder.task", require "ponder.run"
             local file <close> = io.open "s.lua"
             local box <close> = assert(require("ponder.untrusted").open({ text = file:read "a",
@@ -374,7 +375,7 @@ describe("one confined process", function()
     end)
 
     it("holds an evaluation, which can be resumed and replayed", function()
-        local dir <close> = shell.folder { ["m.lua"] = MODEL, ["e.lua"] = [[
+        local dir <close> = shell.directory { ["m.lua"] = MODEL, ["e.lua"] = [[
             local eval, data = require "ponder.eval", {}
             for i = 1, 6 do data[i] = { id = "i" .. i, question = i, target = 2 * i } end
             local score = { eval.score.numeric, function() return 1 end }
@@ -399,7 +400,7 @@ describe("one confined process", function()
     end)
 
     it("holds the policies of a server", function()
-        local dir <close> = shell.folder { ["m.lua"] = MODEL, ["s.lua"] = [[
+        local dir <close> = shell.directory { ["m.lua"] = MODEL, ["s.lua"] = [[
             return {
                 up = { description = "shouts", run = function(request)
                     request:think "hm"

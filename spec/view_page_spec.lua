@@ -6,10 +6,10 @@ local sample_log = require "sample_log"
 local shell = require "shell"
 local store = require "ponder.core.store"
 
-local folder, b, viewer
+local dir, b, viewer
 
 local function sample(name, change)
-    local path = ("%s/%s"):format(folder.path, name)
+    local path = ("%s/%s"):format(dir.path, name)
     sample_log.write(path, change)
     return path
 end
@@ -42,7 +42,7 @@ end
 
 describe("the served page", function()
     setup(function()
-        folder = shell.folder()
+        dir = shell.directory()
         b = browser.start { width = 1280, height = 800 }
     end)
     teardown(function()
@@ -50,7 +50,7 @@ describe("the served page", function()
             viewer:stop()
         end
         b:close()
-        folder:__close()
+        dir:__close()
     end)
 
     it("lists runs, filters and sorts them, and opens one, by keys alone", function()

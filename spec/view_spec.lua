@@ -11,7 +11,7 @@ local task = require "ponder.task"
 local transport = require "ponder.model.transport"
 local view = require "ponder.view"
 
-local folder
+local dir
 
 -- Calls f(get, get_json, page) while the page of these logs is served. get(path, query, opts) gives
 -- status, body and headers; without opts.token it carries the page's.
@@ -51,7 +51,7 @@ local function with_page(names, f, opts)
 end
 
 local function sample(name, change)
-    local path = ("%s/%s"):format(folder.path, name)
+    local path = ("%s/%s"):format(dir.path, name)
     sample_log.write(path, change)
     return path
 end
@@ -71,8 +71,8 @@ local function rows_of(list)
     return rows
 end
 
-setup(function() folder = shell.folder() end)
-teardown(function() folder:__close() end)
+setup(function() dir = shell.directory() end)
+teardown(function() dir:__close() end)
 
 describe("the page's server", function()
     it("reads nothing without the token", function()
@@ -159,7 +159,7 @@ describe("the page's server", function()
                 model, sample, samples, request, asked_at, status, total_tokens, cost) VALUES
                 (2, 1, 1, 'i', 1, 'p', 'm', 1, 1, '{}', 1760000005.0, 'ok', 7, 0.5)]])
         end)
-        with_page({ path, folder.path .. "/not-yet.db" }, function(_, get_json)
+        with_page({ path, dir.path .. "/not-yet.db" }, function(_, get_json)
             local rows = rows_of(get_json "/view/runs")
             assert.equal(2, #rows)
             assert.same({ id = 2, parent = 1, log = path, status = "failed", command = "run",
@@ -173,7 +173,7 @@ describe("the page's server", function()
     end)
 
     it("lists all that are kept where no log is named, and says which are damaged", function()
-        local place <close> = shell.folder { ["ponder/x"] = "" }
+        local place <close> = shell.directory { ["ponder/x"] = "" }
         sample_log.write(place.path .. "/ponder/good.db")
         local good = place:read "ponder/good.db"
         place:write("ponder/broken.db", good:sub(1, 8192) .. ("\1"):rep(#good - 8192))
@@ -374,7 +374,7 @@ describe("ponder view", function()
     end)
 
     it("waits for a log that is not there yet", function()
-        local path = folder.path .. "/later.db"
+        local path = dir.path .. "/later.db"
         local r <close> = shell.start { "view", "--no-open", path }
         local function fetch()
             local pipe <close> = assert(io.popen(
@@ -388,7 +388,7 @@ describe("ponder view", function()
 
     it("opens a browser without its arguments telling the token", function()
         local path = sample "open.db"
-        local place <close> = shell.folder { browser = "#!/bin/sh\n"
+        local place <close> = shell.directory { browser = "#!/bin/sh\n"
             .. 'printf "%s\\n" "$@" >"$0.args"; stat -c %a "$1" >"$0.mode"; cat "$1" >"$0.tmp"\n'
             .. 'mv "$0.tmp" "$0.page"\n' }
         os.execute(("chmod +x '%s/browser'"):format(place.path))
@@ -411,7 +411,7 @@ describe("ponder view", function()
 
     it("is opened by --view of the commands that log a run, and ends with its page", function()
         local model = "script:" .. shell.root .. "/scripts/models/arithmetic.lua"
-        local place <close> = shell.folder { ["ask.lua"] = ([[
+        local place <close> = shell.directory { ["ask.lua"] = ([[
             print(require("ponder.model").open("%s"):chat { messages = {
                 { role = "user", content = "Use 4 4 6 8 to make 24" } } }.text ~= nil)]])
             :format(model) }
@@ -454,7 +454,7 @@ describe("ponder view", function()
     end)
 
     it("shows evaluations, with links to their runs", function()
-        local place <close> = shell.folder { ["e.lua"] = [[
+        local place <close> = shell.directory { ["e.lua"] = [[
             return { name = "shown", data = { { id = "x", question = "1" }, { id = "y<b>",
                 question = "2" } }, policies = { one = function() return "1" end },
                 target = "question", score = "exact" }]] }
@@ -470,14 +470,14 @@ describe("ponder view", function()
             assert.equal(404, (get("/", { eval = path .. "#1x" })))
         end)
         with_page({ sample "noeval.db" }, function(get)
-            local status, body = get("/", { eval = folder.path .. "/noeval.db#1" })
+            local status, body = get("/", { eval = dir.path .. "/noeval.db#1" })
             assert.equal(404, status)
             assert.matches("holds no evaluation", body)
         end)
     end)
 
     it("is what ponder serve has at /, over its log", function()
-        local place <close> = shell.folder { ["p.lua"] = [[return function(request)
+        local place <close> = shell.directory { ["p.lua"] = [[return function(request)
             return request.prompt:upper() end]] }
         local log = place.path .. "/served.db"
         local r <close> = shell.start { "serve", "--listen", "127.0.0.1:0", "--log", log,

@@ -66,7 +66,7 @@ static int search_embedded(lua_State *L)
     return 2;
 }
 
-/* Loads `folder/name.lua` or `folder/name/init.lua` of the running script's folder. */
+/* Loads `directory/name.lua` or `directory/name/init.lua` of the running script's directory. */
 static int search_beside_script(lua_State *L)
 {
     const char *module = luaL_checkstring(L, 1);
@@ -74,8 +74,9 @@ static int search_beside_script(lua_State *L)
         lua_pushliteral(L, "names from 'ponder' on are not looked for beside the script");
         return 1;
     }
-    if (lua_getfield(L, LUA_REGISTRYINDEX, "ponder.script_folder") != LUA_TSTRING) {
-        lua_pushliteral(L, "no script folder to search (code came from -e, a pipe or the prompt)");
+    if (lua_getfield(L, LUA_REGISTRYINDEX, "ponder.script_directory") != LUA_TSTRING) {
+        lua_pushliteral(L,
+                        "no script directory to search (code came from -e, a pipe or the prompt)");
         return 1;
     }
     const char *path = luaL_gsub(L, module, ".", "/");

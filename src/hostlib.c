@@ -105,13 +105,13 @@ static int host_has_module(lua_State *L)
     return 1;
 }
 
-/* host.set_script_folder(path|nil): where `require` looks for a script's own modules. */
-static int host_set_script_folder(lua_State *L)
+/* host.set_script_directory(path|nil): where `require` looks for a script's own modules. */
+static int host_set_script_directory(lua_State *L)
 {
     lua_settop(L, 1);
     if (!lua_isnil(L, 1))
         luaL_checkstring(L, 1);
-    lua_setfield(L, LUA_REGISTRYINDEX, "ponder.script_folder");
+    lua_setfield(L, LUA_REGISTRYINDEX, "ponder.script_directory");
     return 0;
 }
 
@@ -231,7 +231,7 @@ int hostlib_open(lua_State *L)
         {"memory", host_memory},
         {"process", host_process},
         {"set_environment", host_set_environment},
-        {"set_script_folder", host_set_script_folder},
+        {"set_script_directory", host_set_script_directory},
         {"stop_status", host_stop_status},
         {"time", host_time},
         {"time_is_up", host_time_is_up},

@@ -10,8 +10,8 @@
  *
  * It begins in signal handlers (a timer sends a signal, too: alarm.c), and not in the loop's
  * signals and timers, since the loop does not run while a script computes. A handler does no more
- * than that. What a run waits for in vain beyond its time is ended by its budget, with a timer of
- * the loop, before the alarm comes (HEAD_START).
+ * than that. What a run waits for without success beyond its time is ended by its budget, with a
+ * timer of the loop, before the alarm comes (HEAD_START).
  */
 #include "signals.h"
 

@@ -1,4 +1,4 @@
---- Finds the prompt tables that come with ponder, and no others; and its files that are no modules.
+--- Finds the prompt tables that come with ponder, and its files that are not modules.
 ---
 --- In a checkout the prompts stand in prompts/, beside lua/; where the library is installed, in
 --- ponder/prompts/; in the executable they are the modules `prompts.NAME`. What a user puts in
@@ -12,7 +12,7 @@ builtin.strategies = { "cot", "got", "tot", "trm" }
 
 local module, file = ...
 
--- The checkout's folder. Only a path by which `require` really found this very file counts: the
+-- The checkout's directory. Only a path by which `require` really found this very file counts: the
 -- working directory is not searched.
 local found = type(file) == "string" and package.searchpath(module, package.path) == file
 local checkout = found and file:match("^(.*)lua[/\\]ponder[/\\]builtin%.lua$")
@@ -82,7 +82,7 @@ function builtin.prompt_names()
     return names
 end
 
----The text of a file that stands among ponder's Lua files and is no module.
+---The text of a file that stands among ponder's Lua files and is not a module.
 ---@param name string such as `"ponder/report/page/page.css"`
 ---@return string
 function builtin.file(name)

@@ -36,7 +36,7 @@ local match, sub, min = string.match, string.sub, math.min
 local concat, insert, move, sort = table.concat, table.insert, table.move, table.sort
 local next, stderr, tostring, type = next, io.stderr, tostring, type
 
--- The commands are the built-in modules of this folder.
+-- The commands are the built-in modules of this directory.
 local function command_names()
     local names = {}
     for _, file in ipairs(host.embedded_names()) do

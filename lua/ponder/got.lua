@@ -60,7 +60,7 @@
 --- Where `max_nodes` leaves no room for a thought, start leads to generating and at once to
 --- completed.
 ---
---- Replies that say nothing:  an empty thought is no node; a round of such goes on to aggregate
+--- Replies that say nothing:  an empty thought is not a node; a round of such goes on to aggregate
 --- what there is, and where there is nothing ends in error. A thought that a text does not score on
 --- the scale asked for is asked about again, `max_parse_retries` times; then, or where
 --- thoughts_scored leaves it out, it stays without score, and ranks as 0.5 where thoughts are

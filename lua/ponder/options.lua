@@ -348,7 +348,7 @@ end
 ---@param where string the function being called, as its user writes it: `"search.run"`
 ---@param opts table? the user's table; nil counts as an empty one; it is not changed
 ---@param schema OptionSchema
----@param level integer? whose place the error carries, as in `error`, counted from the function
+---@param level integer? the error level, as in `error`, counted from the function
 ---that calls `check`: 1 is that function, 2 (the default) whoever called it
 ---@return table checked a new table with the known options, defaults filled in, integers normalised
 function options.check(where, opts, schema, level)

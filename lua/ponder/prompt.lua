@@ -18,7 +18,7 @@
 
 local builtin = require "ponder.builtin"
 local files = require "ponder.log.files"
-local folder = require "ponder.core.folder"
+local directories = require "ponder.core.directory"
 local notice = require "ponder.notice"
 local options = require "ponder.options"
 local pure = require "ponder.pure"
@@ -112,7 +112,7 @@ end
 local function say_what_lacks(name)
     for i, directory in ipairs(files.is_offline() and {} or prompt.directories()) do
         local names = {}
-        for _, file in ipairs(folder.files(directory) or {}) do
+        for _, file in ipairs(directories.files(directory) or {}) do
             names[#names + 1] = file.name:match "^[^.].*%.lua$"
         end
         table.sort(names)

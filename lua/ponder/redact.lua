@@ -108,7 +108,7 @@ function redact.keys() return table.move(known, 1, #known, 1, {}) end
 ---@return integer
 function redact.count_keys() return #known end
 
--- "Bearer X" hides X: the scheme alone is no secret, and X may be echoed without it.
+-- "Bearer X" hides X: the scheme alone is not a secret, and X may be echoed without it.
 local function add_secret(secrets, value)
     if type(value) ~= "string" then return end
     value = value:match("^%s*%a+%s+(%S+)%s*$") or value

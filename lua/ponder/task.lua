@@ -165,7 +165,7 @@ end
 ---
 --- Where `f` returns `nil, message, code`, `errors[i]` is `{ message =, code = }`; where its task
 --- was cancelled, `code` is "CANCELLED". If `f` raises, the others are cancelled at once and map
---- raises the same with the traceback of that task (an error that is no string is raised as it is);
+--- raises the same with the traceback of that task (an error other than a string as it is);
 --- with `on_error = "collect"` `errors[i]` is `{ message =, code = "ERROR", error = what was raised
 --- }` instead.
 ---@param list any[] read once, at the call; anything with `#` and indexing

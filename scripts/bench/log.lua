@@ -28,7 +28,7 @@ end
 local ANSWER = ("It is the sum of two primes, as far as anybody knows. "):rep(10)
 
 local s <close> = server.start()
-local folder <close> = shell.folder { ["script.lua"] = SCRIPT }
+local dir <close> = shell.directory { ["script.lua"] = SCRIPT }
 
 -- Wall and CPU seconds of a command; a figure of bash, since the process has ended by then.
 local function seconds(delay, ...)
@@ -39,7 +39,7 @@ local function seconds(delay, ...)
     local url = ("%s/s/delay=%d&text=%s/v1"):format(s.url, delay, server.encode(ANSWER))
     local result = shell.run(("cd %s; export OPENAI_API_KEY=sk-0123456789abcdef no_proxy=127.0.0.1 "
         .. "PONDER_MODEL=openai:test-model OPENAI_BASE_URL=%s; exec bash -c %s 2>$ERR"):format(
-        shell.quote(folder.path), shell.quote(url), shell.quote(
+        shell.quote(dir.path), shell.quote(url), shell.quote(
             "TIMEFORMAT='times %R %U %S'; time " .. table.concat(words, " "))))
     local wall, user, system = result.err:match "^times ([%d.]+) ([%d.]+) ([%d.]+)\n$"
     assert(wall and result.status == 0, result.err)
@@ -53,7 +53,7 @@ local function run(calls, delay, ...)
     for _, word in ipairs { "script.lua", calls, IN_FLIGHT, QUESTION } do
         words[#words + 1] = tostring(word)
     end
-    os.remove(folder.path .. "/run.db")
+    os.remove(dir.path .. "/run.db")
     return seconds(delay, table.unpack(words))
 end
 

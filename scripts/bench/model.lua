@@ -32,7 +32,7 @@ local function numbers(n)
     return list
 end
 
--- A client with connections of its own, so that every run opens them anew.
+-- A client with connections of its own, so that every run opens them again.
 local function with_client(run)
     local wire = transport.new()
     local client = model.client { transport = wire, config = {}, env = function() return nil end }

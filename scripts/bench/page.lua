@@ -50,8 +50,8 @@ local function percentile(list, part)
     return sorted[math.max(1, math.ceil(#sorted * part))]
 end
 
-local folder <close> = shell.folder()
-local log_path, page_path = folder.path .. "/many.db", folder.path .. "/many.html"
+local dir <close> = shell.directory()
+local log_path, page_path = dir.path .. "/many.db", dir.path .. "/many.html"
 sample_log.fill(log_path, NODES)
 do -- prompts as long as real ones, no two the same
     local db = assert(store.open(log_path, { mode = "write",

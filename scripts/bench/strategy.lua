@@ -39,7 +39,7 @@ local function run_once(s)
     end)
     cpu = os.clock() - cpu
     wire:close()
-    -- A step is a round: however many nodes it takes up, it is two calls long.
+    -- A step is a round: however many nodes it selects, it is two calls long.
     return outcome.duration_ms, 2 * rounds * DELAY_MS, outcome.calls, cpu * 1000
 end
 

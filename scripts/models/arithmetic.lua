@@ -12,7 +12,7 @@ local task = require "ponder.task"
 local SKILL = 0.45 -- how often it sees what leads to the goal
 local SLIP = 0.1 -- how often it judges or calculates wrongly
 local MOST_NUMBERS = 5 -- more would take too long to search
-local MOST_SHOWN = 12 -- more are no game
+local MOST_SHOWN = 12 -- more numbers than this are not a game
 local DELAY_S = (tonumber(os.getenv "ARITHMETIC_DELAY_MS") or 0) / 1000
 
 -------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ local function read_program(text)
     return text:match "```%w*[ \t]*\n(.-)```" or text
 end
 
--- A whole number without its point; nil for what is no answer.
+-- A whole number without its point; nil for what is not an answer.
 local function show(value)
     if type(value) == "number" then
         return ("%s"):format(math.tointeger(value) or value)

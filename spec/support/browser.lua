@@ -110,7 +110,7 @@ function Browser:wait(code, ...)
         end
         os.execute "sleep 0.02"
     end
-    error("waited in vain for: " .. code, 2)
+    error("waited without success for: " .. code, 2)
 end
 
 local function act(self, source)

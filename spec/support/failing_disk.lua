@@ -40,9 +40,9 @@ end
 ---@return {status: integer, out: string, err: string, writes: integer, failures: integer}
 function disk.ponder(arguments, failing, opts)
     opts = opts or {}
-    local folder <close> = shell.folder { calls = "" }
+    local dir <close> = shell.directory { calls = "" }
     local parts = { "env", "XDG_STATE_HOME=" .. shell.quote(shell.state_home()) }
-    for _, list in ipairs { disk.environment(failing, folder.path .. "/calls"), opts.env or {} } do
+    for _, list in ipairs { disk.environment(failing, dir.path .. "/calls"), opts.env or {} } do
         for name, value in pairs(list) do
             parts[#parts + 1] = name .. "=" .. shell.quote(value)
         end
@@ -53,7 +53,7 @@ function disk.ponder(arguments, failing, opts)
     -- The shell that says "Killed" says it to no one.
     local result = shell.run(("exec 2>/dev/null; cd %s; %s <$IN >$OUT 2>$ERR; exit $?"):format(
         shell.quote(opts.cwd or shell.root), table.concat(parts, " ")), opts.input)
-    local calls = folder:read "calls"
+    local calls = dir:read "calls"
     result.failures = count(calls, "failed ")
     result.writes = count(calls, "%l")
     return result

@@ -17,7 +17,7 @@
 --- that reached new lines (FUZZ_KEEP=1 adds them). A finding is written to build/fuzz/NAME-HASH.
 --- Which lines of ponder's Lua an input reaches is seen through a hook, in the task that tries it.
 
-local folder = require "ponder.core.folder"
+local directories = require "ponder.core.directory"
 local store = require "ponder.core.store"
 local task = require "ponder.task"
 
@@ -110,7 +110,7 @@ end
 local function corpus(name)
     local inputs = {}
     local directory = "spec/fuzz/corpus/" .. name
-    for _, file in ipairs(folder.files(directory) or {}) do
+    for _, file in ipairs(directories.files(directory) or {}) do
         local opened <close> = assert(io.open(directory .. "/" .. file.name, "rb"))
         inputs[#inputs + 1] = opened:read "a"
     end

@@ -39,22 +39,22 @@ function help.sorted_lines(text)
     return lines
 end
 
----@class LogWorkshop a server, and a folder for scripts and logs
+---@class LogWorkshop a server, and a directory for scripts and logs
 local Workshop = {}
 Workshop.__index = Workshop
 
 ---@param steer? string how the server answers: see server.c
 function help.open(steer)
-    local self = setmetatable({ server = server.start(), folder = shell.folder(),
+    local self = setmetatable({ server = server.start(), dir = shell.directory(),
         steer = steer or "mix=1&text=" .. server.encode "######" }, Workshop)
-    self.log = self.folder.path .. "/run.db"
-    self.script = self.folder.path .. "/script.lua"
+    self.log = self.dir.path .. "/run.db"
+    self.script = self.dir.path .. "/script.lua"
     return self
 end
 
 function Workshop:close()
     self.server:stop()
-    self.folder:__close()
+    self.dir:__close()
 end
 
 ---Removes the log, forgets the server's counters and writes the script.
@@ -64,7 +64,7 @@ function Workshop:begin(code)
         os.remove(self.log .. ending)
     end
     self.server:reset()
-    self.folder:write("script.lua", help.PRELUDE .. code)
+    self.dir:write("script.lua", help.PRELUDE .. code)
 end
 
 ---The environment in which the server is the model.
@@ -73,7 +73,7 @@ end
 function Workshop:environment(more)
     local env = { OPENAI_API_KEY = help.KEY, PONDER_MODEL = "openai:m", no_proxy = "127.0.0.1",
         OPENAI_BASE_URL = ("%s/s/%s/v1"):format(self.server.url, self.steer),
-        XDG_STATE_HOME = self.folder.path .. "/state" }
+        XDG_STATE_HOME = self.dir.path .. "/state" }
     for name, value in pairs(more or {}) do
         env[name] = value
     end
@@ -85,16 +85,16 @@ end
 function Workshop:kept()
     local files = {}
     for name in self:sh("ls -d state/ponder/*.db* 2>/dev/null").out:gmatch "[^\n]+" do
-        files[#files + 1] = self.folder.path .. "/" .. name
+        files[#files + 1] = self.dir.path .. "/" .. name
     end
     return files
 end
 
----Runs a shell script in the folder and with the environment; $PONDER is the executable.
+---Runs a shell script in the directory and with the environment; $PONDER is the executable.
 ---@param script string
 ---@return {status: integer, out: string, err: string}
 function Workshop:sh(script)
-    local parts = { "cd " .. shell.quote(self.folder.path) }
+    local parts = { "cd " .. shell.quote(self.dir.path) }
     for name, value in pairs(self:environment { PONDER = shell.executable }) do
         parts[#parts + 1] = ("export %s=%s"):format(name, shell.quote(value))
     end
@@ -123,7 +123,7 @@ end
 function Workshop:ponder(arguments, opts)
     opts = opts or {}
     opts.env = self:environment(opts.env)
-    opts.cwd = opts.cwd or self.folder.path
+    opts.cwd = opts.cwd or self.dir.path
     return shell.ponder(arguments, opts)
 end
 

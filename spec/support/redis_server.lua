@@ -52,16 +52,16 @@ end
 
 function Server:__close()
     self:kill()
-    self.folder:__close()
+    self.dir:__close()
 end
 
 ---@param arguments? string[] of redis-server
 ---@param opts? {cli: string?} options for redis-cli, such as "-a PASSWORD"
 ---@return spec.RedisServer
 function redis_server.start(arguments, opts)
-    local folder = shell.folder()
-    local socket = folder.path .. "/redis.sock"
-    return setmetatable({ folder = folder, path = folder.path, socket = socket,
+    local dir = shell.directory()
+    local socket = dir.path .. "/redis.sock"
+    return setmetatable({ dir = dir, path = dir.path, socket = socket,
         url = "redis+unix://" .. socket, arguments = arguments or {},
         options = opts and opts.cli }, Server):again()
 end

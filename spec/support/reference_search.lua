@@ -72,7 +72,7 @@ local function search(opts)
         return children
     end
 
-    -- Returns the children of a node that is taken up, or "stop".
+    -- Returns the children of a node that is selected, or "stop".
     local function take_up(node)
         if opts.stop and opts.stop(node) then
             return "stop"

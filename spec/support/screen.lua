@@ -20,7 +20,7 @@ local count = 0
 local function tmux(self, command)
     local pipe <close> = assert(io.popen(
         ("unset TMUX; TMUX_TMPDIR=%s tmux -u -f /dev/null -L %s %s 2>&1"):format(
-            shell.quote(self.folder.path), self.name, command)))
+            shell.quote(self.dir.path), self.name, command)))
     return (pipe:read("a"))
 end
 
@@ -31,7 +31,7 @@ end
 function screen.open(arguments, opts)
     opts = opts or {}
     count = count + 1
-    local self = setmetatable({ folder = shell.folder(), name = "ponder" .. count }, Screen)
+    local self = setmetatable({ dir = shell.directory(), name = "ponder" .. count }, Screen)
     local words = { "env LC_ALL=C.UTF-8" }
     for name, value in pairs(opts.env or {}) do
         words[#words + 1] = name .. "=" .. shell.quote(value)
@@ -44,11 +44,11 @@ function screen.open(arguments, opts)
     words[#words + 1] = opts.err and "2>" .. shell.quote(opts.err) or ""
     -- The status goes through a file: tmux does not always notice that a command has ended. The
     -- shell itself takes no notice of Ctrl-C, and the screen stays until it is closed.
-    self.folder:write("run",
+    self.dir:write("run",
         ("trap : INT\n%s\necho $? >%s/new\nmv %s/new %s/status\nexec sleep 99\n")
-        :format(table.concat(words, " "), self.folder.path, self.folder.path, self.folder.path))
+        :format(table.concat(words, " "), self.dir.path, self.dir.path, self.dir.path))
     local said = tmux(self, ("new-session -d -x %d -y %d sh %s/run ';' set-option -g status off")
-        :format(opts.columns or 80, opts.rows or 24, shell.quote(self.folder.path)))
+        :format(opts.columns or 80, opts.rows or 24, shell.quote(self.dir.path)))
     assert(said == "", said)
     return self
 end
@@ -120,7 +120,7 @@ end
 ---@return string[] lines
 function Screen:finish()
     local status = wait_for(self, "end", function()
-        local file <close> = io.open(self.folder.path .. "/status")
+        local file <close> = io.open(self.dir.path .. "/status")
         return file and file:read("n")
     end)
     return status, self:lines()
@@ -128,7 +128,7 @@ end
 
 function Screen:__close()
     tmux(self, "kill-server")
-    self.folder:__close()
+    self.dir:__close()
 end
 
 return screen

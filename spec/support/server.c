@@ -29,7 +29,7 @@
  *      fault=P         for P of 100 bodies, by their bytes: 500, 503, 429, close or cut
  *
  * /v1/chat/completions, /v1/messages and /api/chat answer as OpenAI, Anthropic and Ollama do, in
- * any folder; other paths answer with an echo. GET /_counters, GET /_bodies (how often each body
+ * any directory; other paths answer with an echo. GET /_counters, GET /_bodies (how often each body
  * came, by its hash), GET /_request (the last request as an echo), POST /_next and POST /_reset are
  * for the spec. server_raw.c serves torn replies.
  */

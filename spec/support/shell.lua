@@ -2,7 +2,7 @@
 ---
 ---     local shell = require "shell"
 ---     local r = shell.ponder({ "-e", "print(1)" })        -- r.status, r.out, r.err
----     local dir <close> = shell.folder { ["a.lua"] = "return 1" }
+---     local dir <close> = shell.directory { ["a.lua"] = "return 1" }
 ---     shell.ponder({ "a.lua" }, { cwd = dir.path, input = "", to = "/dev/full" })
 ---
 --- Nothing hangs: what has not ended after LIMIT seconds is killed, and the status is 137.
@@ -69,18 +69,18 @@ function shell.lines(text)
     return lines
 end
 
-local Folder = {}
-Folder.__index = Folder
+local Directory = {}
+Directory.__index = Directory
 
-function Folder:__close()
+function Directory:__close()
     if not self.removed then
         self.removed = true
         os.execute("rm -rf " .. shell.quote(self.path))
     end
 end
-Folder.__gc = Folder.__close
+Directory.__gc = Directory.__close
 
-function Folder:write(name, text)
+function Directory:write(name, text)
     local parent = name:match("^(.*)/")
     if parent then
         os.execute("mkdir -p " .. shell.quote(self.path .. "/" .. parent))
@@ -91,24 +91,24 @@ function Folder:write(name, text)
     return path
 end
 
-function Folder:read(name)
+function Directory:read(name)
     return shell.read(self.path .. "/" .. name)
 end
 
----A new folder with these files, removed at the end of its `<close>` scope.
----@param files? table<string, string> text by name; names may have folders in them
-function shell.folder(files)
-    local folder = setmetatable({ path = shell.output "mktemp -d" }, Folder)
+---A new directory with these files, removed at the end of its `<close>` scope.
+---@param files? table<string, string> text by name; names may have directories in them
+function shell.directory(files)
+    local dir = setmetatable({ path = shell.output "mktemp -d" }, Directory)
     for name, text in pairs(files or {}) do
-        folder:write(name, text)
+        dir:write(name, text)
     end
-    return folder
+    return dir
 end
 
-local scratch -- one folder for what is printed, for all runs of this process
+local scratch -- one directory for what is printed, for all runs of this process
 
 local function scratch_path()
-    scratch = scratch or shell.folder()
+    scratch = scratch or shell.directory()
     return scratch.path
 end
 
@@ -170,7 +170,7 @@ function shell.bare(env)
     return all
 end
 
--- Logs of runs go to the scratch folder, unless a spec says where.
+-- Logs of runs go to the scratch directory, unless a spec says where.
 local function environment(opts)
     local parts = {}
     if not (opts.env and opts.env.XDG_STATE_HOME) then

@@ -12,7 +12,7 @@ local workers = {}
 
 ---@class spec.Lab
 ---@field server spec.RedisServer
----@field folder table
+---@field directory table
 local Lab = {}
 Lab.__index = Lab
 
@@ -59,10 +59,10 @@ local function start(self, arguments)
     for i, word in ipairs(arguments) do
         words[i] = shell.quote(word)
     end
-    local err = ("%s/%d.err"):format(self.folder.path, self.count)
+    local err = ("%s/%d.err"):format(self.dir.path, self.count)
     local pid = shell.output(([[cd %s; export XDG_STATE_HOME=%s/state
         { %s %s >%s.out 2>%s 3>&- & echo $! >&3; exec 3>&-; wait $!; echo $? >%s.status; } \
-            3>&1 >/dev/null 2>&1 &]]):format(self.folder.path, self.folder.path, shell.executable,
+            3>&1 >/dev/null 2>&1 &]]):format(self.dir.path, self.dir.path, shell.executable,
         table.concat(words, " "), err, err, err))
     return setmetatable({ pid = pid, err = err }, Process)
 end
@@ -94,7 +94,7 @@ local q <close> = assert(queue.open(%q, { name = "t", script = "job.lua" }))
 ---@param code string
 ---@return spec.Worker
 function Lab:begin(code)
-    self.folder:write("main.lua", MAIN:format(self.server.url, code))
+    self.dir:write("main.lua", MAIN:format(self.server.url, code))
     return self:run { "run", "--log", "main.db", "main.lua" }
 end
 
@@ -109,8 +109,8 @@ end
 ---@param limit_s? number
 ---@return {status: integer, out: string, err: string}
 function Lab:ponder(arguments, limit_s)
-    return shell.ponder(arguments, { cwd = self.folder.path, limit_s = limit_s,
-        env = { XDG_STATE_HOME = self.folder.path .. "/state" } })
+    return shell.ponder(arguments, { cwd = self.dir.path, limit_s = limit_s,
+        env = { XDG_STATE_HOME = self.dir.path .. "/state" } })
 end
 
 ---Runs a coordinator to its end; its log is a new main.db.
@@ -118,8 +118,8 @@ end
 ---@param limit_s? number
 ---@return {status: integer, out: string, err: string}
 function Lab:coordinate(code, limit_s)
-    self.folder:write("main.lua", MAIN:format(self.server.url, code))
-    os.execute(("rm -f %s/main.db*"):format(self.folder.path))
+    self.dir:write("main.lua", MAIN:format(self.server.url, code))
+    os.execute(("rm -f %s/main.db*"):format(self.dir.path))
     return self:ponder({ "run", "--log", "main.db", "main.lua" }, limit_s)
 end
 
@@ -127,7 +127,7 @@ end
 ---@return string printed by sqlite's own shell, or by ponder's store: values of a row with "|"
 function Lab:sql(sql)
     local store = require "ponder.core.store"
-    local db <close> = assert(store.open(self.folder.path .. "/main.db", { lock = false }))
+    local db <close> = assert(store.open(self.dir.path .. "/main.db", { lock = false }))
     local rows = {}
     for value in db:rows(sql) do
         rows[#rows + 1] = tostring(value)
@@ -140,7 +140,7 @@ end
 ---@return string[]
 function Lab:lines(name)
     local list = {}
-    local file <close> = io.open(self.folder.path .. "/" .. name)
+    local file <close> = io.open(self.dir.path .. "/" .. name)
     for line in file and file:lines() or function() end do
         list[#list + 1] = line
     end
@@ -154,7 +154,7 @@ function workers.eventually(what, holds)
     local limit = os.time() + 60
     while not holds() do
         if os.time() > limit then
-            error("in vain: " .. what)
+            error("without success: " .. what)
         end
         os.execute "sleep 0.02"
     end
@@ -165,14 +165,14 @@ function Lab:__close()
         process:kill()
     end
     self.server:__close()
-    self.folder:__close()
+    self.dir:__close()
 end
 
 ---@param files table<string, string>
 ---@param arguments? string[] of redis-server
 ---@return spec.Lab
 function workers.lab(files, arguments)
-    return setmetatable({ folder = shell.folder(files), server = redis_server.start(arguments),
+    return setmetatable({ dir = shell.directory(files), server = redis_server.start(arguments),
         processes = {}, count = 0 }, Lab)
 end
 

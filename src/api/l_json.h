@@ -31,7 +31,7 @@ typedef struct JsonOption {
 /* Reads the options at `arg` (nil for none); raises for a bad value or an unknown name. */
 void json_options(lua_State *L, int arg, const char *where, JsonOption *options, int count);
 
-/* The text at argument 1; a number is no text. */
+/* The text at argument 1; a number is not a string. */
 const char *json_text(lua_State *L, const char *where, size_t *length);
 
 /* What an error calls the value at `index`: nil, 0, "text", a table; pushes it. */

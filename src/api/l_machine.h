@@ -46,7 +46,7 @@ Machine *machine_self(lua_State *L);
 Machine *machine_check(lua_State *L, int arg);
 
 /* The number that the id at `arg` stands for in the machine at argument 1; MACHINE_NO_NUMBER where
- * it is no id that the machine could have made. */
+ * it is not an id that the machine could have made. */
 uint64_t machine_check_id(lua_State *L, int arg);
 
 /* Takes the call id at `id_arg` (a string) as the one that starts the machine `m` at argument 1;

@@ -189,7 +189,7 @@ static int choice_option(lua_State *L, const char *name, const char *const *choi
 
 static void check_names(lua_State *L)
 {
-    static const char *const names[] = {"mode",           "sync",    "lock", "make_folders",
+    static const char *const names[] = {"mode",           "sync",    "lock", "make_directories",
                                         "application_id", "version", "kind", "schema",
                                         "staged",         "check"};
     for (lua_pushnil(L); lua_next(L, 2); lua_pop(L, 1)) {
@@ -211,7 +211,7 @@ static void read_options(lua_State *L, StoreOptions *o)
         .mode = STORE_READ + (StoreMode)choice_option(L, "mode", modes),
         .full_sync = choice_option(L, "sync", syncs) == 1,
         .lock = boolean_option(L, "lock", true),
-        .make_folders = boolean_option(L, "make_folders", false),
+        .make_directories = boolean_option(L, "make_directories", false),
         .staged = boolean_option(L, "staged", false),
         .check = boolean_option(L, "check", false),
         .application_id = number_option(L, "application_id"),
@@ -300,7 +300,7 @@ static int l_free_bytes(lua_State *L)
     struct statvfs disk;
     if (statvfs(path, &disk) != 0) {
         StoreError e;
-        store_fail_errno(&e, "cannot be looked at", errno);
+        store_fail_errno(&e, "cannot stat", errno);
         luaL_pushfail(L);
         lua_pushfstring(L, "%s: %s", path, e.detail);
         lua_pushstring(L, store_code(e.status));

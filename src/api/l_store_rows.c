@@ -2,7 +2,7 @@
  * l_store_rows.c -- statements, what they are given, and the rows that they return.
  *
  * Making a Lua value may run finalizers, and these may close the store whose row is being handed
- * over: after every value that is made, what SQLite owns is asked for anew.
+ * over: after every value that is made, what SQLite owns is asked for again.
  */
 #include <math.h>
 

@@ -83,7 +83,7 @@ static int terminal_width(lua_State *L)
     return 1;
 }
 
-/* terminal.size(fd) -> columns, rows; nil if it is no terminal, or one that does not know */
+/* terminal.size(fd) -> columns, rows; nil if it is not a terminal, or one that does not know */
 static int terminal_size(lua_State *L)
 {
     struct winsize size;

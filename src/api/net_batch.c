@@ -125,7 +125,7 @@ static void push_result(lua_State *L, const Result *r)
     }
     set_flag(L, "streamed", r->streamed);
     set_flag(L, "done", r->done);
-    set_flag(L, "junk", r->junk);
+    set_flag(L, "malformed", r->malformed);
     net_set_integer(L, "events", (lua_Integer)r->events);
     if (r->event_id != NULL) {
         lua_pushlstring(L, r->event_id->data, r->event_id->size);

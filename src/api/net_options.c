@@ -269,7 +269,7 @@ static bool read_options(lua_State *L, int arg, const char *where, const Field *
         luaL_error(L, "%s: opts must be a table (got %s)", where, luaL_typename(L, arg));
     for (lua_pushnil(L); lua_next(L, arg) != 0; lua_pop(L, 1)) {
         if (lua_type(L, -2) != LUA_TSTRING)
-            luaL_error(L, "%s: opts has a name that is no string (%s)", where,
+            luaL_error(L, "%s: opts has a name that is not a string (%s)", where,
                        luaL_typename(L, -2));
         const char *name = lua_tostring(L, -2);
         const Field *f = find_field(fields, name);

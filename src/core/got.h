@@ -142,7 +142,7 @@ GotStep got_scored(Got *got, uint32_t min_nodes); /* after scores were set on `p
 GotStep got_unscored(Got *got); /* asks again, unless each of `pending` has one: GOT_WAIT */
 GotStep got_connected(Got *got, uint32_t min_nodes);
 GotStep got_aggregated(Got *got, bool usable);
-GotStep got_voted(Got *got, uint32_t node); /* GRAPH_NONE, or not a candidate: spoilt */
+GotStep got_voted(Got *got, uint32_t node); /* GRAPH_NONE, or not a candidate: invalid */
 GotStep got_refined(Got *got, bool usable);
 
 /* Adds a link unless it leads to itself or is there already. False: no memory. */

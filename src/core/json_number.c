@@ -142,7 +142,7 @@ JsonToken json_read_number(const char *text, const char *end, int64_t *integer, 
     Decimal d = read_decimal(text, end);
     uint64_t limit = (uint64_t)INT64_MAX + (d.negative ? 1 : 0);
     if (d.whole && d.digits <= 19 && d.significand <= limit) {
-        /* Unsigned negation, so that the least integer is no overflow. */
+        /* Unsigned negation, so that the least integer is not an overflow. */
         *integer = (int64_t)(d.negative ? 0 - d.significand : d.significand);
         return JSON_INTEGER;
     }

@@ -30,7 +30,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* ASCII that is no letter, and the bytes of dashes, bullets, arrows (E2), emoji (F0) and the sign
+/* ASCII other than letters, and the bytes of dashes, bullets, arrows (E2), emoji (F0) and the sign
  * that colours them (EF). The first byte of a letter of another script is none of these. */
 static bool is_decoration(char c)
 {
@@ -320,7 +320,7 @@ static void read_text(Outline *o, const char *text, const char *end, ptrdiff_t i
     }
 }
 
-/* "ISSUES: there are two of them:" is no issue. */
+/* "ISSUES: there are two of them:" is not an issue. */
 static bool announces_list(const OutlineItem *item)
 {
     const char *p = item->to;
@@ -330,7 +330,7 @@ static bool announces_list(const OutlineItem *item)
     return false;
 }
 
-/* A line within a list that is no marker. */
+/* A line within a list that is not a marker. */
 static void read_list_line(Outline *o, const char *line, const char *end)
 {
     const char *text = skip(line, end, " \t\r>");

@@ -63,7 +63,7 @@ static void end_event(SseReader *r, const Alloc *a, EventList *out, int64_t sour
         if (!list_add(out, a, source, name, name_size, r->data.data, r->data.size))
             r->status = SSE_NO_MEMORY;
         if (!equals(name, name_size, "ping"))
-            r->beats++;
+            r->data_events++;
     }
     if (r->has_id) {
         Buffer before = r->last_id;
@@ -122,7 +122,7 @@ static void read_field(SseReader *r, const Alloc *a, const char *line, size_t n)
     } else if (equals(line, field, "retry")) {
         read_retry(r, value, size);
     } else if (field > 0) {
-        r->strange++;
+        r->unknown_lines++;
     }
 }
 
@@ -145,7 +145,7 @@ static void read_json_line(SseReader *r, const Alloc *a, const char *line, size_
     else if (!list_add(out, a, source, DEFAULT_NAME, strlen(DEFAULT_NAME), line, n))
         r->status = SSE_NO_MEMORY;
     else
-        r->beats++;
+        r->data_events++;
 }
 
 static void read_line(SseReader *r, const Alloc *a, const char *line, size_t n, EventList *out,

@@ -46,15 +46,15 @@ typedef struct SseReader {
     SseFormat format;
     size_t max_line;
     size_t max_event;
-    SseStatus status; /* a failure stays */
-    bool first_line;  /* a byte order mark may stand here */
-    bool skip_lf;     /* the last line ended in CR: an LF that follows belongs to it */
-    bool has_data;    /* the event so far has at least one data line */
-    bool has_id;      /* and it has an id */
-    bool done;        /* [DONE] was read */
-    uint64_t strange; /* lines that are no field of the format: they are passed over */
-    uint64_t beats;   /* data events so far, without those named `ping` */
-    Buffer line;      /* the start of a line whose end has not come yet */
+    SseStatus status;       /* a failure stays */
+    bool first_line;        /* a byte order mark may stand here */
+    bool skip_lf;           /* the last line ended in CR: an LF that follows belongs to it */
+    bool has_data;          /* the event so far has at least one data line */
+    bool has_id;            /* and it has an id */
+    bool done;              /* [DONE] was read */
+    uint64_t unknown_lines; /* lines that are not fields of the format: they are passed over */
+    uint64_t data_events;   /* data events so far, without those named `ping` */
+    Buffer line;            /* the start of a line whose end has not come yet */
     Buffer name;
     Buffer data;
     Buffer id, last_id; /* of the event so far; of the last whole one that had one */

@@ -62,7 +62,7 @@ void flow_retire(Pump *p, Transfer *t)
     c->host = NULL;
 }
 
-/* There was no descriptor for it: it is the next again once another has ended, and fewer fly. */
+/* There was no descriptor for it: it is next again once another has ended, with fewer in flight. */
 static void requeue(Pump *p, Transfer *t)
 {
     Call *c = t->call;
@@ -105,7 +105,7 @@ static bool start_call(Pump *p, NetHost *h, double now)
     return true;
 }
 
-/* Fills free places, one call a host in turn. False when memory is short and nothing flies. */
+/* Fills free places, one call a host in turn. False: memory is short, and nothing is in flight. */
 static bool start_calls(Pump *p)
 {
     double now = loop_now_ms();

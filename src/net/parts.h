@@ -14,7 +14,7 @@ typedef struct NetHost NetHost;
 typedef struct Multi Multi;
 typedef struct Transfer Transfer;
 
-/* --- call.c: a request while it waits and flies; one block of memory ---------------------- */
+/* --- call.c: a request while it is queued or in flight; one block of memory --------------- */
 
 typedef struct Call {
     int64_t id;

@@ -74,7 +74,7 @@ typedef struct Result {
     char error[NET_ERROR_SIZE];
     bool streamed;  /* read as a stream: no body */
     bool done;      /* [DONE] was read */
-    bool junk;      /* streamed, but nothing in it was of the format */
+    bool malformed; /* streamed, but nothing in it was of the format */
     Buffer headers; /* name NUL value NUL..., names in lower case */
     int header_count;
     Buffer body;

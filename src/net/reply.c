@@ -146,14 +146,14 @@ static bool read_stream(Transfer *t, const char *bytes, size_t n)
 {
     EventList *out = &t->pump->events;
     const Alloc *a = &t->pump->alloc;
-    uint64_t beats = t->reader.beats;
+    uint64_t data_events = t->reader.data_events;
     size_t events = out->count;
     SseStatus status = bytes != NULL ? sse_feed(&t->reader, a, bytes, n, out, t->call->id)
                                      : sse_finish(&t->reader, a, out, t->call->id);
     t->result.events += out->count - events;
-    if (t->reader.beats != beats) {
+    if (t->reader.data_events != data_events) {
         t->beat = loop_now_ms();
-        if (beats == 0)
+        if (data_events == 0)
             t->result.first_event_ms = t->beat - t->started;
     }
     if (t->reader.done && t->done_at == 0) {

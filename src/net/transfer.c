@@ -153,8 +153,8 @@ static bool set_limits(Transfer *t, double now)
                CURLE_OK;
 }
 
-/* Setting every option anew costs about as much as sending the request: between usual calls those
- * that are constant stay. CURLOPT_CAINFO takes the place of the system's bundle; its folder of
+/* Setting every option again costs about as much as sending the request: between usual calls those
+ * that are constant stay. CURLOPT_CAINFO takes the place of the system's bundle; its directory of
  * authorities stays. */
 static bool set_options(Transfer *t, const char *url, double now)
 {
@@ -305,7 +305,7 @@ static const char *code_of(CURLcode code)
     case CURLE_SSL_PINNEDPUBKEYNOTMATCH: return "TLS";
     case CURLE_WEIRD_SERVER_REPLY:
     case CURLE_BAD_CONTENT_ENCODING:
-    case CURLE_UNSUPPORTED_PROTOCOL: /* HTTP/0.9 and what is no HTTP at all */
+    case CURLE_UNSUPPORTED_PROTOCOL: /* HTTP/0.9 and what is not HTTP at all */
     case CURLE_WRITE_ERROR: return "BAD_REPLY";
     default: return "CONNECT"; /* refused, unknown host, reset, cut short */
     }
@@ -436,7 +436,7 @@ bool transfer_end(Transfer *t, CURLcode code, double now)
     r->done = t->reader.done;
     r->event_id = r->streamed && t->reader.last_id.size > 0 ? &t->reader.last_id : NULL;
     r->retry_ms = r->streamed ? t->reader.retry_ms : -1;
-    r->junk = r->streamed && !r->done && r->events == 0 && t->reader.strange > 0;
+    r->malformed = r->streamed && !r->done && r->events == 0 && t->reader.unknown_lines > 0;
     if (r->done) {
         r->code = NULL; /* whatever came after [DONE], all that was wanted is here */
         return false;

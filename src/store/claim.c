@@ -37,7 +37,7 @@ static StoreStatus check_kind(const struct stat *file, StoreError *e)
     if (S_ISREG(file->st_mode))
         return STORE_OK;
     return store_fail(e, STORE_NOT_A_LOG, "is not a file%s",
-                      S_ISDIR(file->st_mode) ? " but a folder" : "");
+                      S_ISDIR(file->st_mode) ? " but a directory" : "");
 }
 
 /* A claim on the open file, which is no one's yet. */

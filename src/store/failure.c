@@ -47,7 +47,7 @@ StoreStatus store_fail(StoreError *e, StoreStatus status, const char *format, ..
 StoreStatus store_fail_errno(StoreError *e, const char *what, int error)
 {
     switch (error) {
-    case ENOENT: return store_fail(e, STORE_NOT_FOUND, "there is no such file or folder");
+    case ENOENT: return store_fail(e, STORE_NOT_FOUND, "there is no such file or directory");
     case EEXIST: return store_fail(e, STORE_EXISTS, "there is such a file already");
     case EWOULDBLOCK: return store_fail(e, STORE_LOCKED, "another process is making it");
     case ENOSPC: return store_fail(e, STORE_FULL, "the disk is full");

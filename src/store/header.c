@@ -70,7 +70,7 @@ StoreStatus header_read(int fd, const char *real_path, const char *kind, FileHea
     out->application_id = word(header + AT_APPLICATION);
     out->version = word(header + AT_USER_VERSION);
     out->is_wal = header[AT_READ_VERSION] == 2;
-    /* A checkpoint that was broken off leaves a file that is too short without its -wal; the size
+    /* A checkpoint that was aborted leaves a file that is too short without its -wal; the size
      * is asked for last, since a run that ends meanwhile writes the file and removes the -wal. */
     out->has_wal = header_beside(real_path, "-wal", 0);
     return out->has_wal ? STORE_OK : check_size(fd, whole_size(header), e);

@@ -19,7 +19,7 @@ typedef struct FileHeader {
     bool has_wal;     /* there is a -wal with something in it */
 } FileHeader;
 
-/* `real_path` is that of `fd`, all links resolved. Refuses what is no SQLite file or cut off. */
+/* `real_path` is that of `fd`, all links resolved. Refuses other files and cut ones. */
 StoreStatus header_read(int fd, const char *real_path, const char *kind, FileHeader *out,
                         StoreError *e);
 

@@ -94,11 +94,12 @@ static bool is_allowed(const char *path, int what)
     return faccessat(AT_FDCWD, path, what, AT_EACCESS) == 0;
 }
 
-static bool is_folder_writable(const char *real_path)
+static bool is_directory_writable(const char *real_path)
 {
-    char *folder = sqlite3_mprintf("%.*s", (int)(strrchr(real_path, '/') - real_path), real_path);
-    bool writable = folder != NULL && is_allowed(*folder != '\0' ? folder : "/", W_OK);
-    sqlite3_free(folder);
+    char *directory =
+        sqlite3_mprintf("%.*s", (int)(strrchr(real_path, '/') - real_path), real_path);
+    bool writable = directory != NULL && is_allowed(*directory != '\0' ? directory : "/", W_OK);
+    sqlite3_free(directory);
     return writable;
 }
 
@@ -106,8 +107,8 @@ static StoreStatus check_permission(const char *real_path, StoreError *e)
 {
     if (!is_allowed(real_path, W_OK))
         return store_fail(e, STORE_READ_ONLY, "cannot be written: %s", strerror(errno));
-    if (!is_folder_writable(real_path))
-        return store_fail(e, STORE_READ_ONLY, "cannot be written: nor can its folder");
+    if (!is_directory_writable(real_path))
+        return store_fail(e, STORE_READ_ONLY, "cannot be written: nor can its directory");
     return STORE_OK;
 }
 
@@ -154,7 +155,7 @@ static StoreStatus connect(Store *s, const char *real_path, StoreMode mode,
                 (s->writable ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY);
     char *uri = NULL;
     if (mode == STORE_READ && header->is_wal && !header->has_wal &&
-        !is_folder_writable(real_path)) {
+        !is_directory_writable(real_path)) {
         sqlite3_str *text = sqlite3_str_new(NULL);
         put_uri(text, real_path);
         uri = sqlite3_str_finish(text);
@@ -344,7 +345,7 @@ StoreStatus store_open(Store *s, const char *path, const StoreOptions *o, StoreE
                  .checkpoint_at = STORE_WAL_PAGES};
     if (sqlite3_initialize() != SQLITE_OK)
         return store_fail(e, STORE_MEMORY, "not enough memory");
-    int error = create && o->make_folders ? private_make_directories(path, false) : 0;
+    int error = create && o->make_directories ? private_make_directories(path, false) : 0;
     if (error != 0)
         return store_fail_errno(e, "its directory cannot be made", error);
     return create ? create_file(s, path, o, e) : open_file(s, path, o, e);

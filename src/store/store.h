@@ -25,7 +25,7 @@ typedef struct StoreOptions {
     StoreMode mode;
     bool full_sync;         /* what is committed outlives a loss of power */
     bool lock;              /* one writer */
-    bool make_folders;      /* STORE_CREATE: those above it that are missing */
+    bool make_directories;  /* STORE_CREATE: those above it that are missing */
     bool check;             /* STORE_READ: look for damage at once, as before writing */
     bool staged;            /* STORE_CREATE: it gets its name at store_publish, not at once */
     int64_t application_id; /* -1: any */

@@ -8,7 +8,7 @@ local cache = require "ponder.model.cache"
 local cli = require "ponder.cli"
 local quote = require "ponder.quote"
 local environment = require "ponder.cli.shared.environment"
-local folder = require "ponder.core.folder"
+local directories = require "ponder.core.directory"
 local health = require "ponder.redis.health"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
@@ -131,10 +131,10 @@ end
 local function loose_files()
     local list, at = {}, state_files.directory()
     list[1] = at and if_loose(at, OTHERS)
-    for _, file in ipairs(at and folder.files(at) or {}) do
+    for _, file in ipairs(at and directories.files(at) or {}) do
         list[#list + 1] = if_loose(at .. "/" .. file.name, OTHERS)
     end
-    for _, file in ipairs(folder.files(".") or {}) do
+    for _, file in ipairs(directories.files(".") or {}) do
         local path = if_loose("./" .. file.name, OTHERS)
         list[#list + 1] = path and is_log_or_cache(path) and path or nil
     end
@@ -193,7 +193,7 @@ end
 local function look_at_terminal()
     local out = style.of(1)
     if not out.is_terminal then
-        return finding("terminal", "unused", "standard output is no terminal")
+        return finding("terminal", "unused", "standard output is not a terminal")
     end
     local columns, rows = out:size()
     return finding("terminal", "ok", ("%d x %d, %s, %s"):format(columns, rows,
@@ -230,7 +230,7 @@ local function shown_url(url)
     return url and url:gsub("%?.*$", "") or ""
 end
 
--- A server on this machine is probed even if it is not configured, but its absence is no problem.
+-- A server on this machine is probed even if it is not configured; it need not be there.
 local function is_configured(provider)
     return provider ~= "ollama" or os.getenv("OLLAMA_HOST") ~= nil
         or (model.default_name() or ""):find("ollama", 1, true) == 1

@@ -116,7 +116,7 @@ local function load_file(path, given)
     if not source then
         return nil, message
     end
-    host.set_script_folder(directory_of(path))
+    host.set_script_directory(directory_of(path))
     local chunk, problem = load((source:gsub("^#[^\n]*", "")), "@" .. path, "t")
     if not chunk then
         return nil, problem
@@ -377,7 +377,7 @@ end
 -- When the file, or data beside it, was last changed.
 local function last_change(path)
     local directory, latest = directory_of(path), 0
-    for _, file in ipairs(require("ponder.core.folder").files(directory) or {}) do
+    for _, file in ipairs(require("ponder.core.directory").files(directory) or {}) do
         latest = math.max(latest, file.modified_at)
     end
     return latest

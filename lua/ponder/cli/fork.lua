@@ -130,11 +130,11 @@ local function changed_arguments(past, opts)
         list, message = with_options(past, list, opts.o)
     end
     if list and opts.prompts then
-        local folder = host.absolute(opts.prompts)
-        if not folder then
-            return nil, opts.prompts .. ": no such folder"
+        local directory = host.absolute(opts.prompts)
+        if not directory then
+            return nil, opts.prompts .. ": no such directory"
         end
-        host.set_environment("PONDER_PROMPTS", folder)
+        host.set_environment("PONDER_PROMPTS", directory)
     end
     return list, message
 end

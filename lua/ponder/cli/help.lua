@@ -1,4 +1,4 @@
---- `ponder help [COMMAND|TOPIC]`: what --help says of a command, and what is no single command's.
+--- `ponder help [COMMAND|TOPIC]`: what --help says of a command, and what is not one command's.
 
 local args = require "ponder.args"
 local builtin = require "ponder.builtin"

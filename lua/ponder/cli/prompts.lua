@@ -14,7 +14,7 @@ local source = require "ponder.prompt.source"
 local strategy = require "ponder.strategy"
 
 local RULES = {
-    to = { value = "DIR", help = "eject: the folder to copy to (default: ./prompts)" },
+    to = { value = "DIR", help = "eject: the directory to copy to (default: ./prompts)" },
     force = { help = "eject: replace files that are there" },
     prompts = { value = "DIR", help = "look for prompt files in DIR first" },
     strategy = { value = "FILE", files = true,
@@ -211,10 +211,10 @@ function commands.eject(operand, opts)
     if not names then
         return status
     end
-    local folder = (opts.to or "./prompts"):gsub("(.)/+$", "%1")
+    local directory = (opts.to or "./prompts"):gsub("(.)/+$", "%1")
     local texts = {}
     for _, name in ipairs(names) do
-        local path = folder .. "/" .. name .. ".lua"
+        local path = directory .. "/" .. name .. ".lua"
         local text, why = original(name)
         texts[name] = text
         if not text then
@@ -223,12 +223,12 @@ function commands.eject(operand, opts)
             return fail(path .. " is there already; --force replaces it")
         end
     end
-    local made, message = private.make_directory(folder)
+    local made, message = private.make_directory(directory)
     if not made then
         return fail(message)
     end
     for _, name in ipairs(names) do
-        local path = folder .. "/" .. name .. ".lua"
+        local path = directory .. "/" .. name .. ".lua"
         local ok, problem = write(path, texts[name])
         if not ok then
             return fail(problem)

@@ -59,8 +59,8 @@ local function read_script(path)
     return (text:gsub("^\xEF\xBB\xBF", ""):gsub("^#[^\n]*", ""))
 end
 
--- The folder that a file is in, as an absolute path; a pipe has none of its own.
-local function folder_of(path)
+-- The directory that a file is in, as an absolute path; a pipe has none of its own.
+local function directory_of(path)
     local absolute = host.absolute(path)
     return absolute and (absolute:match("^(.+)/") or "/")
 end
@@ -75,7 +75,7 @@ local function load_script(opts, path, arguments)
             return nil, message, 2
         end
         name = path == "-" and "=stdin" or "@" .. path
-        host.set_script_folder(path ~= "-" and folder_of(path) or nil)
+        host.set_script_directory(path ~= "-" and directory_of(path) or nil)
     end
     if opts.untrusted then
         return confined.chunk(text, name, arguments, opts)

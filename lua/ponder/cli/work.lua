@@ -90,7 +90,7 @@ end
 
 local function load_script(given)
     if not given.untrusted then
-        host.set_script_folder(given.script:match "^(.*)/[^/]*$" or ".")
+        host.set_script_directory(given.script:match "^(.*)/[^/]*$" or ".")
         return scripts.load(given.script, remote.functions)
     end
     local functions, message = confined.load(given.script, "functions", nil, given)

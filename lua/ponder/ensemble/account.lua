@@ -66,7 +66,7 @@ end
 ---An open model, or one opened by name; raises for anything else.
 ---@param where string "ensemble.best_of_n: model"
 ---@param value any
----@param level integer whose place the error carries: 1 is this function
+---@param level integer the error level: 1 is this function
 ---@return ponder.model.Model
 function account.model(where, value, level)
     if type(value) == "string" then
@@ -82,7 +82,7 @@ end
 ---Messages from a prompt: a text, or messages as ponder.model takes them.
 ---@param where string "ensemble.best_of_n"
 ---@param prompt any
----@param level integer whose place the error carries: 1 is this function
+---@param level integer the error level: 1 is this function
 ---@return ponder.model.Message[]
 function account.messages(where, prompt, level)
     if type(prompt) == "string" and prompt:find("%S") then

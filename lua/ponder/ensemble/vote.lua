@@ -69,7 +69,7 @@ function vote.ask(account, m, question, texts, count, opts)
         if choice then
             votes[place[choice]] = votes[place[choice]] + 1
         elseif replies[i] then
-            account:fail(i, "a judge's reply named no one candidate", "BAD_REPLY")
+            account:fail(i, "a judge's reply did not name a single candidate", "BAD_REPLY")
         end
     end
     for i, n in ipairs(votes) do

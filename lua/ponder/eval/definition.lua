@@ -113,7 +113,7 @@ end
 ---Checks an evaluation. What is wrong in it raises, but for its data.
 ---@param given table what the file returns
 ---@param opts table of definition.CHOICE, checked
----@param level integer whose place errors carry: 1 is this function
+---@param level integer the error level: 1 is this function
 ---@return ponder.eval.Evaluation?
 ---@return string? message what is wrong with the data
 ---@return "BAD_DATA"? code

@@ -167,7 +167,7 @@ end
 ---A policy as a function.
 ---@param name string
 ---@param value any
----@param level integer whose place errors carry: 1 is this function
+---@param level integer the error level: 1 is this function
 ---@return ponder.eval.Policy
 function policy.new(name, value, level)
     local where, act = ("eval: policies[%s]"):format(options.show(name)), nil

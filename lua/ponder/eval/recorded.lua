@@ -80,7 +80,7 @@ end
 ---@param records ponder.eval.Record[] changed; points and samples of curves are dropped, since
 ---their
 ---  answers are not recorded
----@param level integer whose place errors carry
+---@param level integer the error level
 ---@return ponder.eval.Evaluation? evaluation
 ---@return string|integer missing how many records have no item any more; or a message
 function recorded.rescore(given, opts, records, level)

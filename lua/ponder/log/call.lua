@@ -61,7 +61,7 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Replies as JSON
 
-local REPLACEMENT = "\u{FFFD}" -- of bytes that are no UTF-8
+local REPLACEMENT = "\u{FFFD}" -- of bytes that are not UTF-8
 
 -- JSON has no infinity and no NaN; the raw reply of a careless server may. `exact`: what it decodes
 -- to is the same.

@@ -1,6 +1,6 @@
 --- The runs that are kept: the logs in $XDG_STATE_HOME/ponder.
 
-local folder = require "ponder.core.folder"
+local directories = require "ponder.core.directory"
 local run_file = require "ponder.log.file"
 local state = require "ponder.state"
 local store = require "ponder.core.store"
@@ -56,14 +56,14 @@ end
 ---@field damage string? what is wrong with it
 
 ---The kept runs, newest first, and what is damaged among them.
----@param at? string the folder; default state.directory()
+---@param at? string the directory; default state.directory()
 ---@return ponder.log.Kept[] runs
----@return string? message why the folder cannot be read; one that is not there is empty
+---@return string? message why the directory cannot be read; one that is not there is empty
 function kept.list(at)
     at = at or state.directory()
     local files, message, code = {}, nil, nil
     if at then
-        files, message, code = folder.files(at)
+        files, message, code = directories.files(at)
     end
     local runs = {}
     for _, file in ipairs(files or {}) do
@@ -89,11 +89,11 @@ end
 
 ---Makes room for one more: removes the oldest files that ponder has named itself, damaged ones
 ---too, but none of a run that goes on; and all that are unfinished.
----@param at string the folder
+---@param at string the directory
 ---@param keep integer how many runs may be there then
 function kept.prune(at, keep)
     local names = {}
-    for _, file in ipairs(folder.files(at) or {}) do
+    for _, file in ipairs(directories.files(at) or {}) do
         if file.name:find(OWN_NAME .. "$") then
             names[#names + 1] = file.name
         elseif file.name:find(OWN_NAME .. "%-new$") then

@@ -234,7 +234,7 @@ function Reader:calls_of(search, id)
         .. "AND node = ? ORDER BY id", { search, id, n = 2 }, "metadata")
 end
 
----Edges of a graph that are no node's parent.
+---Edges of a graph that are not a node's parent.
 ---@param search integer
 ---@return fun(): table?
 function Reader:edges(search)

@@ -133,7 +133,7 @@ end
 ---@return string?
 function Rerun:obstacle(plays_only)
     if self.run.incomplete == 1 then
-        return ("%s: more came in before its first call than a log takes; ponder fork runs it anew")
+        return ("%s: more came in before its first call than a log takes; ponder fork reruns it")
             :format(self.path)
     elseif SERVERS[self.run.command] and not self.only then
         return ("%s: the log of a server: name one of its requests, such as %s#2"):format(
@@ -142,7 +142,7 @@ function Rerun:obstacle(plays_only)
     for _, argument in ipairs(not plays_only and self.run.arguments or {}) do
         if argument:find(redact.MARK, 1, true) then
             return ("%s: it was given a key on its command line, which a log does not keep; give "
-                .. "it anew: ponder fork -o headers=... %s"):format(self.path, self.path)
+                .. "it again: ponder fork -o headers=... %s"):format(self.path, self.path)
         end
     end
 end
@@ -180,7 +180,7 @@ local function restore_environment(self, all)
     end
 end
 
--- `piped`: only of what is no file.
+-- `piped`: only of what is not a file.
 local function texts_of(self, piped)
     local texts = {}
     for path, one in pairs(self.files) do

@@ -81,7 +81,7 @@ local MOST_WITHOUT_FILE = 1 << 20 -- entries and readings kept before there is a
 ---@field frozen boolean another run of the log is to go on: this one stays where it is once that
 ---  one has begun, or where its past ends
 ---@field diverged string? where the script did not do what it did before
----@field broken string? why the run is broken off
+---@field broken string? why the run is aborted
 ---@field private live_from integer? the number of rounds when it had been played to its end
 ---@field incomplete boolean? too much came in before there was a file: it cannot be resumed
 local Tape = {}

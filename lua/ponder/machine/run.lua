@@ -252,7 +252,7 @@ local function prompt_problem(class, name, prompt)
 end
 
 ---What is wrong with a table of prompts, or nil. `instructions`, which the files in prompts/ have
----beside their functions, is let be.
+---beside their functions, is ignored.
 ---@param where string `"tot.new"`
 ---@param class MachineClass
 ---@param prompts table?

@@ -14,7 +14,7 @@ local prompts = {}
 
 local NAMES = { "ensemble", table.unpack(strategy.names) } -- of the files of prompts/
 local REQUIRED = { prompt = true, question = true } -- what is asked; other arguments may be empty
-local CHOICES = { wanted = true } -- texts of a context that are no material
+local CHOICES = { wanted = true } -- texts of a context that are not material
 
 local function describe(name, function_name, fields)
     local arguments = json.array {}

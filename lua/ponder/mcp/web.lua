@@ -119,7 +119,7 @@ local function refused(self, result, call)
         or result.status >= 500 and "SERVER" or "BAD_REQUEST")
 end
 
-local function junk(self, text)
+local function malformed(self, text)
     return failure(self, "the answer is not JSON-RPC: " .. quote.line(text, 100), "BAD_REPLY")
 end
 
@@ -172,7 +172,7 @@ function Web:exchange(message, call)
     local result = resume(self, self.net:send(request, hear), call, hear)
     self.session = result.headers["mcp-session-id"] or self.session
     if wrong then
-        return junk(self, wrong)
+        return malformed(self, wrong)
     elseif call.reply then
         return true
     elseif result.code then
@@ -184,7 +184,7 @@ function Web:exchange(message, call)
     if not body:find "%S" or result.streamed then
         return failure(self, "the answer ended without a result", "BAD_REPLY")
     elseif not take(self, body) or not call.reply then
-        return junk(self, body)
+        return malformed(self, body)
     end
     return true
 end

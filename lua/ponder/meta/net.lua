@@ -85,7 +85,7 @@ function net.open(opts) end
 ---@field timeout string? with `TIMEOUT`: "connect", "total" or "idle"
 ---@field streamed boolean? true when the reply was read as a stream of events
 ---@field done boolean? true when the stream said `[DONE]` (which is not handed over as an event)
----@field junk boolean? true when it was read as a stream of events and held none, but other lines
+---@field malformed boolean? true when it was read as a stream of events and held only other lines
 ---@field events integer events handed over
 ---@field event_id string? of a stream: the last `id` of its whole events
 ---@field retry_ms integer? of a stream: the last `retry`

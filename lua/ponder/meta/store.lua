@@ -38,7 +38,7 @@ local store = {}
 ---@field sync? "normal"|"full" default "normal": what is committed outlives the process; "full":
 ---a loss of power too
 ---@field lock? boolean default true: a file has one writer at a time, among all processes
----@field make_folders? boolean "create": makes the folders above it, for this user only
+---@field make_directories? boolean "create": makes the directories above it, for this user only
 ---@field application_id? integer of the file: written by "create", wanted by the others
 ---@field version? integer likewise its user_version, which may be less
 ---@field kind? string what the file is called in messages; default "run log"
@@ -63,7 +63,7 @@ function store.open(path, opts) end
 function store.sha256(text) end
 
 --- Space that an unprivileged process can still fill.
----@param path string a file or folder that is there
+---@param path string a file or directory that is there
 ---@return integer? bytes of the file system that it is on
 ---@return string? message
 ---@return string? code

@@ -296,10 +296,10 @@ function Reader:plain(event_name, data)
     return true
 end
 
---- Takes one event. Returns its decoded form, or nil and a message when it was no JSON.
+--- Takes one event. Returns its decoded form, or nil and a message when it was not JSON.
 function Reader:event(event_name, data)
     local event = json.decode(data)
-    if type(event) ~= "table" then return nil, "an event of the stream is no JSON object" end
+    if type(event) ~= "table" then return nil, "an event of the stream is not a JSON object" end
     local take = on[read.text(event, "type") or event_name]
     if take then take(self, event) end
     return event

@@ -119,7 +119,7 @@ function budget.ask(m, opts)
     local missing = budget.missing_price(m)
     if missing and task_budget.needs_price(missing) then return nil, missing, "NO_PRICE" end
     local n = opts.n or 1
-    local input, output = request.reckon(#json.encode(opts.messages),
+    local input, output = request.estimate_tokens(#json.encode(opts.messages),
         tally.count(opts.max_tokens) and opts.max_tokens * n, n)
     return send_within(innermost, m.rates, { tokens = input + output,
         cost = price.most(m.rates, input, output) }, nil, task_budget.without, m.chat, m, opts)

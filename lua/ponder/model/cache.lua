@@ -64,7 +64,7 @@ end
 ---standard error
 ---@return ponder.model.Cache?
 ---@return string? message begins with the place
----@return string? code NOT_A_LOG (another kind of file), NEWER, DAMAGED, NOT_FOUND (its folder); of
+---@return string? code NOT_A_LOG (another kind of file), NEWER, DAMAGED, NOT_FOUND (directory); of
 ---  ponder.redis
 function cache.open(place, warn)
     if type(place) ~= "string" then

@@ -82,7 +82,7 @@ local function finish_stream(reading, result, redactor)
     if result.code then
         return nil, failure.new(result.code, result.error, result.headers, result.status), draft
     end
-    if result.junk then
+    if result.malformed then
         return nil, failure.new("BAD_REPLY", "the reply is neither a stream of events nor JSON",
             result.headers, result.status), draft
     end
@@ -101,7 +101,7 @@ local function read_reply(request, result)
     end
     local decoded, message = json.decode(body)
     if type(decoded) ~= "table" then
-        return nil, failure.new("BAD_REPLY", "the reply is no JSON object: "
+        return nil, failure.new("BAD_REPLY", "the reply is not a JSON object: "
             .. (message or "it is a " .. type(decoded)), result.headers, result.status)
     end
     local object = failure.object(decoded)

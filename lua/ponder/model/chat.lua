@@ -339,7 +339,7 @@ end
 --- See ponder.model.Model.chat.
 ---@param model ponder.model.Model
 ---@param opts table
----@param level integer whose place errors carry: 1 is this function
+---@param level integer the error level: 1 is this function
 function chat.run(model, opts, level)
     local plan = prepare(model, opts, level + 1)
     local draft, message, code, partial = ask_all(model, plan)

@@ -170,7 +170,7 @@ local function set_headers(headers, more)
             return nil, "opts.headers must map names to values"
         end
         if not header:find("^[%w!#$%%&'*+.^_`|~-]+$") or tostring(value):find("[%c]") then
-            return nil, ("opts.headers[%q] is no header"):format(header)
+            return nil, ("opts.headers[%q] is not a header"):format(header)
         end
         headers[header:lower()] = value and tostring(value) or nil
     end

@@ -1,4 +1,4 @@
---- How fast calls may leave. Three independent reasons to wait, asked in this order:
+--- Rate limiting. Three independent reasons to wait, asked in this order:
 ---
 ---   1. the caller's own limits, `requests_per_minute` and `tokens_per_minute`: token buckets that
 ---      hold one minute's worth and refill without pause;

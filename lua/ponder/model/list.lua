@@ -20,7 +20,7 @@ local function read_reply(target, result)
     end
     local decoded = json.decode(body)
     if type(decoded) == "table" then return decoded, nil, body end
-    return nil, failure.new("BAD_REPLY", "the list of models is no JSON object", result.headers,
+    return nil, failure.new("BAD_REPLY", "the list of models is not a JSON object", result.headers,
         result.status)
 end
 

@@ -222,7 +222,7 @@ function name.split(text, providers, fallback)
     if text == "" then return nil, "the model's name is empty" end
     if not fallback then return nil, unknown_provider(text, providers) end
     if not providers[fallback] then
-        return nil, ("$PONDER_PROVIDER is %s, which is no provider%s; known: %s"):format(
+        return nil, ("$PONDER_PROVIDER is %s, which is not a provider%s; known: %s"):format(
             options.show(fallback), options.hint(fallback, options.names(providers)),
             table.concat(options.names(providers), ", "))
     end

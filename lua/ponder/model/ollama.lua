@@ -154,10 +154,10 @@ function Reader:plain(_, data)
     return true
 end
 
---- Takes one line. Returns its decoded form, or nil and a message when it was no JSON.
+--- Takes one line. Returns its decoded form, or nil and a message when it was not JSON.
 function Reader:event(_, data)
     local event = json.decode(data)
-    if type(event) ~= "table" then return nil, "a line of the stream is no JSON object" end
+    if type(event) ~= "table" then return nil, "a line of the stream is not a JSON object" end
     self:take(event)
     return event
 end

@@ -237,7 +237,7 @@ end
 --- Takes one event's data. Returns its decoded form, or nil and a message when it cannot be used.
 function Reader:event(_, data)
     local event = json.decode(data)
-    if type(event) ~= "table" then return nil, "an event of the stream is no JSON object" end
+    if type(event) ~= "table" then return nil, "an event of the stream is not a JSON object" end
     self.model = self.model or read.text(event, "model")
     self.id = self.id or read.text(event, "id")
     self.usage = usage_of(read.at(event, "usage")) or self.usage

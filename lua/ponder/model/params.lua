@@ -121,7 +121,7 @@ end
 
 --- Adds a rule in front of the others.
 ---@param rule ponder.model.Rule
----@param level? integer whose place errors carry: 1, the default, is who calls this function
+---@param level? integer the error level: 1, the default, is who calls this function
 function params.add(rule, level)
     check("model.refuse", rule, RULE, (level or 1) + 1)
     table.insert(rules, 1, rule)

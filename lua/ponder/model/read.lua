@@ -129,7 +129,7 @@ function read.arguments(call)
     return arguments
 end
 
---- A tool call as every provider's reply holds it. Arguments that are no JSON object stay text.
+--- A tool call as every provider's reply holds it. Arguments that are not a JSON object stay text.
 ---@param id string?
 ---@param name string?
 ---@param arguments string|table|nil

@@ -43,7 +43,7 @@ local UNKNOWN_OUTPUT_TOKENS = 1024
 ---@param n integer samples
 ---@return integer input_tokens
 ---@return integer output_tokens
-function request.reckon(bytes, most, n)
+function request.estimate_tokens(bytes, most, n)
     return bytes // BYTES_PER_TOKEN + 1, most or UNKNOWN_OUTPUT_TOKENS * n
 end
 
@@ -105,7 +105,7 @@ function Request:body_json()
 end
 
 --- What makes this request different from others: the provider, the body (model, messages,
---- parameters) and the sample's number. Where the server stands and whether it streams are no part
+--- parameters) and the sample's number. Where the server stands and whether it streams is not part
 --- of it.
 ---@return string
 function Request:identity()
@@ -132,7 +132,7 @@ function Request:estimate()
     local most = body.max_tokens or body.max_completion_tokens
         or (type(body.options) == "table" and body.options.num_predict) or self.options.max_tokens
     most = tally.count(most)
-    return { input_tokens = (request.reckon(#self:body_json(), nil, self.n)),
+    return { input_tokens = (request.estimate_tokens(#self:body_json(), nil, self.n)),
         output_tokens = most and most * self.n }
 end
 
@@ -166,7 +166,8 @@ end
 --- What it costs at a gate (ponder.model.limit).
 ---@return ponder.model.Cost
 function Request:cost()
-    local input, output = request.reckon(#self:body_json(), self:estimate().output_tokens, self.n)
+    local input, output = request.estimate_tokens(#self:body_json(),
+        self:estimate().output_tokens, self.n)
     return { requests = 1, tokens = input + output, input_tokens = input, output_tokens = output }
 end
 

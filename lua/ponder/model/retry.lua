@@ -39,7 +39,7 @@ local BY_STATUS = {
     [409] = "SERVER", [413] = "TOO_LARGE", [429] = "RATE_LIMITED",
 }
 
---- The code of a reply that is no success.
+--- The code of a reply that is not a success.
 ---@param status integer
 ---@return string code
 function retry.code_of_status(status)

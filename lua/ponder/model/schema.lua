@@ -343,7 +343,7 @@ function schema.parse(text, format)
     end
     if value == nil then return nil, "the reply is not JSON: " .. tostring(message) end
     if not format.schema then
-        if type(value) ~= "table" then return nil, "the reply is no JSON object" end
+        if type(value) ~= "table" then return nil, "the reply is not a JSON object" end
         return value
     end
     local ok, problem = schema.check(value, format.schema)

@@ -34,7 +34,7 @@ function Transfer.__close(self)
     end
 end
 
--- Ids count up, so a table that lost an entry with each call would be built anew ever so often, by
+-- Ids count up, so a table that lost an entry with each call would be rebuilt ever so often, by
 -- chance at every call. Here it is, once as many entries are of no use as are in use.
 function Transport:forget(id)
     self.calls[id] = false

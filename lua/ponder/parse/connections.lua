@@ -13,7 +13,7 @@
 ---   * JSON anywhere in the reply: a list of `{from, to, description}` or of
 ---     `[from, to, description]`, by itself or under `connections`, `links` or `edges`.
 ---
---- The word in prose is no marker, and nothing is made up: what does not have two ids is passed
+--- The word in prose is not a marker, and nothing is made up: what does not have two ids is passed
 --- over. Which ids exist is not known here. Time is linear in the length of the text, and what is
 --- read is bounded: see the constants.
 
@@ -24,7 +24,7 @@ local lines_with = require "ponder.parse.lines"
 local MOST_LINES = 100000 -- with an arrow
 local MOST_LINKS = 10000
 local MOST_VALUES = 1000 -- of JSON
-local MAX_ID = 200 -- bytes; what is longer is no id
+local MAX_ID = 200 -- bytes; what is longer is not an id
 local MAX_MARKER = 100 -- bytes of a line in which the marker must stand
 
 local MARKER = "^[^%w%[]*%d*[^%w%[]*connections?[%s*_#]*%d*[%s*_]*:"

@@ -90,7 +90,7 @@ for phrase in gmatch("none,nothing,n/a,na,nil,none found,none identified,none no
     NOTHING[phrase] = true
 end
 
---- The text from the first sign that `first` (a pattern) matches to the last that is no space; nil
+--- The text from the first sign that `first` (a pattern) matches to the last non-space; nil
 --- if there is none. In two steps: one pattern for both would be tried from every space of a run.
 local function trim(text, first)
     local from = find(text, first or "%S")
@@ -277,7 +277,7 @@ end
 function critique.reasoning(text)
     check_text(text, "reasoning")
     local from, to, answer = answer_element(text)
-    -- Lines of the answer are no remarks about it.
+    -- Lines of the answer are not remarks about it.
     local notes = answer and sub(text, 1, from - 1) .. "\n" .. sub(text, to + 1) or text
     local sections = outline.read(notes, REASONING.words, TRAILING, REASONING.roles)
     local insights, issues, missing =

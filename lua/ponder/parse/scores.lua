@@ -170,7 +170,7 @@ local function label_of(line, resolver)
     number, after = line:match("^(%d+)()[%s*_`\"')%]]*[.):=|%-]", at)
     if number then
         local behind = line:match("^[%s*_`\"')%]]*[.):=|%-]+()", after)
-        if not line:find("^%d", behind) then -- "0.8" is no number of a thought
+        if not line:find("^%d", behind) then -- "0.8" is not a number of a thought
             return resolver.ids[tonumber(number)], after
         end
     end

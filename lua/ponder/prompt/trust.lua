@@ -4,7 +4,7 @@
 --- The file trusted-prompts in the state directory has a line for each: the hash of the directory's
 --- Lua files and its absolute path.
 
-local folder = require "ponder.core.folder"
+local directories = require "ponder.core.directory"
 local private = require "ponder.core.private"
 local options = require "ponder.options"
 local read_file = require("ponder.file").read
@@ -37,7 +37,7 @@ function trust.problem(path, kind, follow)
 end
 
 local function lua_files(at)
-    local files, message = folder.files(at)
+    local files, message = directories.files(at)
     local names = {}
     for _, file in ipairs(files or {}) do
         if file.name:find("%.lua$") then

@@ -78,7 +78,7 @@ end
 
 ---@param columns ponder.report.Column[]
 ---@param rows table[] those that are known; of others, columns[i].width says how wide they are
----@param style ponder.report.Style what is no terminal has room for everything
+---@param style ponder.report.Style what is not a terminal has room for everything
 ---@return ponder.report.Grid
 function grid.new(columns, rows, style)
     local widths, narrowest, kept = {}, {}, {}

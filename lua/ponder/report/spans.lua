@@ -107,7 +107,7 @@ end
 -------------------------------------------------------------------------------
 -- Spans, from the outermost to the calls
 
--- What the workflow is called: a script by its file's name, whatever its folder and arguments.
+-- What the workflow is called: a script by its file's name, whatever its directory and arguments.
 local function workflow_of(run)
     local script = run.script
     if not script or script == "-" or script == "-e" then

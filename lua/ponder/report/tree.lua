@@ -17,12 +17,12 @@ local tree = {}
 -- What a strategy has built (ponder.strategy.look), as one tree: each node hangs below its parent;
 -- what came from several says from which
 
----@class ponder.report.Twig
+---@class ponder.report.TreeItem
 ---@field text string
 ---@field score number?
 ---@field note string? what the drawing cannot show: "merged from 2, 3"
 ---@field best boolean? on the way to the answer
----@field children ponder.report.Twig[]
+---@field children ponder.report.TreeItem[]
 
 -- The nodes that others were merged into: id -> numbers of all that it came from.
 local function sources(seen, number, parent)
@@ -55,7 +55,7 @@ end
 
 ---The tree of what a strategy has built.
 ---@param seen ponder.strategy.Look
----@return ponder.report.Twig? root nil: there is nothing to draw
+---@return ponder.report.TreeItem? root nil: there is nothing to draw
 function tree.of(seen)
     local twigs, parent, number, root = {}, {}, {}, nil
     for i = 1, seen.count do
@@ -177,7 +177,7 @@ function Drawing:push_children(item, children, more)
 end
 
 ---The lines of a drawing.
----@param root ponder.report.Twig
+---@param root ponder.report.TreeItem
 ---@param style ponder.report.Style
 ---@return string[]
 function tree.lines(root, style)

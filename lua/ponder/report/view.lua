@@ -5,7 +5,7 @@
 ---     > 6 * 4 = 24
 ---
 --- The cursor stays at the end of the last line between two drawings, so that everything above it
---- can be found again: terminals break lines anew when the window gets narrower, and what was drawn
+--- can be found again: terminals re-wrap lines when the window gets narrower, and what was drawn
 --- last is then counted as it stands now. Nothing is hidden or switched off meanwhile, so that a
 --- process that is killed leaves a terminal that works. After Ctrl-Z and fg it is drawn below what
 --- the shell has written.

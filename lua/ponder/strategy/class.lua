@@ -409,7 +409,7 @@ function Strategy:run(question, how)
     return runner.run(self, question, how)
 end
 
----What a run that was broken off from outside (Ctrl-C) has come to: as `run` returns it.
+---What a run that was interrupted from outside (Ctrl-C) has come to: as `run` returns it.
 ---@return ponder.strategy.Outcome? partial nil before the first run
 function Strategy:outcome()
     return self.last and runner.outcome(self.last)

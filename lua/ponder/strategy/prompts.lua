@@ -36,7 +36,7 @@ local function unknown_name(by_name, known)
     end
 end
 
----Checks the option `prompts`; raises. `instructions`, which prompt files have, is let be.
+---Checks the option `prompts`; raises. `instructions`, which prompt files have, is ignored.
 ---@param where string `"strategy.tot.new"`
 ---@param kind ponder.strategy.Kind
 ---@param by_name table?
@@ -50,7 +50,7 @@ function prompts.check(where, kind, by_name, level)
     end
 end
 
----The prompts of a run. Files are read anew each time, so that an edited one counts from the next
+---The prompts of a run. Files are re-read each time, so that an edited one counts from the next
 ---run on.
 ---@param kind ponder.strategy.Kind
 ---@param opts table

@@ -24,7 +24,7 @@ local runner = {}
 ---@field answer string? the text that a person wants
 ---@field status "completed"|"error"
 ---@field termination_reason string the machine's; `budget` where that ended the run;
----`interrupted` where it was broken off from outside
+---`interrupted` where it was interrupted from outside
 ---@field result any the machine's: a table of tot, text of the others
 ---@field usage ponder.model.Usage of all calls, tools' round trips included, but for cached ones
 ---@field calls integer model calls sent

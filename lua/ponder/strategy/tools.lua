@@ -89,7 +89,7 @@ end
 
 local function arguments_problem(tool, arguments)
     if type(arguments) ~= "table" then
-        return "the arguments are no JSON object"
+        return "the arguments are not a JSON object"
     end
     local ok, message = schema.check(arguments, tool.parameters)
     return not ok and message:gsub("^reply", "arguments") or nil

@@ -1,4 +1,4 @@
---- Tree of Thoughts (Yao et al. 2023) with language models: propose steps, score them, take up the
+--- Tree of Thoughts (Yao et al. 2023) with language models: propose steps, score them, select the
 --- best, over and over. The search is the machine's (ponder.tot); here its directives become calls
 --- and replies become its messages.
 ---
@@ -45,7 +45,7 @@ local function depth_of(machine)
     return node and node.depth
 end
 
--- While it runs nothing is final; the best leaf is what there is. The root is no thought.
+-- While it runs nothing is final; the best leaf is what there is. The root is not a thought.
 local function best_so_far(machine)
     local leaf = machine:find_best_leaf()
     return leaf and leaf.score and leaf or nil

@@ -12,7 +12,7 @@ local scheduler = require "ponder.task.scheduler"
 ---@field private live integer tasks that have not ended
 ---@field private started integer tasks started, at indexes 1 to `started`
 ---@field private tasks (ponder.task.Handle|false)[] by index; false: it has ended. (With nil in its
----place this would be a full hash of `concurrency` tasks, built anew for each that comes and goes.)
+---place this would be a full hash of `concurrency` tasks, rebuilt for each that comes and goes.)
 ---@field private on_end fun(scope, t: ponder.task.Handle) called when one has ended, until closed
 ---@field private closed boolean
 local Scope = {}

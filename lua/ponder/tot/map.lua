@@ -107,7 +107,7 @@ local function load_tree(run, reader)
         return load_id(run, reader, field, id)
     end)
     if not run.core:load_frontier(frontier) then
-        reader:refuse("frontier", "must list nodes that can be taken up, each once, next first")
+        reader:refuse("frontier", "must list nodes that can be selected, each once, next first")
     end
 end
 

@@ -1,7 +1,7 @@
 --- The logs that a page shows: files that were named, or all that are kept. A request names a run
 --- as the page lists it, "NAME#3"; what is not among the logs cannot be read through the page.
 
-local folder = require "ponder.core.folder"
+local directories = require "ponder.core.directory"
 local kept = require "ponder.log.kept"
 local state = require "ponder.state"
 
@@ -55,7 +55,7 @@ end
 -- What the files of a directory are by their names.
 local function files_of(directory)
     local byname = {}
-    for _, file in ipairs(folder.files(directory) or {}) do
+    for _, file in ipairs(directories.files(directory) or {}) do
         byname[file.name] = ("%d %.6f"):format(file.bytes, file.modified_at)
     end
     return byname
@@ -75,16 +75,16 @@ end
 ---The logs as they are now.
 ---@return ponder.view.Log[]
 function Logs:list()
-    local list, directories = {}, {}
+    local list, files = {}, {}
     for _, directory in ipairs(self.directories) do
-        directories[directory] = files_of(directory)
+        files[directory] = files_of(directory)
     end
     for _, log in ipairs(self.named or {}) do
         local directory, name = split(log.path)
         list[#list + 1] = { name = log.name, path = log.path,
-            stamp = stamp_of(directories[directory], name) }
+            stamp = stamp_of(files[directory], name) }
     end
-    for directory, byname in pairs(not self.named and directories or {}) do
+    for directory, byname in pairs(not self.named and files or {}) do
         for name in pairs(byname) do
             local own = name:match "^(.+)%.db$"
             list[#list + 1] = own and { name = own, path = directory .. "/" .. name,

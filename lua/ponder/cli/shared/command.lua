@@ -149,13 +149,13 @@ function Session:on_event(event, running)
     end
 end
 
--- Redraws the view until its task is cancelled. What it does is no part of the run.
+-- Redraws the view until its task is cancelled. What it does is not part of the run.
 function Session:keep_drawing()
     return self.view and task.with_context("outside", true, task.spawn, function()
         while true do
             task.sleep(REDRAW_S)
             for _ = 1, ROUNDS do
-                task.sleep(0) -- what came in at the same moment is taken up first
+                task.sleep(0) -- what came in at the same moment is selected first
             end
             self.view:draw()
         end

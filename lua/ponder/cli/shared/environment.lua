@@ -4,7 +4,7 @@
 return {
     { name = "PONDER_MODEL", about = "the model where none is named: provider:model" },
     { name = "PONDER_PROVIDER", about = "the provider of model names that name none" },
-    { name = "PONDER_PROMPTS", about = "folder with prompt files in place of the built-in ones" },
+    { name = "PONDER_PROMPTS", about = "directory of prompt files to use for the built-in ones" },
     { name = "OPENAI_API_KEY", about = "key for openai models", secret = true },
     { name = "OPENAI_BASE_URL", about = "another server for openai models, such as "
         .. "http://127.0.0.1:8080/v1 of llama.cpp" },

@@ -135,7 +135,7 @@ local function file_policies(word, given)
         end
         return policies.of(name, value)
     end
-    host.set_script_folder(path:match "^(.*)/[^/]*$" or ".")
+    host.set_script_directory(path:match "^(.*)/[^/]*$" or ".")
     local list, message = load_policies(name, path)
     if list and given.reload then
         local reload = reloader(name, path)

@@ -92,7 +92,7 @@ end
 ---@param warn fun(line: string)
 ---@return ponder.model.cache.File?
 ---@return string? message begins with the path
----@return string? code NOT_A_LOG (another kind of file), NEWER, DAMAGED, NOT_FOUND (its folder)
+---@return string? code NOT_A_LOG (another kind of file), NEWER, DAMAGED, NOT_FOUND (its directory)
 function file.open(path, warn)
     local db, message, code
     if task.current() then

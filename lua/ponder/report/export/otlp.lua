@@ -64,7 +64,7 @@ function export.endpoint(url)
     return url
 end
 
--- Why a reply is no success; nil if it is one.
+-- Why a reply failed; nil if it succeeded.
 local function problem_of(result)
     if result.code then
         -- Not tried again: whoever typed the command sees at once that no collector is there.

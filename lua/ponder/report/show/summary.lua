@@ -11,7 +11,7 @@ local summary = {}
 
 local LABEL = 10 -- columns
 local MOST_LINES = 24 -- of an answer on a terminal
-local MOST_JSON = 400 -- bytes of an answer that is no text; --json has the whole
+local MOST_JSON = 400 -- bytes of an answer that is not text; --json has the whole
 local COLORS = { completed = "green", failed = "red", killed = "red", interrupted = "yellow" }
 
 ---The answer of a run for people: all of a text, the beginning of anything else.
@@ -198,7 +198,7 @@ function summary.lines(log, style)
         end
     end
     add("run", amount.command(run))
-    add("folder", run.directory)
+    add("directory", run.directory)
     add("status", status_of(log, run, totals))
     add("error", run.error, "red", style.is_terminal and MOST_LINES or nil)
     add("answer", summary.answer(run.answer), "bold", style.is_terminal and MOST_LINES or nil)

@@ -45,7 +45,7 @@ end
 ---The tree of a search, as ponder.report.tree draws it.
 ---@param log ponder.log.Reader
 ---@param search table its row
----@return ponder.report.Twig? root nil: it has no nodes
+---@return ponder.report.TreeItem? root nil: it has no nodes
 ---@return integer count of nodes
 function trees.of(log, search)
     local twigs, parent, order = {}, {}, {}
