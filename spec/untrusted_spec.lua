@@ -139,6 +139,21 @@ describe("ponder run --untrusted", function()
         assert.matches("^0\n1\nNoNewPrivs:\t1\nSeccomp:\t2\n$", r.out)
     end)
 
+    it("kills a busy policy when its parent is killed", function()
+        local r = shell.run(([[
+            exec >$OUT 2>$ERR
+            %s --no-log --untrusted -e 'while true do end' >/dev/null 2>&1 &
+            parent=$!
+            for i in $(seq 500); do child=$(pgrep -P $parent) && break; sleep 0.01; done
+            for i in $(seq 500); do
+                grep -q Seccomp:.2 /proc/$child/status && break; sleep 0.01
+            done
+            kill -KILL $parent; wait $parent 2>/dev/null
+            for i in $(seq 1000); do kill -0 $child 2>/dev/null || exit 0; sleep 0.01; done
+            kill -KILL $child; echo alive]]):format(shell.quote(shell.executable)))
+        assert.same({ "", 0 }, { r.out, r.status })
+    end)
+
     it("asks models in the parent, as many at once as wanted", function()
         assert.equal("a-q1,a-q2,a-q3,a-q4\n", out([[
             local m = require("ponder.model").open()

@@ -180,7 +180,10 @@ static int enter_limits(const ConfineLimits *limits)
 
 int confine_enter(const ConfineLimits *limits)
 {
-    int error = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? 0 : errno;
+    /* It dies with its parent, however busy it is. */
+    int error = prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 ? 0 : errno;
+    if (error == 0)
+        error = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? 0 : errno;
     if (error == 0)
         error = prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0 ? 0 : errno;
     if (error == 0)
