@@ -55,7 +55,7 @@ EMBEDDED   := $(sort $(shell find lua prompts -name '*.lua' -not -path 'lua/pond
 # is not in the library.
 COMMANDS   := $(addprefix lua/ponder/,cli.lua cli/% report/% untrusted.lua untrusted/% view.lua view/%)
 OWN        := $(addprefix lua/ponder/,log/rerun.lua log/carry.lua log/flags.lua log/run.lua \
-              log/rotate.lua log/session.lua queue/worker.lua)
+              log/rotate.lua log/session.lua queue/keeper.lua queue/worker.lua)
 LIBRARY    := $(filter-out doc/% $(COMMANDS) $(OWN),$(EMBEDDED))
 DOCUMENTED := $(filter lua/%,$(LIBRARY)) $(OWN) $(wildcard lua/ponder/meta/*.lua)
 

@@ -67,7 +67,7 @@ describe("a log", function()
         local said = w:resume()
         assert.same({ 1, "" }, { said.status, said.out })
         assert.equal(("ponder resume: %s: it was given a key on its command line, which a log does "
-            .. "not keep; give it anew: ponder fork -o headers=... %s\n"):format(w.log, w.log),
+            .. "not keep; give it again: ponder fork -o headers=... %s\n"):format(w.log, w.log),
             said.err)
         assert.equal(0, w:replay().status)
     end)

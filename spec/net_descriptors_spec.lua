@@ -102,8 +102,8 @@ describe("who finds no descriptor", function()
         assert.equal(table.concat({ "store, new: new.db: cannot be made: " .. HINT,
             "store, read: there.db: cannot be read: " .. HINT,
             "store, asked about: there.db: cannot be read: " .. HINT,
-            "process: cannot start true: " .. HINT, "file: model.lua: Too many open files",
-            "model: model.open: script:model.lua: cannot open model.lua: Too many open files\n" },
+            "process: cannot start true: " .. HINT, "file: model.lua: " .. HINT,
+            "model: model.open: script:model.lua: cannot open model.lua: " .. HINT .. "\n" },
             "\n"), r.out)
     end)
 end)

@@ -424,7 +424,7 @@ describe("the page of a run", function()
         local cards = pixels("tree", "surface")
         b:press "t"
         assert.equal(ground.light, b:run "return getComputedStyle(document.body).backgroundColor")
-        assert.is_true(pixels("tree", "surface") > cards / 2) -- drawn anew in the other colours
+        assert.is_true(pixels("tree", "surface") > cards / 2) -- redrawn in the other colours
         b:press "t"
         assert.equal(ground.dark, b:run "return getComputedStyle(document.body).backgroundColor")
     end)

@@ -65,7 +65,7 @@ describe("ponder.prompt", function()
             end)
     end)
 
-    it("prefers a file in an added directory, and reads it anew", function()
+    it("prefers a file in an added directory, and re-reads it", function()
         with_directory({ ["tot.lua"] = 'return { generate = function() return {} end, mark = 1 }' },
             function(dir)
                 prompt.add(dir)

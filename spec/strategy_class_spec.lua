@@ -412,7 +412,7 @@ describe("prompts of the options", function()
 end)
 
 describe("a saved machine", function()
-    it("keeps its options, except those that are given anew", function()
+    it("keeps its options, except those that are given again", function()
         local state = strategies.tot.init { branching_factor = 7, max_depth = 2,
             stop_at_max_depth = true }
         local s = strategies.tot.new({ max_depth = 5 }, state)

@@ -475,7 +475,7 @@ describe("replies as text", function()
         assert.equal(0.3, machine:get_node("n3").score)
     end)
 
-    it("are asked for again where they cannot be read, each reply anew", function()
+    it("are asked for again where they cannot be read, reply by reply", function()
         local machine = start { max_parse_retries = 1 }
         local repair = text(machine, "c0", "no list here")
         assert.equal("call_llm_stream", repair[1].type)

@@ -291,7 +291,7 @@ describe("tot.from_map", function()
         assert.is_true(refused > 500 and made > 50, refused .. " " .. made)
     end)
 
-    it("takes functions and other options anew", function()
+    it("takes functions and other options again", function()
         local machine = tot.from_map(json.decode(map), { halt = function() return "now" end })
         driver.run_on(machine)
         assert.equal("now", machine.termination_reason)
