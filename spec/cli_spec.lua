@@ -219,6 +219,21 @@ describe("a script's error", function()
             .. "stack traceback:\n\ta.lua:2: ", err)
     end)
 
+    it("shows where tasks and strategies raised a table", function()
+        local dir <close> = shell.directory { ["model.lua"] = "return function() return '' end",
+            ["map.lua"] = [[
+            local function inner() error { code = 5 } end
+            require("ponder.task").map({ 1, 2 }, function() inner() end)]],
+            ["strategy.lua"] = [[
+            return require("ponder.strategy").new { name = "odd", roles = { "ask" },
+                run = function() error { code = 5 } end }]] }
+        local HEAD = "^ponder: a table value was raised: { code = 5 }\nstack traceback:\n"
+        assert.matches(HEAD .. "\tmap.lua:1: in upvalue 'inner'\n\tmap.lua:2: ",
+            failure({ "map.lua" }, { cwd = dir.path }))
+        assert.matches(HEAD .. "\tstrategy.lua:2: ", failure({ "ask", "--strategy",
+            "strategy.lua", "--model", "script:model.lua", "why" }, { cwd = dir.path }))
+    end)
+
     it("keeps lines of the message that look like a traceback", function()
         assert.matches("^ponder: %(command line%):1: a\n\t%[C%]: x\n\tb\nstack traceback:\n",
             failure { "-e", [[error "a\n\t[C]: x\n\tb"]] })

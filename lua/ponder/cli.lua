@@ -205,7 +205,8 @@ function cli.with_traceback(err)
     if find(message, "\nstack traceback:", 1, true) then
         return message
     end
-    return debug_traceback(message, 2)
+    local traceback = failures.traceback_of(err)
+    return traceback and message .. "\n" .. traceback or debug_traceback(message, 2)
 end
 
 local MEBIBYTE = 1 << 20

@@ -274,7 +274,7 @@ function strategy.load(path)
         return type(problem) == "string" and debug.traceback(problem, 2) or tostring(problem)
     end)
     if not ok then
-        return nil, library
+        return nil, library:find(path, 1, true) == 1 and library or path .. ": " .. library
     elseif not strategy.is_library(library) then
         return nil, path .. ": must return ponder.strategy.new{...}"
     end

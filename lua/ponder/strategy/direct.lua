@@ -3,6 +3,7 @@
 --- The function gets a `ponder.strategy.Thinker`, through which all of that goes, and the question.
 --- What it draws is its machine, a board, for the live view, the log and the page.
 
+local failures = require "ponder.task.failures"
 local json = require "ponder.json"
 local options = require "ponder.options"
 local prompts = require "ponder.strategy.prompts"
@@ -287,13 +288,6 @@ end
 -------------------------------------------------------------------------------
 -- A run
 
-local function keep_failure(problem)
-    if type(problem) ~= "string" or problem:find("\nstack traceback:", 1, true) then
-        return problem
-    end
-    return debug.traceback(problem, 2)
-end
-
 ---Runs the function; the board says what came of it.
 ---@param run ponder.strategy.Run
 ---@param question string
@@ -304,7 +298,8 @@ function direct.run(run, question)
     board.status = "running"
     board.nodes[1] = { id = 1, depth = 0, text = question }
     local asked
-    local ok, answer, message, code = xpcall(run.s.kind.run, keep_failure, thinker, question)
+    local ok, answer, message, code = xpcall(run.s.kind.run, failures.with_traceback,
+        thinker, question)
     if board.status ~= "running" then
         return
     elseif not ok and getmetatable(answer) ~= Failure then

@@ -9,6 +9,7 @@
 
 local budgets = require "ponder.task.budget"
 local direct = require "ponder.strategy.direct"
+local failures = require "ponder.task.failures"
 local model = require "ponder.model"
 local model_budget = require "ponder.model.budget"
 local notice = require "ponder.notice"
@@ -191,14 +192,6 @@ end
 -------------------------------------------------------------------------------
 -- Tasks
 
--- Text that is raised gets a traceback, unless it has one.
-local function with_traceback(problem)
-    if type(problem) ~= "string" or problem:find("\nstack traceback:", 1, true) then
-        return problem
-    end
-    return debug.traceback(problem, 2)
-end
-
 function Run:post(message)
     self.last = self.last + 1
     self.inbox[self.last] = message
@@ -216,7 +209,7 @@ function Run:start(directive)
     self.open = self.open + 1
     local handle
     handle = task.spawn(function()
-        local ok, signal, data = xpcall(work, with_traceback, self, directive)
+        local ok, signal, data = xpcall(work, failures.with_traceback, self, directive)
         self.tasks[handle] = nil
         self:post(ok and { signal = signal, data = data, ends = true } or { raised = signal })
     end)

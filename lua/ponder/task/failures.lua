@@ -42,6 +42,10 @@ local report_hook = default_report
 
 -- A script may have replaced what it reached of Lua's library; its error is reported all the same.
 local getmetatable, pcall, tostring, type = debug.getmetatable, pcall, tostring, type
+local find, new_traceback = string.find, debug.traceback
+
+-- Where tables were raised first: they are raised on as they are.
+local tracebacks = setmetatable({}, { __mode = "k" })
 
 ---The text of an error.
 ---@param err any
@@ -52,6 +56,24 @@ function failures.text_of(err)
         local ok, text = pcall(tostring, err)
         return ok and text or nil
     end
+end
+
+---For xpcall: text gets a traceback, unless it has one; that of a table is kept.
+---@param err any
+---@return any err
+function failures.with_traceback(err)
+    if type(err) == "table" then
+        tracebacks[err] = tracebacks[err] or new_traceback(nil, 2)
+    elseif type(err) == "string" and not find(err, "\nstack traceback:", 1, true) then
+        return new_traceback(err, 2)
+    end
+    return err
+end
+
+---@param err any
+---@return string? traceback of a table that a task or strategy raised
+function failures.traceback_of(err)
+    return type(err) == "table" and tracebacks[err] or nil
 end
 
 ---@return ponder.task.Failures
@@ -68,6 +90,9 @@ function Failures:add(id, err, traceback)
         or ("(error object is a %s value)"):format(type(err))
     if traceback then
         message = message .. "\n" .. traceback
+    end
+    if type(err) == "table" then
+        tracebacks[err] = tracebacks[err] or traceback
     end
     local failure = setmetatable({ id = id, message = message, heard = false, of = self }, Failure)
     self.unheard = self.unheard or setmetatable({}, { __mode = "k" })
