@@ -228,6 +228,17 @@ describe("a graph", function()
         end)
     end)
 
+    it("refuses replies that are not texts", function()
+        for shown, replies in pairs { ["5"] = 5, ["true"] = { "a", true } } do
+            local g = operations.new { start = {} }
+            g:generate { prompt = function() return "?" end, parse = function() return {} end }
+            local ok, message = pcall(task.run, g.run, g, { ask = function() return replies end })
+            assert.is_false(ok)
+            assert.matches("opts.ask must return a list of texts (got " .. shown .. ")", message,
+                1, true)
+        end
+    end)
+
     it("keeps a callback that writes to a state from changing other outputs", function()
         local g = operations.new { start = { x = 1 } }
         local a = g:map { map = id }

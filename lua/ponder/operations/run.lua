@@ -67,9 +67,13 @@ function Run:query(op, prompt, n, about)
     if replies == nil then
         fail(("operation %d (%s): %s"):format(op.id, op.type,
             message or "ask returned nothing"), code or "ERROR")
-    elseif type(replies) ~= "table" then
-        error("operations.run: opts.ask must return a list of texts (got "
-            .. options.show(replies) .. ")", 0)
+    end
+    local is_list = type(replies) == "table"
+    for _, reply in ipairs(is_list and replies or { replies }) do
+        if not is_list or type(reply) ~= "string" then
+            error(("operations.run: opts.ask must return a list of texts (got %s)"):format(
+                options.show(reply)), 0)
+        end
     end
     return replies
 end
