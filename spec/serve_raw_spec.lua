@@ -120,9 +120,28 @@ describe("a server is sent", function()
 
     it("heads over the limit", function()
         with_server({ max_header_bytes = 4096 }, function(send)
-            assert.matches("^HTTP/1.1 431 ", send(http(POST, BODY, "X-A: " .. ("a"):rep(5000)
-                .. "\r\n")))
-            assert.matches("^HTTP/1.1 414 ", send(http("GET /" .. ("a"):rep(5000) .. " HTTP/1.1")))
+            local long = ("a"):rep(4500)
+            assert.matches('^HTTP/1.1 431 .*"code":"headers_too_large"', send(http(POST, BODY,
+                CLOSE .. "X-A: " .. long .. "\r\n")))
+            local get = "GET /" .. long .. " HTTP/1.1"
+            assert.matches('^HTTP/1.1 414 .*"code":"uri_too_long"', send(http(get, nil, CLOSE)))
+        end)
+    end)
+
+    it("heads of any size: libmicrohttpd itself refuses those over twice the limit", function()
+        with_server({ max_header_bytes = 4096 }, function(send)
+            local long = ("a"):rep(20000)
+            assert.matches("^HTTP/1.1 431 ", send(http(POST, BODY, "X-A: " .. long .. "\r\n")))
+            assert.matches("^HTTP/1.1 414 ", send(http("GET /" .. long .. " HTTP/1.1")))
+        end)
+    end)
+
+    it("paths and queries with a NUL, at which libmicrohttpd would cut them", function()
+        with_server({}, function(send)
+            for _, path in ipairs { "/healthz%00/x", "/v1/models/echo%00", "/healthz?a=%00b" } do
+                assert.matches('^HTTP/1.1 400 .*"code":"invalid_path"',
+                    send(http("GET " .. path .. " HTTP/1.1", nil, CLOSE)))
+            end
         end)
     end)
 

@@ -150,8 +150,10 @@ static void push_request(lua_State *L, const HttpRequest *r)
     lua_setfield(L, -2, "body");
     lua_pushstring(L, r->address);
     lua_setfield(L, -2, "address");
-    lua_pushboolean(L, r->too_large);
-    lua_setfield(L, -2, "too_large");
+    if (r->refusal != 0) {
+        lua_pushinteger(L, r->refusal);
+        lua_setfield(L, -2, "refusal");
+    }
 }
 
 /* server:take() -> the next request, or nil. */

@@ -14,6 +14,8 @@ typedef struct Peer {
     int fd;
     double deadline_ms; /* of what is being received; INFINITY: of nothing */
     char address[64];   /* "127.0.0.1", "unix" */
+    size_t uri_bytes;   /* of the request that is being received, as it was sent */
+    bool has_nul;       /* that URI has an encoded NUL, at which libmicrohttpd cuts it */
     struct Peer *prev, *next;
 } Peer;
 

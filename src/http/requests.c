@@ -134,7 +134,7 @@ static void on_readable(void *request, int fd, int events)
 
 static void watch(Request *r)
 {
-    if (r->watch == NULL && r->peer != NULL)
+    if (r->watch == NULL)
         r->watch = loop_watch(r->peer->fd, LOOP_READ, on_readable, r);
 }
 
@@ -172,8 +172,7 @@ void http_fail(Request *r)
     loop_unwatch(r->watch);
     r->watch = NULL;
     r->state = REQUEST_ABORTED;
-    if (r->peer != NULL)
-        shutdown(r->peer->fd, SHUT_RDWR);
+    shutdown(r->peer->fd, SHUT_RDWR);
     http_resume(r);
 }
 
@@ -210,10 +209,11 @@ static bool collect(Request *r, enum MHD_ValueKind kind, Buffer *buffer)
 static Request *new_request(HttpServer *s, struct MHD_Connection *connection, const char *url,
                             const char *method)
 {
-    Request *r = alloc_resize(&s->alloc, NULL, 0, sizeof *r);
+    Peer *peer = http_peer_of(connection);
+    Request *r = peer != NULL ? alloc_resize(&s->alloc, NULL, 0, sizeof *r) : NULL;
     if (r == NULL)
         return NULL;
-    *r = (Request){.server = s, .connection = connection, .peer = http_peer_of(connection)};
+    *r = (Request){.server = s, .connection = connection, .peer = peer};
     size_t method_size = strlen(method) + 1;
     if (!buffer_append(&r->text, &s->alloc, method, method_size) ||
         !buffer_append(&r->text, &s->alloc, url, strlen(url) + 1) || !take_slot(s, r)) {
@@ -226,9 +226,11 @@ static Request *new_request(HttpServer *s, struct MHD_Connection *connection, co
     r->shown.query = &r->query;
     r->shown.headers = &r->headers;
     r->shown.body = &r->body;
-    r->shown.address = r->peer != NULL ? r->peer->address : "unknown";
-    if (r->peer != NULL)
-        r->peer->deadline_ms = loop_now_ms() + (double)s->options.body_timeout_ms;
+    r->shown.address = peer->address;
+    r->shown.refusal = peer->uri_bytes > (size_t)s->options.max_header_bytes ? 414
+                       : peer->has_nul                                       ? 400
+                                                                             : 0;
+    peer->deadline_ms = loop_now_ms() + (double)s->options.body_timeout_ms;
     s->stats.requests++;
     s->stats.running++;
     return r;
@@ -237,11 +239,11 @@ static Request *new_request(HttpServer *s, struct MHD_Connection *connection, co
 static bool receive(Request *r, const char *bytes, size_t n)
 {
     HttpServer *s = r->server;
-    if (!r->shown.too_large && r->body.size + n > (size_t)s->options.max_body_bytes) {
-        r->shown.too_large = true;
+    if (r->shown.refusal == 0 && r->body.size + n > (size_t)s->options.max_body_bytes) {
+        r->shown.refusal = 413;
         buffer_free(&r->body, &s->alloc);
     }
-    return r->shown.too_large || buffer_append(&r->body, &s->alloc, bytes, n);
+    return r->shown.refusal != 0 || buffer_append(&r->body, &s->alloc, bytes, n);
 }
 
 /* The whole request is there: Lua's turn. */
@@ -251,9 +253,11 @@ static bool hand_over(Request *r)
     if (!collect(r, MHD_HEADER_KIND, &r->headers) ||
         !collect(r, MHD_GET_ARGUMENT_KIND, &r->query) || !enqueue(s, &s->queue, r->shown.id))
         return false;
+    if (r->shown.refusal == 0 &&
+        r->peer->uri_bytes + r->headers.size > (size_t)s->options.max_header_bytes)
+        r->shown.refusal = 431;
     r->state = REQUEST_QUEUED;
-    if (r->peer != NULL)
-        r->peer->deadline_ms = INFINITY;
+    r->peer->deadline_ms = INFINITY;
     r->suspended = true;
     MHD_suspend_connection(r->connection);
     watch_soon(s);

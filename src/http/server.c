@@ -15,7 +15,11 @@
 
 #include "http/parts.h"
 
-enum { CHECK_MS = 500 };
+enum {
+    CHECK_MS = 500,
+    HEAD_ROOM =
+        2 /* times the limit, so that what is over it can be read, and refused as all else */
+};
 
 /* ---- running ---- */
 
@@ -82,7 +86,7 @@ static void add_peer(HttpServer *s, struct MHD_Connection *connection, void **co
     Peer *p = alloc_resize(&s->alloc, NULL, 0, sizeof *p);
     *context = p;
     if (p == NULL)
-        return; /* it has no deadline */
+        return; /* its first request closes it */
     *p = (Peer){.fd = info->connect_fd,
                 .deadline_ms = loop_now_ms() + (double)s->options.header_timeout_ms,
                 .next = s->peers};
@@ -127,8 +131,11 @@ static void *on_uri(void *server, const char *uri, struct MHD_Connection *connec
 {
     HttpServer *s = server;
     Peer *p = http_peer_of(connection);
-    (void)uri;
-    if (p != NULL && !isfinite(p->deadline_ms))
+    if (p == NULL)
+        return NULL;
+    p->uri_bytes = strlen(uri);
+    p->has_nul = strstr(uri, "%00") != NULL;
+    if (!isfinite(p->deadline_ms))
         p->deadline_ms = loop_now_ms() + (double)s->options.header_timeout_ms;
     return NULL;
 }
@@ -148,7 +155,7 @@ static bool start_daemon(HttpServer *s)
         http_on_request, s, MHD_OPTION_EXTERNAL_LOGGER, quiet, NULL, MHD_OPTION_LISTEN_SOCKET,
         o->listen_fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)o->max_connections,
         MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)o->max_connections_per_address,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)o->max_header_bytes,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEAD_ROOM * (size_t)o->max_header_bytes,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)((o->idle_timeout_ms + 999) / 1000),
         MHD_OPTION_NOTIFY_COMPLETED, http_on_completed, s, MHD_OPTION_NOTIFY_CONNECTION,
         on_connection, s, MHD_OPTION_URI_LOG_CALLBACK, on_uri, s, MHD_OPTION_STRICT_FOR_CLIENT, 1,

@@ -31,8 +31,8 @@ typedef struct HttpOptions {
     int listen_fd; /* bound and listening; the server owns it once http_open succeeded */
     int64_t max_connections;
     int64_t max_connections_per_address;
-    int64_t max_header_bytes; /* over it: 431 */
-    int64_t max_body_bytes;   /* over it the request is `too_large` */
+    int64_t max_header_bytes; /* of the path and the headers */
+    int64_t max_body_bytes;
     int64_t max_unsent_bytes; /* of a stream; a client that reads more slowly is gone */
     int64_t header_timeout_ms;
     int64_t body_timeout_ms;
@@ -48,7 +48,7 @@ typedef struct HttpRequest {
     const Buffer *headers;
     const Buffer *body;
     const char *address; /* "127.0.0.1", "unix" */
-    bool too_large;      /* the body was dropped */
+    int refusal; /* the status to refuse it with: 400 (a NUL in the path), 413, 414, 431; or 0 */
 } HttpRequest;
 
 typedef struct HttpStats {

@@ -9,8 +9,8 @@ local http = {}
 ---@field address string "HOST:PORT" (port 0: any free one), "[V6]:PORT", "unix:PATH"
 ---@field max_connections integer? 10,000
 ---@field max_connections_per_address integer? 10,000
----@field max_header_bytes integer? 16,384; over it the answer is 431
----@field max_body_bytes integer? 16 MiB; over it a request is `too_large`, without its body
+---@field max_header_bytes integer? 16,384, of the path and the headers
+---@field max_body_bytes integer? 16 MiB
 ---@field max_unsent_bytes integer? 4 MiB of a stream; a client that reads more slowly is cut off
 ---@field header_timeout_ms integer? 10,000
 ---@field body_timeout_ms integer? 60,000
@@ -27,7 +27,8 @@ local Server = {}
 ---@field headers table<string, string> names in lower case; the first of each name
 ---@field body string
 ---@field address string of the client: "127.0.0.1", "unix"
----@field too_large boolean
+---@field refusal integer? the status to refuse it with: 400 (a NUL in the path), 413 (over a limit:
+---  the body, which was dropped), 414 (the path), 431 (the headers)
 
 --- Listens. The server closes when it is collected.
 ---@param opts ponder.http.Options

@@ -241,19 +241,25 @@ function Server:obstacle(r)
         local err = errors.new(503, "draining", "the server is about to stop")
         err.retry_after = 1
         return err
-    elseif r.too_large then
-        return errors.new(413, "request_too_large", "the body is over the limit of bytes")
     elseif not is_json(r.headers) then
         return errors.new(415, "unsupported_media_type",
             "the body must be JSON: Content-Type: application/json")
     end
 end
 
+local REFUSALS = { -- of ponder.core.http
+    [400] = { "invalid_path", "the path has a NUL byte (%00)" },
+    [413] = { "request_too_large", "the body is over the limit of bytes" },
+    [414] = { "uri_too_long", "the path is over the limit of bytes" },
+    [431] = { "headers_too_large", "the headers are over the limit of bytes" },
+}
+
 ---Finds what a request is for, and who asks.
 function Server:dispatch(r)
     local endpoint, get = ENDPOINTS[r.path], GET[r.path]
     local shape = endpoint and endpoint.error
     local err = guard.origin(self.opts, r.headers)
+    err = err or r.refusal and errors.new(r.refusal, table.unpack(REFUSALS[r.refusal]))
     if err then
         return self:refuse(r, err, shape)
     elseif r.method == "OPTIONS" then
