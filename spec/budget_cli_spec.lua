@@ -154,7 +154,7 @@ describe("ponder run", function()
             { r.status, r.out, r.err })
         r = ponder { "--timeout", "30s", "--json", "-e", code:format "0.01" }
         assert.same({ 1, "begun\nlate\n[7]\n" }, { r.status, r.out })
-        assert.truthy(r.err:find("task 3 failed, and nobody joined it: ", 1, true), r.err)
+        assert.truthy(r.err:find("unhandled error in task 3: ", 1, true), r.err)
     end)
 
     it("is interrupted as ever", function()

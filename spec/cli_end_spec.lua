@@ -158,14 +158,14 @@ describe("Ctrl-C", function()
     for _, strategy in ipairs { "bfs", "dfs", "beam", "best_first" } do
         it(("stops a %s search and says where it stood"):format(strategy), function()
             local err = interrupted(SEARCH:format(strategy, 1, ""))
-            assert.matches("^ponder: interrupted\nsearch.run %(" .. strategy .. "%) stood at %d+ "
+            assert.matches("^ponder: interrupted\nsearch.run %(" .. strategy .. "%) had %d+ "
                 .. "nodes, %d+ expanded; best score %-1 at node 0, depth 0\n$", err)
         end)
 
         it(("stops a concurrent %s search and says where it stood"):format(strategy), function()
             local err = interrupted(SEARCH:format(strategy, 8,
                 "require('ponder.task').sleep(0.001)"))
-            assert.matches("^ponder: interrupted\nsearch.run %(" .. strategy .. "%) stood at %d+ "
+            assert.matches("^ponder: interrupted\nsearch.run %(" .. strategy .. "%) had %d+ "
                 .. "nodes, %d+ expanded; best score %-1 at node 0, depth 0\n$", err)
         end)
     end

@@ -224,12 +224,21 @@ describe("a script's error", function()
             ["map.lua"] = [[
             local function inner() error { code = 5 } end
             require("ponder.task").map({ 1, 2 }, function() inner() end)]],
+            ["search.lua"] = [[
+            local function inner() error { code = 5 } end
+            require("ponder.search").run { initial_state = 1, concurrency = tonumber(...),
+                expand = function() inner() end, evaluate = function() return 1 end,
+                is_terminal = function() return false end }]],
             ["strategy.lua"] = [[
             return require("ponder.strategy").new { name = "odd", roles = { "ask" },
                 run = function() error { code = 5 } end }]] }
         local HEAD = "^ponder: a table value was raised: { code = 5 }\nstack traceback:\n"
         assert.matches(HEAD .. "\tmap.lua:1: in upvalue 'inner'\n\tmap.lua:2: ",
             failure({ "map.lua" }, { cwd = dir.path }))
+        for _, concurrency in ipairs { "1", "2" } do
+            assert.matches(HEAD .. "\tsearch.lua:1: in upvalue 'inner'\n\tsearch.lua:3: ",
+                failure({ "search.lua", concurrency }, { cwd = dir.path }))
+        end
         assert.matches(HEAD .. "\tstrategy.lua:2: ", failure({ "ask", "--strategy",
             "strategy.lua", "--model", "script:model.lua", "why" }, { cwd = dir.path }))
     end)
@@ -292,9 +301,9 @@ describe("a script's error", function()
             local task = require "ponder.task"
             task.spawn(function() error("lost") end)
             task.sleep(0.01)]] }
-        assert.matches("^ponder: task 2 failed, and nobody joined it: %(command line%):2: lost\n"
+        assert.matches("^ponder: unhandled error in task 2: %(command line%):2: lost\n"
             .. "stack traceback:\n\t%(command line%):2: ", err)
-        assert.matches("\nponder: 1 task failed and nobody joined it\n$", err)
+        assert.matches("\nponder: unhandled error in 1 task\n$", err)
         assert.equal(1, select(2, err:gsub("lost", "")))
     end)
 

@@ -173,7 +173,7 @@ describe("a run that fails", function()
             task.spawn(error, "lost", 0)
         end)
         task.on_unjoined_error(before)
-        assert.is_truthy(results[2]:find "^1 task failed and nobody joined it; .*lost")
+        assert.is_truthy(results[2]:find "^unhandled error in 1 task; .*lost")
         assert.equal("ERROR", results[3])
     end)
 

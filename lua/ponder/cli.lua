@@ -29,12 +29,11 @@ local cli = {}
 
 core.protect(debug.getinfo(1, "S").source)
 
--- A script may have replaced what it reached of Lua's library; its error is reported all the same.
+-- Locals, so that errors are reported even if a script has replaced Lua's library functions.
 local debug_traceback = debug.traceback
-local find, format, gmatch = string.find, string.format, string.gmatch
-local match, sub, min = string.match, string.sub, math.min
-local concat, insert, move, sort = table.concat, table.insert, table.move, table.sort
-local next, stderr, tostring, type = next, io.stderr, tostring, type
+local find, gmatch, match, sub = string.find, string.gmatch, string.match, string.sub
+local concat, insert, move = table.concat, table.insert, table.move
+local stderr = io.stderr
 
 -- The commands are the built-in modules of this directory.
 local function command_names()
@@ -164,44 +163,11 @@ function cli.order_traceback(message)
     return concat(move(own, 1, #own, #said + 1, said), "\n")
 end
 
-local MOST_FIELDS, LONGEST_FIELD = 8, 100
-
-local function show_field(value)
-    local kind = type(value)
-    if kind == "string" then
-        return format("%q", sub(value, 1, LONGEST_FIELD))
-    elseif kind == "number" or kind == "boolean" then
-        return tostring(value)
-    end
-    return "a " .. kind
-end
-
--- The fields of a table that was raised: ": { code = 5 }"; nothing of an empty one.
-local function fields_of(err)
-    local shown = {}
-    for name, value in next, err do
-        insert(shown, (type(name) == "string" and name or "[" .. show_field(name) .. "]") .. " = "
-            .. show_field(value))
-    end
-    sort(shown)
-    if #shown > MOST_FIELDS then
-        move({ "..." }, 1, 1, MOST_FIELDS + 1, shown)
-    end
-    return shown[1] and ": { " .. concat(shown, ", ", 1, min(#shown, MOST_FIELDS + 1)) .. " }" or ""
-end
-
--- What was raised, as text.
-local function describe(err)
-    local kind = type(err)
-    return failures.text_of(err) or kind == "nil" and "nil was raised"
-        or "a " .. kind .. " value was raised" .. (kind == "table" and fields_of(err) or "")
-end
-
 ---An error message with a traceback, unless it has one; for xpcall.
 ---@param err any
 ---@return string
 function cli.with_traceback(err)
-    local message = describe(err)
+    local message = failures.describe(err)
     if find(message, "\nstack traceback:", 1, true) then
         return message
     end
@@ -218,7 +184,7 @@ local function clarify(message)
         local _, limit = host.memory()
         return ("%s: the limit is %d MiB (--max-memory-mb)"):format(memory, limit // MEBIBYTE)
     end
-    local unjoined = match(message, "^task%.run: (%d+ tasks? failed and nobody joined %a+);")
+    local unjoined = match(message, "^task%.run: (unhandled errors? in %d+ tasks?);")
     local damaged = match(message, "^[^\n]*: damaged: [^\n]*") -- a log, wherever it was read
     return unjoined or damaged or cli.order_traceback(message)
 end
@@ -251,7 +217,7 @@ end
 -- An error of a task that was never joined.
 local function report_unjoined(message, id)
     if not core.is_stopping() then
-        stderr:write(("ponder: task %d failed, and nobody joined it: %s\n"):format(
+        stderr:write(("ponder: unhandled error in task %d: %s\n"):format(
             id, quote.terminal(cli.order_traceback(message))))
     end
 end

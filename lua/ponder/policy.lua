@@ -9,6 +9,7 @@
 ---     end)
 
 local args = require "ponder.args"
+local failures = require "ponder.task.failures"
 local files = require "ponder.log.files"
 local model = require "ponder.model"
 local options = require "ponder.options"
@@ -201,9 +202,7 @@ function policy.main(name, list, rules, main)
     local opts, operands = args.script(name, list, all)
     local run = setmetatable({ name = name, opts = opts, operands = operands,
         started = task.now() }, Run)
-    local ok, result = xpcall(task.with_budget, function(err)
-        return type(err) == "string" and debug.traceback(err, 2) or err
-    end, {}, function() -- no limits, but it counts
+    local ok, result = xpcall(task.with_budget, failures.with_traceback, {}, function() -- it counts
         run.model = open_model(run)
         return main(run)
     end)

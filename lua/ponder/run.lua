@@ -274,9 +274,9 @@ end
 ---@param ... any
 ---@return any ... what `f` returned; or, where the run failed, nil
 ---@return string message
----@return string code what `f` returned; "ERROR" where it raised (`r.error` is what), or tasks did
----  that nobody joined; "BUDGET" where it raised since the budget was spent; "TIMEOUT";
----  "CANCELLED"; "EXIT" where it called os.exit (`r.exit_status`)
+---@return string code what `f` returned; "ERROR" if it raised (see `r.error`) or a task that nobody
+---  joined did; "BUDGET" if it raised because the budget was spent; "TIMEOUT"; "CANCELLED"; "EXIT"
+---  if it called os.exit (`r.exit_status`)
 ---@return any partial what `f` returned, else what the run reported last
 function Run:call(f, ...)
     check_call(self, "run:call", f)

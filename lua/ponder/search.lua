@@ -11,13 +11,13 @@
 ---     }
 ---     print(result.best_node.state, #result.best_path)
 ---
---- The order of the search is the engine's (src/core/search.h). Callbacks run one at a time in
---- src/api/search_loop.c, or up to `concurrency` of them in lua/ponder/search/concurrent.lua; the
---- tree, the ids and the answer are the same. Which paper a search follows is said in its
---- src/core/search_NAME.c.
+--- The engine (src/core/search.h) decides the order of the search. src/api/search_loop.c runs the
+--- callbacks one at a time, lua/ponder/search/concurrent.lua up to `concurrency` of them; the tree,
+--- the ids and the answer are the same. Each src/core/search_NAME.c names the paper it follows.
 
 local concurrent = require "ponder.search.concurrent"
 local core_search = require "ponder.core.search"
+local failures = require "ponder.task.failures"
 local make_result = require "ponder.search.result"
 local options = require "ponder.options"
 local searches = require "ponder.searches"
@@ -26,7 +26,7 @@ local task = require "ponder.task"
 
 local search = {}
 
-local DEEPEST = 500000000
+local MAX_DEPTH = 500000000
 
 local SCHEMA = {
     initial_state = { type = "any", required = true },
@@ -37,7 +37,7 @@ local SCHEMA = {
     search = { type = "string", enum = searches.NAMES, default = "bfs" },
     k = { type = "integer", min = 1 },
     beam_width = { type = "integer", min = 1 },
-    max_depth = { type = "integer", min = 0, max = DEEPEST },
+    max_depth = { type = "integer", min = 0, max = MAX_DEPTH },
     stop = { type = "callable" },
     concurrency = { type = "integer", min = 1, default = 1 },
     batch = { type = "integer", min = 1, default = 1 },
@@ -59,8 +59,8 @@ local SCHEMA = {
 }
 options.merge(SCHEMA, searches.RULES)
 
--- Callbacks that only some searches ask.
-local ONLY_OF = {
+-- Callbacks that only some searches call.
+local SEARCHES_CALLING = {
     cost = { "astar", "idastar" },
     heuristic = { "astar", "idastar" },
     prior = { "uct", "puct" },
@@ -69,75 +69,74 @@ local ONLY_OF = {
     simulate = { "uct", "puct", "ab_mcts", "dvts" },
 }
 
--- Which searches use all children, unless k says how many; and which go as deep as it takes.
-local ALL_CHILDREN = { uct = true, puct = true, astar = true, idastar = true }
-local UNLIMITED = { astar = true, idastar = true, evolve = true }
-local PATHS = { astar = true, idastar = true }
+local USES_ALL_CHILDREN = { uct = true, puct = true, astar = true, idastar = true } -- without `k`
+local HAS_NO_MAX_DEPTH = { astar = true, idastar = true, evolve = true } -- by default
+local USES_HEURISTIC = { astar = true, idastar = true }
 
 -- luacheck: push no max line length
 ---@class SearchOptions: ponder.search.UctOptions, ponder.search.AbMctsOptions, ponder.search.PathOptions, ponder.search.DvtsOptions, ponder.search.EvolveOptions
 ---@field initial_state any anything but nil
 ---@field expand fun(state: any, k: integer?, node: SearchNode): any[] the next states, of which the
----  first `k` are used; finds nil for `k` where all are
----@field evaluate? fun(state: any, node: SearchNode): number higher is better; required, or
----  `evaluate_all`; not in astar and idastar, which have `heuristic`
----@field evaluate_all? fun(states: any[], nodes: SearchNode[]): number[] in place of `evaluate`:
----  beam and dvts ask for all candidates of a level at once, others for the children of one node
+---  first `k` are used; `k` is nil where all are used
+---@field evaluate? fun(state: any, node: SearchNode): number higher is better; give it or
+---  `evaluate_all`, but neither to astar and idastar, which use `heuristic`
+---@field evaluate_all? fun(states: any[], nodes: SearchNode[]): number[] instead of `evaluate`:
+---  gets all candidates of a level in beam and dvts, the children of one node elsewhere
 ---@field is_terminal fun(state: any, node: SearchNode): boolean
 ---@field search? "bfs"|"dfs"|"beam"|"best_first"|"uct"|"puct"|"ab_mcts"|"astar"|"idastar"|"dvts"|
 ---  "evolve" default "bfs"
----@field k? integer children used of an expansion; default 1, all in uct, puct, astar and idastar
----@field beam_width? integer beam: nodes kept a level, default `k`; dvts: nodes kept a subtree,
+---@field k? integer children used per expansion; default 1; uct, puct, astar, idastar: all
+---@field beam_width? integer beam: nodes kept per level, default `k`; dvts: nodes kept per subtree,
 ---  default 1; best_first: a cap on the frontier, only if given
 ---@field max_depth? integer deepest child; default 8, none in astar, idastar and evolve
 ---@field stop? fun(node: SearchNode): boolean called when a node is selected; return true to stop.
----  A search does not end at the first terminal node (but astar and idastar); this is for that
+---  Only astar and idastar end at the first terminal node by themselves
 ---@field concurrency? integer callbacks in flight, default 1; more than 1 needs a task
----@field batch? integer nodes a round, default 1; beam and dvts: always a level
+---@field batch? integer nodes per round, default 1; beam and dvts: always a level
 ---@field max_iterations? integer nodes selected (uct, puct, ab_mcts, evolve), default 100
----@field max_nodes? integer the root included; default 10000000
+---@field max_nodes? integer including the root; default 10000000
 ---@field max_duration_ms? number default none; the search ends with what it has
----@field key? fun(state: any): string|number a state whose key is in the tree is not added again.
----  The node that came first is kept, also where best_first would have reached it better later; astar
----  and idastar add a state again when a cheaper path to it is found
+---@field key? fun(state: any): string|number a state whose key is in the tree is not added again:
+---  the first node stays, even if best_first would reach it by a better path later. astar and idastar
+---  do add a state again when they find a cheaper path to it
 ---@field retain? "tree"|"path" default "tree"; "path" (dfs, idastar): a node is freed once nothing
 ---  open descends from it, so memory stays flat; idastar then expands again in each pass. Not with
 ---  `key`
----@field reflect? fun(state: any, node: SearchNode): any called for each terminal node made; what
----  it returns is in `node.memory` of all callbacks of the rounds that follow
----@field memory? integer with `reflect`: how many of the newest results are kept, default 4
+---@field reflect? fun(state: any, node: SearchNode): any called for each new terminal node; its
+---  result is in `node.memory` for all callbacks of later rounds
+---@field memory? integer with `reflect`: how many of its newest results to keep, default 4
 ---@field on_event? fun(event: table) {type = "expanded", id, depth, children}, {type = "scored", id,
 ---  depth, score, terminal, state}, {type = "pruned", ids}, {type = "done", stop_reason, stats}
 -- luacheck: pop
 
----@class SearchNode a node of the tree; made when it is read
+---@class SearchNode a node of the tree; built when it is read
 ---@field id integer 0 for the root; ids count up in order of creation
 ---@field parent_id? integer nil for the root
 ---@field state any
----@field path any[] the states from the root to this one; made when it is read
+---@field path any[] the states from the root to this one; built when it is read
 ---@field depth integer 0 for the root
 ---@field score? number nil while the node is being scored; astar, idastar: -f
 ---@field terminal? boolean nil while the node is being scored
 ---@field visits? integer uct, puct: values backed up through it; ab_mcts: observations of it
 ---@field value? number uct, puct: the mean (or highest) of these values
 ---@field g? number astar, idastar: the cost of the path to it
----@field action? integer ab_mcts: the action that made it, from 1; in `expand` the one to be taken
+---@field action? integer ab_mcts: the action that made it, from 1; in `expand`: the one to apply
 ---@field expansions? integer ab_mcts, evolve: how often it was expanded
 ---@field island? integer evolve, in `expand`: the island that the children will join, from 1
 ---@field inspirations? SearchNode[] evolve, in `expand`: the other members of that island, best
----  first; made when it is read
----@field memory? any[] with `reflect`, in callbacks: what it returned, the newest `memory` of them,
----  oldest first, as of the beginning of the round
+---  first; built when it is read
+---@field memory? any[] with `reflect`, in callbacks: its newest `memory` results when the round
+---  began, oldest first
 
 ---@class SearchTree
 ---@field root_id integer 0
 ---@field best_id? integer nil if the search failed before the root was scored
----@field nodes SearchNode[] in order of creation: nodes[1] is the root; works with #, ipairs
----  and pairs, and can only be read. With retain = "path" those that are left
+---@field nodes SearchNode[] in order of creation: nodes[1] is the root; read-only, works with #,
+---  ipairs and pairs. With retain = "path": the nodes that are left
 ---@field search string
 ---@field k? integer nil: all children
 ---@field max_depth integer
----@field beam_width integer `k` where it was not given
+---@field beam_width integer default `k`
 ---@field to_table fun(self: SearchTree): table a plain copy for JSON, without `path`; infinite
 ---  scores become the largest finite ones, since JSON has no infinity
 
@@ -146,11 +145,11 @@ local PATHS = { astar = true, idastar = true }
 ---@field best_path any[] the states from the root to the best node
 ---@field best_score? number
 ---@field best_node? SearchNode the terminal node with the highest score, else the node with the
----  highest score; ties to the oldest. astar, idastar: the terminal node that ended the search;
----  else the terminal node with the highest score, else the node with the least h
+---  highest score; ties go to the oldest. astar, idastar: the terminal node that ended the search;
+---  else the terminal node with the highest score, else the node with the lowest h
 ---@field stop_reason "stop"|"max_nodes"|"max_duration"|"max_iterations"|"terminal"|"exhausted"|
 ---  "failed"
----@field hint? string what cut the tree, where no terminal node was found
+---@field hint? string if no terminal node was found: which limits cut the tree
 ---@field iterations integer uct, puct, ab_mcts, evolve: tickets backed up; else 0
 ---@field kept integer[][] dvts: the ids of each level; else empty
 ---@field islands integer[][] evolve: the ids of each island's members; else empty
@@ -160,10 +159,10 @@ local PATHS = { astar = true, idastar = true }
 ---  `depth_limited`: nodes at max_depth that could have been expanded; `children_dropped`: states
 ---  that expand returned beyond `k`
 
--- Where an interrupted search stood.
+-- How far an interrupted search got.
 local function progress(core, opts)
     local expansions = core:counts()
-    local line = ("search.run (%s) stood at %d nodes, %d expanded"):format(
+    local line = ("search.run (%s) had %d nodes, %d expanded"):format(
         opts.search, core:count(), expansions)
     local best_id = core:best()
     if not best_id then
@@ -174,38 +173,37 @@ local function progress(core, opts)
         line, best.score, best.id, best.depth, best.terminal and ", terminal" or "")
 end
 
--- An error that came out of a callback: which callback, for which node, and where. What was raised
--- as anything but text stays what it is; `raised_by` tells the rest.
+-- Wraps an error so that outer handlers leave it alone.
 local Described = {}
 
-local raised = setmetatable({}, { __mode = "k" })
+local raised = setmetatable({}, { __mode = "k" }) -- table -> where a callback raised it
 
+-- Text gets the callback, the node and a traceback added; a table stays as it is (see raised_by).
 local function describe(core, opts, err, callback, id)
     if getmetatable(err) == Described then
         return err
-    end
-    if callback == nil then
+    elseif callback == nil then
         callback, id = core:calling()
     end
-    if callback and type(err) == "table" and not task.stop_reason() then
-        return setmetatable({ value = err, from = { callback = callback, node = id,
-            depth = core:depth(id), traceback = debug.traceback("", 2):sub(2) } }, Described)
-    end
-    local message = tostring(err)
+    local described = setmetatable({ value = err }, Described)
     if task.stop_reason() then
-        message = message .. "\n" .. progress(core, opts)
-    elseif callback then
-        message = ("search.run: %s raised for node %d at depth %d: %s"):format(
-            callback, id, core:depth(id), message)
-        if not message:find("\nstack traceback:", 1, true) then
-            message = debug.traceback(message, 2)
-        end
+        described.value = tostring(err) .. "\n" .. progress(core, opts)
+    elseif not callback then
+        described.value = tostring(err)
+    elseif type(err) == "table" then
+        failures.with_traceback(err, 1)
+        described.from = { callback = callback, node = id, depth = core:depth(id),
+            traceback = failures.traceback_of(err) }
+    else
+        local message = ("search.run: %s raised for node %d at depth %d: %s"):format(callback, id,
+            core:depth(id), tostring(err))
+        described.value = failures.with_traceback(message, 1)
     end
-    return setmetatable({ message = message }, Described)
+    return described
 end
 
----Where a table came from that a callback of search.run raised: it reaches the caller of search.run
----as it was raised.
+---Which callback of search.run raised a table, and where. (The table itself reaches the caller of
+---search.run unchanged.)
 ---@param err any
 ---@return {callback: string, node: integer, depth: integer, traceback: string}? where nil for any
 ---  other value
@@ -213,7 +211,7 @@ function search.raised_by(err)
     return raised[err]
 end
 
--- Runs the callbacks; returns an outcome, or "failed", message, code.
+-- Runs the search to its end; returns an outcome, or "failed", message, code.
 local function drive(core, opts)
     local function describe_error(err, callback, id)
         return describe(core, opts, err, callback, id)
@@ -221,10 +219,11 @@ local function drive(core, opts)
     local run = opts.concurrency == 1 and core.run or concurrent.run
     local ok, outcome, message, code
     if opts.deadline and task.current() then
-        -- A callback that waits beyond the deadline is cancelled.
+        -- Cancels a callback that waits beyond the deadline.
         ok, outcome, message, code = task.timeout(math.max(0, opts.deadline - task.now()), xpcall,
             run, describe_error, core, opts, describe_error)
         if ok == nil and message == "TIMEOUT" then
+            core:settle()
             return "max_duration"
         elseif ok == nil then
             error("search.run: a callback cancelled its task", 0)
@@ -235,35 +234,27 @@ local function drive(core, opts)
     if not ok then
         if getmetatable(outcome) ~= Described then
             error(outcome, 0)
-        elseif outcome.message then
-            error(outcome.message, 0)
         end
         raised[outcome.value] = outcome.from
         error(outcome.value, 0)
     end
-    return outcome, message, code
-end
-
-local function drive_settled(core, opts)
-    local outcome, message, code = drive(core, opts)
     core:settle()
     return outcome, message, code
 end
 
--- The same; the log, if there is one, gets the tree, and is told which node a call is for.
+-- The same; if there is a log, records the tree and which node each call is for.
 local function drive_logged(core, opts)
     if not scheduler.tape() or not task.current() then
-        return drive_settled(core, opts)
+        return drive(core, opts)
     end
     local tree <close> = require("ponder.log.trees").of_search(core, opts)
     opts.tree = tree
-    local outcome, message, code = task.with_context("asker", { tree = tree }, drive_settled, core,
-        opts)
+    local outcome, message, code = task.with_context("asker", { tree = tree }, drive, core, opts)
     tree.outcome = outcome
     return outcome, message, code
 end
 
--- Whether a callback has a parameter for the node, so that one is made for it.
+-- Whether a callback has that parameter.
 local function has_parameter(f, position)
     if f ~= nil and type(f) ~= "function" then
         f, position = debug.getmetatable(f).__call, position + 1
@@ -280,9 +271,9 @@ local function wrong(level, format, ...)
 end
 
 local function check_evaluators(checked, level)
-    if PATHS[checked.search] then
+    if USES_HEURISTIC[checked.search] then
         if checked.evaluate or checked.evaluate_all then
-            wrong(level + 1, "opts.heuristic takes the place of evaluate in %s", checked.search)
+            wrong(level + 1, "%s uses opts.heuristic instead of evaluate", checked.search)
         end
         return
     end
@@ -293,15 +284,15 @@ local function check_evaluators(checked, level)
     end
 end
 
-local function check_owners(checked, level)
-    for name, owners in pairs(ONLY_OF) do
-        local owned = checked[name] == nil
-        for _, owner in ipairs(owners) do
-            owned = owned or checked.search == owner
+local function check_callbacks(checked, level)
+    for name, callers in pairs(SEARCHES_CALLING) do
+        local is_called = false
+        for _, caller in ipairs(callers) do
+            is_called = is_called or checked.search == caller
         end
-        if not owned and type(checked[name]) ~= "string" then
+        if not is_called and checked[name] ~= nil and type(checked[name]) ~= "string" then
             wrong(level + 1, "opts.%s is for %s (got search = %q)", name,
-                table.concat(owners, ", "), checked.search)
+                table.concat(callers, ", "), checked.search)
         end
     end
 end
@@ -333,14 +324,14 @@ end
 local function check_options(opts)
     local checked = options.check("search.run", opts, SCHEMA, 3)
     check_evaluators(checked, 3)
-    check_owners(checked, 3)
+    check_callbacks(checked, 3)
     check_rest(checked, 3)
-    -- A limit that was chosen needs no warning on a screen.
+    -- `ponder run` warns only of limits that the caller did not choose.
     checked.cut_by_default = not checked.max_depth or not checked.k
-    if not checked.k and not ALL_CHILDREN[checked.search] then
+    if not checked.k and not USES_ALL_CHILDREN[checked.search] then
         checked.k = 1
     end
-    checked.max_depth = checked.max_depth or UNLIMITED[checked.search] and DEEPEST or 8
+    checked.max_depth = checked.max_depth or HAS_NO_MAX_DEPTH[checked.search] and MAX_DEPTH or 8
     return checked
 end
 
@@ -353,21 +344,21 @@ local function new_core(opts)
     }))
 end
 
--- Which callbacks take the node, and at which place.
-local NODE_PLACES = { expand = 3, evaluate = 2, evaluate_all = 2, is_terminal = 2, simulate = 2,
+local NODE_PARAMETER = { expand = 3, evaluate = 2, evaluate_all = 2, is_terminal = 2, simulate = 2,
     features = 2, reflect = 2, heuristic = 2, cost = 3, prior = 2 }
 
+-- Which callbacks take the node: it is built for these only.
 local function find_node_parameters(opts)
     local wants = {}
-    for name, place in pairs(NODE_PLACES) do
+    for name, position in pairs(NODE_PARAMETER) do
         local callback = opts[name]
-        wants[name] = type(callback) ~= "string" and has_parameter(callback, place)
+        wants[name] = type(callback) ~= "string" and has_parameter(callback, position)
     end
     return wants
 end
 
--- Whoever called the script may follow its searches: a server does.
-local function tell_caller(opts)
+-- Sends scored nodes to the run's follower: the server streams them to its client.
+local function add_follower(opts)
     local follower, on_event = task.current() and task.context "follower", opts.on_event
     if follower then
         opts.on_event = function(event)
@@ -382,16 +373,16 @@ end
 ---Searches the tree that `expand` spans from `initial_state`.
 ---
 ---A search is a sequence of rounds. A round selects up to `batch` nodes, runs their callbacks,
----which may overlap, and backs up what came of them. So `batch` changes the tree; `concurrency`
----never does.
+---which may overlap, and backs up the results. So `batch` changes the tree; `concurrency` never
+---does.
 ---`ponder help search` says which search to use when.
 ---
----Callbacks may wait (for a model, a sleep), and may be anything that can be called. What one
----raises ends the search: text with the callback, the node and its depth added; a table as it is
----(see search.raised_by). One that returns `nil, message, code` ends it with
+---Callbacks may wait (for a model, a sleep), and may be any callable value. An error in one ends
+---the search: text gets the callback, the node and its depth added; a table is raised unchanged
+---(see search.raised_by). A callback that returns `nil, message, code` ends it with
 ---`nil, message, code, partial`.
 ---
----A search does not end at the first terminal node (but astar and idastar); `stop` is for that.
+---Only astar and idastar end at the first terminal node; use `stop` to end the others there.
 ---@param opts SearchOptions
 ---@return SearchResult? result nil if a callback failed
 ---@return string? message
@@ -401,7 +392,7 @@ function search.run(opts)
     opts = check_options(opts)
     local started = task.now()
     local core = new_core(opts)
-    tell_caller(opts)
+    add_follower(opts)
     opts.now = task.now
     opts.deadline = opts.max_duration_ms and started + opts.max_duration_ms / 1000
     opts.wants_node = find_node_parameters(opts)
@@ -420,15 +411,14 @@ function search.run(opts)
     return result
 end
 
----The answer that most nodes agree on: nodes are grouped by `key` in the order in which the groups
----first appear, weights are summed in the order of the list, and the highest sum wins, ties to the
----first. Over terminal nodes, or over `result.kept`.
----@param nodes SearchNode[]
+---The answer with the most weight: groups nodes by the `key` of their answers and sums the weights
+---of each group; the highest sum wins, ties go to the group that appeared first.
+---@param nodes SearchNode[] such as the terminal nodes, or those of `result.kept`
 ---@param opts? {answer: (fun(node: SearchNode): any)?, key: (fun(answer: any): any)?,
----  weight: number|(fun(node: SearchNode): number)|nil} answer: default the node's state; key: what
----  makes two answers the same, default the answer itself; weight: default the node's value, else
----  its score; 1 counts heads
----@return any? answer that of the group's heaviest member; nil for an empty list
+---  weight: number|(fun(node: SearchNode): number)|nil} answer: default the node's state; key:
+---  equal for equal answers, default the answer itself; weight: default the node's value, else its
+---  score; 1 counts nodes
+---@return any? answer of the group's heaviest member; nil for an empty list
 ---@return {key: any, weight: number, members: SearchNode[], best: SearchNode}? winner
 ---@return table[]? groups all, in order of first appearance
 function search.vote(nodes, opts)

@@ -45,6 +45,7 @@ local answers = require "ponder.parse.answer"
 local builtin = require "ponder.builtin"
 local class = require "ponder.strategy.class"
 local direct = require "ponder.strategy.direct"
+local failures = require "ponder.task.failures"
 local files = require "ponder.log.files"
 local grades = require "ponder.parse.grade"
 local look = require "ponder.strategy.look"
@@ -270,11 +271,10 @@ function strategy.load(path)
     if not chunk then
         return nil, message
     end
-    local ok, library = xpcall(chunk, function(problem)
-        return type(problem) == "string" and debug.traceback(problem, 2) or tostring(problem)
-    end)
+    local ok, library = xpcall(chunk, failures.with_traceback)
     if not ok then
-        return nil, library:find(path, 1, true) == 1 and library or path .. ": " .. library
+        local problem = failures.describe(library)
+        return nil, problem:find(path, 1, true) == 1 and problem or path .. ": " .. problem
     elseif not strategy.is_library(library) then
         return nil, path .. ": must return ponder.strategy.new{...}"
     end

@@ -1,6 +1,7 @@
 --- ponder.ensemble.parallel_judge.
 
 local accounts = require "ponder.ensemble.account"
+local failures = require "ponder.task.failures"
 local json = require "ponder.json"
 local options = require "ponder.options"
 local task = require "ponder.task"
@@ -24,11 +25,9 @@ local function ask(judge, item, index, on_error)
         return verdict, verdict == nil and tostring(message or "the judge returned nothing") or nil,
             verdict == nil and tostring(code or "BAD_RESULT") or nil
     end
-    local ok, verdict, message, code = xpcall(judge, function(err)
-        return type(err) == "string" and debug.traceback(err, 2) or err
-    end, item, index)
+    local ok, verdict, message, code = xpcall(judge, failures.with_traceback, item, index)
     if not ok then
-        return nil, tostring(verdict), "ERROR"
+        return nil, failures.describe(verdict), "ERROR"
     elseif verdict == nil then
         return nil, tostring(message or "the judge returned nothing"),
             tostring(code or "BAD_RESULT")

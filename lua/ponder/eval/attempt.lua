@@ -2,6 +2,7 @@
 --- that it reported on the way, and its score.
 
 local budgets = require "ponder.task.budget"
+local failures = require "ponder.task.failures"
 local runs = require "ponder.run"
 local score = require "ponder.eval.score"
 local store = require "ponder.core.store"
@@ -181,19 +182,16 @@ end
 -------------------------------------------------------------------------------
 -- Scoring
 
-local function with_traceback(problem)
-    return type(problem) == "string" and debug.traceback(problem, 2) or text.of(problem)
-end
-
 local function is_number(value)
     return type(value) == "number" and value == value and math.abs(value) < math.huge
 end
 
 -- The score by one scorer; or nil, message, code.
 local function measure(scorer, item, answer, target)
-    local ok, value, why, code = xpcall(scorer.measure, with_traceback, item, answer, target)
+    local ok, value, why, code = xpcall(scorer.measure, failures.with_traceback, item, answer,
+        target)
     if not ok then
-        return nil, ("score: %s"):format(value), "ERROR"
+        return nil, ("score: %s"):format(text.of(value)), "ERROR"
     elseif value == nil then
         return nil, ("score: %s"):format(why or "the scorer returned nothing"), code or "ERROR"
     end
@@ -265,7 +263,7 @@ end
 ---@param performed ponder.eval.Performed?
 function attempt.score(record, evaluation, item, performed)
     local budget = budgets.new {}
-    local ok, message = xpcall(budgets.within, with_traceback, budget, function()
+    local ok, message = xpcall(budgets.within, failures.with_traceback, budget, function()
         local target = evaluation.target(item)
         local rate = memory(evaluation, item, target)
         record.target = target
@@ -277,7 +275,7 @@ function attempt.score(record, evaluation, item, performed)
         end
     end)
     if not ok then
-        record.outcome, record.message, record.code = "failed", message, "ERROR"
+        record.outcome, record.message, record.code = "failed", text.of(message), "ERROR"
     end
     local spent = budget:account()
     if spent.calls > 0 then

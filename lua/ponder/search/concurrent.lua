@@ -1,9 +1,9 @@
---- Drives a search with many callbacks in flight. Nothing but the time differs from one at a time.
+--- Runs the callbacks of a search concurrently. The result is the same as one at a time.
 ---
---- The engine (src/core/search.h) says which unit of work may start; each runs in a task of its
---- own, callback after callback. What units of later tickets do in advance is forgotten by the
---- engine when the search ends before their turn, so callbacks may have run for nothing. For the
---- same reason an error counts only when its turn has come.
+--- The engine (src/core/search.h) says which unit of work may start; each unit runs in its own
+--- task, one callback after the other. When the search ends, the engine discards the results of
+--- tickets whose turn has not come, so some callbacks run in vain. For the same reason an error
+--- counts only when its ticket's turn comes.
 
 local task = require "ponder.task"
 
@@ -18,7 +18,7 @@ local function wake(driver)
     end
 end
 
--- In each task: notices when it ends before its unit is over, cancelled by one of its callbacks.
+-- Closed when a unit's task ends; detects a task that was cancelled by one of its own callbacks.
 local Ending = {}
 
 function Ending:__close()
@@ -32,15 +32,14 @@ function Ending:__close()
     wake(driver)
 end
 
--- Notes what went wrong, by where the engine will find it when its turn has come.
+-- Keeps a failure under the id by which the engine reports it when its turn comes.
 function Driver:fail(unit, failure)
     local of_node, id = self.core:fail(unit)
     local failures = of_node and self.node_failures or self.ticket_failures
     failures[id] = failures[id] or failure
 end
 
--- Calls a callback; the log is told which node it is for. Returns its result, or nil and what went
--- wrong.
+-- Calls a callback, with its node as context for the log. Returns its result, or nil and a failure.
 function Driver:call(name, id, callback, ...)
     if not name then
         return nil
@@ -63,7 +62,7 @@ function Driver:call(name, id, callback, ...)
     return result
 end
 
--- One step of a unit; returns whether it goes on, or nil and what went wrong.
+-- Calls the next callback of a unit; returns whether there are more, or nil and a failure.
 function Driver:step(unit)
     local core = self.core
     local result, failure = self:call(core:callback(unit))
@@ -76,14 +75,14 @@ end
 function Driver:work(unit)
     local ending <close> = setmetatable({ driver = self, unit = unit }, Ending)
     repeat
-        local ok, goes_on, failure = xpcall(self.step, self.describe, self, unit)
+        local ok, has_more, failure = xpcall(self.step, self.describe, self, unit)
         if not ok then
-            failure = { error = goes_on } -- from the checks of what callbacks return
+            failure = { error = has_more } -- the engine refused the callback's result
         end
         if failure then
             self:fail(unit, failure)
         end
-    until failure or not goes_on
+    until failure or not has_more
     ending.over = true
 end
 
@@ -92,7 +91,7 @@ function Driver:start(unit)
     self.tasks[unit] = task.spawn(self.work, self, unit)
 end
 
--- The outcome of the search, and what a callback failed with.
+-- The outcome of the search; with the message and code of a failed callback, or raising its error.
 function Driver:outcome()
     local outcome, of_node, id = self.core:outcome()
     if outcome ~= "failed" then
@@ -134,11 +133,11 @@ end
 
 local concurrent = {}
 
----Runs a search's callbacks, up to `callbacks.concurrency` of them in flight.
+---Runs a search, up to `callbacks.concurrency` callbacks at once.
 ---@param core userdata of ponder.core.search, with its root
 ---@param callbacks table the checked options of search.run, with `now`, `deadline` and `wants_node`
----@param describe fun(err: any, callback?: string|false, id?: integer): table an error to raise,
----  with the callback that raised it; without a name the one that `core` called last; false: none
+---@param describe fun(err: any, callback?: string|false, id?: integer): table adds the callback
+---  that raised an error; default: the one that `core` called last; false: none
 ---@return string outcome as core:run does; or "failed"
 ---@return string? message
 ---@return string? code

@@ -1,4 +1,5 @@
---- What search.run returns: the tree, whose nodes are made when they are read, and what came of it.
+--- Builds the result of search.run: the best node, counts, and the tree, whose nodes are built when
+--- they are read.
 
 local json = require "ponder.json"
 local options = require "ponder.options"
@@ -8,7 +9,7 @@ local task = require "ponder.task"
 local Tree = {}
 Tree.__index = Tree
 
-local HUGEST = 1.7976931348623157e308
+local MAX_FINITE = 1.7976931348623157e308
 
 ---A plain copy of the tree for JSON, without `path` (which would be quadratic).
 ---@return table
@@ -21,34 +22,32 @@ function Tree:to_table()
             plain[name] = value
         end
         plain.path = nil
-        plain.score = math.max(-HUGEST, math.min(HUGEST, node.score))
+        plain.score = math.max(-MAX_FINITE, math.min(MAX_FINITE, node.score))
         copy.nodes[i] = plain
     end
     return copy
 end
 
--- The nodes as a sequence that makes them when they are read. A node in use is made only once.
+-- The nodes as a sequence that builds them when they are read. Nodes in use are cached.
 local function lazy_nodes(core)
-    local made, kept = setmetatable({}, { __mode = "v" }), core:kept_ids()
+    local cached, kept = setmetatable({}, { __mode = "v" }), core:kept_ids()
     return sequence.new(function()
         return kept and #kept or core:count()
     end, function(i)
         local id = kept and kept[i] or i - 1
-        local node = made[id] or core:node(id)
-        made[id] = node
+        local node = cached[id] or core:node(id)
+        cached[id] = node
         return node
     end)
 end
 
 -- Lists of ids: the levels of dvts, the islands of evolve.
-local function groups_of(core, wanted)
+local function groups_of(core, has_groups)
     local groups = json.array {}
-    while wanted do
-        local ids = core:group(#groups + 1)
-        if not ids then
-            break
-        end
+    local ids = has_groups and core:group(1)
+    while ids do
         groups[#groups + 1] = json.array(ids)
+        ids = core:group(#groups + 1)
     end
     return groups
 end
@@ -57,8 +56,8 @@ local function count_of(n, singular, plural)
     return ("%d %s"):format(n, n == 1 and singular or plural)
 end
 
--- What cut the tree, in words, where no terminal node was found; else nil.
-local function hint_of(ok, opts, stats)
+-- Which limits cut the tree.
+local function hint_of(opts, stats)
     local causes = {}
     if stats.depth_limited > 0 then
         causes[1] = ("max_depth = %d kept %s from being expanded (raise max_depth)"):format(
@@ -68,10 +67,7 @@ local function hint_of(ok, opts, stats)
         causes[#causes + 1] = ("k = %d left %s unused (raise k)"):format(
             opts.k, count_of(stats.children_dropped, "child", "children"))
     end
-    if ok or not causes[1] then
-        return nil
-    end
-    return "no terminal node was found; " .. table.concat(causes, "; ")
+    return causes[1] and "no terminal node was found; " .. table.concat(causes, "; ")
 end
 
 local function stats_of(core, started)
@@ -88,7 +84,7 @@ local function stats_of(core, started)
     }
 end
 
----@param core userdata of ponder.core.search, whose search is over
+---@param core userdata of ponder.core.search, after its search
 ---@param opts table the checked options of search.run
 ---@param outcome string as a driver returns it
 ---@param started number task.now() when it began
@@ -106,7 +102,7 @@ return function(core, opts, outcome, started)
         best_node = best and nodes[best_id + 1] and nodes[best_id + 1].id == best_id
             and nodes[best_id + 1] or best,
         stop_reason = outcome ~= "over" and outcome or ok and "terminal" or "exhausted",
-        hint = hint_of(ok, opts, stats),
+        hint = not ok and hint_of(opts, stats) or nil,
         iterations = select(6, core:counts()),
         kept = groups_of(core, opts.search == "dvts"),
         islands = groups_of(core, opts.search == "evolve"),

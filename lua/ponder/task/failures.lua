@@ -1,9 +1,9 @@
---- Errors of tasks, and the reporting of those that were never joined.
+--- What was raised: its text, its traceback, and reports of failed tasks that nobody joined.
 ---
---- Only its task refers to a failure. When the handle has been collected it cannot be joined any
---- more, and the failure's finalizer puts it on a list that the scheduler reports between two
---- rounds. What has been neither joined nor collected is reported when its run ends, in order of
---- task.
+--- Only its task refers to a failure. Once the task's handle is collected nobody can join the task;
+--- the failure's finalizer then queues it for the scheduler, which reports it between two rounds.
+--- Failures that were neither joined nor collected are reported when their run ends, in order of
+--- task id.
 
 local quote = require "ponder.quote"
 
@@ -12,10 +12,10 @@ local failures = {}
 ---@class ponder.task.Failure
 ---@field id integer of the task
 ---@field message string
----@field heard boolean joined, raised or reported
+---@field heard boolean joined, raised or reported: nothing more to say
 ---@field package of ponder.task.Failures
 
----@class ponder.task.Failures those of one run
+---@class ponder.task.Failures the failures of one run
 ---@field private unheard table<ponder.task.Failure, true>? weak
 ---@field private reported integer
 ---@field private first_message string?
@@ -35,43 +35,76 @@ local Failure = {
 }
 
 local function default_report(message, id)
-    io.stderr:write(("task %d failed, and nobody joined it: %s\n"):format(id,
-        quote.terminal(message)))
+    io.stderr:write(("unhandled error in task %d: %s\n"):format(id, quote.terminal(message)))
 end
 local report_hook = default_report
 
--- A script may have replaced what it reached of Lua's library; its error is reported all the same.
+-- Locals, so that errors are reported even if a script has replaced Lua's library functions.
 local getmetatable, pcall, tostring, type = debug.getmetatable, pcall, tostring, type
-local find, new_traceback = string.find, debug.traceback
+local next, new_traceback, min = next, debug.traceback, math.min
+local find, format, sub = string.find, string.format, string.sub
+local concat, insert, sort = table.concat, table.insert, table.sort
 
--- Where tables were raised first: they are raised on as they are.
+-- Tables are raised unchanged; where each was raised first is kept here.
 local tracebacks = setmetatable({}, { __mode = "k" })
 
----The text of an error.
+local MAX_FIELDS, MAX_FIELD_BYTES = 8, 100
+
+local function show_field(value)
+    local kind = type(value)
+    if kind == "string" then
+        return format("%q", sub(value, 1, MAX_FIELD_BYTES))
+    elseif kind == "number" or kind == "boolean" then
+        return tostring(value)
+    end
+    return "a " .. kind
+end
+
+-- ": { code = 5 }"; nothing for an empty table.
+local function show_fields(err)
+    local shown = {}
+    for name, value in next, err do
+        insert(shown, (type(name) == "string" and name or "[" .. show_field(name) .. "]") .. " = "
+            .. show_field(value))
+    end
+    sort(shown)
+    if #shown > MAX_FIELDS then
+        shown[MAX_FIELDS + 1] = "..."
+    end
+    return shown[1] and ": { " .. concat(shown, ", ", 1, min(#shown, MAX_FIELDS + 1)) .. " }" or ""
+end
+
+---The text of a raised value.
 ---@param err any
----@return string? text of strings, numbers and what has a __tostring
-function failures.text_of(err)
+---@return string
+function failures.describe(err)
     local meta, kind = getmetatable(err), type(err)
     if kind == "string" or kind == "number" or type(meta) == "table" and meta.__tostring then
         local ok, text = pcall(tostring, err)
-        return ok and text or nil
+        if ok then
+            return text
+        end
     end
+    return kind == "nil" and "nil was raised"
+        or "a " .. kind .. " value was raised" .. (kind == "table" and show_fields(err) or "")
 end
 
----For xpcall: text gets a traceback, unless it has one; that of a table is kept.
+---A message handler for xpcall: adds a traceback to text that has none; keeps that of a table.
 ---@param err any
+---@param skip? integer functions to leave out of the traceback, default 0
 ---@return any err
-function failures.with_traceback(err)
+function failures.with_traceback(err, skip)
+    local level = 2 + (skip or 0)
     if type(err) == "table" then
-        tracebacks[err] = tracebacks[err] or new_traceback(nil, 2)
+        tracebacks[err] = tracebacks[err] or new_traceback(nil, level)
     elseif type(err) == "string" and not find(err, "\nstack traceback:", 1, true) then
-        return new_traceback(err, 2)
+        return new_traceback(err, level)
     end
     return err
 end
 
 ---@param err any
----@return string? traceback of a table that a task or strategy raised
+---@return string? traceback of a table that went through `with_traceback`
 function failures.traceback_of(err)
     return type(err) == "table" and tracebacks[err] or nil
 end
@@ -86,8 +119,7 @@ end
 ---@param traceback? string
 ---@return ponder.task.Failure
 function Failures:add(id, err, traceback)
-    local message = failures.text_of(err)
-        or ("(error object is a %s value)"):format(type(err))
+    local message = failures.describe(err)
     if traceback then
         message = message .. "\n" .. traceback
     end
@@ -110,7 +142,7 @@ function Failures:report(failure)
     end
 end
 
---- Reports those whose handle has been collected, of all runs.
+--- Reports the failures whose handles were collected, of all runs.
 function failures.report_collected()
     if collected_count == 0 then
         return
@@ -122,7 +154,7 @@ function failures.report_collected()
     end
 end
 
---- Reports all that remain, at the end of a run.
+--- Reports the remaining failures at the end of a run.
 ---@return string? summary nil if nothing was reported in this run
 function Failures:report_rest()
     failures.report_collected()
@@ -140,23 +172,23 @@ function Failures:report_rest()
     end
     self.over = true
     if self.reported > 0 then
-        return ("%d task%s failed and nobody joined %s; the first error was: %s"):format(
-            self.reported, self.reported == 1 and "" or "s", self.reported == 1 and "it" or "them",
-            self.first_message)
+        local plural = self.reported == 1 and "" or "s"
+        return ("unhandled error%s in %d task%s; the first: %s"):format(plural, self.reported,
+            plural, self.first_message)
     end
 end
 
---- Forgets what was collected, before all runs begin.
+--- Forgets the collected failures, before the first run begins.
 function failures.forget()
     collected, collected_count = {}, 0
 end
 
 ---@param hook? fun(message: string, id: integer) nil: the default
----@return fun(message: string, id: integer) before
+---@return fun(message: string, id: integer) previous
 function failures.set_report(hook)
-    local before = report_hook
+    local previous = report_hook
     report_hook = hook or default_report
-    return before
+    return previous
 end
 
 return failures
