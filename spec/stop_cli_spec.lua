@@ -54,7 +54,7 @@ describe("--timeout", function()
     } do
         it("ends the process where " .. what .. " does not return", function()
             local r = ends(124, shell.ponder { "--no-log", "--timeout", "10ms", "-e", code })
-            assert.equal("ponder: it did not stop in time; the process ends\n", r.err)
+            assert.equal("ponder: the run did not stop in time; exiting\n", r.err)
         end)
     end
 
@@ -67,7 +67,7 @@ describe("--timeout", function()
             .. "io.stderr:write('asked ', r.messages[1].content, '\\n') return 'fine' end" }
         local r = ends(124, shell.ponder({ "run", "--log", "a.db", "--timeout", "500ms", "a.lua" },
             { cwd = dir.path }))
-        assert.equal("asked x\nponder: it did not stop in time; the process ends\n", r.err)
+        assert.equal("asked x\nponder: the run did not stop in time; exiting\n", r.err)
         r = ends(0, shell.ponder({ "resume", "a.db" }, { cwd = dir.path, env = { GO_ON = "1" } }))
         assert.equal("fine\nfine\n", r.out)
         assert.equal("asked y\n", r.err)
@@ -160,7 +160,7 @@ describe("a signal", function()
         .. "SIGTERM", function()
         for signals, status in pairs { ["INT INT"] = 130, TERM = 143 } do
             local r = ends(status, signal(signals, STUCK))
-            assert.equal("ponder: it did not stop in time; the process ends\n", r.err)
+            assert.equal("ponder: the run did not stop in time; exiting\n", r.err)
         end
     end)
 

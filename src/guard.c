@@ -1,18 +1,18 @@
 /*
  * guard.c -- see guard.h.
  *
- *   pcall, xpcall             not keep an error that ends the run: see task_stop.h
+ *   pcall, xpcall             rethrow an error that ends the run: see task_stop.h
  *   load, loadfile, dofile    text only: Lua does not verify binary code
- *   debug.setmetatable        not of a userdata: its C functions know it by its metatable
- *   debug.setuservalue        refused: the userdata's C functions rely on what they keep there
- *   debug.setlocal            not in the frame of a C function: it may hold a pointer into a value
- *   debug.setupvalue          not of a C function
- *   debug.sethook             not while a limit of the run is watched: its hook is the one there is
- *   debug.getregistry         a copy: C code looks up its metatables in the registry by name
+ *   debug.setmetatable        refused for userdata: C functions recognize it by its metatable
+ *   debug.setuservalue        refused: C functions rely on the user values of their userdata
+ *   debug.setlocal            refused in frames of C functions, which may hold pointers into values
+ *   debug.setupvalue          refused for C functions
+ *   debug.sethook             refused while a limit of the run uses the one hook there is
+ *   debug.getregistry         returns a copy: C code looks up its metatables in the registry
  *
- *   io.open, io.popen         say what helps when descriptors ran out
+ *   io.open, io.popen         add a hint when descriptors have run out
  *
- * All else is Lua's own. package.loadlib stays too: who loads machine code knows what it does.
+ * package.loadlib stays: machine code can crash the process anyway.
  */
 #include "guard.h"
 
@@ -22,15 +22,15 @@
 #include "api/task_stop.h"
 #include "loop/loop.h"
 
-/* What the guards stand for. They call it directly, as C: in an upvalue, or in a frame of its own,
- * a script could get hold of it with the debug library. */
+/* The replaced functions. The guards call them directly from C: in an upvalue or a Lua frame, the
+ * debug library would find them. */
 static struct {
     lua_CFunction load, loadfile, setmetatable, setlocal, setupvalue, sethook, open, popen;
 } original;
 
 /* ---- errors ---- */
 
-/* The end of a protected call that has its results from `first` on. */
+/* Returns the results of a protected call, which begin at stack index `first`. */
 static int end_protected(lua_State *L, int status, lua_KContext first)
 {
     if (status == LUA_OK || status == LUA_YIELD)
@@ -63,7 +63,7 @@ static int guard_xpcall(lua_State *L)
 
 /* ---- text only ---- */
 
-/* Calls load or loadfile with the argument `mode` at that index set to "t". */
+/* Calls load or loadfile with its argument `mode`, at that index, set to "t". */
 static int load_text_only(lua_State *L, int mode, lua_CFunction load)
 {
     const char *asked = luaL_optstring(L, mode, "t");
@@ -182,7 +182,7 @@ static int guard_popen(lua_State *L)
 
 /* ---- all of them ---- */
 
-/* Sets table[name] for the table on top of the stack; what it was goes to *out, unless NULL. */
+/* Sets table[name] for the table on top of the stack; stores the old function in *out if given. */
 static void guard(lua_State *L, const char *name, lua_CFunction function, lua_CFunction *out)
 {
     if (out != NULL) {

@@ -9,14 +9,14 @@ typedef struct Host Host;
 /* A host with its libraries open, or NULL if there is no memory for one. */
 Host *host_open(void);
 
-/* A standard stream that is closed stays unusable: no file that a script opens takes its place.
- * What could not be written to standard output ends the process with a message and status 1. */
+/* Keeps descriptors 0 to 2 occupied, so that no file a script opens becomes a standard stream, and
+ * makes the process exit with a message and status 1 if standard output could not be written. */
 void host_guard_streams(void);
 
 /* Runs the command line (lua/ponder/cli.lua) and returns the exit status. */
 int host_main(Host *host, int argc, char **argv);
 
-/* Closes the state: to-be-closed variables and finalizers run, all memory is returned. */
+/* Closes the state: runs to-be-closed variables and finalizers, and frees all memory. */
 void host_close(Host *host);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * hostlib.h -- ponder.core.host: the process, its limits and the files built into it, for Lua.
+ * hostlib.h -- the Lua module ponder.core.host: this process, its limits, its embedded files.
  */
 #ifndef PONDER_HOSTLIB_H
 #define PONDER_HOSTLIB_H

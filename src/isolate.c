@@ -25,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Of sys/mount.h, which cannot be included beside linux/mount.h. */
+/* From sys/mount.h, which conflicts with linux/mount.h. */
 int mount(const char *source, const char *target, const char *type, unsigned long flags,
           const void *data);
 int umount2(const char *target, int flags);
@@ -33,12 +33,12 @@ int umount2(const char *target, int flags);
 enum { INSIDE_UID = 1000, OPEN_FILES = 256, PROCESSES = 256, FILE_MB = 64, NOT_FOUND = 127 };
 enum { LONGEST_PATH = 4096, DETACH = 2 /* MNT_DETACH */ };
 
-#define ROOT "/tmp" /* where the new root is made: nothing below it is seen any more */
+#define ROOT "/tmp" /* the new root is mounted here and hides what was below */
 
 typedef struct Isolated {
     unsigned long cpu_seconds, memory_mb;
-    const char *directory; /* where it runs, read-only; "": in /tmp */
-    char **program;        /* ends in NULL */
+    const char *directory; /* its working directory, read-only; "": /tmp */
+    char **program;        /* argv, ends in NULL */
 } Isolated;
 
 static void fail(const char *what)
@@ -75,7 +75,7 @@ static void enter_namespaces(void)
 
 /* ---- the file system ---- */
 
-/* The path in the new root, with the directories above it. */
+/* `path` in the new root, whose parent directories are created. */
 static const char *inside(const char *path)
 {
     static char all[LONGEST_PATH];
@@ -115,8 +115,8 @@ static void show(const char *source, const char *path, mode_t type)
         set_read_only(target);
 }
 
-/* A directory, a file, a device or a link, as it is; what is not there is not shown. */
-static void show_own(const char *path)
+/* Shows a directory, file, device or symbolic link at the same path; skips what does not exist. */
+static void show_same(const char *path)
 {
     struct stat about;
     char target[LONGEST_PATH];
@@ -133,7 +133,7 @@ static void show_own(const char *path)
     }
 }
 
-/* Before the new /tmp hides it. */
+/* Opened before the new /tmp may hide it. */
 static int open_directory(const Isolated *p)
 {
     int fd = *p->directory != '\0' ? open(p->directory, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
@@ -173,9 +173,10 @@ static void make_root(const Isolated *p)
         mount("ponder", ROOT, "tmpfs", MS_NOSUID, "size=64m,mode=755") != 0)
         fail("file system");
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
-        show_own(shown[i]);
+        show_same(shown[i]);
     mkdir(inside("/tmp"), 0777);
-    mkdir(inside("/proc"), 0555); /* containers may forbid it: programs do without */
+    mkdir(inside("/proc"),
+          0555); /* containers may forbid mounting it: most programs can do without */
     (void)!mount("proc", inside("/proc"), "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
     show_directory(p, fd);
     if (chdir(ROOT) != 0 || syscall(SYS_pivot_root, ".", ".") != 0 || umount2(".", DETACH) != 0 ||
@@ -185,14 +186,14 @@ static void make_root(const Isolated *p)
 
 /* ---- limits ---- */
 
-static void limit(int what, rlim_t most)
+static void limit(int what, rlim_t max)
 {
     struct rlimit now;
     if (getrlimit((__rlimit_resource_t)what, &now) != 0)
         fail("limits");
-    if (now.rlim_max < most)
-        most = now.rlim_max;
-    now.rlim_cur = now.rlim_max = most;
+    if (now.rlim_max < max)
+        max = now.rlim_max;
+    now.rlim_cur = now.rlim_max = max;
     if (setrlimit((__rlimit_resource_t)what, &now) != 0)
         fail("limits");
 }
@@ -217,7 +218,7 @@ static void run_program(const Isolated *p)
     _exit(NOT_FOUND);
 }
 
-/* The first process of a PID namespace: all others end with it. */
+/* The first process of the PID namespace: the kernel kills all others when it ends. */
 static void run_first(const Isolated *p, int report)
 {
     int status = 0;
@@ -236,6 +237,7 @@ static void run_first(const Isolated *p, int report)
     _exit(0);
 }
 
+/* Ends this process the way the program ended. */
 static int end_as(int status)
 {
     if (!WIFSIGNALED(status))
@@ -266,7 +268,7 @@ static int run(const Isolated *p)
 int isolate_main(int argc, char **argv)
 {
     if (argc < 5) {
-        fputs("ponder: " ISOLATE_ARGUMENT " is for ponder itself\n", stderr);
+        fputs("ponder: " ISOLATE_ARGUMENT " is for internal use\n", stderr);
         return ISOLATE_FAILED;
     }
     Isolated p = {.cpu_seconds = strtoul(argv[2], NULL, 10),

@@ -1,19 +1,18 @@
 /*
- * isolate.h -- a program of another language in namespaces of its own, for ponder.process.
+ * isolate.h -- runs an external program in its own namespaces, for ponder.process.
  *
- *   user, mount   it sees /usr and what belongs to it, read-only, and a /tmp of its own in memory
- *   PID, IPC      only what it has started itself, which ends with it
+ *   user, mount   the program sees /usr, /bin, /lib..., read-only, and a private /tmp in memory
+ *   PID, IPC      it sees only its own children, which end with it
  *   network       none
- *   rlimits       of memory, processor time, files and processes
+ *   rlimits       on memory, CPU time, files and processes
  *
- * The executable starts itself with ISOLATE_ARGUMENT, so that all of this is done by a process with
- * one thread:
+ * Creating a user namespace takes a process with a single thread, so the executable starts itself:
  *
  *     ponder --isolated CPU_SECONDS MEMORY_MB DIRECTORY|"" [PROGRAM ARGUMENT...]
  *
- * It ends as the program does; with ISOLATE_FAILED where the kernel, or a container around it, does
- * not have the namespaces, and with 127 where there is no such program. Without a program it only
- * tries.
+ * The exit status is the program's; ISOLATE_FAILED where the kernel or the surrounding container
+ * does not allow the namespaces; 127 if there is no such program. Without a program it only checks
+ * that the namespaces can be had.
  */
 #ifndef PONDER_ISOLATE_H
 #define PONDER_ISOLATE_H
@@ -21,7 +20,7 @@
 #define ISOLATE_ARGUMENT "--isolated"
 enum { ISOLATE_FAILED = 125 };
 
-/* The whole of that process; returns its exit status. */
+/* The main function of that process; returns its exit status. */
 int isolate_main(int argc, char **argv);
 
 #endif

@@ -1,6 +1,4 @@
-/*
- * main.c -- argv -> host -> exit status.
- */
+/* main.c -- the executable: opens a host, runs the command line, returns its exit status. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +23,7 @@ int main(int argc, char **argv)
         return isolate_main(argc, argv);
     host_guard_streams();
     loop_raise_descriptor_limit();
-    if (has_word(argv, "--untrusted")) /* or a script's own, which does no harm */
+    if (has_word(argv, "--untrusted")) /* harmless if it is one of the script's own arguments */
         confine_spawn_early();
     Host *host = host_open();
     if (host == NULL) {

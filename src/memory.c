@@ -14,13 +14,13 @@
 #include <unistd.h>
 
 enum {
-    CHECK_EVERY = 1 << 20, /* bytes: reading what the process has takes some microseconds */
-    GIVE_BACK = 64 << 20,  /* bytes freed: less is kept for what comes next */
+    CHECK_EVERY = 1 << 20, /* bytes: reading resident memory takes some microseconds */
+    GIVE_BACK = 64 << 20,  /* bytes: free memory below this is kept for reuse */
     GROW_BY = 1 << 20,
     PATH_SIZE = 512,
 };
 
-/* --- what there is -------------------------------------------------------------------------- */
+/* ---- what the system has ---- */
 
 size_t memory_resident(void)
 {
@@ -35,7 +35,7 @@ size_t memory_resident(void)
     return sscanf(text, "%*u %lu", &pages) == 1 ? pages * (size_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
-/* The number in a file; SIZE_MAX when there is none ("max", or no such file). */
+/* The number in a file; SIZE_MAX if there is none ("max", or no such file). */
 static size_t read_limit(const char *path)
 {
     unsigned long long limit;
@@ -47,8 +47,8 @@ static size_t read_limit(const char *path)
     return found && limit < SIZE_MAX ? (size_t)limit : SIZE_MAX;
 }
 
-/* The least limit of a group and those above it. In a container the path may be that of the machine
- * outside, while only our own group is mounted: then it is at the root. */
+/* The lowest limit of a group and its ancestors. In a container the path may be the one outside,
+ * while only our own group is mounted: then its file is at the root. */
 static size_t least_limit(const char *mounted, const char *group, const char *file)
 {
     char path[PATH_SIZE];
@@ -95,15 +95,15 @@ size_t memory_group_limit(const char *groups, const char *mounted)
 Memory memory_new(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page_size = sysconf(_SC_PAGESIZE);
-    size_t most = pages > 0 && page_size > 0 ? (size_t)pages * (size_t)page_size : SIZE_MAX;
+    size_t machine = pages > 0 && page_size > 0 ? (size_t)pages * (size_t)page_size : SIZE_MAX;
     size_t group = memory_group_limit("/proc/self/cgroup", "/sys/fs/cgroup");
-    size_t limit = (group < most ? group : most) / 4 * 3;
-    mallopt(M_TRIM_THRESHOLD, GIVE_BACK); /* new pages cost as much as a search among their nodes */
+    size_t limit = (group < machine ? group : machine) / 4 * 3;
+    mallopt(M_TRIM_THRESHOLD, GIVE_BACK); /* page faults would cost as much as the search itself */
     mallopt(M_TOP_PAD, GROW_BY);
     return (Memory){.bytes_limit = limit, .resident_limit = limit};
 }
 
-/* --- limits --------------------------------------------------------------------------------- */
+/* ---- limits ---- */
 
 void memory_limit_bytes(Memory *m, size_t bytes)
 {
@@ -117,8 +117,8 @@ void memory_limit_resident(Memory *m, size_t bytes)
     m->unchecked = CHECK_EVERY;
 }
 
-/* The address sanitizer takes a multiple of what is asked for. It also knows the size of each
- * block: we are always told the same. */
+/* AddressSanitizer takes a multiple of what is requested, so resident memory says nothing; but it
+ * knows each block's size, which lets us check that callers pass the right one. */
 #ifdef __SANITIZE_ADDRESS__
 static bool fits(Memory *m, size_t growth)
 {
@@ -131,7 +131,7 @@ static void check_size(void *block, size_t size)
     assert(malloc_usable_size(block) == size);
 }
 #else
-/* Whether the process may grow by so much. What malloc keeps goes back before that is refused. */
+/* Whether the process may grow by so much. Trims free memory before it says no. */
 static bool fits(Memory *m, size_t growth)
 {
     m->unchecked += growth;
@@ -140,7 +140,7 @@ static bool fits(Memory *m, size_t growth)
     if (memory_resident() + growth > m->resident_limit) {
         malloc_trim(0);
         if (memory_resident() + growth > m->resident_limit)
-            return false; /* and the next is checked again */
+            return false; /* `unchecked` stays: the next request is checked again */
     }
     m->unchecked = 0;
     return true;
@@ -152,7 +152,7 @@ static void check_size(void *block, size_t size)
 }
 #endif
 
-/* malloc gives back by itself only what lies above all that is in use. */
+/* malloc itself returns only free memory above the last block in use. */
 static void shrink(Memory *m, size_t bytes)
 {
     m->bytes -= bytes;

@@ -1,5 +1,5 @@
 /*
- * memory.h -- memory for the Lua state and the core, from malloc, within limits.
+ * memory.h -- the allocator of the Lua state and of all C code that uses it: malloc with limits.
  */
 #ifndef PONDER_MEMORY_H
 #define PONDER_MEMORY_H
@@ -7,29 +7,29 @@
 #include <stddef.h>
 
 typedef struct Memory {
-    size_t bytes;          /* that were asked for and are in use */
-    size_t bytes_limit;    /* allocations beyond it fail */
-    size_t resident_limit; /* so do those beyond what the process may take from the system */
-    size_t unchecked;      /* bytes that were asked for since that was looked at */
-    size_t peak;           /* most bytes since what is free was given back */
+    size_t bytes;          /* in use, as requested */
+    size_t bytes_limit;    /* of `bytes`: allocations beyond it fail */
+    size_t resident_limit; /* of the process's resident memory: allocations beyond it fail */
+    size_t unchecked;      /* bytes requested since resident memory was last read */
+    size_t peak;           /* of `bytes`, since free memory was last returned to the system */
 } Memory;
 
-/* Limits are three quarters of what the machine has, or the group of processes that we are in may
- * have: a runaway script fails before the machine swaps or the kernel kills. */
+/* Limits default to three quarters of the machine's memory, or of our control group's: a runaway
+ * script fails before the machine swaps or the kernel kills. */
 Memory memory_new(void);
 
 /* A lua_Alloc; `memory` is a Memory. */
 void *memory_resize(void *memory, void *block, size_t old_size, size_t new_size);
 
-/* No limit is less than what is in use, and a little. */
+/* A limit below current use is raised to it. */
 void memory_limit_bytes(Memory *m, size_t bytes);
 void memory_limit_resident(Memory *m, size_t bytes);
 
-/* What the process has of the system's memory now; 0 where that cannot be read. */
+/* The process's resident memory in bytes; 0 if it cannot be read. */
 size_t memory_resident(void);
 
-/* The least limit that control groups set, of version 1 or 2, by /proc/self/cgroup and what is
- * mounted at /sys/fs/cgroup (specs name others); SIZE_MAX: none. */
+/* The lowest memory limit of our control groups (version 1 or 2), or SIZE_MAX. `groups` is
+ * /proc/self/cgroup and `mounted` /sys/fs/cgroup, except in specs. */
 size_t memory_group_limit(const char *groups, const char *mounted);
 
 #endif

@@ -1,17 +1,16 @@
 /*
- * signals.c -- see signals.h. There is one way in which a stop reaches a run:
+ * signals.c -- see signals.h. How a stop reaches the run:
  *
- *     a signal, the run's time --> handler --.
- *     the steps of the run, task.stop -------+--> task_stop
- *                                                   |  code runs: its hook raises the error
- *                                                   |  in C, no hook runs: the watchdog, below
- *                                                   `--> loop_wake: a wait ends, and the scheduler
- *                                                        raises it in the main task
+ *     signal, time limit --> handler --.
+ *     step limit, task.stop -----------+--> task_stop
+ *                                             |  Lua code runs: its hook raises the error
+ *                                             |  C code runs, no hook: the watchdog below
+ *                                             `--> loop_wake: the wait ends, and the scheduler
+ *                                                  raises the error in the main task
  *
- * It begins in signal handlers (a timer sends a signal, too: alarm.c), and not in the loop's
- * signals and timers, since the loop does not run while a script computes. A handler does no more
- * than that. What a run waits for without success beyond its time is ended by its budget, with a
- * timer of the loop, before the alarm comes (HEAD_START).
+ * These are signal handlers and POSIX timers (alarm.c) rather than libuv's, since the loop does not
+ * run while a script computes. A run that only waits when its time is up is ended by its budget,
+ * with a timer of the loop, HEAD_START before the alarm.
  */
 #include "signals.h"
 
@@ -26,13 +25,13 @@
 #include "loop/loop.h"
 
 #define HEAD_START  0.1  /* seconds: the scheduler ends by itself what only waits */
-#define PATIENCE    2.0  /* seconds for what runs to notice that it is to stop */
-#define FINISH_TIME 10.0 /* seconds for the run's end, once it has */
+#define PATIENCE    2.0  /* seconds for the run to notice the request */
+#define FINISH_TIME 10.0 /* seconds for it to finish after that */
 
 enum { STATUS_TIMEOUT = 124, STATUS_SIGNAL = 128 };
 
-static volatile sig_atomic_t times; /* signals that came */
-static double deadline;             /* on the monotonic clock; 0: none */
+static volatile sig_atomic_t signal_count;
+static double deadline; /* on the monotonic clock; 0: none */
 static pthread_t main_thread;
 
 static int status_of(StopReason why)
@@ -53,12 +52,12 @@ int signals_status(void)
 
 static void end_process(void)
 {
-    static const char message[] = "ponder: it did not stop in time; the process ends\n";
+    static const char message[] = "ponder: the run did not stop in time; exiting\n";
     (void)!write(STDERR_FILENO, message, sizeof message - 1);
     _exit(signals_status());
 }
 
-/* Only the first Ctrl-C leaves all the time that code may take. */
+/* Sets the watchdog, except after the first Ctrl-C. */
 static void watch(StopEvent event, StopReason why)
 {
     static volatile sig_atomic_t patient;
@@ -80,7 +79,7 @@ static void on_signal(int signo)
         errno = saved;
         return;
     }
-    if (++times > 2)
+    if (++signal_count > 2)
         end_process();
     task_stop(signo == SIGINT ? STOP_INTERRUPT : signo == SIGTERM ? STOP_TERMINATE : STOP_HANGUP);
     errno = saved;
@@ -126,7 +125,7 @@ bool signals_time_is_up(void)
 
 void signals_forget(void)
 {
-    times = 0;
+    signal_count = 0;
     alarm_set(ALARM_WATCHDOG, 0);
     task_stop_forget();
 }

@@ -1,29 +1,28 @@
 /*
- * signals.h -- what ends a run from outside: Ctrl-C, SIGTERM, SIGHUP, its time.
+ * signals.h -- what ends a run from outside: Ctrl-C, SIGTERM, SIGHUP, its time limit.
  *
- * Each asks what runs to stop (l_task.h). C code that does not return, or clean-up that does not
- * end, is given 2 seconds from the second Ctrl-C, or from the first of the others; then the process
- * ends. So it does at the third signal.
+ * Each asks the run to stop (task_stop.h). If the run does not react within 2 seconds of the second
+ * Ctrl-C, or of the first of the others, the process exits; a third signal makes it exit at once.
  */
 #ifndef PONDER_SIGNALS_H
 #define PONDER_SIGNALS_H
 
 #include <stdbool.h>
 
-/* From now on these signals are caught; SIGHUP not under nohup. */
+/* Installs the handlers; SIGHUP stays ignored under nohup. */
 void signals_catch(void);
 
-/* The run is to stop after so many seconds of wall time. */
+/* Stops the run after so many seconds of wall time. */
 void signals_limit_time(double seconds);
 
-/* Whether these have passed. */
+/* Whether that limit has passed. */
 bool signals_time_is_up(void);
 
-/* What came is forgotten: what runs goes on. */
+/* Forgets a stop request, so that a prompt can continue. */
 void signals_forget(void);
 
-/* The exit status of a run that was stopped: 130, 143, 129, 124; 1 for its steps, and without any
- * reason. */
+/* The exit status of a stopped run: 130, 143, 129 after signals, 124 after its time, otherwise 1.
+ */
 int signals_status(void);
 
 #endif

@@ -105,7 +105,7 @@ static void take(Got *got, GotStep step)
     CHECK(got_incoherence(got) == NULL);
 }
 
-static void check_reach(Graph *g, uint32_t node, GraphWay way)
+static void check_reach(Graph *g, uint32_t node, GraphDirection way)
 {
     static uint32_t found[MAX_NODES];
     uint32_t count = graph_reach(g, node, way, found);

@@ -125,10 +125,10 @@ static void finish_round(Tot *t, double now)
     CHECK(t->node_count <= t->options.max_nodes);
     if (tot_verdict(t, now, false) != TOT_GOES_ON) {
         CHECK(machine_finish(&t->machine, MACHINE_COMPLETED, now));
-    } else if (tot_join(t) != TOT_DONE) {
+    } else if (tot_enqueue_children(t) != TOT_DONE) {
         CHECK(machine_finish(&t->machine, MACHINE_ERROR, now));
     } else {
-        TotOutcome outcome = tot_take(t, NULL, 0);
+        TotOutcome outcome = tot_next_round(t, NULL, 0);
         bool over = outcome == TOT_OVER || outcome == TOT_LIMIT;
         if (outcome != TOT_DONE)
             CHECK(machine_finish(&t->machine, over ? MACHINE_COMPLETED : MACHINE_ERROR, now));
@@ -186,7 +186,7 @@ static void load(Tot *t, Input *in)
                           .calls = calls,
                           .call_count = next(in) % 5,
                           .next_number = 9,
-                          .taken_number = MACHINE_NO_NUMBER};
+                          .reserved_number = MACHINE_NO_NUMBER};
     for (uint32_t i = 0; i < saved.call_count; i++)
         calls[i] = (MachineCall){i + next(in) % 2, next(in) % 2, next(in) % 4};
     saved.current = (MachineCall){next(in) % 9, next(in) % 2, next(in) % 4};
@@ -225,9 +225,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     begin(&t, &options);
     if (next(&in) % 2) {
         load(&t, &in);
-    } else if (tot_plant(&t) == TOT_DONE) {
+    } else if (tot_init_root(&t) == TOT_DONE) {
         CHECK(machine_start(&t.machine, TOT_GENERATING, next(&in), TOT_CALL_GENERATE, 0, 0));
-        CHECK(tot_open_rest(&t) == TOT_DONE);
+        CHECK(tot_open_calls(&t) == TOT_DONE);
         go_on(&t, &in);
     }
     memset(&copy, 0, sizeof copy);

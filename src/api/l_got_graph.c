@@ -91,7 +91,7 @@ int got_graph_edge(lua_State *L)
 }
 
 /* The edges at a node, oldest first, or the nodes at their other ends, newest edge first. */
-static int push_edges(lua_State *L, GraphWay way, bool ends)
+static int push_edges(lua_State *L, GraphDirection way, bool ends)
 {
     const Got *got = got_self(L);
     const Graph *g = &got->graph;
@@ -132,7 +132,7 @@ static uint32_t *push_work(lua_State *L, const Got *got, size_t factor)
     return lua_newuserdatauv(L, got->graph.node_count * factor * sizeof(uint32_t) + 1, 0);
 }
 
-static int push_reach(lua_State *L, GraphWay way)
+static int push_reach(lua_State *L, GraphDirection way)
 {
     Got *got = got_self(L);
     uint32_t node = got_check_node(L, got, 2);

@@ -127,9 +127,9 @@ static int load_numbers(lua_State *L, const Machine *m, MachineSaved *saved)
     if (next < 1 || next > MACHINE_NUMBER_LIMIT)
         return refuse(L, "next_call", "an integer >= 1");
     saved->next_number = (uint64_t)next;
-    saved->taken_number = MACHINE_NO_NUMBER;
+    saved->reserved_number = MACHINE_NO_NUMBER;
     if (lua_getfield(L, 2, "start_call_id") == LUA_TSTRING)
-        saved->taken_number = machine_number_of(lua_tostring(L, -1));
+        saved->reserved_number = machine_number_of(lua_tostring(L, -1));
     else if (saved->status != MACHINE_IDLE)
         return refuse(L, "start_call_id", "a string");
     lua_setiuservalue(L, 1, 1);

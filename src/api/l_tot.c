@@ -129,10 +129,10 @@ static int push_calls(lua_State *L, const Tot *t)
 static int m_start(lua_State *L)
 {
     Tot *t = tot_self(L);
-    check_outcome(L, tot_plant(t), "start");
+    check_outcome(L, tot_init_root(t), "start");
     machine_start_with(L, &t->machine, 2, TOT_GENERATING, TOT_CALL_GENERATE, 0,
                        luaL_checknumber(L, 3));
-    check_outcome(L, tot_open_rest(t), "start");
+    check_outcome(L, tot_open_calls(t), "start");
     return push_calls(L, t);
 }
 
@@ -213,7 +213,7 @@ static int m_verdict(lua_State *L)
 
 static int m_join(lua_State *L)
 {
-    check_outcome(L, tot_join(tot_self(L)), "join");
+    check_outcome(L, tot_enqueue_children(tot_self(L)), "join");
     return 0;
 }
 
@@ -242,7 +242,7 @@ static int m_take(lua_State *L)
     uint32_t count = 0, *chosen = NULL;
     if (!lua_isnoneornil(L, 2))
         chosen = tot_check_nodes(L, 2, &count);
-    TotOutcome outcome = tot_take(t, chosen, count);
+    TotOutcome outcome = tot_next_round(t, chosen, count);
     lua_pushnil(L);
     if (outcome == TOT_REFUSED && chosen != NULL)
         return 1;

@@ -1,9 +1,9 @@
 /*
- * alloc.h -- the one way the core gets memory.
+ * alloc.h -- the allocator that the core is given.
  *
- * The signature is that of a Lua allocator, so that a state's own allocator (lua_getallocf) serves:
- * its limit then covers C and Lua alike, and a test can make any single allocation fail.
- * Nothing here aborts: an allocation that fails returns NULL and the caller says so.
+ * The signature is that of a Lua allocator, so a state's own (lua_getallocf) can be passed: its
+ * limit then covers C and Lua alike, and a test can make any single allocation fail. A failed
+ * allocation returns NULL; nothing here aborts.
  */
 #ifndef PONDER_CORE_ALLOC_H
 #define PONDER_CORE_ALLOC_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 typedef struct Alloc {
-    /* nsize == 0 frees `ptr`; else (re)allocates. `osize` is the size that `ptr` was given. */
+    /* nsize == 0 frees `ptr`; else (re)allocates. `osize` is the size `ptr` was allocated with. */
     void *(*fn)(void *ud, void *ptr, size_t osize, size_t nsize);
     void *ud;
 } Alloc;

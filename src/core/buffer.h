@@ -1,5 +1,5 @@
 /*
- * buffer.h -- bytes that grow up to a limit.
+ * buffer.h -- a growable array of bytes.
  */
 #ifndef PONDER_CORE_BUFFER_H
 #define PONDER_CORE_BUFFER_H
@@ -15,16 +15,15 @@ typedef struct Buffer {
     size_t capacity;
 } Buffer;
 
-/* Makes room for `extra` more bytes; false when memory is short (the contents stay). */
+/* Makes room for `extra` more bytes. False: out of memory, and nothing changes. */
 bool buffer_reserve(Buffer *b, const Alloc *a, size_t extra);
 
-/* Appends; false when memory is short (the contents stay). `bytes` must not point into `b`. */
+/* False: out of memory, and nothing changes. `bytes` must not point into `b`. */
 bool buffer_append(Buffer *b, const Alloc *a, const char *bytes, size_t n);
 
-/* Empties the buffer; memory beyond `keep` bytes goes back. */
+/* Empties the buffer; frees its memory if that is more than `keep` bytes. */
 void buffer_reset(Buffer *b, const Alloc *a, size_t keep);
 
-/* Empties the buffer and gives all memory back. */
 void buffer_free(Buffer *b, const Alloc *a);
 
 #endif

@@ -1,23 +1,23 @@
 /*
- * find_json.c -- JSON objects and lists wherever they stand in a text; see find_json.h.
+ * find_json.c -- see find_json.h: a pushdown automaton over the tokens after a bracket.
  */
 #include "core/find_json.h"
 
 #include <stdint.h>
 #include <string.h>
 
-/* What may stand next in the container on the top of the stack. */
+/* What may come next in the innermost container. */
 typedef enum Expect {
     FIRST,       /* list: a value or ]      object: a key or } */
     AFTER_KEY,   /* object: : */
     VALUE,       /* object, after the colon: a value */
     AFTER_VALUE, /* , or the closing bracket */
-    AFTER_COMMA  /* as FIRST, but the closing bracket makes the comma a blank */
+    AFTER_COMMA  /* as FIRST, but a closing bracket makes the comma a trailing one */
 } Expect;
 
 typedef struct Open {
     size_t start;
-    size_t comma; /* the last one, for AFTER_COMMA */
+    size_t comma; /* offset of the last one, for AFTER_COMMA */
     bool is_object;
     Expect expect;
 } Open;
@@ -36,7 +36,7 @@ static bool add_part(Scan *s, size_t start, size_t end)
 {
     JsonParts *found = s->found;
     while (found->count > 0 && found->parts[found->count - 1].start > start)
-        found->count--; /* it lies in the new one */
+        found->count--; /* it is inside the new one */
     if (!array_reserve(found->parts, found->count, found->capacity, s->alloc, 1))
         return false;
     found->parts[found->count++] = (JsonPart){start, end};
@@ -52,7 +52,7 @@ static bool add_comma(Scan *s, size_t at)
     return true;
 }
 
-/* From the opening quote at s->at past the closing one. */
+/* Moves from the opening quote at s->at past the closing one. */
 static bool skip_string(Scan *s)
 {
     for (size_t i = s->at + 1; i < s->length; i++) {
@@ -77,7 +77,7 @@ static bool is_literal_start(char c)
     return (c >= '0' && c <= '9') || c == '-' || c == 't' || c == 'f' || c == 'n';
 }
 
-/* A string, number or word at s->at; false where there is none. */
+/* Skips the string, number or word at s->at; false if there is none. */
 static bool skip_scalar(Scan *s)
 {
     char c = s->text[s->at];
@@ -114,16 +114,16 @@ static bool close_container(Scan *s, Open *top)
     return !s->no_memory;
 }
 
-static bool take_value(Scan *s, Open *top)
+static bool read_value(Scan *s, Open *top)
 {
     char c = s->text[s->at];
     if (c == '{' || c == '[')
-        return open_container(s); /* the container's end is this value's */
+        return open_container(s); /* closing it sets top->expect */
     top->expect = AFTER_VALUE;
     return skip_scalar(s);
 }
 
-static bool take(Scan *s, char c)
+static bool read_char(Scan *s, char c)
 {
     if (s->text[s->at] != c)
         return false;
@@ -131,7 +131,7 @@ static bool take(Scan *s, char c)
     return true;
 }
 
-/* One token of the innermost open container. False: it cannot stand here. */
+/* Reads one token of the innermost open container. False: it is not allowed here. */
 static bool step(Scan *s)
 {
     Open *top = &s->stack[s->depth - 1];
@@ -140,15 +140,15 @@ static bool step(Scan *s)
     if (may_close && c == (top->is_object ? '}' : ']'))
         return close_container(s, top);
     switch (top->expect) {
-    case AFTER_KEY: top->expect = VALUE; return take(s, ':');
-    case VALUE: return take_value(s, top);
+    case AFTER_KEY: top->expect = VALUE; return read_char(s, ':');
+    case VALUE: return read_value(s, top);
     case AFTER_VALUE:
         top->expect = AFTER_COMMA;
         top->comma = s->at;
-        return take(s, ',');
+        return read_char(s, ',');
     default:
         if (!top->is_object)
-            return take_value(s, top);
+            return read_value(s, top);
         top->expect = AFTER_KEY;
         return c == '"' && skip_string(s);
     }
@@ -168,7 +168,7 @@ static void skip_to_bracket(Scan *s)
 
 bool find_json(JsonParts *found, const Alloc *alloc, const char *text, size_t length)
 {
-    Scan *s = alloc_resize(alloc, NULL, 0, sizeof *s); /* 32 KB: too much for some stacks */
+    Scan *s = alloc_resize(alloc, NULL, 0, sizeof *s); /* 32 KB: too large for some stacks */
     if (s == NULL)
         return false;
     s->alloc = alloc;

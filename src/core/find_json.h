@@ -1,14 +1,13 @@
 /*
- * find_json.h -- JSON objects and lists wherever they stand in a text.
+ * find_json.h -- finds JSON objects and lists anywhere in a text.
  *
- * Replies of models wrap JSON in prose and in fences, and leave commas before a closing bracket.
- * One pass over the text finds the largest parts that read as JSON once those commas are blanks.
- * What follows a bracket is read token by token; at the first that cannot stand there, all that is
- * open is given up, and the search goes on from that very token. Nothing that is open there could
- * have succeeded, so no text is read twice, and the time is linear whatever the text.
+ * Models wrap JSON in prose and fences, and leave trailing commas before a closing bracket. One
+ * pass finds the largest parts that are JSON once those commas are blanked. After an opening
+ * bracket the text is read token by token; at the first unexpected token all open containers are
+ * dropped and the search resumes at that token. None of them could have been completed, so no text
+ * is read twice and the time is linear.
  *
- * A part is well formed as far as brackets, commas, colons and strings go; whether its numbers and
- * words are JSON's is left to the decoder.
+ * Only brackets, commas, colons and strings are checked; numbers and words are the decoder's.
  */
 #ifndef PONDER_CORE_FIND_JSON_H
 #define PONDER_CORE_FIND_JSON_H
@@ -19,20 +18,20 @@
 #include "core/vec.h"
 
 #define FIND_JSON_MAX_DEPTH 1000
-#define FIND_JSON_MAX_PARTS 10000 /* once there are as many, no further one is begun */
+#define FIND_JSON_MAX_PARTS 10000 /* the search stops after so many */
 
 typedef struct JsonPart {
     size_t start, end; /* end: one past the last byte */
 } JsonPart;
 
 typedef struct JsonParts {
-    JsonPart *parts; /* in order; none lies in another */
+    JsonPart *parts; /* in order, disjoint */
     size_t count, capacity;
-    size_t *commas; /* places of the commas before a closing bracket, in order */
+    size_t *commas; /* offsets of trailing commas, in order */
     size_t comma_count, comma_capacity;
 } JsonParts;
 
-/* Fills `found`, which must be zero. False: out of memory. In either case find_json_free is due. */
+/* Fills `found`, which must be zero. False: out of memory. Call find_json_free in either case. */
 bool find_json(JsonParts *found, const Alloc *alloc, const char *text, size_t length);
 void find_json_free(JsonParts *found, const Alloc *alloc);
 

@@ -1,8 +1,8 @@
 /*
  * frontier.h -- the open nodes of a best-first search, best or worst first: a heap (heap.h).
  *
- * Of two nodes with the same score the older one (the lower id) is the better. The worst-first
- * order is the exact reverse, which is what a capped frontier drops from.
+ * Of two nodes with the same score the older (lower id) is better. Worst first is the exact
+ * reverse; a capped frontier drops nodes in that order.
  */
 #ifndef PONDER_CORE_FRONTIER_H
 #define PONDER_CORE_FRONTIER_H
@@ -21,8 +21,7 @@ typedef struct Frontier {
 
 static inline bool frontier_before(const Frontier *f, FrontierEntry a, FrontierEntry b)
 {
-    /* Which of two scores is higher cannot be predicted, that they differ mostly can: one branch.
-     */
+    /* Only the rare tie is a branch: which score is higher cannot be predicted. */
     bool better = a.score > b.score;
     if (__builtin_expect(a.score == b.score, 0))
         better = a.id < b.id;

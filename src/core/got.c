@@ -16,7 +16,6 @@ static const char *const calls[] = {
     "generate_thought", "score_thoughts", "find_connections", "aggregate", "vote", "refine", NULL,
 };
 
-/* lua/ponder/got.lua says when. */
 static const MachineMove moves[] = {
     {MACHINE_IDLE, GOT_GENERATING, "start"},
     {GOT_GENERATING, GOT_SCORING, "thoughts"},
@@ -61,9 +60,9 @@ void got_configure(Got *got, const GotOptions *options)
 
 void got_free(Got *got)
 {
-    alloc_free(&got->machine.alloc, got->pending, got->pending_room * sizeof *got->pending);
+    alloc_free(&got->machine.alloc, got->pending, got->pending_capacity * sizeof *got->pending);
     got->pending = NULL;
-    got->pending_count = got->pending_room = 0;
+    got->pending_count = got->pending_capacity = 0;
     vec_free(&got->unexpanded, &got->machine.alloc);
     graph_free(&got->graph);
     machine_free(&got->machine);
@@ -89,7 +88,7 @@ bool got_copy(Got *to, const Got *from)
 
 static bool reserve_pending(Got *got, uint32_t count)
 {
-    return array_reserve(got->pending, 0, got->pending_room, &got->machine.alloc, count);
+    return array_reserve(got->pending, 0, got->pending_capacity, &got->machine.alloc, count);
 }
 
 bool got_set_pending(Got *got, uint32_t first, uint32_t count)
@@ -116,9 +115,7 @@ bool got_link(Got *got, uint32_t from, uint32_t to, bool *added)
     return *added;
 }
 
-/*
- * Steps: each moves to the status of the step and opens its calls
- */
+/* ---- steps: each moves to its status and opens its calls ---- */
 
 static GotStep finish(Got *got, GotReason reason, uint32_t result)
 {
@@ -129,7 +126,7 @@ static GotStep finish(Got *got, GotReason reason, uint32_t result)
     return GOT_DONE;
 }
 
-/* `count` calls, with the subjects `first`, first + 1 and so on. */
+/* Opens `count` calls with the subjects `first`, first + 1... */
 static GotStep ask_many(Got *got, uint8_t status, GotAsk kind, uint32_t first, uint32_t count)
 {
     if (!machine_reserve(&got->machine, count))
@@ -176,9 +173,7 @@ static GotStep ask_scores(Got *got, uint32_t first, uint32_t count)
     return ask(got, GOT_SCORING, GOT_SCORE, first);
 }
 
-/*
- * Choosing
- */
+/* ---- choosing nodes ---- */
 
 /* The better of two thoughts by rank; `a` is the older, or GRAPH_NONE. */
 static uint32_t better(const Got *got, uint32_t a, uint32_t b)
@@ -186,7 +181,7 @@ static uint32_t better(const Got *got, uint32_t a, uint32_t b)
     return a == GRAPH_NONE || got_rank(got, b) > got_rank(got, a) ? b : a;
 }
 
-/* What a run that is cut short has to show. */
+/* The result of a run that is cut short. */
 static uint32_t best_so_far(Got *got)
 {
     uint32_t best = GRAPH_NONE;
@@ -198,10 +193,7 @@ static uint32_t best_so_far(Got *got)
     return best == GRAPH_NONE ? got->graph.root : best;
 }
 
-/*
- * The best leaf that has room for children below it, or GRAPH_NONE. When this is asked, all nodes
- * have the score that they will ever have. False: no memory.
- */
+/* The best leaf above max_depth, or GRAPH_NONE. All scores must be final. False: no memory. */
 static bool best_unexpanded(Got *got, uint32_t *best)
 {
     Graph *g = &got->graph;
@@ -217,7 +209,7 @@ static bool best_unexpanded(Got *got, uint32_t *best)
     return true;
 }
 
-/* Puts a leaf among the pending, best first, and lets the worst of too many fall off. */
+/* Inserts a leaf into `pending`, best first, and drops the worst beyond `limit`. */
 static void insert_pending(Got *got, uint32_t node, uint32_t limit)
 {
     double rank = got_rank(got, node);
@@ -233,7 +225,7 @@ static void insert_pending(Got *got, uint32_t node, uint32_t limit)
     got->pending[at] = (GotPending){.node = node, .rank = rank};
 }
 
-/* The leaves to aggregate become `pending`: the best, or in chain mode the oldest. */
+/* Makes the leaves to aggregate `pending`: the best, or in chain mode the oldest. */
 static bool choose_sources(Got *got)
 {
     Graph *g = &got->graph;
@@ -256,16 +248,14 @@ static GotStep ask_aggregate(Got *got)
 {
     if (!choose_sources(got))
         return GOT_NO_MEMORY;
-    if (got->pending_count == 0) /* edges added by hand left no leaf */
+    if (got->pending_count == 0) /* edges that the caller added left no leaf */
         return finish(got, GOT_SUCCESS, best_so_far(got));
     if (got->options.strategy == GOT_VOTING && !got->options.chain)
         return ask_many(got, GOT_AGGREGATING, GOT_VOTE, 0, got->options.votes);
     return ask(got, GOT_AGGREGATING, GOT_AGGREGATE, got->pending[0].node);
 }
 
-/*
- * Chain mode
- */
+/* ---- chain mode ---- */
 
 static GotStep chain_thought(Got *got, uint32_t node, uint32_t min_nodes)
 {
@@ -299,9 +289,7 @@ static GotStep chain_aggregated(Got *got)
     return finish(got, GOT_SUCCESS, node);
 }
 
-/*
- * The default run
- */
+/* ---- the default run ---- */
 
 GotStep got_begin(Got *got)
 {
@@ -317,7 +305,7 @@ GotStep got_begin(Got *got)
 
 static GotStep after_links(Got *got, uint32_t min_nodes)
 {
-    if (nodes_left(got) == 0) /* nodes added by hand took what was left */
+    if (nodes_left(got) == 0) /* the caller added nodes */
         return finish(got, GOT_MAX_NODES, best_so_far(got));
     if (got->graph.node_count >= min_nodes)
         return ask_aggregate(got);
@@ -366,7 +354,7 @@ GotStep got_connected(Got *got, uint32_t min_nodes)
     return got->options.chain ? chain_connected(got) : after_links(got, min_nodes);
 }
 
-/* The result stands for now: improve it once more, or end. */
+/* Asks for another refinement of the result, or ends. */
 static GotStep refine_or_finish(Got *got)
 {
     got->pending_count = 0;
@@ -377,7 +365,7 @@ static GotStep refine_or_finish(Got *got)
     return ask(got, GOT_REFINING, GOT_REFINE, got->result);
 }
 
-static void take_result(Got *got, uint32_t node)
+static void set_result(Got *got, uint32_t node)
 {
     got->result = got->current = node;
 }
@@ -396,7 +384,7 @@ GotStep got_scored(Got *got, uint32_t min_nodes)
         return after_scores(got, min_nodes);
     uint32_t judged = got->pending[0].node;
     if (judged != got->result && got_rank(got, judged) > got_rank(got, got->result))
-        take_result(got, judged);
+        set_result(got, judged);
     return refine_or_finish(got);
 }
 
@@ -409,10 +397,8 @@ static uint32_t deepest_pending(const Got *got)
     return depth;
 }
 
-/*
- * Makes the aggregate of the pending nodes. The edge from the one that counts most, the winner of
- * the vote or else the best, comes last: so a path to the aggregate goes through it.
- */
+/* Adds the aggregate of the pending nodes. The edge from the main one (the winner of the vote, else
+ * the best) comes last, so that the path to the aggregate leads through it. */
 static uint32_t add_aggregate(Got *got)
 {
     Graph *g = &got->graph;
@@ -436,7 +422,7 @@ GotStep got_aggregated(Got *got, bool usable)
     uint32_t node = add_aggregate(got);
     if (node == GRAPH_NONE)
         return GOT_NO_MEMORY;
-    take_result(got, node);
+    set_result(got, node);
     return got->options.score_thoughts ? ask_scores(got, node, 1) : refine_or_finish(got);
 }
 
@@ -449,7 +435,7 @@ GotStep got_voted(Got *got, uint32_t node)
         return GOT_WAIT;
     for (const GotPending *p = first; p < first + got->pending_count; p++)
         if (p->votes > winner->votes)
-            winner = p; /* they stand best first: of equals the earlier is better */
+            winner = p; /* best first: the earlier wins a tie */
     got->winner = winner->node;
     return got_aggregated(got, true);
 }
@@ -466,6 +452,6 @@ GotStep got_refined(Got *got, bool usable)
     graph_add_edge(g, got->result, node, GRAPH_REFINES);
     if (got->options.score_thoughts)
         return ask_scores(got, node, 1);
-    take_result(got, node);
+    set_result(got, node);
     return refine_or_finish(got);
 }

@@ -1,8 +1,8 @@
 /*
- * got_check.c -- whether a restored state is one that a run can be in; see got.h.
+ * got_check.c -- whether a restored Graph of Thoughts is in a possible state; see got.h.
  *
- * Each busy status has calls of one kind open, one or many, and pending nodes or none. There is a
- * result from the aggregate on.
+ * Each busy status has open calls of one kind, one or many, and pending nodes or none. A result
+ * exists once there is an aggregate.
  */
 #include "core/got.h"
 

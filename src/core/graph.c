@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#define FIRST_ROOM 8u
-#define MAX_ROOM   (UINT32_MAX / 4)
+#define FIRST_CAPACITY 8u
+#define MAX_CAPACITY   (UINT32_MAX / 4)
 
 void graph_init(Graph *g, const Alloc *alloc, bool links_count)
 {
@@ -17,9 +17,9 @@ void graph_init(Graph *g, const Alloc *alloc, bool links_count)
 
 void graph_free(Graph *g)
 {
-    alloc_free(&g->alloc, g->nodes, g->node_room * sizeof *g->nodes);
-    alloc_free(&g->alloc, g->edges, g->edge_room * sizeof *g->edges);
-    alloc_free(&g->alloc, g->links, g->link_room * sizeof *g->links);
+    alloc_free(&g->alloc, g->nodes, g->node_capacity * sizeof *g->nodes);
+    alloc_free(&g->alloc, g->edges, g->edge_capacity * sizeof *g->edges);
+    alloc_free(&g->alloc, g->links, g->link_capacity * sizeof *g->links);
     Alloc alloc = g->alloc;
     graph_init(g, &alloc, g->links_count);
 }
@@ -30,9 +30,10 @@ void graph_free(Graph *g)
 
 bool graph_reserve(Graph *g, uint32_t more_nodes, uint32_t more_edges)
 {
-    return more_nodes <= MAX_ROOM - g->node_count && more_edges <= MAX_ROOM - g->edge_count &&
-           array_reserve(g->nodes, g->node_count, g->node_room, &g->alloc, more_nodes) &&
-           array_reserve(g->edges, g->edge_count, g->edge_room, &g->alloc, more_edges);
+    return more_nodes <= MAX_CAPACITY - g->node_count &&
+           more_edges <= MAX_CAPACITY - g->edge_count &&
+           array_reserve(g->nodes, g->node_count, g->node_capacity, &g->alloc, more_nodes) &&
+           array_reserve(g->edges, g->edge_count, g->edge_capacity, &g->alloc, more_edges);
 }
 
 uint32_t graph_add_node(Graph *g, double score, uint32_t depth)
@@ -46,12 +47,12 @@ uint32_t graph_add_node(Graph *g, double score, uint32_t depth)
     return g->node_count++;
 }
 
-/* Where a link between these two is, or belongs. */
+/* The slot where a link between these two is, or would go. */
 static uint32_t *link_slot(const Graph *g, uint32_t from, uint32_t to)
 {
     uint64_t hash = ((uint64_t)from << 32 | to) * 0x9e3779b97f4a7c15u;
     for (uint32_t i = (uint32_t)(hash >> 32);; i++) {
-        uint32_t *slot = &g->links[i & (g->link_room - 1)];
+        uint32_t *slot = &g->links[i & (g->link_capacity - 1)];
         if (*slot == GRAPH_NONE ||
             (g->edges[*slot].end[GRAPH_OUT] == from && g->edges[*slot].end[GRAPH_IN] == to))
             return slot;
@@ -66,44 +67,44 @@ bool graph_has_link(const Graph *g, uint32_t from, uint32_t to)
 /* Doubles the table of links when it is half full. */
 static bool grow_links(Graph *g)
 {
-    if (g->link_count < g->link_room / 2)
+    if (g->link_count < g->link_capacity / 2)
         return true;
-    if (g->link_room > MAX_ROOM)
+    if (g->link_capacity > MAX_CAPACITY)
         return false;
-    uint32_t room = g->link_room == 0 ? 2 * FIRST_ROOM : g->link_room * 2;
-    uint32_t *links = alloc_resize(&g->alloc, NULL, 0, room * sizeof *links);
+    uint32_t capacity = g->link_capacity == 0 ? 2 * FIRST_CAPACITY : g->link_capacity * 2;
+    uint32_t *links = alloc_resize(&g->alloc, NULL, 0, capacity * sizeof *links);
     if (links == NULL)
         return false;
-    memset(links, 0xff, room * sizeof *links);
-    uint32_t *old = g->links, old_room = g->link_room;
+    memset(links, 0xff, capacity * sizeof *links);
+    uint32_t *old = g->links, old_capacity = g->link_capacity;
     g->links = links;
-    g->link_room = room;
-    for (uint32_t i = 0; i < old_room; i++)
+    g->link_capacity = capacity;
+    for (uint32_t i = 0; i < old_capacity; i++)
         if (old[i] != GRAPH_NONE)
             *link_slot(g, g->edges[old[i]].end[GRAPH_OUT], g->edges[old[i]].end[GRAPH_IN]) = old[i];
-    alloc_free(&g->alloc, old, old_room * sizeof *old);
+    alloc_free(&g->alloc, old, old_capacity * sizeof *old);
     return true;
 }
 
-static void hang_edge(Graph *g, uint32_t place, GraphWay way)
+static void attach_edge(Graph *g, uint32_t index, GraphDirection direction)
 {
-    GraphEdge *e = &g->edges[place];
-    GraphNode *n = &g->nodes[e->end[way]];
-    e->older[way] = n->newest[way];
-    n->newest[way] = place;
-    n->degree[way]++;
+    GraphEdge *e = &g->edges[index];
+    GraphNode *n = &g->nodes[e->end[direction]];
+    e->older[direction] = n->newest[direction];
+    n->newest[direction] = index;
+    n->degree[direction]++;
 }
 
 bool graph_add_edge(Graph *g, uint32_t from, uint32_t to, GraphEdgeType type)
 {
     if (!graph_reserve(g, 0, 1) || (type == GRAPH_CONNECTS && !grow_links(g)))
         return false;
-    uint32_t place = g->edge_count++;
-    g->edges[place] = (GraphEdge){.end = {from, to}, .type = type};
-    hang_edge(g, place, GRAPH_OUT);
-    hang_edge(g, place, GRAPH_IN);
+    uint32_t index = g->edge_count++;
+    g->edges[index] = (GraphEdge){.end = {from, to}, .type = type};
+    attach_edge(g, index, GRAPH_OUT);
+    attach_edge(g, index, GRAPH_IN);
     if (type == GRAPH_CONNECTS) {
-        *link_slot(g, from, to) = place;
+        *link_slot(g, from, to) = index;
         g->link_count++;
     }
     if (type != GRAPH_CONNECTS || g->links_count) {
@@ -126,12 +127,12 @@ bool graph_copy(Graph *dst, const Graph *src)
     Alloc alloc = dst->alloc;
     *dst = *src;
     dst->alloc = alloc;
-    dst->nodes = copy_array(&alloc, src->nodes, src->node_room * sizeof *src->nodes);
-    dst->edges = copy_array(&alloc, src->edges, src->edge_room * sizeof *src->edges);
-    dst->links = copy_array(&alloc, src->links, src->link_room * sizeof *src->links);
-    bool ok = (dst->nodes != NULL || src->node_room == 0) &&
-              (dst->edges != NULL || src->edge_room == 0) &&
-              (dst->links != NULL || src->link_room == 0);
+    dst->nodes = copy_array(&alloc, src->nodes, src->node_capacity * sizeof *src->nodes);
+    dst->edges = copy_array(&alloc, src->edges, src->edge_capacity * sizeof *src->edges);
+    dst->links = copy_array(&alloc, src->links, src->link_capacity * sizeof *src->links);
+    bool ok = (dst->nodes != NULL || src->node_capacity == 0) &&
+              (dst->edges != NULL || src->edge_capacity == 0) &&
+              (dst->links != NULL || src->link_capacity == 0);
     if (!ok)
         graph_free(dst);
     return ok;
@@ -172,7 +173,7 @@ uint32_t graph_best_leaf(Graph *g)
     return best;
 }
 
-/* From here on every node is unmarked. */
+/* Unmarks every node. */
 static void begin_walk(Graph *g)
 {
     if (++g->epoch == 0) {
@@ -194,14 +195,15 @@ uint32_t graph_path_length(Graph *g, uint32_t node)
     return length;
 }
 
-uint32_t graph_reach(Graph *g, uint32_t node, GraphWay way, uint32_t *found)
+uint32_t graph_reach(Graph *g, uint32_t node, GraphDirection direction, uint32_t *found)
 {
-    GraphWay far = way == GRAPH_OUT ? GRAPH_IN : GRAPH_OUT;
+    GraphDirection far = direction == GRAPH_OUT ? GRAPH_IN : GRAPH_OUT;
     uint32_t head = 0, tail = 0;
     begin_walk(g);
     g->nodes[node].mark = g->epoch;
     for (uint32_t at = node;; at = found[head++]) {
-        for (uint32_t e = g->nodes[at].newest[way]; e != GRAPH_NONE; e = g->edges[e].older[way]) {
+        for (uint32_t e = g->nodes[at].newest[direction]; e != GRAPH_NONE;
+             e = g->edges[e].older[direction]) {
             uint32_t next = g->edges[e].end[far];
             if (g->nodes[next].mark != g->epoch) {
                 g->nodes[next].mark = g->epoch;
@@ -211,7 +213,7 @@ uint32_t graph_reach(Graph *g, uint32_t node, GraphWay way, uint32_t *found)
         if (head == tail)
             break;
     }
-    /* The queue is spent: write the same nodes again, in order. */
+    /* The queue has been read: overwrite it with the same nodes, in order. */
     uint32_t count = 0;
     for (uint32_t i = 0; count < tail; i++)
         if (i != node && g->nodes[i].mark == g->epoch)
@@ -219,7 +221,7 @@ uint32_t graph_reach(Graph *g, uint32_t node, GraphWay way, uint32_t *found)
     return count;
 }
 
-/* Takes away nodes that nothing points at (Kahn 1962): what can never be taken lies on a cycle. */
+/* Removes nodes without incoming edges (Kahn 1962): if any remain, there is a cycle. */
 bool graph_has_cycle(const Graph *g, uint32_t *work)
 {
     uint32_t *waiting = work, *queue = work + g->node_count;

@@ -1,20 +1,20 @@
 /*
- * heap.h -- the heap of all of src, for any type of entry. Include it for HEAP_OF, and again after
- * defining
+ * heap.h -- a priority queue, used throughout src, for any type of entry. Include it for HEAP_OF,
+ * and again after defining
  *
  *     HEAP_TYPE            a struct with HEAP_OF(entry type), and what HEAP_BEFORE needs
  *     HEAP_ENTRY           the entry type
- *     HEAP_BEFORE(h, a, b) whether entry a leaves the heap h before entry b: a strict order
- *     HEAP(name)           the names of its functions: frontier_##name
+ *     HEAP_BEFORE(h, a, b) whether entry a is popped before entry b: a strict order
+ *     HEAP(name)           the names of the functions: frontier_##name
  *
- * Room is that of vec.h: vec_reserve(h, alloc, extra) before a push, vec_free at the end.
+ * A heap is also a vec.h array: vec_reserve(h, alloc, extra) before a push, vec_free at the end.
  *
- * Most entries of a big heap are never popped, so only the first of them are kept in order: a 4-ary
- * heap of `ready` entries. (It has half the levels of a binary one, and a node's four children
- * share a cache line.) The others follow it in `items` in no order; all of them come after `limit`.
- * When the heap runs empty, the first of the others become the next one; when it has grown too big
- * for the cache, its last half joins the others. Either takes time linear in the entries looked at,
- * and only happens after a share of as many pushes or pops.
+ * Most entries of a big queue are never popped, so only the first of them are kept in a 4-ary heap
+ * of `ready` entries. (It has half the levels of a binary heap, and four children share a cache
+ * line.) The rest follow in `items`, unordered; none of them comes before `limit`. When the heap
+ * runs empty, the first of the rest become the next heap; when it outgrows the cache, its last half
+ * joins the rest. Both take time linear in the entries they look at, and happen only after a
+ * proportional number of pushes or pops.
  */
 #include "core/vec.h"
 
@@ -24,24 +24,24 @@
 #define HEAP_OF(T)                                                                                 \
     VEC_OF(T);                                                                                     \
     size_t ready;                                                                                  \
-    size_t most_ready; /* a bigger heap is split */                                                \
+    size_t max_ready; /* a bigger heap is split */                                                 \
     T limit
 
 #define HEAP_STATIC __attribute__((unused)) static
 
 enum {
     HEAP_ARITY = 4,
-    HEAP_FEW = 1024, /* entries of a small heap: they stay in the nearest cache */
-    HEAP_SHARE = 8,  /* of all entries, one in so many becomes a heap */
-    HEAP_SMALL = 12, /* so many entries are sorted without further parting */
-    HEAP_GROWTH = 2  /* a heap may grow to so many times its size */
+    HEAP_FEW = 1024, /* the least a refill takes: these fit the L1 cache */
+    HEAP_SHARE = 8,  /* a refill takes one in so many entries */
+    HEAP_SMALL = 12, /* up to so many entries are sorted by insertion */
+    HEAP_GROWTH = 2  /* a heap is split once it has grown by this factor */
 };
 
 #endif
 
 #ifdef HEAP_TYPE
 
-/* Moves `moving` up from the hole at `at` to where it belongs, no higher than `root`. */
+/* Moves `moving` up from the hole at `at`, no higher than `root`. */
 HEAP_STATIC void HEAP(sift_up)(HEAP_TYPE *h, size_t at, size_t root, HEAP_ENTRY moving)
 {
     while (at > root) {
@@ -54,7 +54,7 @@ HEAP_STATIC void HEAP(sift_up)(HEAP_TYPE *h, size_t at, size_t root, HEAP_ENTRY 
     h->items[at] = moving;
 }
 
-/* The first of the four entries from `at` on: two pairs at once, then the better of both. */
+/* The first of the four entries from `at` on: compares two pairs, then their winners. */
 HEAP_STATIC size_t HEAP(first_of_four)(const HEAP_TYPE *h, size_t at)
 {
     const HEAP_ENTRY *four = &h->items[at];
@@ -62,8 +62,8 @@ HEAP_STATIC size_t HEAP(first_of_four)(const HEAP_TYPE *h, size_t at)
     return at + (HEAP_BEFORE(h, four[right], four[left]) ? right : left);
 }
 
-/* Puts `moving` below `root`, which is a hole. It mostly belongs near the bottom: the hole goes all
- * the way down without looking at it, and it comes up from there. */
+/* Inserts `moving` below the hole at `root`. As it mostly belongs near the bottom, the hole first
+ * sinks all the way, and `moving` rises from there. */
 HEAP_STATIC void HEAP(sift_down)(HEAP_TYPE *h, size_t root, HEAP_ENTRY moving)
 {
     size_t at = root;
@@ -92,9 +92,8 @@ HEAP_STATIC void HEAP(order_ready)(HEAP_TYPE *h, size_t ready)
         HEAP(sift_down)(h, at, h->items[at]);
 }
 
-/* Puts what comes before some entry, the pivot, in front of it, from `start` to before `end`;
- * returns where the pivot is then. Pivots are drawn from a fixed sequence, so that no order of
- * scores is slow as such. */
+/* Partitions [start, end) around a pivot and returns the pivot's index. Pivots come from a fixed
+ * pseudo-random sequence, so that sorted input is not a slow case. */
 HEAP_STATIC size_t HEAP(partition)(HEAP_TYPE *h, size_t start, size_t end, uint32_t *draw)
 {
     *draw = *draw * 1664525u + 1013904223u;
@@ -112,8 +111,8 @@ HEAP_STATIC size_t HEAP(partition)(HEAP_TYPE *h, size_t start, size_t end, uint3
     return front;
 }
 
-/* Of the first `count` entries, moves the first `wanted` (>= 1) to the front (quickselect) and
- * makes them the heap; the last of them is the limit. */
+/* Quickselect: makes a heap of the `wanted` (>= 1) foremost of the first `count` entries; the last
+ * of them becomes the limit. */
 HEAP_STATIC void HEAP(split)(HEAP_TYPE *h, size_t count, size_t wanted)
 {
     uint32_t draw = 1;
@@ -132,14 +131,14 @@ HEAP_STATIC void HEAP(split)(HEAP_TYPE *h, size_t count, size_t wanted)
 HEAP_STATIC void HEAP(refill)(HEAP_TYPE *h)
 {
     size_t wanted = h->count / HEAP_SHARE > HEAP_FEW ? h->count / HEAP_SHARE : HEAP_FEW;
-    h->most_ready = wanted * HEAP_GROWTH;
+    h->max_ready = wanted * HEAP_GROWTH;
     if (wanted < h->count)
         HEAP(split)(h, h->count, wanted);
     else
         HEAP(order_ready)(h, h->count);
 }
 
-/* Adds an entry, for which there must be room. */
+/* Adds an entry into reserved room. */
 HEAP_STATIC void HEAP(push)(HEAP_TYPE *h, HEAP_ENTRY entry)
 {
     size_t last = h->count++;
@@ -149,11 +148,11 @@ HEAP_STATIC void HEAP(push)(HEAP_TYPE *h, HEAP_ENTRY entry)
     }
     h->items[last] = h->items[h->ready]; /* makes room behind the heap */
     HEAP(sift_up)(h, h->ready++, 0, entry);
-    if (h->ready > h->most_ready)
+    if (h->ready > h->max_ready)
         HEAP(split)(h, h->ready, h->ready / 2);
 }
 
-/* The first entry of a heap that is not empty; pop removes it. */
+/* The first entry of a non-empty heap; pop removes it. */
 HEAP_STATIC HEAP_ENTRY HEAP(first)(HEAP_TYPE *h)
 {
     if (h->ready == 0)
@@ -170,13 +169,13 @@ HEAP_STATIC HEAP_ENTRY HEAP(pop)(HEAP_TYPE *h)
     return first;
 }
 
-/* Sorts the entries from `start` to before `end`, but not beyond the first `wanted` of all. */
+/* Quicksort of [start, end), skipping what lies beyond the first `wanted` entries of all. */
 HEAP_STATIC void HEAP(sort_part)(HEAP_TYPE *h, size_t start, size_t end, size_t wanted,
                                  uint32_t *draw)
 {
     while (start < wanted && end - start > HEAP_SMALL) {
         size_t at = HEAP(partition)(h, start, end, draw);
-        if (at - start < end - at) { /* the shorter part first: the stack stays low */
+        if (at - start < end - at) { /* recurse into the shorter part: bounds the stack */
             HEAP(sort_part)(h, start, at, wanted, draw);
             start = at + 1;
         } else {
@@ -193,7 +192,7 @@ HEAP_STATIC void HEAP(sort_part)(HEAP_TYPE *h, size_t start, size_t end, size_t 
     }
 }
 
-/* Puts the first `wanted` entries in front, in order; the others follow in no order. */
+/* Moves the first `wanted` entries to the front, in order; the others follow unordered. */
 HEAP_STATIC void HEAP(sort)(HEAP_TYPE *h, size_t wanted)
 {
     uint32_t draw = 1;
@@ -201,17 +200,17 @@ HEAP_STATIC void HEAP(sort)(HEAP_TYPE *h, size_t wanted)
     h->ready = 0;
 }
 
-/* Keeps the first `count` of the entries, which may have been moved. */
+/* Truncates to `count` entries, after the caller has rearranged `items`. */
 HEAP_STATIC void HEAP(keep)(HEAP_TYPE *h, size_t count)
 {
     h->count = count;
     h->ready = 0;
 }
 
-/* Orders all entries at once, however few will be popped: no order of pushes is slow. */
+/* Makes one heap of all entries, for a caller that pops them all. */
 HEAP_STATIC void HEAP(order)(HEAP_TYPE *h)
 {
-    h->most_ready = SIZE_MAX;
+    h->max_ready = SIZE_MAX;
     HEAP(order_ready)(h, h->count);
 }
 

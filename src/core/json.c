@@ -28,7 +28,7 @@ static JsonToken fail_at(JsonReader *r, const char *at, const char *problem)
 
 static JsonToken fail(JsonReader *r, const char *problem)
 {
-    return fail_at(r, r->at, r->at == r->end ? "the text ends too early" : problem);
+    return fail_at(r, r->at, r->at == r->end ? "unexpected end of text" : problem);
 }
 
 void json_open(JsonReader *r, const char *text, size_t length, size_t max_depth)
@@ -66,7 +66,7 @@ static JsonToken open_container(JsonReader *r, bool object)
     unsigned char bit = (unsigned char)(1u << (i & 7));
     if (i >= r->max_depth) {
         r->fault = JSON_TOO_DEEP;
-        r->problem = "too many containers inside each other";
+        r->problem = "nested too deeply";
         return JSON_ERROR;
     }
     if (object)
@@ -100,9 +100,9 @@ static bool read_string(JsonReader *r)
     const char *wrong = json_scan_string(r->at + 1, r->end, &r->string);
     if (wrong != NULL) {
         if (wrong == r->end)
-            fail_at(r, r->at, "this string never ends");
+            fail_at(r, r->at, "unterminated string");
         else
-            fail_at(r, wrong, "a backslash that begins no JSON escape");
+            fail_at(r, wrong, "invalid escape");
         return false;
     }
     r->at = r->string.text + r->string.length + 1;
@@ -136,7 +136,7 @@ static const char *digits(const char *at, const char *end)
     return at;
 }
 
-/* The end of the number at `at`, or NULL and in *wrong where it stops being one. */
+/* The end of the number at `at`, or NULL, with the place of the mistake in *wrong. */
 static const char *number_end(const char *at, const char *end, const char **wrong)
 {
     const char *from;
@@ -310,7 +310,7 @@ JsonToken json_next(JsonReader *r)
     case JSON_EXPECT_END: break;
     }
     skip_space(r);
-    return r->at == r->end ? JSON_END : fail(r, "expected nothing after the value");
+    return r->at == r->end ? JSON_END : fail(r, "trailing data after the value");
 }
 
 bool json_skip(JsonReader *r)

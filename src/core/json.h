@@ -1,14 +1,13 @@
 /*
- * json.h -- JSON text: a pull reader, and the spelling of strings and numbers both ways.
+ * json.h -- JSON text: a pull reader, and conversion of strings and numbers both ways.
  *
- * Nothing here allocates or keeps a copy: the reader points into the caller's text, and what is
- * written goes into room that the caller provides. The reader keeps one bit for each open
- * container, so no text can exhaust the C stack.
+ * Nothing here allocates or copies: the reader points into the caller's text, and output goes into
+ * the caller's buffer. The reader keeps one bit for each open container instead of recursing.
  *
- * Accepted is RFC 8259, and beyond it what services in the wild send:
+ * It accepts RFC 8259 and what services send beyond it:
  *   - a UTF-8 byte order mark before the text;
- *   - control characters inside strings, unescaped;
- *   - bytes that are not UTF-8 and lone surrogates: U+FFFD takes their place;
+ *   - unescaped control characters in strings;
+ *   - bytes that are not UTF-8 and lone surrogates, which become U+FFFD;
  *   - NaN, Infinity and -Infinity, as Python and JavaScript print them; numbers beyond a double's
  *     range, which become infinite.
  */
@@ -20,13 +19,13 @@
 #include <stdint.h>
 
 enum {
-    JSON_DEPTH_CEILING = 10000, /* no reader goes deeper, whatever is asked */
+    JSON_DEPTH_CEILING = 10000, /* the highest max_depth of a reader */
     JSON_NUMBER_ROOM = 32       /* bytes that json_write_integer and json_write_double may need */
 };
 
 typedef enum JsonToken {
     JSON_ERROR,
-    JSON_END, /* after the one value of a text: nothing but white space is left */
+    JSON_END, /* after the text's one value and white space */
     JSON_NULL,
     JSON_TRUE,
     JSON_FALSE,
@@ -40,11 +39,11 @@ typedef enum JsonToken {
     JSON_CLOSE_OBJECT
 } JsonToken;
 
-/* What lies between the quotes. If `plain`, these bytes are the value; else see json_unescape. */
+/* The text between the quotes. If `plain`, it is the value; else see json_unescape. */
 typedef struct JsonString {
     const char *text;
     size_t length;
-    size_t room; /* the value has at most so many bytes */
+    size_t room; /* upper bound of the value's bytes */
     bool plain;
 } JsonString;
 
@@ -75,7 +74,7 @@ typedef struct JsonReader {
     unsigned char is_object[JSON_DEPTH_CEILING / 8 + 1];
 } JsonReader;
 
-/* Where a reader stands, for people: all counted from 1, columns in characters. */
+/* A reader's position for messages: all counted from 1, columns in characters. */
 typedef struct JsonPlace {
     size_t byte;
     size_t line;
@@ -87,34 +86,27 @@ void json_open(JsonReader *r, const char *text, size_t length, size_t max_depth)
 /* The next token. After JSON_ERROR and JSON_END the reader stays where it is. */
 JsonToken json_next(JsonReader *r);
 
-/* Reads over the next value, whole; false is an error. */
+/* Skips the next value, whole; false: an error. */
 bool json_skip(JsonReader *r);
 
-/*
- * Inside a list: whether there is another item, which json_next or json_skip then reads. False is
- * the end of the list, which is closed then, or an error (r->fault).
- */
+/* Inside a list: whether there is another item for json_next or json_skip to read. False: the list
+ * has ended and is closed, or an error (r->fault). */
 bool json_item(JsonReader *r);
 
 JsonPlace json_place(const JsonReader *r);
 
-/*
- * Reads the string whose first byte after the opening quote is at `at`. Returns NULL, or where it
- * goes wrong: at a backslash that begins no escape, or at `end` if the closing quote is missing.
- */
+/* Reads the string whose first byte after the opening quote is at `at`. Returns NULL, or the place
+ * of an invalid escape, or `end` if the closing quote is missing. */
 const char *json_scan_string(const char *at, const char *end, JsonString *s);
 
 /* The value of a string that is not plain, into `out` (s->room bytes of it); returns its length. */
 size_t json_unescape(const JsonString *s, char *out);
 
-/* Whether a string's value is these bytes. */
+/* Whether a string's value equals these bytes. */
 bool json_string_is(const JsonString *s, const char *text, size_t length);
 
-/*
- * Writes what stands between the quotes for the bytes from *at, as far as `room` allows, and moves
- * *at over what it wrote; invalid UTF-8 is written as U+FFFD. Returns the bytes written. With 6
- * bytes of room or more there is always progress.
- */
+/* Escapes the bytes from *at as far as `room` allows, and moves *at past them; invalid UTF-8
+ * becomes U+FFFD. Returns the bytes written, at least one if room is 6 or more. */
 size_t json_escape(char *out, size_t room, const char **at, const char *end);
 
 bool json_is_utf8(const char *text, size_t length);
@@ -123,10 +115,8 @@ bool json_is_utf8(const char *text, size_t length);
 size_t json_write_integer(char *out, int64_t value);
 size_t json_write_double(char *out, double value); /* finite */
 
-/*
- * Reads a number's text, which matches the grammar of JSON. Returns JSON_INTEGER or JSON_DOUBLE.
- * Correctly rounded, whatever the locale and however long the text.
- */
+/* Reads the text of a number, already checked against JSON's grammar. Returns JSON_INTEGER or
+ * JSON_DOUBLE, correctly rounded in any locale. */
 JsonToken json_read_number(const char *text, const char *end, int64_t *integer, double *number);
 
 #endif

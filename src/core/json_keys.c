@@ -1,6 +1,4 @@
-/*
- * json_keys.c -- sorts the keys of a JSON object.
- */
+/* json_keys.c -- see json_keys.h. */
 #include "core/json_keys.h"
 
 #include <stdbool.h>

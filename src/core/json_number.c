@@ -1,10 +1,10 @@
 /*
  * json_number.c -- numbers to text and back, exactly, in any locale.
  *
- * Most numbers in JSON have few digits. With a significand below 2^53 and a power of ten up to
- * 10^22 both are exact doubles, so one multiplication or division rounds once and is right
- * (Clinger, "How to read floating point numbers accurately", 1990). Everything else goes through
- * strtod and snprintf, in a form without a decimal point, which is the only thing a locale changes.
+ * Most numbers in JSON have few digits. A significand below 2^53 and a power of ten up to 10^22 are
+ * both exact doubles, so one multiplication or division rounds once and is correct (Clinger, "How
+ * to read floating point numbers accurately", 1990). All others go through strtod and snprintf,
+ * without a decimal point, the only part that depends on the locale.
  */
 #include <math.h>
 #include <stdio.h>
@@ -19,16 +19,16 @@ static const double POWERS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
 
 enum {
     MAX_POWER = 22,
-    /* No two neighbouring doubles' midpoint has more significant digits, so digits beyond these
-       count only as "a little more" (strtod does the same inside). */
+    /* No midpoint of two neighbouring doubles has more significant digits, so further digits only
+       say "slightly more" (strtod does the same). */
     MAX_DIGITS = 770,
     EXPONENT_CAP = 100000,
-    SHORT_DIGITS = 15,      /* that many decimal digits always survive the way through a double */
-    MAX_DIGITS_NEEDED = 17, /* that many always bring a double back */
+    SHORT_DIGITS = 15,      /* so many decimal digits always survive a round trip via a double */
+    MAX_DIGITS_NEEDED = 17, /* so many always identify a double */
     MAX_POWER_OF_5 = 27     /* in 64 bits */
 };
 
-/* More than any text's digits can make up for. */
+/* A larger exponent cannot be offset by any number of digits. */
 static const long EXPONENT_LIMIT = 1000000000000000;
 
 static const double EXACT_LIMIT = 9007199254740992.0; /* 2^53 */
@@ -39,10 +39,10 @@ __extension__ typedef unsigned __int128 Wide;
 /* A decimal number: digits times ten to the exponent. */
 typedef struct Decimal {
     uint64_t significand; /* the first 19 significant digits */
-    long digits;          /* how many there are in all; beyond 19 they are not in `significand` */
+    long digits;          /* all significant digits */
     long exponent;        /* of the last digit */
     bool negative;
-    bool whole; /* neither a fraction nor an exponent was written */
+    bool whole; /* without fraction and exponent */
 } Decimal;
 
 static bool is_digit(char c)
@@ -91,8 +91,8 @@ static Decimal read_decimal(const char *at, const char *end)
     return d;
 }
 
-/* The first significant digits at `at`, MAX_DIGITS or fewer, and a 1 if more than zeros follow:
-   what is cut off must still tip a number that lies just above a midpoint. Returns how many. */
+/* Copies up to MAX_DIGITS significant digits, and a 1 if any nonzero digit follows: that decides a
+   number just above a midpoint. Returns how many. */
 static long significant_digits(char *out, const char *at, const char *end)
 {
     long n = 0;
@@ -109,7 +109,7 @@ static long significant_digits(char *out, const char *at, const char *end)
     return n;
 }
 
-/* The slow way: the digits as one integer, an exponent behind, and strtod. */
+/* The slow way: strtod of the digits as one integer and an exponent. */
 static double read_slowly(const Decimal *d, const char *at, const char *end)
 {
     char text[MAX_DIGITS + 32];
@@ -142,7 +142,7 @@ JsonToken json_read_number(const char *text, const char *end, int64_t *integer, 
     Decimal d = read_decimal(text, end);
     uint64_t limit = (uint64_t)INT64_MAX + (d.negative ? 1 : 0);
     if (d.whole && d.digits <= 19 && d.significand <= limit) {
-        /* Unsigned negation, so that the least integer is not an overflow. */
+        /* Unsigned negation: INT64_MIN must not overflow. */
         *integer = (int64_t)(d.negative ? 0 - d.significand : d.significand);
         return JSON_INTEGER;
     }
@@ -151,7 +151,6 @@ JsonToken json_read_number(const char *text, const char *end, int64_t *integer, 
     return JSON_DOUBLE;
 }
 
-/* Digits of `value`, most significant first. */
 static size_t write_digits(char *out, uint64_t value)
 {
     char reversed[20];
@@ -173,11 +172,9 @@ size_t json_write_integer(char *out, int64_t value)
     return 1 + write_digits(out + 1, 0 - (uint64_t)value);
 }
 
-/*
- * 0.ddd * 10^point as text. From 1e-5 to 1e16 written out, beyond with an exponent, always with
- * something that marks a float: "0.001", "12.5", "1200.0", "1.5e-7", "1e16".
- */
-static size_t lay_out(char *out, const char *digits, int n, int point)
+/* Writes 0.ddd * 10^point: without an exponent from 1e-5 to 1e16, and always recognizable as a
+ * float: "0.001", "12.5", "1200.0", "1.5e-7", "1e16". */
+static size_t write_decimal(char *out, const char *digits, int n, int point)
 {
     char *at = out;
     if (point > 0 && point <= 16) {
@@ -208,8 +205,8 @@ static size_t lay_out(char *out, const char *digits, int n, int point)
 }
 
 /*
- * Few digits: the least k for which value * 10^k is an integer m of at most 15 digits and m / 10^k
- * gives the value back. That division is exactly what reading the text does.
+ * Few digits: finds the least k for which value * 10^k is an integer m of at most 15 digits and
+ * m / 10^k equals the value. Reading the text does that same division.
  */
 static size_t short_digits(char *digits, double value, int *point)
 {
@@ -234,12 +231,12 @@ static uint64_t power_of_5(int k)
 }
 
 /*
- * Ordinary magnitudes: the least number of digits, 15 or more, that reads back, in integers alone.
+ * Ordinary magnitudes: the least number of digits, 15 or more, that reads back, in integers only.
  *
- * The value is m / 2^s. Times 10^k it is m * 5^k / 2^(s-k), and the nearest integer to that, d, has
- * n digits for the right k. Reading d / 10^k gives the value back if it is off by no more than half
- * the distance to the next double: in units of 1 / 2^(s-k), by 5^k / 2; exactly half counts if m is
- * even. Below a power of two the next double is twice as near. 0 where 128 bits do not suffice.
+ * The value is m / 2^s. Times 10^k it is m * 5^k / 2^(s-k); the nearest integer, d, has n digits
+ * for the right k. d / 10^k reads back as the value if its error is at most half the distance to
+ * the next double: 5^k / 2 in units of 1 / 2^(s-k), inclusive if m is even. Below a power of two
+ * the next double is half as far. Returns 0 if 128 bits do not suffice.
  */
 static size_t exact_digits(char *digits, double value, int *point)
 {
@@ -266,11 +263,11 @@ static size_t exact_digits(char *digits, double value, int *point)
     return 0;
 }
 
-/* Any number: more and more digits until the text reads back. */
+/* Any number: adds digits until the text reads back. */
 static size_t long_digits(char *digits, double value, int *point)
 {
     char text[40];
-    /* Normal numbers need 15 digits or more to be told apart; the tiniest need fewer. */
+    /* Only the smallest numbers can have fewer than 15 digits here. */
     int precision = fabs(value) < 1e-300 ? 1 : SHORT_DIGITS;
     for (;; precision++) {
         snprintf(text, sizeof text, "%.*e", precision - 1, value);
@@ -304,5 +301,5 @@ size_t json_write_double(char *out, double value)
         n = long_digits(digits, magnitude, &point);
     while (n > 1 && digits[n - 1] == '0')
         n--;
-    return sign + lay_out(out + sign, digits, (int)n, point);
+    return sign + write_decimal(out + sign, digits, (int)n, point);
 }

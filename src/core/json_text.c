@@ -1,5 +1,5 @@
 /*
- * json_text.c -- what stands between the quotes, both ways.
+ * json_text.c -- JSON strings: UTF-8, escaping and unescaping.
  */
 #include <string.h>
 
@@ -11,12 +11,13 @@ enum { REPLACEMENT_SIZE = 3 };
 
 #define EACH_BYTE(b) ((uint64_t)(b)*UINT64_C(0x0101010101010101))
 
-/* Nonzero if any byte of `word` is zero; and if any is below 0x20. */
+/* Nonzero if any byte of `word` is zero. */
 static uint64_t has_zero(uint64_t word)
 {
     return (word - EACH_BYTE(0x01)) & ~word & EACH_BYTE(0x80);
 }
 
+/* Nonzero if any byte of `word` is below 0x20. */
 static uint64_t has_control(uint64_t word)
 {
     return (word - EACH_BYTE(0x20)) & ~word & EACH_BYTE(0x80);
@@ -28,8 +29,8 @@ static bool continues(const char *at, const char *end, unsigned char least, unsi
 }
 
 /*
- * Well-formed UTF-8, by the first byte (Unicode, table 3-7). What is ill-formed is taken in the
- * longest pieces that begin a character, so that each becomes one U+FFFD, as browsers do.
+ * The size of the well-formed UTF-8 character at `at` (Unicode, table 3-7). If it is ill-formed: 0,
+ * and *bad is the length of the piece that becomes one U+FFFD, as in browsers.
  *
  *   first     second    further
  *   00..7F
@@ -72,7 +73,6 @@ static size_t utf8(const char *at, const char *end, size_t *bad)
     return size;
 }
 
-/* Eight bytes of ASCII at a time. */
 bool json_is_utf8(const char *text, size_t length)
 {
     const char *at = text, *end = text + length;
@@ -102,7 +102,7 @@ static const bool PLAIN[256] = {
     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, /* 70 */
 };
 
-/* Eight bytes at a time, unless the next few already end the run. */
+/* The end of the run of PLAIN bytes: eight at a time, unless the first few already end it. */
 static const char *plain_ascii(const char *at, const char *end)
 {
     for (int i = 0; i < 4; i++, at++)
@@ -121,7 +121,7 @@ static const char *plain_ascii(const char *at, const char *end)
     return at;
 }
 
-/* How many bytes from `from` on mean themselves: UTF-8 but quotes, backslashes and controls. */
+/* How many bytes from `from` on need no escape: UTF-8 without quotes, backslashes and controls. */
 static size_t plain_run(const char *from, const char *end)
 {
     const char *at = plain_ascii(from, end);
@@ -170,7 +170,7 @@ static uint32_t hex4(const char *at)
     return value;
 }
 
-/* The character of the \u escape at *at (past the backslash); takes both halves of a pair. */
+/* The character of the \u escape at *at (past the backslash), which may be a surrogate pair. */
 static uint32_t unicode_escape(const char **at, const char *end)
 {
     uint32_t c = hex4(*at + 1);
@@ -184,14 +184,14 @@ static uint32_t unicode_escape(const char **at, const char *end)
             return 0x10000 + ((c - 0xD800) << 10) + (low - 0xDC00);
         }
     }
-    return 0xFFFD; /* a lone half */
+    return 0xFFFD; /* a lone surrogate */
 }
 
-/* What the letter after a backslash stands for; 0 if nothing, or it is u. */
+/* The value of a two-character escape; 0 if it is not one. */
 static const char ESCAPES[256] = {['"'] = '"',  ['\\'] = '\\', ['/'] = '/',  ['b'] = '\b',
                                   ['f'] = '\f', ['n'] = '\n',  ['r'] = '\r', ['t'] = '\t'};
 
-/* One character's worth of the value, at most 4 bytes of it, into `out`; moves *at past it. */
+/* Writes one character of the value, at most 4 bytes, to `out`; moves *at past it. */
 static size_t next_piece(const char **at, const char *end, char *out)
 {
     size_t size, bad;
@@ -218,7 +218,7 @@ static bool is_hex(char c)
     return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f');
 }
 
-/* Bytes of the escape at `at` (a backslash), or 0 if it is none. */
+/* The length of the escape at `at` (a backslash), or 0 if it is invalid. */
 static size_t escape_size(const char *at, const char *end)
 {
     if (end - at >= 2 && ESCAPES[(unsigned char)at[1]] != 0)
@@ -247,10 +247,10 @@ const char *json_scan_string(const char *at, const char *end, JsonString *s)
             if (size == 0)
                 return at;
         } else if ((unsigned char)*at < 0x80) {
-            size = 1; /* a control character: taken as it is */
+            size = 1; /* a control character */
         } else {
             s->plain = false;
-            s->room += 2; /* U+FFFD may be longer than the bytes it stands for */
+            s->room += 2; /* U+FFFD may be longer than the bytes it replaces */
             utf8(at, end, &bad);
             size = bad;
         }
@@ -260,7 +260,7 @@ const char *json_scan_string(const char *at, const char *end, JsonString *s)
     return NULL;
 }
 
-/* For runs that are mostly short, a call would cost more than the bytes. */
+/* Runs are mostly short: a call of memcpy would cost more than the bytes. */
 static char *copy(char *to, const char *from, size_t size)
 {
     if (size > 16)
@@ -320,7 +320,7 @@ static char escape_letter(unsigned char c)
     }
 }
 
-/* The text of the character at *at, at most 6 bytes, and *at past it. */
+/* Writes the character at *at, escaped, at most 6 bytes; moves *at past it. */
 static size_t escape_one(const char **at, const char *end, char *out)
 {
     static const char HEX[] = "0123456789abcdef";

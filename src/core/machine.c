@@ -1,6 +1,4 @@
-/*
- * machine.c -- status, moves and outstanding calls of a reasoning machine; see machine.h.
- */
+/* machine.c -- see machine.h. */
 #include "core/machine.h"
 
 #include <math.h>
@@ -13,7 +11,7 @@ void machine_init(Machine *m, const Alloc *alloc, const MachineKind *kind)
     m->kind = kind;
     m->status = MACHINE_IDLE;
     m->next_number = 1;
-    m->taken_number = MACHINE_NO_NUMBER;
+    m->reserved_number = MACHINE_NO_NUMBER;
     m->current.number = MACHINE_NO_NUMBER;
     m->started_at = m->finished_at = NAN;
 }
@@ -35,7 +33,7 @@ bool machine_copy(Machine *to, const Machine *from)
     to->kind = from->kind;
     to->status = from->status;
     to->next_number = from->next_number;
-    to->taken_number = from->taken_number;
+    to->reserved_number = from->reserved_number;
     to->current = from->current;
     to->started_at = from->started_at;
     to->finished_at = from->finished_at;
@@ -60,7 +58,7 @@ bool machine_move(Machine *m, uint8_t to)
     return true;
 }
 
-bool machine_start(Machine *m, uint8_t to, uint64_t taken, uint32_t kind, uint32_t subject,
+bool machine_start(Machine *m, uint8_t to, uint64_t reserved, uint32_t kind, uint32_t subject,
                    double now)
 {
     if (m->status != MACHINE_IDLE || !machine_may_move(m, to) || !machine_reserve(m, 1))
@@ -69,7 +67,7 @@ bool machine_start(Machine *m, uint8_t to, uint64_t taken, uint32_t kind, uint32
     m->started_at = now;
     m->next_number = 0;
     machine_open(m, kind, subject);
-    m->taken_number = taken;
+    m->reserved_number = reserved;
     return true;
 }
 
@@ -81,7 +79,7 @@ bool machine_reserve(Machine *m, uint32_t more)
 
 uint64_t machine_open(Machine *m, uint32_t kind, uint32_t subject)
 {
-    if (m->next_number == m->taken_number)
+    if (m->next_number == m->reserved_number)
         m->next_number++;
     MachineCall call = {m->next_number++, kind, subject};
     m->calls[m->call_count++] = call;
@@ -89,7 +87,7 @@ uint64_t machine_open(Machine *m, uint32_t kind, uint32_t subject)
     return call.number;
 }
 
-/* Numbers rise along the list. */
+/* Binary search: calls are sorted by number. */
 static uint32_t find_index(const Machine *m, uint64_t number)
 {
     uint32_t low = 0, high = m->call_count;
@@ -145,7 +143,7 @@ bool machine_restore(Machine *m, const MachineSaved *saved)
     m->call_count = saved->call_count;
     m->status = saved->status;
     m->next_number = saved->next_number;
-    m->taken_number = saved->taken_number;
+    m->reserved_number = saved->reserved_number;
     m->current = busy ? m->calls[0] : saved->current;
     m->started_at = saved->started_at;
     m->finished_at = saved->finished_at;

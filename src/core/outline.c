@@ -1,7 +1,5 @@
 /*
- * outline.c -- the line reader of outline.h.
- *
- * Scanning functions take [p, end) and return where they stopped, or NULL where they say so.
+ * outline.c -- see outline.h. Scanning functions take [p, end) and return where they stopped.
  */
 #include "core/outline.h"
 
@@ -30,8 +28,8 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* ASCII other than letters, and the bytes of dashes, bullets, arrows (E2), emoji (F0) and the sign
- * that colours them (EF). The first byte of a letter of another script is none of these. */
+/* ASCII except letters, and the lead bytes of dashes, bullets and arrows (E2), emoji (F0) and the
+ * emoji variation selector (EF). Letters of other scripts do not begin with these. */
 static bool is_decoration(char c)
 {
     unsigned char u = (unsigned char)c;
@@ -70,7 +68,7 @@ static bool starts_with(const char *p, const char *end, const char *prefix)
     return (size_t)(end - p) >= len && memcmp(p, prefix, len) == 0;
 }
 
-/* Past one dash of any length, or NULL. */
+/* Past one dash of any kind, or NULL. */
 static const char *skip_dash(const char *p, const char *end)
 {
     if (starts_with(p, end, "\xE2\x80\x93") || starts_with(p, end, "\xE2\x80\x94"))
@@ -79,8 +77,7 @@ static const char *skip_dash(const char *p, const char *end)
     return q > p ? q : NULL;
 }
 
-/* ---- Markers ----------------------------------------------------------------------------------
- */
+/* ---- markers ---- */
 
 static OutlineWord find_word(const Outline *o, const char *word, const char *end)
 {
@@ -93,12 +90,12 @@ static OutlineWord find_word(const Outline *o, const char *word, const char *end
     return o->words.find(o->words.ud, lowered, len);
 }
 
-/* Past what may stand between a marker and its separator: ISSUE **#2 found (major)**: */
+/* Past what may come between a marker and its separator: ISSUE **#2 found (major)**: */
 static const char *skip_qualifiers(const Outline *o, const char *p, const char *end,
                                    OutlineRole role)
 {
     p = skip_emphasis(p, end);
-    if (role != OUTLINE_VALUE) { /* a number behind a value's name is the value */
+    if (role != OUTLINE_VALUE) { /* there a number is the value */
         const char *q = skip(skip(p, end, " "), end, "#");
         const char *digits = q;
         while (q < end && is_digit(*q))
@@ -121,7 +118,7 @@ static const char *skip_qualifiers(const Outline *o, const char *p, const char *
     return p;
 }
 
-/* The text behind a separator at `p`, or NULL where there is no separator. */
+/* The text after a separator at `p`, or NULL if there is no separator. */
 static const char *skip_separator(const char *p, const char *end, OutlineRole role, bool proper)
 {
     const char *q = skip_blanks(p, end);
@@ -146,12 +143,11 @@ static const char *skip_separator(const char *p, const char *end, OutlineRole ro
 
 typedef struct Marker {
     OutlineWord word;
-    const char *content; /* NULL: nothing behind it on its line */
+    const char *content; /* the rest of its line; NULL: empty */
     bool capitals;
 } Marker;
 
-/* The marker at the start of a line, past words that lead; its role is OUTLINE_UNKNOWN if there is
- * none. */
+/* The marker word after leading words, from *p to *after; OUTLINE_UNKNOWN if there is none. */
 static OutlineWord find_marker(const Outline *o, const char **p, const char **after,
                                const char *end)
 {
@@ -183,8 +179,7 @@ static Marker read_marker(const Outline *o, const char *line, const char *end)
     OutlineWord word = find_marker(o, &p, &after, end);
     if (word.role == OUTLINE_UNKNOWN)
         return m;
-    /* In lower case and bare, only a colon makes a marker: a wrapped line may begin with the word.
-     */
+    /* A bare lower-case word needs a colon: it may just be the beginning of a wrapped line. */
     bool proper = is_upper(*p) || (!is_letter(*line) && *line != ' ' && *line != '\t');
     const char *rest = skip_qualifiers(o, after, end, word.role);
     const char *content = skip_separator(rest, end, word.role, proper);
@@ -198,11 +193,9 @@ static Marker read_marker(const Outline *o, const char *line, const char *end)
     return m;
 }
 
-/* ---- Other lines ------------------------------------------------------------------------------
- */
+/* ---- other lines ---- */
 
-/* The length of a symbol that serves as a bullet: a dash, a dot, an arrow, a box, a tick, an emoji.
- */
+/* The length of a symbol used as a bullet: a dash, dot, arrow, box, tick or emoji. */
 static size_t symbol_length(const char *p, const char *end)
 {
     if (end - p < 3)
@@ -220,7 +213,7 @@ static size_t symbol_length(const char *p, const char *end)
     return len;
 }
 
-/* The text of a bulleted or numbered line whose first sign is at `p`; NULL if it is neither. */
+/* The text of a bulleted or numbered line that begins at `p`; NULL if it is neither. */
 static const char *skip_bullet(const char *p, const char *end)
 {
     size_t len = symbol_length(p, end);
@@ -238,7 +231,7 @@ static const char *skip_bullet(const char *p, const char *end)
     return q < end && (*q == ' ' || *q == '\t') ? skip_blanks(q, end) : NULL;
 }
 
-/* "## Anything", or a line all in bold. */
+/* "## Anything", or a line in bold. */
 static bool is_heading(const char *p, const char *end)
 {
     const char *q = skip(p, end, "#");
@@ -261,8 +254,7 @@ static bool is_fence(const char *p, const char *end)
     return starts_with(p, end, "```") || starts_with(p, end, "~~~");
 }
 
-/* ---- The walk ---------------------------------------------------------------------------------
- */
+/* ---- lines into items ---- */
 
 static void end_item(Outline *o)
 {
@@ -285,7 +277,7 @@ static void end_section(Outline *o)
     o->open = (OutlineWord){OUTLINE_UNKNOWN, 0};
 }
 
-/* The first text at or after `p`, on whatever line. */
+/* The first non-blank text at or after `p`, on any line. */
 static const char *next_text(const Outline *o, const char *p)
 {
     return skip(p, o->end, " \t\r\n");
@@ -303,11 +295,11 @@ static void open_section(Outline *o, const Marker *m, ptrdiff_t indent, const ch
         o->open = m->word;
         if (m->content != NULL || m->word.role == OUTLINE_TEXT)
             begin_item(o, m->content != NULL ? m->content : end, end, indent);
-        o->behind_marker = m->content != NULL;
+        o->on_marker_line = m->content != NULL;
     }
 }
 
-/* Running text, or a line that only looked like something else. */
+/* A line that is none of the above. */
 static void read_text(Outline *o, const char *text, const char *end, ptrdiff_t indent)
 {
     if (o->item.from != NULL && (!o->gap || indent > o->indent)) {
@@ -330,7 +322,7 @@ static bool announces_list(const OutlineItem *item)
     return false;
 }
 
-/* A line within a list that is not a marker. */
+/* A line of a list, but not a marker. */
 static void read_list_line(Outline *o, const char *line, const char *end)
 {
     const char *text = skip(line, end, " \t\r>");
@@ -341,9 +333,9 @@ static void read_list_line(Outline *o, const char *line, const char *end)
     }
     const char *body = skip_bullet(text, end);
     if (body != NULL) {
-        if (o->behind_marker && announces_list(&o->item))
+        if (o->on_marker_line && announces_list(&o->item))
             o->item.from = NULL;
-        o->loose = o->gap = o->behind_marker = false;
+        o->loose = o->gap = o->on_marker_line = false;
         if (o->item.from != NULL && indent > o->indent)
             o->item.to = end;
         else
@@ -379,7 +371,7 @@ Outline outline_begin(const char *text, size_t len, Vocabulary words)
     return o;
 }
 
-static bool hand_out(OutlineItem *slot, OutlineItem *item)
+static bool pop_item(OutlineItem *slot, OutlineItem *item)
 {
     if (slot->from == NULL)
         return false;
@@ -391,11 +383,11 @@ static bool hand_out(OutlineItem *slot, OutlineItem *item)
 bool outline_next(Outline *o, OutlineItem *item)
 {
     for (;;) {
-        if (hand_out(&o->done, item) || hand_out(&o->value, item))
+        if (pop_item(&o->done, item) || pop_item(&o->value, item))
             return true;
         if (o->at == NULL && o->item.from == NULL)
             return false;
-        if (o->at == NULL) { /* the text ends the last item */
+        if (o->at == NULL) { /* the end of the text ends the last item */
             end_item(o);
             continue;
         }

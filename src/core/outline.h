@@ -1,24 +1,23 @@
 /*
  * outline.h -- splits a model's reply into marked sections and their items.
  *
- *     ISSUE: the date is wrong,          a marker with an item behind it
- *       it should be 1999                the item goes on
+ *     ISSUE: the date is wrong,          a marker followed by an item
+ *       it should be 1999                the item continues
  *     **Key strengths (optional):**      a marker alone opens a list
  *     - reads well                       an item
  *     - short                            an item
  *
- * A marker is a known word at the start of a line: after any decoration (bullets, numbers, `#`,
- * `>`,
- * `**`, emoji) and words that may lead ("key"), before words that may trail ("found"), a number,
- * something in brackets, and a separator (`:`, `|`, a dash with spaces) or the end of the line.
- * Which words are known, and what they mean, is the caller's business.
+ * A marker is a known word at the start of a line. Decoration (bullets, numbers, `#`, `>`, `**`,
+ * emoji) and leading words ("key") may precede it; trailing words ("found"), a number and text in
+ * brackets may follow it; then comes a separator (`:`, `|`, a dash with spaces) or the end of the
+ * line. The caller's Vocabulary says which words are known and what they mean.
  *
- * In a list, every bullet begins an item, unless it is deeper than the open one; where there are no
- * bullets, every paragraph does. Text behind a marker that ends with a colon, before bullets, is
- * none. An item ends with the next one, the next marker, a heading, or a blank line that nothing
- * indented follows.
+ * In a list every bullet begins an item unless it is indented deeper than the open one; without
+ * bullets every paragraph does. Text after a marker that ends with a colon and precedes bullets is
+ * not an item. An item ends at the next one, the next marker, a heading, or a blank line that no
+ * indented text follows.
  *
- * One pass, no allocation; time is linear in the length of the text.
+ * One pass, no allocation, linear time.
  */
 #ifndef PONDER_CORE_OUTLINE_H
 #define PONDER_CORE_OUTLINE_H
@@ -30,11 +29,11 @@
 
 typedef enum OutlineRole {
     OUTLINE_UNKNOWN, /* not a word of the vocabulary */
-    OUTLINE_LEAD,    /* may stand before a marker */
-    OUTLINE_SKIP,    /* opens a section of no interest */
+    OUTLINE_LEAD,    /* may precede a marker */
+    OUTLINE_SKIP,    /* opens a section that is dropped */
     OUTLINE_LIST,    /* opens a list of items */
-    OUTLINE_VALUE,   /* holds one value: the text behind the marker, or on the next line with any */
-    OUTLINE_TEXT,    /* holds all text up to the next marker in capitals */
+    OUTLINE_VALUE,   /* one value: the text after the marker, or else the next non-empty line */
+    OUTLINE_TEXT,    /* all text up to the next marker in capitals */
 } OutlineRole;
 
 typedef struct OutlineWord {
@@ -58,18 +57,18 @@ typedef struct Outline {
     Vocabulary words;
     const char *at, *end; /* text not yet read; `at` is the start of a line */
     OutlineWord open;     /* the open section */
-    OutlineItem item;     /* the open item; none while from == NULL */
+    OutlineItem item;     /* the open item, unless from == NULL */
     OutlineItem done;     /* an item that ended on the line just read */
     OutlineItem value;    /* a value on the line just read */
     ptrdiff_t indent;     /* column of the open item */
     bool loose;           /* the list has had no bullet yet */
-    bool gap;             /* a blank line came last */
-    bool behind_marker;   /* the open item began on the marker's line */
+    bool gap;             /* the last line was blank */
+    bool on_marker_line;  /* the open item began there */
 } Outline;
 
 Outline outline_begin(const char *text, size_t len, Vocabulary words);
 
-/* The next item, in order of their ends. False at the end of the text. */
+/* The next item, in the order in which they end. False at the end of the text. */
 bool outline_next(Outline *o, OutlineItem *item);
 
 #endif

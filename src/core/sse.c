@@ -6,9 +6,8 @@
 #include <string.h>
 
 enum {
-    KEEP_LINE = 64 * 1024,        /* bytes that a reader keeps from one stream to the next */
-    KEEP_BATCH = 4 * 1024 * 1024, /* bytes that a list keeps from one batch to the next */
-    FIRST_EVENTS = 64,
+    KEEP_LINE = 64 * 1024,        /* bytes of a buffer reused for the next stream */
+    KEEP_BATCH = 4 * 1024 * 1024, /* bytes of a list reused for the next batch */
 };
 
 static const char DEFAULT_NAME[] = "message";
@@ -20,7 +19,7 @@ static bool equals(const char *bytes, size_t n, const char *text)
     return n == strlen(text) && memcmp(bytes, text, n) == 0;
 }
 
-/* --- EventList ---------------------------------------------------------------------------- */
+/* ---- EventList ---- */
 
 static bool list_add(EventList *l, const Alloc *a, int64_t source, const char *name,
                      size_t name_size, const char *data, size_t data_size)
@@ -50,9 +49,9 @@ void event_list_free(EventList *l, const Alloc *a)
     *l = (EventList){0};
 }
 
-/* --- one line ----------------------------------------------------------------------------- */
+/* ---- one line ---- */
 
-/* The empty line: the event is whole. An event without data lines is none. */
+/* An empty line ends the event, which only counts if it has data lines. */
 static void end_event(SseReader *r, const Alloc *a, EventList *out, int64_t source)
 {
     if (r->has_data && equals(r->data.data, r->data.size, DONE)) {
@@ -164,7 +163,7 @@ static void read_line(SseReader *r, const Alloc *a, const char *line, size_t n, 
         read_field(r, a, line, n);
 }
 
-/* --- pieces into lines -------------------------------------------------------------------- */
+/* ---- pieces into lines ---- */
 
 static void keep_piece(SseReader *r, const Alloc *a, const char *piece, size_t n)
 {
@@ -174,7 +173,7 @@ static void keep_piece(SseReader *r, const Alloc *a, const char *piece, size_t n
         r->status = SSE_NO_MEMORY;
 }
 
-/* A piece that ends a line. Most lines come whole and are read where they are. */
+/* A piece that ends a line. Most lines arrive in one piece and are read in place. */
 static void end_line(SseReader *r, const Alloc *a, const char *piece, size_t n, EventList *out,
                      int64_t source)
 {
@@ -190,7 +189,8 @@ static void end_line(SseReader *r, const Alloc *a, const char *piece, size_t n, 
     }
 }
 
-/* The next `c` in [at, end), else `end`. `found` is the last answer: no byte is searched twice. */
+/* The next `c` in [at, end), else `end`. `found` is the last answer, so no byte is searched twice.
+ */
 static const char *next_char(const char *at, const char *end, int c, const char *found)
 {
     if (found != NULL && found >= at)
@@ -226,7 +226,7 @@ SseStatus sse_finish(SseReader *r, const Alloc *a, EventList *out, int64_t sourc
 {
     if (r->status == SSE_OK && !r->done && r->line.size > 0)
         end_line(r, a, "", 0, out, source);
-    r->has_id = false; /* of an event that may have been cut: it is to be sent again */
+    r->has_id = false; /* the event may be truncated: the server has to send it again */
     if (r->status == SSE_OK && !r->done && r->format == SSE_EVENTS)
         end_event(r, a, out, source);
     return r->status;

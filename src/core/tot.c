@@ -1,7 +1,4 @@
-/*
- * tot.c -- Tree of Thoughts: slots, calls and stopping rules over the rounds of a search; see
- * tot.h.
- */
+/* tot.c -- Tree of Thoughts: slots, calls and stopping rules; see tot.h. */
 #include "core/tot.h"
 
 #include <math.h>
@@ -93,7 +90,7 @@ void tot_add_node(Tot *t, uint32_t parent, double score)
         t->depth_reached = node->depth;
 }
 
-/* A slot for each ticket that is to be expanded. */
+/* Makes a slot for each ticket that expands its node. */
 static TotOutcome open_slots(Tot *t)
 {
     if (!tot_reserve_slots(t, tot_count_expanding(t)))
@@ -112,7 +109,7 @@ uint32_t tot_width(const Tot *t, const TotSlot *slot)
     return t->search.tickets.items[slot->ticket].width;
 }
 
-TotOutcome tot_plant(Tot *t)
+TotOutcome tot_init_root(Tot *t)
 {
     if (t->machine.status != MACHINE_IDLE || t->node_count > 1)
         return TOT_REFUSED;
@@ -128,7 +125,7 @@ TotOutcome tot_plant(Tot *t)
     return TOT_DONE;
 }
 
-TotOutcome tot_open_rest(Tot *t)
+TotOutcome tot_open_calls(Tot *t)
 {
     if (!machine_reserve(&t->machine, t->slot_count))
         return TOT_NO_MEMORY;
@@ -214,8 +211,7 @@ bool tot_round_complete(const Tot *t)
     return t->machine.status == TOT_EVALUATING && t->machine.call_count == 0;
 }
 
-/* The window slides along the array; its rest is moved to the front once that is the longer part.
- */
+/* The window slides along the array and is moved to the front once more than half is unused. */
 bool tot_reserve_recent(Tot *t)
 {
     uint32_t count = t->recent_end - t->recent_start;
@@ -234,7 +230,7 @@ void tot_record(Tot *t, double measure)
         t->recent_start++;
 }
 
-/* The score of the best node that has no children; every node but the root is listed once. */
+/* The best leaf's score. */
 static double best_leaf_score(Tot *t)
 {
     while (t->leaves.count > 0) {
@@ -279,7 +275,7 @@ static void grow_slot(Tot *t, const TotSlot *slot)
         vec_push(&t->expansions, count);
 }
 
-/* Room for what a round adds. */
+/* Reserves room for all that a round adds. */
 static bool reserve_round(Tot *t)
 {
     const Alloc *alloc = &t->machine.alloc;
@@ -302,23 +298,23 @@ TotOutcome tot_grow(Tot *t)
             return TOT_REFUSED;
     if (!reserve_round(t))
         return TOT_NO_MEMORY;
-    t->joins++;
+    t->rounds_grown++;
     for (uint32_t i = 0; i < t->slot_count; i++)
         if (make_children(t, &t->slots[i]) == SEARCH_NO_MEMORY)
             return TOT_NO_MEMORY;
     t->grown = true;
-    t->new_from = t->node_count;
+    t->first_new = t->node_count;
     for (uint32_t i = 0; i < t->slot_count; i++)
         grow_slot(t, &t->slots[i]);
     record_measure(t);
     return TOT_DONE;
 }
 
-/* The best new child that passes the threshold; ties to the first. */
+/* The best new child that passes the threshold, the first of equals. */
 static uint32_t find_answer(const Tot *t)
 {
     uint32_t best = TOT_NONE;
-    for (uint32_t i = t->new_from; i < t->node_count; i++) {
+    for (uint32_t i = t->first_new; i < t->node_count; i++) {
         const TotNode *node = &t->nodes[i];
         if (node->score >= t->options.early_success_threshold &&
             node->depth >= t->options.min_depth &&
@@ -339,7 +335,7 @@ static bool has_converged(const Tot *t)
 /* Whether the round scored a node at max_depth. */
 static bool new_at_max_depth(const Tot *t)
 {
-    for (uint32_t i = t->new_from; i < t->node_count; i++)
+    for (uint32_t i = t->first_new; i < t->node_count; i++)
         if (t->nodes[i].depth >= t->options.max_depth)
             return true;
     return false;
@@ -361,7 +357,7 @@ TotReason tot_verdict(Tot *t, double now, bool budgets_only)
     return TOT_GOES_ON;
 }
 
-TotOutcome tot_join(Tot *t)
+TotOutcome tot_enqueue_children(Tot *t)
 {
     if (!tot_round_complete(t) || !t->grown)
         return TOT_REFUSED;
@@ -371,14 +367,14 @@ TotOutcome tot_join(Tot *t)
     return outcome;
 }
 
-TotOutcome tot_take(Tot *t, const uint32_t *chosen, uint32_t chosen_count)
+TotOutcome tot_next_round(Tot *t, const uint32_t *chosen, uint32_t chosen_count)
 {
     if (t->machine.status != TOT_EXPANDING)
         return TOT_REFUSED;
     TotOutcome outcome = chosen != NULL ? tot_choose(t, chosen, chosen_count) : tot_select(t);
     if (outcome != TOT_DONE)
         return outcome;
-    if (open_slots(t) != TOT_DONE || tot_open_rest(t) != TOT_DONE)
+    if (open_slots(t) != TOT_DONE || tot_open_calls(t) != TOT_DONE)
         return TOT_NO_MEMORY;
     t->grown = t->has_wave = false;
     machine_move(&t->machine, TOT_GENERATING);

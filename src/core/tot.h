@@ -1,27 +1,27 @@
 /*
- * tot.h -- Tree of Thoughts: the tree, its frontier, and the rounds that make it grow.
+ * tot.h -- Tree of Thoughts: the tree, its frontier, and the rounds in which it grows.
  *
  * After Yao et al. 2023, "Tree of Thoughts: Deliberate Problem Solving with Large Language Models".
- * Which nodes a round takes and what becomes of its scores is the search engine's (search.h): any
- * of its searches serves. Here a ticket of a round is a slot. A slot asks for thoughts, then for
- * their scores; when every slot has its scores the round is complete, and thoughts become children
- * in the order of the slots, so that the order of replies has no part in the tree.
+ * A search of the search engine (search.h) selects the nodes of each round and backs up scores. A
+ * slot is a ticket of that search. It asks for thoughts, then for their scores; when every slot has
+ * its scores the round is complete, and thoughts become children in the order of the slots, so the
+ * tree does not depend on the order of replies.
  *
  *     from        to          on
  *     idle        generating  start
- *     generating  evaluating  thoughts: no generation of the round is open any more
+ *     generating  evaluating  thoughts: the last slot of the round has them
  *     evaluating  expanding   scores: the round is complete and no stopping rule holds
  *     evaluating  completed   scores: the round is complete and a stopping rule holds
- *     expanding   generating  next: the search selected the nodes of the next round
+ *     expanding   generating  next: the search selected nodes for the next round
  *     expanding   completed   next: it selected none
  *     generating  error       error
  *     evaluating  error       error
  *     expanding   error       error
  *
- * Within a busy status: thoughts or scores of one slot while others are open, and a repair, which
- * asks again for a reply that could not be read.
+ * A busy status stays when one slot gets thoughts or scores while others are open, and on a repair,
+ * which asks again for a reply that could not be parsed.
  *
- * Nodes are numbered in order of creation, the root 0. Texts are with the caller (machine.h).
+ * Nodes are numbered in order of creation, the root is 0. The caller keeps the texts (machine.h).
  */
 #ifndef PONDER_CORE_TOT_H
 #define PONDER_CORE_TOT_H
@@ -33,9 +33,9 @@
 enum { TOT_GENERATING = MACHINE_BUSY, TOT_EVALUATING, TOT_EXPANDING };
 enum { TOT_CALL_GENERATE, TOT_CALL_EVALUATE };
 
-/* What the frontier is ordered by. The first three are best-first searches by different keys: the
- * score; none, so that the oldest is first; the round, so that the newest is. They show their
- * frontier, and let a caller choose from it. TOT_SEARCH is any other search in its own order. */
+/* The order of the frontier. The first three are best-first searches with different keys: the
+ * score; a constant, so that the oldest comes first; the round, so that the newest does. The caller
+ * can list their frontier and choose from it. TOT_SEARCH is any other search. */
 enum { TOT_BEST_FIRST, TOT_BFS, TOT_DFS, TOT_SEARCH };
 enum { TOT_BEST_SO_FAR, TOT_BEST_LEAF };
 
@@ -73,11 +73,11 @@ typedef enum TotPhase { TOT_SLOT_GENERATING, TOT_SLOT_EVALUATING, TOT_SLOT_DONE 
 
 typedef struct TotSlot {
     uint32_t node, ticket;
-    uint32_t retries; /* repairs asked for the reply that is awaited */
+    uint32_t retries; /* repairs of the awaited reply so far */
     TotPhase phase;
     uint32_t thought_count;
     double *scores; /* thought_count of them, once done */
-    bool marked;    /* while a saved round is checked */
+    bool marked;    /* scratch of calls_fit */
 } TotSlot;
 
 typedef struct Tot {
@@ -88,23 +88,23 @@ typedef struct Tot {
     uint32_t node_count;
     TotSlot *slots;
     uint32_t slot_count;
-    uint32_t generating_count; /* slots whose thoughts are not in */
-    uint32_t first_ticket;     /* of the slots; those before it are of earlier waves */
+    uint32_t generating_count; /* slots that wait for thoughts */
+    uint32_t first_ticket;     /* of the slots; earlier tickets belong to earlier waves */
     bool grown;                /* the round's children have been made */
     bool has_wave;             /* the search has added tickets to the round */
-    Frontier leaves; /* only for the best leaf's score: may list nodes that have children by now */
-    IdList expansions;    /* TOT_SEARCH: how many children each slot has made, for tot_copy */
-    uint32_t open_leaves; /* leaves above max_depth */
-    uint32_t joins;       /* rounds that have grown */
-    uint32_t new_from;    /* the first child of the round that has just been grown */
+    Frontier leaves;           /* for TOT_BEST_LEAF; may list nodes that have children by now */
+    IdList expansions;         /* TOT_SEARCH: the number of children of each slot so far */
+    uint32_t open_leaves;      /* leaves above max_depth */
+    uint32_t rounds_grown;     /* calls of tot_grow */
+    uint32_t first_new;        /* the first child that the last tot_grow made */
     uint32_t depth_reached;
     uint32_t answer;   /* the child that passed the threshold, else TOT_NONE */
     double best_score; /* of all nodes; NaN before the first */
-    double *recent;    /* the measure of the last rounds: at most convergence_window of them */
+    double *recent;    /* the measure of the last convergence_window rounds */
     uint32_t recent_start, recent_end;
     size_t node_capacity, slot_capacity, recent_capacity;
-    uint64_t generation_retries, evaluation_retries; /* in the whole run */
-    bool loaded;                                     /* tot_load_end has been, or tot_plant */
+    uint64_t generation_retries, evaluation_retries; /* of the whole run */
+    bool loaded;                                     /* by tot_load_end or tot_init_root */
 } Tot;
 
 extern const MachineKind tot_kind;
@@ -117,53 +117,53 @@ typedef enum TotOutcome {
     TOT_LIMIT /* max_iterations */
 } TotOutcome;
 
-/* For a struct that machine_init has begun and that is otherwise zero. False: no memory. */
+/* Call it after machine_init; the rest of `t` must be zero. False: no memory. */
 bool tot_init(Tot *t, const TotOptions *options);
 void tot_free(Tot *t);
 TotOutcome tot_copy(Tot *to, const Tot *from);
 
-/* The root, and the first round, whose slots are all for it; before machine_start, which opens the
- * call of the first slot. */
-TotOutcome tot_plant(Tot *t);
+/* Adds the root and the first round, whose slots all expand it. Call it before machine_start, which
+ * opens the call of the first slot. */
+TotOutcome tot_init_root(Tot *t);
 
-/* The calls of the other slots: after machine_start. */
-TotOutcome tot_open_rest(Tot *t);
+/* Opens the calls of all slots that have none. */
+TotOutcome tot_open_calls(Tot *t);
 
-/* The slot that an open call of this kind is about, if that is what the slot waits for; or NULL. */
+/* The slot that waits for this open call of this kind, or NULL. */
 TotSlot *tot_slot_of(const Tot *t, uint64_t number, uint32_t call_kind);
 
-/* `count` thoughts are in (at most tot_width are used): closes the call and opens the one
- * for their scores, whose number goes to *next. */
+/* `count` thoughts arrived (at most tot_width are used): closes the call and opens the one for
+ * their scores, whose number goes to *next. */
 TotOutcome tot_thoughts(Tot *t, uint64_t number, uint32_t count, uint64_t *next);
 
-/* The reply could not be read: closes the call and opens another of its kind. TOT_REFUSED where
- * max_parse_retries are used up. */
+/* The reply could not be parsed: closes the call and opens another of its kind. TOT_REFUSED after
+ * max_parse_retries. */
 TotOutcome tot_repair(Tot *t, uint64_t number, uint64_t *next);
 
-/* Room for the scores of the slot of this call, which the caller fills in; NULL: no memory, or no
- * such call. Nothing is changed before tot_scored. */
+/* An array for the caller to fill with the scores of this call's slot, before tot_scored; NULL: no
+ * memory, or no such call. */
 double *tot_score_room(Tot *t, uint64_t number);
 
-/* The scores are in: closes the call. */
+/* The scores are filled in: closes the call. */
 void tot_scored(Tot *t, uint64_t number);
 bool tot_round_complete(const Tot *t);
 
 /* Makes the children of a complete round, as far as max_nodes allows, and records the measure. */
 TotOutcome tot_grow(Tot *t);
 
-/* Which stopping rule holds after tot_grow; with `budgets_only`, of max_nodes and max_duration. */
+/* Which stopping rule holds after tot_grow; `budgets_only` checks max_nodes and max_duration. */
 TotReason tot_verdict(Tot *t, double now, bool budgets_only);
 
 /* How many thoughts a slot asks for. */
 uint32_t tot_width(const Tot *t, const TotSlot *slot);
 
-/* To expanding: the search learns of the new children. */
-TotOutcome tot_join(Tot *t);
+/* Backs up the round's scores, adds the new children to the search's frontier and moves to
+ * expanding. */
+TotOutcome tot_enqueue_children(Tot *t);
 
-/* The next round: opens a slot and a call for each node that the search selects, and moves to
- * generating; or TOT_OVER, TOT_LIMIT. With `chosen`, takes those nodes; they must be on the
- * frontier, each once. */
-TotOutcome tot_take(Tot *t, const uint32_t *chosen, uint32_t chosen_count);
+/* Opens a slot and a call for each node that the search selects, and moves to generating; or
+ * TOT_OVER, TOT_LIMIT. `chosen` selects these nodes instead: each must be on the frontier, once. */
+TotOutcome tot_next_round(Tot *t, const uint32_t *chosen, uint32_t chosen_count);
 
 /* Whether the order has a frontier to choose from. */
 static inline bool tot_has_frontier(const Tot *t)
@@ -171,8 +171,8 @@ static inline bool tot_has_frontier(const Tot *t)
     return t->options.order != TOT_SEARCH;
 }
 
-/* The frontier, next first, into `ids`, which has room for tot_frontier_size; where there is none,
- * the leaves that may still be expanded, in order of creation. */
+/* Writes the frontier, next first, to `ids`, which has room for tot_frontier_size; without one, the
+ * leaves that may still be expanded, in order of creation. */
 uint32_t tot_frontier_size(const Tot *t);
 TotOutcome tot_list_frontier(const Tot *t, uint32_t *ids);
 
@@ -183,36 +183,35 @@ static inline bool tot_is_leaf(const Tot *t, uint32_t node)
     return t->nodes[node].child_count == 0;
 }
 
-/* The leaf with the highest score; ties to the deeper, then the older. TOT_NONE before the first.
- */
+/* The leaf with the highest score, then the deeper, then the older; TOT_NONE before the first. */
 uint32_t tot_best_leaf(const Tot *t);
 
-/* What the run found: the answer that passed the threshold, else the best leaf. */
+/* The result: the answer that passed the threshold, else the best leaf. */
 uint32_t tot_best(const Tot *t);
 
-/* The first `k` leaves in that order, into `ids`, which has room for `k`. Returns how many. */
+/* Writes the first `k` leaves in that order to `ids`; returns how many. */
 uint32_t tot_candidates(const Tot *t, uint32_t *ids, uint32_t k);
 
 /* ---- a saved machine (tot_load.c) ---- */
 
-/* Adds the next node, the root first. TOT_REFUSED: its parent is not there, or the children of one
- * node would not be together although it is expanded once. */
+/* Adds the next node, the root first. TOT_REFUSED: its parent does not exist, or the children of a
+ * node that is expanded only once are not contiguous. */
 TotOutcome tot_load_node(Tot *t, uint32_t parent, double score);
 
 /* Adds a slot to the round. `scores` is NULL unless it is done. */
 TotOutcome tot_load_slot(Tot *t, const TotSlot *slot, const double *scores);
 
-/* The frontier, next first; TOT_REFUSED where a node cannot be on it. */
+/* Sets the frontier, next first. TOT_REFUSED: a node cannot be on it. */
 TotOutcome tot_load_frontier(Tot *t, const uint32_t *ids, uint32_t count);
 TotOutcome tot_load_recent(Tot *t, double measure);
 
-/* TOT_SEARCH: how many children the next slot of an earlier round has made. */
+/* TOT_SEARCH: the number of children of the next slot of an earlier round. */
 TotOutcome tot_load_expansion(Tot *t, uint32_t children);
 
-/* Whether slots and open calls (machine_restore) belong together; and what can be derived is. */
+/* Checks slots against open calls (machine_restore), and derives the rest of the state. */
 TotOutcome tot_load_end(Tot *t, uint32_t answer);
 
-/* ---- shared by tot.c and tot_load.c: room, which tot_record and tot_add_node take for granted */
+/* ---- shared by tot.c and tot_load.c; reserve before tot_record and tot_add_node ---- */
 
 bool tot_reserve_recent(Tot *t);
 void tot_record(Tot *t, double measure);
@@ -220,17 +219,16 @@ bool tot_reserve_nodes(Tot *t, uint32_t more);
 bool tot_reserve_slots(Tot *t, uint32_t count);
 void tot_add_node(Tot *t, uint32_t parent, double score);
 
-/* ---- and the rounds of the search (tot_round.c) */
+/* ---- the rounds of the search (tot_round.c) ---- */
 
 TotOutcome tot_begin_search(Tot *t);
 
-/* Makes the children of a ticket in the search, as far as max_nodes allows; each is to be scored.
- */
+/* Makes the children of a ticket in the search, as far as max_nodes allows; score each of them. */
 SearchStatus tot_make_children(Tot *t, uint32_t ticket, uint32_t count);
 void tot_tell_score(Tot *t, uint32_t id, double score);
 TotOutcome tot_back_up(Tot *t);
 TotOutcome tot_select(Tot *t);
-TotOutcome tot_choose(Tot *t, const uint32_t *chosen, uint32_t count); /* in its place */
+TotOutcome tot_choose(Tot *t, const uint32_t *chosen, uint32_t count); /* replaces tot_select */
 uint32_t tot_count_expanding(const Tot *t);                            /* tickets of the round */
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * tot_load.c -- Tree of Thoughts: making a machine of a saved state that may be hostile, and
- * copying one, which is the same; see tot.h.
+ * tot_load.c -- Tree of Thoughts: restores a saved state, which may be hostile, and copies a
+ * machine by the same functions; see tot.h.
  *
- * What a search knows of its nodes is not saved: a frontier is loaded, and any other search goes
- * through its rounds again, with the scores that are there.
+ * The search's own state is not saved: a frontier is loaded, and any other search repeats its
+ * rounds with the saved scores.
  */
 #include "core/search_best_first.h"
 #include "core/tot.h"
@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A copy of `count` items in a block of its own; *to stays NULL for none. */
+/* Copies `count` items into a new block; *to stays NULL for none. */
 static bool copy_array(const Alloc *alloc, void **to, const void *from, size_t count, size_t size)
 {
     if (count == 0)
@@ -23,7 +23,6 @@ static bool copy_array(const Alloc *alloc, void **to, const void *from, size_t c
     return true;
 }
 
-/* The parts of `from`, loaded. */
 static TotOutcome copy_parts(Tot *to, const Tot *from)
 {
     TotOutcome outcome = TOT_DONE;
@@ -62,13 +61,13 @@ TotOutcome tot_copy(Tot *to, const Tot *from)
     if (outcome == TOT_DONE && from->loaded)
         outcome = tot_load_end(to, from->answer);
     to->grown = from->grown;
-    to->new_from = from->new_from;
+    to->first_new = from->first_new;
     to->generation_retries = from->generation_retries;
     to->evaluation_retries = from->evaluation_retries;
     return outcome;
 }
 
-/* Its place in the search too, unless that is made again in the order of the rounds. */
+/* Adds the node to the search, unless repeat_rounds will. */
 static TotOutcome load_search_node(Tot *t, uint32_t parent, double score)
 {
     Search *s = &t->search;
@@ -102,18 +101,18 @@ TotOutcome tot_load_node(Tot *t, uint32_t parent, double score)
     return outcome;
 }
 
-/* The most thoughts that a slot of the search may have. */
-static uint64_t most_thoughts(const Tot *t)
+/* The most thoughts that a slot can have. */
+static uint64_t max_thoughts(const Tot *t)
 {
-    uint64_t most = t->options.branching_factor;
-    return t->options.search.strategy == SEARCH_DVTS ? most * t->options.search.subtrees : most;
+    uint64_t max = t->options.branching_factor;
+    return t->options.search.strategy == SEARCH_DVTS ? max * t->options.search.subtrees : max;
 }
 
 TotOutcome tot_load_slot(Tot *t, const TotSlot *slot, const double *scores)
 {
     bool thoughts = slot->phase != TOT_SLOT_GENERATING;
     if (slot->node >= t->node_count || thoughts != (slot->thought_count > 0) ||
-        slot->thought_count > most_thoughts(t) ||
+        slot->thought_count > max_thoughts(t) ||
         (slot->phase == TOT_SLOT_DONE) != (scores != NULL) ||
         slot->retries > t->options.max_parse_retries)
         return TOT_REFUSED;
@@ -132,7 +131,7 @@ static bool in_order(FrontierEntry a, FrontierEntry b)
     return a.score > b.score || (a.score == b.score && a.id < b.id);
 }
 
-/* In dfs the later rounds, which are in front, have the higher keys: any that fall will do. */
+/* In dfs the key is the round: any keys that fall along the list restore its order. */
 TotOutcome tot_load_frontier(Tot *t, const uint32_t *ids, uint32_t count)
 {
     Search *s = &t->search;
@@ -152,7 +151,7 @@ TotOutcome tot_load_frontier(Tot *t, const uint32_t *ids, uint32_t count)
             return TOT_NO_MEMORY;
         before = entry;
     }
-    t->joins = count;
+    t->rounds_grown = count;
     return TOT_DONE;
 }
 
@@ -174,7 +173,7 @@ TotOutcome tot_load_recent(Tot *t, double measure)
     return TOT_DONE;
 }
 
-/* What tot_grow keeps up to date as nodes are made. */
+/* Derives what tot_grow maintains as nodes are made. */
 static bool derive(Tot *t)
 {
     bool leaves = t->options.measure == TOT_BEST_LEAF;
@@ -190,9 +189,9 @@ static bool derive(Tot *t)
     return true;
 }
 
-/* ---- the running round ---- */
+/* ---- the current round ---- */
 
-/* A round of the slots' nodes, which are leaves that were taken off the frontier, each once. */
+/* Starts a round of the slots' nodes: leaves that are not on the frontier, each once. */
 static TotOutcome select_slots(Tot *t)
 {
     Search *s = &t->search;
@@ -212,7 +211,7 @@ static TotOutcome select_slots(Tot *t)
     return ok ? TOT_DONE : TOT_REFUSED;
 }
 
-/* Makes the children of a round again: nodes from *at on, numbers of children from *next on. */
+/* Makes the children of a saved round: nodes from *at on, counted by expansions from *next on. */
 static TotOutcome repeat_round(Tot *t, uint32_t *at, size_t *next)
 {
     for (uint32_t i = t->first_ticket; i < t->search.tickets.count; i++) {
@@ -236,7 +235,7 @@ static TotOutcome repeat_round(Tot *t, uint32_t *at, size_t *next)
     return TOT_DONE;
 }
 
-/* Whether the tickets of the round are the slots. */
+/* Assigns the tickets of the round to the saved slots, which must match. */
 static TotOutcome match_slots(Tot *t)
 {
     uint32_t slot = 0;
@@ -250,7 +249,6 @@ static TotOutcome match_slots(Tot *t)
     return slot == t->slot_count ? TOT_DONE : TOT_REFUSED;
 }
 
-/* Goes through all rounds again. */
 static TotOutcome repeat_rounds(Tot *t)
 {
     uint32_t at = 1;
@@ -270,7 +268,7 @@ static TotOutcome repeat_rounds(Tot *t)
     return outcome == TOT_DONE && at == t->node_count ? match_slots(t) : TOT_REFUSED;
 }
 
-/* Each slot that is not done has one open call, of its phase; and the status follows from them. */
+/* Whether each unfinished slot has one open call, of its phase, and the status agrees. */
 static bool calls_fit(Tot *t)
 {
     const Machine *m = &t->machine;

@@ -1,9 +1,7 @@
-/*
- * tot_rank.c -- Tree of Thoughts: which leaves are best; see tot.h.
- */
+/* tot_rank.c -- Tree of Thoughts: which leaves are best; see tot.h. */
 #include "core/tot.h"
 
-/* Whether leaf `a` comes before leaf `b`: the higher score, then the deeper, then the older. */
+/* The higher score first, then the deeper, then the older. */
 static bool ranks_before(const Tot *t, uint32_t a, uint32_t b)
 {
     const TotNode *x = &t->nodes[a], *y = &t->nodes[b];

@@ -1,16 +1,14 @@
-/*
- * tot_round.c -- Tree of Thoughts: the rounds of its search, and its frontier; see tot.h.
- */
+/* tot_round.c -- Tree of Thoughts: the rounds of its search, and its frontier; see tot.h. */
 #include "core/search_best_first.h"
 #include "core/tot.h"
 
-/* What the search is told of a thought. To A* a thought is a step, and its score says how much of
- * the way is left. */
+/* The score that the search sees. To A* a thought is a step of cost 1, and its score estimates how
+ * much of the path is left. */
 static double tot_key(const Tot *t, double score)
 {
     switch (t->options.order) {
     case TOT_BFS: return 0;
-    case TOT_DFS: return t->joins;
+    case TOT_DFS: return t->rounds_grown;
     case TOT_BEST_FIRST: return score;
     default: return t->search.has_policy_score ? (1 - score) * t->options.max_depth : score;
     }
@@ -27,7 +25,7 @@ static TotOutcome outcome_of(SearchStatus status)
     }
 }
 
-/* The root, and the tickets of the round that expands it. */
+/* Adds the root and selects the tickets of the round that expands it. */
 TotOutcome tot_begin_search(Tot *t)
 {
     Search *s = &t->search;
@@ -55,7 +53,7 @@ void tot_tell_score(Tot *t, uint32_t id, double score)
     search_set_evaluated(&t->search, id);
 }
 
-/* The round is over, or goes on with more tickets. */
+/* Ends the round, or continues it with the tickets of another wave. */
 TotOutcome tot_back_up(Tot *t)
 {
     SearchStatus status = SEARCH_OK;
@@ -74,7 +72,7 @@ uint32_t tot_count_expanding(const Tot *t)
     return count;
 }
 
-/* Selects tickets until one of them is to be expanded. */
+/* Selects rounds until one has a ticket that expands its node. */
 TotOutcome tot_select(Tot *t)
 {
     if (t->has_wave)
@@ -88,7 +86,6 @@ TotOutcome tot_select(Tot *t)
     return tot_count_expanding(t) > 0 ? TOT_DONE : TOT_NO_MEMORY;
 }
 
-/* A round of nodes that the caller has chosen. */
 TotOutcome tot_choose(Tot *t, const uint32_t *chosen, uint32_t count)
 {
     if (count == 0 || !tot_has_frontier(t) || !best_first_take(&t->search, chosen, count))

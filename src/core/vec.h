@@ -1,13 +1,13 @@
 /*
- * vec.h -- the growable array of all of src.
+ * vec.h -- growable arrays, used throughout src.
  *
  *     VEC(uint32_t) ids = {0};
  *     if (!vec_reserve(&ids, alloc, 1))
- *         return false;                          no memory: nothing was changed
+ *         return false;                          out of memory: nothing was changed
  *     vec_push(&ids, 7);
  *     vec_free(&ids, alloc);
  *
- * An array that other code looks into may be a struct of its own with these three fields.
+ * For a named type, put VEC_OF(T) into a struct.
  */
 #ifndef PONDER_CORE_VEC_H
 #define PONDER_CORE_VEC_H
@@ -18,8 +18,8 @@
 
 #include "core/alloc.h"
 
-/* Room for at least `needed` items of `size` bytes, half as many again as before where that is
- * more. On failure `items` and *capacity stay. */
+/* Room for at least `needed` items of `size` bytes, or 1.5 times the old capacity if that is more.
+ * On failure returns `items` and leaves *capacity. */
 static inline void *vec_grow(const Alloc *alloc, void *items, size_t *capacity, size_t needed,
                              size_t size)
 {
@@ -35,7 +35,6 @@ static inline void *vec_grow(const Alloc *alloc, void *items, size_t *capacity, 
     return bigger;
 }
 
-/* Fields of an array of T inside a struct, and such a struct without a name. */
 #define VEC_OF(T)                                                                                  \
     T *items;                                                                                      \
     size_t count, capacity
@@ -44,7 +43,7 @@ static inline void *vec_grow(const Alloc *alloc, void *items, size_t *capacity, 
         VEC_OF(T);                                                                                 \
     }
 
-/* Makes room for `extra` more items; false if there is no memory. */
+/* Makes room for `extra` more items; false: out of memory. */
 #define vec_reserve(v, alloc, extra)                                                               \
     array_reserve((v)->items, (v)->count, (v)->capacity, alloc, extra)
 
@@ -54,10 +53,10 @@ static inline void *vec_grow(const Alloc *alloc, void *items, size_t *capacity, 
      ((items) = vec_grow(alloc, items, &(capacity), (count) + (size_t)(extra), sizeof *(items)),   \
       (size_t)(extra) <= (capacity) - (count)))
 
-/* Appends an item for which there is room. */
+/* Appends an item into reserved room. */
 #define vec_push(v, item) ((void)((v)->items[(v)->count++] = (item)))
 
-/* Gives the memory back; the array is empty then. */
+/* Frees the memory and leaves an empty array. */
 #define vec_free(v, alloc)                                                                         \
     (alloc_free(alloc, (v)->items, (v)->capacity * sizeof *(v)->items), (v)->items = NULL,         \
      (void)((v)->count = (v)->capacity = 0))

@@ -19,7 +19,7 @@ json.null = nil
 
 ---@class JsonEncodeOptions
 ---@field indent? integer spaces a level, 0 to 16; 0, the default, writes one line
----@field max_depth? integer containers inside each other, 1 to 10000; default 1000
+---@field max_depth? integer nesting depth, 1 to 10000; default 1000
 
 ---The JSON text of a value, the same bytes for equal values: an object's keys are sorted bytewise,
 ---numbers have their shortest text that reads back as the same number, and nothing is spaced out
@@ -44,7 +44,7 @@ json.null = nil
 function json.encode(value, opts) end
 
 ---@class JsonDecodeOptions
----@field max_depth? integer containers inside each other, 1 to 10000; default 1000
+---@field max_depth? integer nesting depth, 1 to 10000; default 1000
 ---@field max_bytes? integer longest text; default 67108864 (64 MiB)
 
 ---The value of a JSON text (RFC 8259).
