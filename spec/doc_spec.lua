@@ -58,7 +58,7 @@ describe("ponder doc", function()
         local page = ponder("search.run")
         for _, part in ipairs { "search.run(opts) -> result, message, code, partial\n",
             "\nArguments\n  opts  SearchOptions\n      initial_state  any\n",
-            "\n      max_nodes?  integer\n          the root included; default 10000000\n",
+            "\n      max_nodes?  integer\n          including the root; default 10000000\n",
             "\n      c_base?  number\n          puct: default 19652\n",
             "\nReturns\n  result?  SearchResult\n", "\n      hint?  string\n",
             "\nSee also: SearchNode, SearchTree\n" } do

@@ -92,7 +92,7 @@ describe("calls in flight when a strategy's budget is spent", function()
     end)
 end)
 
-describe("a model of the script's own", function()
+describe("custom model", function()
     it("counts in the budgets of its strategy and around it", function()
         play.run(function()
             local m = own_model(1)

@@ -94,7 +94,7 @@ describe("strategy.new", function()
         says("strategy.tot.new: opts.tools[1]: opts.run must be a function", strategies.tot.new,
             { tools = { { name = "a" } } })
         says("letters, digits", strategies.tot.new, { tools = { { name = "a b", run = run } } })
-        says("taken twice", strategies.tot.new,
+        says("not unique", strategies.tot.new,
             { tools = { { name = "a", run = run }, { name = "a", run = run } } })
         says("must be a list", strategies.tot.new, { tools = { name = "a", run = run } })
     end)

@@ -279,7 +279,7 @@ describe("ponder.strategy.new", function()
     it("says what is wrong with a description", function()
         for message, more in pairs {
             ["opts.name must be letters"] = { name = "a b" },
-            ["opts must have either run, a function, or start"] = { start = function() end },
+            ["opts must have one of run (a function) and start"] = { start = function() end },
             ["opts.roles must name at least one role"] = { roles = {} },
             ["opts.prompts.x must be a function"] = { prompts = { x = "text" } },
             ["opts.options.x must be a table"] = { options = { x = 5 } },

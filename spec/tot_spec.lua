@@ -252,7 +252,7 @@ describe("any search of search.run", function()
     end
 
     it("takes the place of traversal_strategy: both are an error", function()
-        says("tot.new: opts.search takes the place of opts.traversal_strategy: give one of them",
+        says("tot.new: opts.search replaces opts.traversal_strategy: give one of them",
             tot.new, { search = "uct", traversal_strategy = "bfs" })
         says("opts.select chooses from the frontier of best_first, bfs or dfs", tot.new,
             { search = "uct", select = function() end })
@@ -385,11 +385,11 @@ describe("halt and select", function()
     it("may not drive the machine from inside", function()
         local machine, directive
         machine, directive = start { halt = function()
-            says("called by a function that update is calling", machine.to_map, machine)
-            says("called by a function that update is calling", machine.clone, machine)
+            says("called while update is running", machine.to_map, machine)
+            says("called while update is running", machine.clone, machine)
             machine:update { type = "start", prompt = "x", call_id = "c9" }
         end }
-        says("called by a function that update is calling", expand, machine, directive, { 0.5 })
+        says("called while update is running", expand, machine, directive, { 0.5 })
     end)
 end)
 

@@ -101,7 +101,7 @@ local function follow(run, turn, call_id, step, reason)
     elseif step == "done" then
         run:complete(turn, reason, call_id)
         local _, _, result = run.core:state()
-        run:direct(turn, { type = "completed", result = run.contents[result] })
+        run:add_directive(turn, { type = "completed", result = run.contents[result] })
     end
 end
 
@@ -183,7 +183,7 @@ end
 local function begin(run, turn, msg)
     local step, reason = run.core:start(msg.call_id, turn.now)
     graph.name_node(run, run.prompt)
-    run:event(turn, "start", {}, {
+    run:add_event(turn, "start", {}, {
         call_id = msg.call_id,
         prompt_length = utf8.len(run.prompt),
         chain = run.options.chain,
@@ -198,7 +198,7 @@ end
 local function accept(run, turn, call, payload)
     run.core:close_call(call.id)
     local step, reason = replies[call.kind](run, turn, call, payload)
-    run:event(turn, "step", {
+    run:add_event(turn, "step", {
         node_count = #run.ids,
         edge_count = run.core:edge_count(),
     }, { call_id = call.id, operation = call.kind })
@@ -375,11 +375,11 @@ local got = machine.class {
         refine_rounds = count(1, 0, nil,
             "improvements of the merged answer"),
         max_parse_retries = count(1, 0, nil,
-            "times that each reply which cannot be read is asked for again"),
+            "repair attempts for each unreadable reply"),
         parse_scores = { type = "function",
-            help = "function in place of the parser of scores" },
+            help = "replaces the parser of scores" },
         parse_connections = { type = "function",
-            help = "function in place of the parser of links" },
+            help = "replaces the parser of links" },
     },
     prompts = {
         generate = "generation_prompt",

@@ -1,35 +1,35 @@
---- What the three reasoning machines have in common: `ponder.tot`, `ponder.got` and `ponder.trm`
---- are each a class made by `machine.class`.
+--- The base of the three reasoning machines: `machine.class` makes the classes `ponder.tot`,
+--- `ponder.got` and `ponder.trm`.
 ---
 ---     local machine = tot.new { branching_factor = 3 }
 ---     local directives, events =
 ---         machine:update({ type = "start", prompt = p, call_id = "c0" }, env)
 ---
---- A machine does no I/O. `update` takes a message and returns what should happen (directives, each
---- with the id of the call that a reply must carry) and what did (events, for telemetry).
+--- A machine does no I/O. `update` takes a message and returns directives, which say what to do
+--- next (each has the id of a call, which the reply must carry), and events, which say what
+--- happened (for telemetry).
 ---
---- Who does what.  The C core of a class (`ponder.core.NAME`, a userdata) owns the state: status
---- and moves, call ids, which calls are open, nodes, frontier. Lua owns text and policy: contents,
---- parsers, prompts, the tables that go in and out. What a user holds is a handle that can only be
---- read; behind it is a Run, a plain table:
+--- The C core of a class (`ponder.core.NAME`, a userdata) owns the state: status and transitions,
+--- call ids, open calls, nodes, frontier. Lua owns text and policy: contents, parsers, prompts,
+--- messages and directives. Users hold a read-only handle; behind it is a Run, a plain table:
 ---
 ---     run.class     the class description (below)      run.core     the C core
 ---     run.options   the checked options                run.prompts  the user's prompt functions
----     run.prompt    what start brought                 run.usage    counts added up
+---     run.prompt    the question, from `start`         run.usage    the sum of token counts
 ---     run.streams   chunks by call id                  run.reason   termination_reason
----     run.error     why it failed, one safe line       ...          what the class adds
+---     run.error     why it failed, one safe line       ...          fields of the class
 ---
---- A message goes this way:
+--- How a message is handled:
 ---
 ---     start        -> request_error if not idle, else class.begin(run, turn, msg)
 ---     llm_partial  -> run.streams
----     a reply      -> dropped unless its call is open and of a kind that this message answers
+---     a reply      -> ignored unless its call is open and of a kind that this message answers
 ---          failed  -> run:fail
 ---          text    -> class.parse  -> class.accept, or class.unreadable where it returns nil
 ---          typed   -> class.read   -> class.accept
 ---
---- `turn` is one call of update: `{now, env, directives, events}`. An error in a function of the
---- user's (a prompt, a parser, a stopping rule) ends the run (status `error`) and is raised.
+--- `turn` is one call of update: `{now, env, directives, events}`. An error in one of the user's
+--- functions (a prompt, a parser, a stopping rule) ends the run (status `error`) and is raised.
 
 local core = require "ponder.core.machine"
 local Run = require "ponder.machine.run"
@@ -47,10 +47,10 @@ local show = options.show
 ---@field call_id string the call that this answers, or, in `start`, a name for the first call
 ---@field [string] any see the message table of the machine
 
----@class MachineEnv what may differ from one update to the next; all of it may be absent
----@field now_ms? number milliseconds by any clock that does not go back; default: the host's
----@field prompts? table<string, function|string> takes the place of the machine's prompts
----@field context? fun(node: table): table[]? more messages for one node's call
+---@class MachineEnv what may differ from one update to the next
+---@field now_ms? number milliseconds of a monotonic clock; default: the host's
+---@field prompts? table<string, function|string> override the machine's prompts
+---@field context? fun(node: table): table[]? more messages for the call about a node
 
 ---@class MachineDirective
 ---@field type string
@@ -65,18 +65,18 @@ local show = options.show
 ---@field name string `"tot"`
 ---@field core table the library of the C core: `new(options)`, `transitions`
 ---@field options table<string, OptionRule> rules for `new`; common ones are added
----@field check_options? fun(checked): string? what is wrong with the options together; it may
+---@field check_options? fun(checked): string? checks the options together: what is wrong; it may
 ---change them
----@field prompts table<string, string> name of a prompt -> the key of env that overrides it alone
----@field env? table<string, OptionRule> what else `env` may say; the common rules are added
+---@field prompts table<string, string> name of a prompt -> the key of env that overrides only it
+---@field env? table<string, OptionRule> further fields of `env`; the common rules are added
 ---@field replies table<string, string[]> message type -> kinds of call that it answers
----(`llm_result`, which answers all, need not be named)
+---(`llm_result`, which answers all, is implied)
 ---@field typed_replies_only? boolean `llm_result` answers none
 ---@field read table<string, fun(run, call, msg): any, string?> typed messages: the payload, or nil
----and what was wrong with which field (`thoughts must be a list (got nil)`); a reply type without
----one carries text, as `llm_result` does
+---and which field is wrong (`thoughts must be a list (got nil)`); other messages carry text, as
+---`llm_result` does
 ---@field bare_error? boolean `error{reason}` without a call id ends the run
----@field fields table<string, fun(run): any> what reads as machine.FIELD
+---@field fields table<string, fun(run): any> getters of machine.FIELD
 ---@field methods table<string, function> machine:METHOD(...); gets the run, then the arguments
 ---@field create fun(run) adds what the class needs to a new Run
 ---@field begin fun(run, turn, msg) start, on an idle machine
@@ -85,14 +85,14 @@ local show = options.show
 ---@field unreadable? fun(run, turn, call, text) default: the run fails
 ---@field complete_event fun(run, turn): table, table measurements and metadata of its `complete`
 ---event, to which the common ones are added
----@field copy fun(run, copy) clone: what create added
+---@field copy fun(run, copy) clone: copies what `create` added
 ---@field save fun(run, map) to_map: adds the class's fields
----@field load fun(run, reader) from_map: reads them; the C core has its calls by then
+---@field load fun(run, reader) from_map: reads them, after the C core has loaded its calls
 
 -------------------------------------------------------------------------------
 -- Messages
 
---- Runs a part of an update that may call functions of the user's.
+--- Runs a part of an update that may call the user's functions.
 local function guarded(run, turn, call_id, f, ...)
     run.turn = turn
     local ok, problem = pcall(f, run, turn, ...)
@@ -120,7 +120,7 @@ local function start(run, turn, msg)
         return
     end
     local busy = core_state:is_busy()
-    run:direct(turn, {
+    run:add_directive(turn, {
         type = "request_error",
         call_id = msg.call_id,
         reason = busy and "busy" or "finished",
@@ -129,7 +129,7 @@ local function start(run, turn, msg)
     })
 end
 
-local function partial(run, msg)
+local function add_chunk(run, msg)
     local delta, kind = msg.delta, msg.chunk_type
     if type(delta) ~= "string" or kind ~= nil and kind ~= "content"
         or not run.core:find_call(msg.call_id) then
@@ -143,7 +143,7 @@ local function partial(run, msg)
     chunks[#chunks + 1] = quote.utf8(delta)
 end
 
-local function take_text(run, turn, call, text)
+local function accept_text(run, turn, call, text)
     local payload = run.class.parse(run, call, text)
     if payload ~= nil then
         run.class.accept(run, turn, call, payload)
@@ -171,7 +171,7 @@ local function check_reply(run, call, msg)
     end
 end
 
-local function reply(run, turn, msg)
+local function handle_reply(run, turn, msg)
     local answers = run.class.answers[msg.type]
     local kind, subject = run.core:find_call(msg.call_id)
     if not answers or not answers[kind] then
@@ -190,11 +190,11 @@ local function reply(run, turn, msg)
     elseif payload ~= nil then
         guarded(run, turn, call.id, run.class.accept, call, payload)
     else
-        guarded(run, turn, call.id, take_text, call, quote.utf8(text))
+        guarded(run, turn, call.id, accept_text, call, quote.utf8(text))
     end
 end
 
-local ANYTHING = { type = "any" } -- env may carry what is for somebody else
+local ANYTHING = { type = "any" } -- callers may put other things into env
 
 local function check_arguments(run, msg, env)
     local name = run.class.name
@@ -203,7 +203,7 @@ local function check_arguments(run, msg, env)
     elseif env ~= nil and type(env) ~= "table" then
         error(("%s.update: env must be a table (got %s)"):format(name, show(env)), 3)
     elseif run.turn then
-        error(("%s.update: called by a function that update is calling"):format(name), 3)
+        error(("%s.update: called while update is running"):format(name), 3)
     end
     for key, value in pairs(env or {}) do
         local rule = run.class.env[key]
@@ -220,7 +220,7 @@ end
 
 local NO_ENV = {}
 
----Takes a message: changes the machine and says what should happen.
+---Handles a message: changes the machine and returns what to do next.
 ---@param msg MachineMessage
 ---@param env? MachineEnv
 ---@return MachineDirective[] directives
@@ -228,19 +228,17 @@ local NO_ENV = {}
 local function update(run, msg, env)
     check_arguments(run, msg, env)
     env = env or NO_ENV
-    local turn = { -- the lists are made when there is something to put in
-        now = env.now_ms or core.clock_ms(), env = env, directives = nil, events = nil,
-    }
+    local turn = { now = env.now_ms or core.clock_ms(), env = env, directives = nil, events = nil }
     if msg.type == "start" then
         start(run, turn, msg)
     elseif msg.type == "llm_partial" then
-        partial(run, msg)
+        add_chunk(run, msg)
     elseif msg.type == "error" and run.class.bare_error then
         if run.core:is_busy() then
             run:fail(turn, (run.core:current_call()), msg.reason)
         end
     else
-        reply(run, turn, msg)
+        handle_reply(run, turn, msg)
     end
     return turn.directives or {}, turn.events or {}
 end
@@ -250,8 +248,7 @@ end
 
 local COMMON_OPTIONS = {
     prompts = { type = "table" },
-    max_text_bytes = { type = "integer", min = 100, max = 10000000, default = 20000,
-        help = "of each quoted text but the question: of a longer one the beginning" },
+    max_text_bytes = Run.MAX_TEXT_BYTES,
 }
 
 local COMMON_ENV = {
@@ -307,7 +304,7 @@ local function make_metatable(class)
             return run.options[name]
         end,
         __newindex = function(_, name)
-            error(("%s: the fields of a machine can only be read (%s)")
+            error(("%s: the fields of a machine are read-only (%s)")
                 :format(class.name, show(name)), 2)
         end,
     }
@@ -317,7 +314,7 @@ local function wrap(class, run)
     return setmetatable({ _run = run }, class.metatable)
 end
 
---- Methods get the run in place of the handle.
+--- Methods get the run instead of the handle.
 local function as_method(class, name, f)
     return function(handle, ...)
         local run = type(handle) == "table" and rawget(handle, "_run")
@@ -330,7 +327,7 @@ end
 
 local function check_between_updates(run, what)
     if run.turn then
-        error(("%s.%s: called by a function that update is calling")
+        error(("%s.%s: called while update is running")
             :format(run.class.name, what), 3)
     end
 end
@@ -357,7 +354,7 @@ local function to_map(run)
             map[name] = value
         end
     end
-    map_of.save(run, map) -- prompts too, those that are text
+    map_of.save(run, map)
     run.class.save(run, map)
     return map
 end
@@ -365,9 +362,12 @@ end
 local function check_opts(class, where, opts)
     local checked = options.check(where, opts, class.options, 3)
     local problem = Run.check_prompts(where, class, checked.prompts)
-    local unfit = not problem and class.check_options and class.check_options(checked)
-    if problem or unfit then
-        error(problem or where .. ": " .. unfit, 3)
+    if not problem then
+        problem = class.check_options and class.check_options(checked)
+        problem = problem and where .. ": " .. problem
+    end
+    if problem then
+        error(problem, 3)
     end
     return checked
 end
@@ -379,7 +379,7 @@ local function new(class, opts)
     return wrap(class, run)
 end
 
---- The options of a map, each checked as in new; those of `opts` come before them.
+--- The options of a map, each checked as in new; `opts` overrides them.
 local function map_options(class, reader, opts)
     local merged = {}
     for name, rule in pairs(class.options) do
@@ -403,11 +403,11 @@ local function from_map(class, map, opts)
     end
     check_opts(class, where, opts)
     local reader = map_of.reader(where, map)
-    local ok, problem = pcall(function()
+    local ok, result = pcall(function()
         local checked = options.check(where, map_options(class, reader, opts or {}), class.options)
-        local unfit = class.check_options and class.check_options(checked)
-        if unfit then
-            error(where .. ": " .. unfit, 0)
+        local problem = class.check_options and class.check_options(checked)
+        if problem then
+            error(where .. ": " .. problem, 0)
         end
         local run = Run.new(class, checked, class.core.new(checked))
         class.create(run)
@@ -416,9 +416,9 @@ local function from_map(class, map, opts)
         return wrap(class, run)
     end)
     if not ok then
-        error(problem, 2)
+        error(result, 2)
     end
-    return problem
+    return result
 end
 
 local function fill(target, defaults)
@@ -441,8 +441,8 @@ local function index_replies(class)
     end
 end
 
----Makes a class of machines and the public functions that all have: `new`, `from_map`,
----`generate_call_id`. The description becomes the class.
+---Makes a class of machines, and its library of public functions. The description becomes the
+---class.
 ---@param class MachineClass
 ---@return table library
 function machine.class(class)
@@ -467,24 +467,24 @@ function machine.class(class)
         new = function(opts)
             return new(class, opts)
         end,
-        ---The machine that `to_map` saved, in whatever state; a wrong field raises, by its name.
+        ---The machine that `to_map` saved, in any state; an invalid field raises.
         ---@param map table
-        ---@param opts table? options that come before those of the map, above all functions
+        ---@param opts table? override those of the map; functions are in no map
         ---@return table machine
         from_map = function(map, opts)
             return from_map(class, map, opts)
         end,
-        ---A call id that this process makes once.
+        ---A call id, unique in this process.
         ---@return string
         generate_call_id = function()
             return core.unique_id("call_")
         end,
-        ---The moves of the status, as the core has them: a list of {from, to, on}.
+        ---The status transitions of the core: a list of {from, to, on}.
         transitions = class.core.transitions,
-        ---The rules of its options, for those who pass options on.
+        ---The rules of its options.
         option_rules = class.options,
         check_options = class.check_options,
-        ---Its prompts: name -> the option that stands for that one alone.
+        ---Its prompts: name -> the option that overrides only that one.
         prompt_names = class.prompts,
     }
 end

@@ -29,7 +29,7 @@ local transport = require "ponder.model.transport"
 local model = {}
 
 ---@class ponder.model.OpenOptions: ponder.model.CallOptions
----@field base_url? string where the provider's API is; `openai` with one serves every compatible
+---@field base_url? string URL of the provider's API; `openai` with one serves every compatible
 ---server (vLLM, llama.cpp, LM Studio, OpenRouter, Ollama's /v1)
 ---@field api_key? string in place of the environment's
 ---@field headers? table<string, string|false> further headers; false takes one away
@@ -68,7 +68,7 @@ local model = {}
 ---@field cache? boolean false: never answered from a cache
 ---@field sample? integer number of the first sample, default 1: part of the request's identity, so
 ---that the same prompt asked for twice is two requests; a seed counts up with it
----@field metadata? table handed to middleware and observers, never sent
+---@field metadata? table passed to middleware and observers, never sent
 ---@field extra? table further fields of the request's body, in the provider's form
 
 ---@class ponder.model.ChatOptions: ponder.model.CallOptions

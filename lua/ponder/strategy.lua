@@ -1,4 +1,4 @@
---- Strategies of one's own, in one file. What `ponder tot` has, they have: flags, models by role,
+--- Defines a reasoning strategy in one file. It gets what `ponder tot` has: flags, models by role,
 --- prompt files, tools, budgets, streaming, the run log, the live view and the page.
 ---
 ---     local strategy = require "ponder.strategy"
@@ -26,20 +26,20 @@
 ---
 ---     ponder ask --strategy twice.lua --rounds 2 "How many squares are on a chessboard?"
 ---
---- It has one of two forms. `run` is a plain function that asks in blocking Lua, also many at once
---- (ponder.task), and draws its own graph: see ponder.strategy.Thinker. `start` makes a machine, as
---- ponder.tot is one: messages in, directives out, no I/O. What such a machine must have:
+--- A strategy has one of two forms. `run` is a plain function in blocking Lua, which may use tasks
+--- (ponder.task) and draws its own graph: see ponder.strategy.Thinker. `start` makes a machine like
+--- ponder.tot: messages in, directives out, no I/O. Such a machine must have:
 ---
 ---     machine:update(msg, env) -> directives, events
 ---
 --- `msg` is {type = "start", prompt, call_id}, {type = "llm_result", call_id, ok, text, reason,
 --- usage} or {type = "llm_partial", call_id, delta}. A directive is {type, call_id, context}, where
---- `context` is a list of messages, as env.render(name, fields) makes them of a prompt; its type
---- says whose it is (`roles`). machine.status is "completed" or "error" at the end, and
---- machine.result or machine.error says more. Its `nodes`, a list of {id, parent_id, depth,
---- content, score}, are drawn.
+--- `context` is a list of messages, such as env.render(name, fields) renders from a prompt; `roles`
+--- maps its type to a role. At the end machine.status is "completed" or "error", and machine.result
+--- or machine.error is set. If it has `nodes`, a list of {id, parent_id, depth, content, score},
+--- they are drawn.
 ---
---- The built-in strategies are made by this function as well.
+--- The built-in strategies are made the same way.
 
 local answers = require "ponder.parse.answer"
 local builtin = require "ponder.builtin"
@@ -49,6 +49,7 @@ local failures = require "ponder.task.failures"
 local files = require "ponder.log.files"
 local grades = require "ponder.parse.grade"
 local look = require "ponder.strategy.look"
+local machine_run = require "ponder.machine.run"
 local options = require "ponder.options"
 local pure = require "ponder.pure"
 local samples = require "ponder.prompt.samples"
@@ -56,33 +57,33 @@ local samples = require "ponder.prompt.samples"
 local strategy = {}
 
 ---@class ponder.strategy.Description
----@field name string letters, digits and `_`; a prompt file NAME.lua takes the place of `prompts`
+---@field name string letters, digits and `_`; a prompt file NAME.lua overrides `prompts`
 ---@field summary string? one line
 ---@field about string? for --help
----@field roles string[]|table<string, string> whose model asks: names, the first being the main
----  one; or by the directive's type or the prompt's name
----@field first_role string? the main one, where `roles` has names
----@field fallback table<string, string>? role -> the role whose model it takes when it has none;
----  default: the main one
----@field options table<string, OptionRule>? its own, each with `help`: they become flags
+---@field roles string[]|table<string, string> names, the main role first; or directive type or
+---  prompt name -> role
+---@field first_role string? the main role, if `roles` maps to names
+---@field fallback table<string, string>? role -> the role whose model it uses if it has none;
+---  default: the main role
+---@field options table<string, OptionRule>? its own options, each with `help`: they become flags
 ---@field prompts table<string, function>|string|nil by name: a context in, messages out; or the
 ---  text of a prompt file (ponder.prompt), which `ponder prompts eject` can then copy
----@field samples table<string, table[]>|(fun(sample: ponder.strategy.Sample))|nil to render
----  prompts with, for `ponder prompts` and the check of a prompt file before each run: by prompt
----  all fields that its context may have (`prompt`, the question, is added); or a function that
----  plays the machine
----@field needs table<string, string[]>? by prompt: fields whose text must come up in the messages
+---@field samples table<string, table[]>|(fun(sample: ponder.strategy.Sample))|nil sample contexts,
+---  for `ponder prompts` and the check of a prompt file before each run: by prompt, lists of all
+---  fields of its context (`prompt`, the question, is added); or a function that plays the machine
+---@field needs table<string, string[]>? by prompt: fields whose text the messages must contain
 ---@field run (fun(thinker: ponder.strategy.Thinker, question: string): string?, string?, string?)?
 ---@field start (fun(opts: table): table)? a new machine
----@field machine table? a library of machines in the place of `start`: new, from_map, option_rules,
+---@field machine table? a library of machines instead of `start`: new, from_map, option_rules,
 ---  prompt_names, generate_call_id
----@field reply (fun(call: table): string)? the type of the message for a reply: "llm_result"
+---@field reply (fun(call: table): string)? the type of the message for a reply; default
+---  "llm_result"
 ---@field answer (fun(machine: table): string?)? the best so far
----@field failure (fun(machine: table): string?)?
+---@field failure (fun(machine: table): string?)? why the machine failed
 ---@field details (fun(machine: table): table)? for snapshots
 ---@field look (fun(machine: table, memory: table): ponder.strategy.Look)? what it has built
----@field hear (fun(memory: table, event: table, machine: table))?
----@field counted string[]? what the live view counts, one and several
+---@field hear (fun(memory: table, event: table, machine: table))? called for each event
+---@field counted string[]? what the live view counts: singular and plural
 
 local FUNCTION = { type = "function" }
 local DESCRIPTION = {
@@ -97,17 +98,14 @@ local DESCRIPTION = {
     counted = { type = "table" },
 }
 
-local MAX_TEXT_BYTES = { type = "integer", min = 100, max = 10000000, default = 20000,
-    help = "of each quoted text but the question: of a longer one the beginning" }
-
 local MAX_PARSE_RETRIES = { type = "integer", min = 0, max = 1000, default = 1,
-    help = "times that each reply which cannot be read is asked for again" }
+    help = "repair attempts for each unreadable reply" }
 
 local function refuse(message)
     error("strategy.new: " .. message, 4)
 end
 
--- The prompt functions in the text of a prompt file.
+-- The prompt functions defined by the text of a prompt file.
 local function read_prompts(name, text)
     local chunk, message = pure.load(text, ("@prompts/%s.lua"):format(name))
     local ok, prompts = pcall(chunk or error, message or "prompts." .. name, 0)
@@ -126,7 +124,7 @@ local function check(description)
     if not d.name:find "^%a[%w_]*$" then
         refuse(("opts.name must be letters, digits and _ (got %s)"):format(options.show(d.name)))
     elseif forms ~= 1 then
-        refuse "opts must have either run, a function, or start, which makes a machine"
+        refuse "opts must have one of run (a function) and start (makes a machine)"
     elseif next(d.roles) == nil then
         refuse "opts.roles must name at least one role"
     end
@@ -144,7 +142,7 @@ local function check(description)
     return d
 end
 
--- roles by directive or prompt, the main one, and whose model each takes.
+-- The roles by directive or prompt; the main role; role -> the role whose model it uses.
 local function roles_of(d)
     local roles, fallback = {}, {}
     for key, role in pairs(d.roles) do
@@ -158,12 +156,12 @@ local function roles_of(d)
     return roles, first, fallback
 end
 
--- The library of the machine: the one given, or one that is made of what is given.
+-- The library of the machine.
 local function machine_of(d)
     if d.machine then
         return d.machine
     end
-    local rules, names = { max_text_bytes = MAX_TEXT_BYTES }, {}
+    local rules, names = { max_text_bytes = machine_run.MAX_TEXT_BYTES }, {}
     rules.max_parse_retries = d.run and MAX_PARSE_RETRIES or nil
     options.merge(rules, d.options)
     for name in pairs(d.prompts or {}) do
@@ -178,10 +176,11 @@ end
 ---@field question string
 ---@field thoughts string[] steps towards an answer
 ---@field play fun(opts: table, answer: fun(directive: table, at: integer, found: table): string,
----  string?) plays a machine with these options to its end: `answer` gives the text of a reply to
----  the directive `at`, and the type of its message; `found` are the contexts so far, by prompt
+---  string?) plays a machine with these options to its end: `answer` returns the text of the reply
+---  to directive number `at`, and the type of its message; `found` has the contexts so far, by
+---  prompt
 
--- What `ponder prompts` and the check of a prompt file need to know.
+-- For `ponder prompts` and the check of prompt files.
 local function subject_of(d, machine)
     return { name = d.name, needs = d.needs,
         functions = function()
@@ -200,10 +199,6 @@ local function subject_of(d, machine)
         end }
 end
 
-local function nothing()
-    return {}
-end
-
 local function look_at(machine)
     return machine.nodes and look.tree(machine) or look.nothing()
 end
@@ -215,7 +210,7 @@ end
 ---@field signal_routes table
 
 ---Makes a strategy.
----@param description ponder.strategy.Description a wrong or unknown field raises
+---@param description ponder.strategy.Description an invalid or unknown field raises
 ---@return ponder.strategy.Library library {name, new, init, options, signal_routes}:
 ---  `library.new(opts)` is a ponder.strategy.Strategy, `library.new(opts):run(question)` answers
 function strategy.new(description)
@@ -229,7 +224,8 @@ function strategy.new(description)
         reply = d.reply or function() return "llm_result" end,
         answer = d.answer or function(machine) return machine.result or machine.best_answer end,
         failure = d.failure or function(machine) return machine.error end,
-        details = d.details or nothing, look = d.look or d.run and direct.look or look_at,
+        details = d.details or function() return {} end,
+        look = d.look or d.run and direct.look or look_at,
         hear = d.hear, counted = d.counted,
     }
     library.summary, library.about = d.summary, d.about
@@ -237,7 +233,7 @@ function strategy.new(description)
     return library
 end
 
----What machines have built, in the form that `look` must give.
+---Functions for the field `look` of a description.
 strategy.look = look
 
 ---The names of the built-in strategies.
@@ -250,7 +246,7 @@ function strategy.named(name)
     return require("ponder.strategy." .. name)
 end
 
----Whose prompts a file of prompts/ has: a strategy's, or those of a module that is none.
+---The owner of a prompt file: a built-in strategy, or another module with prompts.
 ---@param name string "tot", "ensemble"
 ---@return ponder.prompt.Subject
 function strategy.subject(name)
@@ -262,8 +258,8 @@ function strategy.subject(name)
     return require(("ponder.%s.prompts"):format(name))
 end
 
----The strategy of a file, which is run: because somebody named it.
----@param path string
+---Runs a strategy file and returns its strategy.
+---@param path string named by the user
 ---@return ponder.strategy.Library?
 ---@return string? message
 function strategy.load(path)
@@ -281,7 +277,7 @@ function strategy.load(path)
     return library
 end
 
----Whether a value is a library that `new` gave.
+---Whether a value is a library made by `new`.
 ---@param value any
 ---@return boolean
 function strategy.is_library(value)
@@ -289,19 +285,19 @@ function strategy.is_library(value)
         and type(value.options) == "function" and type(value.name) == "string"
 end
 
----The answer in a reply: what it marks by `<answer>`, `\boxed{}`, "Answer:" or "####", else all.
+---The answer in a reply: the part marked by `<answer>`, `\boxed{}`, "Answer:" or "####", else all.
 ---@type fun(text: string): answer: string, is_marked: boolean
 strategy.read_answer = answers.read
 
----What equal answers have in common: "$1,200." and "1200" have one key.
+---A key that equal answers share: "$1,200." and "1200" have the same.
 ---@type fun(answer: string): string
 strategy.answer_key = answers.normalize
 
----The last grade behind a word in a reply, such as "Value: 7", 7/10, 70 %.
+---The last grade after a word in a reply, such as "Value: 7", "Value: 7/10", "Value: 70 %".
 ---@param text string
 ---@param word string in lower case
----@param scale number? that was asked for: what a bare number is of; default 1
----@return number? grade 0 to 1; nil: there is none on that scale, nor on one that the reply names
+---@param scale number? the highest grade, for a bare number; default 1
+---@return number? grade 0 to 1; nil: none on that scale, nor on one that the reply names
 function strategy.read_grade(text, word, scale)
     return grades.stated(text, scale, function(of)
         return grades.last(text, word, of)

@@ -14,7 +14,7 @@
 --- | llm_result{call_id, ok, text, usage}  | the same, by what the call was for                |
 --- | a reply that cannot be read           | call_llm_stream{call_id, context}: a repair       |
 ---
---- The moves of the status, checked against the core (src/core/tot.h tells more):
+--- Status transitions (see src/core/tot.h):
 ---
 --- | from       | to         | on       |
 --- |------------|------------|----------|
@@ -28,7 +28,7 @@
 --- | evaluating | error      | error    |
 --- | expanding  | error      | error    |
 ---
---- The machine is seen `expanding` only by the functions it calls, such as `select`.
+--- Only functions that the machine calls, such as `select`, see the status `expanding`.
 
 local machine = require "ponder.machine"
 local core = require "ponder.core.tot"
@@ -43,19 +43,19 @@ local machine_core = require "ponder.core.machine"
 
 local new_list = machine_core.new_list
 
-local STEPS_SHOWN = 16 -- of the way to a node, in a prompt
+local MAX_STEPS_SHOWN = 16 -- of the path to a node, in a prompt
 
 -------------------------------------------------------------------------------
 -- Directives
 
---- What every prompt is told about the node of a slot: one table for all calls of the slot, so that
---- a prompt function may keep in it what they share.
-local function situation(run, slot, node, count)
+--- The prompt context of a slot, one node of the round. All calls of the slot share this table, so
+--- that a prompt function can cache in it what their prompts have in common.
+local function slot_context(run, slot, node, count)
     local context = run.contexts[slot]
     if context then
         return context
     end
-    local steps, depth = run.core:texts(node, STEPS_SHOWN, run.contents)
+    local steps, depth = run.core:texts(node, MAX_STEPS_SHOWN, run.contents)
     context = run:new_context {
         prompt = run.prompt,
         steps = steps,
@@ -63,7 +63,7 @@ local function situation(run, slot, node, count)
         depth = depth,
         max_depth = run.options.max_depth,
         count = count,
-        thoughts = false, -- the calls of the slot set these
+        thoughts = false, -- set by the calls of the slot
         situation = false,
         max_text_bytes = run.options.max_text_bytes,
         instructions = false,
@@ -78,8 +78,8 @@ end
 
 local function ask_for_thoughts(run, turn, call_id, slot)
     local node, node_id, count = run.core:slot_node(slot)
-    local context = situation(run, slot, node, count)
-    run:direct(turn, {
+    local context = slot_context(run, slot, node, count)
+    run:add_directive(turn, {
         type = "generate_thoughts",
         call_id = call_id,
         node_id = node_id,
@@ -88,7 +88,7 @@ local function ask_for_thoughts(run, turn, call_id, slot)
     })
 end
 
--- "t1", "t2", ...: made once, then looked up
+-- "t1", "t2", ..., cached.
 local thought_ids = setmetatable({}, {
     __index = function(ids, i)
         ids[i] = "t" .. i
@@ -107,10 +107,10 @@ end
 
 local function ask_for_scores(run, turn, call_id, slot)
     local node, node_id, count = run.core:slot_node(slot)
-    local context = situation(run, slot, node, count)
+    local context = slot_context(run, slot, node, count)
     local thoughts = numbered(run.slots[slot])
     context.thoughts = thoughts
-    run:direct(turn, {
+    run:add_directive(turn, {
         type = "evaluate_thoughts",
         call_id = call_id,
         node_id = node_id,
@@ -122,11 +122,11 @@ end
 local function ask_for_repair(run, turn, call_id, call, text)
     local slot = call.subject + 1
     local node, node_id, count = run.core:slot_node(slot)
-    local context = situation(run, slot, node, count)
+    local context = slot_context(run, slot, node, count)
     context.reply = text
     context.wanted = call.kind == "generate" and "thoughts" or "scores"
     context.thoughts = numbered(run.slots[slot] or {})
-    run:direct(turn, {
+    run:add_directive(turn, {
         type = "call_llm_stream",
         call_id = call_id,
         node_id = node_id,
@@ -148,7 +148,7 @@ end
 local function begin(run, turn, msg)
     local calls = run.core:start(msg.call_id, turn.now)
     run.contents[1] = run.prompt
-    run:event(turn, "start", {}, {
+    run:add_event(turn, "start", {}, {
         call_id = msg.call_id,
         prompt_length = utf8.len(run.prompt),
         traversal_strategy = views.order(run),
@@ -159,8 +159,8 @@ local function begin(run, turn, msg)
     ask_round(run, turn, calls)
 end
 
---- The texts of a complete round become those of the new nodes.
-local function grow(run)
+--- Adds the thoughts of a complete round to the tree.
+local function add_children(run)
     local contents = run.contents
     run.core:grow()
     for slot, texts in ipairs(run.slots) do
@@ -169,7 +169,7 @@ local function grow(run)
     end
 end
 
-local function why_end(run, turn)
+local function stop_reason(run, turn)
     local halt = run.options.halt
     if halt then
         local reason = halt(views.view(run, turn.now))
@@ -182,8 +182,9 @@ local function why_end(run, turn)
     return run.core:verdict(turn.now, false)
 end
 
---- The calls of the next round, by slot; or nil and why there is none.
-local function take(run, turn)
+--- Selects the nodes of the next round. Returns their calls by slot, or nil and the reason why the
+--- run ends.
+local function select_nodes(run, turn)
     local select = run.core:frontier_size() > 0 and run.options.select
     local ids = select and select(views.view(run, turn.now)) or nil
     if ids == nil then
@@ -201,20 +202,20 @@ local function take(run, turn)
 end
 
 local function finish_round(run, turn, call)
-    grow(run)
+    add_children(run)
     local node_count, frontier_size, depth_reached, best_score = run.core:counts()
     local _, node_id = run.core:slot_node(call.subject + 1)
-    run:event(turn, "step", {
+    run:add_event(turn, "step", {
         node_count = node_count,
         frontier_size = frontier_size,
         depth_reached = depth_reached,
         best_score = best_score,
         round_size = #run.slots,
     }, { call_id = call.id, node_id = node_id })
-    local calls, reason = nil, why_end(run, turn)
+    local calls, reason = nil, stop_reason(run, turn)
     if not reason then
         run.core:join()
-        calls, reason = take(run, turn)
+        calls, reason = select_nodes(run, turn)
     end
     if not calls then
         run.slots = {}
@@ -227,7 +228,7 @@ end
 -------------------------------------------------------------------------------
 -- Replies
 
---- A list of strings or {content=}: the strings, or nil and what is wrong.
+--- The texts in a list of strings or {content=}; or nil and what is wrong.
 local function read_thoughts(list, where)
     if type(list) ~= "table" then
         return nil, ("%s must be a list of thoughts (got %s)"):format(where, options.show(list))
@@ -245,22 +246,23 @@ local function read_thoughts(list, where)
     return texts
 end
 
---- Scores by thought id: a list by number, or nil and what is wrong.
+--- Scores by thought id as a list, false where one is missing, and how many there are; or nil and
+--- what is wrong.
 local function read_scores(map, where, count)
     if type(map) ~= "table" then
         return nil, ("%s must be a table of scores by thought id (got %s)")
             :format(where, options.show(map))
     end
-    local list, known = new_list(count), 0
+    local list, found = new_list(count), 0
     for i = 1, count do
         local score = map[thought_ids[i]]
         if score ~= nil and type(score) ~= "number" then
             return nil, ("%s.t%d must be a number (got %s)"):format(where, i, options.show(score))
         end
-        known = known + (score and 1 or 0)
+        found = found + (score and 1 or 0)
         list[i] = score or false
     end
-    return list, nil, known
+    return list, nil, found
 end
 
 local function parse_thoughts(run, text)
@@ -277,10 +279,10 @@ end
 local function parse_scores(run, text, slot)
     local texts = run.slots[slot]
     local map, mode = (run.options.parse_scores or parse.scores)(text, numbered(texts))
-    local list, problem, known = read_scores(map, "parse_scores: result", #texts)
+    local list, problem, found = read_scores(map, "parse_scores: result", #texts)
     if problem then
         error("tot: " .. problem, 0)
-    elseif known > 0 then
+    elseif found > 0 then
         run.parser_mode = mode
         return list
     end
@@ -320,11 +322,11 @@ end
 local class = {
     name = "tot",
     core = {
-        new = function(opts) return core.new(tot_options.of_core(opts)) end,
+        new = function(opts) return core.new(tot_options.for_core(opts)) end,
         transitions = core.transitions,
     },
     options = tot_options.RULES,
-    check_options = tot_options.settle,
+    check_options = tot_options.normalize,
     prompts = {
         generate = "generation_prompt",
         evaluate = "evaluation_prompt",
@@ -343,8 +345,8 @@ local class = {
     methods = views.methods,
     create = function(run)
         run.contents = {} -- texts by node
-        run.slots = {} -- of the round: lists of texts, false while they are awaited
-        run.contexts = {} -- of the round, for prompts: made when they are needed
+        run.slots = {} -- of the round: lists of thoughts; false until they arrive
+        run.contexts = {} -- of the round: prompt contexts by slot, built on demand
         run.parser_errors = {}
     end,
     begin = begin,
@@ -364,14 +366,14 @@ local class = {
 
 local tot = machine.class(class)
 
----A node id that this process makes once.
+---A node id, unique in this process.
 ---@return string
 function tot.generate_node_id()
     return machine_core.unique_id("node_")
 end
 
----The instructions of the built-in prompt for thoughts; a changed copy can be given back as
----`prompts.generate` or `env.generation_prompt`.
+---The instructions of the built-in prompt for thoughts. Pass an edited copy as `prompts.generate`
+---or `env.generation_prompt`.
 ---@return string
 function tot.default_generation_prompt()
     return builtin.prompts("tot").instructions.generate
@@ -392,7 +394,7 @@ end
 
 ---The first `n` candidates of a result.
 ---@param result table? machine.result
----@param n? integer default: all there are
+---@param n? integer default: all
 ---@return table[]
 function tot.top_candidates(result, n)
     local candidates = result and result.candidates or {}

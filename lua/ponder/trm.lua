@@ -78,7 +78,7 @@ local option_rules = {
         help = "when to decide whether the run ends",
     },
     max_parse_retries = { type = "integer", min = 0, max = 1000000000, default = 1,
-        help = "times that each reply which cannot be read is asked for again" },
+        help = "repair attempts for each unreadable reply" },
     parse_supervision = { type = "function",
         help = "function in place of the parser of critiques" },
 }
@@ -98,7 +98,7 @@ local option_rules = {
 ---@field ungraded string? the last critique, where it has no grade on the scale asked for
 
 local function ask(run, turn, kind, call_id)
-    run:direct(turn, {
+    run:add_directive(turn, {
         type = kind,
         call_id = call_id,
         step = run.step,
@@ -124,7 +124,7 @@ local function begin(run, turn, msg)
     run.core:start(msg.call_id, turn.now)
     run.step = 1
     run.latent = latent.initialize(run.prompt)
-    run:event(turn, "start", {}, {
+    run:add_event(turn, "start", {}, {
         call_id = msg.call_id,
         question_length = utf8.len(run.prompt),
     })
@@ -158,7 +158,7 @@ end
 
 local function complete(run, turn, call, reason)
     if reason ~= "max_steps" then
-        run:event(turn, "act_triggered", {
+        run:add_event(turn, "act_triggered", {
             confidence = views.confidence(run),
             threshold = run.options.act_threshold,
         }, { call_id = call.id, step = run.step })
@@ -187,7 +187,7 @@ function accept.supervise(run, turn, call, feedback)
         run.best_answer, run.best_score = run.answer, score
     end
     run.ungraded, run.parse_retries = nil, 0
-    run:event(turn, "step", {
+    run:add_event(turn, "step", {
         step = run.step,
         quality_score = score,
     }, {

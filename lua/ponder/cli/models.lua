@@ -10,7 +10,7 @@ local quote = require "ponder.quote"
 local text = require "ponder.report.text"
 
 local RULES = {
-    base_url = { value = "URL", help = "where the provider's API is" },
+    base_url = { value = "URL", help = "URL of the provider's API" },
     json = { help = "print one JSON list" },
     verbose = { help = "show requests and replies on standard error, redacted" },
 }

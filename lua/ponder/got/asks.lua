@@ -147,6 +147,6 @@ return function(run, turn)
     end
     asks[kind](run, turn, directives, subjects)
     for _, directive in ipairs(directives) do
-        run:direct(turn, directive)
+        run:add_directive(turn, directive)
     end
 end

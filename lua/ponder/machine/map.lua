@@ -1,7 +1,8 @@
---- Machines as plain tables: what `to_map` and `from_map` do for all classes.
+--- Saves machines as plain tables and loads them: the part of `to_map` and `from_map` that all
+--- classes share.
 ---
---- A map may come from anywhere: each value is checked before it is used, and a mistake raises an
---- error that names the field (`tot.from_map: map.nodes[3].score must be ...`).
+--- Maps are not trusted: each value is checked before it is used, and a mistake raises an error
+--- that names the field (`tot.from_map: map.nodes[3].score must be ...`).
 
 local json = require "ponder.json"
 local options = require "ponder.options"
@@ -11,7 +12,7 @@ local map_of = {}
 
 local show = options.show
 
----@class MapReader reads a map that may be hostile; every mistake names its field
+---@class MapReader reads an untrusted map; every error names the field
 ---@field where string `"tot.from_map"`
 ---@field map table
 local Reader = {}
@@ -21,7 +22,7 @@ function Reader:refuse(field, problem)
     error(("%s: map.%s %s"):format(self.where, field, problem), 0)
 end
 
----A value against a rule of `ponder.options`; absent is nil unless the rule says `required`.
+---Checks a value by a rule of `ponder.options`; it may be nil unless the rule says `required`.
 ---@param field string its path in the map, for the error
 ---@param value any
 ---@param rule OptionRule
@@ -37,21 +38,20 @@ function Reader:check(field, value, rule)
     return kept
 end
 
----map[name] against a rule.
+---Checks map[name] by a rule.
 function Reader:get(name, rule)
     return self:check(name, self.map[name], rule)
 end
 
----map[name], which must be a list whose elements are checked by `each(value, field)`; absent is an
----empty list.
+---Reads the list map[name] with `each(value, field)`; a missing one is empty.
 ---@param name string
----@param each fun(value: any, field: string): any what to keep of an element
+---@param each fun(value: any, field: string): any reads one element
 ---@return any[]
 function Reader:list(name, each)
     return self:list_at(name, self.map[name], each)
 end
 
----As `list`, for a list anywhere in the map.
+---Like `list`, for a list anywhere in the map.
 function Reader:list_at(field, list, each)
     if list == nil then
         return {}
@@ -72,7 +72,7 @@ function Reader:list_at(field, list, each)
     return kept
 end
 
----A string, valid UTF-8 as everything that a machine keeps.
+---A string, made valid UTF-8.
 function Reader:text(field, value)
     return quote.utf8(self:check(field, value, { type = "string", required = true }))
 end
@@ -110,7 +110,7 @@ function map_of.save(run, map)
     end
 end
 
---- The table that core:restore reads, its numbers whole.
+--- The table for core:restore.
 local function read_calls(reader)
     local index = { type = "integer", min = 0, max = 0xFFFFFFFF, required = true }
     local function read_call(value, field)

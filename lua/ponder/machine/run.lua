@@ -1,5 +1,5 @@
---- A Run: one machine as the Lua code of its class sees it (see ponder.machine), and what all
---- classes do with one: directives, events, the end of a run, the messages of a call.
+--- Run is the object behind a machine's handle (see ponder.machine). Its methods are what all
+--- classes need: add directives and events, end the run, render the messages of a call.
 
 local builtin = require "ponder.builtin"
 local options = require "ponder.options"
@@ -12,7 +12,7 @@ local show = options.show
 ---@field core userdata the C core
 ---@field options table<string, any> checked
 ---@field prompts table<string, function|string> the user's
----@field prompt string? what start brought
+---@field prompt string? the question, from `start`
 ---@field usage table<string, number>
 ---@field streams table<string, string[]> chunks by call id
 ---@field reason string? why the run ended
@@ -20,9 +20,14 @@ local show = options.show
 local Run = {}
 Run.__index = Run
 
+---The rule of the option `max_text_bytes`.
+---@type OptionRule
+Run.MAX_TEXT_BYTES = { type = "integer", min = 100, max = 10000000, default = 20000,
+    help = "truncate each quoted text but the question to so many bytes" }
+
 ---@param class MachineClass
 ---@param opts table checked options
----@param core userdata
+---@param core userdata?
 ---@return MachineRun
 function Run.new(class, opts, core)
     return setmetatable({
@@ -36,7 +41,7 @@ function Run.new(class, opts, core)
 end
 
 ---Adds a directive to those that update returns.
-function Run.direct(_, turn, directive)
+function Run.add_directive(_, turn, directive)
     local list = turn.directives
     if list then
         list[#list + 1] = directive
@@ -45,10 +50,10 @@ function Run.direct(_, turn, directive)
     end
 end
 
----Adds an event, `CLASS.what`.
-function Run:event(turn, what, measurements, metadata)
+---Adds the event `CLASS.NAME`.
+function Run:add_event(turn, name, measurements, metadata)
     local event = {
-        name = self.class.name .. "." .. what,
+        name = self.class.name .. "." .. name,
         measurements = measurements,
         metadata = metadata,
     }
@@ -66,18 +71,18 @@ function Run:elapsed(now)
     return started and now - started or 0
 end
 
----How long a run took, once it is over; nil before.
+---How long the run took, in ms; nil before its end.
 function Run:duration()
     local finished = self.core:finished_at()
     return finished and self:elapsed(finished)
 end
 
----The counts so far, in a table of the caller's own.
+---A copy of the token counts so far.
 function Run:usage_copy()
     return options.merge({}, self.usage)
 end
 
----The chunks of a reply that have come in so far.
+---The chunks of a reply received so far.
 ---@param call_id string?
 ---@return string
 function Run:streamed(call_id)
@@ -85,9 +90,9 @@ function Run:streamed(call_id)
     return chunks and table.concat(chunks) or ""
 end
 
----Ends the run with status `completed`. The class has set what its result needs.
+---Ends the run with status `completed`.
 ---@param reason string
----@param call_id string the call whose reply brought the end
+---@param call_id string the call whose reply ended the run
 function Run:complete(turn, reason, call_id)
     self.core:finish("completed", turn.now)
     self.reason = reason
@@ -97,10 +102,10 @@ function Run:complete(turn, reason, call_id)
     metadata.call_id = call_id
     metadata.termination_reason = reason
     metadata.usage = self:usage_copy()
-    self:event(turn, "complete", measurements, metadata)
+    self:add_event(turn, "complete", measurements, metadata)
 end
 
---- A reason is whatever a client gave: text, a number, an error table.
+--- One line for the reason that a client gave: text, a number or an error table.
 local function reason_line(reason)
     if type(reason) == "table" then
         reason = rawget(reason, "message") or rawget(reason, "reason") or rawget(reason, "code")
@@ -121,7 +126,7 @@ function Run:fail(turn, call_id, reason)
     self.reason = "error"
     self.error = reason_line(reason)
     self.streams = {}
-    self:event(turn, "error", {}, {
+    self:add_event(turn, "error", {}, {
         call_id = call_id,
         error = self.error,
         usage = self:usage_copy(),
@@ -131,26 +136,27 @@ end
 -------------------------------------------------------------------------------
 -- Prompts
 
---- What every context for a prompt function can do: quote text that others wrote.
--- A prompt file reaches the methods' table neither by a field nor by getmetatable.
+--- Methods of all prompt contexts: they quote text that others wrote.
+-- Prompt files are untrusted: they can reach this table neither by a field nor by getmetatable.
 local methods = {}
 local Context = { __index = methods }
 
--- Who is told, of a context, that a text in it was cut: a function, or the turn of a machine.
+-- Context -> the turn of a machine or the function that reports truncated texts.
 local listeners = setmetatable({}, { __mode = "k" })
 
-local function tell_of_cut(context, tag, bytes, max)
+local function report_cut(context, tag, bytes, max)
     local listener = listeners[context]
     if type(listener) == "table" then
-        listener.run:event(listener, "text_cut", { bytes = bytes, max_bytes = max }, { tag = tag })
+        listener.run:add_event(listener, "text_cut", { bytes = bytes, max_bytes = max },
+            { tag = tag })
     elseif listener then
         listener { name = "text_cut", measurements = { bytes = bytes, max_bytes = max },
             metadata = { tag = tag } }
     end
 end
 
----Text between tags that it cannot close. Of one longer than `max_text_bytes` the beginning is
----kept, with a note of how much is missing; the question is never cut.
+---Quotes text between tags that it cannot close. Truncates it to `max_text_bytes`, with a note of
+---how much is missing; never truncates the question.
 ---@param name string letters and underscores
 ---@param text string
 ---@return string
@@ -159,18 +165,18 @@ function methods:quote(name, text)
     if #text > max and (text == self.prompt or text == self.question) then
         max = #text
     elseif #text > max then
-        tell_of_cut(self, name, #text, max)
+        report_cut(self, name, #text, max)
     end
     return quote.tagged(name, text, max)
 end
 
----As much of a text as `max` bytes hold, with a note of how much is missing.
+---Truncates a text to `max` bytes, with a note of how much is missing.
 ---@param text string
 ---@param max integer
 ---@return string
 function methods:cut(text, max)
     if #text > max then
-        tell_of_cut(self, "text", #text, max)
+        report_cut(self, "text", #text, max)
     end
     return quote.cut(text, max)
 end
@@ -190,8 +196,8 @@ local function check_messages(messages, what)
     return messages
 end
 
----Makes a table a context for `render`. A class that renders many does so once for each and gives
----`max_text_bytes` and `instructions` a place in it.
+---Makes a table a context for `render`, to be used for several calls. Preset `max_text_bytes` and
+---`instructions` in it, so that `render` need not grow the table.
 function Run.new_context(_, context)
     return setmetatable(context, Context)
 end
@@ -199,18 +205,18 @@ end
 ---A context for prompt functions that no machine calls.
 ---@param fields table
 ---@param max_text_bytes integer
----@param on_cut? fun(event: MachineEvent) told of texts that are cut
+---@param on_cut? fun(event: MachineEvent) called for each truncated text
 ---@return table context
 function Run.context(fields, max_text_bytes, on_cut)
     fields.max_text_bytes, listeners[fields] = max_text_bytes, on_cut
     return setmetatable(fields, Context)
 end
 
----The messages of one call.
+---Renders the messages of one call.
 ---@param turn table
 ---@param name string which prompt: a key of class.prompts
----@param context table what the prompt function gets; `quote`, `instructions` and `max_text_bytes`
----are added
+---@param context table for the prompt function; `quote`, `instructions` and `max_text_bytes` are
+---added
 ---@param node? table the node that the call is about, for env.context
 ---@return table[] list of {role, content}
 function Run:render(turn, name, context, node)
@@ -222,7 +228,7 @@ function Run:render(turn, name, context, node)
     end
     context.max_text_bytes = self.options.max_text_bytes
     turn.run, listeners[context] = self, turn
-    -- A string takes the place of the built-in instructions alone.
+    -- A string replaces only the built-in instructions.
     context.instructions = type(prompt) == "string" and prompt or false
     local messages
     if prompt and type(prompt) ~= "function" and not context.instructions then
@@ -251,8 +257,7 @@ local function prompt_problem(class, name, prompt)
     end
 end
 
----What is wrong with a table of prompts, or nil. `instructions`, which the files in prompts/ have
----beside their functions, is ignored.
+---What is wrong with a table of prompts, or nil. Ignores the key `instructions` of prompt files.
 ---@param where string `"tot.new"`
 ---@param class MachineClass
 ---@param prompts table?

@@ -105,7 +105,7 @@ function budget.run(client, one, send)
     return draft, message, code, partial
 end
 
---- Asks a model of the script's own, a table with `chat`, if the budgets in force have room for it.
+--- Asks custom model, a table with `chat`, if the budgets in force have room for it.
 --- It counts as one call, whatever it calls itself.
 ---@param m {chat: function, name: string?, rates: ponder.model.Rates?}
 ---@param opts ponder.model.ChatOptions

@@ -1,33 +1,33 @@
---- The model calls that a strategy has outstanding, and their round trips through tools. No I/O:
---- replies and results of tools come in, directives and finished replies come out.
+--- The outstanding model calls of a strategy, and their round trips through tools. No I/O: replies
+--- and tool results come in, directives and finished replies come out.
 ---
---- The machine knows one call by one id. A reply that asks for tools is not handed to it; each tool
---- becomes a `call_tool`, and when all results are there the model is called again, with them at
---- the end of its messages, under an id of its own (`c4`, then `c4.1`, `c4.2`...), so that a reply
---- that comes twice cannot count twice.
+--- The machine knows a call by one id. It does not see replies that ask for tools: each tool
+--- becomes a `call_tool`, and once all results are there the model is called again with the results
+--- appended to its messages. Each such request has its own id (`c4`, then `c4.1`, `c4.2`...), so
+--- that a duplicate reply is not counted twice.
 ---
 ---     call_model --reply without tools----------------------------> finished
 ---     call_model --reply with tools--> call_tool... --last result--> call_model
 ---
---- When `max_tool_round_trips` are used up the model is asked not to use tools, and what it says
---- then counts, tools or not.
+--- After `max_tool_round_trips` the model is asked not to use tools, and its reply is final.
 
+local json = require "ponder.json"
 local options = require "ponder.options"
 local tally = require "ponder.tally"
 
 local calls = {}
 
----@class ponder.strategy.Call what is known of one outstanding call; plain, JSON-ready
----@field id string of the request that is under way
----@field call_id string by which the machine knows it
+---@class ponder.strategy.Call an outstanding call; plain, JSON-ready
+---@field id string of its current request
+---@field call_id string of the machine
 ---@field kind string the machine's directive
 ---@field role string
 ---@field messages ponder.model.Message[]
----@field sample integer
+---@field sample integer which of several equal calls
 ---@field round integer round trips through tools so far
 ---@field usage table<string, number> of its earlier requests
----@field waiting integer tools that have not answered
----@field results (string|false)[] of its tools, in the order asked
+---@field waiting integer tools without a result
+---@field results (string|false)[] of its tools, in the order requested
 
 local Calls = {}
 Calls.__index = Calls
@@ -38,18 +38,28 @@ Calls.__index = Calls
 function calls.new(tools, limits, saved)
     local self = setmetatable({ tools = tools, limits = limits, order = 0, by_id = {} }, Calls)
     for _, call in ipairs(saved or {}) do
-        self:keep(call)
+        self:add(call)
     end
     return self
 end
 
-function Calls:keep(call)
+---The sample number of a call: equal calls of a turn, such as votes, are samples 1, 2, 3...
+---@param seen table<string, integer> counts so far; changed
+---@param messages ponder.model.Message[]
+---@return integer
+function calls.next_sample(seen, messages)
+    local key = json.encode(messages)
+    seen[key] = (seen[key] or 0) + 1
+    return seen[key]
+end
+
+function Calls:add(call)
     self.order = self.order + 1
     call.order = self.order
     self.by_id[call.id] = call
 end
 
----All that are outstanding, the oldest first.
+---All outstanding calls, oldest first.
 ---@return ponder.strategy.Call[]
 function Calls:list()
     local list = {}
@@ -62,8 +72,8 @@ function Calls:list()
     return list
 end
 
--- Without `run`: what a model is told.
-local function described(tools)
+-- The tools as the model sees them.
+local function tool_descriptions(tools)
     local list = {}
     for i, tool in ipairs(tools) do
         list[i] = { name = tool.name, description = tool.description, parameters = tool.parameters }
@@ -71,14 +81,14 @@ local function described(tools)
     return list
 end
 
-function Calls:ask(call, model)
+function Calls:request(call, model)
     local directive = {
         type = "call_model", id = call.id, call_id = call.call_id, kind = call.kind,
         node_id = call.node_id, role = call.role, model = model, messages = call.messages,
         sample = call.sample, timeout_ms = self.limits.timeout_ms,
     }
     if #self.tools > 0 then
-        directive.tools = described(self.tools)
+        directive.tools = tool_descriptions(self.tools)
         if call.round >= self.limits.max_tool_round_trips then
             directive.tool_choice = "none"
         end
@@ -86,7 +96,7 @@ function Calls:ask(call, model)
     return directive
 end
 
----A new call.
+---Adds a call.
 ---@param directive MachineDirective
 ---@param role string
 ---@param model string
@@ -98,19 +108,19 @@ function Calls:open(directive, role, model, sample)
         messages = directive.context, sample = sample, round = 0, usage = {}, waiting = 0,
         results = {}, model = model, node_id = directive.node_id,
     }
-    self:keep(call)
-    return self:ask(call, model)
+    self:add(call)
+    return self:request(call, model)
 end
 
----The outstanding call with that id that waits for a reply.
+---The call with that id, if it waits for a reply.
 ---@return ponder.strategy.Call?
 function Calls:find(id)
     local call = self.by_id[id]
     return call and call.waiting == 0 and call or nil
 end
 
--- The assistant's turn, as it must stand before its tools' results.
-local function turn_of(data)
+-- The assistant's message of a reply.
+local function assistant_message(data)
     local message = data.message
     if type(message) == "table" and type(message.role) == "string" then
         return message
@@ -118,14 +128,8 @@ local function turn_of(data)
     return { role = "assistant", content = data.text or "", tool_calls = data.tool_calls }
 end
 
-local function next_messages(call, message)
-    local messages = table.move(call.messages, 1, #call.messages, 1, {})
-    messages[#messages + 1] = message
-    return messages
-end
-
--- Ids that a model did not give, or gave twice, are made: each result must find its place.
-local function with_ids(call, tool_calls)
+-- The tool calls with unique ids: invents those that the model omitted or repeated.
+local function with_unique_ids(call, tool_calls)
     local list, used = {}, {}
     for i, asked in ipairs(tool_calls) do
         local id = asked.id
@@ -140,11 +144,12 @@ local function with_ids(call, tool_calls)
 end
 
 local function ask_for_tools(call, data)
-    local asked = with_ids(call, data.tool_calls)
-    local turn = options.merge({}, turn_of(data))
-    turn.tool_calls = asked
+    local asked = with_unique_ids(call, data.tool_calls)
+    local message = options.merge({}, assistant_message(data))
+    message.tool_calls = asked
     tally.add(call.usage, data.usage)
-    call.messages = next_messages(call, turn)
+    call.messages = table.move(call.messages, 1, #call.messages, 1, {})
+    table.insert(call.messages, message)
     call.waiting, call.results, call.asked = #asked, {}, asked
     local directives = {}
     for i, tool in ipairs(asked) do
@@ -157,11 +162,11 @@ local function ask_for_tools(call, data)
     return directives
 end
 
----What a model replied.
----@param call ponder.strategy.Call one that `find` gave
+---Handles a reply.
+---@param call ponder.strategy.Call from `find`
 ---@param data table {ok, text, usage, tool_calls, message}
----@return table[]? directives tools to call; nil: the reply is the machine's
----@return table<string, number> usage of all its requests, once it is
+---@return table[]? directives tools to call; nil: the reply is final
+---@return table<string, number> usage of all its requests so far
 function Calls:reply(call, data)
     local wants = type(data.tool_calls) == "table" and #data.tool_calls > 0
     if wants and data.ok ~= false and #self.tools > 0
@@ -173,30 +178,30 @@ function Calls:reply(call, data)
     return nil, call.usage
 end
 
--- "c4.1/2" -> the call "c4.1" and the place 2
-local function place_of(self, id)
-    local call_id, place = tostring(id):match("^(.*)/(%d+)$")
+-- "c4.1/2" -> the call "c4.1" and the index 2, if that result is missing.
+local function find_tool_call(self, id)
+    local call_id, index = tostring(id):match("^(.*)/(%d+)$")
     local call = self.by_id[call_id]
-    place = math.tointeger(tonumber(place))
-    if call and place and call.results[place] == false then
-        return call, place
+    index = math.tointeger(tonumber(index))
+    if call and index and call.results[index] == false then
+        return call, index
     end
 end
 
----What a tool gave.
+---Handles the result of a tool.
 ---@param id string of the call_tool directive
 ---@param text string
----@return table? call_model once all of its call's tools have answered
+---@return table? call_model once all tools of the call have results
 function Calls:tool_result(id, text)
     if type(text) ~= "string" then
         error("strategy: the result of a tool must be a string (got " .. options.show(text) .. ")",
             0)
     end
-    local call, place = place_of(self, id)
+    local call, index = find_tool_call(self, id)
     if not call then
         return nil
     end
-    call.results[place] = text
+    call.results[index] = text
     call.waiting = call.waiting - 1
     if call.waiting > 0 then
         return nil
@@ -209,8 +214,8 @@ function Calls:tool_result(id, text)
     call.round = call.round + 1
     call.id = ("%s.%d"):format(call.call_id, call.round)
     call.results, call.asked = {}, nil
-    self:keep(call)
-    return self:ask(call, call.model)
+    self:add(call)
+    return self:request(call, call.model)
 end
 
 return calls

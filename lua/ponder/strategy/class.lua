@@ -1,14 +1,14 @@
---- What the strategies have in common: a strategy drives one of the reasoning machines with
---- language models. `ponder.strategy.tot`, `.got`, `.trm` and `.cot` are made by
---- `ponder.strategy.new` from a description of what is their own, as anybody's are.
+--- The base of all strategies. A strategy drives a reasoning machine with language models.
+--- `ponder.strategy.new` makes them from descriptions, the built-in ones (`ponder.strategy.tot`,
+--- `.got`, `.trm`, `.cot`) too.
 ---
 ---     local strategy = require "ponder.strategy.tot"
 ---     local s = strategy.new { model = "openai:gpt-4o-mini", branching_factor = 3, batch = 4 }
 ---     local outcome, message, code, partial = s:run("How many squares are on a chessboard?")
 ---     print(outcome and outcome.answer or message)
 ---
---- `run` makes the calls itself (ponder.strategy.runner). Who would rather make them in their own
---- way gives signals and gets directives; nothing is sent, read or waited for here:
+--- `run` makes the model calls (ponder.strategy.runner). To make them yourself, send signals and
+--- carry out the directives that they return; this module does no I/O:
 ---
 ---     local directives = s:signal("ai.tot.query", { prompt = "..." })
 ---     -- {{type="call_model", id="c0", model=, messages=, tools=, timeout_ms=, ...}}
@@ -42,7 +42,7 @@ local tools = require "ponder.strategy.tools"
 
 local class = {}
 
--- Signal -> action; each strategy adds its own query, which is `start`.
+-- Signal -> action; each strategy adds `ai.NAME.query`, which is `start`.
 local ROUTES = {
     ["ai.llm.response"] = "llm_result",
     ["ai.llm.delta"] = "llm_partial",
@@ -53,36 +53,36 @@ local ROUTES = {
 
 local STATUS = { idle = "idle", completed = "success", error = "failure" }
 
----@class ponder.strategy.Kind what is one strategy's own
+---@class ponder.strategy.Kind the description of one strategy, completed by ponder.strategy.new
 ---@field name string `"tot"`
 ---@field machine table the library of its machine: new, from_map, option_rules, prompt_names
----@field roles table<string, string> directive of the machine -> role of the model it is for
----@field first_role string whose model an outcome names
----@field fallback_roles table<string, string> role -> whose model it takes when it has none
----@field reply fun(call: ponder.strategy.Call): string the machine's message for a call's reply
----@field answer fun(machine: table): string? the text that a person wants; the best so far
----@field failure fun(machine: table): string? what the machine itself could not go on with
+---@field roles table<string, string> directive of the machine -> role
+---@field first_role string the role whose model an outcome names
+---@field fallback_roles table<string, string> role -> the role whose model it uses if it has none
+---@field reply fun(call: ponder.strategy.Call): string type of the machine's message for a reply
+---@field answer fun(machine: table): string? the answer text; the best so far
+---@field failure fun(machine: table): string? why the machine failed
 ---@field details fun(machine: table): table for snapshot
 ---@field look fun(machine: table, memory: table): ponder.strategy.Look what it has built
----@field hear (fun(memory: table, event: MachineEvent, machine: table))? keeps what the machine
----  does not, in `memory` of one run
+---@field hear (fun(memory: table, event: MachineEvent, machine: table))? called for each event;
+---  keeps in the run's `memory` what the machine does not
 ---@field subject ponder.prompt.Subject for the check of prompt files
----@field prompts table<string, function>? its own, where they are not built in
----@field run function? it is a function, not a machine: see ponder.strategy.direct
----@field counted string[]? what the live view counts, one and several; default: thought, thoughts
+---@field prompts table<string, function>? its own prompts, if they are not built in
+---@field run function? for strategies that are functions: see ponder.strategy.direct
+---@field counted string[]? what the live view counts, singular and plural; default: thought(s)
 
 ---@class ponder.strategy.Strategy
----@field machine table its machine; of the run begun last, when there are several
----@field opts table the options, checked
----@field budget ponder.task.Budget? what the run has spent, for those who watch it
+---@field machine table its machine; with several runs, that of the newest
+---@field opts table the checked options
+---@field budget ponder.task.Budget? what the run has spent
 local Strategy = {}
 Strategy.__index = Strategy
 Strategy.__name = "ponder.strategy"
 
 -------------------------------------------------------------------------------
--- Making one
+-- Construction
 
--- The machine's own among the options. Its prompts go to it with each message: see Strategy:env.
+-- The options of the machine, without prompts, which go to it with each message (Strategy:env).
 local function machine_options(kind, opts)
     local own = {}
     for name in pairs(kind.machine.option_rules) do
@@ -100,7 +100,7 @@ local function build(kind, opts, machine, calls)
     return self
 end
 
--- A state may come from a file: its calls are checked here, its machine by from_map.
+-- A saved state is not trusted: its calls are checked here, its machine by from_map.
 local CALL = {
     id = { type = "string", required = true }, call_id = { type = "string", required = true },
     kind = { type = "string", required = true }, role = { type = "string", required = true },
@@ -143,9 +143,9 @@ local function new(kind, opts, state, level)
     local name = ("strategy.%s.new"):format(kind.name)
     local checked = options.check(name, opts, kind.rules, level + 1)
     local check = kind.machine.check_options
-    local unfit = check and check(machine_options(kind, checked))
-    if unfit then
-        error(("%s: %s"):format(name, unfit), level + 1)
+    local problem = check and check(machine_options(kind, checked))
+    if problem then
+        error(("%s: %s"):format(name, problem), level + 1)
     end
     models.check(name, kind, checked, level + 1)
     prompts.check(name, kind, checked.prompts, level + 1)
@@ -154,11 +154,11 @@ local function new(kind, opts, state, level)
         return build(kind, checked, kind.machine.new(machine_options(kind, checked)))
     end
     state = check_state(name, kind, state, level + 1)
-    local given = machine_options(kind, opts or {}) -- the others are the saved machine's
+    local given = machine_options(kind, opts or {}) -- they override the saved ones
     return build(kind, checked, kind.machine.from_map(state.machine, given), state.calls)
 end
 
----One just like it, with a machine that has not started.
+---A copy with a new machine.
 ---@return ponder.strategy.Strategy
 function Strategy:fresh()
     return build(self.kind, self.opts,
@@ -186,7 +186,7 @@ end
 -------------------------------------------------------------------------------
 -- Prompts
 
----What the machine is told with each message; loads the prompts when first needed.
+---The machine's environment, passed with each message. Loads the prompts on first use.
 ---@return table? env
 ---@return string? message what is wrong with a prompt file
 ---@return string? code
@@ -205,14 +205,7 @@ end
 -------------------------------------------------------------------------------
 -- Signals and directives
 
--- Calls that ask the very same thing at the same time, such as votes, are samples 1, 2, 3...
-local function sample_of(seen, directive)
-    local key = json.encode(directive.context)
-    seen[key] = (seen[key] or 0) + 1
-    return seen[key]
-end
-
----Directives of the machine as those of a strategy: `call_model` and `emit_request_error`.
+---Converts directives of the machine to those of a strategy: `call_model` and `emit_request_error`.
 ---@param directives MachineDirective[]
 ---@return table[]
 function Strategy:lift_directives(directives)
@@ -221,7 +214,7 @@ function Strategy:lift_directives(directives)
         local role = self.kind.roles[directive.type]
         if role then
             lifted[#lifted + 1] = self.calls:open(directive, role, self:model_name(role),
-                sample_of(seen, directive))
+                Calls.next_sample(seen, directive.context))
         elseif directive.type == "request_error" then
             lifted[#lifted + 1] = { type = "emit_request_error", request_id = directive.call_id,
                 reason = directive.reason, message = directive.message }
@@ -230,7 +223,7 @@ function Strategy:lift_directives(directives)
     return lifted
 end
 
-local function tell(self, message)
+local function update_machine(self, message)
     local env, problem = self:env()
     if not env then
         error(("strategy.%s: %s"):format(self.kind.name, problem), 0)
@@ -242,7 +235,7 @@ end
 local actions = {}
 
 function actions.start(self, params)
-    return tell(self, { type = "start", prompt = params.prompt or params.query,
+    return update_machine(self, { type = "start", prompt = params.prompt or params.query,
         call_id = params.call_id or self.kind.machine.generate_call_id() })
 end
 
@@ -255,7 +248,7 @@ function actions.llm_result(self, params)
     if for_tools then
         return for_tools
     end
-    return tell(self, { type = self.kind.reply(call), call_id = call.call_id,
+    return update_machine(self, { type = self.kind.reply(call), call_id = call.call_id,
         ok = params.ok ~= false, text = params.text, reason = params.reason, usage = usage })
 end
 
@@ -264,8 +257,8 @@ function actions.llm_partial(self, params)
     if not call then
         return {}
     end
-    return tell(self, { type = "llm_partial", call_id = call.call_id, delta = params.delta,
-        chunk_type = params.chunk_type })
+    return update_machine(self, { type = "llm_partial", call_id = call.call_id,
+        delta = params.delta, chunk_type = params.chunk_type })
 end
 
 function actions.tool_result(self, params)
@@ -285,8 +278,8 @@ end
 local ACTION_NAMES = { "start", "llm_result", "llm_partial", "tool_result", "request_error",
     "ignored" }
 
--- Does one action; an error carries the place `level`, where 1 is this function.
-local function act(s, action, params, level)
+-- Performs an action. `level` is the error level of mistakes, 1 for this function.
+local function perform(s, action, params, level)
     local known = type(action) == "string" and actions[action]
     if not known then
         error(("strategy.%s: unknown action %s%s"):format(s.kind.name, options.show(action),
@@ -299,7 +292,7 @@ local function act(s, action, params, level)
     return directives, events or {}
 end
 
----Does a list of actions, one after the other.
+---Performs a list of actions in order.
 ---@param list {action: string, params: table?}[] or {"start", {prompt = "..."}}
 ---@return table[] directives
 ---@return MachineEvent[] events
@@ -314,14 +307,14 @@ function Strategy:cmd(list)
         if type(item) == "table" then
             action, params = item.action or item[1], item.params or item[2]
         end
-        local more, happened = act(self, action, params, 2)
-        table.move(more, 1, #more, #directives + 1, directives)
-        table.move(happened, 1, #happened, #events + 1, events)
+        local new_directives, new_events = perform(self, action, params, 2)
+        table.move(new_directives, 1, #new_directives, #directives + 1, directives)
+        table.move(new_events, 1, #new_events, #events + 1, events)
     end
     return directives, events
 end
 
----Does what a signal's route says; a signal without one is an error.
+---Performs the action of a signal; an unknown signal raises.
 ---@param name string `"ai.llm.response"`
 ---@param data table?
 ---@return table[] directives
@@ -332,45 +325,45 @@ function Strategy:signal(name, data)
         error(("strategy.%s: no route for the signal %s%s"):format(self.kind.name,
             options.show(name), options.hint(name, options.names(routes))), 2)
     end
-    local directives, events = act(self, routes[name], data, 2)
+    local directives, events = perform(self, routes[name], data, 2)
     return directives, events
 end
 
----Runs a tool that a call_tool directive asks for; waits for it, so call it within a task.
+---Runs the tool of a call_tool directive and waits for it: call it within a task.
 ---@param directive {name: string, arguments: table?}
----@return string result what goes back to the model: text, or `{"error": ...}`
+---@return string result for the model: text, or `{"error": ...}`
 ---@return boolean ok
 function Strategy:run_tool(directive)
     return tools.run(self.opts.tools, directive, self.opts)
 end
 
 -------------------------------------------------------------------------------
--- Looking at it
+-- Status and results
 
 ---@class ponder.strategy.Snapshot
 ---@field status "idle"|"running"|"success"|"failure"
 ---@field done boolean
 ---@field result any the machine's
----@field details table phase, usage, duration_ms, and what the strategy adds; nothing empty
+---@field details table phase, usage, duration_ms and the strategy's own; empty values are left out
 
----How it stands.
+---The current status.
 ---@return ponder.strategy.Snapshot
 function Strategy:snapshot()
     local machine = self.machine
     local status = STATUS[machine.status] or "running"
-    local all, details = self.kind.details(machine), {}
-    all.phase, all.usage, all.duration_ms = machine.status, machine.usage, machine.duration_ms
-    for name, value in pairs(all) do
-        local is_empty = value == "" or type(value) == "table" and next(value) == nil
-        if not is_empty then
-            details[name] = value
+    local details = self.kind.details(machine)
+    details.phase, details.usage, details.duration_ms =
+        machine.status, machine.usage, machine.duration_ms
+    for name, value in pairs(details) do
+        if value == "" or type(value) == "table" and next(value) == nil then
+            details[name] = nil
         end
     end
     return { status = status, done = status == "success" or status == "failure",
         result = machine.result, details = details }
 end
 
----What it has built.
+---What the machine has built so far.
 ---@return ponder.strategy.Look
 function Strategy:look()
     return self.kind.look(self.machine, self.memory)
@@ -385,10 +378,9 @@ end
 ---@class ponder.strategy.State plain, JSON-ready
 ---@field strategy string
 ---@field machine table its map
----@field calls ponder.strategy.Call[] those outstanding
+---@field calls ponder.strategy.Call[] outstanding
 
----All of it as a plain table, JSON-ready, but for the options: `strategy.new(opts, state)` goes on
----from there.
+---The state without the options: `strategy.new(opts, state)` continues from it.
 ---@return ponder.strategy.State
 function Strategy:state()
     return { strategy = self.kind.name, machine = self.machine:to_map(),
@@ -398,32 +390,24 @@ end
 ---Answers a question. Calls that do not depend on one another run at the same time.
 ---@param question string
 ---@param how? {on_event: fun(event: MachineEvent, s: ponder.strategy.Strategy)?, on_delta:
----fun(text: string, kind: "text"|"reasoning", call: table)?} `on_event` hears of the machine's
----events and of `call.start`, then `call.complete`, `call.error` or `call.refused` (by a budget),
----`tool.start`, `tool.complete`; `on_delta` makes the calls streams
+---fun(text: string, kind: "text"|"reasoning", call: table)?} `on_event` gets the machine's events
+---and `call.start`, then `call.complete`, `call.error` or `call.refused` (by a budget),
+---`tool.start`, `tool.complete`; `on_delta` makes the calls stream
 ---@return ponder.strategy.Outcome? outcome
 ---@return string? message
 ---@return string? code as of ponder.model; `BUDGET`; `NO_MODEL`; `NO_PRICE`; `BAD_PROMPT`
----@return ponder.strategy.Outcome? partial what there was by then
+---@return ponder.strategy.Outcome? partial the outcome up to the failure
 function Strategy:run(question, how)
     return runner.run(self, question, how)
 end
 
----What a run that was interrupted from outside (Ctrl-C) has come to: as `run` returns it.
+---The outcome so far of the newest run, for runs that are interrupted (Ctrl-C).
 ---@return ponder.strategy.Outcome? partial nil before the first run
 function Strategy:outcome()
     return self.last and runner.outcome(self.last)
 end
 
 -------------------------------------------------------------------------------
-
-local function copies(list)
-    local all = {}
-    for i, one in ipairs(list) do
-        all[i] = options.merge({}, one)
-    end
-    return all
-end
 
 ---Makes the library of one strategy.
 ---@param kind ponder.strategy.Kind
@@ -435,38 +419,41 @@ function class.new(kind)
     kind.routes = options.merge({ [kind.query] = "start" }, ROUTES)
     return {
         name = kind.name,
-        ---A strategy; a wrong or unknown option raises.
+        ---A strategy; an invalid or unknown option raises.
         ---@param opts table?
-        ---@param state table? what `s:state()` or `init` gave
+        ---@param state table? from `s:state()` or `init`
         ---@return ponder.strategy.Strategy
         new = function(opts, state)
-            local made = new(kind, opts, state, 2) -- no tail call: errors name the caller
-            return made
+            local s = new(kind, opts, state, 2) -- no tail call: errors name the caller
+            return s
         end,
         ---The state of a strategy that has not started, a plain table.
         ---@param opts table?
         ---@return table state
         init = function(opts)
-            local made = new(kind, opts, nil, 2)
-            return made:state()
+            local s = new(kind, opts, nil, 2)
+            return s:state()
         end,
-        ---The options, in the order in which a command lists them.
+        ---A list of the options, in the order of help texts.
         ---@return ponder.strategy.Option[]
         options = function()
-            return copies(list)
+            local copy = {}
+            for i, option in ipairs(list) do
+                copy[i] = options.merge({}, option)
+            end
+            return copy
         end,
-        ---The roles that `models` may name, sorted.
+        ---The roles that `models` may have, sorted.
         ---@return string[]
         roles = function()
             return options.names(kind.fallback_roles)
         end,
-        ---Which signal goes to which action.
+        ---Signal -> action.
         ---@return table<string, string>
         signal_routes = function()
             return options.merge({}, kind.routes)
         end,
-        ---The model that a strategy takes when its options name none: $PONDER_MODEL, or that of
-        ---config.lua.
+        ---The model of strategies whose options name none: $PONDER_MODEL, or that of config.lua.
         ---@return string?
         default_model = models.default,
     }

@@ -1,4 +1,4 @@
---- One question to a model that may call tools until it answers, without a machine.
+--- Asks a model one question, without a machine: runs the tools that it calls until it answers.
 
 local calls = require "ponder.strategy.calls"
 local task = require "ponder.task"
@@ -6,18 +6,19 @@ local tools = require "ponder.strategy.tools"
 
 local converse = {}
 
--- A tool that fails is the model's to try again.
+-- No retries: the model may call a failed tool again.
 local LIMITS = { max_tool_round_trips = 20, tool_timeout_ms = 60000, tool_max_retries = 0,
     tool_retry_backoff_ms = 0 }
 
 ---@class ponder.strategy.ConverseOptions
----@field tools fun(): ponder.strategy.Tool[]? what the model may call now; asked for each request
+---@field tools fun(): ponder.strategy.Tool[]? the tools that the model may call; called before each
+---  request
 ---@field max_tool_round_trips integer? default 20
----@field tool_timeout_ms integer? of each call of a tool; default 60,000
----@field on_tool fun(name: string, arguments: string) a tool is about to be called
+---@field tool_timeout_ms integer? of each tool call; default 60,000
+---@field on_tool fun(name: string, arguments: string) called before each tool call
 
--- The last reply, with what those before it took.
-local function add_up(reply, usage, cost)
+-- The last reply, with the usage and cost of the whole conversation.
+local function with_totals(reply, usage, cost)
     if cost then
         reply.usage = next(usage) and usage or nil
         reply.cost = cost.known and reply.cost and cost.sum + reply.cost
@@ -25,23 +26,21 @@ local function add_up(reply, usage, cost)
     return reply
 end
 
-local function offer(own, list)
-    own.tools = tools.check("chat", list or {}, 1)
-end
-
 ---Asks a model, and runs the tools that it calls.
 ---@param m ponder.model.Model
----@param call ponder.model.ChatOptions its `messages` become those of the whole conversation, but
----  for the last reply
+---@param call ponder.model.ChatOptions its `messages` become those of the whole conversation,
+---  without the last reply
 ---@param opts ponder.strategy.ConverseOptions
----@return ponder.model.Reply? reply the last one, with the usage and the cost of all
+---@return ponder.model.Reply? reply the last one, with the usage and cost of all
 ---@return string? message
 ---@return string? code
 function converse.run(m, call, opts)
     local limits = setmetatable({ max_tool_round_trips = opts.max_tool_round_trips,
         tool_timeout_ms = opts.tool_timeout_ms }, { __index = LIMITS })
-    local own, cost = calls.new({}, limits), nil
-    offer(own, opts.tools())
+    local function current_tools()
+        return tools.check("chat", opts.tools() or {}, 1)
+    end
+    local own, cost = calls.new(current_tools(), limits), nil
     local directive = own:open({ call_id = "chat", context = call.messages }, nil, nil, 1)
     while true do
         call.messages, call.tools = directive.messages, directive.tools
@@ -52,7 +51,7 @@ function converse.run(m, call, opts)
         end
         local asked, usage = own:reply(own:find(directive.id), reply)
         if not asked then
-            return add_up(reply, usage, cost)
+            return with_totals(reply, usage, cost)
         end
         cost = cost or { known = true, sum = 0 }
         cost.known, cost.sum = cost.known and reply.cost, cost.sum + (reply.cost or 0)
@@ -62,7 +61,7 @@ function converse.run(m, call, opts)
         local results = task.map(asked, function(one)
             return (tools.run(own.tools, one, limits))
         end)
-        offer(own, opts.tools())
+        own.tools = current_tools()
         for i, one in ipairs(asked) do
             directive = own:tool_result(one.id, results[i])
         end

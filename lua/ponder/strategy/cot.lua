@@ -1,16 +1,16 @@
---- Chain of thought: one call that thinks step by step and answers (Wei et al. 2022). The baseline
---- that the other strategies must beat for what they cost.
+--- The chain-of-thought strategy (Wei et al. 2022): one call that thinks step by step and answers.
+--- It is the baseline whose accuracy per cost the other strategies must beat.
 ---
 ---     local cot = require "ponder.strategy.cot"
 ---     local outcome, message, code = cot.new { model = "openai:gpt-4o-mini" }:run("...")
 ---
---- What all strategies share, signals and directives above all, is told in ponder.strategy.class.
+--- ponder.strategy.class documents what all strategies share: run, signals and directives.
 ---
 --- | directive of the machine | role     | reply      |
 --- |--------------------------|----------|------------|
 --- | answer                   | generate | llm_result |
 ---
---- The answer is what stands in the reply's marked section; where there is none, the whole reply.
+--- The answer is the marked section of the reply, or the whole reply if nothing is marked.
 
 local single_call = require "ponder.strategy.single_call"
 local strategy = require "ponder.strategy"
@@ -23,7 +23,7 @@ return strategy.new {
     fallback = { generate = "generate" },
     summary = "answer a question in one call, step by step",
     about = [[
-Asks once for reasoning and an answer (Wei et al. 2022): what the other strategies must beat.]],
+Asks once for reasoning and an answer (Wei et al. 2022): the baseline for the other strategies.]],
     samples = { generate = { {} } },
     needs = { generate = { "prompt" } },
 

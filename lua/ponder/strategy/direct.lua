@@ -1,10 +1,11 @@
---- Strategies that are a plain function: it asks models in blocking Lua and draws its own graph.
+--- Strategies that are a plain function in blocking Lua (`run` in ponder.strategy).
 ---
---- The function gets a `ponder.strategy.Thinker`, through which all of that goes, and the question.
---- What it draws is its machine, a board, for the live view, the log and the page.
+--- The function gets a `ponder.strategy.Thinker`, with which it asks models, runs tools and draws a
+--- graph, and the question. A Board takes the role of the machine: it holds the graph for the live
+--- view, the log and the page.
 
+local calls = require "ponder.strategy.calls"
 local failures = require "ponder.task.failures"
-local json = require "ponder.json"
 local options = require "ponder.options"
 local prompts = require "ponder.strategy.prompts"
 local quote = require "ponder.quote"
@@ -33,7 +34,7 @@ function Board:finish(status, reason)
     self.status, self.termination_reason = status, reason
 end
 
--- A call that cannot be waited for any more ends the run; nothing else comes by messages.
+-- The only message is a failed call (see runner's `stop`), which ends the run.
 function Board:update(msg)
     if msg.type == "start" then
         error(("strategy.%s is a function: its run makes the calls, not signals"):format(
@@ -61,7 +62,7 @@ local function path_to_best(board)
     return path
 end
 
----What a function has drawn.
+---What the function has drawn.
 ---@param board ponder.strategy.Board
 ---@return ponder.strategy.Look
 function direct.look(board)
@@ -70,7 +71,7 @@ function direct.look(board)
         path = function() return path_to_best(board) end }
 end
 
----The library of the board, as ponder.strategy.class wants one.
+---The library of the board, in place of a machine's.
 ---@param name string
 ---@param option_rules OptionSchema
 ---@param prompt_names table<string, string>
@@ -84,8 +85,8 @@ function direct.machine(name, option_rules, prompt_names)
                 usage = {} }, Board)
         end,
         from_map = function()
-            error(("strategy.%s.new: it is a function, which cannot go on from a state; a run log "
-                .. "can be resumed"):format(name), 0)
+            error(("strategy.%s.new: a function cannot continue from a state; resume its run log"):
+                format(name), 0)
         end,
         generate_call_id = function()
             count = count + 1
@@ -95,16 +96,16 @@ function direct.machine(name, option_rules, prompt_names)
 end
 
 -------------------------------------------------------------------------------
--- What the function gets
+-- The thinker
 
--- What a call failed with; it ends the run unless the function catches it.
+-- Raised by a failed call; ends the run unless the function catches it.
 local Failure = {}
 Failure.__index = Failure
 Failure.__tostring = function(self) return ("%s [%s]"):format(self.message, self.code) end
 
 ---@class ponder.strategy.Thinker
 ---@field question string
----@field options table<string, any> the strategy's own, and the common ones
+---@field options table<string, any> the strategy's own and the common ones
 ---@field private run ponder.strategy.Run
 ---@field private board ponder.strategy.Board
 local Thinker = {}
@@ -121,15 +122,15 @@ local function node_of(self, where, id)
         or error(("%s: there is no node %s"):format(where, options.show(id)), 3)
 end
 
--- Whoever watches looks at the board.
-local function changed(self, node)
+local function emit_step(self, node)
     self.run:emit(self.run.s.kind.name .. ".step", { nodes = #self.board.nodes },
         { node_id = node.id })
 end
 
----Draws a node. The first one, 1, is the question.
+---Draws a node. Node 1 is the question.
 ---@param node {text: string, score: number?, parents: integer[]?, kind: string?, status: string?}
----  `parents`: what it was made from, default the question; `kind`: how
+---  `parents`: the nodes it was made from, default the question; `kind`: of the edges from all
+---  parents but the first, default "aggregates"
 ---@return integer id
 function Thinker:node(node)
     node = options.check("thinker:node", node, NODE)
@@ -144,20 +145,20 @@ function Thinker:node(node)
         table.insert(self.board.edges, { source = parents[i], target = id,
             kind = node.kind or "aggregates" })
     end
-    changed(self, own)
+    emit_step(self, own)
     return id
 end
 
----Changes a node; what is not given stays.
+---Changes some fields of a node.
 ---@param id integer
 ---@param changes {text: string?, score: number?, status: string?}
 function Thinker:set(id, changes)
     local node = node_of(self, "thinker:set", id)
     options.merge(node, options.check("thinker:set", changes, CHANGES))
-    changed(self, node)
+    emit_step(self, node)
 end
 
----Names the best node so far, and the answer that it means: what there is if the run ends early.
+---Marks the best node so far, and the answer to return if the run ends early.
 ---@param id integer
 ---@param answer string? default: the node's text
 function Thinker:best(id, answer)
@@ -167,7 +168,7 @@ end
 
 local UNREADABLE = "This could not be read. Reply again, in the form that was asked for."
 
--- The messages of a call, and whose it is.
+-- The messages of a call, its role and its kind.
 local function request_of(self, what, fields, opts)
     local kind = self.run.s.kind
     if type(what) == "table" then
@@ -183,13 +184,6 @@ local function request_of(self, what, fields, opts)
         or kind.first_role, what
 end
 
--- Calls that ask the very same thing are samples 1, 2, 3...
-local function next_sample(self, messages)
-    local key = json.encode(messages)
-    self.asked[key] = (self.asked[key] or 0) + 1
-    return self.asked[key]
-end
-
 local function run_tools(self, directives)
     local results = task.map(directives, function(directive)
         local _, data = self.run:perform(directive)
@@ -202,13 +196,13 @@ local function run_tools(self, directives)
     return next_call
 end
 
--- One call with its round trips through tools.
+-- Makes one call, with its round trips through tools.
 local function call(self, messages, role, kind, opts)
     local run = self.run
     self.calls = self.calls + 1
     local directive = run.s.calls:open({ call_id = "c" .. self.calls, type = kind,
         context = messages, node_id = opts.node or 1 }, role, run.s:model_name(role),
-        next_sample(self, messages))
+        calls.next_sample(self.asked, messages))
     while true do
         directive.temperature, directive.seed = opts.temperature, opts.seed
         if opts.tools == false then
@@ -230,26 +224,25 @@ local function call(self, messages, role, kind, opts)
     end
 end
 
--- The messages that ask for a reply once more.
-local function asked_again(messages, text)
-    local again = table.move(messages, 1, #messages, 1, {})
-    again[#again + 1] = { role = "assistant", content = text ~= "" and text or "(no text)" }
-    again[#again + 1] = { role = "user", content = UNREADABLE }
-    return again
+local function repair_messages(messages, text)
+    local repair = table.move(messages, 1, #messages, 1, {})
+    repair[#repair + 1] = { role = "assistant", content = text ~= "" and text or "(no text)" }
+    repair[#repair + 1] = { role = "user", content = UNREADABLE }
+    return repair
 end
 
 ---Asks a model and waits. `what` is the name of a prompt, whose context gets `fields` and
----`prompt`, the question; or a list of messages; or a text. Tools are run, tokens counted and
----events told as in every strategy. A call that fails raises, and so ends the run.
+---`prompt`, the question; or a list of messages; or a text. Runs tools, counts tokens and emits
+---events as every strategy does. A failed call raises, which ends the run unless it is caught.
 ---
----`read(text)` reads the reply, and what it returns comes in the place of the text. Where that is
----nil the model is asked again, `max_parse_retries` times; then the run ends (BAD_REPLY).
+---`read(text)` parses the reply; its result is returned instead of the text. If it is nil the model
+---is asked again, up to `max_parse_retries` times; then the run ends (BAD_REPLY).
 ---@param what string|ponder.model.Message[]
 ---@param fields table?
 ---@param opts {role: string?, node: integer?, temperature: number?, seed: integer?, tools: false?,
 ---  read: (fun(text: string): any)?}?
----  `node`: for which one it asks; `tools = false`: the model is not offered any
----@return any text or what `read` returned
+---  `node`: the node that the call is about; `tools = false`: offer none to the model
+---@return any text or the result of `read`
 ---@return table reply {text, usage, message}
 function Thinker:ask(what, fields, opts)
     opts = opts or {}
@@ -263,7 +256,7 @@ function Thinker:ask(what, fields, opts)
         if value ~= nil then
             break
         end
-        text, reply = call(self, asked_again(messages, text), role, kind, opts)
+        text, reply = call(self, repair_messages(messages, text), role, kind, opts)
         value = opts.read(text)
     end
     if value == nil then
@@ -274,7 +267,7 @@ function Thinker:ask(what, fields, opts)
     return value, reply
 end
 
----Runs one of the tools; the log keeps what it gave.
+---Runs a tool; the log keeps its result.
 ---@param name string
 ---@param arguments table?
 ---@return string result text, or `{"error": ...}`
@@ -288,7 +281,7 @@ end
 -------------------------------------------------------------------------------
 -- A run
 
----Runs the function; the board says what came of it.
+---Runs the function and keeps the outcome on the board.
 ---@param run ponder.strategy.Run
 ---@param question string
 function direct.run(run, question)

@@ -1,12 +1,12 @@
---- Graph of Thoughts (Besta et al. 2023) with language models: several thoughts at once, scored,
---- linked, merged into one answer, and that improved. The graph is the machine's (ponder.got); here
---- its directives become calls and replies become its messages.
+--- The Graph of Thoughts strategy (Besta et al. 2023): generate several thoughts, score and link
+--- them, merge them into one answer, improve it. The machine ponder.got keeps the graph; this file
+--- describes how its directives become model calls, and what counts as the answer.
 ---
 ---     local got = require "ponder.strategy.got"
 ---     local s = got.new { model = "openai:gpt-4o-mini", aggregation_strategy = "voting" }
 ---     local outcome, message, code, partial = s:run("...")
 ---
---- What all strategies share, signals and directives above all, is told in ponder.strategy.class.
+--- ponder.strategy.class documents what all strategies share: run, signals and directives.
 ---
 --- | directive of the machine | role      | reply      |
 --- |--------------------------|-----------|------------|
@@ -17,10 +17,10 @@
 --- | vote                     | vote      | llm_result |
 --- | refine                   | refine    | llm_result |
 ---
---- Votes are asked for at the same time with one prompt: samples 1, 2, 3 of it. `models.evaluate`
---- is for the roles that judge, `score` and `vote`, and `models.generate` for the others, unless
---- they are named themselves. The answer is the machine's result; before there is one, the best
---- thought.
+--- All votes are requested at once with the same prompt, as samples 1, 2, 3... of it.
+--- `models.evaluate` serves the roles that judge (`score` and `vote`) and `models.generate` the
+--- others, unless `models` names them. The answer is the machine's result, or the best thought so
+--- far.
 
 local got = require "ponder.got"
 local strategy = require "ponder.strategy"
@@ -33,7 +33,8 @@ local function scores_of(thoughts)
     return table.concat(lines, "\n")
 end
 
--- Replies to a graph, once with each kind of aggregation that has prompts of its own.
+-- Sample replies for a graph, to check prompt files with: one run for each aggregation that has its
+-- own prompt.
 local function play_samples(sample)
     local scorings = 0
     local answers = {
@@ -59,7 +60,7 @@ local function play_samples(sample)
     end
 end
 
--- The best thought that nothing was made of; the root is the question.
+-- The best leaf; nil while the root, the question, is the only node.
 local function best_so_far(machine)
     local leaf = machine:find_best_leaf()
     return leaf and leaf.id ~= machine.root_id and leaf or nil
@@ -69,8 +70,8 @@ return strategy.new {
     name = "got",
     summary = "answer a question with Graph of Thoughts",
     about = [[
-Has several thoughts at once, scores and links them, merges the best into one answer and improves it
-(Besta et al. 2023).]],
+Generates several thoughts at once, scores and links them, merges the best into one answer and
+improves it (Besta et al. 2023).]],
     samples = play_samples,
     needs = { generate = { "prompt", "path" }, score = { "prompt", "thoughts" },
         connect = { "thoughts" }, aggregate = { "prompt", "thoughts" },

@@ -1,5 +1,5 @@
---- What the machines of strategies have built, in one form: for the tree in the run log, the
---- drawing on a terminal and the live view.
+--- One form for what the machines of strategies have built, read by the run log, the terminal
+--- drawing and the live view.
 
 local searches = require "ponder.searches"
 
@@ -7,19 +7,19 @@ local look = {}
 
 ---@class ponder.strategy.Node
 ---@field id string|integer
----@field parent string|integer|nil below which it hangs
+---@field parent string|integer|nil
 ---@field depth integer
 ---@field text string?
 ---@field score number?
 ---@field status string?
 
 ---@class ponder.strategy.Look
----@field count integer how many nodes there are; none: nothing is drawn
+---@field count integer number of nodes; 0: nothing is drawn
 ---@field node fun(i: integer): ponder.strategy.Node?
 ---@field edges {source: any, target: any, kind: string, score: number?}[]? besides those to parents
 ---@field path (fun(): any[])? ids from the root to the best node
----@field is_numbered boolean? edges tell of nodes by number
----@field done integer? what the live view counts; default: the nodes besides the root
+---@field is_numbered boolean? draw node numbers, for the edges
+---@field done integer? the live view's count; default: the nodes besides the root
 
 local function thought(node)
     return { id = node.id, parent = node.parent_id, depth = node.depth, score = node.score,
@@ -40,7 +40,7 @@ local function path_from_root(machine, id)
     return path
 end
 
----A machine with `nodes` that make a tree; `solution_path` and `find_best_leaf` are optional.
+---A machine whose `nodes` form a tree; `solution_path` and `find_best_leaf` are optional.
 ---@param machine table
 ---@return ponder.strategy.Look
 function look.tree(machine)
@@ -52,7 +52,7 @@ function look.tree(machine)
         end }
 end
 
--- Each thought hangs below the last one that it came from; the other edges are written as such.
+-- The parent of each thought, the source of its last edge that is not a link; and all other edges.
 local function parents_of(machine)
     local parent, edges = {}, {}
     for i = 1, #machine.edges do
@@ -89,7 +89,7 @@ function look.graph(machine)
         end }
 end
 
----A question with graded answers below it, in order.
+---A question with graded answers as its children.
 ---@param question string?
 ---@param answers {text: string, score: number}[]
 ---@return ponder.strategy.Look
@@ -111,7 +111,7 @@ function look.answers(question, answers)
         end }
 end
 
----Nothing to look at.
+---Nothing is drawn.
 ---@return ponder.strategy.Look
 function look.nothing()
     return { count = 0, node = function() end }

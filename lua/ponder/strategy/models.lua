@@ -1,4 +1,4 @@
---- Which model each role of a strategy has.
+--- Chooses and opens the model of each role of a strategy.
 
 local client = require "ponder.model.client"
 local model = require "ponder.model"
@@ -6,25 +6,25 @@ local options = require "ponder.options"
 
 local models = {}
 
-local OPENING = { "base_url", "api_key", "headers", "max_in_flight" }
+local OPEN_OPTIONS = { "base_url", "api_key", "headers", "max_in_flight" }
 
----The model of a strategy whose options name none: $PONDER_MODEL, else the config file's.
----@return string? name nil: none is chosen silently
+---The model of strategies whose options name none: $PONDER_MODEL, else the config file's.
+---@return string? name nil: none is set
 models.default = model.default_name
 
----What to say where there is none.
+---The message if no model is named.
 ---@return string
 function models.missing()
     return client.no_model(os.getenv)
 end
 
--- A name, or something that answers as ponder.model.Model does.
+-- A name, or an object with the `chat` method of ponder.model.Model.
 local function is_model(named)
     local kind = type(named)
     return kind == "string" or kind == "table" and type(named.chat) == "function"
 end
 
----Checks the options `model` and `models`; raises, also for a role that does not exist.
+---Checks the options `model` and `models`; an invalid model or an unknown role raises.
 ---@param where string `"strategy.tot.new"`
 ---@param kind ponder.strategy.Kind
 ---@param opts table
@@ -47,7 +47,7 @@ function models.check(where, kind, opts, level)
     end
 end
 
----What is named for a role: `models` first, also for the role that it stands in for, then `model`.
+---The model named for a role: in `models`, for it or its fallback roles; else `model`.
 ---@param kind ponder.strategy.Kind
 ---@param opts table
 ---@param role string
@@ -68,11 +68,11 @@ end
 ---@param kind ponder.strategy.Kind
 ---@param opts table
 ---@param role string
----@return string name "none" where none is named
+---@return string name "none" if none is named
 function models.name(kind, opts, role)
     local named = models.named(kind, opts, role)
     if type(named) == "table" then
-        return type(named.name) == "string" and named.name or "a model of the script's own"
+        return type(named.name) == "string" and named.name or "custom model"
     end
     return named or "none"
 end
@@ -84,16 +84,16 @@ end
 ---@return string? message which key, provider or file is missing
 ---@return "NO_MODEL"? code
 function models.open(kind, opts)
-    local by_name, by_role, opening = {}, {}, {}
-    for _, name in ipairs(OPENING) do
-        opening[name] = opts[name]
+    local by_name, by_role, open_options = {}, {}, {}
+    for _, name in ipairs(OPEN_OPTIONS) do
+        open_options[name] = opts[name]
     end
     for _, role in pairs(kind.roles) do
         local named = models.named(kind, opts, role)
         if not named then
             return nil, models.missing(), "NO_MODEL"
         elseif type(named) == "string" and not by_name[named] then
-            local ok, opened = pcall(model.open, named, opening)
+            local ok, opened = pcall(model.open, named, open_options)
             if not ok then
                 return nil, (tostring(opened):gsub("^.-model%.open: ", "")), "NO_MODEL"
             end

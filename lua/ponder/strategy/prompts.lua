@@ -1,5 +1,5 @@
---- Which prompts a strategy renders with: what the options say, else the file that takes the place
---- of the built-in ones (ponder.prompt), else those.
+--- Loads and renders the prompts of a strategy: those of its options, else of the user's prompt
+--- file (ponder.prompt), else the built-in ones.
 
 local check = require "ponder.prompt.check"
 local log = require "ponder.log"
@@ -10,11 +10,9 @@ local prompt = require "ponder.prompt"
 
 local prompts = {}
 
-local MAX_TEXT_BYTES = 20000 -- of each text quoted, where no option says
-
 local PROMPT = { type = { "function", "string" } }
 
--- What is wrong with a table of prompts by name, or nil. Only what is there is looked at.
+-- What is wrong with a table of prompts by name, or nil. Prompts may be missing.
 local function problem_in(found, known)
     for name in pairs(known) do
         if found[name] ~= nil then
@@ -36,7 +34,7 @@ local function unknown_name(by_name, known)
     end
 end
 
----Checks the option `prompts`; raises. `instructions`, which prompt files have, is ignored.
+---Checks the option `prompts`; raises. Ignores the key `instructions` of prompt files.
 ---@param where string `"strategy.tot.new"`
 ---@param kind ponder.strategy.Kind
 ---@param by_name table?
@@ -50,12 +48,11 @@ function prompts.check(where, kind, by_name, level)
     end
 end
 
----The prompts of a run. Files are re-read each time, so that an edited one counts from the next
----run on.
+---Loads the prompts of a run. Prompt files are re-read on every run.
 ---@param kind ponder.strategy.Kind
 ---@param opts table
 ---@return table<string, function|string>? by_name
----@return string? message with the file, and the line if there is one
+---@return string? message with the file, and the line if known
 ---@return "BAD_PROMPT"|"NO_PROMPT"|nil code
 function prompts.load(kind, opts)
     local found, message, code = prompt.load(kind.name, kind.prompts)
@@ -82,7 +79,7 @@ function prompts.load(kind, opts)
     return by_name
 end
 
--- A string takes the place of the instructions alone, of which the strategy's own function knows.
+-- A string replaces only the instructions; the strategy's own function renders the rest.
 local function with_instructions(text, own)
     return function(context)
         context.instructions = text
@@ -90,11 +87,11 @@ local function with_instructions(text, own)
     end
 end
 
----The messages of one of a strategy's prompts.
+---Renders one of a strategy's prompts.
 ---@param s ponder.strategy.Strategy
 ---@param name string
 ---@param fields table? of the context, with `prompt`, the question
----@return ponder.model.Message[] raises what is wrong with the prompt
+---@return ponder.model.Message[] messages; an invalid prompt raises
 function prompts.render(s, name, fields)
     local kind, env, message = s.kind, s:env()
     if not env then
@@ -108,7 +105,7 @@ function prompts.render(s, name, fields)
     end
     local context = options.merge({}, fields)
     local rendering = machine_run.new({ name = kind.name, prompts = kind.machine.prompt_names },
-        { max_text_bytes = s.opts.max_text_bytes or MAX_TEXT_BYTES })
+        { max_text_bytes = s.opts.max_text_bytes or machine_run.MAX_TEXT_BYTES.default })
     local turn = { env = { prompts = { [name] = f } } }
     local messages = rendering:render(turn, name, context)
     for _, event in ipairs(turn.events or {}) do

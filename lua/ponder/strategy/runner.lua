@@ -1,11 +1,10 @@
---- Runs a strategy: makes the calls that its directives ask for, each in a task of its own, and
---- gives what comes of them back as signals, one at a time and in the order in which they come.
+--- Runs a strategy: carries out its directives, each in its own task, and sends the results back as
+--- signals, one at a time, in the order in which they arrive.
 ---
---- The run is over when nothing is under way. A call that fails ends it: the machine is told, and
---- what else is in flight is cancelled, since it can no longer count. After a call that a budget
---- refuses (the run's own, or one around it) none is begun; those in flight are waited for, then
---- the run ends the same way. So the machine always ends in a final state, and its result holds the
---- best so far.
+--- The run ends when no task is left. A failed call ends it too: the failure goes to the machine,
+--- and the calls still in flight are cancelled. After a budget (the run's own, or one around it)
+--- refuses a call, no new call starts; those in flight are awaited, then the run ends the same way.
+--- So the machine always reaches a final state, and its result holds the best so far.
 
 local budgets = require "ponder.task.budget"
 local direct = require "ponder.strategy.direct"
@@ -22,38 +21,38 @@ local trees = require "ponder.log.trees"
 local runner = {}
 
 ---@class ponder.strategy.Outcome
----@field answer string? the text that a person wants
+---@field answer string?
 ---@field status "completed"|"error"
----@field termination_reason string the machine's; `budget` where that ended the run;
----`interrupted` where it was interrupted from outside
----@field result any the machine's: a table of tot, text of the others
----@field usage ponder.model.Usage of all calls, tools' round trips included, but for cached ones
+---@field termination_reason string the machine's; `budget` if that ended the run; `interrupted` if
+---it was interrupted
+---@field result any the machine's: for tot a table, else text
+---@field usage ponder.model.Usage of all calls that were sent
 ---@field calls integer model calls sent
----@field cost number? USD; nil: the price of one of them is unknown
+---@field cost number? USD; nil: the price of a call is unknown
 ---@field duration_ms number
----@field model string name of the model, of the first role where there are several
----@field scripted true? where a `script:` model was called
+---@field model string name of the model of the first role
+---@field scripted true? a `script:` model was called
 
 local QUESTION_ID = "c0"
-local SHOWN_BYTES = 120 -- of a reply that cannot be read
+local SHOWN_BYTES = 120 -- of an unreadable reply, in an error message
 
 local HOW = { on_event = { type = "function" }, on_delta = { type = "function" } }
 
 ---@class ponder.strategy.Run
----@field s ponder.strategy.Strategy its own, just begun
+---@field s ponder.strategy.Strategy a copy for this run
 ---@field budget ponder.task.Budget its own
----@field inbox table<integer, table> what tasks have brought, from `first` to `last`
----@field tasks table<ponder.task.Handle, true> under way
----@field open integer how many
+---@field inbox table<integer, table> messages from tasks, from `first` to `last`
+---@field tasks table<ponder.task.Handle, true> running
+---@field open integer tasks whose last message was not handled yet
 ---@field tree ponder.log.Tree? for the log
----@field refused string? what the first call was told that a budget refused
+---@field refused string? the message of the first call that a budget refused
 ---@field failure {message: string, code: string, asked: ponder.strategy.Asked?}?
----@field last_reply table? what the machine was given last
+---@field last_reply table? the data of the last signal
 local Run = {}
 Run.__index = Run
 
--- Tells the log, if there is one, and the user.
-function Run:tell(event)
+-- Passes an event to the strategy, the log and the user.
+function Run:notify(event)
     if event.name:find "%.text_cut$" then
         notice.of_cut(self.s.kind.name, event)
     end
@@ -69,7 +68,7 @@ function Run:tell(event)
 end
 
 function Run:emit(name, measurements, metadata)
-    self:tell { name = name, measurements = measurements, metadata = metadata }
+    self:notify { name = name, measurements = measurements, metadata = metadata }
 end
 
 local function milliseconds_since(started)
@@ -92,7 +91,7 @@ local function call_options(run, directive)
     return opts
 end
 
--- Hands pieces of a reply to the user at once, and to the machine in their turn.
+-- Passes chunks of a reply to the user at once, and to the machine through the inbox.
 local function stream_to(run, directive)
     local on_delta = run.on_delta
     return on_delta and function(text, kind)
@@ -117,15 +116,9 @@ local function measured(started, usage)
     return measurements
 end
 
--- What a reply means for the machine.
-local function reply_data(directive, reply, asked)
-    return { call_id = directive.id, ok = true, text = reply.text, usage = reply.usage,
-        tool_calls = reply.tool_calls, message = reply.message, asked = asked }
-end
-
 local perform = {}
 
--- A model of the script's own does not get to the budgets by itself.
+-- Models that the script made itself do not check budgets.
 local function ask(m, opts)
     if model.is_open(m) then
         return m:chat(opts)
@@ -133,12 +126,12 @@ local function ask(m, opts)
     return model_budget.ask(m, opts)
 end
 
----@class ponder.strategy.Asked a call for the log, which is told which node it is for
+---@class ponder.strategy.Asked context of a call, for the log
 ---@field tree ponder.log.Tree?
 ---@field node any
 ---@field purpose string?
 ---@field call integer? its number in the log
----@field log string? the log's path, where it was named
+---@field log string? the log's path, if the user named it
 
 local function ask_for(run, directive, opts)
     local m, asked = run.models[directive.role], { tree = run.tree, node = directive.node_id,
@@ -149,7 +142,7 @@ local function ask_for(run, directive, opts)
     return asked, task.with_context("asker", asked, ask, m, opts)
 end
 
--- Nothing for the machine yet: what is in flight may still bring it an answer.
+-- The machine does not learn of this yet: calls in flight may still bring an answer.
 local function refuse(run, directive, message)
     run.refused = run.refused or message
     run:emit("call.refused", {}, described(directive, { error = message }))
@@ -175,7 +168,8 @@ function perform.call_model(run, directive)
         finish_reason = reply.finish_reason, attempts = reply.attempts,
         truncated = reply.truncated, dropped = reply.dropped, scripted = reply.scripted,
         cached = reply.cached, cost = reply.cost }))
-    return "ai.llm.response", reply_data(directive, reply, asked)
+    return "ai.llm.response", { call_id = directive.id, ok = true, text = reply.text,
+        usage = reply.usage, tool_calls = reply.tool_calls, message = reply.message, asked = asked }
 end
 
 function perform.call_tool(run, directive)
@@ -200,7 +194,7 @@ function Run:post(message)
     end
 end
 
--- Starts what a directive asks for. (emit_request_error does not: this run asks one question.)
+-- Starts the task of a directive. (There is none for emit_request_error.)
 function Run:start(directive)
     local work = perform[directive.type]
     if not work or self.refused and directive.type == "call_model" then
@@ -225,11 +219,11 @@ end
 
 Run.__close = Run.cancel_all
 
--- Takes a signal and starts what it leads to.
-function Run:take(signal, data)
+-- Sends a signal to the strategy and starts the directives that it returns.
+function Run:send(signal, data)
     local directives, events = self.s:signal(signal, data)
     for _, event in ipairs(events) do
-        self:tell(event)
+        self:notify(event)
     end
     for _, directive in ipairs(directives) do
         self:start(directive)
@@ -241,7 +235,7 @@ local function is_over(run)
     return status == "completed" or status == "error"
 end
 
--- The next thing that a task brought; nil when nothing is under way.
+-- Waits for the next message of a task; nil when no task is left.
 function Run:next()
     while self.first > self.last do
         if self.open == 0 then
@@ -262,7 +256,7 @@ function Run:next()
     return message
 end
 
----What a directive asks for, without a task of its own.
+---Carries out a directive within the current task.
 ---@param directive table
 ---@return string? signal nil: a budget refused it
 ---@return table? data
@@ -271,15 +265,15 @@ function Run:perform(directive)
 end
 
 local function drive(run, question)
-    local _ <close> = run -- whatever ends this ends the tasks too
+    local _ <close> = run -- cancels the tasks
     if run.s.kind.run then
         return direct.run(run, question)
     end
-    run:take(run.s.kind.query, { prompt = question, call_id = QUESTION_ID })
+    run:send(run.s.kind.query, { prompt = question, call_id = QUESTION_ID })
     for message in run.next, run do
         if message.signal then
             run.last_reply = message.data
-            run:take(message.signal, message.data)
+            run:send(message.signal, message.data)
         end
         if is_over(run) then
             return
@@ -290,7 +284,7 @@ end
 -------------------------------------------------------------------------------
 -- The end
 
----What a run has come to so far.
+---The outcome of a run so far.
 ---@param run ponder.strategy.Run
 ---@return ponder.strategy.Outcome
 function runner.outcome(run)
@@ -310,7 +304,7 @@ function runner.outcome(run)
     }
 end
 
--- What the machine could not go on with, when no call had failed.
+-- Why the machine failed, if no call did.
 local function machine_failure(run)
     local problem = run.s.kind.failure(run.s.machine) or "the run ended without an answer"
     local reply = run.last_reply or {}
@@ -321,7 +315,7 @@ local function machine_failure(run)
             or options.show(text)) or "") }
 end
 
--- How to see a call of the run, where it is logged.
+-- The command that shows a logged call.
 local function where_to_look(asked)
     return asked and asked.call and (" (ponder show %s--call %d)"):format(
         asked.log and asked.log .. " " or "", asked.call) or ""
@@ -336,22 +330,22 @@ local function finish(run)
     return nil, failure.message .. where_to_look(failure.asked), failure.code, outcome
 end
 
--- Ends a run that may spend no more, so that the machine shows its best so far.
+-- Ends a run whose budget is spent, so that the machine reaches its final state.
 local function stop(run, message)
     run.stopped, run.failure = "budget", { message = message, code = "BUDGET" }
     for _, call in ipairs(run.s.calls:list()) do
         if is_over(run) then
             return
         end
-        call.waiting = 0 -- its tools are not waited for
-        run:take("ai.llm.response", { call_id = call.id, ok = false, reason = message })
+        call.waiting = 0 -- do not wait for its tools
+        run:send("ai.llm.response", { call_id = call.id, ok = false, reason = message })
     end
 end
 
 local function new_run(s, how)
     local own = s:fresh()
     s.memory = own.memory
-    s.machine, s.calls = own.machine, own.calls -- so that s:snapshot() shows what goes on
+    s.machine, s.calls = own.machine, own.calls -- for s:snapshot()
     local run = setmetatable({
         s = own, budget = budgets.new(s.opts), inbox = {}, first = 1, last = 0,
         tasks = {}, open = 0,
@@ -364,7 +358,7 @@ end
 local function check(s, question, how)
     local where = ("strategy.%s.run"):format(s.kind.name)
     if type(question) ~= "string" or question == "" then
-        error(("%s: question must be a string that is not empty (got %s)"):format(where,
+        error(("%s: question must be a non-empty string (got %s)"):format(where,
             options.show(question)), 3)
     elseif not task.current() then
         error(where .. ": call it within a task (`ponder run` makes one; else task.run)", 3)
@@ -372,7 +366,7 @@ local function check(s, question, how)
     return options.check(where, how, HOW, 3)
 end
 
--- The models by role, each with a price if a budget is of money.
+-- Opens the models by role. With a cost limit each must have a known price.
 local function open_models(s)
     local models, message, code = s:open_models()
     if models and (s.opts.max_cost or budgets.needs_price()) then
@@ -386,7 +380,7 @@ local function open_models(s)
     return models, message, code
 end
 
----See ponder.strategy.Strategy.run.
+---Implements ponder.strategy.Strategy.run.
 ---@param s ponder.strategy.Strategy
 ---@param question string
 ---@param how table?

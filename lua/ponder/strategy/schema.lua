@@ -1,6 +1,5 @@
---- The options of the strategies: what each may be and what it is for, as data, from which
---- `strategy.new` checks its table and the commands make their flags. The rules of a machine bring
---- their own help.
+--- The options of strategies as data: `strategy.new` checks its options by these rules, and the
+--- commands make flags and help texts of them. The rules of a machine have their own help.
 
 local options = require "ponder.options"
 
@@ -18,54 +17,54 @@ local schema = {}
 
 local COUNT = 1000000000
 
--- What all strategies take, in the order in which the commands list it.
+-- The options of all strategies, in the order of help texts.
 local COMMON = {
     { "model", "model", "the model: provider:model (default: $PONDER_MODEL)",
         type = { "string", "table" } },
-    { "models", "model", "another model for some of the roles", type = "table" },
-    { "base_url", "model", "where the provider's API is", type = "string" },
-    { "api_key", "model", "in place of the one in the environment", type = "string" },
-    { "headers", "model", "further headers of each request", type = "table" },
-    { "max_in_flight", "model", "calls at once to one host (default: 64)",
+    { "models", "model", "other models for some roles", type = "table" },
+    { "base_url", "model", "URL of the provider's API", type = "string" },
+    { "api_key", "model", "overrides the key in the environment", type = "string" },
+    { "headers", "model", "further headers for each request", type = "table" },
+    { "max_in_flight", "model", "concurrent calls to one host (default: 64)",
         type = "integer", min = 1, max = 100000 },
 
     { "prompts", "prompt", "prompt functions or instructions by name", type = "table" },
-    { "context", "prompt", "function that adds messages for one node", type = "function" },
+    { "context", "prompt", "function that adds messages for a node", type = "function" },
 
-    { "temperature", "call", "how freely to sample", type = "number", min = 0, finite = true },
+    { "temperature", "call", "sampling temperature", type = "number", min = 0, finite = true },
     { "top_p", "call", "sample from this share of the probability",
         type = "number", min = 0, max = 1 },
-    { "max_reply_tokens", "call", "longest reply", type = "integer", min = 1 },
+    { "max_reply_tokens", "call", "limit for one reply", type = "integer", min = 1 },
     { "stop", "call", "text that ends a reply", type = { "string", "table" } },
-    { "seed", "call", "for repeatable sampling, where supported; and of a search's draws",
+    { "seed", "call", "of the search, and of sampling where supported",
         type = "integer" },
     { "reasoning_effort", "call", "none, minimal, low, medium, high", type = "string" },
-    { "timeout_ms", "call", "of each attempt of a call",
+    { "timeout_ms", "call", "timeout of each attempt of a call",
         type = "integer", min = 1, default = 600000 },
-    { "max_retries", "call", "further attempts of a call that failed (default: 2)",
+    { "max_retries", "call", "retries of a failed call (default: 2)",
         type = "integer", min = 0 },
-    { "cache", "call", "false: no call is answered from a cache", type = "boolean" },
-    { "metadata", "call", "handed to middleware and observers, never sent", type = "table" },
-    { "extra", "call", "further fields of each request, in the provider's form", type = "table" },
+    { "cache", "call", "false: do not use the cache", type = "boolean" },
+    { "metadata", "call", "passed to middleware and observers, never sent", type = "table" },
+    { "extra", "call", "further fields for each request, in the provider's form", type = "table" },
 
     { "tools", "tool", "functions that the model may call", type = "table" },
-    { "tool_timeout_ms", "tool", "of each attempt of a tool",
+    { "tool_timeout_ms", "tool", "timeout of each attempt of a tool",
         type = "integer", min = 1, default = 15000 },
-    { "tool_max_retries", "tool", "further attempts of a tool that failed",
+    { "tool_max_retries", "tool", "retries of a failed tool",
         type = "integer", min = 0, max = 1000, default = 1 },
-    { "tool_retry_backoff_ms", "tool", "wait before such an attempt",
+    { "tool_retry_backoff_ms", "tool", "wait before a retry",
         type = "integer", min = 0, max = COUNT, default = 200 },
-    { "max_tool_round_trips", "tool", "times that one call may ask for tools",
+    { "max_tool_round_trips", "tool", "how often one call may ask for tools",
         type = "integer", min = 0, max = 1000, default = 3 },
 
-    { "max_calls", "budget", "model calls of the whole run", type = "integer", min = 0 },
-    { "max_tokens", "budget", "tokens of the whole run, prompts and replies",
+    { "max_calls", "budget", "limit: model calls of the run", type = "integer", min = 0 },
+    { "max_tokens", "budget", "limit: tokens of all prompts and replies",
         type = "integer", min = 0 },
-    { "max_cost", "budget", "dollars of the whole run",
+    { "max_cost", "budget", "limit: dollars for the run",
         type = "number", min = 0, finite = true },
-    { "in_flight", "budget", "calls under way when one of these is reached", type = "string",
+    { "in_flight", "budget", "at a limit: await or cancel running calls", type = "string",
         enum = { "await", "cancel" }, default = "await" },
-    { "timeout", "budget", "wall time of the whole run, in seconds", type = "number",
+    { "timeout", "budget", "limit: wall time of the run in seconds", type = "number",
         min = 0, finite = true },
 }
 
@@ -79,7 +78,7 @@ end
 ---The options of one strategy.
 ---@param machine table library of its machine
 ---@return OptionSchema rules for ponder.options
----@return ponder.strategy.Option[] list for people, in order
+---@return ponder.strategy.Option[] list in the order of help texts
 function schema.of(machine)
     local rules, list = {}, {}
     local function add(name, group, help, rule)
@@ -98,7 +97,7 @@ function schema.of(machine)
     end
     for _, name in ipairs(options.names(machine.prompt_names)) do
         local option = machine.prompt_names[name]
-        add(option, "prompt", ("instructions in place of the built-in ones (%s)"):format(name),
+        add(option, "prompt", ("replaces the built-in instructions (%s)"):format(name),
             { type = { "string", "function" } })
     end
     for _, common in ipairs(COMMON) do

@@ -1,6 +1,6 @@
---- The machine of a single call, in the shape of the reasoning machines (ponder.machine), so that
---- the baseline runs by the same rules as what it is compared with. It is small enough to be Lua
---- alone.
+--- The machine of the strategy cot: a single call. It has the interface of the reasoning machines
+--- (ponder.machine), so that the baseline runs by the same rules as the strategies it is compared
+--- with, but no C core.
 ---
 --- | from      | to        | on                                            |
 --- |-----------|-----------|-----------------------------------------------|
@@ -13,25 +13,22 @@ local options = require "ponder.options"
 local prompt_run = require "ponder.machine.run"
 local quote = require "ponder.quote"
 local tally = require "ponder.tally"
-local clock = require "ponder.core.machine"
+local core = require "ponder.core.machine"
 
-local one = {
+local single_call = {
     ---The rules of its options.
-    option_rules = {
-        max_text_bytes = { type = "integer", min = 100, max = 10000000, default = 20000,
-            help = "of each quoted text but the question: of a longer one the beginning" },
-    },
-    ---Its prompts: name -> the option that stands for that one alone.
+    option_rules = { max_text_bytes = prompt_run.MAX_TEXT_BYTES },
+    ---Its prompts: name -> the option that overrides only that one.
     prompt_names = { generate = "generation_prompt" },
-    ---A call id that this process makes once.
+    ---A call id, unique in this process.
     generate_call_id = function()
-        return clock.unique_id("call_")
+        return core.unique_id("call_")
     end,
 }
 
-local CLASS = { name = "cot", prompts = one.prompt_names }
+local CLASS = { name = "cot", prompts = single_call.prompt_names }
 
----@class ponder.strategy.One
+---@class ponder.strategy.SingleCall
 ---@field status "idle"|"answering"|"completed"|"error"
 ---@field prompt string?
 ---@field reply string? all that the model wrote
@@ -42,8 +39,8 @@ local CLASS = { name = "cot", prompts = one.prompt_names }
 ---@field termination_reason "success"|"error"|nil
 ---@field error string?
 ---@field started_at number? ms
-local One = {}
-One.__index = One
+local SingleCall = {}
+SingleCall.__index = SingleCall
 
 local FIELDS = { "status", "prompt", "reply", "result", "current_call_id", "usage",
     "streaming_text", "termination_reason", "error", "started_at", "duration_ms" }
@@ -81,7 +78,7 @@ local function start(self, msg, env, now)
     return { { type = "answer", call_id = msg.call_id, context = context } }, turn.events
 end
 
-local function take(self, msg, now)
+local function handle_reply(self, msg, now)
     local text = msg.text
     if text == nil or text == "" then
         text = self.streaming_text
@@ -99,14 +96,14 @@ local function take(self, msg, now)
         metadata = { call_id = msg.call_id, termination_reason = "success", usage = self.usage } } }
 end
 
----Takes a message: `start`, `llm_partial` or `llm_result`; others change nothing.
+---Handles a message: `start`, `llm_partial` or `llm_result`; ignores others.
 ---@param msg table
 ---@param env? MachineEnv
 ---@return MachineDirective[] directives
 ---@return MachineEvent[] events
-function One:update(msg, env)
+function SingleCall:update(msg, env)
     env = env or {}
-    local now = env.now_ms or clock.clock_ms()
+    local now = env.now_ms or core.clock_ms()
     if msg.type == "start" then
         local directives, events = start(self, msg, env, now)
         return directives, events
@@ -116,14 +113,14 @@ function One:update(msg, env)
         and (msg.chunk_type or "content") == "content" then
         self.streaming_text = self.streaming_text .. quote.utf8(msg.delta)
     elseif msg.type == "llm_result" then
-        return take(self, msg, now)
+        return handle_reply(self, msg, now)
     end
     return {}, {}
 end
 
 ---The machine as a plain table.
 ---@return table
-function One:to_map()
+function SingleCall:to_map()
     local map = { max_text_bytes = self.max_text_bytes }
     for _, field in ipairs(FIELDS) do
         map[field] = self[field]
@@ -135,11 +132,11 @@ end
 
 ---An idle machine.
 ---@param opts? {max_text_bytes: integer?}
----@return ponder.strategy.One
-function one.new(opts)
-    local checked = options.check("cot.new", opts, one.option_rules)
+---@return ponder.strategy.SingleCall
+function single_call.new(opts)
+    local checked = options.check("cot.new", opts, single_call.option_rules)
     return setmetatable({ status = "idle", usage = {}, streaming_text = "",
-        max_text_bytes = checked.max_text_bytes }, One)
+        max_text_bytes = checked.max_text_bytes }, SingleCall)
 end
 
 local MAP = {
@@ -150,16 +147,15 @@ local MAP = {
     streaming_text = { type = "string", required = true },
     termination_reason = { type = "string" }, error = { type = "string" },
     started_at = { type = "number", finite = true },
-    duration_ms = { type = "number", finite = true }, max_text_bytes =
-        one.option_rules.max_text_bytes,
+    duration_ms = { type = "number", finite = true },
+    max_text_bytes = prompt_run.MAX_TEXT_BYTES,
 }
 
----The machine that `to_map` saved; a wrong field raises.
+---The machine that `to_map` saved; an invalid field raises.
 ---@param map table
----@return ponder.strategy.One
-function one.from_map(map)
-    local checked = options.check("cot.from_map", map, MAP)
-    return setmetatable(checked, One)
+---@return ponder.strategy.SingleCall
+function single_call.from_map(map)
+    return setmetatable(options.check("cot.from_map", map, MAP), SingleCall)
 end
 
-return one
+return single_call

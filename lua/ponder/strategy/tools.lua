@@ -1,4 +1,4 @@
---- Functions that a model may call while it answers.
+--- Tools: functions that a model may call before it answers.
 ---
 ---     tools = { {
 ---         name = "add", description = "adds two numbers",
@@ -7,13 +7,12 @@
 ---         run = function(args) return args.a + args.b end,
 ---     } }
 ---
---- `run` gets the decoded arguments, which fit the schema, and returns text, or any value that JSON
---- has; nil and a message for a failure. It runs in a task of its own and may wait.
+--- `run` gets the decoded arguments, checked against the schema, and returns text or any value that
+--- can be encoded as JSON; or nil and a message. It runs in its own task and may wait.
 ---
---- Whatever goes wrong becomes a result that the model can read, `{"error":{"code","message"}}`:
---- UNKNOWN_TOOL, BAD_ARGUMENTS, TIMEOUT, TOOL_FAILED. A tool that raised, failed or took too long
---- is tried again, `tool_max_retries` times, unless it has `retry = false`; wrong arguments are
---- not.
+--- Errors become results that the model can read, `{"error":{"code","message"}}`: UNKNOWN_TOOL,
+--- BAD_ARGUMENTS, TIMEOUT, TOOL_FAILED. A tool that raises, fails or times out is retried up to
+--- `tool_max_retries` times, unless it has `retry = false`; invalid arguments are not retried.
 
 local core = require "ponder.core.task"
 local json = require "ponder.json"
@@ -30,7 +29,7 @@ local tools = {}
 ---@field description string?
 ---@field parameters table? JSON schema of an object; default: no arguments
 ---@field run fun(arguments: table): any, string?
----@field retry boolean? false: it is not tried again, since it may have done something
+---@field retry boolean? false: never retry, because it has side effects
 
 local TOOL = {
     name = { type = "string", required = true },
@@ -41,8 +40,8 @@ local TOOL = {
 }
 
 local NAME = "^[%w_-]+$"
-local LONGEST_NAME = 64 -- the least that a provider allows
-local LONGEST_ERROR = 1000 -- bytes of a message that a model is shown
+local MAX_NAME_BYTES = 64 -- the smallest limit of any provider
+local MAX_ERROR_BYTES = 1000 -- of a message to the model
 
 ---Checks the tools of a strategy; raises.
 ---@param where string `"strategy.tot.new"`
@@ -53,11 +52,11 @@ function tools.check(where, list, level)
     local checked, names = {}, {}
     for i, tool in ipairs(list or {}) do
         local own = options.check(("%s: opts.tools[%d]"):format(where, i), tool, TOOL, level + 1)
-        if not own.name:find(NAME) or #own.name > LONGEST_NAME then
+        if not own.name:find(NAME) or #own.name > MAX_NAME_BYTES then
             error(("%s: opts.tools[%d].name must be letters, digits, '_' or '-', at most %d "
-                .. "(got %s)"):format(where, i, LONGEST_NAME, options.show(own.name)), level + 1)
+                .. "(got %s)"):format(where, i, MAX_NAME_BYTES, options.show(own.name)), level + 1)
         elseif names[own.name] then
-            error(("%s: opts.tools[%d].name is taken twice (%s)"):format(where, i, own.name),
+            error(("%s: opts.tools[%d].name is not unique (%s)"):format(where, i, own.name),
                 level + 1)
         end
         names[own.name] = true
@@ -72,7 +71,7 @@ end
 
 local function failure(code, message)
     return json.encode { error = { code = code,
-        message = quote.head(quote.utf8(message), LONGEST_ERROR) } }, false
+        message = quote.head(quote.utf8(message), MAX_ERROR_BYTES) } }, false
 end
 
 local function find(list, name)
@@ -95,21 +94,20 @@ local function arguments_problem(tool, arguments)
     return not ok and message:gsub("^reply", "arguments") or nil
 end
 
--- What a tool returned, as the text that goes back.
+-- The result of a tool as text.
 local function to_text(value)
     if type(value) == "string" then
         return quote.utf8(value)
     end
     local ok, text = pcall(json.encode, value)
-    return ok and text or nil, "the tool returned what JSON does not have"
+    return ok and text or nil, "the result of the tool cannot be encoded as JSON"
 end
 
 core.protect(debug.getinfo(1, "S").source)
 
 local Unlimited = setmetatable({}, { __close = function() core.limit_task(nil) end })
 
--- Runs in a task that is cancelled when its time is up, if it waits; if it computes, an error ends
--- it.
+-- Runs a tool in a task with a timeout: cancels it if it waits, raises an error if it computes.
 local function attempt(tool, arguments, seconds)
     local deadline = task.now() + seconds
     local _ <close> = Unlimited
@@ -127,7 +125,7 @@ local function attempt(tool, arguments, seconds)
     return text, problem, "TOOL_FAILED"
 end
 
--- Tries a tool until it gives a result, or has failed often enough.
+-- Runs a tool, with retries.
 local function run(tool, arguments, limits)
     local seconds, message, code = limits.tool_timeout_ms / 1000, nil, nil
     for try = 0, tool.retry == false and 0 or limits.tool_max_retries do
@@ -145,7 +143,7 @@ local function run(tool, arguments, limits)
     return failure(code, message)
 end
 
----Runs one tool; a run that is logged keeps its result.
+---Runs one tool; records the result in the run log.
 ---@param list ponder.strategy.Tool[]
 ---@param call {name: string, arguments: table?}
 ---@param limits table the options tool_timeout_ms, tool_max_retries, tool_retry_backoff_ms

@@ -1,12 +1,12 @@
---- Tree of Thoughts (Yao et al. 2023) with language models: propose steps, score them, select the
---- best, over and over. The search is the machine's (ponder.tot); here its directives become calls
---- and replies become its messages.
+--- The Tree of Thoughts strategy (Yao et al. 2023): propose steps towards an answer, score them,
+--- expand the best, repeat. The machine ponder.tot runs the search; this file describes how its
+--- directives become model calls, and what counts as the answer.
 ---
 ---     local tot = require "ponder.strategy.tot"
 ---     local s = tot.new { model = "openai:gpt-4o-mini", branching_factor = 3, batch = 4 }
 ---     local outcome, message, code, partial = s:run("Use 4 4 6 8 to make 24")
 ---
---- What all strategies share, signals and directives above all, is told in ponder.strategy.class.
+--- ponder.strategy.class documents what all strategies share: run, signals and directives.
 ---
 --- | directive of the machine | role     | reply      |
 --- |--------------------------|----------|------------|
@@ -14,15 +14,15 @@
 --- | evaluate_thoughts        | evaluate | llm_result |
 --- | call_llm_stream          | repair   | llm_result |
 ---
---- `models = { evaluate = "..." }` has another model judge; a repair is the generating model's
---- unless `models.repair` says otherwise. The answer is the content of the best thought.
+--- `models = { evaluate = "..." }` makes another model the judge. Repairs use the model of
+--- `generate` unless `models.repair` names one. The answer is the content of the best thought.
 
 local json = require "ponder.json"
 local strategy = require "ponder.strategy"
 local tot = require "ponder.tot"
 
--- Replies to a tree of two levels. Both kinds cannot be read at first, so that the repair comes up
--- for each.
+-- Sample replies for a tree of two levels, to check prompt files with. The first reply of each kind
+-- is unreadable, so that the repair prompt is rendered for both.
 local function play_samples(sample)
     local is_repaired = {}
     local opts = { max_depth = 2, branching_factor = 2, max_nodes = 5 }
@@ -39,13 +39,13 @@ local function play_samples(sample)
     end)
 end
 
-local function depth_of(machine)
+local function current_depth(machine)
     local id = machine.current_node_id
     local node = id and machine:get_node(id)
     return node and node.depth
 end
 
--- While it runs nothing is final; the best leaf is what there is. The root is not a thought.
+-- The best leaf; nil while the root, which has no score, is the only node.
 local function best_so_far(machine)
     local leaf = machine:find_best_leaf()
     return leaf and leaf.score and leaf or nil
@@ -55,8 +55,8 @@ return strategy.new {
     name = "tot",
     summary = "answer a question with Tree of Thoughts",
     about = [[
-Proposes steps towards an answer, has each scored, and goes on from the best, over and over (Yao et
-al. 2023).]],
+Proposes steps towards an answer, has each scored, expands the best, and repeats (Yao et al.
+2023).]],
     samples = play_samples,
     needs = { generate = { "prompt", "steps" }, evaluate = { "prompt", "thoughts" },
         repair = { "reply" } },
@@ -84,7 +84,7 @@ al. 2023).]],
         local termination = result and result.termination or {}
         return {
             node_count = #machine.nodes,
-            current_depth = termination.depth_reached or depth_of(machine),
+            current_depth = termination.depth_reached or current_depth(machine),
             max_depth = machine.max_depth,
             branching_factor = machine.branching_factor,
             traversal_strategy = machine.traversal_strategy,

@@ -1,12 +1,12 @@
---- TRM (Jolicoeur-Martineau 2025) with language models: reason about an answer, have it graded,
---- improve it, until the grade is good enough. The loop is the machine's (ponder.trm); here its
---- directives become calls and replies become its messages.
+--- The TRM strategy (after Jolicoeur-Martineau 2025): reason about an answer, grade it, improve it,
+--- until the grade is good enough. The machine ponder.trm runs the loop; this file describes how
+--- its directives become model calls, and what counts as the answer.
 ---
 ---     local trm = require "ponder.strategy.trm"
 ---     local s = trm.new { model = "openai:gpt-4o-mini", max_supervision_steps = 3 }
 ---     local outcome, message, code, partial = s:run("...")
 ---
---- What all strategies share, signals and directives above all, is told in ponder.strategy.class.
+--- ponder.strategy.class documents what all strategies share: run, signals and directives.
 ---
 --- | directive of the machine | role      | reply              |
 --- |--------------------------|-----------|--------------------|
@@ -14,8 +14,8 @@
 --- | supervise                | supervise | supervision_result |
 --- | improve                  | improve   | improvement_result |
 ---
---- `models.evaluate` is for `supervise` and `models.generate` for the others, unless they are named
---- themselves. The answer is the best graded one; before any was graded, the current one.
+--- `models.evaluate` serves `supervise` and `models.generate` the others, unless `models` names
+--- them. The answer is the one with the best grade; before the first grade, the current one.
 
 local strategy = require "ponder.strategy"
 local trm = require "ponder.trm"
@@ -26,7 +26,8 @@ local REPLIES = {
     improve = "improvement_result",
 }
 
--- Replies to three steps. The first critique has no grade, so that another one is asked for.
+-- Sample replies for three steps, to check prompt files with. The first critique has no grade, so
+-- that the machine asks for another.
 local function play_samples(sample)
     local critiques = 0
     sample.play({ max_supervision_steps = 3 }, function(directive)
@@ -44,7 +45,7 @@ end
 
 return strategy.new {
     name = "trm",
-    summary = "answer, have it graded, improve it, repeat",
+    summary = "answer, grade, improve, repeat",
     about = [[
 Reasons about an answer, has it graded and improves it until the grade is good enough (after
 Jolicoeur-Martineau 2025).]],

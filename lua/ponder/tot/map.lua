@@ -1,4 +1,5 @@
---- Tree of Thoughts machines as plain tables: the part of `to_map` and `from_map` that is theirs.
+--- Saves Tree of Thoughts machines as plain tables and loads them: the class's part of `to_map` and
+--- `from_map` (ponder.machine.map).
 
 local array = require("ponder.json").array
 local options = require "ponder.options"
@@ -6,12 +7,12 @@ local views = require "ponder.tot.views"
 
 local map_of = {}
 
----What to_map adds.
+---Adds the fields of the class to a map.
 function map_of.save(run, map)
     map.nodes = array {}
     for node = 1, run.core:node_count() do
         map.nodes[node] = views.node(run, node)
-        map.nodes[node].visits, map.nodes[node].value = nil, nil -- they follow from the rounds
+        map.nodes[node].visits, map.nodes[node].value = nil, nil -- recomputed on loading
     end
     for _, name in ipairs {
         "root_id", "current_node_id", "pending_thoughts", "pending_scores", "round", "frontier",
@@ -28,7 +29,7 @@ local TABLE = { type = "table", required = true }
 local SCORE = { type = "number", min = 0, max = 1 }
 local COUNT = { type = "integer", min = 0, max = 1000000000, required = true }
 
---- The number of a node that is there already.
+--- The number of a node that is already loaded.
 local function load_id(run, reader, field, id)
     local node = views.index(run, id)
     if not node then
@@ -50,14 +51,14 @@ local function load_node(run, reader, value, field)
     local score = reader:check(field .. ".score", node.score, SCORE)
     run.contents[number] = reader:text(field .. ".content", node.content)
     if (score == nil) ~= (number == 1) then
-        reader:refuse(field .. ".score", "must be there, for all nodes but the first")
+        reader:refuse(field .. ".score", "is required for all nodes but the first")
     elseif not run.core:load_node(parent, score) then
         reader:refuse(field .. ".parent_id", "must keep the children of a node together")
     end
     return node
 end
 
---- What a node says of its place must be what its parent says.
+--- Checks a node's depth and children against the parents of the others.
 local function check_node(run, reader, node, field, number)
     local is = views.node(run, number)
     if node.depth ~= is.depth then
@@ -111,7 +112,7 @@ local function load_tree(run, reader)
     end
 end
 
----What from_map reads; a mistake raises.
+---Reads the fields of the class; a mistake raises.
 ---@param run MachineRun
 ---@param reader MapReader
 function map_of.load(run, reader)

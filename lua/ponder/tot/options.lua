@@ -1,4 +1,4 @@
---- The options of Tree of Thoughts machines: their rules, and what the core is told of them.
+--- The options of Tree of Thoughts machines: their rules, and their form for the core.
 
 local options = require "ponder.options"
 local searches = require "ponder.searches"
@@ -9,32 +9,32 @@ local tot_options = {}
 ---@field branching_factor? integer thoughts asked for at a node, default 3
 ---@field max_depth? integer depth of the deepest nodes, the root being 0; default 3
 ---@field traversal_strategy? "best_first"|"bfs"|"dfs" default "best_first"
----@field search? string any search of `search.run` in place of these, with its options (c, prior,
----rollout, posterior, seed, subtrees, islands...; ponder.searches): `k` is branching_factor, a
----score the value of a thought. To astar and idastar a thought is a step, and (1 - score) *
----max_depth what is left of the way
+---@field search? string any search of `search.run` instead, with its options (c, prior, rollout,
+---posterior, seed, subtrees, islands...; see ponder.searches): branching_factor is its `k`, a score
+---its value. astar and idastar: each thought costs 1, and the heuristic is (1 - score) * max_depth
 ---@field max_iterations? integer uct, puct, ab_mcts, evolve: nodes expanded; default 100
 ---@field top_k? integer candidates in the result, default 3
----@field min_depth? integer a thought above it does not end the run by its score, default 2
----@field max_nodes? integer hard cap, the root included, default 100
+---@field min_depth? integer a score ends the run only from this depth on, default 2
+---@field max_nodes? integer hard cap, including the root, default 100
 ---@field max_duration_ms? number
----@field beam_width? integer best_first keeps only this many nodes waiting; beam (default
----branching_factor) and dvts (default 1) so many of a level
+---@field beam_width? integer best_first: a cap on the frontier; nodes kept per level of beam
+---(default branching_factor) and per subtree of dvts (default 1)
 ---@field early_success_threshold? number a score that ends the run, default 1.0
 ---@field convergence_window? integer rounds; 1 turns it off; default 2
----@field min_score_improvement? number less over the window means converged, default 0.02
+---@field min_score_improvement? number a smaller gain over the window means convergence, default
+---0.02
 ---@field convergence_measure? "best_so_far"|"best_leaf"
 ---@field stop_at_max_depth? boolean end when nodes at max_depth have been scored, default false
 ---@field max_parse_retries? integer repairs for each reply, default 1
----@field batch? integer nodes expanded in a round, default 1; beam and dvts: always a level
----@field halt? fun(view: TotView): string? reason to end, asked after each round in place of the
----stopping rules; max_nodes and max_duration_ms hold all the same
----@field select? fun(view: TotView): string[]? ids of waiting nodes to expand next, in place of the
----order of best_first, bfs and dfs; nil leaves it to them
+---@field batch? integer nodes expanded per round, default 1; beam and dvts: always a level
+---@field halt? fun(view: TotView): string? called after each round instead of the stopping rules;
+---returns the reason to end. max_nodes and max_duration_ms still apply
+---@field select? fun(view: TotView): string[]? ids of frontier nodes to expand next, for
+---best_first, bfs and dfs; nil keeps their order
 ---@field parse_thoughts? fun(text: string): (string|table)[], string?
 ---@field parse_scores? fun(text: string, thoughts: table[]): table<string, number>, string?
 ---@field prompts? table<"generate"|"evaluate"|"repair", function|string>
----@field max_text_bytes? integer of each text quoted in a prompt, default 20000
+---@field max_text_bytes? integer truncate each text quoted in a prompt, default 20000
 
 local COUNT = 1000000000
 
@@ -45,84 +45,84 @@ tot_options.RULES = {
     max_depth = { type = "integer", min = 1, max = COUNT, default = 3,
         help = "depth of the deepest thoughts" },
     traversal_strategy = { type = "string", enum = { "best_first", "bfs", "dfs" },
-        help = "which waiting thought is expanded next (default best_first)" },
+        help = "which open thought is expanded next (default best_first)" },
     search = { type = "string", enum = searches.NAMES,
-        help = "a search of search.run in its place" },
+        help = "a search of search.run instead" },
     prior = { type = "string", enum = { "none", "uniform", "softmax" },
         help = "uct, puct: how promising a thought looks (puct: uniform)" },
     top_k = { type = "integer", min = 1, max = COUNT, default = 3,
         help = "candidates listed in the result" },
     min_depth = { type = "integer", min = 0, max = COUNT, default = 2,
-        help = "a thought above this depth does not end the run by its score" },
+        help = "a score ends the run only from this depth on" },
     max_nodes = { type = "integer", min = 1, max = COUNT, default = 100,
         help = "hard cap on the thoughts of a run" },
     max_duration_ms = { type = "number", min = 0, finite = true,
         help = "end with the best so far after this time" },
     beam_width = { type = "integer", min = 1, max = COUNT,
-        help = "best_first keeps so many thoughts waiting; beam, dvts: of a level" },
+        help = "best_first: cap on the frontier; beam, dvts: thoughts kept" },
     early_success_threshold = { type = "number", finite = true, default = 1.0,
         help = "a score that ends the run" },
     convergence_window = { type = "integer", min = 1, max = COUNT, default = 2,
         help = "rounds without improvement that end the run (1: never)" },
     min_score_improvement = { type = "number", finite = true, default = 0.02,
-        help = "less over the window counts as no improvement" },
+        help = "a smaller gain over the window is not an improvement" },
     convergence_measure = {
         type = "string", enum = { "best_so_far", "best_leaf" }, default = "best_so_far",
         help = "what must improve",
     },
     stop_at_max_depth = { type = "boolean", default = false,
-        help = "end as soon as a thought at max depth was scored" },
+        help = "end as soon as a thought at max depth is scored" },
     max_parse_retries = { type = "integer", min = 0, max = COUNT, default = 1,
-        help = "times that each reply which cannot be read is asked for again" },
+        help = "repair attempts for each unreadable reply" },
     batch = { type = "integer", min = 1, max = COUNT, default = 1,
         help = "thoughts expanded at the same time" },
     halt = { type = "function",
-        help = "function in place of the stopping rules" },
+        help = "replaces the stopping rules" },
     select = { type = "function",
-        help = "function in place of the traversal strategy" },
+        help = "replaces the traversal strategy" },
     parse_thoughts = { type = "function",
-        help = "function in place of the parser of thoughts" },
+        help = "replaces the parser of thoughts" },
     parse_scores = { type = "function",
-        help = "function in place of the parser of scores" },
+        help = "replaces the parser of scores" },
 }
 options.merge(tot_options.RULES, searches.RULES)
 
-local ORDERED = { best_first = true, bfs = true, dfs = true } -- they have a frontier to look at
+local TRAVERSALS = { best_first = true, bfs = true, dfs = true } -- their frontier can be read
 
----Leaves one of `search` and `traversal_strategy`.
----@param opts TotOptions checked
+---Puts the chosen search into `traversal_strategy` if it is a traversal, else into `search`.
+---@param opts TotOptions checked; changed
 ---@return string? problem what is wrong with them
-function tot_options.settle(opts)
+function tot_options.normalize(opts)
     local search = opts.search or opts.traversal_strategy or "best_first"
     if opts.search and opts.traversal_strategy then
-        return "opts.search takes the place of opts.traversal_strategy: give one of them"
-    elseif opts.select and not ORDERED[search] then
+        return "opts.search replaces opts.traversal_strategy: give one of them"
+    elseif opts.select and not TRAVERSALS[search] then
         return ("opts.select chooses from the frontier of best_first, bfs or dfs (got search = %q)")
             :format(search)
     end
-    opts.traversal_strategy = ORDERED[search] and search or nil
-    opts.search = not ORDERED[search] and search or nil
+    opts.traversal_strategy = TRAVERSALS[search] and search or nil
+    opts.search = not TRAVERSALS[search] and search or nil
 end
 
 local CORE_OPTIONS = { "branching_factor", "max_depth", "min_depth", "max_nodes", "batch",
     "convergence_window", "convergence_measure", "min_score_improvement", "early_success_threshold",
     "stop_at_max_depth", "max_duration_ms", "max_parse_retries" }
 
----@param opts TotOptions settled
+---@param opts TotOptions normalized
 ---@return table for ponder.core.tot
-function tot_options.of_core(opts)
+function tot_options.for_core(opts)
     local order = opts.traversal_strategy
-    local told = { k = opts.branching_factor, order = order or "search",
+    local own = { k = opts.branching_factor, order = order or "search",
         expandable_only = order ~= nil }
     if order then
-        told.search = "best_first"
-        told.beam_width = order == "best_first" and opts.beam_width or 0
+        own.search = "best_first"
+        own.beam_width = order == "best_first" and opts.beam_width or 0
     end
-    local searched = searches.core_options(setmetatable(told, { __index = opts }), told)
+    local core_options = searches.core_options(setmetatable(own, { __index = opts }), own)
     for _, name in ipairs(CORE_OPTIONS) do
-        searched[name] = opts[name]
+        core_options[name] = opts[name]
     end
-    return searched
+    return core_options
 end
 
 return tot_options

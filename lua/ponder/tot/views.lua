@@ -1,4 +1,4 @@
---- How a Tree of Thoughts machine is read: nodes, fields, result, and the map it is saved as.
+--- The readable side of a Tree of Thoughts machine: nodes, fields, methods and the result.
 ---
 --- Node number i of the core (1 is the root) has the id "n" .. i, and its text is run.contents[i].
 
@@ -24,7 +24,7 @@ local views = {}
 ---@field score number
 ---@field depth integer
 ---@field path_ids string[] from the root
----@field path_text string their texts, one below the other
+---@field path_text string their texts, one per line
 
 local array = json.array
 
@@ -33,7 +33,7 @@ function views.id(node)
     return "n" .. node
 end
 
----The search that the tree grows by.
+---The name of the search.
 ---@return string
 function views.order(run)
     return run.options.traversal_strategy or run.options.search
@@ -86,10 +86,10 @@ local function node_sequence(run)
 end
 
 -------------------------------------------------------------------------------
--- What halt and select see
+-- The view that halt and select get
 
 ---@class TotView
----@field nodes TotNode[] made when they are read
+---@field nodes TotNode[] built when they are read
 ---@field frontier string[] ids, next first
 ---@field scores table<string, number> by node id
 ---@field status string
@@ -149,7 +149,7 @@ end
 -------------------------------------------------------------------------------
 -- Fields
 
---- The slot that the current call is about, from 1; nil before the start.
+--- The slot of the current call, from 1; nil before the start.
 local function current_slot(run)
     local _, _, slot = run.core:current_call()
     return slot and slot + 1
@@ -163,8 +163,8 @@ local function pending_thoughts(run)
     return thoughts
 end
 
---- Scores that are in while other nodes of the round still wait for theirs, by thought id, of the
---- first such node.
+--- The scores of the first node of the round that has them, by thought id, while other nodes still
+--- wait for theirs.
 local function pending_scores(run)
     local pending = {}
     for slot = 1, run.core:status() == "completed" and 0 or #run.slots do
@@ -322,8 +322,8 @@ views.fields = {
 -------------------------------------------------------------------------------
 -- Methods
 
---- A node that a method names by its id; an unknown one is nil.
-local function named(run, id)
+--- The number of a node that was passed to a method by its id, or nil.
+local function node_number(run, id)
     if type(id) ~= "string" then
         error(("tot: a node id is a string (got %s)"):format(options.show(id)), 3)
     end
@@ -333,17 +333,17 @@ end
 views.methods = {
     ---@return TotNode?
     get_node = function(run, id)
-        local node = named(run, id)
+        local node = node_number(run, id)
         return node and views.node(run, node)
     end,
     ---@return TotNode[]
     get_children = function(run, id)
-        local node = named(run, id)
+        local node = node_number(run, id)
         return nodes_of(run, node and run.core:children(node) or {})
     end,
     ---@return TotNode[] from the root to the node
     get_path_to_node = function(run, id)
-        local node = named(run, id)
+        local node = node_number(run, id)
         return nodes_of(run, node and run.core:path(node) or {})
     end,
     ---@return TotNode[] in order of creation
@@ -362,7 +362,7 @@ function views.copy(run, copy)
     copy.contents = table.move(run.contents, 1, #run.contents, 1, {})
     copy.slots, copy.contexts = {}, {}
     for slot, texts in ipairs(run.slots) do
-        copy.slots[slot] = texts -- never changed once it is there
+        copy.slots[slot] = texts -- never modified
     end
     copy.parser_errors = copy_list(run.parser_errors)
     copy.parser_mode = run.parser_mode
