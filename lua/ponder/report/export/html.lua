@@ -10,7 +10,7 @@ local html = {}
 
 -- In the order in which they are joined; page.js starts what the others define.
 local SCRIPTS = { "state", "text", "theme", "layout", "canvas", "camera", "tree", "time", "rows",
-    "lists", "details", "fork", "search", "moves", "keys", "live", "page" }
+    "lists", "details", "fork", "search", "moves", "keys", "live", "news", "page" }
 
 ---The page of a run.
 ---@param data table as ponder.report.export.page_data gives it

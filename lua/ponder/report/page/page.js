@@ -153,25 +153,15 @@ function showSearch() {
 
 function showLegend(search) {
   const parts = [];
+  const add = (...content) => parts.push(element('span', null, ...content));
+  const mark = (name) => element('i', { class: name });
   if (search?.range) {
     const { low, high } = search.range;
-    parts.push(
-      element(
-        'span',
-        null,
-        `score ${showScore(low)}`,
-        element('i', { class: 'ramp' }),
-        showScore(high),
-      ),
-    );
+    add(`score ${showScore(low)}`, mark('ramp'), showScore(high));
   }
-  if (search?.bestPath.length > 0)
-    parts.push(element('span', null, element('i', { class: 'path' }), 'best path'));
-  if (search?.links.length > 0)
-    parts.push(element('span', null, element('i', { class: 'link' }), 'other links'));
-  if (search?.nodes.some((node) => node.terminal)) {
-    parts.push(element('span', null, '◆ terminal'));
-  }
+  if (search?.bestPath.length > 0) add(mark('path'), 'best path');
+  if (search?.links.length > 0) add(mark('link'), 'other links');
+  if (search?.nodes.some((node) => node.terminal)) add('◆ terminal');
   byElementId('legend').replaceChildren(...parts);
 }
 
@@ -189,6 +179,21 @@ function detailsKey({ selected, search }) {
 const boxesOf = (box) =>
   Array.from(box.querySelectorAll('details'), (one) => [one.firstElementChild.textContent, one]);
 
+function titleOf(selected) {
+  if (!selected) return 'This run';
+  return selected.kind === 'node'
+    ? nodeTitle(selected)
+    : `Call ${selected.id} ${selected.purpose ?? ''}`;
+}
+
+function partsOf(search, selected) {
+  if (state.json) return jsonDetails(run, search, selected);
+  if (!selected) return runDetails(run, search);
+  return selected.kind === 'node'
+    ? nodeDetails(run, search, selected, go)
+    : callDetails(run, selected, go);
+}
+
 function showDetails() {
   const { selected, search } = state;
   const key = `${state.json} ${detailsKey(state)}`;
@@ -198,21 +203,11 @@ function showDetails() {
   if (!isNew && box.contains(document.activeElement) && document.activeElement.matches('textarea'))
     return; // somebody writes there
   Object.assign(details, { key, shown: selected, search: search?.id });
-  const title = !selected
-    ? 'This run'
-    : selected.kind === 'node'
-      ? nodeTitle(selected)
-      : `Call ${selected.id} ${selected.purpose ?? ''}`;
+  const title = titleOf(selected);
   byElementId('details-title').textContent = title;
   byElementId('close').hidden = selected === null;
   byElementId('json').setAttribute('aria-pressed', String(state.json));
-  const parts = state.json
-    ? jsonDetails(run, search, selected)
-    : !selected
-    ? runDetails(run, search)
-    : selected.kind === 'node'
-      ? nodeDetails(run, search, selected, go)
-      : callDetails(run, selected, go);
+  const parts = partsOf(search, selected);
   const open = new Map(boxesOf(box).map(([name, one]) => [name, one.open]));
   box.replaceChildren(...parts.filter(Boolean));
   if (!isNew) {
@@ -395,76 +390,6 @@ function showFixed() {
   byElementId('main').classList.toggle('no-search', without);
   document.body.classList.toggle('no-search', without);
   byElementId('tab-outline').hidden = without;
-}
-
-/* ---- a run that is going on ---- */
-
-/* The same node or call in what was read last. */
-function current(thing) {
-  if (!thing) return null;
-  if (thing.kind === 'call') return run.calls.find(({ id }) => id === thing.id) ?? null;
-  return run.searches.find(({ id }) => id === thing.searchId)?.byId.get(thing.id) ?? null;
-}
-
-const firstSearch = () =>
-  run.searches.find((search) => search.nodes.length > 0) ?? run.searches[0] ?? null;
-
-/* Shows what the data has become. */
-function showNews() {
-  const hadSearch = run.searches.length > 0;
-  run = readRun(raw);
-  showRun(time, run);
-  for (const view of [tree, time]) view.hovered = current(view.hovered);
-  showFixed();
-  showTop();
-  const search = run.searches.find(({ id }) => id === state.search?.id) ?? firstSearch();
-  change({
-    search,
-    folded: new Set([...state.folded].map(current).filter(Boolean)),
-    selected: current(state.selected),
-    list: hadSearch || !search ? state.list : 'outline',
-    news: state.news + 1,
-  });
-}
-
-const LEAST_PAUSE_MS = 200;
-const REST = 5; // the page rests so many times as long as drawing news took
-let newsTimer = 0,
-  newsTook = 0;
-
-function drawNewsSoon() {
-  if (newsTimer !== 0) return;
-  newsTimer = setTimeout(() => {
-    newsTimer = 0;
-    const began = performance.now();
-    showNews();
-    newsTook = performance.now() - began;
-  }, Math.max(LEAST_PAUSE_MS, REST * newsTook));
-}
-
-function takeNews(news, isWhole) {
-  if (isWhole) raw = news;
-  else mergeNews(raw, news);
-  drawNewsSoon();
-}
-
-function tellConnection(connected) {
-  const box = byElementId('lost');
-  box.hidden = connected;
-  box.textContent = connected ? '' : 'The page has lost its server: this is what it had sent.';
-}
-
-/* Calls in flight grow meanwhile. */
-function tick() {
-  if (run.run.status === 'running' && newsTook < 50) drawNewsSoon();
-}
-
-function startFollowing() {
-  if (raw.follow === undefined) return;
-  byElementId('home').hidden = false;
-  byElementId('home').href = served('/');
-  followRun(raw, takeNews, tellConnection);
-  setInterval(tick, 1000);
 }
 
 /* ---- links to a node or call: #search=2&node=n4, #call=7 ---- */

@@ -21,8 +21,8 @@
  *     canvas.js    sizes, colours, drags    moves.js     folding, where arrows lead
  *     camera.js    zoom and places          keys.js      keys
  *     tree.js      draws a search           live.js      a run that is going on
- *     time.js      draws the time line      fork.js      commands that fork a run
- *                                           page.js      the state
+ *     time.js      draws the time line      news.js      and draws it again
+ *     fork.js      commands that fork a run page.js      the state
  */
 
 /* Text ids with numbers in them in the order of the numbers: n2 before n10. */
