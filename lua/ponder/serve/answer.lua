@@ -68,6 +68,9 @@ end
 ---@param stop string[]
 ---@return string
 function answer.cut(text, stop)
+    if #stop == 0 then
+        return text
+    end
     local parts = {}
     local cutter = answer.cutter(stop, function(part) parts[#parts + 1] = part end)
     cutter:write(text)

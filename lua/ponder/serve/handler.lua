@@ -96,6 +96,10 @@ local function request_id()
     return ("%016x"):format(random.draw())
 end
 
+local Place = { __close = function(place)
+    place.server.in_flight = place.server.in_flight - 1
+end }
+
 ---Calls `f(...)` once there is a free place, and holds that meanwhile; refuses the request where
 ---there is none in time.
 ---@param r ponder.http.Request
@@ -107,9 +111,7 @@ function Server:in_place(r, shape, f, ...)
         return self:refuse(r, full, shape)
     end
     self.in_flight = self.in_flight + 1
-    local _ <close> = setmetatable({}, { __close = function()
-        self.in_flight = self.in_flight - 1
-    end })
+    local _ <close> = setmetatable({ server = self }, Place)
     return f(...)
 end
 
@@ -299,7 +301,7 @@ function Server:dispatch(r)
 end
 
 ---What became of a request, for the metrics.
-function Server:count(r, started)
+function Server:count(r)
     local policy, now = r.policy or "", task.now()
     local stream = self.streams[r.id]
     self.streams[r.id] = nil
@@ -310,22 +312,25 @@ function Server:count(r, started)
     end
     if r.policy then
         self.metrics:observe("ponder_request_seconds", "Time to the end of the answer",
-            now - started, policy)
+            now - r.started, policy)
         if stream and stream.first then
             self.metrics:observe("ponder_first_byte_seconds", "Time to the first event of a stream",
-                stream.first - started, policy)
+                stream.first - r.started, policy)
         end
     end
 end
 
+local Ended = { __close = function(ended)
+    local server, r = ended.server, ended.request
+    server.running[r.id] = nil
+    server:count(r)
+    server:wake_if_drained()
+end }
+
 ---Answers one request, and counts what became of it.
 function Server:handle(r)
-    local started = task.now()
-    local _ <close> = setmetatable({}, { __close = function()
-        self.running[r.id] = nil
-        self:count(r, started)
-        self:wake_if_drained()
-    end })
+    r.started = task.now()
+    local _ <close> = setmetatable({ server = self, request = r }, Ended)
     local ok, problem = pcall(self.dispatch, self, r)
     if not ok then
         self.opts.log(tostring(problem))

@@ -13,31 +13,36 @@ local jobs = {}
 ---@field log fun(text: string)
 
 -- Where the deltas of one choice go: to a stream, or to a list.
+local Sink = {}
+Sink.__index = Sink
+
 local function new_sink(job, index, stream, log)
-    local reasoning = {}
-    local cutter = stream and answers.cutter(job.stop, function(text)
-        stream:write(index, text)
-    end)
-    return {
-        reasoning = reasoning,
-        think = function(_, text)
-            if not job.reasoning then
-                return
-            elseif stream then
-                stream:think(index, text)
-            else
-                reasoning[#reasoning + 1] = text
-            end
-        end,
-        write = function(_, text)
-            if cutter then
-                cutter:write(text)
-            end
-        end,
-        finish = function() cutter:finish() end,
-        progress = function() end,
-        log = function(_, level, text) log(level .. ": " .. text) end,
-    }
+    return setmetatable({ job = job, index = index, stream = stream, report = log, reasoning = {},
+        cutter = stream and answers.cutter(job.stop, function(text)
+            stream:write(index, text)
+        end) }, Sink)
+end
+
+function Sink:think(text)
+    if not self.job.reasoning then
+        return
+    elseif self.stream then
+        self.stream:think(self.index, text)
+    else
+        self.reasoning[#self.reasoning + 1] = text
+    end
+end
+
+function Sink:write(text)
+    if self.cutter then
+        self.cutter:write(text)
+    end
+end
+
+function Sink.progress() end
+
+function Sink:log(level, text)
+    self.report(level .. ": " .. text)
 end
 
 -- One choice: its answer or an error, and what it spent.
@@ -57,7 +62,7 @@ local function choose(job, index, stream, opts)
         if not result.written then
             sink:write(result.answer)
         end
-        sink:finish()
+        sink.cutter:finish()
         stream:finish(index)
     end
     return { answer = answers.cut(result.answer, job.stop),

@@ -61,7 +61,7 @@ end
 
 local function no_times()
     local counts = { sum = 0.0, count = 0 }
-    for i = 1, #BUCKETS do
+    for i = 1, #BUCKETS + 1 do
         counts[i] = 0
     end
     return counts
@@ -74,20 +74,19 @@ end
 ---@param policy string
 function Metrics:observe(name, help, seconds, policy)
     local one = series(family(self, "histograms", name, help), policy, no_times)
-    one.sum, one.count = one.sum + seconds, one.count + 1
-    for i = #BUCKETS, 1, -1 do
-        if seconds > BUCKETS[i] then
-            break
-        end
-        one[i] = one[i] + 1
+    local i = 1
+    while i <= #BUCKETS and seconds > BUCKETS[i] do
+        i = i + 1
     end
+    one.sum, one.count, one[i] = one.sum + seconds, one.count + 1, one[i] + 1
 end
 
 local function write_histogram(lines, one, policy)
-    local counts = one.series[policy]
+    local counts, sum = one.series[policy], 0
     for i, bound in ipairs(BUCKETS) do
+        sum = sum + counts[i]
         lines[#lines + 1] = ("%s_bucket%s %d"):format(one.name,
-            labels_of { "policy", policy, "le", bound }, counts[i])
+            labels_of { "policy", policy, "le", bound }, sum)
     end
     lines[#lines + 1] = ("%s_bucket%s %d"):format(one.name,
         labels_of { "policy", policy, "le", "+Inf" }, counts.count)

@@ -161,17 +161,16 @@ local function run_policy(policy, request)
     if value == nil and message ~= nil then
         return nil, message, code or "ERROR"
     end
+    local is_table, written = type(value) == "table", request:text()
     local answer = value
-    if type(value) == "table" then
+    if is_table then
         answer = value.answer
     end
     if answer == nil then
-        answer = request:text()
-    elseif type(answer) ~= "string" then
-        answer = tostring(answer)
+        answer = written
     end
-    return { answer = answer, value = type(value) == "table" and value or nil,
-        written = request:text() ~= "" }
+    return { answer = tostring(answer), value = is_table and value or nil,
+        written = written ~= "" }
 end
 
 ---@class ponder.serve.Limits of one call of a policy
@@ -192,12 +191,10 @@ end
 ---@return ponder.task.Spent spent
 ---@return number? retry_after_ms how long a model's server that refused wants to be left alone
 function policies.call(policy, fields, sink, limits, about)
-    local has_budget = limits.max_cost_per_request or limits.max_calls_per_request
-    local r = run.new { name = policy.name, timeout_ms = limits.timeout_ms,
+    local r = run.unchecked({ name = policy.name, timeout_ms = limits.timeout_ms,
         seed = about and about.seed, labels = about and about.labels,
-        input = scheduler.tape() and json.encode(fields) or nil,
-        budget = has_budget and { max_cost = limits.max_cost_per_request,
-            max_calls = limits.max_calls_per_request } or nil }
+        input = scheduler.tape() and json.encode(fields) or nil },
+        { max_cost = limits.max_cost_per_request, max_calls = limits.max_calls_per_request })
     local request = requests.new(fields, sink)
     local result, message, code = r:call(run_policy, policy, request)
     return result, message, code, r:spent(), request.retry_after_ms
