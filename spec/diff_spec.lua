@@ -173,6 +173,43 @@ describe("ponder diff", function()
         assert.equal(2, #map.searches[3].only_b)
     end)
 
+    it("pairs equal texts in order, and none below a node that only one has", function()
+        local function wide(db, w)
+            db:execute "DELETE FROM nodes WHERE search = 1"
+            w:node(1, 0, nil, 0, 0.5, "root")
+            for i = 1, 3 do
+                w:node(1, i, 0, 1, i / 10, "twice")
+            end
+        end
+        local a = log(wide)
+        local b = log(function(db, w)
+            wide(db, w)
+            w:node(1, 4, 0, 1, 0.9, "only here")
+            w:node(1, 5, 4, 2, 0.9, "root")
+            w:node(1, 6, 0, 1, 0.9, "twice")
+        end)
+        local search = found(a, b).searches[1]
+        assert.same({ 0, 3, 0, 4, 7 }, { search.only_a_count, search.only_b_count,
+            search.scored_count, search.a_nodes, search.b_nodes })
+        assert.same({ 4, 5, 6 }, { search.only_b[1].id, search.only_b[2].id, search.only_b[3].id })
+    end)
+
+    it("counts the nodes that differ, and lists 10,000", function()
+        local most = 10000
+        local function many(text)
+            return log(function(db, w)
+                db:execute "DELETE FROM nodes WHERE search = 1"
+                w:node(1, 0, nil, 0, 0.5, "root")
+                for i = 1, most + 5 do
+                    w:node(1, i, 0, 1, 0.1, text .. i)
+                end
+            end)
+        end
+        local r = diff("--all", many "a", many "b")
+        has(r.out, "; 10005 only in A, 10005 only in B, 0 with another score\n")
+        has(r.out, "\n- 10000  0.10   a10000\n... 5 more\n+ 1  0.10   b1\n")
+    end)
+
     it("says what differs of everything", function()
         local a = log()
         local b = log(function(db, w)

@@ -1,6 +1,6 @@
 -- A logged tree of 10,000,000 nodes, each written once; and beams of 64 and of 8,192, whose models
 -- are asked for each node: the time of a node is the same, and none is written more than twice
--- (without its score, and with it).
+-- (without its score, and with it). Whoever looks at it holds little of it in memory.
 
 local SCRIPT = [[
 local log, model, search = require "ponder.log", require "ponder.model", require "ponder.search"
@@ -43,12 +43,13 @@ local MODEL = [[return function() return { text = "yes" } end]]
 
 local BEAM = 500 -- which share of the nodes a beam has that asks for each
 local MAX_SLOWER = 1.25 -- of a wide beam beside a narrow one
+local MAX_KIB = 64 << 10 -- of a command that looks at it
 local MAX_SLOWER_LARGE = 1.5 -- of a tree beside one of a 100th
 
 -- Microseconds a node, and rows written for it.
 local function tree(s, name, size, width, calls)
-    local r = s:run { "run", "--log", name, "script.lua", size, width, calls }
     os.remove(s.path .. "/" .. name)
+    local r = s:run { "run", "--log", name, "script.lua", size, width, calls }
     local us, rows = r.out:match "^([%d.]+)\t([%d.]+)\n$"
     return tonumber(us), tonumber(rows)
 end
@@ -73,6 +74,12 @@ return {
             s:report("rows a node", rows, "<=", 1.01)
             s:report_time("CPU of a node beside one of few", all / few, "<=",
                 MAX_SLOWER_LARGE)
+        end },
+        { "look", function(s)
+            for _, words in ipairs { { "show", "--tree", "all.db" }, { "diff", "all.db", "all.db" },
+                { "export", "--format", "json", "all.db" } } do
+                s:report(words[1] .. ": memory", s:run(words).peak_kib, "<=", MAX_KIB, "KiB")
+            end
         end },
     },
 }

@@ -173,10 +173,11 @@ static StoreStatus connect(Store *s, const char *real_path, StoreMode mode,
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_ENABLE_FKEY, 0, NULL);
     /* As long as the file may still be refused. */
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    /* What a reader sorts or compares may be large: it goes to a file without a name. */
     return run(s,
-               s->writable
-                   ? "PRAGMA temp_store=MEMORY; PRAGMA cell_size_check=ON"
-                   : "PRAGMA temp_store=MEMORY; PRAGMA cell_size_check=ON; PRAGMA query_only=ON",
+               s->writable ? "PRAGMA temp_store=MEMORY; PRAGMA cell_size_check=ON"
+                           : "PRAGMA temp_store=FILE; PRAGMA cell_size_check=ON; "
+                             "PRAGMA query_only=ON",
                e);
 }
 

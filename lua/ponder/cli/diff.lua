@@ -30,7 +30,7 @@ ponder diff [OPTION...] A B
 
 Compares two runs, each the path of a log, or a name or number in ponder log: what they were given,
 their calls, trees and answers, what they took. Nodes are the same if their texts and the texts
-above them are; calls, if their requests are. Of the calls that only one has 10,000 are listed.
+above them are; calls, if their requests are. Of the calls and nodes that differ 10,000 are listed.
 
 Exit status: 0 if they came to the same: answer, way of ending and trees; 1 if not, whatever they
 took and were given; 2 if one cannot be read.
@@ -176,23 +176,23 @@ local function write_search(w, search)
     end
     w:title(("search %d, %s: %s | %s; %d only in A, %d only in B, %d with another score"):format(
         search.id, kind, amount.of(search.a_nodes, "node"), amount.of(search.b_nodes, "node"),
-        #search.only_a, #search.only_b, #search.scored))
+        search.only_a_count, search.only_b_count, search.scored_count))
     if search.a_reason ~= search.b_reason then
         w:line(("ended: %s | %s"):format(value_of(search.a_reason), value_of(search.b_reason)))
     end
     w:line(search.best_path_same and "the best path is the same" or "the best path differs")
     local list = {}
     node_lines(list, search.only_a, "-")
-    w:marked(list)
+    w:marked(list, search.only_a_count)
     list = {}
     node_lines(list, search.only_b, "+")
-    w:marked(list)
+    w:marked(list, search.only_b_count)
     list = {}
     for i, node in ipairs(search.scored) do
         list[i] = { "~", ("%s  %s | %s  %s"):format(tostring(node.a), value_of(node.a_score),
             value_of(node.b_score), text.line(node.text or "")) }
     end
-    w:marked(list)
+    w:marked(list, search.scored_count)
 end
 
 local function write_all(w, found)

@@ -98,7 +98,7 @@ function views.tree(log, opts, out)
     end
     for search in log:searches() do
         if not opts.search or search.id == opts.search then
-            write_json(export.with_tree(log, search))
+            export.write_search(log, search, io.stdout)
         end
     end
     return 0

@@ -198,14 +198,41 @@ function Reader:searches()
 end
 
 -- Ids of a search are numbers; those of machines are n1, n2... n10, which come in that order too.
-local BY_ID = " ORDER BY CASE WHEN typeof(id) = 'text' THEN length(id) END, id"
+local function order_of(self, search)
+    local first_is_text = self.db:row("SELECT typeof(id) = 'text' FROM nodes WHERE run = ? "
+        .. "AND search = ? ORDER BY id LIMIT 1", self.number, search)
+    return first_is_text == 1 and { "length(id)", "id" } or { "id" }
+end
+
+---ORDER BY, for the nodes of a search in the order in which they were made.
+---@param search integer searches.id
+---@param descending? boolean
+---@return string sql
+function Reader:order_of_nodes(search, descending)
+    local direction = descending and " DESC" or ""
+    return " ORDER BY " .. table.concat(order_of(self, search), direction .. ", ") .. direction
+end
 
 ---The nodes of a search, in the order of their ids.
 ---@param search integer searches.id
 ---@return fun(): table?
 function Reader:nodes(search)
-    return rows_of(self, "nodes", "SELECT * FROM nodes WHERE run = ? AND search = ?" .. BY_ID,
-        { search, n = 1 })
+    return rows_of(self, "nodes", "SELECT * FROM nodes WHERE run = ? AND search = ?"
+        .. self:order_of_nodes(search), { search, n = 1 })
+end
+
+-- The path to the answer, or else the root.
+local PATH = "SELECT id FROM nodes WHERE run = ?1 AND search = ?2 AND (best = 1 OR parent IS NULL)"
+
+---The nodes that a drawing shows of a large tree: those without a parent, the path to the answer,
+---and their children.
+---@param search integer
+---@return fun(): table?
+function Reader:nodes_by_path(search)
+    return rows_of(self, "nodes", ("SELECT * FROM nodes AS node WHERE run = ?1 AND search = ?2 AND "
+        .. "(id IN (%s) OR parent IN (%s) OR NOT EXISTS (SELECT 1 FROM nodes WHERE run = ?1 AND "
+        .. "search = ?2 AND id = node.parent))"):format(PATH, PATH)
+        .. self:order_of_nodes(search), { search, n = 1 })
 end
 
 ---How many nodes a search has.

@@ -8,6 +8,8 @@ local json = require "ponder.json"
 
 local compare = {}
 
+local MOST_LISTED = 10000 -- calls, or nodes, of one kind that are named; more are counted
+
 -- As JSON, where order and kind of numbers do not matter.
 local function encoded(value)
     return value ~= nil and json.encode(value) or nil
@@ -101,8 +103,6 @@ end
 -------------------------------------------------------------------------------
 -- What they asked
 
-local MOST_LISTED = 10000 -- calls of a log that are named; more are counted
-
 -- How often each request was asked, and the calls of one that are more than the other log has. (The
 -- plus keeps SQLite from going through all rows in the order of their ids.)
 local REQUESTS = "SELECT identity, count(*) FROM calls WHERE run = ? GROUP BY identity "
@@ -176,59 +176,95 @@ end
 -------------------------------------------------------------------------------
 -- What they built
 
--- The nodes of a search by a name for their place, which `places` gives to equal ways of texts.
-local function places_of(log, search, places)
-    local place, nodes, order, repeated = {}, {}, {}, {}
-    for node in log:nodes(search.id) do
-        local above = place[node.parent] or 0
-        local key = ("%d\n%s"):format(above, node.text or "")
-        repeated[key] = (repeated[key] or 0) + 1
-        key = ("%d\n%s"):format(repeated[key], key)
-        if not places[key] then
-            places.count = places.count + 1
-            places[key] = places.count
-        end
-        place[node.id] = places[key]
-        nodes[places[key]] = { id = node.id, score = node.score, text = node.text,
-            best = node.best == 1 }
-        order[#order + 1] = places[key]
+-- The nodes of a search of A, and those of B that are the same, in a temporary table: there may be
+-- millions. `above` is the parent's id in A.
+local TWINS = [[
+PRAGMA query_only = OFF; -- of what is temporary: the file is open for reading
+PRAGMA temp.cache_size = -8192;
+CREATE TEMP TABLE IF NOT EXISTS twins (place INTEGER PRIMARY KEY, above, text, a, a_score, a_best,
+    b, b_score, b_best DEFAULT 0);
+CREATE INDEX IF NOT EXISTS temp.twins_by_text ON twins (above, text, b);
+CREATE INDEX IF NOT EXISTS temp.twins_by_b ON twins (b);
+SAVEPOINT twins;
+DELETE FROM twins;]]
+local FILL = [[
+INSERT INTO twins (above, text, a, a_score, a_best) SELECT
+    (SELECT id FROM nodes WHERE run = ?1 AND search = ?2 AND id = node.parent), text, id, score,
+    coalesce(best, 0) FROM nodes AS node WHERE run = ?1 AND search = ?2]]
+local FREE = "SELECT place FROM twins WHERE above IS ? AND text IS ? AND b IS NULL "
+    .. "ORDER BY place LIMIT 1"
+local PAIR = "UPDATE twins SET b = ?, b_score = ?, b_best = ? WHERE place = ?"
+
+-- The id in A of a parent in B; nil: the node of B has no parent; false: its parent is not in A.
+local function above_in_a(db, log_b, search, parent)
+    local twin = parent ~= nil and db:row("SELECT a FROM twins WHERE b = ?", parent)
+    if not twin and parent ~= nil and log_b:node(search, parent) then
+        return false
     end
-    return nodes, order
+    return twin or nil
 end
 
-local function missing(nodes, order, others)
-    local list = json.array {}
-    for _, place in ipairs(order) do
-        if not others[place] then
-            table.insert(list, nodes[place])
+-- Finds the twins; what is only in B: the first nodes, how many, whether any is on the best path.
+local function pair_nodes(db, log_b, search)
+    local only, count, has_best = json.array {}, 0, false
+    local parent, above = nil, nil
+    for node in log_b:nodes(search) do
+        if node.parent ~= parent then
+            parent, above = node.parent, above_in_a(db, log_b, search, node.parent)
         end
+        local place = above ~= false and db:row(FREE, above, node.text)
+        if place then
+            assert(db:execute(PAIR, node.id, node.score, node.best or 0, place))
+        else
+            count, has_best = count + 1, has_best or node.best == 1
+            only[#only + 1] = count <= MOST_LISTED and { id = node.id, score = node.score,
+                text = node.text, best = node.best == 1 } or nil
+        end
+    end
+    return only, count, has_best
+end
+
+-- Rows of twins as tables, the first of them, and how many there are.
+local function twins_where(db, columns, condition)
+    local list = json.array {}
+    for row in db:columns(("SELECT %s FROM twins WHERE %s ORDER BY place LIMIT %d"):format(columns,
+        condition, MOST_LISTED)) do
+        list[#list + 1] = row
+    end
+    return list, (db:row("SELECT count(*) FROM twins WHERE " .. condition))
+end
+
+local function pairs_of(db)
+    local list = json.array {}
+    for a, b in db:rows "SELECT a, b FROM twins WHERE b IS NOT NULL ORDER BY place" do
+        list[#list + 1] = json.array { a, b }
     end
     return list
 end
 
 local function compare_search(log_a, log_b, a, b, opts)
-    local places = { count = 0 }
-    local nodes_a, order_a = places_of(log_a, a, places)
-    local nodes_b, order_b = places_of(log_b, b, places)
-    local scored, pairs, same_way = json.array {}, json.array {}, true
-    for _, place in ipairs(order_a) do
-        local one, other = nodes_a[place], nodes_b[place]
-        pairs[#pairs + 1] = other and json.array { one.id, other.id }
-        if other and one.score ~= other.score then
-            table.insert(scored, { a = one.id, b = other.id, text = one.text, a_score = one.score,
-                b_score = other.score })
-        end
-        same_way = same_way and one.best == (other and other.best or false)
+    local db = log_a:database()
+    assert(db:script(TWINS))
+    local a_nodes = assert(db:execute(FILL .. log_a:order_of_nodes(a.id), log_a.number, a.id))
+    local only_b, only_b_count, b_has_best = pair_nodes(db, log_b, b.id)
+    local only_a, only_a_count = twins_where(db,
+        "a AS id, a_score AS score, text, a_best AS best", "b IS NULL")
+    for _, node in ipairs(only_a) do
+        node.best = node.best == 1
     end
-    local only_a, only_b = missing(nodes_a, order_a, nodes_b), missing(nodes_b, order_b, nodes_a)
-    for _, node in ipairs(only_b) do
-        same_way = same_way and not node.best
-    end
-    return { id = a.id, kind = a.kind, a_nodes = #order_a, b_nodes = #order_b, only_a = only_a,
-        only_b = only_b, scored = scored, best_path_same = same_way, a_score = a.score,
-        b_score = b.score, a_reason = a.reason, b_reason = b.reason,
-        pairs = opts and opts.pairs and pairs or nil,
-        same = #only_a + #only_b + #scored == 0 and same_way and a.reason == b.reason }
+    local scored, scored_count = twins_where(db, "a, b, text, a_score, b_score",
+        "b IS NOT NULL AND a_score IS NOT b_score")
+    local same_way = not b_has_best
+        and db:row "SELECT 1 FROM twins WHERE a_best <> b_best LIMIT 1" == nil
+    local node_pairs = opts and opts.pairs and pairs_of(db) or nil
+    assert(db:script "RELEASE twins")
+    return { id = a.id, kind = a.kind, a_nodes = a_nodes,
+        b_nodes = a_nodes - only_a_count + only_b_count, only_a = only_a, only_b = only_b,
+        scored = scored, only_a_count = only_a_count, only_b_count = only_b_count,
+        scored_count = scored_count, best_path_same = same_way, a_score = a.score,
+        b_score = b.score, a_reason = a.reason, b_reason = b.reason, pairs = node_pairs,
+        same = only_a_count + only_b_count + scored_count == 0 and same_way
+            and a.reason == b.reason }
 end
 
 -- The first search of one is held against the first of the other, and so on.
@@ -267,7 +303,7 @@ end
 ---@field files table[] those that differ, by their hash, with their texts
 ---@field calls {same: integer, only_a: table[], only_b: table[], only_a_count: integer,
 ---  only_b_count: integer} the first 10,000 are listed
----@field searches table[]
+---@field searches table[] of nodes the first 10,000 are listed, too
 
 ---Compares two runs.
 ---@param log_a ponder.log.Reader

@@ -23,6 +23,7 @@ local tree = {}
 ---@field note string? what the drawing cannot show: "merged from 2, 3"
 ---@field best boolean? on the way to the answer
 ---@field children ponder.report.TreeItem[]
+---@field below integer? nodes below it, where `children` are not all of them
 
 -- The nodes that others were merged into: id -> numbers of all that it came from.
 local function sources(seen, number, parent)
@@ -82,7 +83,8 @@ end
 -------------------------------------------------------------------------------
 -- The drawing
 
-local MOST_LINES = 60
+--- A tree of more nodes is not drawn whole.
+tree.MOST_LINES = 60
 local MOST_CHILDREN = 12 -- of a thought, in a drawing that would have more lines
 local LEAST_TEXT = 12 -- columns that each thought has at least
 
@@ -103,9 +105,9 @@ local function measure(root)
         for _, child in ipairs(order[k].children) do
             count = count + 1 + below[child]
         end
-        below[order[k]] = count
+        below[order[k]] = order[k].below or count
     end
-    return below, #order
+    return below
 end
 
 local function score_color(score)
@@ -182,8 +184,8 @@ end
 ---@return string[]
 function tree.lines(root, style)
     local columns = style:size() - 1
-    local below, total = measure(root)
-    local crowded = total > MOST_LINES
+    local below = measure(root)
+    local crowded = below[root] >= tree.MOST_LINES
     local drawing = setmetatable({ columns = columns, glyphs = style.unicode and UNICODE or ASCII,
         stack = { { twig = root, first = "", rest = "", depth = 0 } } }, Drawing)
     local lines = {}

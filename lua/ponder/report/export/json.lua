@@ -9,59 +9,81 @@ local export = {}
 
 local LISTS = { "sessions", "files", "searches", "calls", "attempts", "effects", "events" }
 
----A search with its nodes and edges.
----@param log ponder.log.Reader
----@param search table as log:searches() gives it
----@return table search
-function export.with_tree(log, search)
-    search.nodes, search.edges = json.array {}, json.array {}
-    for node in log:nodes(search.id) do
-        table.insert(search.nodes, node)
+-- A file that is written until that fails.
+local Out = {}
+Out.__index = Out
+
+function Out:write(...)
+    if not self.message then
+        local ok, message = self.file:write(...)
+        self.message = not ok and message or nil
     end
-    for edge in log:edges(search.id) do
-        table.insert(search.edges, edge)
-    end
-    return search
+    return not self.message
 end
 
--- A list of rows as the value of a field.
-local function write_list(log, out, name)
-    local rows = name == "calls" and log:contents() or log[name](log)
-    local before = (',\n"%s":[\n'):format(name)
+function Out:value(value)
+    self:write(quote.terminal_json(json.encode(value)))
+end
+
+-- `write_row` is called for each.
+function Out:list(rows, write_row, comma)
+    local before = "["
     for row in rows do
-        if name == "searches" then
-            row = export.with_tree(log, row)
+        if not self:write(before) then
+            return
         end
-        local ok, message = out:write(before, quote.terminal_json(json.encode(row)))
-        if not ok then
-            return nil, message
-        end
-        before = ",\n"
+        write_row(self, row)
+        before = comma
     end
-    return out:write(before == ",\n" and "]" or before .. "]")
+    self:write(before == "[" and "[]" or "]")
+end
+
+-- On one line. Its nodes may be millions.
+local function put_search(self, log, search)
+    self:write((quote.terminal_json(json.encode(search)):gsub("}$", ',"nodes":')))
+    self:list(log:nodes(search.id), Out.value, ",")
+    self:write ',"edges":'
+    self:list(log:edges(search.id), Out.value, ",")
+    self:write "}"
+end
+
+local function new_out(file)
+    return setmetatable({ file = file, message = nil }, Out)
+end
+
+---Writes a search with its nodes and edges as one JSON object, on a line.
+---@param log ponder.log.Reader
+---@param search table as log:searches() gives it
+---@param file file*
+---@return boolean ok false: it could not be written
+---@return string? message
+function export.write_search(log, search, file)
+    local out = new_out(file)
+    put_search(out, log, search)
+    return out:write "\n", out.message
 end
 
 ---Writes all that a log holds.
 ---@param log ponder.log.Reader
----@param out file*
----@return any ok nil: it could not be written
+---@param file file*
+---@return boolean ok false: it could not be written
 ---@return string? message
-function export.write(log, out)
-    local totals = log:totals()
+function export.write(log, file)
+    local out, totals = new_out(file), log:totals()
     totals.models = json.array(totals.models)
-    local ok, message = out:write(('{"format":"ponder-run-1",\n"state":%s,\n"run":%s,\n"totals":%s')
-        :format(json.encode(log:state()), quote.terminal_json(json.encode(log:run())),
-        quote.terminal_json(json.encode(totals))))
+    out:write('{"format":"ponder-run-1",\n"state":', json.encode(log:state()), ',\n"run":')
+    out:value(log:run())
+    out:write ',\n"totals":'
+    out:value(totals)
     for _, name in ipairs(LISTS) do
-        if not ok then
-            return nil, message
+        out:write((',\n"%s":'):format(name))
+        if name == "searches" then
+            out:list(log:searches(), function(_, search) put_search(out, log, search) end, ",\n")
+        else
+            out:list(name == "calls" and log:contents() or log[name](log), Out.value, ",\n")
         end
-        ok, message = write_list(log, out, name)
     end
-    if not ok then
-        return nil, message
-    end
-    return out:write("}\n")
+    return out:write "}\n", out.message
 end
 
 return export

@@ -57,10 +57,10 @@ function showSearch(found) {
   choose(null);
 }
 
-function differWords({ only_a: onlyA, only_b: onlyB, scored, best_path_same: samePath }) {
-  if (!onlyA) return 'The searches are of different kinds';
-  const path = samePath ? 'the best path is the same' : 'the best path differs';
-  return `${onlyA.length} only in A, ${onlyB.length} only in B, ${scored.length} with another score; ${path}`;
+function differWords(found) {
+  if (!found.only_a) return 'The searches are of different kinds';
+  const path = found.best_path_same ? 'the best path is the same' : 'the best path differs';
+  return `${found.only_a_count} only in A, ${found.only_b_count} only in B, ${found.scored_count} with another score; ${path}`;
 }
 
 function place({ state, view }) {
@@ -196,7 +196,7 @@ function runParts() {
     element(
       'h3',
       null,
-      `Calls: ${calls.same} the same, ${calls.only_a.length} only in A, ${calls.only_b.length} only in B`,
+      `Calls: ${calls.same} the same, ${calls.only_a_count} only in A, ${calls.only_b_count} only in B`,
     ),
     ...calls.only_a.slice(0, 100).map((call) => callLine('−', call)),
     ...calls.only_b.slice(0, 100).map((call) => callLine('+', call)),

@@ -42,29 +42,50 @@ local function note_of(node, sources)
     return notes[1] and table.concat(notes, "; ")
 end
 
----The tree of a search, as ponder.report.tree draws it.
+-- How many nodes are below each of these. Nodes come after their parents, so that a walk from the
+-- last one has counted all below a node when it meets it, and forgets the count.
+local function count_below(log, search, items)
+    local counts = {}
+    for id, parent in log:database():rows("SELECT id, parent FROM nodes WHERE run = ? "
+        .. "AND search = ?" .. log:order_of_nodes(search.id, true), log.number, search.id) do
+        local below = counts[id] or 0
+        counts[id] = nil
+        if items[id] then
+            items[id].below = below
+        end
+        if parent ~= nil then
+            counts[parent] = (counts[parent] or 0) + below + 1
+        end
+    end
+end
+
+---The tree of a search, as ponder.report.tree draws it: of a large one what it shows.
 ---@param log ponder.log.Reader
 ---@param search table its row
 ---@return ponder.report.TreeItem? root nil: it has no nodes
 ---@return integer count of nodes
 function trees.of(log, search)
-    local twigs, parent, order = {}, {}, {}
-    local sources = sources_of(log, search)
-    for node in log:nodes(search.id) do
-        twigs[node.id] = { score = node.score, best = node.best == 1 or nil, children = {},
+    local items, parent, order = {}, {}, {}
+    local sources, count = sources_of(log, search), log:node_count(search.id)
+    local is_large = count > tree.MOST_LINES
+    for node in log[is_large and "nodes_by_path" or "nodes"](log, search.id) do
+        items[node.id] = { score = node.score, best = node.best == 1 or nil, children = {},
             note = note_of(node, sources), id = node.id,
             text = ("#%s %s"):format(node.id, (node.text or ""):sub(1, MOST_TEXT)) }
         parent[node.id], order[#order + 1] = node.parent, node.id
     end
+    if is_large then
+        count_below(log, search, items)
+    end
     local roots = {}
     for _, id in ipairs(order) do
-        local above = twigs[parent[id]]
-        table.insert(above and above.children or roots, twigs[id])
+        local above = items[parent[id]]
+        table.insert(above and above.children or roots, items[id])
     end
     if #roots > 1 then
-        return { text = search.question or "", children = roots, best = true }, #order
+        return { text = search.question or "", children = roots, best = true }, count
     end
-    return roots[1], #order
+    return roots[1], count
 end
 
 local function title_of(search, count)
