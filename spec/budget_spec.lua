@@ -514,7 +514,7 @@ describe("attempts", function()
     end)
 
     it("that were waited for without success count too, those without a reply do not", function()
-        local late = { code = "TIMEOUT", error = "no whole reply within timeout_ms (5)" }
+        local late = { code = "TIMEOUT", error = "no complete reply within timeout_ms (5)" }
         assert.same({ 2, 1, RESERVED + 15 }, { table.unpack(call({ late, OK },
             { max_calls = 9 }), 1, 3) })
         for _, unbilled in ipairs { { code = "CONNECT", error = "refused" }, { status = 503,

@@ -221,8 +221,8 @@ describe("a file that is not to be resumed or replayed", function()
         local other = w.dir.path .. "/other.db"
         assert(store.open(other, { mode = "create", schema = "CREATE TABLE t (a)" })):close()
         check(other, "not a run log, but another SQLite database")
-        check(w.dir.path, "not a file but a directory")
-        check("/dev/null", "not a file")
+        check(w.dir.path, "is a directory")
+        check("/dev/null", "not a regular file")
         check(w.dir.path .. "/missing.db", "no such file")
     end)
 

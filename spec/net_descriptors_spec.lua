@@ -99,7 +99,7 @@ describe("who finds no descriptor", function()
             dir.path, shell.executable))
         assert.equal("", r.err)
         local HINT = "Too many open files (EMFILE: raise `ulimit -n`)"
-        assert.equal(table.concat({ "store, new: new.db: cannot be made: " .. HINT,
+        assert.equal(table.concat({ "store, new: new.db: cannot be created: " .. HINT,
             "store, read: there.db: cannot be read: " .. HINT,
             "store, asked about: there.db: cannot be read: " .. HINT,
             "process: cannot start true: " .. HINT, "file: model.lua: " .. HINT,

@@ -52,10 +52,10 @@ end
 describe("a file is refused", function()
     it("if there is none, or one too many", function()
         local dir <close> = shell.directory { ["a.db"] = "mine" }
-        refused(dir, "none.db", "NOT_FOUND", "there is no such file or directory")
-        refused(dir, "none/a.db", "NOT_FOUND", "there is no such file or directory", { "create" })
-        refused(dir, "a.db", "EXISTS", "there is such a file already", { "create" })
-        refused(dir, "a.db/b.db", "IO", "cannot be made: Not a directory", { "create" })
+        refused(dir, "none.db", "NOT_FOUND", "no such file or directory")
+        refused(dir, "none/a.db", "NOT_FOUND", "no such file or directory", { "create" })
+        refused(dir, "a.db", "EXISTS", "file already exists", { "create" })
+        refused(dir, "a.db/b.db", "IO", "cannot be created: Not a directory", { "create" })
         refused(dir, "a.db/b.db", "IO", "cannot be read: Not a directory")
     end)
 
@@ -65,12 +65,12 @@ describe("a file is refused", function()
             close = "SQLite format 2\0" .. ("\0"):rep(5000),
         }
         refused(dir, "empty", "NOT_A_LOG", "not a run log: it is empty")
-        refused(dir, "text", "DAMAGED", "damaged: cut off after 3 bytes")
+        refused(dir, "text", "DAMAGED", "damaged: truncated to 3 bytes")
         refused(dir, "long", "NOT_A_LOG", "not a run log")
         refused(dir, "close", "NOT_A_LOG", "not a run log")
-        refused(dir, "f", "NOT_A_LOG", "is not a file but a directory")
+        refused(dir, "f", "NOT_A_LOG", "is a directory")
         shell.run("mkfifo " .. dir.path .. "/f/pipe")
-        refused(dir, "f/pipe", "NOT_A_LOG", "is not a file")
+        refused(dir, "f/pipe", "NOT_A_LOG", "is not a regular file")
     end)
 
     it("if it is a database of something else, or of a later version", function()
@@ -111,8 +111,8 @@ describe("a file is refused", function()
         for size = 1, #whole - 1, 1013 do
             dir:write("cut.db", whole:sub(1, size))
             refused(dir, "cut.db", "DAMAGED", size < 100
-                and ("damaged: cut off after %d bytes"):format(size)
-                or ("damaged: cut off after %d of %d bytes"):format(size, #whole))
+                and ("damaged: truncated to %d bytes"):format(size)
+                or ("damaged: truncated to %d of %d bytes"):format(size, #whole))
         end
     end)
 
@@ -203,7 +203,7 @@ describe("a file is refused", function()
         assert.same({ out = "200\tnil\n"
             .. "in/a.db: cannot be written: Permission denied\tREAD_ONLY\n"
             .. "200\tnil\n"
-            .. "in/a.db: cannot be written: nor can its directory\tREAD_ONLY\n"
+            .. "in/a.db: its directory cannot be written\tREAD_ONLY\n"
             .. "200\tnil\n"
             .. "in/a.db: cannot be written: Permission denied\tREAD_ONLY\n"
             .. "in/a.db: cannot be read: Permission denied\tIO\n"
@@ -216,7 +216,7 @@ describe("a writer", function()
         local dir <close> = shell.directory()
         local path = dir.path .. "/a.db"
         local db = assert(store.open(path, options("create", { schema = SCHEMA })))
-        assert.same({ nil, path .. ": this process is writing it already", "LOCKED" },
+        assert.same({ nil, path .. ": this process is already writing it", "LOCKED" },
             { store.open(path, options "write") })
         -- A reader that comes and goes takes no lock away with it.
         assert(store.open(path, options "read")):close()
@@ -360,7 +360,7 @@ describe("store.free_bytes", function()
         local bytes = store.free_bytes "/"
         local df = tonumber(shell.run("df -B1 --output=avail / | tail -1 >$OUT").out)
         assert.is_true(math.abs(bytes - df) < 1e9)
-        assert.same({ nil, "/none: there is no such file or directory", "NOT_FOUND" },
+        assert.same({ nil, "/none: no such file or directory", "NOT_FOUND" },
             { store.free_bytes "/none" })
     end)
 end)

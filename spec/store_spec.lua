@@ -353,7 +353,7 @@ describe("a mistake in a call", function()
                     db:rows("SELECT ?")
                 end,
                 ["store.execute: sql has no statement"] = function() db:execute " -- none" end,
-                ["store.execute: there is more than one statement in: SELECT 1; SELECT 2"] =
+                ["store.execute: more than one statement in: SELECT 1; SELECT 2"] =
                     function() db:execute "SELECT 1; SELECT 2" end,
                 ["store.execute: near \"SELEC\": syntax error in: SELEC 1"] = function()
                     db:execute "SELEC 1"

@@ -1,6 +1,4 @@
-/*
- * alarm.c -- see alarm.h. POSIX timers, each with its number as the value of the signal.
- */
+/* alarm.c -- see alarm.h. POSIX timers, whose signals carry the alarm's number. */
 #include "api/alarm.h"
 
 #include <errno.h>
@@ -11,15 +9,15 @@
 #include <string.h>
 #include <time.h>
 
-#define ALARM_SIGNAL (SIGRTMIN + 4) /* glibc keeps the first ones */
-#define LONGEST      1e9            /* seconds */
+#define ALARM_SIGNAL (SIGRTMIN + 4) /* glibc uses the first ones */
+#define MAX_SECONDS  1e9
 
 static timer_t timers[ALARM_COUNT];
 static void (*callbacks[ALARM_COUNT])(void); /* NULL: there is no timer */
 static volatile sig_atomic_t expired[ALARM_COUNT];
 static pthread_t owner;
 
-/* A thread of libcurl may be the one that gets the signal. */
+/* A thread of libcurl may get the signal: it is passed on to the owner. */
 static void on_signal(int signo, siginfo_t *info, void *context)
 {
     int saved = errno, value = info->si_value.sival_int;
@@ -41,7 +39,7 @@ static void on_signal(int signo, siginfo_t *info, void *context)
     errno = saved;
 }
 
-/* Without SA_RESTART a wait ends early. */
+/* Without SA_RESTART, so that a wait ends early. */
 static int catch_signal(int signo)
 {
     struct sigaction action;
@@ -76,7 +74,7 @@ void alarm_set(Alarm alarm, double seconds)
     if (callbacks[alarm] == NULL)
         return;
     memset(&when, 0, sizeof when);
-    seconds = fmin(seconds, LONGEST);
+    seconds = fmin(seconds, MAX_SECONDS);
     when.it_value.tv_sec = (time_t)seconds;
     when.it_value.tv_nsec = (long)((seconds - floor(seconds)) * 1e9);
     if (seconds > 0 && when.it_value.tv_sec == 0 && when.it_value.tv_nsec == 0)

@@ -1,23 +1,22 @@
 /*
- * alarm.h -- timers that interrupt whatever runs, C code too: time limits, and the watchdog.
+ * alarm.h -- timers that interrupt running code, even C code: time limits, and the watchdog.
  *
- * What an alarm calls runs in a signal handler, in the thread that called alarm_open.
+ * Callbacks run in a signal handler, in the thread that called alarm_open.
  */
 #ifndef PONDER_API_ALARM_H
 #define PONDER_API_ALARM_H
 
 typedef enum Alarm {
-    ALARM_DEADLINE, /* the time of the run is up */
-    ALARM_WATCHDOG, /* what was asked to stop has not */
-    ALARM_SANDBOX,  /* the time of a sandbox is up; its callback may jump out of the handler */
+    ALARM_DEADLINE, /* the run's time is up */
+    ALARM_WATCHDOG, /* the run was asked to stop and has not */
+    ALARM_SANDBOX,  /* a sandbox's time is up; its callback may longjmp out of the handler */
     ALARM_COUNT
 } Alarm;
 
-/* Makes a timer; returns 0 or an errno value. Does nothing if there is one already. */
+/* Makes the timer, unless it exists; returns 0 or an errno value. */
 int alarm_open(Alarm alarm, void (*expired)(void));
 
-/* Calls it after so many seconds, in place of what was set before; 0: not at all. May be called in
- * a signal handler. */
+/* Sets the timer to so many seconds from now; 0 disarms it. Safe in a signal handler. */
 void alarm_set(Alarm alarm, double seconds);
 
 #endif

@@ -9,10 +9,10 @@
 
 #include "core/alloc.h"
 
-/* Marks a luaopen_ function: the shared object exports these and nothing else. */
+/* Marks a luaopen_ function: the shared object exports nothing else. */
 #define PONDER_MODULE __attribute__((visibility("default")))
 
-/* The state's own allocator, for the core: one memory limit covers C and Lua. */
+/* The state's allocator, for the core: one memory limit covers C and Lua. */
 static inline Alloc api_alloc(lua_State *L)
 {
     Alloc a;
@@ -20,7 +20,7 @@ static inline Alloc api_alloc(lua_State *L)
     return a;
 }
 
-/* A metatable of that name: methods, and what ends a userdata, as its __gc and its __close. */
+/* Makes a metatable of that name with the methods, and `finish` as its __gc and __close. */
 static inline void api_new_class(lua_State *L, const char *name, const luaL_Reg *methods,
                                  lua_CFunction finish)
 {

@@ -258,10 +258,10 @@ static int l_in_use(lua_State *L)
     const char *path = store_text(L, 1, "in_use", "path", NULL);
     StoreError e;
     Claim *claim;
-    StoreStatus status = claim_take(path, false, &claim, &e);
+    StoreStatus status = claim_open(path, false, &claim, &e);
     if (status == STORE_OK) {
         status = claim_lock(claim, &e);
-        claim_drop(claim, status == STORE_OK);
+        claim_close(claim, status == STORE_OK);
     }
     if (status != STORE_OK && status != STORE_LOCKED) {
         luaL_pushfail(L);

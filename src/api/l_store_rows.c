@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "api/l_store.h"
-#include "store/late.h"
+#include "store/held.h"
 
 enum { MOST_HELD_BACK = 64 /* values */ };
 
@@ -102,7 +102,7 @@ static sqlite3_stmt *take(lua_State *L, int store, const char *where, sqlite3_de
     store_hide_values(L, store, first);
     Store *s = store_check(L, store, where);
     check_values(L, s, where, first);
-    StoreStatus status = store_take(s, sql, size, &statement, e);
+    StoreStatus status = store_acquire(s, sql, size, &statement, e);
     if (status == STORE_SQL)
         luaL_error(L, "store.%s: %s in: %s", where, e->detail, sql);
     if (status != STORE_OK)
@@ -111,7 +111,7 @@ static sqlite3_stmt *take(lua_State *L, int store, const char *where, sqlite3_de
         luaL_error(L, "store.%s: sql has no statement", where);
     int wanted = sqlite3_bind_parameter_count(statement), got = lua_gettop(L) - first + 1;
     if (wanted != got) {
-        store_give_back(s, statement);
+        store_release(s, statement);
         luaL_error(L, "store.%s: the statement takes %d values (got %d): %s", where, wanted, got,
                    sql);
     }
@@ -119,7 +119,7 @@ static sqlite3_stmt *take(lua_State *L, int store, const char *where, sqlite3_de
     if (rc == SQLITE_OK)
         return statement;
     store_fail_sqlite(e, s->db, rc);
-    store_give_back(s, statement);
+    store_release(s, statement);
     return NULL;
 }
 
@@ -149,7 +149,7 @@ int store_l_execute(lua_State *L)
         return store_push_failure(L, 1, &e);
     int64_t changes;
     StoreStatus status = store_run(s, statement, &changes, &e);
-    store_give_back(s, statement);
+    store_release(s, statement);
     if (status != STORE_OK)
         return store_push_failure(L, 1, &e);
     store_bound_wal(s);
@@ -231,7 +231,7 @@ int store_rows_close(lua_State *L)
 {
     Rows *r = luaL_checkudata(L, 1, STORE_ROWS);
     if (is_open(r))
-        store_give_back(r->store, r->statement);
+        store_release(r->store, r->statement);
     r->statement = NULL;
     return 0;
 }
@@ -244,7 +244,7 @@ static bool next_row(lua_State *L, Rows *r, int index)
     check_open(L, r);
     StoreStatus status = store_step(r->store, r->statement, &row, &e);
     if (!row) {
-        store_give_back(r->store, r->statement);
+        store_release(r->store, r->statement);
         r->statement = NULL;
     }
     if (status != STORE_OK) {
@@ -314,7 +314,7 @@ int store_l_row(lua_State *L)
         return 0;
     int count = push_row(L, r);
     if (is_open(r))
-        store_give_back(r->store, r->statement);
+        store_release(r->store, r->statement);
     r->statement = NULL;
     return count;
 }

@@ -1,6 +1,4 @@
-/*
- * descriptors.c -- how many descriptors the process may open. See loop.h.
- */
+/* descriptors.c -- how many descriptors the process may open; see loop.h. */
 #include <dirent.h>
 #include <errno.h>
 #include <sys/resource.h>
@@ -21,8 +19,7 @@ const char *loop_descriptor_hint(int error)
     return error == EMFILE ? " (EMFILE: raise `ulimit -n`)" : "";
 }
 
-/* Those that are open; the directory that lists them is one itself, and the last there is room for
- * if it does not open. */
+/* Open descriptors, except that of the listing itself. If it cannot be opened, all are in use. */
 static int64_t count_open(void)
 {
     int64_t n = -1;
@@ -40,6 +37,6 @@ int64_t loop_free_descriptors(void)
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
         return INT64_MAX;
-    int64_t open = count_open(), most = (int64_t)limit.rlim_cur;
-    return open < most ? most - open : 0;
+    int64_t open = count_open(), max = (int64_t)limit.rlim_cur;
+    return open < max ? max - open : 0;
 }

@@ -1,13 +1,11 @@
-/*
- * handles.c -- descriptors, timers, signals and directories of the loop. See loop.h.
- */
+/* handles.c -- descriptors, timers, signals and directories of the loop; see loop.h. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "loop/parts.h"
 
-/* libuv's handle comes first: see loop_close_handle. */
+/* Each begins with its libuv handle: see loop_close_handle. */
 struct LoopWatch {
     uv_poll_t uv;
     LoopOnReady on_ready;
@@ -33,7 +31,7 @@ struct LoopDirectory {
     void *arg;
 };
 
-/* A handle whose initialization failed is none of libuv's. */
+/* libuv does not know a handle whose initialization failed: it is freed at once. */
 static void *started(void *handle, int error)
 {
     if (error == 0) {
@@ -44,13 +42,13 @@ static void *started(void *handle, int error)
     return loop_refuse(error);
 }
 
-/* --- descriptors --------------------------------------------------------------------------- */
+/* ---- descriptors ---- */
 
 static void on_ready(uv_poll_t *uv, int status, int events)
 {
     LoopWatch *w = (LoopWatch *)uv;
     loop_count_callback();
-    if (status < 0) /* broken: libuv has stopped; whoever tries it learns why */
+    if (status < 0) /* broken: reading or writing will tell why */
         events = UV_READABLE | UV_WRITABLE;
     w->on_ready(w->arg, w->fd,
                 (events & UV_READABLE ? LOOP_READ : 0) | (events & UV_WRITABLE ? LOOP_WRITE : 0));
@@ -86,7 +84,7 @@ void loop_unwatch(LoopWatch *w)
         loop_close_handle((uv_handle_t *)&w->uv);
 }
 
-/* --- timers -------------------------------------------------------------------------------- */
+/* ---- timers ---- */
 
 static void on_due(uv_timer_t *uv)
 {
@@ -112,7 +110,7 @@ void loop_timer_set(LoopTimer *t, double delay_ms)
         uv_timer_stop(&t->uv);
         return;
     }
-    uv_update_time(t->uv.loop); /* Lua code may have run since libuv looked at the clock */
+    uv_update_time(t->uv.loop); /* Lua code may have run since libuv read the clock */
     uv_timer_start(&t->uv, on_due, (uint64_t)ceil(fmin(delay_ms, 1e15)), 0);
 }
 
@@ -122,7 +120,7 @@ void loop_timer_end(LoopTimer *t)
         loop_close_handle((uv_handle_t *)&t->uv);
 }
 
-/* --- signals ------------------------------------------------------------------------------- */
+/* ---- signals ---- */
 
 static void on_signal(uv_signal_t *uv, int number)
 {
@@ -155,7 +153,7 @@ void loop_signal_end(LoopSignal *s)
         loop_close_handle((uv_handle_t *)&s->uv);
 }
 
-/* --- directories --------------------------------------------------------------------------- */
+/* ---- directories ---- */
 
 static void on_change(uv_fs_event_t *uv, const char *name, int events, int status)
 {

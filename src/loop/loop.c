@@ -1,6 +1,4 @@
-/*
- * loop.c -- the loop itself: waiting, ports, the clock. See loop.h.
- */
+/* loop.c -- the loop itself: waiting, ports, the clock; see loop.h. */
 #include "loop/loop.h"
 
 #include <errno.h>
@@ -13,7 +11,7 @@
 #include "loop/parts.h"
 
 enum {
-    GATHER_MS = 1, /* what becomes ready while callbacks run belongs to the same batch */
+    GATHER_MS = 1, /* how long to keep adding what becomes ready to the same batch */
 };
 
 static struct {
@@ -21,7 +19,7 @@ static struct {
     bool woken; /* by loop_wake */
     uv_loop_t uv;
     uv_async_t wake;
-    uv_poll_t alarm; /* a timerfd: libuv counts whole milliseconds, which are long for a wait */
+    uv_poll_t alarm; /* a timerfd, since libuv's timers count whole milliseconds */
     int alarm_fd;
     double alarm_ms; /* when it goes off; INFINITY: never */
     LoopPort *first, *last;
@@ -60,7 +58,7 @@ void *loop_refuse(int uv_error)
     return NULL;
 }
 
-/* --- opening ------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static void on_wake(uv_async_t *async)
 {
@@ -77,8 +75,7 @@ static void on_alarm(uv_poll_t *alarm, int status, int events)
         return; /* set again in the meantime */
 }
 
-/* The child's own loop comes with its first call; what the parent had watched stays the parent's.
- */
+/* The child opens a new loop with its first call. */
 static void forget_in_child(void)
 {
     loop.open = false;
@@ -99,10 +96,10 @@ static int open_alarm(void)
     return error;
 }
 
-/* `wake` keeps the loop alive, so that it can wait for nothing else. */
+/* `wake` keeps the loop alive even without other handles. */
 static int open_loop(void)
 {
-    static bool in_child_known;
+    static bool registered;
     int error = uv_loop_init(&loop.uv);
     if (error != 0)
         return error;
@@ -115,9 +112,9 @@ static int open_loop(void)
         uv_loop_close(&loop.uv);
         return error;
     }
-    if (!in_child_known)
+    if (!registered)
         pthread_atfork(NULL, NULL, forget_in_child);
-    in_child_known = true;
+    registered = true;
     loop.woken = false;
     loop.open = true;
     return 0;
@@ -140,7 +137,7 @@ void loop_close_handle(uv_handle_t *h)
     uv_close(h, free_handle);
 }
 
-/* --- ports --------------------------------------------------------------------------------- */
+/* ---- ports ---- */
 
 void loop_port_open(LoopPort *p)
 {
@@ -183,7 +180,7 @@ size_t loop_take(int64_t *numbers, size_t capacity)
     return n;
 }
 
-/* --- waiting ------------------------------------------------------------------------------- */
+/* ---- waiting ---- */
 
 static void set_alarm(double at_ms)
 {
@@ -198,7 +195,7 @@ static void set_alarm(double at_ms)
     timerfd_settime(loop.alarm_fd, TFD_TIMER_ABSTIME, &t, NULL);
 }
 
-/* One round of callbacks; false when there were none. */
+/* Runs one round of callbacks; false: there were none. */
 static bool step(uv_run_mode mode)
 {
     int64_t before = loop.stats.callbacks;
@@ -220,7 +217,7 @@ static void sleep_until(const LoopPort *port, double until)
     }
 }
 
-/* What there is to do comes in bursts: as long as there is more of it, for a little. */
+/* Events come in bursts: runs callbacks while there are more, for up to GATHER_MS. */
 static void gather(void)
 {
     double until = loop_now_ms() + GATHER_MS;

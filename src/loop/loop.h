@@ -1,21 +1,21 @@
 /*
- * loop.h -- the event loop of the process, on libuv: everything that waits waits here.
+ * loop.h -- the event loop of the process, on libuv: all waiting happens here.
  *
  *   descriptors   loop_watch      a callback whenever one is ready
- *   timers        loop_timer      a callback once, when the time has come
+ *   timers        loop_timer      a callback once, when due
  *   signals       loop_signal     a callback after each
- *   directories   loop_directory  a callback after changes of their files
+ *   directories   loop_directory  a callback after changes to their files
  *   processes     loop/process.h
  *
  * Callbacks run inside loop_wait, on the thread that called it, and never touch Lua: they append to
- * a bounded buffer of their owner. An owner with something for Lua posts its port; the scheduler
- * takes the numbers of posted ports in batches and fetches from each owner what it has:
+ * their owner's bounded buffer. An owner with something for Lua posts its port; the scheduler takes
+ * the numbers of posted ports in batches and reads the owners' buffers:
  *
  *     descriptor is ready --> callback --> owner's buffer, loop_post --> loop_take --> Lua
  *
- * There is one loop a process, for one thread; it opens with the first call. A forked child begins
- * with a loop of its own, and must leave what its parent's loop knew alone (free the memory, end
- * nothing). Handles are released inside the loop after they were ended: their memory is libc's.
+ * A process has one loop, used by one thread; the first call opens it. A forked child gets a new
+ * loop and must not end its parent's handles, only free its own memory. Handles are freed inside
+ * the loop some time after they were ended, so they are allocated by malloc.
  */
 #ifndef PONDER_LOOP_LOOP_H
 #define PONDER_LOOP_LOOP_H
@@ -24,11 +24,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Milliseconds, and seconds, on the clock of everything here: it only goes forward. */
+/* The monotonic clock used here, in milliseconds and in seconds. */
 double loop_now_ms(void);
 double loop_now(void);
 
-/* --- what may wait ------------------------------------------------------------------------- */
+/* ---- handles ---- */
 
 typedef struct LoopWatch LoopWatch;
 typedef struct LoopTimer LoopTimer;
@@ -41,34 +41,34 @@ typedef void (*LoopOnReady)(void *arg, int fd, int events);
 typedef void (*LoopOnEvent)(void *arg);
 
 /* Calls `on_ready` as long as `fd` is ready for one of `events` (a broken one is ready for all).
- * The descriptor becomes non-blocking, as does what shares its open file with it.
- * One watch a descriptor; end it before closing the descriptor. NULL: errno says why. */
+ * Makes the open file of the descriptor non-blocking. A descriptor can have only one watch, which
+ * must end before the descriptor is closed. NULL: see errno. */
 LoopWatch *loop_watch(int fd, int events, LoopOnReady on_ready, void *arg);
 
-/* Watches for other events from now on; 0 pauses. Returns 0, or an errno value. */
+/* Changes the events to watch for; 0 pauses. Returns 0 or an errno value. */
 int loop_watch_for(LoopWatch *w, int events);
 void loop_unwatch(LoopWatch *w); /* NULL is allowed, here and below */
 
-/* A timer that is not set yet; set again from its own callback it repeats. NULL: errno says why. */
+/* Makes a timer, not set yet. NULL: see errno. */
 LoopTimer *loop_timer(LoopOnEvent on_due, void *arg);
 
-/* Calls back once when so many milliseconds have passed, rounded up; < 0, or infinite: never. */
+/* Calls back once after so many milliseconds, rounded up; < 0 or infinite: never. */
 void loop_timer_set(LoopTimer *t, double delay_ms);
 void loop_timer_end(LoopTimer *t);
 
-/* Catches a signal and calls back soon after each delivery (several may be one). While Lua code
- * runs nothing is called back: what must stop that needs a handler of its own (see loop_wake). */
+/* Catches a signal and calls back soon after a delivery (several may be merged). Nothing is called
+ * back while Lua code runs: to stop that takes a signal handler (see loop_wake). */
 LoopSignal *loop_signal(int number, LoopOnEvent on_signal, void *arg);
 void loop_signal_end(LoopSignal *s);
 
-/* Calls back soon after a file of a directory was made, written, renamed or removed (several
- * changes may be one). NULL: errno says why. */
+/* Calls back soon after a file of the directory was created, written, renamed or removed (several
+ * changes may be merged). NULL: see errno. */
 LoopDirectory *loop_directory(const char *path, LoopOnEvent on_change, void *arg);
 void loop_directory_end(LoopDirectory *d);
 
-/* --- news for Lua --------------------------------------------------------------------------- */
+/* ---- ports: news for Lua ---- */
 
-/* Part of its owner. Its number is never used again. */
+/* A member of its owner. Numbers are never reused. */
 typedef struct LoopPort {
     int64_t number;
     bool posted;
@@ -78,43 +78,41 @@ typedef struct LoopPort {
 void loop_port_open(LoopPort *p);
 void loop_port_close(LoopPort *p);
 
-/* There is something for Lua at this port, until it is taken. Needs no memory. */
+/* The port's owner has something for Lua. Cannot fail. */
 void loop_post(LoopPort *p);
-
-/* There is nothing any more. */
 void loop_unpost(LoopPort *p);
 
-/* The numbers of posted ports, the first posted first. */
+/* Unposts ports in the order they were posted, and writes their numbers. */
 size_t loop_take(int64_t *numbers, size_t capacity);
 
-/* --- waiting -------------------------------------------------------------------------------- */
+/* ---- waiting ---- */
 
-/* Runs callbacks of what is ready. If no port is posted then, waits until one is, `timeout_ms` have
- * passed (< 0: no limit), or loop_wake was called. Returns 0, or why there is no loop: an errno
- * value. */
+/* Runs the callbacks of what is ready. If no port is posted then, waits until one is, `timeout_ms`
+ * have passed (< 0: no limit), or loop_wake is called. Returns 0, or an errno value if the loop
+ * cannot be opened. */
 int loop_wait(double timeout_ms);
 
-/* The same, until that port is posted: for who waits for one thing alone. */
+/* The same, but waits for this port only. */
 int loop_wait_for(const LoopPort *port, double timeout_ms);
 
-/* Ends a wait that goes on, or else the next. Safe in signal handlers and in other threads. */
+/* Ends the current wait, or else the next. Safe in signal handlers and other threads. */
 void loop_wake(void);
 
 typedef struct LoopStats {
     int64_t waits;     /* times that the process went to sleep */
     int64_t callbacks; /* of all kinds */
     int64_t posts;
-    int64_t handles; /* watches, timers, signals, directories and processes that there are */
+    int64_t handles; /* existing watches, timers, signals, directories and processes */
 } LoopStats;
 
 LoopStats loop_stats(void);
 
-/* --- descriptors ---------------------------------------------------------------------------- */
+/* ---- descriptors ---- */
 
 /* Raises the soft limit on descriptors to the hard one. */
 void loop_raise_descriptor_limit(void);
 
-/* After an error message of the system: what helps when descriptors ran out, else nothing. */
+/* A hint to append to an error message if descriptors have run out, else "". */
 const char *loop_descriptor_hint(int error);
 
 /* How many more descriptors the process may open now. */

@@ -8,19 +8,19 @@
 
 #include "loop/loop.h"
 
-/* The loop, opened if it is not open; NULL: errno says why. */
+/* The loop, which it opens if necessary; NULL: see errno. */
 uv_loop_t *loop_get(void);
 
-/* Each callback of a handle says so first. */
+/* Every callback of a handle calls this first. */
 void loop_count_callback(void);
 
-/* How many handles there are: +1, -1. */
+/* Adds to the number of handles: +1, -1. */
 void loop_count_handle(int change);
 
-/* Closes a handle of libuv that is the first member of a block from malloc, and frees that. */
+/* Closes a libuv handle, the first member of a block from malloc, and frees the block. */
 void loop_close_handle(uv_handle_t *h);
 
-/* NULL, after noting why: for functions that give a handle. */
+/* Sets errno and returns NULL. */
 void *loop_refuse(int uv_error);
 
 #endif

@@ -1,6 +1,4 @@
-/*
- * process.c -- see process.h.
- */
+/* process.c -- see process.h. */
 #define _GNU_SOURCE /* pipe2 */
 #include "loop/process.h"
 
@@ -13,8 +11,8 @@
 #include <unistd.h>
 
 #include "core/buffer.h"
-#include "loop/guard.h"
 #include "loop/parts.h"
+#include "loop/reaper.h"
 
 enum { CHUNK = 64 * 1024 };
 
@@ -23,7 +21,7 @@ typedef struct Pipe {
     int fd; /* -1: closed */
     LoopWatch *watch;
     Buffer buffer;
-    size_t start; /* bytes at its beginning that were consumed */
+    size_t start; /* of the unconsumed bytes in `buffer` */
     Process *process;
 } Pipe;
 
@@ -34,7 +32,7 @@ struct Process {
     Pipe input, outputs[2];
     bool close_input; /* once all is written */
     enum { NEW, RUNNING, ENDED } state;
-    pid_t owner; /* who started it: a fork of ours must leave it alone */
+    pid_t owner; /* the process that started it */
     int64_t status;
     int signal;
 };
@@ -50,7 +48,7 @@ static void *libc_resize(void *ud, void *block, size_t old_size, size_t new_size
 
 static const Alloc libc_alloc = {libc_resize, NULL};
 
-/* --- pipes --------------------------------------------------------------------------------- */
+/* ---- pipes ---- */
 
 static void close_pipe(Pipe *p)
 {
@@ -76,7 +74,7 @@ static size_t held(const Pipe *p)
     return p->buffer.size - p->start;
 }
 
-/* What was consumed goes only once it is the greater part: small steps do not move it all. */
+/* Moves the rest to the front only once more than half is consumed. */
 static bool append(Pipe *p, const char *bytes, size_t n)
 {
     if (p->start > p->buffer.size / 2) {
@@ -96,20 +94,20 @@ static void on_output(void *arg, int fd, int events)
 {
     static char chunk[CHUNK];
     Pipe *p = arg;
-    size_t room = p->process->max_buffered - held(p); /* it is not full: else nothing is watched */
+    size_t room = p->process->max_buffered - held(p); /* > 0: a full pipe is not watched */
     (void)events;
     ssize_t n = read(fd, chunk, room < CHUNK ? room : CHUNK);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     bool kept = n > 0 && append(p, chunk, (size_t)n);
     if (!kept)
-        close_pipe(p); /* the end; or memory is short, and the child gets EPIPE */
+        close_pipe(p); /* end of file; or out of memory, and the child gets EPIPE */
     else if (is_full(p))
         loop_watch_for(p->watch, 0);
     loop_post(&p->process->port);
 }
 
-/* As write, without the signal that kills who writes to a pipe that nobody reads. */
+/* write without SIGPIPE. */
 static ssize_t write_quietly(int fd, const char *bytes, size_t n)
 {
     sigset_t pipe_signal, before, pending;
@@ -155,7 +153,7 @@ static void on_input(void *arg, int fd, int events)
     loop_post(&p->process->port);
 }
 
-/* --- starting ------------------------------------------------------------------------------- */
+/* ---- starting ---- */
 
 static void on_exit_status(uv_process_t *uv, int64_t status, int signal)
 {
@@ -164,14 +162,14 @@ static void on_exit_status(uv_process_t *uv, int64_t status, int signal)
     p->state = ENDED;
     p->status = status;
     p->signal = signal;
-    kill(-uv->pid, SIGKILL); /* what it has left behind */
-    guard_forget(uv->pid);
+    kill(-uv->pid, SIGKILL); /* the rest of its group */
+    reaper_forget(uv->pid);
     consume(&p->input, held(&p->input));
     close_pipe(&p->input);
     loop_post(&p->port);
 }
 
-/* A pipe of which one end is ours, watched from now on; the child's end goes to *theirs. */
+/* Opens a pipe and watches our end; the child's end goes to *theirs. */
 static bool open_pipe(Process *p, Pipe *pipe, bool is_input, int *theirs)
 {
     int fds[2];
@@ -212,9 +210,9 @@ static int spawn(Process *p, const ProcessOptions *o, const int theirs[3])
         .stdio_count = 3,
         .stdio = streams,
     };
-    guard_begin_fork();
+    reaper_begin_fork();
     int error = uv_spawn(loop_get(), &p->uv, &options);
-    guard_end_fork();
+    reaper_end_fork();
     loop_count_handle(1);
     p->state = error == 0 ? RUNNING : ENDED; /* libuv knows the handle even if there is no child */
     return -error;
@@ -223,7 +221,7 @@ static int spawn(Process *p, const ProcessOptions *o, const int theirs[3])
 Process *process_start(const ProcessOptions *o)
 {
     int theirs[3];
-    Process *p = loop_get() != NULL && guard_open() ? calloc(1, sizeof *p) : NULL;
+    Process *p = loop_get() != NULL && reaper_open() ? calloc(1, sizeof *p) : NULL;
     if (p == NULL)
         return NULL;
     p->max_buffered = o->max_buffered;
@@ -234,7 +232,7 @@ Process *process_start(const ProcessOptions *o)
     for (int i = 0; i < 3; i++)
         if (theirs[i] >= 0)
             close(theirs[i]);
-    if (error == 0 && !guard_add(p->uv.pid))
+    if (error == 0 && !reaper_add(p->uv.pid))
         error = errno;
     if (error == 0)
         return p;
@@ -243,7 +241,7 @@ Process *process_start(const ProcessOptions *o)
     return NULL;
 }
 
-/* --- using and ending ----------------------------------------------------------------------- */
+/* ---- using and ending ---- */
 
 const LoopPort *process_port(const Process *p)
 {
@@ -311,12 +309,12 @@ void process_kill(Process *p, int signal)
         kill(-p->uv.pid, signal);
 }
 
-/* A child that was killed and is not waited for any more: libuv would leave it a zombie. */
+/* Waits for a child that was killed and dropped, so that it does not stay a zombie. */
 static void on_late_exit(uv_process_t *uv, int64_t status, int signal)
 {
     (void)status, (void)signal;
     loop_count_callback();
-    guard_forget(uv->pid);
+    reaper_forget(uv->pid);
     loop_close_handle((uv_handle_t *)uv);
 }
 

@@ -7,7 +7,7 @@
 
 #include "net/parts.h"
 
-/* Where the next string of a block goes. */
+/* The unused part of a block. */
 typedef struct Cursor {
     char *at;
 } Cursor;
@@ -54,8 +54,7 @@ static bool has_header(const Call *c, const char *name)
     return false;
 }
 
-/* libcurl takes "name:" as "do not send": it would wait for a 100 Continue and name a form's type.
- */
+/* To libcurl "name:" means "do not send": by default it adds Expect, and a form's content type. */
 static char NO_EXPECT[] = "Expect:";
 static char NO_TYPE[] = "Content-Type:";
 
@@ -64,10 +63,10 @@ static int by_name(const void *a, const void *b)
     return strcasecmp(((const struct curl_slist *)a)->data, ((const struct curl_slist *)b)->data);
 }
 
-/* Headers go out in the order of their names, so that equal requests are equal bytes. */
+/* Sorts headers by name, so that equal requests are equal bytes. */
 static void link_headers(Call *c, struct curl_slist *nodes, const char *lines, size_t count)
 {
-    char *line = (char *)(size_t)lines; /* the block is ours: libcurl's struct only lacks a const */
+    char *line = (char *)(size_t)lines; /* libcurl's struct lacks a const */
     for (size_t i = 0; i < count; i++) {
         nodes[i].data = line;
         line += strlen(line) + 1;
@@ -147,34 +146,26 @@ void call_become_get(Call *c)
             h->data = NO_TYPE;
 }
 
-/* --- secrets ------------------------------------------------------------------------------ */
+/* ---- secrets ---- */
 
-static bool holds(const char *text, const char *part, size_t n)
+static bool holds(const char *text, const char *part)
 {
-    if (n == 0)
-        return false;
-    for (const char *at = strchr(text, *part); at != NULL; at = strchr(at + 1, *part))
-        if (strncmp(at, part, n) == 0)
-            return true;
-    return false;
+    return part != NULL && *part != '\0' && strstr(text, part) != NULL;
 }
 
 static bool holds_userinfo(const char *text, const char *url)
 {
-    const char *start = url != NULL ? strstr(url, "://") : NULL;
-    if (start == NULL)
-        return false;
-    start += 3;
-    size_t authority = strcspn(start, "/?#");
-    size_t end = authority;
-    while (end > 0 && start[end - 1] != '@')
-        end--;
-    if (end == 0)
-        return false;
-    const char *colon = memchr(start, ':', end - 1);
-    size_t user = colon != NULL ? (size_t)(colon - start) : end - 1;
-    return holds(text, start, user) ||
-           (colon != NULL && holds(text, colon + 1, end - 1 - (user + 1)));
+    char *user = NULL, *password = NULL;
+    CURLU *u = url != NULL ? curl_url() : NULL;
+    if (u != NULL && curl_url_set(u, CURLUPART_URL, url, CURLU_GUESS_SCHEME) == CURLUE_OK) {
+        curl_url_get(u, CURLUPART_USER, &user, 0);
+        curl_url_get(u, CURLUPART_PASSWORD, &password, 0);
+    }
+    bool found = holds(text, user) || holds(text, password);
+    curl_free(user);
+    curl_free(password);
+    curl_url_cleanup(u);
+    return found;
 }
 
 bool call_leaks(const Call *c, const char *text)
@@ -182,13 +173,13 @@ bool call_leaks(const Call *c, const char *text)
     for (const struct curl_slist *h = c->headers; h != NULL; h = h->next) {
         const char *value = h->data + strcspn(h->data, ":;");
         value += strspn(value, ":; ");
-        if (holds(text, value, strlen(value)))
+        if (holds(text, value))
             return true;
     }
     return holds_userinfo(text, c->url) || holds_userinfo(text, c->proxy);
 }
 
-/* --- calls by id -------------------------------------------------------------------------- */
+/* ---- calls by id ---- */
 
 static Call **bucket_of(const Pump *p, int64_t id)
 {

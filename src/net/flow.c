@@ -1,12 +1,9 @@
-/*
- * flow.c -- how calls move: out of the queue, into libcurl, and to those that have ended. See
- * pump.h.
- */
+/* flow.c -- how calls move: from the queue to libcurl, and to the ended ones; see pump.h. */
 #include <math.h>
 
 #include "net/parts.h"
 
-/* --- transfers: spare, active, ended ------------------------------------------------------ */
+/* ---- transfers: spare, active, ended ---- */
 
 static Transfer *take_spare(Pump *p)
 {
@@ -39,7 +36,7 @@ static void link_active(Pump *p, Transfer *t)
     p->active = t;
 }
 
-/* Takes a transfer out of the multi handle and gives its place at the host to the next call. */
+/* Removes a transfer from the multi handle, the active ones and the host's count. */
 static void leave(Pump *p, Transfer *t)
 {
     multi_remove(t);
@@ -62,12 +59,12 @@ void flow_retire(Pump *p, Transfer *t)
     c->host = NULL;
 }
 
-/* There was no descriptor for it: it is next again once another has ended, with fewer in flight. */
+/* Out of descriptors: puts the call back at the head of its queue and lowers the concurrency. */
 static void requeue(Pump *p, Transfer *t)
 {
     Call *c = t->call;
     leave(p, t);
-    p->room = p->stats.in_flight;
+    p->concurrency = p->stats.in_flight;
     c->transfer = NULL;
     host_push_first(c->host, c);
     p->stats.queued++;
@@ -82,7 +79,7 @@ void flow_end(Pump *p, Transfer *t)
     l->last = t;
 }
 
-/* The first call of a host's queue goes out. False when there is no memory for a transfer. */
+/* Starts the first call of a host's queue. False: out of memory for a transfer. */
 static bool start_call(Pump *p, NetHost *h, double now)
 {
     Transfer *t = take_spare(p);
@@ -105,12 +102,13 @@ static bool start_call(Pump *p, NetHost *h, double now)
     return true;
 }
 
-/* Fills free places, one call a host in turn. False: memory is short, and nothing is in flight. */
+/* Starts queued calls, round robin over the hosts. False: out of memory, and nothing is in flight.
+ */
 static bool start_calls(Pump *p)
 {
     double now = loop_now_ms();
-    size_t passed = 0; /* hosts in a row that had nothing to start */
-    while (p->stats.queued > 0 && p->stats.in_flight < p->room && passed < p->host_count) {
+    size_t passed = 0; /* consecutive hosts with nothing to start */
+    while (p->stats.queued > 0 && p->stats.in_flight < p->concurrency && passed < p->host_count) {
         p->host_turn = (p->host_turn + 1) % p->host_count;
         NetHost *h = p->hosts[p->host_turn];
         if (h->first == NULL || h->in_flight >= h->limit) {
@@ -124,7 +122,7 @@ static bool start_calls(Pump *p)
     return true;
 }
 
-/* --- the loop ----------------------------------------------------------------------------- */
+/* ---- the loop ---- */
 
 void flow_take_ended(Pump *p, CURLM *multi)
 {
@@ -133,21 +131,21 @@ void flow_take_ended(Pump *p, CURLM *multi)
     for (CURLMsg *m; (m = curl_multi_info_read(multi, &left)) != NULL;) {
         if (m->msg != CURLMSG_DONE)
             continue;
-        char *mine = NULL;
-        curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &mine);
-        Transfer *t = (Transfer *)(void *)mine;
+        char *private = NULL;
+        curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &private);
+        Transfer *t = (Transfer *)(void *)private;
         CURLcode code = m->data.result;
-        multi_remove(t); /* m is gone from here on */
+        multi_remove(t); /* frees m */
         if (code != CURLE_OK && p->stats.in_flight > 1 && t->result.redirects == 0 &&
             transfer_lacks_descriptor(t)) {
             requeue(p, t);
             continue;
         }
-        p->room += code == CURLE_OK && p->room < p->max_room;
-        bool going_on = transfer_end(t, code, now);
-        if (going_on && multi_add(p, t))
+        p->concurrency += code == CURLE_OK && p->concurrency < p->max_concurrency;
+        bool redirected = transfer_end(t, code, now);
+        if (redirected && multi_add(p, t))
             continue;
-        if (going_on)
+        if (redirected)
             transfer_fail(t, "NO_MEMORY", "not enough memory to follow a redirect");
         flow_end(p, t);
     }
@@ -165,7 +163,7 @@ static void expire(Transfer *t, double now)
                   (long long)t->call->limits.idle_timeout_ms);
 }
 
-/* Time limits that libcurl does not know. A paused transfer has data that waits for us. */
+/* Checks the time limits that libcurl does not have. A paused transfer is not idle. */
 static void check_times(Pump *p)
 {
     double now = loop_now_ms();
@@ -184,7 +182,7 @@ static void check_times(Pump *p)
     }
 }
 
-/* Sockets that the loop would not watch: their calls would wait for nothing. */
+/* Ends calls whose sockets the loop could not watch: they would wait forever. */
 static void end_unwatched(Pump *p)
 {
     if (!p->any_unwatched)
@@ -195,14 +193,14 @@ static void end_unwatched(Pump *p)
         if (!t->unwatched)
             continue;
         transfer_measure(t, loop_now_ms());
-        transfer_fail(t, "NO_MEMORY", "the system watches no more sockets");
+        transfer_fail(t, "NO_MEMORY", "the system cannot watch more sockets");
         flow_end(p, t);
     }
 }
 
 static bool can_start(const Pump *p)
 {
-    if (p->stats.queued == 0 || p->starved || p->stats.in_flight >= p->room)
+    if (p->stats.queued == 0 || p->starved || p->stats.in_flight >= p->concurrency)
         return false;
     for (size_t i = 0; i < p->host_count; i++)
         if (p->hosts[i]->first != NULL && p->hosts[i]->in_flight < p->hosts[i]->limit)
@@ -225,7 +223,7 @@ void flow_settle(Pump *p, CURLMcode code)
     flow_schedule(p);
 }
 
-/* Requests go out before replies are read. */
+/* Sends requests before it reads replies. */
 void flow_on_due(void *pump)
 {
     Pump *p = pump;

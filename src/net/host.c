@@ -1,5 +1,5 @@
 /*
- * host.c -- hosts of a pump: each an origin, a limit, and a queue in order of submission.
+ * host.c -- the hosts of a pump: each has an origin, a limit, and a FIFO queue.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,26 +1,26 @@
 /*
- * multi.c -- libcurl's multi handles on the event loop: libcurl says which sockets and which time
- * it waits for, and is told what has come.
+ * multi.c -- libcurl's multi handles on the event loop: libcurl names the sockets and the timeout
+ * it waits for, and we report what is ready.
  *
- * For each request libcurl walks through the connections that a multi handle has to the host. So
- * one handle has only so many calls, and the next call goes to the first that has a place: with
- * 10,000 in flight a call takes as long as with 100, and with few all share the same connections.
+ * For each request libcurl walks all connections of the multi handle to that host. So a handle gets
+ * at most CALLS_PER_MULTI calls, and a call goes to the first handle with room: with 10,000 calls
+ * in flight each takes as long as with 100, and few calls share the same connections.
  */
 #include <math.h>
 
 #include "net/parts.h"
 
-enum { CALLS_A_MULTI = 128 };
+enum { CALLS_PER_MULTI = 128 };
 
 struct Multi {
     CURLM *handle;
     Pump *pump;
     Multi *next;
     int64_t in_flight;
-    double due; /* when libcurl's own timer runs out; INFINITY: it has none */
+    double due; /* when libcurl's timer expires; INFINITY: not set */
 };
 
-/* --- what libcurl waits for ---------------------------------------------------------------- */
+/* ---- what libcurl waits for ---- */
 
 static void on_ready(void *multi, int fd, int events)
 {
@@ -32,13 +32,13 @@ static void on_ready(void *multi, int fd, int events)
     flow_settle(m->pump, code);
 }
 
-/* libcurl would end all that it does if it were told of the failure: the one call ends instead. */
+/* If on_change returned an error, libcurl would abort all transfers: only this one ends instead. */
 static void lose_socket(Multi *m, CURL *easy)
 {
-    char *mine = NULL;
-    curl_easy_getinfo(easy, CURLINFO_PRIVATE, &mine);
-    if (mine != NULL)
-        ((Transfer *)(void *)mine)->unwatched = m->pump->any_unwatched = true;
+    char *private = NULL;
+    curl_easy_getinfo(easy, CURLINFO_PRIVATE, &private);
+    if (private != NULL)
+        ((Transfer *)(void *)private)->unwatched = m->pump->any_unwatched = true;
 }
 
 static int events_of(int what)
@@ -46,7 +46,7 @@ static int events_of(int what)
     return (what & CURL_POLL_IN ? LOOP_READ : 0) | (what & CURL_POLL_OUT ? LOOP_WRITE : 0);
 }
 
-/* libcurl wants to know something else of a socket. */
+/* libcurl wants to watch a socket for other events. */
 static int on_change(CURL *easy, curl_socket_t fd, int what, void *multi, void *known)
 {
     Multi *m = multi;
@@ -98,7 +98,7 @@ CURLMcode multis_serve_timers(Pump *p)
     return code;
 }
 
-/* --- handles ------------------------------------------------------------------------------- */
+/* ---- handles ---- */
 
 static void free_multi(Multi *m)
 {
@@ -116,7 +116,7 @@ static Multi *new_multi(Pump *p)
         free_multi(m);
         return NULL;
     }
-    int64_t room = p->max_room < CALLS_A_MULTI ? p->max_room : CALLS_A_MULTI;
+    int64_t room = p->max_concurrency < CALLS_PER_MULTI ? p->max_concurrency : CALLS_PER_MULTI;
     curl_multi_setopt(m->handle, CURLMOPT_MAXCONNECTS, (long)room);
     curl_multi_setopt(m->handle, CURLMOPT_PIPELINING, (long)CURLPIPE_MULTIPLEX);
     curl_multi_setopt(m->handle, CURLMOPT_SOCKETFUNCTION, on_change);
@@ -126,11 +126,11 @@ static Multi *new_multi(Pump *p)
     return m;
 }
 
-/* The first with a place for one more, or a new one. */
-static Multi *multi_with_place(Pump *p)
+/* The first handle with room for a call, or a new one. */
+static Multi *multi_with_room(Pump *p)
 {
     Multi **at = &p->multis;
-    while (*at != NULL && (*at)->in_flight >= CALLS_A_MULTI)
+    while (*at != NULL && (*at)->in_flight >= CALLS_PER_MULTI)
         at = &(*at)->next;
     if (*at == NULL)
         *at = new_multi(p);
@@ -139,7 +139,7 @@ static Multi *multi_with_place(Pump *p)
 
 bool multi_add(Pump *p, Transfer *t)
 {
-    Multi *m = multi_with_place(p);
+    Multi *m = multi_with_room(p);
     if (m == NULL || curl_multi_add_handle(m->handle, t->easy) != CURLM_OK)
         return false;
     t->multi = m;

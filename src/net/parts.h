@@ -14,7 +14,7 @@ typedef struct NetHost NetHost;
 typedef struct Multi Multi;
 typedef struct Transfer Transfer;
 
-/* --- call.c: a request while it is queued or in flight; one block of memory --------------- */
+/* ---- call.c: a request while it is queued or in flight; one block of memory ---- */
 
 typedef struct Call {
     int64_t id;
@@ -34,7 +34,7 @@ typedef struct Call {
 Call *call_new(const Alloc *a, const Request *r);
 void call_free(const Alloc *a, Call *c);
 
-/* Before a redirect to another origin: only headers that identify nobody stay. */
+/* Before a redirect to another origin: keeps only headers that cannot hold secrets. */
 void call_drop_secret_headers(Call *c);
 
 /* Before a redirect that turns a POST into a GET. */
@@ -43,18 +43,18 @@ void call_become_get(Call *c);
 /* Whether `text` holds a header's value or the user or password of a URL. */
 bool call_leaks(const Call *c, const char *text);
 
-/* The calls of a pump by id, in Pump.buckets. calls_remove answers NULL when there is none. */
+/* Calls by id, in Pump.buckets. calls_remove returns NULL if there is no such call. */
 void calls_add(Pump *p, Call *c);
 Call *calls_remove(Pump *p, int64_t id);
 
-/* --- host.c: scheme, host and port, with the calls that wait for it ----------------------- */
+/* ---- host.c: scheme, host and port, with a queue of calls ---- */
 
 struct NetHost {
     char *origin; /* "https://host:port" */
     size_t origin_size;
     int64_t limit;
     int64_t in_flight;
-    bool pinned; /* has a limit of its own: stays without calls */
+    bool pinned; /* pump_limit was called: stays even without calls */
     Call *first, *last;
 };
 
@@ -63,7 +63,7 @@ enum { ORIGIN_SIZE = 320, REMEMBERED_URL_SIZE = 256 };
 /* Writes the origin of an http or https URL. */
 bool origin_of(const char *url, char out[ORIGIN_SIZE]);
 
-/* The same, remembered until the next other URL; NULL when it is none. */
+/* The same, cached for the last URL; NULL: not an http or https URL. */
 const char *host_origin(Pump *p, const char *url);
 
 NetHost *host_get(Pump *p, const char *origin);
@@ -73,7 +73,7 @@ void host_push_first(NetHost *h, Call *c);
 void host_unlink(NetHost *h, Call *c);
 void hosts_free(Pump *p);
 
-/* --- transfer.c: one easy handle and the reply it is reading ------------------------------ */
+/* ---- transfer.c: one easy handle and the reply it is reading ---- */
 
 typedef enum BodyMode { BODY_UNKNOWN, BODY_KEEP, BODY_STREAM, BODY_SKIP } BodyMode;
 
@@ -81,8 +81,7 @@ struct Transfer {
     Pump *pump;
     CURL *easy;
     Call *call;
-    Transfer *prev,
-        *next; /* in Pump.active; `next` also in the lists that have ended and Pump.spare */
+    Transfer *prev, *next; /* in Pump.active; `next` also in Pump.ended, taken and spare */
     double started;
     double beat;    /* streams: time of the last data event */
     double done_at; /* time of [DONE] */
@@ -90,10 +89,10 @@ struct Transfer {
     bool sent; /* the request has begun to go out */
     bool in_headers;
     bool paused;
-    bool unwatched;     /* a socket of it could not be watched */
-    bool no_descriptor; /* nor opened: the process may have no more */
-    Multi *multi;       /* NULL: libcurl does not have it */
-    bool usual;         /* the easy handle has the options of a call that is_usual */
+    bool unwatched;     /* a socket could not be watched */
+    bool no_descriptor; /* a socket could not be opened for want of descriptors */
+    Multi *multi;       /* that the easy handle is in, or NULL */
+    bool usual;         /* the easy handle has the options of an is_usual call */
     bool stream_type, json_type, html_type; /* what content-type says */
     bool has_location;
     int64_t header_bytes;
@@ -107,77 +106,76 @@ struct Transfer {
 Transfer *transfer_new(Pump *p);
 void transfer_free(Transfer *t);
 
-/* Takes up a call: sets the easy handle's options. False when libcurl refuses one. */
+/* Sets the easy handle's options for a call. False: libcurl refuses one. */
 bool transfer_begin(Transfer *t, Call *c, double now);
 
-/* libcurl is done with it: fills in the result. True when a redirect makes it go on instead. */
+/* Fills in the result when libcurl is done. True: it follows a redirect instead. */
 bool transfer_end(Transfer *t, CURLcode code, double now);
 
 /* Whether it failed before it was sent, for want of descriptors. */
 bool transfer_lacks_descriptor(const Transfer *t);
 
-/* Says why it failed, unless that was said before; the text must hold no secret. */
+/* Sets the error, unless one is set already. The text must not hold secrets. */
 void transfer_fail(Transfer *t, const char *code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The same for a reply over max_body_bytes. */
 void transfer_fail_size(Transfer *t);
 
-/* Fills in times and counts, once it left the multi handle or is about to. */
+/* Fills in times and counts. */
 void transfer_measure(Transfer *t, double now);
 
-/* Connections opened for the request that is under way. */
+/* Connections opened for the current request. */
 int64_t transfer_connections(const Transfer *t);
 
-/* When it must be looked at again: its idle limit, or the end of the wait after [DONE]. */
+/* The time of its idle limit, or of the end of the wait after [DONE]. */
 double transfer_due(const Transfer *t);
 
-/* --- reply.c: libcurl's callbacks --------------------------------------------------------- */
+/* ---- reply.c: libcurl's callbacks ---- */
 
 size_t reply_on_header(char *line, size_t unit, size_t count, void *arg);
 size_t reply_on_body(char *bytes, size_t unit, size_t count, void *arg);
 
-/* The body of a streamed reply came to its end. */
+/* At the end of a streamed body. */
 bool reply_finish_stream(Transfer *t);
 
-/* --- multi.c: libcurl's multi handles ------------------------------------------------------ */
+/* ---- multi.c: libcurl's multi handles ---- */
 
-/* Gives a transfer to libcurl. False when memory is short. */
+/* Adds a transfer to a multi handle. False: out of memory. */
 bool multi_add(Pump *p, Transfer *t);
 
-/* Takes it back, if libcurl has it. */
+/* Removes it from its multi handle, if it is in one. */
 void multi_remove(Transfer *t);
 
-/* When the first of libcurl's timers runs out; INFINITY: there is none. */
+/* When the earliest of libcurl's timers expires; INFINITY: there is none. */
 double multis_due(const Pump *p);
 
-/* What those ask for that have run out. */
+/* Tells libcurl about expired timers. */
 CURLMcode multis_serve_timers(Pump *p);
 
 void multis_close(Pump *p);
 
-/* --- flow.c: how calls move ---------------------------------------------------------------- */
+/* ---- flow.c: how calls move ---- */
 
-/* Keeps a transfer whose call is gone for another call. */
+/* Keeps a transfer without a call for reuse. */
 void flow_spare(Pump *p, Transfer *t);
 
-/* A call in flight is cancelled, or has a result. */
+/* Removes a transfer from those in flight: without, and with a result to take. */
 void flow_retire(Pump *p, Transfer *t);
 void flow_end(Pump *p, Transfer *t);
 
-/* Gives results to the calls that a multi handle has ended. */
+/* Ends the transfers that libcurl reports as done. */
 void flow_take_ended(Pump *p, CURLM *multi);
 
-/* After libcurl has done something: fills free places, says what is new. */
+/* After any call of libcurl: starts queued calls, posts the port, sets the timer. */
 void flow_settle(Pump *p, CURLMcode code);
 
-/* Sets the timer for the earliest of what falls due; it calls flow_on_due. */
+/* Sets the timer for the next due time; it calls flow_on_due. */
 void flow_schedule(Pump *p);
 void flow_on_due(void *pump);
 
-/* --- pump.c ------------------------------------------------------------------------------- */
+/* ---- pump.c ---- */
 
-/* In order of time, linked by `next`. */
+/* In order of completion, linked by `next`. */
 typedef struct TransferList {
     Transfer *first, *last;
 } TransferList;
@@ -188,8 +186,8 @@ struct Pump {
     char *user_agent, *ca_file, *proxy; /* NULL where not given */
     Multi *multis;
     LoopPort port;
-    LoopTimer *timer;  /* for the earliest of what falls due: see flow_schedule */
-    double next_check; /* no idle limit passes before this time */
+    LoopTimer *timer;  /* see flow_schedule */
+    double next_check; /* no transfer is due before this time */
     pid_t owner;
     NetHost **hosts;
     size_t host_count, host_capacity, host_turn;
@@ -197,12 +195,12 @@ struct Pump {
     Call **buckets;
     size_t bucket_count;
     Transfer *active, *spare;
-    TransferList ended, taken; /* not taken yet; taken and not dropped yet */
+    TransferList ended, taken; /* by pump_take, and not dropped yet */
     size_t spare_count;
-    int64_t room, max_room; /* calls at one time that there are descriptors for */
+    int64_t concurrency, max_concurrency; /* calls in flight that descriptors allow */
     bool any_paused, any_unwatched;
-    bool starved;   /* there was no memory for a transfer: until one ends */
-    bool no_memory; /* to be said at the next take */
+    bool starved;   /* out of memory for a transfer, until one ends */
+    bool no_memory; /* for the next pump_take to report */
     EventList events, taken_events;
     int64_t last_id;
     PumpStats stats;

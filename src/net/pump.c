@@ -1,6 +1,4 @@
-/*
- * pump.c -- opening, submitting, taking, cancelling. See pump.h.
- */
+/* pump.c -- opens a pump; submits, takes and cancels calls; see pump.h. */
 #include "net/pump.h"
 
 #include <errno.h>
@@ -12,7 +10,7 @@
 
 enum {
     FIRST_BUCKETS = 64,
-    KEEP_DESCRIPTORS = 24, /* for files, logs, child processes */
+    KEEP_DESCRIPTORS = 24, /* left for files, logs and child processes */
 };
 
 const CallLimits net_default_limits = {
@@ -26,9 +24,9 @@ const CallLimits net_default_limits = {
     .max_redirects = 5,
 };
 
-/* --- opening and closing ------------------------------------------------------------------ */
+/* ---- opening and closing ---- */
 
-/* Once a process and never undone: libcurl's own state is shared by all pumps. */
+/* Once per process and never undone: all pumps share libcurl's global state. */
 static bool start_libcurl(void)
 {
     static bool started;
@@ -93,8 +91,8 @@ PumpStatus pump_open(const Alloc *alloc, const PumpOptions *options, Pump **out)
         return status;
     }
     int64_t room = loop_free_descriptors() - KEEP_DESCRIPTORS;
-    p->max_room = options->max_total < room ? options->max_total : room > 1 ? room : 1;
-    p->room = p->max_room;
+    p->max_concurrency = options->max_total < room ? options->max_total : room > 1 ? room : 1;
+    p->concurrency = p->max_concurrency;
     *out = p;
     return PUMP_OK;
 }
@@ -118,7 +116,7 @@ void pump_close(Pump *p)
 {
     if (p == NULL)
         return;
-    if (pump_is_ours(p)) { /* a child must not say goodbye on its parent's connections */
+    if (pump_is_ours(p)) { /* a child must not send a TLS close on its parent's connections */
         free_transfers(p, p->active);
         free_transfers(p, p->ended.first);
         free_transfers(p, p->taken.first);
@@ -138,7 +136,7 @@ void pump_close(Pump *p)
     alloc_free(&a, p, sizeof *p);
 }
 
-/* --- submitting --------------------------------------------------------------------------- */
+/* ---- submitting ---- */
 
 PumpStatus pump_submit(Pump *p, const Request *request, int64_t *id)
 {
@@ -181,7 +179,7 @@ PumpStatus pump_limit(Pump *p, const char *url, int64_t max_in_flight)
     return PUMP_OK;
 }
 
-/* --- waiting, results, cancelling, numbers -------------------------------------------------- */
+/* ---- waiting, results, cancelling, numbers ---- */
 
 const LoopPort *pump_port(const Pump *p)
 {
@@ -194,8 +192,8 @@ PumpStatus pump_wait(Pump *p, double timeout_ms)
     return loop_wait_for(&p->port, idle ? 0 : timeout_ms) == 0 ? PUMP_OK : PUMP_NO_LOOP;
 }
 
-/* Handing over what was taken may run Lua code that runs the loop: what comes then is kept apart,
- * so that a call's events come before its result. */
+/* The Lua code that reads what was taken may run the loop. What arrives then goes to other lists,
+ * so that a call's events are read before its result. */
 PumpStatus pump_take(Pump *p)
 {
     EventList events = p->events;
@@ -209,7 +207,7 @@ PumpStatus pump_take(Pump *p)
     }
     loop_unpost(&p->port);
     bool no_memory = p->no_memory;
-    p->no_memory = p->starved = false; /* memory may have become free */
+    p->no_memory = p->starved = false; /* memory may be free again */
     flow_schedule(p);
     return no_memory ? PUMP_NO_MEMORY : PUMP_OK;
 }
@@ -233,7 +231,7 @@ void pump_drop_result(Pump *p)
     flow_spare(p, t);
 }
 
-/* What libcurl kept for a transfer comes at once, and may pause it again. */
+/* libcurl delivers what it has buffered at once, which may pause a transfer again. */
 void pump_resume(Pump *p)
 {
     if (!p->any_paused)
@@ -255,7 +253,7 @@ void pump_resume(Pump *p)
     flow_settle(p, CURLM_OK);
 }
 
-/* What has come of a cancelled call and was not taken is nobody's. */
+/* Marks the events of a cancelled call that were not taken. */
 static void forget_events(Pump *p, int64_t id)
 {
     for (size_t i = 0; i < p->events.count; i++)

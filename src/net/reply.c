@@ -1,11 +1,11 @@
 /*
- * reply.c -- what libcurl's callbacks do with the bytes of a reply.
+ * reply.c -- libcurl's callbacks: the bytes of a reply.
  *
- * The first byte of a body that is not blank decides what the body is:
+ * The first non-blank byte of a body decides how it is read:
  *
  *      asked for      status   first byte   content-type        read as
  *      no stream      any      any          any                 body
- *      any            3xx      any          any                 nothing, if it will be followed
+ *      any            3xx      any          any                 skipped, if it will be followed
  *      any            not 2xx  any          any                 body
  *      events         2xx      { [ <        any                 body (no event stream starts so)
  *      events         2xx      other        text/event-stream   stream
@@ -20,13 +20,13 @@
 #include "net/parts.h"
 
 enum {
-    ABORT = 0, /* a callback that takes fewer bytes than it was given ends the transfer */
+    ABORT = 0, /* a callback's result that ends the transfer */
     MAX_HEADERS = 256,
-    MAX_BATCH_BYTES = 8 * 1024 * 1024, /* a batch that has more pauses the transfers of streams */
+    MAX_BATCH_BYTES = 8 * 1024 * 1024, /* beyond this, streams pause */
     MAX_BATCH_EVENTS = 64 * 1024,
 };
 
-/* --- headers ------------------------------------------------------------------------------ */
+/* ---- headers ---- */
 
 static bool has_word(const char *text, size_t n, const char *word)
 {
@@ -118,7 +118,7 @@ size_t reply_on_header(char *line, size_t unit, size_t count, void *arg)
     return read_header(t, line, n) ? n : ABORT;
 }
 
-/* --- body --------------------------------------------------------------------------------- */
+/* ---- body ---- */
 
 static bool keep_bytes(Transfer *t, const char *bytes, size_t n)
 {
@@ -141,7 +141,7 @@ static void explain_stream_failure(Transfer *t, SseStatus status)
         transfer_fail(t, "NO_MEMORY", "not enough memory for the stream");
 }
 
-/* Reads a piece of the stream (NULL: its end) and notes what it brought. */
+/* Reads a piece of the stream, or its end (NULL), into events. */
 static bool read_stream(Transfer *t, const char *bytes, size_t n)
 {
     EventList *out = &t->pump->events;
@@ -158,7 +158,7 @@ static bool read_stream(Transfer *t, const char *bytes, size_t n)
     }
     if (t->reader.done && t->done_at == 0) {
         t->done_at = loop_now_ms();
-        t->pump->next_check = 0; /* the time limit of this transfer just came closer */
+        t->pump->next_check = 0; /* this transfer is now due earlier */
         flow_schedule(t->pump);
     }
     if (status != SSE_OK)
@@ -180,8 +180,8 @@ static bool starts_stream(const Transfer *t, unsigned char first)
     return t->stream_type || !(t->json_type || t->html_type);
 }
 
-/* The first byte that is neither blank nor of a byte order mark. */
-static const char *first_telling(const char *bytes, size_t n)
+/* The first byte that is neither blank nor part of a byte order mark. */
+static const char *first_significant(const char *bytes, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (!is_space(bytes[i]) && memchr("\xEF\xBB\xBF", bytes[i], 3) == NULL)
@@ -189,7 +189,6 @@ static const char *first_telling(const char *bytes, size_t n)
     return NULL;
 }
 
-/* Says what the body is, as soon as its bytes tell. */
 static BodyMode decide(const Transfer *t, const char *bytes, size_t n)
 {
     long status = 0;
@@ -198,7 +197,7 @@ static BodyMode decide(const Transfer *t, const char *bytes, size_t n)
         return BODY_SKIP;
     if (t->call->stream == STREAM_NONE || status < 200 || status > 299)
         return BODY_KEEP;
-    const char *first = first_telling(bytes, n);
+    const char *first = first_significant(bytes, n);
     if (first == NULL)
         return BODY_UNKNOWN;
     return starts_stream(t, (unsigned char)*first) ? BODY_STREAM : BODY_KEEP;
@@ -208,7 +207,7 @@ static bool read_body(Transfer *t, const char *bytes, size_t n)
 {
     if (t->mode == BODY_UNKNOWN) {
         t->mode = decide(t, bytes, n);
-        Buffer *held = &t->result.body; /* where bytes wait whose meaning was still open */
+        Buffer *held = &t->result.body; /* the blanks so far */
         if (t->mode == BODY_STREAM && held->size > 0) {
             bool ok = read_stream(t, held->data, held->size);
             held->size = 0;

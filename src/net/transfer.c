@@ -1,6 +1,4 @@
-/*
- * transfer.c -- one easy handle: its options, its redirects, how it ended.
- */
+/* transfer.c -- one easy handle: its options, its redirects, its result. */
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -12,10 +10,10 @@
 #include "net/parts.h"
 
 enum {
-    KEEP_BODY = 64 * 1024, /* bytes that a transfer keeps from one call to the next */
+    KEEP_BODY = 64 * 1024, /* bytes of a buffer reused for the next call */
     KEEP_HEADERS = 4 * 1024,
-    FEW_DESCRIPTORS = 4, /* what a lookup and a connection take */
-    DONE_GRACE_MS = 250, /* after [DONE]: time to end the reply, so that the connection can stay */
+    FEW_DESCRIPTORS = 4, /* needed for a lookup and a connection */
+    DONE_GRACE_MS = 250, /* after [DONE], for the reply to end so that the connection is reused */
 };
 
 Transfer *transfer_new(Pump *p)
@@ -41,7 +39,7 @@ void transfer_free(Transfer *t)
     alloc_free(a, t, sizeof *t);
 }
 
-/* --- options ------------------------------------------------------------------------------ */
+/* ---- options ---- */
 
 static bool set_long(CURL *e, CURLoption option, long value)
 {
@@ -53,7 +51,7 @@ static bool set_pointer(CURL *e, CURLoption option, const void *value)
     return curl_easy_setopt(e, option, value) == CURLE_OK;
 }
 
-/* Most calls: an option once set needs no other value for the next of them. */
+/* Most calls: between two of them most options stay as they are. */
 static bool is_usual(const Call *c)
 {
     return c->body != NULL && strcmp(c->method, "POST") == 0 && c->ca_file == NULL;
@@ -73,7 +71,7 @@ static bool set_method(CURL *e, const Call *c)
            (strcmp(c->method, "POST") == 0 || set_pointer(e, CURLOPT_CUSTOMREQUEST, c->method));
 }
 
-/* Of a stream, compressed blocks would hold words back. */
+/* Compression would delay the words of a stream. */
 static const char *accepted_encoding(const Call *c)
 {
     return c->stream == STREAM_NONE ? "gzip" : "identity";
@@ -87,16 +85,15 @@ static bool set_protocol(CURL *e)
     bool ok = set_long(e, CURLOPT_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS);
 #endif
 #if LIBCURL_VERSION_NUM >= 0x075700
-    ok = ok && set_long(e, CURLOPT_QUICK_EXIT, 1); /* dropping a call waits for no name lookup */
+    ok = ok && set_long(e, CURLOPT_QUICK_EXIT, 1); /* do not wait for a name lookup when dropped */
 #endif
     return ok && set_long(e, CURLOPT_SSL_VERIFYPEER, 1) && set_long(e, CURLOPT_SSL_VERIFYHOST, 2) &&
            set_long(e, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS) &&
            set_long(e, CURLOPT_FOLLOWLOCATION, 0);
 }
 
-/* A connection that dies before its reply makes libcurl send the request again by itself, up to
- * five times. Whether a call is paid for twice is for our caller to say: the second sending ends
- * it. */
+/* If a connection dies before its reply, libcurl resends the request up to five times. A resent
+ * call may be billed twice, so our caller has to decide: this aborts the second sending. */
 static int before_request(void *transfer, char *ip, char *local_ip, int port, int local_port)
 {
     Transfer *t = transfer;
@@ -106,8 +103,8 @@ static int before_request(void *transfer, char *ip, char *local_ip, int port, in
     return again ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
 }
 
-/* Programs that a script starts do not inherit our connections. libcurl does not tell why there is
- * no socket. */
+/* Child processes must not inherit our connections (SOCK_CLOEXEC), and libcurl does not report why
+ * it has no socket. */
 static curl_socket_t open_socket(void *transfer, curlsocktype purpose, struct curl_sockaddr *to)
 {
     Transfer *t = transfer;
@@ -130,7 +127,7 @@ static bool set_callbacks(Transfer *t)
            set_pointer(e, CURLOPT_ERRORBUFFER, t->curl_error);
 }
 
-/* What is the same for every call. NOSIGNAL: the resolver runs in threads and needs none, and
+/* Options that are the same for every call. NOSIGNAL: the threaded resolver needs no signals, and
  * libcurl writes with MSG_NOSIGNAL. */
 static bool set_constants(Transfer *t)
 {
@@ -153,9 +150,9 @@ static bool set_limits(Transfer *t, double now)
                CURLE_OK;
 }
 
-/* Setting every option again costs about as much as sending the request: between usual calls those
- * that are constant stay. CURLOPT_CAINFO takes the place of the system's bundle; its directory of
- * authorities stays. */
+/* Setting all options costs about as much as sending the request, so constant ones are kept between
+ * usual calls. CURLOPT_CAINFO replaces the system's bundle, but not its directory of authorities.
+ */
 static bool set_options(Transfer *t, const char *url, double now)
 {
     CURL *e = t->easy;
@@ -173,7 +170,7 @@ static bool set_options(Transfer *t, const char *url, double now)
            set_pointer(e, CURLOPT_PROXY, c->proxy);
 }
 
-/* --- beginning ---------------------------------------------------------------------------- */
+/* ---- beginning ---- */
 
 static SseFormat reader_format(const Call *c)
 {
@@ -223,7 +220,7 @@ double transfer_due(const Transfer *t)
     return t->beat + (double)t->call->limits.idle_timeout_ms;
 }
 
-/* --- the end ------------------------------------------------------------------------------ */
+/* ---- ending ---- */
 
 void transfer_fail(Transfer *t, const char *code, const char *format, ...)
 {
@@ -270,7 +267,7 @@ int64_t transfer_connections(const Transfer *t)
     return connections;
 }
 
-/* A redirect's request is a transfer of its own to libcurl: what is counted adds up. */
+/* libcurl counts anew for the request after a redirect, so counts add up. */
 void transfer_measure(Transfer *t, double now)
 {
     Result *r = &t->result;
@@ -305,9 +302,9 @@ static const char *code_of(CURLcode code)
     case CURLE_SSL_PINNEDPUBKEYNOTMATCH: return "TLS";
     case CURLE_WEIRD_SERVER_REPLY:
     case CURLE_BAD_CONTENT_ENCODING:
-    case CURLE_UNSUPPORTED_PROTOCOL: /* HTTP/0.9 and what is not HTTP at all */
+    case CURLE_UNSUPPORTED_PROTOCOL: /* HTTP/0.9, or not HTTP at all */
     case CURLE_WRITE_ERROR: return "BAD_REPLY";
-    default: return "CONNECT"; /* refused, unknown host, reset, cut short */
+    default: return "CONNECT"; /* refused, unknown host, reset, truncated */
     }
 }
 
@@ -321,20 +318,20 @@ static void fail_timeout(Transfer *t)
                       (long long)l->connect_timeout_ms);
     } else {
         t->result.timeout = "total";
-        transfer_fail(t, "TIMEOUT", "no whole reply within timeout_ms (%lld)",
+        transfer_fail(t, "TIMEOUT", "no complete reply within timeout_ms (%lld)",
                       (long long)l->timeout_ms);
     }
 }
 
-/* A connection that broke while TLS was agreed on: libcurl has no code for it, only words. */
-static bool broke_off(CURLcode code, const char *text)
+/* A connection that broke during the TLS handshake: libcurl has a text for it, but no code. */
+static bool is_tls_abort(CURLcode code, const char *text)
 {
     return code == CURLE_SSL_CONNECT_ERROR &&
            (strstr(text, "SSL_ERROR_SYSCALL") != NULL || strstr(text, "Recv failure") != NULL ||
             strstr(text, "Send failure") != NULL);
 }
 
-/* A name cannot be looked up, nor a file of authorities read, when there are hardly any either. */
+/* With hardly any descriptors left, a name lookup or reading the CA file fails too. */
 bool transfer_lacks_descriptor(const Transfer *t)
 {
     return !t->sent && (t->no_descriptor || loop_free_descriptors() < FEW_DESCRIPTORS);
@@ -353,7 +350,7 @@ static void fail_curl(Transfer *t, CURLcode code)
     if (code == CURLE_ABORTED_BY_CALLBACK)
         transfer_fail(t, "CONNECT", "the connection closed before a reply");
     const char *text = t->curl_error;
-    const char *name = broke_off(code, text) ? "CONNECT" : code_of(code);
+    const char *name = is_tls_abort(code, text) ? "CONNECT" : code_of(code);
     if (*text == '\0' || call_leaks(t->call, text))
         text = curl_easy_strerror(code);
     transfer_fail(t, name, "%s", text);
@@ -379,7 +376,7 @@ static bool is_same_host(const char *from, const char *to)
            strcmp(to + sizeof tls - 1 + host, tls_port) == 0;
 }
 
-/* Sets up the request that a redirect asks for. */
+/* Checks a redirect and sets up its request. */
 static bool follow(Transfer *t, const char *location, double now)
 {
     char origin[ORIGIN_SIZE];
@@ -388,12 +385,12 @@ static bool follow(Transfer *t, const char *location, double now)
         transfer_fail(t, "BAD_REPLY", "more than %lld redirects",
                       (long long)c->limits.max_redirects);
     } else if (!origin_of(location, origin)) {
-        transfer_fail(t, "BAD_REPLY", "redirect to something that is not http or https");
+        transfer_fail(t, "BAD_REPLY", "redirect to a URL that is not http or https");
     } else if (strncmp(t->origin, "https:", 6) == 0 && strncmp(origin, "https:", 6) != 0) {
         transfer_fail(t, "BAD_REPLY", "redirect from https to http refused");
     } else if (!c->limits.cross_host_redirects && !is_same_host(t->origin, origin)) {
         transfer_fail(t, "BAD_REPLY",
-                      "redirect to %s refused: it is another host (cross_host_redirects allows it)",
+                      "redirect to another host refused: %s (cross_host_redirects allows it)",
                       origin);
     } else {
         if (strcmp(origin, t->origin) != 0)
@@ -410,7 +407,7 @@ static bool follow(Transfer *t, const char *location, double now)
     return false;
 }
 
-/* `follow` resets the handle that owns the location: it gets a copy. */
+/* Copies the location, since `follow` resets the handle that owns it. */
 static bool try_redirect(Transfer *t, double now)
 {
     char *location = NULL;
@@ -420,16 +417,16 @@ static bool try_redirect(Transfer *t, double now)
     location = strdup(location);
     if (location == NULL)
         transfer_fail(t, "NO_MEMORY", "not enough memory to follow a redirect");
-    bool going_on = location != NULL && follow(t, location, now);
+    bool followed = location != NULL && follow(t, location, now);
     free(location);
-    return going_on;
+    return followed;
 }
 
 bool transfer_end(Transfer *t, CURLcode code, double now)
 {
     Result *r = &t->result;
     transfer_measure(t, now);
-    t->usual = t->usual && code == CURLE_OK; /* after a failure, a handle as new */
+    t->usual = t->usual && code == CURLE_OK; /* after a failure, reset the handle */
     if (t->mode == BODY_STREAM && code == CURLE_OK)
         reply_finish_stream(t);
     r->streamed = t->mode == BODY_STREAM;
@@ -438,7 +435,7 @@ bool transfer_end(Transfer *t, CURLcode code, double now)
     r->retry_ms = r->streamed ? t->reader.retry_ms : -1;
     r->malformed = r->streamed && !r->done && r->events == 0 && t->reader.unknown_lines > 0;
     if (r->done) {
-        r->code = NULL; /* whatever came after [DONE], all that was wanted is here */
+        r->code = NULL; /* the reply is complete, whatever happened after [DONE] */
         return false;
     }
     if (code == CURLE_OK && try_redirect(t, now))

@@ -1,6 +1,4 @@
-/*
- * redis.c -- see redis.h.
- */
+/* redis.c -- see redis.h. */
 #include "queue/redis.h"
 
 #include <curl/curl.h>
@@ -15,10 +13,10 @@
 
 enum {
     READ_SIZE = 64 * 1024,
-    KEEP_OUT = 64 * 1024, /* of the memory of what was sent */
-    KEEP_IN = 256 * 1024, /* of the parser's */
+    KEEP_OUT = 64 * 1024, /* bytes of an empty `out` to keep */
+    KEEP_IN = 256 * 1024, /* bytes of an empty parser to keep */
     MAX_UNSENT = 256 * 1024 * 1024,
-    MAX_UNTAKEN = 1024 * 1024,     /* bytes of replies that are read ahead of their taking */
+    MAX_AHEAD = 1024 * 1024,       /* bytes of replies to read ahead */
     MAX_REPLY = 256 * 1024 * 1024, /* a single one */
 };
 
@@ -28,15 +26,15 @@ struct Redis {
     RedisState state;
     CURLM *multi; /* of this connection alone */
     CURL *easy;
-    LoopTimer *timer; /* what libcurl waits for while it connects */
+    LoopTimer *timer; /* libcurl's, while it connects */
     LoopWatch *watch; /* of the open connection */
     LoopPort port;
     Buffer out;
     size_t sent; /* of `out` */
     redisReader *reader;
     VEC(redisReply *) replies;
-    size_t first;   /* of `replies` */
-    size_t untaken; /* bytes read since all replies were taken */
+    size_t first; /* of `replies` */
+    size_t ahead; /* bytes read since `replies` was last empty */
     const char *code;
     char problem[CURL_ERROR_SIZE + 64];
     char curl_error[CURL_ERROR_SIZE];
@@ -70,7 +68,7 @@ static void fail_curl(Redis *r, CURLcode error, const char *otherwise)
     }
 }
 
-/* --- an open connection -------------------------------------------------------------------- */
+/* ---- an open connection ---- */
 
 static bool keep_reply(Redis *r, redisReply *reply)
 {
@@ -84,12 +82,12 @@ static bool keep_reply(Redis *r, redisReply *reply)
     return true;
 }
 
-/* Bytes have come: takes the replies out that are whole by now. */
+/* Parses received bytes into replies. */
 static void parse(Redis *r, const char *bytes, size_t n)
 {
     void *reply = NULL;
     int status = redisReaderFeed(r->reader, bytes, n);
-    r->untaken += n;
+    r->ahead += n;
     while (status == REDIS_OK) {
         status = redisReaderGetReply(r->reader, &reply);
         if (status == REDIS_OK && reply == NULL) {
@@ -105,7 +103,7 @@ static void parse(Redis *r, const char *bytes, size_t n)
 
 static bool is_full(const Redis *r)
 {
-    return r->untaken > MAX_UNTAKEN && r->first < r->replies.count;
+    return r->ahead > MAX_AHEAD && r->first < r->replies.count;
 }
 
 static void receive(Redis *r)
@@ -153,8 +151,8 @@ static void watch_for_more(Redis *r)
         fail(r, "CLOSED", strerror(error));
 }
 
-/* TLS may have to read in order to write, and the reverse: both are tried. What has been said
- * before the connection closed is read first. */
+/* TLS may have to read in order to write, and the reverse: tries both. Reads first, so that replies
+ * sent before the connection closed are not lost. */
 static void on_ready(void *redis, int fd, int events)
 {
     Redis *r = redis;
@@ -164,9 +162,9 @@ static void on_ready(void *redis, int fd, int events)
     watch_for_more(r);
 }
 
-/* --- connecting ---------------------------------------------------------------------------- */
+/* ---- connecting ---- */
 
-static void begin_talk(Redis *r)
+static void on_connected(Redis *r)
 {
     curl_socket_t fd = CURL_SOCKET_BAD;
     CURLcode error = curl_easy_getinfo(r->easy, CURLINFO_ACTIVESOCKET, &fd);
@@ -194,7 +192,7 @@ static void act(Redis *r, curl_socket_t fd, int bits)
         if (m->msg != CURLMSG_DONE || r->state != REDIS_CONNECTING)
             continue;
         if (m->data.result == CURLE_OK)
-            begin_talk(r);
+            on_connected(r);
         else
             fail_curl(r, m->data.result, "CONNECT");
     }
@@ -211,8 +209,7 @@ static void on_due(void *redis)
     act(redis, CURL_SOCKET_TIMEOUT, 0);
 }
 
-/* libcurl wants to know something else of a socket with which it connects. A watch that fails is
- * noticed by its timeout. */
+/* libcurl wants to watch a socket for other events. If a watch fails, the connection times out. */
 static int on_change(CURL *easy, curl_socket_t fd, int what, void *redis, void *known)
 {
     Redis *r = redis;
@@ -258,7 +255,7 @@ static bool set_options(Redis *r, const RedisOptions *o)
 
 Redis *redis_open(const Alloc *alloc, const RedisOptions *options)
 {
-    if (curl_global_init(CURL_GLOBAL_ALL) != CURLE_OK) /* counted: more than once does no harm */
+    if (curl_global_init(CURL_GLOBAL_ALL) != CURLE_OK) /* may be called more than once */
         return errno = ENOMEM, NULL;
     Redis *r = alloc_resize(alloc, NULL, 0, sizeof *r);
     if (r == NULL)
@@ -284,7 +281,7 @@ Redis *redis_open(const Alloc *alloc, const RedisOptions *options)
     return r;
 }
 
-/* --- for its owner ------------------------------------------------------------------------- */
+/* ---- for its owner ---- */
 
 bool redis_is_ours(const Redis *r)
 {
@@ -343,7 +340,7 @@ const redisReply *redis_first_reply(const Redis *r)
     return r->first < r->replies.count ? r->replies.items[r->first] : NULL;
 }
 
-/* TLS may hold bytes that the loop does not see: they are asked for here. */
+/* The TLS library may hold bytes that the loop does not see, so this reads too. */
 void redis_drop_reply(Redis *r)
 {
     bool was_full = is_full(r);
@@ -351,7 +348,7 @@ void redis_drop_reply(Redis *r)
     if (r->first < r->replies.count)
         return;
     r->first = r->replies.count = 0;
-    r->untaken = 0;
+    r->ahead = 0;
     if (was_full) {
         receive(r);
         watch_for_more(r);

@@ -1,6 +1,4 @@
-/*
- * claim.c -- one descriptor a file and process.
- */
+/* claim.c -- see claim.h. */
 #define _DEFAULT_SOURCE /* flock */
 #include "store/claim.h"
 
@@ -13,9 +11,9 @@
 
 #include "store/private.h"
 
-enum { MOST_TRIES = 8 }; /* when others make the same file */
+enum { MAX_TRIES = 8 }; /* while others create the same file */
 
-static Claim *claims; /* of this process; guarded by the mutex, for states in other threads */
+static Claim *claims; /* of this process; guarded by a mutex, for Lua states in other threads */
 
 static sqlite3_mutex *enter(void)
 {
@@ -36,11 +34,11 @@ static StoreStatus check_kind(const struct stat *file, StoreError *e)
 {
     if (S_ISREG(file->st_mode))
         return STORE_OK;
-    return store_fail(e, STORE_NOT_A_LOG, "is not a file%s",
-                      S_ISDIR(file->st_mode) ? " but a directory" : "");
+    return store_fail(e, STORE_NOT_A_LOG, "is %s",
+                      S_ISDIR(file->st_mode) ? "a directory" : "not a regular file");
 }
 
-/* A claim on the open file, which is no one's yet. */
+/* Adds a claim for the open file, which has none yet. */
 static StoreStatus add(int fd, const struct stat *file, Claim **out, StoreError *e)
 {
     Claim *claim = malloc(sizeof *claim);
@@ -53,7 +51,8 @@ static StoreStatus add(int fd, const struct stat *file, Claim **out, StoreError 
     return STORE_OK;
 }
 
-/* The lock is had before the name is looked up, so that what has the name is what was locked. */
+/* Locks the open file. False also if `path` no longer names it: checked after locking, so that it
+ * cannot change in between. */
 static bool lock_named(int fd, const char *path)
 {
     struct stat opened, named;
@@ -62,7 +61,7 @@ static bool lock_named(int fd, const char *path)
            opened.st_ino == named.st_ino;
 }
 
-/* What was left unfinished at `path` goes, unless somebody still writes it. */
+/* Removes an unfinished file unless somebody is still writing it. */
 static void remove_unfinished(const char *path)
 {
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -73,10 +72,10 @@ static void remove_unfinished(const char *path)
     close(fd);
 }
 
-/* Locked, so that nobody else takes it for unfinished. */
+/* The new file is locked, so that nobody takes it for an unfinished one. */
 static int create_file(const char *path)
 {
-    for (int i = 0; i < MOST_TRIES; i++) {
+    for (int i = 0; i < MAX_TRIES; i++) {
         int fd = private_create(path);
         if (fd < 0 && errno != EEXIST)
             return -1;
@@ -96,14 +95,14 @@ static StoreStatus open_file(const char *path, bool create, Claim **out, StoreEr
     struct stat file;
     int fd = create ? create_file(path) : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return store_fail_errno(e, create ? "cannot be made" : "cannot be read", errno);
+        return store_fail_errno(e, create ? "cannot be created" : "cannot be read", errno);
     if (fstat(fd, &file) != 0) {
         int error = errno;
         close(fd);
         return store_fail_errno(e, "cannot be read", error);
     }
     Claim *other = find(&file);
-    if (other != NULL) { /* renamed just now: this descriptor must stay, for the locks' sake */
+    if (other != NULL) { /* renamed just now. `fd` stays open: closing it would drop the locks */
         other->stores++;
         *out = other;
         return STORE_OK;
@@ -111,10 +110,10 @@ static StoreStatus open_file(const char *path, bool create, Claim **out, StoreEr
     return add(fd, &file, out, e);
 }
 
-StoreStatus claim_take(const char *path, bool create, Claim **out, StoreError *e)
+StoreStatus claim_open(const char *path, bool create, Claim **out, StoreError *e)
 {
     struct stat file;
-    if (!create) { /* before it is opened: opening a pipe may wait */
+    if (!create) { /* checked before opening, since opening a pipe may block */
         if (stat(path, &file) != 0)
             return store_fail_errno(e, "cannot be read", errno);
         if (check_kind(&file, e) != STORE_OK)
@@ -138,7 +137,7 @@ StoreStatus claim_lock(Claim *claim, StoreError *e)
     sqlite3_mutex *mutex = enter();
     StoreStatus status = STORE_OK;
     if (claim->locked)
-        status = store_fail(e, STORE_LOCKED, "this process is writing it already");
+        status = store_fail(e, STORE_LOCKED, "this process is already writing it");
     else if (flock(claim->fd, LOCK_EX | LOCK_NB) == 0)
         claim->locked = true;
     else if (errno == EWOULDBLOCK)
@@ -170,7 +169,7 @@ static void forget(const Claim *claim)
     *at = claim->next;
 }
 
-void claim_drop(Claim *claim, bool locked)
+void claim_close(Claim *claim, bool locked)
 {
     sqlite3_mutex *mutex = enter();
     if (locked)

@@ -1,12 +1,12 @@
 /*
- * claim.h -- the descriptor that this process has of a file, beside SQLite's own.
+ * claim.h -- a descriptor and a lock on a store's file, beside SQLite's own.
  *
- * SQLite's locks are POSIX locks, and a process loses those that it has on a file as soon as it
- * closes any descriptor of it. So a process has one claim a file, shared by all its stores of that
- * file, and its descriptor is closed after the last of them.
+ * SQLite's locks are POSIX locks, which a process loses when it closes any descriptor of the file.
+ * So there is one claim for each file and process, shared by all stores of that file; its
+ * descriptor is closed after the last of them.
  *
- * The claim's own lock, which makes one process the writer, is flock's: the kernel keeps the two
- * kinds apart, and drops it when the process ends, however it ends. Readers do not ask for it.
+ * The claim's lock makes one process the only writer. It is an flock, independent of POSIX locks,
+ * and ends with the process. Readers do not take it.
  */
 #ifndef PONDER_STORE_CLAIM_H
 #define PONDER_STORE_CLAIM_H
@@ -24,19 +24,18 @@ typedef struct Claim {
     bool locked; /* one of them is the writer */
 } Claim;
 
-#define CLAIM_STAGING "-new" /* behind the name of a file that is being made */
+#define CLAIM_STAGING "-new" /* suffix of a file that is being created */
 
-/* Opens the file, which must be a regular one. With `create` makes it, in the place of one that
- * somebody who was killed did not finish. */
-StoreStatus claim_take(const char *path, bool create, Claim **out, StoreError *e);
+/* Opens a regular file. With `create` creates it, replacing what a killed process left unfinished.
+ */
+StoreStatus claim_open(const char *path, bool create, Claim **out, StoreError *e);
 
-/* Makes the caller the only writer; STORE_LOCKED if there is one, in this process or another. */
+/* Makes the caller the only writer; STORE_LOCKED if there is another, in any process. */
 StoreStatus claim_lock(Claim *claim, StoreError *e);
 
-/* Lets others be the writer. */
 void claim_unlock(Claim *claim);
 
-/* Gives up what claim_take gave, after SQLite has closed the file, and the lock if `locked`. */
-void claim_drop(Claim *claim, bool locked);
+/* Releases the claim, and the lock if `locked`. Call it after SQLite has closed the file. */
+void claim_close(Claim *claim, bool locked);
 
 #endif

@@ -1,6 +1,4 @@
-/*
- * failure.c -- codes and messages.
- */
+/* failure.c -- see failure.h. */
 #include "store/failure.h"
 
 #include <errno.h>
@@ -47,9 +45,9 @@ StoreStatus store_fail(StoreError *e, StoreStatus status, const char *format, ..
 StoreStatus store_fail_errno(StoreError *e, const char *what, int error)
 {
     switch (error) {
-    case ENOENT: return store_fail(e, STORE_NOT_FOUND, "there is no such file or directory");
-    case EEXIST: return store_fail(e, STORE_EXISTS, "there is such a file already");
-    case EWOULDBLOCK: return store_fail(e, STORE_LOCKED, "another process is making it");
+    case ENOENT: return store_fail(e, STORE_NOT_FOUND, "no such file or directory");
+    case EEXIST: return store_fail(e, STORE_EXISTS, "file already exists");
+    case EWOULDBLOCK: return store_fail(e, STORE_LOCKED, "another process is creating it");
     case ENOSPC: return store_fail(e, STORE_FULL, "the disk is full");
     case EDQUOT: return store_fail(e, STORE_FULL, "the disk is full (quota)");
     case ENOMEM: return store_fail(e, STORE_MEMORY, "not enough memory");
@@ -68,7 +66,7 @@ static int errno_of(sqlite3_file *file)
     return error;
 }
 
-/* A commit that fails leaves its errno with the file only. */
+/* A failed commit leaves its errno only with the file object. */
 static int find_errno(sqlite3 *db)
 {
     sqlite3_file *file = NULL;

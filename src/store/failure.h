@@ -1,5 +1,5 @@
 /*
- * failure.h -- what went wrong with a store, in words for the one who runs ponder.
+ * failure.h -- errors of a store: codes, and messages for the user.
  */
 #ifndef PONDER_STORE_FAILURE_H
 #define PONDER_STORE_FAILURE_H
@@ -19,14 +19,14 @@ typedef enum StoreStatus {
     STORE_FULL,
     STORE_IO,
     STORE_MEMORY,
-    STORE_CONSTRAINT, /* of the schema */
+    STORE_CONSTRAINT, /* of the schema, violated */
     STORE_TOO_LARGE,  /* a value or a row beyond SQLite's limits */
-    STORE_SQL         /* the statement is wrong, or cannot be done with these values */
+    STORE_SQL         /* an invalid statement or parameter */
 } StoreStatus;
 
 typedef struct StoreError {
     StoreStatus status;
-    char detail[256]; /* to be read after "FILE: " */
+    char detail[256]; /* follows "FILE: " */
 } StoreError;
 
 /* "LOCKED" for STORE_LOCKED. */
@@ -39,7 +39,7 @@ __attribute__((format(printf, 3, 4))) StoreStatus store_fail(StoreError *e, Stor
 /* For a system call that failed with this errno: "cannot be read: Permission denied". */
 StoreStatus store_fail_errno(StoreError *e, const char *what, int error);
 
-/* For a result code of SQLite's. */
+/* For an SQLite result code. */
 StoreStatus store_fail_sqlite(StoreError *e, sqlite3 *db, int rc);
 
 #endif

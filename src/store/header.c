@@ -18,7 +18,7 @@ enum {
     AT_PAGES = 28,
     AT_USER_VERSION = 60,
     AT_APPLICATION = 68,
-    AT_PAGES_VALID = 92 /* AT_PAGES holds if this is the count at AT_CHANGES */
+    AT_PAGES_VALID = 92 /* AT_PAGES is valid if this equals AT_CHANGES */
 };
 
 static uint32_t word(const unsigned char *at)
@@ -26,16 +26,16 @@ static uint32_t word(const unsigned char *at)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-bool header_beside(const char *real_path, const char *suffix, int64_t least)
+bool header_beside(const char *real_path, const char *suffix, int64_t size)
 {
     struct stat file;
     char path[HEADER_PATH_SIZE];
     snprintf(path, sizeof path, "%s%s", real_path, suffix);
-    return stat(path, &file) == 0 && file.st_size > least;
+    return stat(path, &file) == 0 && file.st_size > size;
 }
 
-/* Bytes that the file must have; 0 if the header does not say. */
-static int64_t whole_size(const unsigned char *header)
+/* The file's size according to the header; 0 if it does not say. */
+static int64_t expected_size(const unsigned char *header)
 {
     uint32_t page_size = (uint32_t)header[AT_PAGE_SIZE] << 8 | header[AT_PAGE_SIZE + 1];
     if (word(header + AT_CHANGES) != word(header + AT_PAGES_VALID))
@@ -43,14 +43,14 @@ static int64_t whole_size(const unsigned char *header)
     return (int64_t)(page_size == 1 ? 65536 : page_size) * word(header + AT_PAGES);
 }
 
-static StoreStatus check_size(int fd, int64_t whole, StoreError *e)
+static StoreStatus check_size(int fd, int64_t expected, StoreError *e)
 {
     struct stat file;
     if (fstat(fd, &file) != 0)
         return store_fail_errno(e, "cannot be read", errno);
-    if (file.st_size < whole)
-        return store_fail(e, STORE_DAMAGED, "damaged: cut off after %lld of %lld bytes",
-                          (long long)file.st_size, (long long)whole);
+    if (file.st_size < expected)
+        return store_fail(e, STORE_DAMAGED, "damaged: truncated to %lld of %lld bytes",
+                          (long long)file.st_size, (long long)expected);
     return STORE_OK;
 }
 
@@ -66,14 +66,14 @@ StoreStatus header_read(int fd, const char *real_path, const char *kind, FileHea
     if (memcmp(header, "SQLite format 3", (size_t)n < 16 ? (size_t)n : 16) != 0)
         return store_fail(e, STORE_NOT_A_LOG, "not a %s", kind);
     if (n < HEADER_SIZE)
-        return store_fail(e, STORE_DAMAGED, "damaged: cut off after %d bytes", (int)n);
+        return store_fail(e, STORE_DAMAGED, "damaged: truncated to %d bytes", (int)n);
     out->application_id = word(header + AT_APPLICATION);
     out->version = word(header + AT_USER_VERSION);
     out->is_wal = header[AT_READ_VERSION] == 2;
-    /* A checkpoint that was aborted leaves a file that is too short without its -wal; the size
-     * is asked for last, since a run that ends meanwhile writes the file and removes the -wal. */
+    /* An aborted checkpoint leaves a file that is too short without its -wal. The size is read
+     * last, since a run that ends meanwhile completes the file and removes the -wal. */
     out->has_wal = header_beside(real_path, "-wal", 0);
-    return out->has_wal ? STORE_OK : check_size(fd, whole_size(header), e);
+    return out->has_wal ? STORE_OK : check_size(fd, expected_size(header), e);
 }
 
 int header_set_wal(int fd)

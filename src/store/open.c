@@ -1,6 +1,4 @@
-/*
- * open.c -- opening and closing a store.
- */
+/* open.c -- opens and closes a store; see store.h. */
 #define _DEFAULT_SOURCE /* realpath */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,15 +9,15 @@
 #include <unistd.h>
 
 #include "store/header.h"
-#include "store/late.h"
+#include "store/held.h"
 #include "store/private.h"
 #include "store/store.h"
 
 enum {
     BUSY_MS = 1000,
     BESIDE = 3,
-    WAL_BYTES = 32 << 20,    /* kept on disk once it is empty again */
-    CHECKED_BYTES = 64 << 20 /* at most, of a file that is looked through for damage */
+    WAL_BYTES = 32 << 20,    /* the -wal is truncated to this after a checkpoint */
+    CHECKED_BYTES = 64 << 20 /* larger files are not checked for damage at opening */
 };
 
 static const char *const beside[] = {"-wal", "-shm", "-journal"};
@@ -30,8 +28,8 @@ static StoreStatus run(Store *s, const char *sql, StoreError *e)
     return rc == SQLITE_OK ? STORE_OK : store_fail_sqlite(e, s->db, rc);
 }
 
-/* The first column of the first row, as text: up to `size` - 1 bytes of it. */
-static StoreStatus ask(Store *s, const char *sql, char *answer, size_t size, StoreError *e)
+/* Copies the first column of the first row as text. */
+static StoreStatus query_text(Store *s, const char *sql, char *answer, size_t size, StoreError *e)
 {
     sqlite3_stmt *statement;
     int rc = sqlite3_prepare_v2(s->db, sql, -1, &statement, NULL);
@@ -47,7 +45,7 @@ static StoreStatus ask(Store *s, const char *sql, char *answer, size_t size, Sto
     return status;
 }
 
-/* ---- what the file must be ---- */
+/* ---- checks ---- */
 
 static StoreStatus check_version(const StoreOptions *o, int64_t application_id, int64_t version,
                                  StoreError *e)
@@ -61,26 +59,26 @@ static StoreStatus check_version(const StoreOptions *o, int64_t application_id, 
     return STORE_OK;
 }
 
-/* A look at all of a large file takes seconds, or minutes where it is on a slow disk: damage in one
- * is found page by page, as they are read. */
+/* Checking a large file takes seconds, on a slow disk minutes: there damage is found page by page,
+ * as it is read. */
 static bool is_large(const Store *s)
 {
     struct stat file;
     return fstat(s->claim->fd, &file) == 0 && file.st_size > CHECKED_BYTES;
 }
 
-/* What holds now, with what is in the WAL; before anything is written. */
+/* Checks the content including the WAL, before anything is written. */
 static StoreStatus check_content(Store *s, const StoreOptions *o, StoreError *e)
 {
     char application_id[32], version[32], answer[160];
-    StoreStatus status = ask(s, "PRAGMA application_id", application_id, 32, e);
+    StoreStatus status = query_text(s, "PRAGMA application_id", application_id, 32, e);
     if (status == STORE_OK)
-        status = ask(s, "PRAGMA user_version", version, 32, e);
+        status = query_text(s, "PRAGMA user_version", version, 32, e);
     if (status == STORE_OK)
         status = check_version(o, strtoll(application_id, NULL, 10), strtoll(version, NULL, 10), e);
     if (status != STORE_OK || !(s->writable || o->check) || is_large(s))
         return status;
-    status = ask(s, "PRAGMA quick_check(1)", answer, sizeof answer, e);
+    status = query_text(s, "PRAGMA quick_check(1)", answer, sizeof answer, e);
     if (status == STORE_OK && strcmp(answer, "ok") != 0) {
         const char *first = strncmp(answer, "***", 3) == 0 ? strchr(answer, '\n') : NULL;
         first = first != NULL ? first + 1 : answer; /* below "*** in database main ***" */
@@ -108,13 +106,12 @@ static StoreStatus check_permission(const char *real_path, StoreError *e)
     if (!is_allowed(real_path, W_OK))
         return store_fail(e, STORE_READ_ONLY, "cannot be written: %s", strerror(errno));
     if (!is_directory_writable(real_path))
-        return store_fail(e, STORE_READ_ONLY, "cannot be written: nor can its directory");
+        return store_fail(e, STORE_READ_ONLY, "its directory cannot be written");
     return STORE_OK;
 }
 
-/* SQLite makes the files beside the database with its mode. Before it opens any of them, what
- * others may have put there is refused, and what an earlier version left readable is made private.
- */
+/* SQLite opens -wal, -shm and -journal and creates them with the database's mode. First refuses
+ * those that others may have put there, and makes private what an earlier version left readable. */
 static StoreStatus check_privacy(const char *path, const char *real_path, int fd, StoreError *e)
 {
     const char *refusal = private_refusal(path, fd);
@@ -133,9 +130,9 @@ static StoreStatus check_privacy(const char *path, const char *real_path, int fd
     return STORE_OK;
 }
 
-/* ---- SQLite's part ---- */
+/* ---- the connection ---- */
 
-/* Where a byte of the path means something in a URI. */
+/* Escapes the characters that are special in a URI. */
 static void put_uri(sqlite3_str *uri, const char *path)
 {
     sqlite3_str_appendall(uri, "file:");
@@ -144,10 +141,8 @@ static void put_uri(sqlite3_str *uri, const char *path)
     sqlite3_str_appendall(uri, "?immutable=1");
 }
 
-/*
- * A log that was not closed is in WAL mode, and so wants files beside it even to be read. Where
- * there are none and none can be made, no writer can be there either: `immutable` does without.
- */
+/* A log that was not closed is in WAL mode, so SQLite needs a -wal and -shm even to read it. Where
+ * none exist and none can be created there cannot be a writer, and `immutable` does without. */
 static StoreStatus connect(Store *s, const char *real_path, StoreMode mode,
                            const FileHeader *header, StoreError *e)
 {
@@ -171,7 +166,7 @@ static StoreStatus connect(Store *s, const char *real_path, StoreMode mode,
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_ENABLE_FKEY, 0, NULL);
-    /* As long as the file may still be refused. */
+    /* Until the file has passed the checks: see begin_wal. */
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     /* What a reader sorts or compares may be large: it goes to a file without a name. */
     return run(s,
@@ -193,17 +188,17 @@ static int count_pages(void *ud, sqlite3 *db, const char *name, int pages)
 static StoreStatus begin_wal(Store *s, StoreError *e)
 {
     char answer[32];
-    StoreStatus status = ask(s, "PRAGMA journal_mode", answer, sizeof answer, e);
-    if (status == STORE_OK && strcmp(answer, "wal") != 0) /* see fold */
+    StoreStatus status = query_text(s, "PRAGMA journal_mode", answer, sizeof answer, e);
+    if (status == STORE_OK && strcmp(answer, "wal") != 0) /* see leave_wal */
         status = run(s, "PRAGMA journal_mode=MEMORY", e);
     if (status == STORE_OK)
-        status = ask(s, "PRAGMA journal_mode=WAL", answer, sizeof answer, e);
+        status = query_text(s, "PRAGMA journal_mode=WAL", answer, sizeof answer, e);
     if (status != STORE_OK)
         return status;
     if (strcmp(answer, "wal") != 0)
         return store_fail(e, STORE_IO, "its file system has no shared memory, which SQLite needs");
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
-    sqlite3_wal_hook(s->db, count_pages, s); /* in the place of SQLite's own checkpoints */
+    sqlite3_wal_hook(s->db, count_pages, s); /* replaces SQLite's automatic checkpoints */
     char *sql = sqlite3_mprintf("PRAGMA synchronous=%s; PRAGMA journal_size_limit=%d; "
                                 "PRAGMA secure_delete=ON",
                                 s->full_sync ? "FULL" : "NORMAL", WAL_BYTES);
@@ -214,9 +209,8 @@ static StoreStatus begin_wal(Store *s, StoreError *e)
     return status;
 }
 
-/* Of a file without a name there is nothing that a journal could bring back, and one sync before it
- * gets its name is enough. */
-static StoreStatus lay_out(Store *s, const StoreOptions *o, StoreError *e)
+/* An unpublished file needs no journal, and no sync before it is published. */
+static StoreStatus write_schema(Store *s, const StoreOptions *o, StoreError *e)
 {
     char *sql = sqlite3_mprintf("PRAGMA synchronous=OFF; PRAGMA journal_mode=MEMORY; BEGIN; "
                                 "PRAGMA application_id=%lld; "
@@ -248,7 +242,7 @@ static StoreStatus open_claimed(Store *s, const char *path, const char *real_pat
     }
     if (status == STORE_OK && s->writable)
         status = check_privacy(path, real_path, s->claim->fd, e);
-    bool create = o->mode == STORE_CREATE; /* nobody takes it for one that was not finished */
+    bool create = o->mode == STORE_CREATE; /* locked, so as not to be taken for unfinished */
     if (status == STORE_OK && s->writable && (o->lock || create)) {
         status = claim_lock(s->claim, e);
         s->locked = status == STORE_OK;
@@ -256,7 +250,7 @@ static StoreStatus open_claimed(Store *s, const char *path, const char *real_pat
     if (status == STORE_OK)
         status = connect(s, real_path, o->mode, &header, e);
     if (status == STORE_OK)
-        status = create ? lay_out(s, o, e) : check_content(s, o, e);
+        status = create ? write_schema(s, o, e) : check_content(s, o, e);
     if (status == STORE_OK && o->mode == STORE_WRITE)
         status = begin_wal(s, e);
     return status;
@@ -278,7 +272,7 @@ void store_disconnect(Store *s)
     while ((statement = sqlite3_next_stmt(s->db, NULL)) != NULL)
         sqlite3_finalize(statement);
     memset(s->cache, 0, sizeof s->cache);
-    s->taken = 0;
+    s->acquired = 0;
     sqlite3_close(s->db);
     s->db = NULL;
 }
@@ -301,7 +295,7 @@ void store_remove_beside(const char *real_path)
 static StoreStatus open_file(Store *s, const char *path, const StoreOptions *o, StoreError *e)
 {
     bool create = o->mode == STORE_CREATE;
-    StoreStatus status = claim_take(path, create, &s->claim, e);
+    StoreStatus status = claim_open(path, create, &s->claim, e);
     if (status != STORE_OK)
         return status;
     char *real_path = realpath(path, NULL);
@@ -311,7 +305,7 @@ static StoreStatus open_file(Store *s, const char *path, const StoreOptions *o, 
         store_disconnect(s);
         if (create)
             store_remove(real_path != NULL ? real_path : path);
-        claim_drop(s->claim, s->locked);
+        claim_close(s->claim, s->locked);
     }
     free(real_path);
     return status;
@@ -320,8 +314,8 @@ static StoreStatus open_file(Store *s, const char *path, const StoreOptions *o, 
 static StoreStatus create_file(Store *s, const char *path, const StoreOptions *o, StoreError *e)
 {
     struct stat there;
-    if (lstat(path, &there) == 0) /* whatever it is: a link is not followed */
-        return store_fail_errno(e, "cannot be made", EEXIST);
+    if (lstat(path, &there) == 0) /* even a dangling link */
+        return store_fail_errno(e, "", EEXIST);
     char *staging = sqlite3_mprintf("%s" CLAIM_STAGING, path);
     if (staging == NULL)
         return store_fail(e, STORE_MEMORY, "not enough memory");
@@ -348,32 +342,28 @@ StoreStatus store_open(Store *s, const char *path, const StoreOptions *o, StoreE
         return store_fail(e, STORE_MEMORY, "not enough memory");
     int error = create && o->make_directories ? private_make_directories(path, false) : 0;
     if (error != 0)
-        return store_fail_errno(e, "its directory cannot be made", error);
+        return store_fail_errno(e, "its directory cannot be created", error);
     return create ? create_file(s, path, o, e) : open_file(s, path, o, e);
 }
 
 /* ---- closing ---- */
 
-/*
- * Makes one file of it. The change of mode is one of the first sector alone, which needs no journal
- * on disk. Rollback mode wants the file for itself for a moment: if readers look on,
- * or others may write, it stays in WAL mode, and the last to leave removes what is beside it.
- */
-static StoreStatus fold(Store *s, StoreError *e)
+/* Leaves a single file in rollback mode. The switch changes only the first sector, so it needs no
+ * journal on disk. It also needs exclusive access: while others have the file open it stays in WAL
+ * mode, and the last of them removes the -wal and -shm. */
+static StoreStatus leave_wal(Store *s, StoreError *e)
 {
     char answer[32];
-    if (s->locked && ask(s, "PRAGMA journal_mode=MEMORY", answer, sizeof answer, e) == STORE_OK)
+    if (s->locked &&
+        query_text(s, "PRAGMA journal_mode=MEMORY", answer, sizeof answer, e) == STORE_OK)
         return STORE_OK;
     int rc = sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     return rc == SQLITE_OK || rc == SQLITE_BUSY ? STORE_OK : store_fail_sqlite(e, s->db, rc);
 }
 
-/*
- * A reader of a file in WAL mode, all of whose content is in place, may have made an empty -wal, or
- * outlived the writer: it cannot remove them, but one who may write and is the last can. The file
- * is not changed by that.
- */
-static void tidy(const char *real_path)
+/* A reader may have created an empty -wal, or have outlived the writer. It cannot remove the files,
+ * but a writing connection does when it closes last; the database does not change. */
+static void remove_empty_wal(const char *real_path)
 {
     sqlite3 *db = NULL;
     if (!header_beside(real_path, "-wal", -1) || header_beside(real_path, "-wal", 0))
@@ -393,25 +383,25 @@ StoreStatus store_close(Store *s, StoreError *e)
     StoreStatus status = STORE_OK;
     if (s->db == NULL)
         return STORE_OK;
-    if (!store_is_ours(s)) { /* the parent's: closing would take its files away */
+    if (!store_is_ours(s)) { /* closing would remove the parent's files */
         s->db = NULL;
         return STORE_OK;
     }
-    store_end_late(s);
+    store_end_held(s);
     sqlite3_stmt *statement;
     while ((statement = sqlite3_next_stmt(s->db, NULL)) != NULL)
         sqlite3_finalize(statement);
     if (!sqlite3_get_autocommit(s->db))
         run(s, "ROLLBACK", NULL);
     if (s->writable && !s->staged)
-        status = fold(s, e);
+        status = leave_wal(s, e);
     char *real_path = sqlite3_mprintf("%s", sqlite3_db_filename(s->db, "main"));
     store_disconnect(s);
     if (s->staged && real_path != NULL)
         store_remove(real_path);
     else if (!s->writable && real_path != NULL)
-        tidy(real_path);
+        remove_empty_wal(real_path);
     sqlite3_free(real_path);
-    claim_drop(s->claim, s->locked);
+    claim_close(s->claim, s->locked);
     return status;
 }

@@ -1,6 +1,4 @@
-/*
- * private.c -- see private.h.
- */
+/* private.c -- see private.h. */
 #define _GNU_SOURCE /* O_PATH */
 #include "store/private.h"
 
@@ -18,14 +16,14 @@ static bool is_own(const struct stat *file)
     return file->st_uid == geteuid();
 }
 
-/* Whether others than we and root may make, rename and link files where the path ends. */
-static bool is_shared_place(const char *path)
+/* Whether anyone but us and root may create, rename and link files in the path's directory. */
+static bool is_shared_directory(const char *path)
 {
-    struct stat place;
+    struct stat found;
     const char *slash = strrchr(path, '/');
     char *directory = slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + 1);
-    bool shared = directory == NULL || stat(directory, &place) != 0 ||
-                  (place.st_mode & OTHERS_WRITE) != 0 || (!is_own(&place) && place.st_uid != 0);
+    bool shared = directory == NULL || stat(directory, &found) != 0 ||
+                  (found.st_mode & OTHERS_WRITE) != 0 || (!is_own(&found) && found.st_uid != 0);
     free(directory);
     return shared;
 }
@@ -33,7 +31,7 @@ static bool is_shared_place(const char *path)
 const char *private_refusal(const char *path, int fd)
 {
     struct stat file, named;
-    if (fstat(fd, &file) != 0 || !S_ISREG(file.st_mode) || !is_shared_place(path))
+    if (fstat(fd, &file) != 0 || !S_ISREG(file.st_mode) || !is_shared_directory(path))
         return NULL;
     if (lstat(path, &named) != 0 || named.st_dev != file.st_dev || named.st_ino != file.st_ino)
         return "is a symbolic link in a directory where others may write";
@@ -47,7 +45,7 @@ const char *private_refusal(const char *path, int fd)
 const char *private_beside_refusal(const char *path)
 {
     struct stat file;
-    if (lstat(path, &file) != 0 || !is_shared_place(path))
+    if (lstat(path, &file) != 0 || !is_shared_directory(path))
         return NULL;
     if (S_ISREG(file.st_mode) && is_own(&file) && file.st_nlink == 1)
         return NULL;

@@ -1,9 +1,9 @@
 /*
- * private.h -- files for their owner alone, also in directories where others may write.
+ * private.h -- files that only their owner can read, even in directories where others may write.
  *
- * What is made has mode 0600 (directories 0700), whatever the umask. In a directory such as /tmp
- * somebody else may have put a symbolic or hard link, or a file of their own, where ours is to be:
- * such a file is neither written nor trusted.
+ * New files have mode 0600 (directories 0700), whatever the umask. In a directory such as /tmp
+ * somebody else may have put a link or their own file where ours belongs: it is neither written nor
+ * trusted.
  */
 #ifndef PONDER_STORE_PRIVATE_H
 #define PONDER_STORE_PRIVATE_H
@@ -11,22 +11,23 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Why the open file must not be written, as text to be read after "FILE: "; NULL: it may be. */
+/* Why the open file must not be written, to follow "FILE "; NULL: it may be. */
 const char *private_refusal(const char *path, int fd);
 
-/* Why a file that SQLite would use beside the database must not be used; NULL: it may be. */
+/* Why SQLite must not use this file beside the database; NULL: it may. */
 const char *private_beside_refusal(const char *path);
 
-/* Takes from everybody else what they may do with the file, if it is our own. */
+/* Removes all permissions of others, if the file is ours. */
 void private_tighten(const char *path);
 
-/* Makes a file that is not there. -1 and errno. */
+/* Creates a file that must not exist. Returns a descriptor, or -1 and errno. */
 int private_create(const char *path);
 
-/* Opens a file to be written from its start; makes it if there is none. -1, with errno or *why. */
+/* Creates a file, or opens and truncates it. Returns a descriptor, or -1 with errno or *why. */
 int private_open(const char *path, const char **why);
 
-/* Makes the directories of a path, up to its end or to its last slash. 0, or an errno. */
+/* Creates the directories of a path, up to its last slash or (`whole`) its end. Returns 0 or an
+ * errno value. */
 int private_make_directories(const char *path, bool whole);
 
 #endif

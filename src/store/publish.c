@@ -1,8 +1,8 @@
 /*
- * publish.c -- giving a file that is whole its name.
+ * publish.c -- renames a complete file to its final name.
  *
- * SQLite finds -wal and -shm by the name that it opened, so it closes the file before and opens it
- * after. The claim's descriptor and lock stay: they belong to the file, whatever it is called.
+ * SQLite finds -wal and -shm by the name it opened, so the connection is closed before and reopened
+ * after. The claim's descriptor and lock stay: they belong to the file, not to its name.
  */
 #define _GNU_SOURCE /* renameat2 */
 #include <errno.h>
@@ -15,8 +15,8 @@
 #include "store/header.h"
 #include "store/store.h"
 
-/* Without replacing what has the name by now. Some file systems know only one of the two ways. */
-static int name_file(const char *from, const char *to)
+/* Does not replace an existing file. Some file systems support only one of the two ways. */
+static int rename_file(const char *from, const char *to)
 {
     if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
         return 0;
@@ -28,7 +28,7 @@ static int name_file(const char *from, const char *to)
 static bool is_in_use(const Store *s)
 {
     for (const CachedStatement *c = s->cache; c < s->cache + STORE_CACHED; c++)
-        if (c->taken)
+        if (c->in_use)
             return true;
     return false;
 }
@@ -39,20 +39,19 @@ static StoreStatus rename_to(Store *s, const char *staging, const char *path, St
     StoreStatus status = STORE_OK;
     store_disconnect(s);
     s->staged = false;
-    /* Who holds the staging file alone can name it: what has the name by now was made before. */
+    /* Only the owner of the staging file can create this name, so a file here is not ours. */
     struct stat there;
     int error = lstat(path, &there) == 0 ? EEXIST : 0;
-    if (error == 0) { /* a -wal of a file that is gone would be read as this one's */
+    if (error == 0) { /* a stale -wal would be read as this file's */
         store_remove_beside(path);
         error = header_set_wal(s->claim->fd);
     }
     if (error == 0 && fsync(s->claim->fd) != 0)
         error = errno;
     if (error != 0)
-        status = store_fail_errno(
-            e, error == EEXIST ? "cannot be made" : "cannot be read or written", error);
-    else if (name_file(staging, path) != 0)
-        status = store_fail_errno(e, "cannot be made", errno);
+        status = store_fail_errno(e, error == EEXIST ? "" : "cannot be read or written", error);
+    else if (rename_file(staging, path) != 0)
+        status = store_fail_errno(e, "cannot be created", errno);
     if (status != STORE_OK) {
         store_remove(staging);
     } else if ((status = store_connect_writer(s, path, e)) != STORE_OK) {
@@ -60,16 +59,16 @@ static StoreStatus rename_to(Store *s, const char *staging, const char *path, St
         store_remove(path);
     }
     if (status != STORE_OK)
-        claim_drop(s->claim, s->locked);
+        claim_close(s->claim, s->locked);
     return status;
 }
 
 StoreStatus store_publish(Store *s, StoreError *e)
 {
     if (!s->staged)
-        return store_fail(e, STORE_SQL, "has its name already");
+        return store_fail(e, STORE_SQL, "is already published");
     if (is_in_use(s) || !sqlite3_get_autocommit(s->db))
-        return store_fail(e, STORE_SQL, "cannot get its name while it is read or written");
+        return store_fail(e, STORE_SQL, "cannot be published while it is read or written");
     const char *name = sqlite3_db_filename(s->db, "main");
     int size = (int)(strlen(name) - strlen(CLAIM_STAGING));
     char *staging = sqlite3_mprintf("%s", name);

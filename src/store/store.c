@@ -1,8 +1,8 @@
 /*
- * store.c -- statements, transactions, checkpoints.
+ * store.c -- statements, transactions, checkpoints; see store.h.
  *
- * Where there are rows that may come late the thread of late.c uses the connection, too: not while
- * a statement is taken, nor within store_enter.
+ * The thread of held.c may use the connection too, but not while a statement is acquired nor
+ * between store_enter and store_leave.
  */
 #include "store/store.h"
 
@@ -10,28 +10,27 @@
 #include <string.h>
 
 #include "core/json.h"
-#include "store/late.h"
+#include "store/held.h"
 
 /* ---- statements ---- */
 
 static bool is_text(const CachedStatement *c, const char *sql, size_t size)
 {
-    return c->statement != NULL && !c->taken && c->size == size &&
+    return c->statement != NULL && !c->in_use && c->size == size &&
            memcmp(sqlite3_sql(c->statement), sql, size) == 0;
 }
 
-/* A place in the cache: a free one, or that of the statement unused for longest; NULL if all are
- * taken. */
-static CachedStatement *find_place(Store *s)
+/* A free slot of the cache, or the least recently used one; NULL if all are in use. */
+static CachedStatement *find_slot(Store *s)
 {
-    CachedStatement *place = NULL;
+    CachedStatement *oldest = NULL;
     for (CachedStatement *c = s->cache; c < s->cache + STORE_CACHED; c++) {
         if (c->statement == NULL)
             return c;
-        if (!c->taken && (place == NULL || c->used < place->used))
-            place = c;
+        if (!c->in_use && (oldest == NULL || c->last_used < oldest->last_used))
+            oldest = c;
     }
-    return place;
+    return oldest;
 }
 
 static StoreStatus prepare(Store *s, const char *sql, size_t size, sqlite3_stmt **out,
@@ -49,7 +48,7 @@ static StoreStatus prepare(Store *s, const char *sql, size_t size, sqlite3_stmt 
             sqlite3_finalize(second);
             sqlite3_finalize(*out);
             *out = NULL;
-            return store_fail(e, STORE_SQL, "there is more than one statement");
+            return store_fail(e, STORE_SQL, "more than one statement");
         }
     }
     if (rc == SQLITE_OK)
@@ -60,7 +59,7 @@ static StoreStatus prepare(Store *s, const char *sql, size_t size, sqlite3_stmt 
     return status;
 }
 
-/* Else what follows in a transaction that is no more would be committed alone. */
+/* After SQLite has rolled a transaction back, the rest of it must not be committed alone. */
 static StoreStatus check_transaction(const Store *s, StoreError *e)
 {
     if (!s->in_transaction || s->lost.status == STORE_OK)
@@ -68,14 +67,15 @@ static StoreStatus check_transaction(const Store *s, StoreError *e)
     return store_fail(e, s->lost.status, "%s", s->lost.detail);
 }
 
-static StoreStatus take(Store *s, const char *sql, size_t size, sqlite3_stmt **out, StoreError *e)
+static StoreStatus acquire(Store *s, const char *sql, size_t size, sqlite3_stmt **out,
+                           StoreError *e)
 {
     if (check_transaction(s, e) != STORE_OK)
         return s->lost.status;
     for (CachedStatement *c = s->cache; c < s->cache + STORE_CACHED; c++) {
         if (is_text(c, sql, size)) {
-            c->taken = true;
-            c->used = ++s->clock;
+            c->in_use = true;
+            c->last_used = ++s->clock;
             *out = c->statement;
             return STORE_OK;
         }
@@ -83,46 +83,46 @@ static StoreStatus take(Store *s, const char *sql, size_t size, sqlite3_stmt **o
     StoreStatus status = prepare(s, sql, size, out, e);
     if (status != STORE_OK || *out == NULL)
         return status;
-    CachedStatement *place = find_place(s);
-    if (place != NULL && strlen(sqlite3_sql(*out)) == size) {
-        sqlite3_finalize(place->statement);
-        *place = (CachedStatement){*out, size, ++s->clock, true};
+    CachedStatement *slot = find_slot(s);
+    if (slot != NULL && strlen(sqlite3_sql(*out)) == size) {
+        sqlite3_finalize(slot->statement);
+        *slot = (CachedStatement){*out, size, ++s->clock, true};
     }
     return STORE_OK;
 }
 
-StoreStatus store_take(Store *s, const char *sql, size_t size, sqlite3_stmt **out, StoreError *e)
+StoreStatus store_acquire(Store *s, const char *sql, size_t size, sqlite3_stmt **out, StoreError *e)
 {
     store_enter(s);
-    StoreStatus status = take(s, sql, size, out, e);
-    s->taken += status == STORE_OK && *out != NULL;
+    StoreStatus status = acquire(s, sql, size, out, e);
+    s->acquired += status == STORE_OK && *out != NULL;
     store_leave(s);
     return status;
 }
 
-static void give_back(Store *s, sqlite3_stmt *statement)
+static void release(Store *s, sqlite3_stmt *statement)
 {
     sqlite3_reset(statement);
     for (CachedStatement *c = s->cache; c < s->cache + STORE_CACHED; c++) {
         if (c->statement == statement) {
             sqlite3_clear_bindings(statement);
-            c->taken = false;
+            c->in_use = false;
             return;
         }
     }
     sqlite3_finalize(statement);
 }
 
-void store_give_back(Store *s, sqlite3_stmt *statement)
+void store_release(Store *s, sqlite3_stmt *statement)
 {
     store_enter(s);
-    give_back(s, statement);
-    s->taken--;
+    release(s, statement);
+    s->acquired--;
     store_leave(s);
 }
 
-/* SQLite ends a transaction by itself when it has to: commit will say so. */
-static StoreStatus note(Store *s, StoreStatus status, const StoreError *e)
+/* Some errors make SQLite roll the transaction back: notes that, for the following statements. */
+static StoreStatus note_rollback(Store *s, StoreStatus status, const StoreError *e)
 {
     if (status != STORE_OK && s->in_transaction && s->lost.status == STORE_OK &&
         sqlite3_get_autocommit(s->db))
@@ -149,7 +149,7 @@ StoreStatus store_step(Store *s, sqlite3_stmt *statement, bool *row, StoreError 
     *row = rc == SQLITE_ROW;
     if (rc == SQLITE_ROW || rc == SQLITE_DONE)
         return STORE_OK;
-    return note(s, store_fail_sqlite(e, s->db, rc), e);
+    return note_rollback(s, store_fail_sqlite(e, s->db, rc), e);
 }
 
 StoreStatus store_run(Store *s, sqlite3_stmt *statement, int64_t *changes, StoreError *e)
@@ -169,7 +169,7 @@ StoreStatus store_script(Store *s, const char *sql, StoreError *e)
     StoreStatus status = check_transaction(s, e);
     int rc = status == STORE_OK ? sqlite3_exec(s->db, sql, NULL, NULL, NULL) : SQLITE_OK;
     if (rc != SQLITE_OK)
-        status = note(s, store_fail_sqlite(e, s->db, rc), e);
+        status = note_rollback(s, store_fail_sqlite(e, s->db, rc), e);
     else if (status == STORE_OK)
         store_bound_wal(s);
     store_leave(s);
@@ -182,10 +182,10 @@ static StoreStatus run(Store *s, const char *sql, StoreError *e)
 {
     sqlite3_stmt *statement;
     bool row;
-    StoreStatus status = store_take(s, sql, strlen(sql), &statement, e);
+    StoreStatus status = store_acquire(s, sql, strlen(sql), &statement, e);
     if (status == STORE_OK) {
         status = store_step(s, statement, &row, e);
-        store_give_back(s, statement);
+        store_release(s, statement);
     }
     return status;
 }
@@ -194,7 +194,7 @@ StoreStatus store_begin(Store *s, StoreError *e)
 {
     int moved = 0;
     if (s->writable && sqlite3_file_control(s->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == 0 &&
-        moved) /* what is written now would be lost without a word */
+        moved) /* writes would be lost silently */
         return store_fail(e, STORE_IO, "was removed or renamed while it was open");
     store_enter(s);
     StoreStatus status = run(s, s->writable ? "BEGIN IMMEDIATE" : "BEGIN", e);
@@ -254,7 +254,7 @@ static void bound_wal(Store *s)
     int left;
     if (s->wal_pages < s->checkpoint_at || !sqlite3_get_autocommit(s->db))
         return;
-    /* A reader, or a full disk, may keep pages there: then the next try is some pages later. */
+    /* Readers or a full disk may leave pages in the WAL: try again some pages later. */
     if (store_checkpoint(s, &left, NULL) == STORE_OK && left == 0)
         s->checkpoint_at = STORE_WAL_PAGES;
     else

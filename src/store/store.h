@@ -1,12 +1,13 @@
 /*
  * store.h -- a log on disk: one SQLite file, one writer, any number of readers.
  *
- *   open      looks at the file before anything is written to it (header.h, open.c)
- *   create    makes FILE-new and gives it its name when it is whole: whenever the process is
- * killed, what has the name of a log is one (publish.c) write     in WAL mode, so that what is
- * committed outlives the process (with full_sync: the machine) while readers look on; checkpoints
- * are made when asked for, or when the WAL has grown to WAL_PAGES close     leaves a single file,
- * in rollback mode: it can be copied, and read where nothing can be written
+ *   open      checks the file before anything is written to it (header.h, open.c)
+ *   create    writes FILE-new and renames it once complete, so that a kill leaves no partial log
+ *             under that name (publish.c)
+ *   write     in WAL mode: commits survive the process (with full_sync, the machine) and do not
+ *             block readers; checkpoints on request, or once the WAL has STORE_WAL_PAGES
+ *   close     leaves a single file in rollback mode, which can be copied, and read where nothing
+ *             can be written
  */
 #ifndef PONDER_STORE_STORE_H
 #define PONDER_STORE_STORE_H
@@ -23,25 +24,25 @@ typedef enum StoreMode { STORE_READ, STORE_WRITE, STORE_CREATE } StoreMode;
 
 typedef struct StoreOptions {
     StoreMode mode;
-    bool full_sync;         /* what is committed outlives a loss of power */
-    bool lock;              /* one writer */
-    bool make_directories;  /* STORE_CREATE: those above it that are missing */
-    bool check;             /* STORE_READ: look for damage at once, as before writing */
-    bool staged;            /* STORE_CREATE: it gets its name at store_publish, not at once */
+    bool full_sync;         /* commits survive a loss of power */
+    bool lock;              /* refuse other writers */
+    bool make_directories;  /* STORE_CREATE: create missing parent directories */
+    bool check;             /* STORE_READ: look for damage at once, as writers do */
+    bool staged;            /* STORE_CREATE: leave the renaming to store_publish */
     int64_t application_id; /* -1: any */
-    int64_t version;        /* the greatest user_version that is read; -1: any */
+    int64_t version;        /* the greatest user_version accepted; -1: any */
     const char *kind;       /* "run log" */
     const char *schema;     /* STORE_CREATE: SQL, or NULL */
 } StoreOptions;
 
 typedef struct CachedStatement {
     sqlite3_stmt *statement;
-    size_t size; /* of its text */
-    uint64_t used;
-    bool taken;
+    size_t size;        /* of its text */
+    uint64_t last_used; /* Store.clock then */
+    bool in_use;
 } CachedStatement;
 
-/* What a statement is given. */
+/* A parameter of a statement. */
 typedef struct StoreValue {
     int type;    /* SQLITE_INTEGER, SQLITE_FLOAT, SQLITE_NULL; SQLITE_TEXT: any bytes */
     size_t size; /* of the bytes */
@@ -57,69 +58,72 @@ typedef struct Store {
     Claim *claim;
     long process;
     bool writable, locked, full_sync;
-    bool staged;         /* its name still has CLAIM_STAGING behind it */
-    bool in_transaction; /* store_begin was called */
-    StoreError lost;     /* why SQLite has rolled that transaction back, if it has */
-    int wal_pages;       /* in the WAL after the last commit */
-    int checkpoint_at;   /* pages */
-    struct Late *late;   /* see late.h; NULL: there was none yet */
-    int taken;           /* statements that are in use */
-    uint64_t clock;
+    bool staged;           /* its name still ends in CLAIM_STAGING */
+    bool in_transaction;   /* store_begin was called */
+    StoreError lost;       /* why SQLite has rolled that transaction back, if it has */
+    int wal_pages;         /* in the WAL after the last commit */
+    int checkpoint_at;     /* wal_pages for the next checkpoint */
+    struct HeldRows *held; /* see held.h; NULL: none yet */
+    int acquired;          /* statements in use */
+    uint64_t clock;        /* counts acquisitions, for the cache */
     CachedStatement cache[STORE_CACHED];
 } Store;
 
-/* On failure the store is closed, and a file that is not new is as it was. */
+/* On failure the store is closed, and an existing file is unchanged. */
 StoreStatus store_open(Store *s, const char *path, const StoreOptions *o, StoreError *e);
 
-/* Gives a file that was created `staged` its name, once what it is to begin with is committed. If
- * this fails the store is closed, and the file removed, unless a statement is in use. */
+/* Renames a file that was created `staged`, once its initial content is committed. On failure the
+ * store is closed and the file removed, unless a statement or transaction is open. */
 StoreStatus store_publish(Store *s, StoreError *e);
 
-/* Rolls back a transaction that is open. A file that was not published is removed. The store is
- * closed even if this fails: then what is committed is still in the -wal. After a fork, in the
- * child, does nothing at all. */
+/* Rolls back an open transaction, and removes a file that was not published. The store is closed
+ * even on failure: then committed data is still in the -wal. Does nothing in a forked child. */
 StoreStatus store_close(Store *s, StoreError *e);
 
-/* Whether this process opened it, rather than the one that it was forked from. */
+/* Whether this process opened it, rather than its parent. */
 bool store_is_ours(const Store *s);
 
-/* Finalizes all statements and closes SQLite's part. */
+/* ---- shared by open.c and publish.c ---- */
+
+/* Finalizes all statements and closes the connection. */
 void store_disconnect(Store *s);
 
-/* Removes a file whose creation failed, and what is beside it. */
+/* Removes a file whose creation failed, with its -wal, -shm and -journal; or only these. */
 void store_remove(const char *real_path);
 void store_remove_beside(const char *real_path);
 
-/* Opens SQLite's part of a file that nobody refuses any more, ready to be written. */
+/* Opens a writing connection to a file that has passed the checks. */
 StoreStatus store_connect_writer(Store *s, const char *real_path, StoreError *e);
 
-/* A statement of this text, alone in it, ready to be bound; *out is NULL if the text has none. Not
- * given to anyone else until store_give_back. */
-StoreStatus store_take(Store *s, const char *sql, size_t size, sqlite3_stmt **out, StoreError *e);
-void store_give_back(Store *s, sqlite3_stmt *statement);
+/* ---- statements ---- */
 
-/* Gives a statement a value; returns a result code of SQLite's. `keep`: whether SQLite copies it.
- */
+/* Prepares the one statement of the text, or takes it from the cache; *out is NULL if the text is
+ * empty. It is the caller's alone until store_release. */
+StoreStatus store_acquire(Store *s, const char *sql, size_t size, sqlite3_stmt **out,
+                          StoreError *e);
+void store_release(Store *s, sqlite3_stmt *statement);
+
+/* Binds a parameter; returns an SQLite result code. `keep` says whether SQLite copies it. */
 int store_bind(sqlite3_stmt *statement, int at, const StoreValue *v, sqlite3_destructor_type keep);
 
-/* Runs a statement to its end: *changes rows were inserted, updated or deleted. */
+/* Runs a statement to its end; it inserted, updated or deleted *changes rows. */
 StoreStatus store_run(Store *s, sqlite3_stmt *statement, int64_t *changes, StoreError *e);
 
 /* *row says whether there is a row. */
 StoreStatus store_step(Store *s, sqlite3_stmt *statement, bool *row, StoreError *e);
 
-/* Runs all statements of the text; what they return is dropped. */
+/* Runs all statements of the text; drops their results. */
 StoreStatus store_script(Store *s, const char *sql, StoreError *e);
 
-/* A commit that fails has rolled back. */
+/* A commit that fails rolls back. */
 StoreStatus store_begin(Store *s, StoreError *e);
 StoreStatus store_commit(Store *s, StoreError *e);
 StoreStatus store_rollback(Store *s, StoreError *e);
 
-/* Moves what it can from the WAL into the file without waiting for readers; *left pages stay. */
+/* Copies WAL pages into the file without waiting for readers; *left pages remain. */
 StoreStatus store_checkpoint(Store *s, int *left, StoreError *e);
 
-/* After a statement outside of a transaction: checkpoints if the WAL has grown too long. */
+/* Checkpoints if the WAL has grown too long; does nothing in a transaction. */
 void store_bound_wal(Store *s);
 
 #endif

@@ -1,14 +1,14 @@
 /*
- * guard.c -- see guard.h.
+ * reaper.c -- see reaper.h.
  *
- * PR_SET_PDEATHSIG reaches a child, but not what a shell has started in turn; atexit reaches
- * neither when this process gets SIGKILL. So there is a process that only waits for our end: it
- * knows the groups of our children, and kills them once its pipe says that we are gone.
+ * PR_SET_PDEATHSIG reaches a child, but not what a shell has started in turn; atexit handlers do
+ * not run after SIGKILL. So a separate process knows the process groups of our children, and kills
+ * them when its socket says that we are gone.
  *
- *     we ----- pipe: +group, -group ----> guard          pipe closes: kill(-group, SIGKILL)
+ *     we ----- socket: +group, -group ----> reaper       socket closes: kill(-group, SIGKILL)
  */
 #define _GNU_SOURCE /* close_range */
-#include "loop/guard.h"
+#include "loop/reaper.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,11 +21,11 @@
 
 enum { MAX_GROUPS = 4096 };
 
-static int guard_fd = -1;  /* our end */
-static int group_count;    /* that the guard knows */
-static pid_t forking_from; /* not 0: what forks now is a child that dies with us */
+static int reaper_fd = -1; /* our end of the socket */
+static int group_count;    /* that the reaper knows */
+static pid_t forking_from; /* our pid between reaper_begin_fork and reaper_end_fork, else 0 */
 
-/* --- the guard's side: only calls that are safe after a fork ---------------------------------- */
+/* ---- the reaper's side: only calls that are safe after a fork ---- */
 
 static void note(pid_t *groups, int *count, pid_t message)
 {
@@ -42,7 +42,7 @@ static void note(pid_t *groups, int *count, pid_t message)
     }
 }
 
-static void leave_everything_else(int fd)
+static void detach(int fd)
 {
     int null = open("/dev/null", O_RDWR);
     setsid();
@@ -53,13 +53,13 @@ static void leave_everything_else(int fd)
     close_range(4, ~0U, 0);
 }
 
-static _Noreturn void stand_guard(int fd)
+static _Noreturn void run_reaper(int fd)
 {
     static pid_t groups[MAX_GROUPS];
     int count = 0;
     pid_t message;
     ssize_t n;
-    leave_everything_else(fd);
+    detach(fd);
     while ((n = recv(3, &message, sizeof message, 0)) != 0) {
         if (n == (ssize_t)sizeof message)
             note(groups, &count, message);
@@ -71,13 +71,12 @@ static _Noreturn void stand_guard(int fd)
     _exit(0);
 }
 
-/* --- our side ----------------------------------------------------------------------------------
- */
+/* ---- our side ---- */
 
-/* In every child that the C library forks: it has no guard yet. One of process.c dies with us. */
+/* Runs in every forked child: it has no reaper yet, and a child of process.c must die with us. */
 static void after_fork(void)
 {
-    guard_fd = -1;
+    reaper_fd = -1;
     group_count = 0;
     if (forking_from == 0)
         return;
@@ -86,47 +85,47 @@ static void after_fork(void)
         _exit(127);
 }
 
-void guard_begin_fork(void)
+void reaper_begin_fork(void)
 {
     forking_from = getpid();
 }
 
-void guard_end_fork(void)
+void reaper_end_fork(void)
 {
     forking_from = 0;
 }
 
-/* Nobody's signals reach it before it stands: it would handle them as we do. */
-static bool fork_guard(const int fds[2])
+/* Signals stay blocked in the reaper, which would otherwise run our handlers. */
+static bool fork_reaper(const int fds[2])
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pid_t pid = fork();
     if (pid == 0)
-        stand_guard(fds[1]);
+        run_reaper(fds[1]);
     int error = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = error;
     return pid > 0;
 }
 
-bool guard_open(void)
+bool reaper_open(void)
 {
-    static bool watched;
+    static bool registered;
     int fds[2];
-    if (guard_fd >= 0)
+    if (reaper_fd >= 0)
         return true;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0)
         return false;
-    if (!watched)
+    if (!registered)
         pthread_atfork(NULL, NULL, after_fork);
-    watched = true;
-    bool ok = fork_guard(fds);
+    registered = true;
+    bool ok = fork_reaper(fds);
     int error = errno;
     close(fds[1]);
     if (ok)
-        guard_fd = fds[0];
+        reaper_fd = fds[0];
     else
         close(fds[0]);
     errno = error;
@@ -135,10 +134,10 @@ bool guard_open(void)
 
 static bool tell(pid_t message)
 {
-    return send(guard_fd, &message, sizeof message, MSG_NOSIGNAL) == (ssize_t)sizeof message;
+    return send(reaper_fd, &message, sizeof message, MSG_NOSIGNAL) == (ssize_t)sizeof message;
 }
 
-bool guard_add(pid_t group)
+bool reaper_add(pid_t group)
 {
     if (group_count == MAX_GROUPS) {
         errno = EAGAIN;
@@ -150,8 +149,8 @@ bool guard_add(pid_t group)
     return true;
 }
 
-void guard_forget(pid_t group)
+void reaper_forget(pid_t group)
 {
-    if (guard_fd >= 0 && tell(-group))
+    if (reaper_fd >= 0 && tell(-group))
         group_count--;
 }
