@@ -12,7 +12,8 @@ local zlib = require "ponder.core.zlib"
 
 local carry = {}
 
-local FORM = 1
+local FORM = 2
+local HEAD = "<I2 i8 s4 d i8" -- form, process, machine, when it began, seed
 local LARGEST = 1 << 30 -- bytes of rows that are taken
 local WORTH_IT = 512 -- less is not compressed
 local PLAIN = "\xff\xff\xff\xff" -- in the place of what compressed bytes begin with: their size
@@ -43,8 +44,7 @@ end
 local FORMS = { "<i8", "<d", "<s4" }
 
 -- Reads values one after the other.
-local function reader(text)
-    local at = 1
+local function reader(text, at)
     return function()
         local form = FORMS[text:byte(at)]
         at = at + 1
@@ -84,41 +84,33 @@ end
 local COUNTED = { calls = "calls", attempts = "calls", effects = "effects", searches = "searches",
     nodes = "searches", edges = "searches", events = "events", tape = "noted", readings = "noted" }
 
--- The columns of a table and its rows, each behind a mark; no columns: no rows.
+-- Of each table that has rows its name, its columns, and its rows, each behind a mark.
 ---@param recorder? ponder.log.Recorder that has written the run
 local function put_rows(out, db, run, recorder)
     for _, name in ipairs(TABLES) do
-        local list = columns_of(db, name)
-        local counted = recorder and COUNTED[name]
-        if counted and recorder[counted] == 0 then
-            put(out, nil)
-            goto next_table
+        local list = (not recorder or recorder[COUNTED[name]] > 0) and columns_of(db, name)
+        local first = #out
+        if list then
+            local names = table.concat(list, ", ")
+            local rows = db:rows(("SELECT 1, %s FROM %s WHERE run = ?"):format(names, name), run)
+            put(out, name)
+            put(out, names)
+            while put_values(out, #list, rows()) do end -- luacheck: ignore 542
+            if #out == first + 3 then -- no row
+                table.move({}, 1, 3, first + 1, out)
+            end
         end
-        local names = table.concat(list, ", ")
-        local rows = db:rows(("SELECT 1, %s FROM %s WHERE run = ?"):format(names, name), run)
-        local first = #out + 1
-        out[first] = false
-        while put_values(out, #list, rows()) do end -- luacheck: ignore 542
-        if #out > first + 1 then
-            out[first] = string.pack("<Bs4", 3, names)
-        else
-            out[first], out[first + 1] = "\0", nil
-        end
-        ::next_table::
     end
+    put(out, nil)
 end
 
 local function put_runs(out, db, parent)
-    local inner = {}
     for id in db:rows("SELECT id FROM runs WHERE parent = ? ORDER BY id", parent) do
-        inner[#inner + 1] = id
-    end
-    put(out, #inner)
-    for _, id in ipairs(inner) do
         put_values(out, #RUN + 1, 1, db:row(OF_RUN, id))
         put_rows(out, db, id)
         put_runs(out, db, id)
     end
+    put(out, nil)
 end
 
 ---What the log has of a run within, once `run:call` has returned.
@@ -130,16 +122,12 @@ function carry.pack(session)
         return nil
     end
     local pid, name = host.process()
-    local out = {}
-    put(out, FORM)
-    put(out, pid)
-    put(out, name)
-    put(out, session.run.started_at)
+    local out = { HEAD:pack(FORM, pid, name, session.run.started_at, session.run.seed) }
     put_rows(out, file.db, session.what.id, session.recorder)
     if session.has_inner then
         put_runs(out, file.db, session.what.id)
     else
-        put(out, 0)
+        put(out, nil)
     end
     local text = table.concat(out)
     return #text > WORTH_IT and zlib.compress(text) or PLAIN .. text
@@ -175,10 +163,9 @@ end
 
 -- Reads the rows of one run. Those that are ordered over all runs of the log wait in `ordered`.
 local function take_rows(read, ordered, recorder, session)
-    for _, name in ipairs(TABLES) do
-        local names = read()
-        local shape = names and shape_of(name, names)
-        while shape and read() do
+    for name in read do
+        local shape = shape_of(assert(COUNTED[name] and name, "no such table"), read())
+        while read() do
             local row, at = {}, shape.at
             for i = 1, shape.count do
                 row[i] = read()
@@ -203,8 +190,7 @@ local INSERT_RUN = ("INSERT INTO runs (id, parent, arguments, options, versions,
     .. "VALUES (?, ?, '[]', '{}', '{}'%s)"):format(table.concat(RUN, ", "), (", ?"):rep(#RUN))
 
 local function take_runs(read, ordered, ids, recorder, parent)
-    for _ = 1, read() do
-        read() -- the mark of a row
+    while read() do
         local theirs, row = read(), {}
         for i = 1, #RUN do
             row[i] = read()
@@ -245,11 +231,10 @@ function carry.unpack(session, bytes)
     else
         text, message = zlib.decompress(bytes, LARGEST)
     end
-    local read = text and reader(text)
-    if not text or read() ~= FORM then
+    if not text or text:sub(1, 2) ~= string.pack("<I2", FORM) then
         return nil, "what a worker recorded cannot be read: " .. (message or "of another version")
     end
-    local pid, name, started_at = read(), read(), read()
+    local _, pid, name, started_at, seed, at = HEAD:unpack(text)
     session:prepare_call() -- there may be calls
     if session.is_held then
         session:write_held()
@@ -259,8 +244,8 @@ function carry.unpack(session, bytes)
             recorder:write(("DELETE FROM %s WHERE run = ?"):format(of), recorder.run)
         end
     end
-    session.elsewhere = { pid = pid, host = name, started_at = started_at }
-    local ordered, ids = {}, {}
+    session.elsewhere = { pid = pid, host = name, started_at = started_at, seed = seed }
+    local read, ordered, ids = reader(text, at), {}, {}
     take_rows(read, ordered, recorder, recorder.session)
     take_runs(read, ordered, ids, recorder, recorder.run)
     write_ordered(recorder, ordered, ids)

@@ -34,7 +34,7 @@ local KEEP = 100
 ---@field what ponder.log.Inner? of a run within another: what it is to that one
 ---@field is_held boolean? its rows are not written yet
 ---@field has_inner boolean? there are runs within it
----@field elsewhere {pid: integer, host: string, started_at: number}? by whom it was recorded
+---@field elsewhere {pid: integer, host: string, started_at: number, seed: integer}? who recorded it
 ---@field is_frozen boolean? it stays where the log ends: another run is to go on alone
 ---@field is_chosen boolean? it is to go on alone
 ---@field has_begun boolean? of the root: that one has begun
@@ -382,9 +382,10 @@ function Session:finish_within(status, answer, message, exit_status)
                 answer = text, message = message }
         else
             local at, by = host.time(), self.elsewhere or {}
-            rows:write("UPDATE runs SET started_at = coalesce(?, started_at), ended_at = ?, "
-                .. "status = ?, exit_status = ?, answer = ?, error = ? WHERE id = ?",
-                by.started_at, at, status, exit_status, text, message, rows.run)
+            rows:write("UPDATE runs SET seed = coalesce(?, seed), "
+                .. "started_at = coalesce(?, started_at), ended_at = ?, status = ?, "
+                .. "exit_status = ?, answer = ?, error = ? WHERE id = ?", by.seed, by.started_at,
+                at, status, exit_status, text, message, rows.run)
             rows:write("UPDATE sessions SET pid = coalesce(?, pid), host = coalesce(?, host), "
                 .. "started_at = coalesce(?, started_at), ended_at = ? WHERE run = ? AND id = ?",
                 by.pid, by.host, by.started_at, at, rows.run, rows.session)

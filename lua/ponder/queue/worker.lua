@@ -227,9 +227,9 @@ local function perform(self, job)
             return journal.read(book)
         end)
     end
-    job.run = runs.new { name = spec.name, seed = spec.seed, timeout_ms = spec.timeout_ms,
-        budget = self.opts.budget,
-        labels = { queue = self.opts.queue, job = job.fields.id, attempt = job.attempt } }
+    job.run = runs.unchecked({ name = spec.name, seed = spec.seed, timeout_ms = spec.timeout_ms,
+        labels = { queue = self.opts.queue, job = job.fields.id, attempt = job.attempt } },
+        self.opts.budget)
     if job.lost then
         return nil, "lost", "CANCELLED"
     end
