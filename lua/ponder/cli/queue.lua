@@ -90,10 +90,10 @@ local NUMBERS, NUMBERS_WIDTH = " %8s %8s %8s %8s %8s %6s %6s", 59
 local LONGEST_NAME, SHORTEST_NAME = 20, 8
 
 -- Of a queue: a row of the table, or lines where that is too wide.
-local function lines_of(figures, columns)
+---@param room integer? columns of the name in the table
+local function lines_of(figures, room)
     local totals, lag = figures.totals, span(figures.oldest_s)
-    local room = math.min(LONGEST_NAME, columns - NUMBERS_WIDTH)
-    if room >= SHORTEST_NAME then
+    if room then
         return { ("%-" .. room .. "s"):format(figures.queue) .. NUMBERS:format(figures.waiting,
             figures.running, ("%.1f"):format(figures.rate), totals.done, totals.failed,
             figures.dead, lag) }
@@ -115,12 +115,13 @@ end
 local function draw(list, out)
     local columns, lines = out:size(), {}
     local room = math.min(LONGEST_NAME, columns - NUMBERS_WIDTH)
-    if room >= SHORTEST_NAME then
+    room = room >= SHORTEST_NAME and room or nil
+    if room then
         lines[1] = ("%-" .. room .. "s"):format "QUEUE" .. NUMBERS:format("WAITING", "RUNNING",
             "JOBS/S", "DONE", "FAILED", "DEAD", "LAG")
     end
     for _, figures in ipairs(list) do
-        local rows = lines_of(figures, columns)
+        local rows = lines_of(figures, room)
         table.move(rows, 1, #rows, #lines + 1, lines)
         for _, worker in ipairs(figures.workers) do
             lines[#lines + 1] = text.cut(line_of_worker(worker), columns, out:mark())
