@@ -160,8 +160,12 @@ describe("a server is sent", function()
     it("a length or a host twice, of which a proxy may have read the other", function()
         with_server({}, function(send)
             for _, more in ipairs { "Content-Length: 3\r\n", "Host: evil.example\r\n",
-                "Transfer-Encoding: chunked\r\n" } do
+                "Transfer-Encoding: chunked\r\n", "Transfer-Encoding : chunked\r\n" } do
                 assert.matches("^HTTP/1.1 400 .*ambiguous_request", send(http(POST, BODY, more)))
+            end
+            for _, encoding in ipairs { "identity", "gzip, chunked", "xchunked" } do
+                assert.matches("^HTTP/1.1 400 .*ambiguous_request",
+                    send(http(POST, nil, "Transfer-Encoding: " .. encoding .. "\r\n")))
             end
         end)
     end)

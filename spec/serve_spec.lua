@@ -239,10 +239,15 @@ describe("a request that is wrong", function()
             chat("echo", "x", { tools = { { type = "function" } } }))
         refused(400, "invalid_type", "n", "POST", CHAT, chat("echo", "x", { n = "three" }))
         refused(400, "invalid_value", "n", "POST", CHAT, chat("echo", "x", { n = 1000 }))
+        for _, stop in ipairs { 5, true, { "" }, { a = "b" }, { "a", 1 } } do
+            refused(400, "invalid_value", "stop", "POST", CHAT, chat("echo", "x", { stop = stop }))
+        end
         refused(404, "not_found", nil, "GET", "/v1/nosuch")
         refused(405, "method_not_allowed", nil, "GET", CHAT)
         refused(415, "unsupported_media_type", nil, "POST", CHAT, "x",
             { ["content-type"] = "text/plain" })
+        refused(415, "unsupported_media_type", nil, "POST", CHAT, "{}",
+            { ["content-type"] = "application/jsonx" })
     end)
 
     it("may carry fields that its policy accepts, or that change nothing", function()
@@ -277,6 +282,24 @@ describe("a policy that fails", function()
             assert.equal(429, result.status)
             assert.equal("false", result.headers["x-should-retry"])
             assert.equal("insufficient_quota", body.error.code)
+        end)
+    end)
+
+    it("is one that answers with a table for a text", function()
+        with_server({ policies = { p = function() return { answer = {} } end } }, function(client)
+            local result = client("POST", CHAT, chat("p", "x"))
+            assert.equal(500, result.status)
+            assert.matches("p: request %x+: its answer must be a text", logged)
+        end)
+    end)
+
+    it("is told from a server that fails, which says so and no more", function()
+        with_server({ gauges = function() error "a secret" end }, function(client)
+            local result, body = client("GET", "/metrics")
+            assert.equal(500, result.status)
+            assert.equal("internal_error", body.error.code)
+            assert.is_nil(body.error.message:find "secret")
+            assert.matches("a secret", logged)
         end)
     end)
 

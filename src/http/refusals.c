@@ -4,6 +4,7 @@
  * be over the limit, while its client waits for leave to send it.
  */
 #include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 
 #include "http/parts.h"
@@ -13,23 +14,28 @@
     "\",\"type\":\"invalid_request_error\",\"param\":null,\"code\":\"" code "\"}}"
 
 static const char ambiguous[] =
-    ERROR("the length or the host of the request is given twice", "ambiguous_request");
+    ERROR("the length or the host of the request can be read in two ways", "ambiguous_request");
 static const char too_large[] = ERROR("the body is over the limit of bytes", "request_too_large");
 
 typedef struct Seen {
     int lengths, hosts; /* headers that say so */
     long long length;
+    bool is_odd; /* a name before a blank and a colon; an encoding of which the end is not known */
     bool asks_leave;
 } Seen;
 
 static enum MHD_Result look(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
 {
     Seen *seen = cls;
+    size_t length = strlen(name);
     (void)kind;
-    if (strcasecmp(name, "host") == 0) {
+    if (length > 0 && strchr(" \t", name[length - 1]) != NULL) {
+        seen->is_odd = true;
+    } else if (strcasecmp(name, "host") == 0) {
         seen->hosts++;
     } else if (strcasecmp(name, "transfer-encoding") == 0) {
         seen->lengths++;
+        seen->is_odd |= value == NULL || strcasecmp(value, "chunked") != 0;
     } else if (strcasecmp(name, "content-length") == 0) {
         seen->lengths++;
         seen->length = value != NULL ? atoll(value) : 0;
@@ -58,7 +64,7 @@ bool http_is_refused(const HttpServer *s, struct MHD_Connection *connection,
 {
     Seen seen = {0};
     MHD_get_connection_values(connection, MHD_HEADER_KIND, look, &seen);
-    if (seen.lengths > 1 || seen.hosts > 1)
+    if (seen.lengths > 1 || seen.hosts > 1 || seen.is_odd)
         *result = refuse(connection, 400, ambiguous, sizeof ambiguous - 1);
     else if (seen.asks_leave && seen.length > s->options.max_body_bytes)
         *result = refuse(connection, 413, too_large, sizeof too_large - 1);

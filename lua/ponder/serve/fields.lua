@@ -199,16 +199,18 @@ end
 ---@param name string
 ---@return string[]
 function fields.stop(body, name)
-    local stop = given(body, name)
+    local stop = given(body, name) or {}
     if type(stop) == "string" then
         stop = { stop }
     end
-    for i = 1, #(stop or {}) do
-        if type(stop[i]) ~= "string" or stop[i] == "" then
-            fail(name, name .. " must be a text, or a list of texts that are not empty")
-        end
+    local is_list = type(stop) == "table" and (#stop > 0 or next(stop) == nil)
+    for i = 1, is_list and #stop or 0 do
+        is_list = is_list and type(stop[i]) == "string" and stop[i] ~= ""
     end
-    return stop or {}
+    if not is_list then
+        fail(name, name .. " must be a text, or a list of texts that are not empty")
+    end
+    return stop
 end
 
 return fields

@@ -20,7 +20,7 @@ local ENDPOINTS = {
 -------------------------------------------------------------------------------
 -- Answers
 
----Sends an answer that is not a stream.
+---Sends an answer that is not a stream. False: something was sent before, or the client has gone.
 function Server:reply(r, status, body, headers)
     headers = headers or {}
     guard.add_cors(self.opts, r.headers, headers)
@@ -29,12 +29,12 @@ function Server:reply(r, status, body, headers)
         body = json.encode(body)
     end
     r.status = status
-    self.http:respond(r.id, status, headers, body)
+    return self.http:respond(r.id, status, headers, body)
 end
 
 ---Answers with an error, in the shape of the endpoint.
 function Server:refuse(r, err, shape)
-    self:reply(r, err.status, (shape or errors.openai)(err), errors.headers(err))
+    return self:reply(r, err.status, (shape or errors.openai)(err), errors.headers(err))
 end
 
 ---What a stream sends, and the head of its answer.
@@ -232,7 +232,7 @@ local function not_allowed(allow)
 end
 
 local function is_json(headers)
-    return (headers["content-type"] or ""):lower():match "^application/json%s*;?" ~= nil
+    return (headers["content-type"] or ""):lower():match "^[^;%s]*" == "application/json"
 end
 
 ---What is wrong with a request to an endpoint before its body is read.
@@ -334,8 +334,9 @@ function Server:handle(r)
     local ok, problem = pcall(self.dispatch, self, r)
     if not ok then
         self.opts.log(tostring(problem))
-        self:refuse(r, errors.new(500, "internal_error", "the server failed"))
-        self.http:abort(r.id)
+        if not self:refuse(r, errors.new(500, "internal_error", "the server failed")) then
+            self.http:abort(r.id)
+        end
     end
 end
 

@@ -168,6 +168,8 @@ local function run_policy(policy, request)
     end
     if answer == nil then
         answer = written
+    elseif type(answer) == "table" then
+        return nil, "its answer must be a text, or a table with a text as its answer", "ERROR"
     end
     return { answer = tostring(answer), value = is_table and value or nil,
         written = written ~= "" }
