@@ -174,7 +174,7 @@ describe("process.run", function()
         raises("process.run: opts.command must name a program", run, { command = {} })
         raises("process.run: opts.command%[2%] must be a string without NUL %(got 1%)", run,
             { command = { "ls", 1 } })
-        raises("process.run: opts.env must hold names to pass on, and strings by name", run,
+        raises("process.run: opts.env must list variable names, and map names to strings", run,
             { command = { "ls" }, env = { A = 1 } })
         raises('process.run: unknown option "comand"', run, { comand = { "ls" } })
         raises("process.run: call it within task.run", process.run, { command = { "ls" } })
@@ -272,7 +272,7 @@ describe("process.open", function()
                 { p:wait(1) })
             assert.is_true(p:kill())
             assert.equal("SIGTERM", p:wait().signal)
-            assert.same({ nil, "cat does not read any more", "EPIPE" }, { p:write "x" })
+            assert.same({ nil, "cat has closed its standard input", "EPIPE" }, { p:write "x" })
         end)
     end)
 
@@ -334,7 +334,7 @@ describe("process.open", function()
             end)
             raises("process:read_line: timeout_ms must be an integer >= 1 %(got 0%)", p.read_line,
                 p, 0)
-            raises('process:kill: signal must be the name of one, as "SIGTERM" %(got 9%)', p.kill,
+            raises('process:kill: signal must be a signal name such as "SIGTERM" %(got 9%)', p.kill,
                 p, 9)
         end)
     end)

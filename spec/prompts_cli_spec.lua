@@ -162,7 +162,7 @@ describe("ponder prompts check", function()
     it("says which placeholder does not exist", function()
         local text = changed("got", 'context:quote("solution", context.thought.content)',
             'context:quote("solution", context.thougth or "")')
-        complains("got", text, ("$LINE: context.thougth: there is no such field "
+        complains("got", text, ("$LINE: context.thougth: no such field "
             .. "(did you mean context.thought?)\n./prompts/got.lua:%d: got.refine: its messages "
             .. "lack the text of context.thought"):format(line_of(text,
                 "function prompts.refine")), "context.thougth")
@@ -190,12 +190,12 @@ describe("ponder prompts check", function()
 
     it("says which messages are none", function()
         for returned, expected in pairs {
-            ["5"] = "must return a list of messages, not empty (got 5)",
-            ["{}"] = "must return a list of messages, not empty (got a table)",
+            ["5"] = "must return a non-empty list of messages (got 5)",
+            ["{}"] = "must return a non-empty list of messages (got a table)",
             ['{ { role = "sytem", content = "x" } }'] =
                 "message 1 must be a table with a role: system, user or assistant",
             ['{ { role = "user" } }'] =
-                "message 1 must have a content that is text, not empty (got nil)",
+                "message 1: content must be a non-empty string (got nil)",
         } do
             complains("ensemble", "return { judge = function() return " .. returned .. " end,\n"
                 .. "debate = function(c) return { { role = 'user', content = c.others[1].content\n"
@@ -219,7 +219,7 @@ describe("ponder prompts check", function()
         local dir <close> = shell.directory { ["prompts/ensemble.lua"] = text:format "contnt" }
         local r = own_prompts({ "check", "ensemble" }, dir)
         local at = "./prompts/ensemble.lua:9: "
-        assert.equal(at .. "context.contnt: there is no such field\n" .. at
+        assert.equal(at .. "context.contnt: no such field\n" .. at
             .. "debate:2: {{contnt}} must be text (got nil)\n", r.out)
         dir:write("prompts/ensemble.lua", text:format "content")
         r = own_prompts({ "check", "ensemble" }, dir)
@@ -261,7 +261,7 @@ describe("a prompt file", function()
         assert.matches(mine, run({}, "--prompts", "mine"), 1, true)
         assert.not_matches("has no", run { PONDER_PROMPTS = "mine" }) -- for others
         os.execute("mkdir " .. dir.path .. "/none")
-        assert.matches("ponder: none has no cot.lua (nor another Lua file)\n",
+        assert.matches("ponder: none has no cot.lua (nor any other Lua file)\n",
             run { PONDER_PROMPTS = "none" }, 1, true)
     end)
 
@@ -293,7 +293,7 @@ describe("a prompt file", function()
                 .. "return { { role = 'user', content = context.promt or '' } } end }" }
         for directory, expected in pairs { none = "none: No such file or directory",
             p = "p/cot.lua:1: nothing calls the function generat (did you mean generate?)",
-            q = "q/cot.lua:2: context.promt: there is no such field (did you mean "
+            q = "q/cot.lua:2: context.promt: no such field (did you mean "
                 .. "context.prompt?)" } do
             local r = shell.ponder({ "cot", "--model", "script:m.lua", "--prompts", directory,
                 "Why?" }, { cwd = dir.path })

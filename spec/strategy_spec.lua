@@ -385,7 +385,7 @@ describe("ponder ask", function()
         local r = shell.ponder({ "ask", "--strategy", "s.lua", "--model", "script:m.lua",
             "--prompts", "p", "Why?" }, { cwd = dir.path })
         assert.equal("mine Why?\n", r.out)
-        assert.matches("p/mine.lua takes the place of the built%-in prompts", r.err)
+        assert.matches("p/mine.lua overrides the built%-in prompts", r.err)
     end)
 
     it("has its prompts listed, shown, checked and copied", function()
@@ -412,7 +412,7 @@ describe("ponder ask", function()
         assert.equal("./prompts/mine.lua\n", prompts("eject", "mine").out)
         assert.equal(TEXT, dir:read "prompts/mine.lua")
         dir:write("prompts/mine.lua", (TEXT:gsub("context.question", "context.qestion")))
-        assert.matches("context.qestion: there is no such field .did you mean context.question",
+        assert.matches("context.qestion: no such field .did you mean context.question",
             prompts("check", "mine").out)
     end)
 

@@ -67,7 +67,7 @@ describe("a prompt file in the current directory", function()
     it("is used when it is named, with Lua's pure library, and a run says so", function()
         local is_used, r = asked { "--prompts", "prompts" }
         assert.is_true(is_used)
-        assert.matches("ponder: prompts/cot.lua takes the place of the built%-in prompts\n", r.err)
+        assert.matches("ponder: prompts/cot.lua overrides the built%-in prompts\n", r.err)
         assert.is_true((asked({}, { PONDER_PROMPTS = "prompts" })))
         assert.is_false(is_harmed())
     end)

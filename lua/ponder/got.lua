@@ -1,14 +1,13 @@
---- Graph of Thoughts: thoughts are generated, scored, linked, merged into one, and improved.
+--- Graph of Thoughts (Besta et al. 2023) as a pure state machine: generates thoughts, scores and
+--- links them, merges them into one answer and improves it.
 ---
 ---     local got = require "ponder.got"
 ---     local machine = got.new { branching_factor = 3, aggregation_strategy = "voting" }
 ---     local directives, events =
 ---         machine:update({ type = "start", prompt = p, call_id = "c0" }, env)
 ---
---- A machine (see ponder.machine for what all have in common) that keeps the graph of how its
---- thoughts came about. After "Graph of Thoughts: Solving Elaborate Problems with Large Language
---- Models" (Besta et al. 2023). With `chain = true` it does what the published jido_ai machine
---- does, one thought at a time.
+--- The machine (see ponder.machine) keeps the graph of how its thoughts were made. With
+--- `chain = true` it behaves as the published jido_ai machine: one thought at a time.
 ---
 --- | directive                                     | reply, or llm_result                       |
 --- |-----------------------------------------------|--------------------------------------------|
@@ -20,60 +19,62 @@
 --- | refine{call_id, node_id, context}             | thought_refined{content}                   |
 --- | completed{result}, request_error              |                                            |
 ---
---- A connection is {from=, to=, description=} or such a triple. The strategy "weighted" adds
---- `weights` to aggregate, one for each id. `error{reason}`, without a call id, ends a run that is
---- under way.
+--- A connection is {from=, to=, description=} or {from, to, description}. The strategy "weighted"
+--- adds `weights` to aggregate, one for each id. `error{reason}`, without a call id, ends the run.
 ---
 --- A round asks for `branching_factor` thoughts about the current node (the root, then the best
---- that was not expanded yet) at the same time. Whatever order they come in, they are added in the
---- order asked. src/core/got.h tells the whole of a run. The moves of the status, checked against
---- the core and against what happens:
+--- unexpanded node) at once. They are added in the order requested, not in the order of arrival.
+--- src/core/got.h describes a whole run. Status transitions:
 ---
 --- | from        | to          | on          | when                                             |
 --- |-------------|-------------|-------------|--------------------------------------------------|
 --- | idle        | generating  | start       |                                                  |
 --- | generating  | scoring     | thoughts    | the round is in                                  |
 --- | generating  | connecting  | thoughts    | scoring is off; every other thought of a chain   |
---- | generating  | aggregating | thoughts    | scoring and links are off; a chain that is ready |
+--- | generating  | aggregating | thoughts    | scoring and links are off; a complete chain      |
 --- | generating  | completed   | thoughts    | a budget is spent                                |
 --- | scoring     | generating  | scores      | links are off, too few nodes to aggregate        |
---- | scoring     | connecting  | scores      | of thoughts                                      |
+--- | scoring     | connecting  | scores      | thoughts were scored                             |
 --- | scoring     | aggregating | scores      | links are off, enough nodes                      |
---- | scoring     | refining    | scores      | of the aggregate or a refinement                 |
---- | scoring     | completed   | scores      | of the last refinement; a budget is spent        |
+--- | scoring     | refining    | scores      | the aggregate or a refinement was scored         |
+--- | scoring     | completed   | scores      | the last refinement was; a budget is spent       |
 --- | connecting  | generating  | connections | too few nodes to aggregate                       |
 --- | connecting  | aggregating | connections | enough nodes                                     |
 --- | connecting  | completed   | connections | a budget is spent                                |
 --- | aggregating | scoring     | aggregate   |                                                  |
 --- | aggregating | refining    | aggregate   | scoring is off                                   |
---- | aggregating | completed   | aggregate   | nothing to refine, or no room; an empty one      |
+--- | aggregating | completed   | aggregate   | no refinement, no room, or an empty aggregate    |
 --- | refining    | scoring     | refinement  |                                                  |
---- | refining    | completed   | refinement  | the last, scoring is off or it is empty          |
---- | generating  | error       | error       | also where the first round brings no thought     |
+--- | refining    | completed   | refinement  | the last, if scoring is off or it is empty       |
+--- | generating  | error       | error       | also if the first round yields no thought        |
 --- | scoring     | error       | error       |                                                  |
 --- | connecting  | error       | error       |                                                  |
 --- | aggregating | error       | error       |                                                  |
 --- | refining    | error       | error       |                                                  |
 ---
---- A status also stays: while other thoughts or votes are open, while scores are asked for again,
---- from one thought of a chain to the next, and from an empty or unscored refinement to the next.
---- Where `max_nodes` leaves no room for a thought, start leads to generating and at once to
+--- The status does not change while other thoughts or votes are open, while scores are requested
+--- again, from one thought of a chain to the next, and from an empty or unscored refinement to the
+--- next. If `max_nodes` leaves no room for a thought, start leads to generating and at once to
 --- completed.
 ---
---- Replies that say nothing:  an empty thought is not a node; a round of such goes on to aggregate
---- what there is, and where there is nothing ends in error. A thought that a text does not score on
---- the scale asked for is asked about again, `max_parse_retries` times; then, or where
---- thoughts_scored leaves it out, it stays without score, and ranks as 0.5 where thoughts are
---- compared. Links to unknown nodes, to the same node, or found twice are ignored. An unreadable
---- vote is invalid; a tie goes to the higher score, then the older. An empty aggregate ends the run
---- with the best thought; an empty refinement uses up its round. With `score_thoughts` off nobody
---- judges a refinement, and the last one stands. In a chain an empty text is a thought like any
---- other.
+--- Empty and unreadable replies:
+---
+---   * An empty thought is not added. A round without thoughts proceeds to aggregation; if there is
+---     no thought at all, the run fails. In a chain, empty thoughts count.
+---   * If a reply lacks the score of a thought on the requested scale, the machine asks again, up
+---   to
+---     `max_parse_retries` times. Then (or if thoughts_scored omits it) the thought stays unscored
+---     and ranks as 0.5.
+---   * Links to unknown nodes, to the same node, or found twice are ignored.
+---   * An unreadable vote is invalid. A tie goes to the higher score, then to the older thought.
+---   * An empty aggregate ends the run with the best thought; an empty refinement uses up its
+---   round.
+---   * With `score_thoughts` off, refinements are not compared: the last one is the result.
 
 local core = require "ponder.core.got"
 local builtin = require "ponder.builtin"
 local connections = require "ponder.parse.connections"
-local direct = require "ponder.got.asks"
+local add_directives = require "ponder.got.asks"
 local graph = require "ponder.got.graph"
 local ids = require "ponder.core.machine"
 local machine = require "ponder.machine"
@@ -90,14 +91,14 @@ local function min_nodes(run, turn)
     return turn.env.min_nodes_for_aggregation or run.options.min_nodes_for_aggregation
 end
 
---- What a step of the core led to becomes directives, or the end of the run.
+--- Adds the directives that follow a step of the core, or ends the run.
 local function follow(run, turn, call_id, step, reason)
     if step == "no_memory" then
         error("not enough memory", 0)
     elseif step == "asked" then
-        direct(run, turn)
+        add_directives(run, turn)
     elseif reason == "error" then
-        run:fail(turn, call_id, "no thought came back")
+        run:fail(turn, call_id, "no thought was generated")
     elseif step == "done" then
         run:complete(turn, reason, call_id)
         local _, _, result = run.core:state()
@@ -109,8 +110,8 @@ local function is_usable(text)
     return text:find("%S") ~= nil
 end
 
---- Each takes the payload of a reply whose call is closed and returns the step and its reason. A
---- text is given to its node before anything else is done with the graph.
+--- By kind of call: handles the payload of a reply, after its call is closed; returns the core's
+--- step and its reason. A new node of the core gets its text before the graph is used again.
 local replies = {}
 
 function replies.generate_thought(run, turn, call, text)
@@ -128,7 +129,7 @@ function replies.generate_thought(run, turn, call, text)
     return step, reason
 end
 
--- A score that cannot be read is asked for again, where the reply is a text.
+-- Missing scores are requested again if the reply is a text.
 function replies.score_thoughts(run, turn, call, scores)
     local list = {}
     for i, place in ipairs((run.core:pending())) do
@@ -206,10 +207,10 @@ local function accept(run, turn, call, payload)
 end
 
 -------------------------------------------------------------------------------
--- What replies say
+-- Reading replies
 
---- A typed message with one text in it.
-local function text_of(field)
+--- A reader of typed messages with a text in `field`.
+local function text_reader(field)
     return function(_, _, msg)
         local text = msg[field]
         if type(text) ~= "string" then
@@ -219,7 +220,7 @@ local function text_of(field)
     end
 end
 
-local function table_of(field, read)
+local function table_reader(field, read)
     return function(_, _, msg)
         local value = msg[field]
         if type(value) ~= "table" then
@@ -229,14 +230,14 @@ local function table_of(field, read)
     end
 end
 
-local function same(_, text)
+local function whole_text(_, text)
     return text
 end
 
-local SCORE_NEAR_END = 1000 -- bytes of a reply in which a score without id may stand
+local SCORE_TAIL_BYTES = 1000 -- where a score without id is searched, at the end of a reply
 
---- Scores by id. The prompt shows ids in brackets, and so do replies; a reply about one thought may
---- do without its id.
+--- Scores by id. Replies have ids in brackets, as prompts do; a reply about a single thought may
+--- omit its id.
 ---@return table<string, number>
 local function read_scores(text, thoughts)
     local known = {}
@@ -245,7 +246,7 @@ local function read_scores(text, thoughts)
     end
     local scores = parse.scores(text:gsub("%[([^%[%]%s]+)%]", known), thoughts)
     if next(scores) == nil and #thoughts == 1 then
-        for line in text:sub(-SCORE_NEAR_END):gmatch("[^\r\n]+") do
+        for line in text:sub(-SCORE_TAIL_BYTES):gmatch("[^\r\n]+") do
             local found = parse.scores(thoughts[1].id .. ": " .. line, thoughts)
             scores = next(found) and found or scores
         end
@@ -254,9 +255,9 @@ local function read_scores(text, thoughts)
 end
 
 local texts = {
-    generate_thought = same,
-    aggregate = same,
-    refine = same,
+    generate_thought = whole_text,
+    aggregate = whole_text,
+    refine = whole_text,
 
     score_thoughts = function(run, text)
         local own = run.options.parse_scores
@@ -293,7 +294,7 @@ local function flag(default, help)
     return { type = "boolean", default = default, help = help }
 end
 
---- A field that is the id of a node.
+--- A getter for the id of one of the nodes in the core's state.
 local function id_field(which)
     return function(run)
         return run.ids[(select(which, run.core:state()))]
@@ -323,19 +324,19 @@ options.merge(fields, graph.fields)
 
 ---@class GotOptions
 ---@field chain? boolean default false: one thought at a time, as the published machine
----@field max_nodes? integer default 20, hard, but for what add_node brings
----@field max_depth? integer default 5: thoughts this deep are not expanded
----@field branching_factor? integer thoughts asked for at once, default 3, at most 1000
+---@field max_nodes? integer default 20, a hard cap, except for add_node
+---@field max_depth? integer default 5: nodes at this depth are not expanded
+---@field branching_factor? integer thoughts requested at once, default 3, at most 1000
 ---@field score_thoughts? boolean default true
 ---@field connect? boolean default true: look for links between thoughts
----@field min_nodes_for_aggregation? integer default 3; `env` may say otherwise for one update
----@field max_aggregated? integer thoughts that are merged, the best leaves, default 5, at most 1000
----@field aggregation_strategy? "synthesis"|"voting"|"weighted" one text from all; the content of
----the thought that most votes go to; one text, each thought weighed by its share of the scores
----@field votes? integer asked for at once, default 3, at most 1000
+---@field min_nodes_for_aggregation? integer default 3; `env` may override it for one update
+---@field max_aggregated? integer how many of the best leaves are merged, default 5, at most 1000
+---@field aggregation_strategy? "synthesis"|"voting"|"weighted" one text made of all; the thought
+---with the most votes; one text, each thought weighted by its share of the scores
+---@field votes? integer requested at once, default 3, at most 1000
 ---@field refine_rounds? integer default 1
----@field max_parse_retries? integer replies without the score of a thought that are asked for once
----more, about that thought, for each scoring; default 1
+---@field max_parse_retries? integer how often missing scores are requested again, for each scoring;
+---default 1
 ---@field parse_scores? fun(text: string, thoughts: table[]): table<string, number>
 ---@field parse_connections? fun(text: string): table[] of {from, to, description}
 ---@field prompts? table<"generate"|"score"|"connect"|"aggregate"|"vote"|"refine", function|string>
@@ -345,7 +346,7 @@ options.merge(fields, graph.fields)
 ---@class GotEnv: MachineEnv
 ---@field min_nodes_for_aggregation? integer
 ---@field generation_prompt? function|string and scoring_, connection_, aggregation_, voting_,
----refinement_prompt: in place of that one prompt
+---refinement_prompt: override that prompt only
 
 local got = machine.class {
     name = "got",
@@ -357,21 +358,21 @@ local got = machine.class {
         max_depth = count(5, 1, nil,
             "depth of the deepest thoughts"),
         branching_factor = count(3, 1, 1000,
-            "thoughts asked for at each node"),
+            "thoughts requested for each node"),
         score_thoughts = flag(true, "have the thoughts scored"),
         connect = flag(true, "look for links between thoughts"),
         min_nodes_for_aggregation = count(3, 1, nil,
             "thoughts before they are merged"),
         max_aggregated = count(5, 1, 1000,
-            "thoughts that are merged, the best ones"),
+            "how many of the best thoughts are merged"),
         aggregation_strategy = {
             type = "string",
             enum = { "synthesis", "voting", "weighted" },
             default = "synthesis",
-            help = "how one answer is made of several thoughts",
+            help = "how the answer is made of several thoughts",
         },
         votes = count(3, 1, 1000,
-            "votes asked for with aggregation by voting"),
+            "number of votes of the strategy voting"),
         refine_rounds = count(1, 0, nil,
             "improvements of the merged answer"),
         max_parse_retries = count(1, 0, nil,
@@ -399,12 +400,12 @@ local got = machine.class {
         thought_refined = { "refine" },
     },
     read = {
-        thought_generated = text_of("content"),
-        thoughts_scored = table_of("scores"),
-        connections_found = table_of("connections", connections.read_list),
-        aggregation_complete = text_of("result"),
-        vote_cast = text_of("node_id"),
-        thought_refined = text_of("content"),
+        thought_generated = text_reader("content"),
+        thoughts_scored = table_reader("scores"),
+        connections_found = table_reader("connections", connections.read_list),
+        aggregation_complete = text_reader("result"),
+        vote_cast = text_reader("node_id"),
+        thought_refined = text_reader("content"),
     },
     bare_error = true,
     fields = fields,
@@ -414,7 +415,7 @@ local got = machine.class {
         run.core:configure(run.options)
         run.round_size = run.options.chain and 1 or run.options.branching_factor
         run.thoughts = {}
-        run.parse_retries = 0 -- of this scoring; run.unread is the last reply
+        run.parse_retries = 0 -- of the current scoring; run.unread is its last unreadable reply
         graph.create(run)
     end,
     begin = begin,
@@ -473,7 +474,7 @@ function got.default_aggregation_prompt()
     return builtin.prompts("got").instructions.aggregate
 end
 
----Reads links between thoughts from a model's reply: see ponder.parse.connections.
+---Parses links between thoughts in a model's reply: see ponder.parse.connections.
 ---@param text string
 ---@return Connection[]
 function got.parse_connections(text)

@@ -1,6 +1,6 @@
---- Graphs of operations: what to ask and in which order, written down before anything is asked.
---- After Besta et al. 2023, "Graph of Thoughts: Solving Elaborate Problems with Large Language
---- Models"; outputs are those of the published program (spcl/graph-of-thoughts).
+--- Graphs of operations: a plan of queries to a model, built before it runs. After Besta et al.
+--- 2023, "Graph of Thoughts: Solving Elaborate Problems with Large Language Models"; outputs equal
+--- those of the published program (spcl/graph-of-thoughts).
 ---
 ---     local operations = require "ponder.operations"
 ---     local g = operations.new { start = { numbers = { 3, 1, 2 } } }
@@ -10,15 +10,15 @@
 ---     local result, message, code, partial = g:run { model = "openai:gpt-4o-mini" }
 ---     print(result.final[1][1].state.sorted)
 ---
---- Thoughts flow along the edges: an operation's input is the output of its predecessors, one after
---- the other, in the order of `after`. A *thought* is a state (a table of fields) with its score
---- and whether it is valid and solved; a *fresh* one has only the state. An *update* is a table of
---- fields; it overwrites those of the state that it is made from.
+--- Thoughts flow along the edges: an operation's input is the concatenated output of its
+--- predecessors, in the order of `after`. A *thought* is a state (a table of fields) with a score
+--- and flags `valid` and `solved`; a *fresh* one has only the state. An *update* is a table of
+--- fields that overwrites those of a state.
 ---
 --- | method                 | options                                                             |
 --- |------------------------|---------------------------------------------------------------------|
 --- | `generate`             | `prompt(state, branches)`, `parse(state, replies)` -> updates;      |
---- |                        | `branches` 1 (given to prompt), `responses` 1 (replies asked for)   |
+--- |                        | `branches` 1 (passed to prompt), `responses` 1 (number of replies)  |
 --- | `split`                | `split(state)` -> updates                                           |
 --- | `map`                  | `map(state)` -> update                                              |
 --- | `score`                | `score(state)` -> number; or `prompt(states)`, `parse(states,       |
@@ -35,15 +35,15 @@
 --- | `select`               | `choose(thoughts)` -> thoughts                                      |
 --- | `ground_truth`         | `test(state)` -> boolean; one that raises counts as false           |
 ---
---- Each takes `after` too: a list of operations, or of their ids; by default all present leaves, so
---- that operations added one after the other form a chain. `generate`, `split`, `map` and `select`
---- may stand without predecessors and then work on `start`. With a function as `after` the graph is
---- extended while it runs: when the leaves present at that point have run it is called with their
---- outputs so far (the list `operations` of a result), adds operations to the graph, and returns
---- the list of those whose output the operation takes.
+--- Each also takes `after`: a list of operations or their ids; default: all current leaves, so that
+--- operations added one after the other form a chain. `generate`, `split`, `map` and `select` need
+--- no predecessor: without one they work on `start`. If `after` is a function, the graph is
+--- extended while it runs: after the current leaves have run, the function gets the list
+--- `operations` of the result so far, may add operations to the graph, and returns the list of
+--- predecessors.
 ---
 --- The graph is plain data until it runs: `g.operations[i]` is `{id, type, after, ...}`. Operations
---- that are ready run at the same time, as do their queries; the outputs do not depend on it.
+--- that are ready run concurrently, and so do their queries; this does not change the outputs.
 
 local check = require "ponder.operations.check"
 local draw = require "ponder.operations.draw"
@@ -57,7 +57,7 @@ local operations = {}
 ---@field id integer from 1, in order of addition
 ---@field type string the method that added it
 ---@field after integer[] ids of its predecessors, each once
----@field extend (fun(outputs: table[]): ponder.operations.Operation[])? what to ask for more
+---@field extend (fun(outputs: table[]): ponder.operations.Operation[])? `after`, if a function
 
 ---@class ponder.operations.Graph
 ---@field start table the state that operations without predecessors work on
@@ -67,7 +67,7 @@ Graph.__index = Graph
 Graph.__name = "ponder.operations.graph"
 
 ---A graph without operations.
----@param opts {start: table?, name: string?} `name`: in the run log
+---@param opts {start: table?, name: string?} `name`: for the run log
 ---@return ponder.operations.Graph
 function operations.new(opts)
     opts = options.check("operations.new", opts, {
@@ -77,7 +77,7 @@ function operations.new(opts)
     return setmetatable({ start = opts.start, name = opts.name, operations = {} }, Graph)
 end
 
--- The ids in `after`: of operations of this graph, each once.
+-- The ids of the operations in `after`, each once.
 local function ids_of(g, where, after)
     local ids, seen = {}, {}
     for i, value in ipairs(after) do
@@ -120,7 +120,7 @@ for kind, about in pairs(kinds) do
     end
 end
 
----The operations that no other one follows, in order of addition.
+---The operations without successors, in order of addition.
 ---@return ponder.operations.Operation[]
 function Graph:leaves()
     local list = {}
@@ -130,10 +130,10 @@ function Graph:leaves()
     return list
 end
 
----Checks the graph as `run` does before anything is asked.
+---Checks the graph as `run` does before its first query.
 ---@return true? ok
----@return string? message which operation has which mistake: an unknown predecessor, a cycle, no
----  predecessor where one is needed, a `keep_best` of thoughts that were never scored
+---@return string? message the operation and its mistake: an unknown or missing predecessor, a
+---  cycle, a `keep_best` of thoughts without scores
 ---@return "BAD_GRAPH"? code
 function Graph:check()
     local message = check.mistake(self)
@@ -168,30 +168,30 @@ end
 ---  thought the list of its attempts
 ---@field final ponder.operations.Thought[][] the thoughts of each leaf
 ---@field queries integer
----@field responses integer asked for in all
+---@field responses integer number of requested replies
 ---@field usage ponder.model.Usage
 ---@field calls integer model calls sent
----@field cost number? USD; nil: the price of one of them is unknown
+---@field cost number? USD; nil: the price of a call is unknown
 ---@field duration_ms number
 
----Runs the graph. Waits, so call it within a task.
+---Runs the graph and waits for it: call it within a task.
 ---
----What a callback raises ends the run and reaches the caller as it was raised; `g:result()` then
----has what there was by then.
+---An error in a callback ends the run and is raised unchanged; `g:result()` then has the result so
+---far.
 ---@param opts {model: any, ask: (fun(prompt: string, n: integer): string[]?, string?, string?)?,
----  concurrency: integer?, temperature: number?, max_output_tokens: integer?} `model`: a name or
----  an open model; `ask` in its place: n texts for a prompt, or nil, message, code; it may wait;
----  `concurrency`: queries at a time, default 64
+---  concurrency: integer?, temperature: number?, max_output_tokens: integer?} `model`: a name or an
+---  open model; or `ask`: returns n texts for a prompt, or nil, message, code; it may wait;
+---  `concurrency`: queries at once, default 64
 ---@return ponder.operations.Result? result
 ---@return string? message
 ---@return string? code as of ponder.model; BAD_GRAPH, NOT_SCORED, BAD_REPLY
----@return ponder.operations.Result? partial what there was by then
+---@return ponder.operations.Result? partial the result up to the failure
 function Graph:run(opts)
     local result, message, code, partial = runner.run(self, opts)
     return result, message, code, partial
 end
 
----What the latest run has come to so far.
+---The result so far of the latest run.
 ---@return ponder.operations.Result? result nil before the first
 function Graph:result()
     return self.latest and self.latest:result()

@@ -1,8 +1,8 @@
 --- Parsers of model replies: thoughts and their scores.
 ---
---- Models are asked for JSON (prompts/tot.lua) and often give it, in prose, in fences, with commas
---- too many; or they give a list, or a line for each score. A parser reads what is there and makes
---- nothing up: an unreadable reply gives an empty result. Time is linear in the length of the text.
+--- The prompts (prompts/tot.lua) ask for JSON. Models return it in prose, in fences or with surplus
+--- commas; or they return a list, or a line for each score. The parsers accept all of these, but
+--- never guess: an unreadable reply gives an empty result. They take linear time.
 
 local core = require "ponder.core.parse"
 local grade = require "ponder.parse.grade"
@@ -15,25 +15,25 @@ local parse = {}
 
 local trim = quote.trim
 
-local MOST_THOUGHTS = 10000
+local MAX_THOUGHTS = 10000
 
---- Reasoning that some models put before their answer.
+--- Removes the reasoning that some models put before their answer.
 local function without_reasoning(text)
     local _, last = text:find("^%s*<think>.-</think>")
     return last and text:sub(last + 1) or text
 end
 
---- The decoded JSON values of a text, one by one, and how each stands on its lines: "alone",
---- "introduced" by a colon and at the end of its line, or "inline".
+--- Iterates over the decoded JSON values of a text, with their position: "alone" on their lines,
+--- "introduced" by a colon and at the end of the line, or "inline".
 local function json_values(text)
-    local texts, standing = core.find_json(text)
+    local texts, positions = core.find_json(text)
     local i = 0
     return function()
         while i < #texts do
             i = i + 1
             local value = json.decode(texts[i])
             if type(value) == "table" then
-                return value, standing[i]
+                return value, positions[i]
             end
         end
     end
@@ -56,20 +56,20 @@ local function content_of(item)
     end
 end
 
---- What a list holds that reads as a thought; nil where it holds none.
+--- The thoughts in a list, or nil.
 local function thoughts_in(list)
     local thoughts = {}
     for _, item in ipairs(list) do
         local content = content_of(item)
         content = content and trim(content)
-        if content and content ~= "" and #thoughts < MOST_THOUGHTS then
+        if content and content ~= "" and #thoughts < MAX_THOUGHTS then
             thoughts[#thoughts + 1] = content
         end
     end
     return #thoughts > 0 and thoughts or nil
 end
 
---- The value of `thoughts`, or of the only key there is.
+--- The list under `thoughts`, or under the only key.
 local function named_list(value)
     local list = value.thoughts or value.Thoughts
     if list == nil then
@@ -81,18 +81,18 @@ local function named_list(value)
     return type(list) == "table" and list or nil
 end
 
---- The thoughts in JSON, and those in a list that stands behind a colon: it may as well belong to
+--- The thoughts in JSON; and, separately, those in a list after a colon, because that may belong to
 --- an item of a list in prose ("1. try the tools: ["a", "b"]").
 local function json_thoughts(text)
     local bare, introduced
-    for value, standing in json_values(text) do
+    for value, position in json_values(text) do
         local list = named_list(value)
         local thoughts = list and thoughts_in(list)
         if thoughts then
             return thoughts
-        elseif standing == "alone" then
+        elseif position == "alone" then
             bare = bare or thoughts_in(value)
-        elseif standing == "introduced" then
+        elseif position == "introduced" then
             introduced = introduced or thoughts_in(value)
         end
     end
@@ -101,17 +101,17 @@ end
 
 ---The thoughts in a reply: JSON (`{"thoughts": [...]}` of strings or of objects with `content`, or
 ---a list alone on its lines), else a numbered or bulleted list, whose items may span lines, else a
----JSON list behind a colon.
+---JSON list after a colon.
 ---@param text string
----@return string[] thoughts trimmed, in order; empty if there is none
----@return "json"|"regex"|nil mode how they were read
+---@return string[] thoughts trimmed, in order; empty if there are none
+---@return "json"|"regex"|nil mode how they were found
 function parse.thoughts(text)
     text = without_reasoning(text)
     local thoughts, introduced = json_thoughts(text)
     if thoughts then
         return thoughts, "json"
     end
-    thoughts = lists.items(text, MOST_THOUGHTS)
+    thoughts = lists.items(text, MAX_THOUGHTS)
     if #thoughts == 0 and introduced then
         return introduced, "json"
     end
@@ -122,8 +122,8 @@ end
 -- Scores
 
 local function json_scores(text, resolver)
-    for value, standing in json_values(text) do
-        local found = scores.from_value(value, resolver, standing)
+    for value, position in json_values(text) do
+        local found = scores.from_value(value, resolver, position)
         if found then
             return found
         end
@@ -143,10 +143,9 @@ end
 ---thought with that id, else to the one with that number, else to the one with that text.
 ---@param text string
 ---@param thoughts (string|{id: string, content: string})[] a string's id is `t` and its number
----@return table<string, number> scores by thought id, 0 to 1; empty if there is none, or if one is
----  on another scale that the reply does not name (6, where 6/10, 6 of 10, 60 % and 6 "on a scale
----  of 1 to 10" can be read)
----@return "json"|"regex"|nil mode how they were read
+---@return table<string, number> scores by thought id, 0 to 1; empty if there are none, or if one is
+---  on an unknown scale: a bare 6, unlike 6/10, 6 of 10, 60 %, or 6 "on a scale of 1 to 10"
+---@return "json"|"regex"|nil mode how they were found
 function parse.scores(text, thoughts)
     text = without_reasoning(text)
     local resolver = scores.resolver(thoughts)

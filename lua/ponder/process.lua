@@ -1,4 +1,4 @@
---- Child processes.
+--- Runs child processes.
 ---
 ---     local process = require "ponder.process"
 ---
@@ -9,19 +9,19 @@
 ---     server:write('{"id":1}\n')
 ---     local line = server:read_line()
 ---
---- A call waits as a call of a model does: other tasks go on. There is no shell unless `shell` asks
---- for one. A child gets SIGKILL, with all that it has started in its session, when the call that
---- waits for it is cancelled, when the task that opened it is cancelled or fails, when its handle
---- is closed or collected, and when ponder ends, however it does.
+--- Calls wait like model calls: other tasks continue. There is no shell unless `shell = true`. A
+--- child and everything that it started in its session get SIGKILL when the call that waits for it
+--- is cancelled, when the task that opened it is cancelled or fails, when its handle is closed or
+--- collected, and when ponder ends in any way.
 ---
---- A child gets the environment of ponder without what looks like a secret: variables whose names
---- have "key", "token", "secret", "password", "auth" or "cookie" in them, and those whose values
---- hold a key of an open model or a URL with a password. `env` names those that it gets all the
---- same, and sets others: `env = { "GITHUB_TOKEN", LANG = "C" }`.
+--- A child gets ponder's environment without variables that look secret: those whose names contain
+--- "key", "token", "secret", "password", "auth" or "cookie", and those whose values contain a key
+--- of an open model or a URL with a password. `env` lists variables to pass anyway, and sets
+--- others: `env = { "GITHUB_TOKEN", LANG = "C" }`.
 ---
---- What a child answers is on the run log: a resumed or replayed run gets it from there and starts
---- nothing. A run that is resumed in the middle of a conversation with a child goes on without that
---- child: the first call that the log does not answer gives the code LOST.
+--- The run log records what a child answers; a resumed or replayed run reads it from there and
+--- starts no child. If a run is resumed in the middle of a conversation with a child, the first
+--- call that is not in the log fails with the code LOST.
 
 local child = require "ponder.process.child"
 local command = require "ponder.process.command"
@@ -47,17 +47,17 @@ for name, rule in pairs(command.OPTIONS) do
 end
 
 ---@class ponder.process.RunOptions
----@field command string[]|string the program, found by PATH, and its arguments; for a shell a text
----@field shell? boolean `command` is a text for /bin/sh
----@field input? string what it reads from its standard input; default nothing
+---@field command string[]|string the program, found by PATH, and its arguments; or a shell command
+---@field shell? boolean `command` is a string for /bin/sh
+---@field input? string its standard input; default empty
 ---@field env? table names of variables to pass on (as a list), and values by name
 ---@field cwd? string its working directory
 ---@field timeout_ms? integer default 600000
----@field max_output_bytes? integer of standard output and of standard error; default 16777216
----@field isolate? boolean in namespaces of its own: user, mount, PID, network. It sees /usr and
----  what belongs to it, `cwd` (both read-only) and an empty /tmp, no network, no other process, and
----  of the environment PATH and what `env` names. Its memory, time and files are limited (64 MiB a
----  file). A program that is not there ends with status 127.
+---@field max_output_bytes? integer each of standard output and standard error; default 16777216
+---@field isolate? boolean run it in its own user, mount, PID and network namespaces. It sees /usr
+---  with its libraries and `cwd` (both read-only), an empty /tmp, no network, no other process, and
+---  only the variables PATH and those in `env`. Memory, time and file size (64 MiB) are limited. A
+---  program that does not exist ends with status 127.
 ---@field max_memory_mb? integer of an isolated program; default 1024
 
 ---@class ponder.process.Done
@@ -71,8 +71,8 @@ end
 ---@return ponder.process.Done?
 ---@return string? message
 ---@return string? code NOT_FOUND (no such program or directory), SPAWN, TIMEOUT, TOO_LARGE,
----  ISOLATION (this kernel, or a container around ponder, has no namespaces for it)
----@return ponder.process.Done? partial with TIMEOUT and TOO_LARGE: what it had written
+---  ISOLATION (the kernel, or a container around ponder, forbids namespaces)
+---@return ponder.process.Done? partial with TIMEOUT and TOO_LARGE: its output so far
 function process.run(opts)
     opts = command.check("process.run", opts, RUN)
     scheduler.check("process.run")
@@ -82,7 +82,7 @@ function process.run(opts)
 end
 
 ---@class ponder.process.Handle
----@field private child ponder.process.Child? nil: it is played, or closed
+---@field private child ponder.process.Child? nil: replayed from the log, or closed
 ---@field private key table
 local Handle = {}
 Handle.__index = Handle
@@ -109,8 +109,8 @@ local function check_time(where, timeout_ms)
 end
 
 ---Waits for a line of its standard output.
----@param timeout_ms? integer default: as long as it takes
----@return string? line without its end; nil alone: there is no more
+---@param timeout_ms? integer default: no limit
+---@return string? line without its end; nil without a message: end of file
 ---@return string? message
 ---@return string? code TIMEOUT, TOO_LARGE (no end within max_line_bytes), LOST, CLOSED
 function Handle:read_line(timeout_ms)
@@ -118,11 +118,11 @@ function Handle:read_line(timeout_ms)
     return perform(self, "read_line", nil, child.read_line, timeout_ms)
 end
 
----Writes to its standard input; waits while it reads more slowly.
+---Writes to its standard input; waits while too much is unread.
 ---@param bytes string
 ---@return boolean? written
 ---@return string? message
----@return string? code EPIPE (it does not read any more), LOST, CLOSED
+---@return string? code EPIPE (it has closed its input), LOST, CLOSED
 function Handle:write(bytes)
     if type(bytes) ~= "string" then
         error(("process:write: bytes must be a string (got %s)"):format(options.show(bytes)), 2)
@@ -130,7 +130,7 @@ function Handle:write(bytes)
     return perform(self, "write", bytes, child.write, bytes)
 end
 
----Ends its standard input.
+---Closes its standard input.
 ---@return boolean? closed
 ---@return string? message
 ---@return string? code LOST, CLOSED
@@ -138,7 +138,7 @@ function Handle:close_stdin()
     return perform(self, "close_stdin", nil, child.close_stdin)
 end
 
----Sends a signal to it and to what it has started.
+---Sends a signal to it and to the processes that it started.
 ---@param signal? string default "SIGTERM"
 ---@return boolean? sent
 ---@return string? message
@@ -146,15 +146,15 @@ end
 function Handle:kill(signal)
     signal = signal or "SIGTERM"
     if type(signal) ~= "string" or not signal:find "^SIG%u%w+$" then
-        error(("process:kill: signal must be the name of one, as \"SIGTERM\" (got %s)"):format(
+        error(("process:kill: signal must be a signal name such as \"SIGTERM\" (got %s)"):format(
             options.show(signal)), 2)
     end
     return perform(self, "kill", signal, child.kill, signal)
 end
 
----Waits until it has ended. What it writes meanwhile beyond what is read ahead holds it up.
----@param timeout_ms? integer default: as long as it takes; it goes on when the time is over
----@return ponder.process.Done? done `stdout`: what was not read; `stderr`: the last 64 KiB
+---Waits until it ends. It blocks if it writes more than is read ahead.
+---@param timeout_ms? integer default: no limit; a timeout does not end the child
+---@return ponder.process.Done? done `stdout`: the unread output; `stderr`: the last 64 KiB
 ---@return string? message
 ---@return string? code TIMEOUT, LOST, CLOSED
 function Handle:wait(timeout_ms)
@@ -162,7 +162,7 @@ function Handle:wait(timeout_ms)
     return perform(self, "wait", nil, child.wait, timeout_ms)
 end
 
----Kills what still runs, and forgets it.
+---Kills the child, if it still runs, and frees the handle.
 function Handle:close()
     if self.child then
         self.child:close()
@@ -178,9 +178,9 @@ Handle.__gc = Handle.close
 ---@field shell? boolean
 ---@field env? table
 ---@field cwd? string
----@field max_line_bytes? integer longest line, and how much is read ahead; default 1048576
+---@field max_line_bytes? integer limit for a line and for reading ahead; default 1048576
 
----Starts a program to talk with over its standard streams.
+---Starts a program and connects to its standard streams.
 ---@param opts ponder.process.OpenOptions
 ---@return ponder.process.Handle?
 ---@return string? message

@@ -1,20 +1,20 @@
---- Finds and loads prompt tables: files of prompt functions, one for each machine.
+--- Finds and loads prompt files: Lua files that return prompt functions, one for each strategy.
 ---
 ---     local prompt = require "ponder.prompt"
----     local prompts = prompt.load("tot")                 -- built in, or what takes its place
+---     local prompts = prompt.load("tot")                 -- the user's, or the built-in ones
 ---     local machine = tot.new { prompts = prompts }
 ---
---- A file `NAME.lua` in one of the directories below takes the place of the built-in one, the first
---- that has it. It is read each time, so that an edited prompt is used at the next run.
+--- A file `NAME.lua` in one of these directories overrides the built-in prompts; the first one
+--- found counts. It is re-read on every run.
 ---
---- 1. the directories given to `prompt.add` (`ponder --prompts DIR` does that), the last one first;
+--- 1. the directories given to `prompt.add` (as `ponder --prompts DIR` does), the last one first;
 --- 2. `$PONDER_PROMPTS`;
---- 3. `./prompts`, if the user trusts it as it is now (`ponder trust ./prompts`).
+--- 3. `./prompts`, if the user trusts its current contents (`ponder trust ./prompts`).
 ---
---- Directory and file must belong to the caller or to root, and nobody else may write them. The
---- file has Lua's pure library (ponder.pure), and gets its module's name and its path. To change
---- one function it takes the others from `require "prompts.NAME"`. A line on standard error says
---- which prompts are not built in.
+--- Directory and file must belong to the caller or root, and only their owner may have write
+--- permission. The file runs with Lua's pure library (ponder.pure); its arguments are its module
+--- name and its path. To change one function, it can take the others from `require "prompts.NAME"`.
+--- A notice on standard error names prompt files in use.
 
 local builtin = require "ponder.builtin"
 local files = require "ponder.log.files"
@@ -27,25 +27,25 @@ local trust = require "ponder.prompt.trust"
 
 local prompt = {}
 
-local HERE = "./prompts"
-local MOST_NAMES = 8 -- in a notice
+local LOCAL_DIRECTORY = "./prompts"
+local MAX_NAMES = 8 -- in a notice
 local added = {}
 
 local function check_string(where, what, value)
     if type(value) ~= "string" or value == "" then
-        error(("%s: %s must be a string that is not empty (got %s)")
+        error(("%s: %s must be a non-empty string (got %s)")
             :format(where, what, options.show(value)), 3)
     end
 end
 
----Looks in `directory` for prompt files before anywhere else.
+---Searches `directory` for prompt files before all others.
 ---@param directory string
 function prompt.add(directory)
     check_string("prompt.add", "directory", directory)
     table.insert(added, 1, directory)
 end
 
----The directories that somebody has named, in the order in which they are searched.
+---The directories that the user named, in search order.
 ---@return string[]
 function prompt.directories()
     local list = table.move(added, 1, #added, 1, {})
@@ -59,13 +59,13 @@ end
 -------------------------------------------------------------------------------
 -- Which file
 
--- What is wrong with a directory that somebody has named, or with its file.
+-- What is wrong with a directory that the user named, or with its file.
 local function named_problem(directory, path)
     return trust.problem(directory, "directory", true)
         or path and trust.problem(path, "file", true)
 end
 
--- In ponder's own checkout the built-in prompts are in ./prompts.
+-- Whether the file equals the built-in one, as in ponder's own repository.
 local function is_built_in(name, path)
     local ok, text = pcall(builtin.text, name)
     return ok and read_file(path) == text
@@ -74,10 +74,10 @@ end
 ---@class ponder.prompt.Found where prompts come from
 ---@field path string? the file; nil: they are built in
 ---@field problem string? why the file cannot be used
----@field unused string? why the file that ./prompts has is not used
----@field hash string? SHA-256 of the text that is trusted
+---@field unused string? why the file in ./prompts is not used
+---@field hash string? SHA-256 of the trusted text
 
----The file that takes the place of the built-in prompts of that name. Nothing is run.
+---Finds the file that overrides the built-in prompts of that name. Runs nothing.
 ---@param name string `"tot"`
 ---@return ponder.prompt.Found
 function prompt.find(name)
@@ -94,22 +94,22 @@ function prompt.find(name)
             return { path = exists and path or directory, problem = problem or nil }
         end
     end
-    local path = ("%s/%s.lua"):format(HERE, name)
+    local path = ("%s/%s.lua"):format(LOCAL_DIRECTORY, name)
     if files.is_recorded(path) then
         return { path = path }
     elseif not files.exists(path) then
         return {}
     end
-    local contents, why = trust.check(HERE)
+    local contents, why = trust.check(LOCAL_DIRECTORY)
     if not contents then
         return { unused = not is_built_in(name, path) and why or nil }
     end
     return { path = path, hash = contents.hashes[name .. ".lua"] }
 end
 
--- Says of directories that were named for this run, and of one in the environment that has no
--- Lua file at all, that they lack these prompts.
-local function say_what_lacks(name)
+-- Warns that a directory has no such file: one that was added for this run, or the one in the
+-- environment if it has no Lua file at all.
+local function warn_of_missing(name)
     for i, directory in ipairs(files.is_offline() and {} or prompt.directories()) do
         local names = {}
         for _, file in ipairs(directories.files(directory) or {}) do
@@ -118,8 +118,8 @@ local function say_what_lacks(name)
         table.sort(names)
         if i <= #added or not names[1] then
             notice.once(("%s has no %s.lua (%s)"):format(directory, name, names[1]
-                and "it has " .. table.concat(names, ", ", 1, math.min(#names, MOST_NAMES))
-                or "nor another Lua file"))
+                and "it has " .. table.concat(names, ", ", 1, math.min(#names, MAX_NAMES))
+                or "nor any other Lua file"))
         end
     end
 end
@@ -127,7 +127,7 @@ end
 -------------------------------------------------------------------------------
 -- Loading
 
--- The fields alone: a metatable could run code wherever the table is looked at.
+-- A copy without metatable, which could run code whenever the table is read.
 local function plain(prompts)
     local fields = {}
     for field, value in next, prompts do
@@ -158,11 +158,11 @@ local function run(name, path, hash)
     return plain(prompts)
 end
 
----The prompt functions of a machine.
+---Loads the prompt functions of a strategy.
 ---@param name string `"tot"`, `"got"`, `"trm"`
----@param own? table<string, function> those of a strategy that is not built in
+---@param own? table<string, function> the prompts of a strategy that is not built in
 ---@return table<string, function>? prompts
----@return string? message why a file that was found could not be used: its file and line come first
+---@return string? message why the file cannot be used; begins with file and line
 ---@return "BAD_PROMPT"|"NO_PROMPT"|nil code
 function prompt.load(name, own)
     check_string("prompt.load", "name", name)
@@ -174,7 +174,7 @@ function prompt.load(name, own)
         if not prompts then
             return nil, problem, "BAD_PROMPT"
         end
-        notice.once(found.path .. " takes the place of the built-in prompts")
+        notice.once(found.path .. " overrides the built-in prompts")
         return prompts
     end
     local ok, prompts = own ~= nil, own
@@ -184,10 +184,10 @@ function prompt.load(name, own)
     if not ok then
         return nil, prompts, "NO_PROMPT"
     elseif found.unused then
-        notice.once(("%s/%s.lua is not used (%s); to use it: ponder trust %s"):format(HERE, name,
-            found.unused, HERE))
+        notice.once(("%s/%s.lua is not used (%s); to use it: ponder trust %s"):format(
+            LOCAL_DIRECTORY, name, found.unused, LOCAL_DIRECTORY))
     end
-    say_what_lacks(name)
+    warn_of_missing(name)
     if not own then
         files.note_built_in(name)
     end

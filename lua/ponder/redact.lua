@@ -1,25 +1,25 @@
---- Keeps keys out of everything that people or logs see.
+--- Removes keys and other secrets from messages, logs and files.
 ---
---- A redactor knows the secrets of one open model: its key, the userinfo of its URL, and the
---- values of all headers and query fields but those that are known to be harmless. Texts for
---- people (errors, events, --verbose) lose every secret of 4 characters or more. Replies lose only
---- those that may be real keys: of 8 or more, and not a mere word. A local server's stand-in key
---- ("ollama") must not be cut out of what a model says. What is kept in files loses the real keys
---- of all models that this process has opened, and those that its scripts hold as literals.
+--- A redactor knows the secrets of one open model: its key, the userinfo of its URL, and the values
+--- of all headers and query fields except known harmless ones. Messages (errors, events, --verbose)
+--- lose every secret of 4 or more characters. Replies lose only those that may be real keys: 8 or
+--- more characters, and not a plain word, because a local server's placeholder key ("ollama") must
+--- not be removed from what a model says. Files lose the real keys of all models that this process
+--- has opened, and those that its scripts contain as literals.
 
 local literals = require "ponder.redact.literals"
 
 local redact = {}
 
 local MARK = "[redacted]"
-redact.MARK = MARK -- what stands in the place of a secret
-local SHORTEST_SECRET, SHORTEST_KEY, LONGEST_WORD = 4, 8, 15
-local STAND_INS = { ["lm-studio"] = true, ["not-needed"] = true, ["no-key-needed"] = true,
+redact.MARK = MARK -- replaces secrets
+local MIN_SECRET, MIN_KEY, MAX_WORD = 4, 8, 15 -- characters
+local PLACEHOLDERS = { ["lm-studio"] = true, ["not-needed"] = true, ["no-key-needed"] = true,
     ["sk-no-key-required"] = true }
 
 local SECRET_WORDS = { "auth", "key", "token", "cookie", "secret", "password" }
 
---- Whether the name of a variable, a field or a header says that its value is secret.
+--- Whether the name of a variable, field or header suggests a secret value.
 ---@param name string
 ---@return boolean
 function redact.is_secret_name(name)
@@ -43,19 +43,18 @@ local function replace_plain(text, secret)
     return table.concat(pieces, MARK)
 end
 
--- Begins with the last character of a scheme: to look for whole ones takes the square of a long
--- word's length.
+-- Matches only the last character of the scheme: matching all of it would take quadratic time.
 local USERINFO = "(%w://)[^/%s\"'?#]*@"
 
---- A text without the userinfo of the URLs in it.
+--- Removes the userinfo from the URLs in a text.
 ---@param text string
----@param mark? string in its place
+---@param mark? string replaces it
 ---@return string
 function redact.without_userinfo(text, mark)
     return (text:gsub(USERINFO, mark and "%1" .. mark .. "@" or "%1"))
 end
 
---- Headers without their values, but for those that are known to be harmless.
+--- Headers without values, except known harmless ones.
 ---@param headers table<string, any>
 ---@return table<string, any>
 function redact.without_values(headers)
@@ -66,9 +65,9 @@ function redact.without_values(headers)
     return shown
 end
 
---- An address as it may be kept: without userinfo, and with the values of harmless fields alone.
+--- A URL for logs: without userinfo, and with the values of harmless fields only.
 ---@param url string may lack its scheme, as in $OLLAMA_HOST
----@param mark? string in the place of userinfo
+---@param mark? string replaces the userinfo
 ---@return string
 function redact.address(url, mark)
     local plain = redact.without_userinfo(url, mark)
@@ -78,8 +77,8 @@ function redact.address(url, mark)
     end))
 end
 
-local known = {} -- the real keys of this process, the longest first
-local probe = {} -- of each, what to look for: what begins with a character that texts rarely have
+local known = {} -- the real keys of this process, longest first
+local probe = {} -- key -> its part from the first rare character on, for a fast search
 
 local function note_key(key)
     for _, other in ipairs(known) do
@@ -90,7 +89,7 @@ local function note_key(key)
     table.sort(known, function(a, b) return #a > #b end)
 end
 
---- A text for a file: without any real key that a redactor of this process knows.
+--- A text for a file: without the real keys that this process knows.
 ---@param text string
 ---@return string
 function redact.keep(text)
@@ -100,25 +99,25 @@ function redact.keep(text)
     return text
 end
 
---- The keys that redact.keep looks for, the longest first.
+--- The keys that redact.keep removes, longest first.
 ---@return string[]
 function redact.keys() return table.move(known, 1, #known, 1, {}) end
 
---- How many they are.
+--- The number of these keys.
 ---@return integer
 function redact.count_keys() return #known end
 
--- "Bearer X" hides X: the scheme alone is not a secret, and X may be echoed without it.
+-- Of "Bearer X" only X is secret, and it may be echoed without the scheme.
 local function add_secret(secrets, value)
     if type(value) ~= "string" then return end
     value = value:match("^%s*%a+%s+(%S+)%s*$") or value
-    if #value >= SHORTEST_SECRET then secrets[#secrets + 1] = value end
+    if #value >= MIN_SECRET then secrets[#secrets + 1] = value end
 end
 
--- Whether a secret may be a real key, and not what people write where a server wants none.
+-- Whether a secret may be a real key, not a placeholder for a server that needs none.
 local function is_key(secret)
-    if #secret < SHORTEST_KEY or STAND_INS[secret] then return false end
-    return #secret > LONGEST_WORD or secret:find("%A") ~= nil
+    if #secret < MIN_KEY or PLACEHOLDERS[secret] then return false end
+    return #secret > MAX_WORD or secret:find("%A") ~= nil
 end
 
 ---@class ponder.Redactor
@@ -127,7 +126,7 @@ Redactor.__index = Redactor
 Redactor.__name = "ponder.Redactor"
 Redactor.__tostring = function() return "ponder.Redactor" end -- never its secrets
 
---- A text for people: no secret, no userinfo in URLs.
+--- Redacts a message: secrets, and userinfo in URLs.
 ---@param text string
 ---@return string
 function Redactor:text(text)
@@ -135,7 +134,7 @@ function Redactor:text(text)
     return redact.without_userinfo(text)
 end
 
---- The bytes of a reply: no real key that a server sent back.
+--- Redacts a reply: real keys that a server sent back.
 ---@param bytes string
 ---@return string
 function Redactor:reply(bytes)
@@ -143,7 +142,7 @@ function Redactor:reply(bytes)
     return bytes
 end
 
---- Headers for people.
+--- Redacts headers for a message.
 ---@param headers table<string, string>
 ---@return table<string, string>
 function Redactor:headers(headers)
@@ -164,11 +163,11 @@ function redact.new(secrets, headers)
     for name, value in pairs(headers or {}) do
         if not literals.is_harmless_header(name) then add_secret(all, value) end
     end
-    table.sort(all, function(a, b) return #a > #b end) -- a secret may hold a shorter one
+    table.sort(all, function(a, b) return #a > #b end) -- a secret may contain a shorter one
     for _, secret in ipairs(all) do
         if is_key(secret) then
             keys[#keys + 1] = secret
-            if secret:find("/", 1, true) then -- how some servers write it in JSON
+            if secret:find("/", 1, true) then -- as some servers escape it in JSON
                 keys[#keys + 1] = secret:gsub("/", "\\/")
             end
         end
@@ -177,9 +176,9 @@ function redact.new(secrets, headers)
     return setmetatable({ secrets = all, keys = keys }, Redactor)
 end
 
---- The text of a script as it may be kept. The secrets that it holds as literals are known from now
---- on, before any of them is used; and options and headers are masked where they stand, also those
---- too short or too common to be looked for elsewhere.
+--- Redacts the text of a script for a log. From now on redact.keep removes the script's literal
+--- secrets everywhere, even before they are used. Literals of options and headers are masked here
+--- even if they are too short or too common to be removed elsewhere.
 ---@param text string
 ---@return string
 function redact.script(text)

@@ -1,23 +1,21 @@
---- TRM (Jolicoeur-Martineau 2025, "Less is More: Recursive Reasoning with Tiny Networks", carried
---- over to language models) as a pure state machine: messages in, directives out.
+--- TRM as a pure state machine: messages in, directives out. It reasons about an answer, grades and
+--- improves it, repeatedly; the answer with the best grade is the result. After Jolicoeur-Martineau
+--- 2025, "Less is More: Recursive Reasoning with Tiny Networks", applied to language models.
 ---
 ---     local trm = require "ponder.trm"
 ---     local machine = trm.new { max_supervision_steps = 5, act_threshold = 0.9 }
 ---     local directives = machine:update { type = "start", prompt = "...", call_id = "c0" }
 ---     -- {{type="reason", call_id="c0", step=1, context={...}}}
 ---
---- An answer is reasoned about, graded and improved, over and over; the best graded one is the
---- result.
----
 --- | message                                     | directive that follows                         |
 --- |---------------------------------------------|------------------------------------------------|
 --- | start{prompt, call_id}                      | reason{call_id, context, step, current_answer} |
 --- | reasoning_result{call_id, ok, text, usage}  | supervise{...}, the same fields                |
---- | supervision_result{call_id, ok, text, usage} | improve, none at the end; supervise where the |
---- |                                             | text has no grade                              |
+--- | supervision_result{call_id, ok, text, usage} | improve, none at the end; supervise again if  |
+--- |                                             | the text has no grade                          |
 --- | improvement_result{call_id, ok, text, usage} | reason{...}, or none at the end               |
 ---
---- The moves of the status (src/api/l_trm.c has them); one call is open while it is busy:
+--- Status transitions (src/api/l_trm.c); one call is open while the machine is busy:
 ---
 --- | from        | to          | on          |
 --- |-------------|-------------|-------------|
@@ -31,19 +29,18 @@
 --- | supervising | error       | error       |
 --- | improving   | error       | error       |
 ---
---- `halt_check` says when in a step halting is decided:
+--- `halt_check` says when in a step the machine decides whether to halt:
 ---
----   * `"after_supervision"`, as soon as an answer has been graded: `act_threshold` (the grade
----     reached it), `convergence_detected` (the last three grades span less than 0.02),
----     `max_steps`, in that order. No call is made that cannot count, and every improvement is
----     graded.
----   * `"after_improvement"`: `max_steps` first, then the other two. The last improvement is never
----     graded. This is what the published machine does.
+---   * `"after_supervision"`, as soon as an answer is graded. It checks, in this order,
+---     `act_threshold` (the grade reached it), `convergence_detected` (the last three grades span
+---     less than 0.02) and `max_steps`. So every improvement is graded.
+---   * `"after_improvement"` checks `max_steps` first, then the other two. The last improvement is
+---     not graded. This is the behaviour of the published machine.
 ---
 --- Fields of a machine: `question`, `current_answer`, `answer_history` (improved answers),
 --- `best_answer`, `best_score`, `latent_state`, `act_state`, `act_triggered`, `supervision_step`,
 --- `supervision_feedback` and `parsed_feedback` (the last critique), `reasoning` (the last
---- reasoning, without the answer), `result`, the options, and those that all machines have (see
+--- reasoning, without the answer), `result`, the options, and the fields of all machines (see
 --- ponder.machine).
 
 local act = require "ponder.trm.act"
@@ -57,15 +54,15 @@ local views = require "ponder.trm.views"
 local show = options.show
 
 ---@class TrmOptions
----@field max_supervision_steps? integer rounds at most, default 5
----@field act_threshold? number a grade that ends the run, default 0.9; above 1 none does
----@field halt_check? "after_supervision"|"after_improvement"
----@field max_parse_retries? integer critiques asked for once more because they have no grade, for
----each step; default 1
----@field parse_supervision? fun(text: string): ponder.Supervision takes the place of
----trm.parse_supervision; lists may be absent, quality_score must be there
+---@field max_supervision_steps? integer default 5
+---@field act_threshold? number a grade that ends the run, default 0.9; above 1: never
+---@field halt_check? "after_supervision"|"after_improvement" default "after_supervision"
+---@field max_parse_retries? integer in each step, how often a critique without a grade is requested
+---again; default 1
+---@field parse_supervision? fun(text: string): ponder.Supervision replaces trm.parse_supervision;
+---quality_score is required, lists are optional
 ---@field prompts? table<"reason"|"supervise"|"improve", function|string>
----@field max_text_bytes? integer of each text quoted in a prompt, default 20000
+---@field max_text_bytes? integer truncate each text quoted in a prompt, default 20000
 
 local option_rules = {
     max_supervision_steps = { type = "integer", min = 1, max = 1000000000, default = 5,
@@ -75,18 +72,18 @@ local option_rules = {
     halt_check = {
         type = "string", enum = { "after_supervision", "after_improvement" },
         default = "after_supervision",
-        help = "when to decide whether the run ends",
+        help = "when to check whether the run ends",
     },
     max_parse_retries = { type = "integer", min = 0, max = 1000000000, default = 1,
         help = "repair attempts for each unreadable reply" },
     parse_supervision = { type = "function",
-        help = "function in place of the parser of critiques" },
+        help = "replaces the parser of critiques" },
 }
 
 -------------------------------------------------------------------------------
 -- Directives
 
----@class TrmContext what a prompt function gets (prompts/trm.lua)
+---@class TrmContext the context of prompt functions (prompts/trm.lua)
 ---@field question string
 ---@field answer string?
 ---@field reasoning string?
@@ -95,7 +92,7 @@ local option_rules = {
 ---@field trace string[]
 ---@field step integer
 ---@field max_steps integer
----@field ungraded string? the last critique, where it has no grade on the scale asked for
+---@field ungraded string? the last critique, if it has no grade on the requested scale
 
 local function ask(run, turn, kind, call_id)
     run:add_directive(turn, {
@@ -131,7 +128,7 @@ local function begin(run, turn, msg)
     ask(run, turn, "reason", msg.call_id)
 end
 
---- The call that takes the place of one whose reply is in.
+--- Closes a call and opens the next.
 local function next_call(run, turn, call, status, kind)
     run.core:close_call(call.id)
     run.core:move(status)
@@ -141,8 +138,8 @@ end
 local VERDICTS = { threshold_exceeded = "act_threshold",
     convergence_detected = "convergence_detected" }
 
---- Why the run ends here, or nil. The two modes ask in different places, and in different order.
-local function verdict(run, halt_check)
+--- Why the run ends at this point of a step, or nil.
+local function halt_reason(run, halt_check)
     local opts = run.options
     if opts.halt_check ~= halt_check then
         return nil
@@ -195,7 +192,7 @@ function accept.supervise(run, turn, call, feedback)
         issues_count = #feedback.issues,
         suggestions_count = #feedback.suggestions,
     })
-    local reason = verdict(run, "after_supervision")
+    local reason = halt_reason(run, "after_supervision")
     if reason then
         return complete(run, turn, call, reason)
     end
@@ -206,7 +203,7 @@ function accept.improve(run, turn, call, text)
     run.latent = latent.update(run.latent, "improvement", text)
     run.answer = text
     run.answers[#run.answers + 1] = text
-    local reason = verdict(run, "after_improvement")
+    local reason = halt_reason(run, "after_improvement")
     if reason then
         return complete(run, turn, call, reason)
     end
@@ -214,7 +211,7 @@ function accept.improve(run, turn, call, text)
     next_call(run, turn, call, "reasoning", "reason")
 end
 
---- A critique as users' parsers give it, checked and completed.
+--- Parses a critique, with the user's parser if there is one; nil if it has no grade.
 local function parse_supervision(run, text)
     local own = run.options.parse_supervision
     if not own then
@@ -225,7 +222,7 @@ local function parse_supervision(run, text)
     return feedback or error("trm: " .. problem, 0)
 end
 
--- A critique without a grade says nothing about the answer: no grade is made up.
+-- Asks again for a critique without a grade; never invents one.
 local function unreadable(run, turn, call, text)
     if run.parse_retries >= run.options.max_parse_retries then
         return run:fail(turn, call.id, "grade_parse_failed")
@@ -257,9 +254,9 @@ local trm = machine.class {
     create = function(run)
         run.latent = latent.initialize()
         run.answers = {} -- improved ones; run.answer is the current one, run.best_answer the best
-        run.suggestions = {} -- of run.feedback, the weightiest first
+        run.suggestions = {} -- of run.feedback, most important first
         run.parse_retries = 0 -- of this step's critique
-        run.step = 0 -- one is a round through the three calls; 0 before the start
+        run.step = 0 -- from 1; a step is a round through the three calls
         run.scores, run.best_score = {}, 0.0
     end,
     begin = begin,
@@ -282,7 +279,7 @@ local trm = machine.class {
 -------------------------------------------------------------------------------
 -- Functions
 
---- A machine, or the map of one.
+--- Raises unless `value` is a machine or its map.
 local function check_machine(value, name, field, kind)
     local ok, found = pcall(function()
         return value[field]
@@ -301,7 +298,7 @@ function trm.check_act_condition(m)
     return latent.confidence(m.latent_state) >= m.act_threshold
 end
 
----Whether the last step that the options allow has been reached.
+---Whether the machine has reached its last step.
 ---@param m table a machine, or its map
 ---@return boolean
 function trm.should_terminate_max_steps(m)

@@ -181,7 +181,7 @@ local function look_at_prompts(findings)
                 or ("correct %s, or move it away to use the built-in prompts"):format(found.path))
         elseif found.path and not problem then
             findings[#findings + 1] = finding("prompts", "ok",
-                ("%s takes the place of the built-in ones"):format(found.path))
+                ("%s overrides the built-in ones"):format(found.path))
         end
     end
     if unused then

@@ -37,7 +37,7 @@ ponder prompts check [NAME]          render every prompt with sample data, and s
 
 With --strategy FILE the prompts of a strategy of your own are among them.
 
-A file NAME.lua takes the place of the built-in one when it is in the directory of --prompts, in
+A file NAME.lua overrides the built-in one when it is in the directory of --prompts, in
 $PONDER_PROMPTS or, after `ponder trust ./prompts`, in ./prompts: the first that has it. It is
 re-read on every run and has Lua's pure library only. list, show NAME and eject run no file.
 

@@ -1,5 +1,5 @@
---- What the ensembles share: the models and prompts that they take, calls at the same time, and an
---- account of what was called, what it used and what failed.
+--- Shared by the ensembles: arguments and options, concurrent calls, and an account of calls, usage
+--- and failures.
 
 local budgets = require "ponder.task.budget"
 local json = require "ponder.json"
@@ -14,21 +14,21 @@ local tally = require "ponder.tally"
 
 local account = {}
 
--- Options of a call that an ensemble sets itself.
+-- Options of a call that users cannot set.
 local OWN = { n = true, sample = true, tools = true, tool_choice = true }
 
--- What all ensembles take.
+-- The options of all ensembles.
 local COMMON = {
     concurrency = { type = "integer", min = 1 },
     on_error = { type = "string", enum = { "raise", "collect" }, default = "collect" },
     min_successes = { type = "integer", min = 1, default = 1 },
 }
 
----The arguments of an ensemble, which come as one table or as (model, prompt, opts).
----@param first any the one table, or the first argument
+---The arguments of an ensemble, given as one table or as (model, prompt, opts).
+---@param first any the table, or the first argument
 ---@param second any
 ---@param opts table?
----@param names string[] of the two arguments that stand before the options in the other form
+---@param names string[] names of the first two arguments in the table
 ---@return any first
 ---@return any second
 ---@return table? opts without these two
@@ -42,7 +42,7 @@ function account.arguments(first, second, opts, names)
     return first[names[1]], first[names[2]], rest
 end
 
----A schema of options: its own, and those of a call that are handed on.
+---A schema of options: its own and those of a model call.
 ---@param own OptionSchema
 ---@return OptionSchema
 function account.call_schema(own)
@@ -54,7 +54,7 @@ function account.call_schema(own)
     return schema
 end
 
----The same for an ensemble, with what all take.
+---A schema of options for an ensemble: its own, those of a model call and the common ones.
 ---@param own OptionSchema
 ---@return OptionSchema
 function account.schema(own)
@@ -63,14 +63,14 @@ function account.schema(own)
     return schema
 end
 
----An open model, or one opened by name; raises for anything else.
+---The open model that was given directly or by name; anything else raises.
 ---@param where string "ensemble.best_of_n: model"
 ---@param value any
 ---@param level integer the error level: 1 is this function
 ---@return ponder.model.Model
 function account.model(where, value, level)
     if type(value) == "string" then
-        local ok, opened = pcall(model.open, value) -- so that the error carries our caller's place
+        local ok, opened = pcall(model.open, value) -- so that the error names our caller's line
         return ok and opened or error(opened, level + 1)
     elseif type(value) ~= "table" or type(value.chat) ~= "function" then
         error(("%s must be an open model or a model's name (got %s)"):format(where,
@@ -88,13 +88,13 @@ function account.messages(where, prompt, level)
     if type(prompt) == "string" and prompt:find("%S") then
         return { { role = "user", content = prompt } }
     elseif type(prompt) ~= "table" or #prompt == 0 then
-        error(("%s: prompt must be a text or a list of messages, not empty (got %s)"):format(where,
+        error(("%s: prompt must be a non-empty text or list of messages (got %s)"):format(where,
             options.show(prompt)), level + 1)
     end
     return prompt
 end
 
----The question in a prompt: the text itself, or what its last user message says.
+---The question in a prompt: the text of its last user message.
 ---@param messages ponder.model.Message[]
 ---@return string
 function account.question(messages)
@@ -106,10 +106,10 @@ function account.question(messages)
     return ""
 end
 
----The options of one call, out of an ensemble's.
----@param opts table
+---The options of one call.
+---@param opts table of the ensemble
 ---@param messages ponder.model.Message[]
----@param sample integer its number, which keeps it apart from equal calls
+---@param sample integer distinguishes equal calls
 ---@return table call for Model:chat
 function account.call(opts, messages, sample)
     local call = { messages = messages, sample = sample }
@@ -128,16 +128,16 @@ end
 ---@field sample integer? which sample, item or debater
 ---@field round integer? of a debate
 ---@field message string
----@field code string of ponder.model; "ERROR" where a function raised; "BAD_RESULT" where one
----returned what it should not
+---@field code string of ponder.model; "ERROR": a function raised; "BAD_RESULT": a function returned
+---an invalid value
 
 ---@class ponder.ensemble.Account
----@field calls integer made, failed ones included
+---@field calls integer including failed ones
 ---@field failed integer
 ---@field errors ponder.ensemble.Failure[]
----@field usage ponder.model.Usage sums; nil fields: no reply said
+---@field usage ponder.model.Usage sums; nil fields are in no reply
 ---@field cost number? USD; nil: the price of a call is unknown
----@field opts table those of the ensemble
+---@field opts table of the ensemble
 local Account = {}
 Account.__index = Account
 
@@ -148,9 +148,8 @@ function account.new(opts)
         budget = budgets.new {} }, Account)
 end
 
----Calls a function of the user's.
----@return any ... what it returned; nil, message, "ERROR" for what it raised, unless that is to be
----  raised
+---Calls a user's function.
+---@return any ... its results; nil, message, "ERROR" for an error, unless on_error is "raise"
 function Account:try(f, ...)
     if self.opts.on_error == "raise" then
         return f(...)
@@ -162,20 +161,20 @@ function Account:try(f, ...)
     return table.unpack(results, 2, results.n)
 end
 
----`task.map` as the options say: how many at once, and what becomes of errors.
+---`task.map` with the options `concurrency` and `on_error`.
 function Account:map(list, f)
     return task.map(list, f, { concurrency = self.opts.concurrency or math.max(1, #list),
         on_error = self.opts.on_error })
 end
 
----Notes a failure, of a call or of what was made of its reply.
+---Records a failure of a call or of reading its reply.
 function Account:fail(sample, message, code, round)
     self.failed = self.failed + 1
     self.errors[#self.errors + 1] = { sample = sample, message = tostring(message),
         code = tostring(code or "ERROR"), round = round }
 end
 
--- A model of the script's own does not get to the budgets by itself.
+-- Models that the script made itself do not check budgets.
 local function ask(m, call)
     if model.is_open(m) then
         return m:chat(call)
@@ -183,7 +182,7 @@ local function ask(m, call)
     return model_budget.ask(m, call)
 end
 
----Makes one call; the reply, or nil, message, code. A model that raises has failed, too.
+---Makes one call. Returns the reply, or nil, message, code.
 ---@param m ponder.model.Model
 ---@param call table of Model:chat
 function Account:chat(m, call)
@@ -195,7 +194,7 @@ end
 
 local ENOUGH = {} -- raised to end the other samples
 
--- Samples that are all equal are one sample: the model or its server does not vary them.
+-- Equal samples are worth one sample: the model or its server does not vary them.
 local function warn_if_equal(replies, count, opts)
     local first, n = nil, 0
     for i = 1, count do
@@ -214,15 +213,14 @@ local function warn_if_equal(replies, count, opts)
     end
 end
 
----Makes `count` calls, at the same time but for `concurrency`, that differ in nothing but the
----sample's number.
+---Makes `count` concurrent calls that differ only in the sample number.
 ---@param m ponder.model.Model
 ---@param messages ponder.model.Message[]
 ---@param opts table with options of a call among others
 ---@param count integer
----@param is_enough? fun(reply: ponder.model.Reply, sample: integer): boolean asked of each reply;
----  after the first true no call begins, and those in flight are cancelled
----@return table<integer, ponder.model.Reply> replies by sample; those that failed are noted
+---@param is_enough? fun(reply: ponder.model.Reply, sample: integer): boolean called for each reply;
+---  after the first true no call starts, and those in flight are cancelled
+---@return table<integer, ponder.model.Reply> replies by sample; failures are recorded
 function Account:sample(m, messages, opts, count, is_enough)
     local numbers, replies = {}, {}
     for i = 1, count do
@@ -248,13 +246,13 @@ function Account:sample(m, messages, opts, count, is_enough)
             self:fail(i, errors[i].message, errors[i].code)
         end
     end
-    if opts == self.opts then -- not the votes of a judge, which may well agree
+    if opts == self.opts then -- a judge's votes, with their own options, may well be equal
         warn_if_equal(replies, count, opts)
     end
     return replies
 end
 
----Tells a run that draws a curve (ponder.eval) what a result was chosen from.
+---Passes the samples to a run that measures a curve (ponder.eval).
 ---@param samples {answer: any, key: any, reward: number?}[]
 ---@param chosen any the answer, as a policy would return it
 function Account:show_samples(samples, chosen)
@@ -274,14 +272,14 @@ function Account:close(result)
     return result
 end
 
----What an ensemble returns when too little remains: the first failure, and what there is.
+---The results of an ensemble with too few successes.
 ---@param where string "best_of_n"
 ---@param need integer
 ---@param have integer
 ---@param partial table
 ---@return nil, string, string, table
 function Account:give_up(where, need, have, partial)
-    local first = self.errors[1] or { message = "nothing usable came", code = "BAD_RESULT" }
+    local first = self.errors[1] or { message = "no usable result", code = "BAD_RESULT" }
     return nil, ("ensemble.%s: %d of at least %d succeeded; the first failure: %s"):format(where,
         have, need, first.message), first.code, self:close(partial)
 end

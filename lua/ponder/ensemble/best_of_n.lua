@@ -1,4 +1,4 @@
---- ponder.ensemble.best_of_n.
+--- Implements ponder.ensemble.best_of_n: samples, then chooses by reward, judge or verifier.
 
 local accounts = require "ponder.ensemble.account"
 local json = require "ponder.json"
@@ -13,7 +13,7 @@ local SCHEMA = accounts.schema {
     votes = { type = "integer", min = 1, max = 1024, default = 1 },
 }
 
--- The samples that have a reward, for a curve.
+-- Passes the samples with a reward to a curve.
 local function show_samples(account, candidates, best)
     local samples = {}
     for _, candidate in ipairs(best and candidates or {}) do
@@ -25,7 +25,7 @@ local function show_samples(account, candidates, best)
     end
 end
 
--- Scores each candidate; those without a score are out.
+-- Scores the candidates; returns the best.
 local function score_all(account, candidates, reward)
     local scores, errors = account:map(candidates, function(candidate)
         local score, message, code = reward(candidate.text, candidate.sample)
@@ -62,7 +62,7 @@ local function ask_function(account, judge, texts, question)
     return index
 end
 
--- The candidate that the judge takes; or nil, message, code.
+-- The candidate that the judge chooses; or nil, message, code.
 local function choose(account, candidates, question, judge, opts)
     local texts = {}
     for i, candidate in ipairs(candidates) do
@@ -84,7 +84,7 @@ local function choose(account, candidates, question, judge, opts)
     return index and candidates[index], votes, code
 end
 
--- Whether a reply is accepted as it is; notes the first, and what goes wrong.
+-- Makes a function that says whether a reply was accepted; keeps its sample in `accepted`.
 local function verifier(account, opts, accepted)
     return opts.verify and function(reply, sample)
         local is_right, message, code = account:try(opts.verify, reply.text, sample)

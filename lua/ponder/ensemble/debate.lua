@@ -1,4 +1,4 @@
---- ponder.ensemble.debate.
+--- Implements ponder.ensemble.debate: rounds in which debaters answer and read the others' answers.
 
 local accounts = require "ponder.ensemble.account"
 local answers = require "ponder.parse.answer"
@@ -38,34 +38,34 @@ local function open_debaters(where, list)
     return debaters
 end
 
--- What a debater is asked in a round: the question; from the second on also its own last answer and
--- what the others said.
+-- The messages for a debater: the question; from the second round on also its own last answer and
+-- those of the others.
 local function messages_for(debater, debaters, messages, round, opts)
     if round == 1 then
         return messages
     end
     local others = {}
     for _, other in ipairs(debaters) do
-        if other ~= debater and other.said then
-            others[#others + 1] = { name = other.name, content = other.said }
+        if other ~= debater and other.text then
+            others[#others + 1] = { name = other.name, content = other.text }
         end
     end
     local more, message, code = vote.render("debate", { prompt = accounts.question(messages),
         others = others, round = round, n_rounds = opts.n_rounds,
-        has_answer = debater.said ~= nil })
+        has_answer = debater.text ~= nil })
     if not more then
         return nil, message, code
     end
     local all = table.move(messages, 1, #messages, 1, {})
-    if debater.said then
-        all[#all + 1] = { role = "assistant", content = debater.said }
+    if debater.text then
+        all[#all + 1] = { role = "assistant", content = debater.text }
     end
     return table.move(more, 1, #more, #all + 1, all)
 end
 
--- One debater's text in one round; or nil, message, code. Debaters may share a model, so their
--- numbers keep their calls apart.
-local function speak(account, debater, debaters, messages, round, opts)
+-- A debater's reply in a round; or nil, message, code. Its number distinguishes its calls from
+-- those of other debaters with the same model.
+local function ask(account, debater, debaters, messages, round, opts)
     local mine, message, code = messages_for(debater, debaters, messages, round, opts)
     if not mine then
         return nil, message, code
@@ -77,6 +77,7 @@ local function speak(account, debater, debaters, messages, round, opts)
     return reply and reply.text, message, code
 end
 
+-- The answer in a text and its key; or nil, nil, message.
 local function read(account, text, opts)
     local answer, problem = account:try(opts.extract, text)
     if answer == nil then
@@ -90,16 +91,16 @@ local function read(account, text, opts)
     return answer, key
 end
 
--- Takes what each said into the debaters; a failed one keeps its last answer. Returns how many
--- changed their mind.
-local function take(account, debaters, texts, errors, round, opts)
+-- Updates the debaters' answers; a debater that failed keeps its last one. Returns how many
+-- changed.
+local function update_answers(account, debaters, texts, errors, round, opts)
     local changed = 0
     for i, debater in ipairs(debaters) do
         if texts[i] then
             local answer, key, problem = read(account, texts[i], opts)
             if answer ~= nil then
                 changed = changed + (key ~= debater.key and 1 or 0)
-                debater.said, debater.answer, debater.key = texts[i], answer, key
+                debater.text, debater.answer, debater.key = texts[i], answer, key
             else
                 account:fail(i, problem, "BAD_REPLY", round)
             end
@@ -110,7 +111,7 @@ local function take(account, debaters, texts, errors, round, opts)
     return changed
 end
 
--- The answer of most debaters (ties: the one of the first), its votes, and how many answered.
+-- A debater with the majority answer (ties go to the first), its votes, and how many answered.
 local function majority(debaters)
     local votes, best, answered = {}, nil, 0
     for _, debater in ipairs(debaters) do
@@ -127,11 +128,11 @@ local function majority(debaters)
     return best, best and votes[best.key] or 0, answered
 end
 
-local function play(account, debaters, messages, round, opts)
+local function run_round(account, debaters, messages, round, opts)
     local texts, errors = account:map(debaters, function(debater)
-        return speak(account, debater, debaters, messages, round, opts)
+        return ask(account, debater, debaters, messages, round, opts)
     end)
-    local changed = take(account, debaters, texts, errors, round, opts)
+    local changed = update_answers(account, debaters, texts, errors, round, opts)
     local _, votes, answered = majority(debaters)
     local record = { round = round, answers = json.array {}, changed = changed,
         change = changed / #debaters, agreement = answered > 0 and votes / answered or 0 }
@@ -160,7 +161,7 @@ return function(opts)
     local messages = accounts.messages(where, opts.prompt, 2)
     local account, rounds, reason = accounts.new(opts), json.array {}, nil
     for round = 1, opts.n_rounds do
-        local record, answered = play(account, debaters, messages, round, opts)
+        local record, answered = run_round(account, debaters, messages, round, opts)
         record.answers_missing = #debaters - answered
         rounds[round] = record
         if opts.on_round then
@@ -175,6 +176,6 @@ return function(opts)
         end
     end
     local best, votes, answered = majority(debaters)
-    return account:close { answer = best.answer, text = best.said, share = votes / answered,
+    return account:close { answer = best.answer, text = best.text, share = votes / answered,
         rounds = rounds, stop_reason = reason }
 end

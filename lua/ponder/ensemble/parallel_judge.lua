@@ -1,4 +1,4 @@
---- ponder.ensemble.parallel_judge.
+--- Implements ponder.ensemble.parallel_judge.
 
 local accounts = require "ponder.ensemble.account"
 local failures = require "ponder.task.failures"
@@ -8,7 +8,7 @@ local task = require "ponder.task"
 
 local SCHEMA = {
     concurrency = { type = "integer", min = 1 },
-    max_concurrent = { type = "integer", min = 1 }, -- its name before
+    max_concurrent = { type = "integer", min = 1 }, -- former name
     on_error = { type = "string", enum = { "raise", "collect", "skip", "fail_fast" },
         default = "collect" },
     on_progress = { type = "function" },
@@ -16,7 +16,7 @@ local SCHEMA = {
 
 local CONCURRENCY = 4
 
-local STOP = {} -- raised to end the others
+local STOP = {} -- raised to cancel the other items
 
 -- The verdict on one item; or nil, message, code.
 local function ask(judge, item, index, on_error)
@@ -35,13 +35,13 @@ local function ask(judge, item, index, on_error)
     return verdict
 end
 
--- The results in the order of the items, those that are there; without failed ones if `skip`.
+-- The finished results in the order of the items; without failed ones if `skip`.
 local function in_order(by_index, n, skip)
     local list = json.array {}
     for i = 1, n do
-        local one = by_index[i]
-        if one and not (skip and one.code) then
-            list[#list + 1] = one
+        local result = by_index[i]
+        if result and not (skip and result.code) then
+            list[#list + 1] = result
         end
     end
     return list
@@ -50,9 +50,9 @@ end
 local function judge_all(state, items, judge, opts)
     task.map(items, function(item, index)
         local verdict, message, code = ask(judge, item, index, opts.on_error)
-        local one = { index = index, item = item, verdict = verdict, message = message,
-            code = code }
-        state.by_index[index], state.done = one, state.done + 1
+        state.by_index[index] = { index = index, item = item, verdict = verdict,
+            message = message, code = code }
+        state.done = state.done + 1
         if code then
             state.errors[#state.errors + 1] = { sample = index, message = message, code = code }
         end

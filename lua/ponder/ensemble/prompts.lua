@@ -1,4 +1,4 @@
---- What `ponder prompts` needs to know of the prompts of ponder.ensemble.
+--- Describes the prompts of ponder.ensemble for `ponder prompts`.
 
 local builtin = require "ponder.builtin"
 local samples = require "ponder.prompt.samples"

@@ -1,4 +1,4 @@
---- ponder.ensemble.self_consistency.
+--- Implements ponder.ensemble.self_consistency: samples, then votes.
 
 local accounts = require "ponder.ensemble.account"
 local answers = require "ponder.parse.answer"
@@ -13,7 +13,7 @@ local SCHEMA = accounts.schema {
     confidence = { type = "function" },
 }
 
--- exp of the mean log probability of a reply's tokens: the normalised weight of Wang et al.
+-- exp of the mean log probability of a reply's tokens: the normalized weight of Wang et al.
 local function mean_probability(_, _, reply)
     local sum, count = 0, 0
     for _, token in ipairs(reply.logprobs or {}) do
@@ -52,18 +52,18 @@ local function read(account, sample, reply, opts)
     return true
 end
 
--- Answers that count as one, the weightiest first (ties: more samples, then the first to appear),
+-- The distinct answers, the highest weight first (ties: more samples, then the first to appear),
 -- and the entropy of their shares in bits.
 local function distribution(samples)
     local list, by_key, weight = json.array {}, {}, 0
     for _, sample in ipairs(samples) do
-        local one = by_key[sample.key]
-        if not one then
-            one = { answer = sample.answer, key = sample.key, count = 0, weight = 0,
+        local entry = by_key[sample.key]
+        if not entry then
+            entry = { answer = sample.answer, key = sample.key, count = 0, weight = 0,
                 first = #list + 1 }
-            by_key[sample.key], list[#list + 1] = one, one
+            by_key[sample.key], list[#list + 1] = entry, entry
         end
-        one.count, one.weight = one.count + 1, one.weight + sample.weight
+        entry.count, entry.weight = entry.count + 1, entry.weight + sample.weight
         weight = weight + sample.weight
     end
     table.sort(list, function(a, b)
@@ -72,11 +72,11 @@ local function distribution(samples)
         return a.first < b.first
     end)
     local entropy = 0.0
-    for _, one in ipairs(list) do
-        one.first = nil
-        one.share = weight > 0 and one.weight / weight or one.count / #samples
-        if one.share > 0 then
-            entropy = entropy - one.share * math.log(one.share, 2)
+    for _, entry in ipairs(list) do
+        entry.first = nil
+        entry.share = weight > 0 and entry.weight / weight or entry.count / #samples
+        if entry.share > 0 then
+            entropy = entropy - entry.share * math.log(entry.share, 2)
         end
     end
     return list, math.max(0.0, entropy)
@@ -98,7 +98,7 @@ local function samples_of(account, replies, opts)
     return samples
 end
 
--- The text of the weightiest sample with that key, the first of equals.
+-- The text of the sample with that key and the highest weight; ties go to the first.
 local function text_for(samples, key)
     local best
     for _, sample in ipairs(samples) do

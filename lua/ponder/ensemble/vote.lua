@@ -1,4 +1,4 @@
---- Votes of a model for one of several texts.
+--- Asks a model to vote for one of several texts.
 
 local log = require "ponder.log"
 local machine_run = require "ponder.machine.run"
@@ -16,7 +16,7 @@ local function on_cut(event)
     log.event("ensemble.text_cut", { measurements = event.measurements, metadata = event.metadata })
 end
 
----The messages of a prompt of prompts/ensemble.lua, or of what takes its place.
+---Renders a prompt of prompts/ensemble.lua, or of the user's file.
 ---@param name "judge"|"debate"
 ---@param context table
 ---@return ponder.model.Message[]? messages
@@ -37,15 +37,15 @@ function vote.render(name, context)
     return messages
 end
 
----Asks a model `count` times, at the same time, which text is best.
+---Asks a model `count` times, concurrently, which text is best.
 ---@param account ponder.ensemble.Account
 ---@param m ponder.model.Model
 ---@param question string
 ---@param texts string[]
 ---@param count integer
 ---@param opts table options of a call among others
----@return integer? best ties to the first
----@return integer[]|string votes by text; or why there is no vote
+---@return integer? best ties go to the first
+---@return integer[]|string votes by text; or why there is no valid vote
 ---@return string? code
 function vote.ask(account, m, question, texts, count, opts)
     local candidates, ids, place = {}, {}, {}
@@ -79,7 +79,7 @@ function vote.ask(account, m, question, texts, count, opts)
     end
     if not best then
         local last = account.errors[#account.errors]
-        return nil, "no judge could be read: " .. last.message, last.code
+        return nil, "no valid vote: " .. last.message, last.code
     end
     return best, votes
 end

@@ -1,11 +1,11 @@
---- The directives of a Graph of Thoughts machine: what each kind of call asks for, with the
---- messages for a model. How much of the graph a prompt shows is bounded here; how long a text in
---- it may be, by the option `max_text_bytes`.
+--- Makes the directives of a Graph of Thoughts machine: for each kind of call the thoughts that it
+--- is about and the messages for the model. This module limits how much of the graph a prompt
+--- shows; the option `max_text_bytes` limits the length of each text.
 
 local graph = require "ponder.got.graph"
 
-local MAX_PATH = 12 -- thoughts of the path that a generation shows, the last ones
-local MAX_LINKABLE = 20 -- thoughts among which links are looked for, the newest
+local MAX_PATH = 12 -- a generation shows the last thoughts of the path
+local MAX_LINKABLE = 20 -- links are looked for among the newest thoughts
 
 local asks = {}
 
@@ -18,7 +18,7 @@ local function scored(run, places)
     return thoughts
 end
 
---- The links between any two of the places.
+--- The links between these nodes.
 local function links_among(run, places)
     local links, inside = {}, {}
     for _, place in ipairs(places) do
@@ -37,7 +37,7 @@ local function links_among(run, places)
     return links
 end
 
---- Each thought's share of the sum of scores; all the same where the sum is 0.
+--- Each thought's share of the sum of scores; equal shares if the sum is 0.
 local function weights(run, places)
     local sum, shares = 0, {}
     for i, place in ipairs(places) do
@@ -50,7 +50,7 @@ local function weights(run, places)
     return shares
 end
 
---- The node that env.context is asked about.
+--- The node for env.context, if there is such a function.
 local function node_for(run, turn, place)
     return turn.env.context and graph.node(run, place) or nil
 end
@@ -136,7 +136,7 @@ function asks.refine(run, turn, directives, subjects)
     }, node_for(run, turn, place))
 end
 
----Adds the directives for the calls that were just opened.
+---Adds the directives for the calls that the core has just opened.
 ---@param run MachineRun
 ---@param turn table
 return function(run, turn)

@@ -1,9 +1,9 @@
---- The graph of a Graph of Thoughts machine as its users see it: nodes and edges as tables, by id.
+--- The public graph of a Graph of Thoughts machine: nodes and edges as tables, by id.
 ---
---- The C core knows places (1 is the oldest node or edge), scores, depths and edges. Beside them a
---- run keeps what is text:
+--- The C core identifies nodes and edges by place (1 is the oldest) and keeps scores, depths and
+--- edges. The run keeps the texts:
 ---
----     run.ids[place]         id of a node           run.places[id]         the way back
+---     run.ids[place]         id of a node           run.places[id]         place of a node
 ---     run.contents[place]    its text               run.metadata[place]    JSON text, or nil
 ---     run.whys[edge]         why two thoughts are linked, or nil
 
@@ -25,9 +25,9 @@ local EDGE_TYPE = {
 ---@class GotNode
 ---@field id string
 ---@field content string
----@field score number? 0..1 where the machine set it; nil: not scored
----@field depth integer 0 at the root
----@field metadata table? what add_node was given
+---@field score number? 0..1 if the machine set it; nil: not scored
+---@field depth integer 0 for the root
+---@field metadata table? from add_node
 
 ---@class GotEdge
 ---@field from string id
@@ -37,7 +37,7 @@ local EDGE_TYPE = {
 
 graph.EDGE_TYPE = EDGE_TYPE
 
----What a new Run of the class gets.
+---Adds the fields of a new Run.
 function graph.create(run)
     run.ids, run.places, run.contents, run.metadata, run.whys = {}, {}, {}, {}, {}
     run.last_number = 0
@@ -57,8 +57,8 @@ function graph.copy(run, copy)
     copy.last_number = run.last_number
 end
 
----The next id that the machine gives to a node: "n" and its place, or a higher number where that is
----taken. It depends on the ids there are alone, so a restored machine goes on alike.
+---The next id for a node of the machine: "n" and its place, or a higher number if that is in use.
+---It depends only on the existing ids, so a restored machine continues the same way.
 local function next_id(run)
     local number = math.max(#run.ids, run.last_number) + 1
     while run.places["n" .. number] do
@@ -68,8 +68,8 @@ local function next_id(run)
     return "n" .. number
 end
 
----Gives id and text to the oldest node of the core that has none yet.
----@param id string? default: the next one
+---Gives an id and a text to the oldest node of the core that has none.
+---@param id string? default: the next id
 ---@return string id
 function graph.name_node(run, content, id)
     id = id or next_id(run)
@@ -121,7 +121,7 @@ function graph.ids_at(run, places)
     return ids
 end
 
----Thoughts as directives and prompts list them.
+---Thoughts in the form of directives and prompts.
 ---@return {id: string, content: string}[]
 function graph.listed(run, places)
     local ids, contents, thoughts = run.ids, run.contents, {}
@@ -131,7 +131,7 @@ function graph.listed(run, places)
     return thoughts
 end
 
----Those of the pending thoughts that have no score yet.
+---The pending thoughts without a score.
 function graph.unscored(run)
     local places = {}
     for _, place in ipairs((run.core:pending())) do
@@ -140,7 +140,7 @@ function graph.unscored(run)
     return graph.listed(run, places)
 end
 
----Adds a link between two places unless it is there or leads to itself.
+---Adds a link between two nodes, unless it exists already or both are the same.
 ---@return integer? edge
 function graph.link(run, from, to, why)
     local edge = run.core:add_edge(from, to, "connects")
@@ -172,7 +172,7 @@ graph.fields = {
 }
 
 -------------------------------------------------------------------------------
--- Methods: each gets the run in place of the machine
+-- Methods: they get the run instead of the machine
 
 local methods = {}
 graph.methods = methods
@@ -191,7 +191,7 @@ local NODE = {
 
 local NODE_FIELDS = { "id", "content", "score", "depth", "metadata" }
 
---- The fields of a node that somebody else made, checked; `refuse(field, problem)` raises.
+--- Checks the fields of a node from outside; `refuse(field, problem)` raises.
 function graph.check_node(run, node, refuse)
     local checked = {}
     for _, field in ipairs(NODE_FIELDS) do
@@ -219,17 +219,16 @@ function graph.check_node(run, node, refuse)
     return checked
 end
 
----Adds a checked node to core and texts.
+---Adds a checked node.
 function graph.put_node(run, node)
     local place = run.core:add_node(node.score, node.depth or 0)
     run.metadata[place] = node.metadata
     return graph.name_node(run, node.content or "", node.id)
 end
 
----Adds a thought that somebody else had. It takes part in what follows as any other does: while it
----is a leaf it may be expanded or aggregated. It may go beyond `max_nodes`, which then ends the run
----at the next step.
----@param node GotNode `id` and everything else may be absent; the id must be new
+---Adds a thought from outside. As a leaf it may be expanded or aggregated like any other. It may
+---exceed `max_nodes`, which ends the run at the next step.
+---@param node GotNode all fields are optional; `id` must be new
 ---@return string id
 function methods.add_node(run, node)
     if type(node) ~= "table" then
@@ -240,8 +239,8 @@ function methods.add_node(run, node)
     end))
 end
 
----Adds an edge. A link (`connects`) to a node itself or that is there already says nothing new, and
----an edge needs two nodes: in both cases nothing is added.
+---Adds an edge. Adds nothing if a node is unknown, and no link (`connects`) that exists already or
+---leads to the same node.
 ---@param from string id
 ---@param to string id
 ---@param kind "generates"|"refines"|"aggregates"|"connects"
@@ -265,16 +264,16 @@ function methods.add_edge(run, from, to, kind)
     return run.core:add_edge(run.places[from], run.places[to], kind) ~= nil
 end
 
---- The place of a node that a method is asked about, or nil.
-local function place_of(run, what, id)
+--- The place of a node that was passed to a method, or nil.
+local function place_of(run, method, id)
     if type(id) ~= "string" then
-        error(("got.%s: id must be a string (got %s)"):format(what, options.show(id)), 3)
+        error(("got.%s: id must be a string (got %s)"):format(method, options.show(id)), 3)
     end
     return run.places[id]
 end
 
 ---@param id string
----@return GotNode? node nil: there is none
+---@return GotNode? node
 function methods.get_node(run, id)
     local place = place_of(run, "get_node", id)
     return place and graph.node(run, place)
@@ -289,10 +288,10 @@ function methods.get_nodes(run)
     return nodes
 end
 
---- A method that asks the core about one node; an unknown node has nothing.
-local function asks(what, convert)
-    methods[what] = function(run, id, ...)
-        local place = place_of(run, what, id)
+--- Adds a method that asks the core about a node; it returns an empty list for an unknown one.
+local function add_query(method, convert)
+    methods[method] = function(run, id, ...)
+        local place = place_of(run, method, id)
         return place and convert(run, place, ...) or {}
     end
 end
@@ -314,31 +313,31 @@ local function ids_by(name)
 end
 
 -- Edges of a node, oldest first.
-asks("get_outgoing_edges", edges_by "outgoing")
-asks("get_incoming_edges", edges_by "incoming")
--- Ids at the other ends of a node's edges, newest edge first, repeated where edges are.
-asks("get_children", ids_by "children")
-asks("get_parents", ids_by "parents")
--- Ids of all nodes that lead to a node, or that it leads to, in order of creation, without itself.
-asks("get_ancestors", ids_by "ancestors")
-asks("get_descendants", ids_by "descendants")
--- Ids from the root to the node: up the newest edge into each, as far as the root, a node without
--- one, or one that was met before.
-asks("trace_path", ids_by "trace_path")
+add_query("get_outgoing_edges", edges_by "outgoing")
+add_query("get_incoming_edges", edges_by "incoming")
+-- Ids at the other ends of a node's edges, newest edge first, one for each edge.
+add_query("get_children", ids_by "children")
+add_query("get_parents", ids_by "parents")
+-- Ids of all nodes with a path to a node, or from it, in order of creation, without itself.
+add_query("get_ancestors", ids_by "ancestors")
+add_query("get_descendants", ids_by "descendants")
+-- Ids from the root to the node: follows the newest edge into each node, up to the root, a node
+-- without incoming edges, or one seen before.
+add_query("trace_path", ids_by "trace_path")
 
----Whether some way along edges, links too, leads back to where it began.
+---Whether the graph, links included, has a cycle.
 ---@return boolean
 function methods.has_cycle(run)
     return run.core:has_cycle()
 end
 
----Nodes that nothing was made from, in order of creation.
+---Nodes from which no other was made, in order of creation.
 ---@return GotNode[]
 function methods.find_leaves(run)
     return graph.nodes_at(run, run.core:leaves())
 end
 
----The leaf with the highest score, the older of equals; nil while no leaf is scored.
+---The leaf with the highest score, ties to the oldest; nil while no leaf is scored.
 ---@return GotNode?
 function methods.find_best_leaf(run)
     local place = run.core:best_leaf()

@@ -1,4 +1,5 @@
---- Graph of Thoughts machines as plain tables: the part of `to_map` and `from_map` that is theirs.
+--- Saves Graph of Thoughts machines as plain tables and loads them: the class's part of `to_map`
+--- and `from_map` (ponder.machine.map).
 
 local graph = require "ponder.got.graph"
 local array = require("ponder.json").array
@@ -45,7 +46,7 @@ local function load_node(run, reader, value, field)
     graph.put_node(run, node)
 end
 
---- The place of the node that is at one end of an edge.
+--- The place of the node at one end of an edge.
 local function load_end(run, reader, edge, field, name)
     local id = edge[name]
     return type(id) == "string" and run.places[id] or reader:refuse(field .. "." .. name,
@@ -65,11 +66,11 @@ local function load_edge(run, reader, edge, field)
     end
     local why = edge.description and reader:text(field .. ".description", edge.description)
     if not graph.link(run, from, to, why) then
-        reader:refuse(field, "must link two different nodes, and no two links the same")
+        reader:refuse(field, "must be a new link between two different nodes")
     end
 end
 
---- The place of the node whose id is at `field`, or nil where there is none.
+--- The place of the node whose id is at `field`, or nil.
 local function load_place(run, reader, field, value)
     if value ~= nil then
         return run.places[reader:text(field, value)]
@@ -77,7 +78,7 @@ local function load_place(run, reader, field, value)
     end
 end
 
---- Thoughts of the round that are in already: each has a place of its own, which no open call has.
+--- Loads the thoughts of an incomplete round. Each has its own place, which no open call has.
 local function load_thoughts(run, reader)
     local taken, count = {}, 0
     local _, kind, subjects = run.core:open_calls()
@@ -90,7 +91,7 @@ local function load_thoughts(run, reader)
     local rule = { type = "integer", min = 1, max = run.round_size, required = true }
     reader:list("pending_thoughts", function(value, field)
         if run.core:status() ~= "generating" and not run.core:is_final() then
-            reader:refuse(field, "is of a round, and none is under way")
+            reader:refuse(field, "does not fit the status: no round is running")
         end
         reader:check(field, value, { type = "table", required = true })
         local place = reader:check(field .. ".place", value.place, rule)

@@ -1,10 +1,10 @@
---- What can be wrong with a graph of operations before anything is asked.
+--- Finds mistakes in a graph of operations before it runs.
 
 local kinds = require "ponder.operations.kinds"
 
 local check = {}
 
----The ids of the operations that no other one follows, in order.
+---The ids of the operations without successors, in order.
 ---@param g ponder.operations.Graph
 ---@return integer[]
 function check.leaves(g)
@@ -22,8 +22,8 @@ function check.leaves(g)
     return ids
 end
 
--- The operations so that each comes after its predecessors, or nil and one that is on a cycle.
-local function sorted(g)
+-- The ids of the operations in topological order; or nil and one that no order can reach.
+local function topological_order(g)
     local missing, followers, order = {}, {}, {}
     for id, op in ipairs(g.operations) do
         missing[id] = #op.after
@@ -61,8 +61,8 @@ local function unknown_predecessor(g, op)
     end
 end
 
--- Whether all, none or some of the input's thoughts are known to be scored.
-local function scored_input(g, op, scored)
+-- Whether the thoughts of the input are scored: "yes", "maybe" or (at least some are not) "no".
+local function input_scored(g, op, scored)
     local all
     for _, id in ipairs(op.after) do
         local one = g.operations[id].extend and "maybe" or scored[id]
@@ -77,7 +77,7 @@ end
 
 ---The first mistake of a graph.
 ---@param g ponder.operations.Graph
----@return string? message nil: there is none
+---@return string? message nil: no mistake
 function check.mistake(g)
     for _, op in ipairs(g.operations) do
         local problem = unknown_predecessor(g, op)
@@ -87,14 +87,14 @@ function check.mistake(g)
             return named(op, problem)
         end
     end
-    local order, cyclic = sorted(g)
+    local order, unreachable = topological_order(g)
     if not order then
-        return named(g.operations[cyclic], "is on a cycle, or behind one")
+        return named(g.operations[unreachable], "is on a cycle, or behind one")
     end
     local scored = {}
     for _, id in ipairs(order) do
         local op = g.operations[id]
-        local input = op.extend and "maybe" or scored_input(g, op, scored)
+        local input = op.extend and "maybe" or input_scored(g, op, scored)
         if op.type == "keep_best" and input == "no" then
             return named(op, "gets thoughts that are not scored: put a score before it")
         end

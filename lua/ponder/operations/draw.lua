@@ -1,8 +1,8 @@
---- Graphs of operations as text, for Graphviz and for Mermaid.
+--- Draws graphs of operations as text, for Graphviz and for Mermaid.
 
 local draw = {}
 
--- Options that are numbers and switches, by name.
+-- The options that are numbers and booleans, sorted by name.
 local function settings(op)
     local list = {}
     for name, value in pairs(op) do
@@ -32,7 +32,7 @@ function draw.text(g)
     return table.concat(lines, "\n")
 end
 
-local function each_edge(g, format, lines)
+local function add_edges(g, format, lines)
     for id, op in ipairs(g.operations) do
         for _, before in ipairs(op.after) do
             lines[#lines + 1] = format:format(before, id)
@@ -47,7 +47,7 @@ function draw.dot(g)
     for id, op in ipairs(g.operations) do
         lines[#lines + 1] = ('    o%d [label="%s"];'):format(id, label(op))
     end
-    each_edge(g, "    o%d -> o%d;", lines)
+    add_edges(g, "    o%d -> o%d;", lines)
     lines[#lines + 1] = "}\n"
     return table.concat(lines, "\n")
 end
@@ -59,7 +59,7 @@ function draw.mermaid(g)
     for id, op in ipairs(g.operations) do
         lines[#lines + 1] = ('    o%d["%s"]'):format(id, label(op))
     end
-    each_edge(g, "    o%d --> o%d", lines)
+    add_edges(g, "    o%d --> o%d", lines)
     return table.concat(lines, "\n") .. "\n"
 end
 

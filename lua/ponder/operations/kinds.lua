@@ -1,22 +1,26 @@
---- What each operation of a graph does with its input, after the rules of the published program
---- (Besta et al. 2023; spcl/graph-of-thoughts).
+--- The kinds of operations of a graph, after the published program (Besta et al. 2023;
+--- spcl/graph-of-thoughts).
 ---
 ---     kind        output
----     generate    for each thought one query for `responses`; a fresh thought for each update read
+---     generate    one query per thought for `responses`; a fresh thought for each update
 ---     split, map  the same by a plain function, without a query
 ---     score       copies with a score
 ---     keep_best   the best n, in order of rank
----     keep_valid  those that are valid or were never validated
+---     keep_valid  the thoughts that are valid or were never validated
 ---     validate_and_improve   the last attempt at each thought
----     improve     for each thought one query; a fresh thought of the update read
----     aggregate   one query for all; fresh thoughts of their states merged and the updates read
----     select      copies of what a function chooses
----     ground_truth  copies, `solved` where the test says so
+---     improve     one query per thought; a fresh thought for its update
+---     aggregate   one query for all; a fresh thought of their merged states for each update
+---     select      copies of the thoughts that a function chooses
+---     ground_truth  copies, `solved` if the test says so
 ---
---- A kind is {options, root, check, scored, run}: the schema of its options; whether it may stand
---- without predecessors; what its options lack; what is known beforehand of whether its output is
---- scored ("yes", "no", "maybe"), given that of its input; and what it does: `run` returns its
---- output (and the attempts of validate_and_improve), or nil, message, code.
+--- A kind has these fields:
+---
+---     options   the schema of its options
+---     root      whether it may have no predecessors
+---     check     returns what its options lack
+---     scored    whether its output is scored ("yes", "no", "maybe"), given that of its input
+---     run       returns the output (and the attempts of validate_and_improve); or nil, message,
+---     code
 
 local options = require "ponder.options"
 local task = require "ponder.task"
@@ -32,12 +36,12 @@ local function fail(op, callback, wanted, got)
         options.show(got)), 0)
 end
 
--- One update, as a callback returned it.
+-- Checks an update that a callback returned.
 local function update_of(op, callback, value)
     return type(value) == "table" and value or fail(op, callback, "a table of fields", value)
 end
 
--- A list of updates, as a callback returned it.
+-- Checks a list of updates that a callback returned.
 local function updates_of(op, callback, list)
     if type(list) ~= "table" then
         fail(op, callback, "a list of updates", list)
@@ -48,6 +52,7 @@ local function updates_of(op, callback, list)
     return list
 end
 
+-- Fresh thoughts: a state, overwritten by each update.
 local function extended(from, updates, parents)
     local list = {}
     for i, update in ipairs(updates) do
@@ -57,22 +62,18 @@ local function extended(from, updates, parents)
     return list
 end
 
-local function concatenated(lists)
-    local all = {}
-    for i = 1, lists.n do
-        table.move(lists[i], 1, #lists[i], #all + 1, all)
-    end
-    return all
-end
-
--- Calls `f` for each thought at the same time; the run limits the queries.
+-- Calls `f` for all thoughts concurrently; the run limits the queries.
 local function map(input, f)
     return task.map(input, f, { concurrency = math.max(#input, 1) })
 end
 
--- The same; the lists that `f` returns as one, in the order of the thoughts.
-local function for_each(input, f)
-    return concatenated(map(input, f))
+-- The same; concatenates the lists that `f` returns.
+local function flat_map(input, f)
+    local lists, all = map(input, f), {}
+    for i = 1, lists.n do
+        table.move(lists[i], 1, #lists[i], #all + 1, all)
+    end
+    return all
 end
 
 local function copy_state(one)
@@ -94,7 +95,7 @@ local function always(answer)
     return function() return answer end
 end
 
-local function same(input) return input end
+local function unchanged(input) return input end
 
 -------------------------------------------------------------------------------
 -- New thoughts
@@ -103,7 +104,7 @@ kinds.generate = {
     options = { prompt = REQUIRED, parse = REQUIRED, branches = COUNT, responses = COUNT },
     root = true, scored = always "no",
     run = function(op, input, run)
-        return for_each(input, function(one)
+        return flat_map(input, function(one)
             local replies = run:query(op, op.prompt(copy_state(one), op.branches), op.responses,
                 one)
             return extended(one.state,
@@ -116,7 +117,7 @@ kinds.split = {
     options = { split = REQUIRED },
     root = true, scored = always "no",
     run = function(op, input)
-        return for_each(input, function(one)
+        return flat_map(input, function(one)
             return extended(one.state, updates_of(op, "split", op.split(copy_state(one))), { one })
         end)
     end,
@@ -126,13 +127,13 @@ kinds.map = {
     options = { map = REQUIRED },
     root = true, scored = always "no",
     run = function(op, input)
-        return for_each(input, function(one)
+        return flat_map(input, function(one)
             return extended(one.state, { update_of(op, "map", op.map(copy_state(one))) }, { one })
         end)
     end,
 }
 
--- One query about a thought; the fresh thought of the update that is read.
+-- Improves a thought by one query; returns a fresh thought.
 local function improved(op, run, one, prompt, parse)
     local replies = run:query(op, prompt(copy_state(one)), 1, one)
     return extended(one.state, { update_of(op, "parse", parse(copy_state(one), replies)) },
@@ -143,7 +144,7 @@ kinds.improve = {
     options = { prompt = REQUIRED, parse = REQUIRED },
     scored = always "no",
     run = function(op, input, run)
-        return for_each(input, function(one)
+        return flat_map(input, function(one)
             return { improved(op, run, one, op.prompt, op.parse) }
         end)
     end,
@@ -158,7 +159,7 @@ kinds.aggregate = {
         end
         local base = {}
         for _, one in ipairs(thought.best(input, false, #input)) do
-            base = thought.merged(base, one.state) -- the highest score has the last word
+            base = thought.merged(base, one.state) -- the highest score comes last and wins
         end
         local replies = run:query(op, op.prompt(thought.states(input)), op.responses, input[1])
         local updates = op.parse(thought.states(input), replies)
@@ -170,7 +171,7 @@ kinds.aggregate = {
 }
 
 -------------------------------------------------------------------------------
--- What is known of thoughts
+-- Scores and flags
 
 local function with_score(op, one, score)
     if type(score) ~= "number" or score ~= score then
@@ -209,7 +210,7 @@ kinds.score = {
     end,
     run = function(op, input, run)
         if not op.combined then
-            return for_each(input, function(one)
+            return flat_map(input, function(one)
                 return { with_score(op, one, scores_of(op, { one }, run)[1]) }
             end)
         end
@@ -221,7 +222,7 @@ kinds.score = {
     end,
 }
 
--- Validates, and improves what is not valid; the attempts in order.
+-- Validates a thought and improves it while it is invalid; returns the attempts in order.
 local function attempts_at(op, run, first)
     local attempts = {}
     local current = thought.copy(first)
@@ -270,11 +271,11 @@ kinds.validate_and_improve = {
 
 kinds.ground_truth = {
     options = { test = REQUIRED },
-    scored = same,
+    scored = unchanged,
     run = function(op, input)
         local list = thought.copies(input)
         for _, one in ipairs(list) do
-            local ok, solved = pcall(op.test, copy_state(one)) -- a test that raises says no
+            local ok, solved = pcall(op.test, copy_state(one)) -- a test that raises has failed
             one.solved, one.compared = ok and solved and true or false, true
         end
         return list
@@ -282,7 +283,7 @@ kinds.ground_truth = {
 }
 
 -------------------------------------------------------------------------------
--- Which thoughts go on
+-- Selection
 
 kinds.keep_best = {
     options = { n = COUNT, higher = { type = "boolean", default = true } },
@@ -290,8 +291,8 @@ kinds.keep_best = {
     run = function(op, input)
         for _, one in ipairs(input) do
             if not one.scored then
-                return nil, ("operation %d (keep_best): a thought was not scored; put a score "
-                    .. "between it and what made the thought"):format(op.id), "NOT_SCORED"
+                return nil, ("operation %d (keep_best): a thought has no score; add a score "
+                    .. "operation before it"):format(op.id), "NOT_SCORED"
             end
         end
         return thought.copies(thought.best(input, op.higher, op.n))
@@ -300,7 +301,7 @@ kinds.keep_best = {
 
 kinds.keep_valid = {
     options = {},
-    scored = same,
+    scored = unchanged,
     run = function(_, input)
         local list = {}
         for _, one in ipairs(input) do

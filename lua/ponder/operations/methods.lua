@@ -2,31 +2,31 @@
 ---
 ---     io     one reply
 ---     cot    one reply that reasons step by step before it answers
----     tot    many replies, the best; many attempts at improving it, the best
----     got    the task divided into parts, many replies for each, the best; neighbours merged the
----            same way until one is left; improved where mistakes remain
+---     tot    the best of many replies, then the best of many improvements of it
+---     got    divides the task into parts and solves each (the best of many replies); merges
+---            neighbours the same way until one is left; improves that if it has mistakes
 ---
---- For tasks whose mistakes plain Lua can count: scripts/sorting.lua and its neighbours.
+--- For tasks whose mistakes plain Lua can count, such as scripts/sorting.lua.
 
 local operations = require "ponder.operations"
 
 local methods = {}
 
 ---@class ponder.operations.Task
----@field name string in the run log
----@field start table the state to begin with
+---@field name string for the run log
+---@field start table the first state
 ---@field solve fun(state: table): string prompt
 ---@field think fun(state: table): string prompt that asks for reasoning first
 ---@field improve fun(state: table): string prompt about a state with mistakes
 ---@field merge fun(states: table[]): string prompt about two solved states
----@field read fun(text: string, state: table): table the update that a reply gives; one that cannot
----  be read gives a wrong one
----@field mistakes fun(state: table): number fewer are better; 0: right
+---@field read fun(text: string, state: table): table the update in a reply; a wrong one if the
+---  reply is unreadable
+---@field mistakes fun(state: table): number fewer are better; 0: correct
 ---@field split fun(state: table): table[] updates, one for each part
----@field join fun(states: table[]): table what the merged state is about, beside its answer
+---@field join fun(states: table[]): table the merged state without its answer
 ---@field tries integer replies for each part; twice as many for a merge or an improvement
 
--- Replies, scored, and the best of them.
+-- Adds operations that generate replies, score them and keep the best.
 local function best_of(g, task, how)
     how.parse = how.parse or function(state, replies)
         local updates = {}
@@ -40,7 +40,8 @@ local function best_of(g, task, how)
     return g:keep_best { after = { scored }, higher = false }
 end
 
--- The better of a solution and of attempts at improving it; none are made where it is right.
+-- Adds operations that keep the better of a solution and its improvements, which are made only if
+-- it has mistakes.
 local function improved(g, task, solved, responses)
     return g:keep_best { higher = false, after = function(outputs)
         if outputs[solved.id].thoughts[1].score == 0 then

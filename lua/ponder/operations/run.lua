@@ -1,5 +1,5 @@
---- Runs a graph of operations: each in a task of its own, which begins when its predecessors have
---- ended, so that the wall time is that of the longest path.
+--- Runs a graph of operations. Each runs in its own task as soon as its predecessors are done, so
+--- that the wall time is that of the longest path.
 
 local budgets = require "ponder.task.budget"
 local check = require "ponder.operations.check"
@@ -26,14 +26,14 @@ local FIELDS = { "state", "score", "valid", "solved", "scored", "validated", "co
 ---@class ponder.operations.Run
 ---@field g ponder.operations.Graph
 ---@field ask fun(prompt: string, n: integer): string[]?, string?, string?
----@field permits ponder.task.Semaphore of queries
+---@field permits ponder.task.Semaphore limits the queries
 ---@field steps table<integer, ponder.operations.Step> by operation
 ---@field budget ponder.task.Budget
 ---@field graph ponder.log.Graph of the thoughts, for the log
 local Run = {}
 Run.__index = Run
 
----@class ponder.operations.Step what became of one operation
+---@class ponder.operations.Step the run of one operation
 ---@field status "waiting"|"running"|"done"|"failed"
 ---@field output ponder.operations.Thought[]
 ---@field attempts ponder.operations.Thought[][]?
@@ -41,18 +41,18 @@ Run.__index = Run
 ---@field responses integer
 ---@field waiting ponder.task.Handle[] tasks of its successors
 
--- What ends a run without being a mistake of the script: a message and a code.
+-- Raised to end a run with nil, message, code.
 local Failure = {}
 
 local function fail(message, code)
     error(setmetatable({ message = message, code = code }, Failure), 0)
 end
 
----Asks for `n` replies.
+---Requests `n` replies.
 ---@param op ponder.operations.Operation
 ---@param prompt any a text, or a list of messages
 ---@param n integer
----@param about ponder.operations.Thought? the thought it is about
+---@param about ponder.operations.Thought? the thought that the query is about, for the log
 ---@return string[] replies
 function Run:query(op, prompt, n, about)
     if type(prompt) ~= "table" and type(prompt) ~= "string" then
@@ -81,7 +81,7 @@ end
 -------------------------------------------------------------------------------
 -- One operation
 
--- Waits until an operation has run; its output.
+-- Waits for an operation and returns its output.
 function Run:output_of(id)
     local step = self.steps[id]
     while step.status ~= "done" do
@@ -105,7 +105,7 @@ function Run:input_of(op)
     return input
 end
 
--- Adds what is new among the thoughts to the graph of the log, and what is known of the others.
+-- Adds new thoughts to the graph of the log, and updates the others.
 function Run:draw(op, output)
     for _, one in ipairs(output) do
         if one.node then
@@ -122,14 +122,7 @@ function Run:draw(op, output)
     end
 end
 
--- The attempts that were improved on come before the one that is put out.
-function Run:draw_attempts(op, attempts)
-    for i = 1, attempts.n do
-        self:draw(op, attempts[i])
-    end
-end
-
--- Asks an operation's function for more of the graph.
+-- Calls an operation's `after` function, which may add to the graph.
 function Run:extend(op)
     for _, id in ipairs(op.after) do
         self:output_of(id)
@@ -163,8 +156,8 @@ function Run:work(op)
         fail(more, code)
     end
     step.output, step.attempts = output, more
-    if step.attempts then
-        self:draw_attempts(op, step.attempts)
+    for i = 1, more and more.n or 0 do
+        self:draw(op, more[i])
     end
     self:draw(op, step.output)
     step.status = "done"
@@ -173,7 +166,7 @@ function Run:work(op)
     end
 end
 
--- Runs the operations that have not begun, and `more`, at the same time.
+-- Runs `more` and all operations that have not begun, concurrently.
 function Run:begin(more)
     local functions = { more }
     for id, op in ipairs(self.g.operations) do
@@ -197,9 +190,9 @@ function Run:perform(op)
 end
 
 -------------------------------------------------------------------------------
--- What came of it
+-- The result
 
-local function shown(thoughts)
+local function plain_thoughts(thoughts)
     local list = json.array {}
     for i, one in ipairs(thoughts) do
         local plain = {}
@@ -211,17 +204,17 @@ local function shown(thoughts)
     return list
 end
 
--- All of one operation but its functions.
-local function shown_step(op, step)
+-- An operation without its functions.
+local function plain_step(op, step)
     local attempts
     if step.attempts then
         attempts = json.array {}
         for i = 1, step.attempts.n do
-            attempts[i] = shown(step.attempts[i])
+            attempts[i] = plain_thoughts(step.attempts[i])
         end
     end
     local after = json.array(table.move(op.after, 1, #op.after, 1, {}))
-    return { id = op.id, type = op.type, after = after, thoughts = shown(step.output),
+    return { id = op.id, type = op.type, after = after, thoughts = plain_thoughts(step.output),
         status = (step.status == "done" or step.status == "waiting") and step.status or "failed",
         queries = step.queries, responses = step.responses, attempts = attempts }
 end
@@ -232,7 +225,7 @@ function Run:result()
     for id, op in ipairs(self.g.operations) do
         local step = self.steps[id] or { status = "waiting", output = {}, queries = 0,
             responses = 0 }
-        result.operations[id] = shown_step(op, step)
+        result.operations[id] = plain_step(op, step)
         result.queries = result.queries + step.queries
         result.responses = result.responses + step.responses
     end
@@ -245,7 +238,7 @@ function Run:result()
     return result
 end
 
--- The last leaf's first thought is what a graph comes to.
+-- Closes the graph of the log. Its best node is the first thought of the last leaf.
 function Run:close_graph(reason)
     local leaves = check.leaves(self.g)
     local step = self.steps[leaves[#leaves]]
@@ -257,8 +250,8 @@ end
 
 -------------------------------------------------------------------------------
 
--- Replies of a model to a prompt.
-local function asker(m, opts)
+-- The function `ask` for a model.
+local function model_asker(m, opts)
     return function(prompt, n)
         local messages = type(prompt) == "table" and prompt
             or { { role = "user", content = prompt } }
@@ -286,7 +279,7 @@ local function ask_of(opts)
     elseif type(m.chat) ~= "function" then
         error("operations.run: opts.model must be an open model or a model's name", 4)
     end
-    return asker(m, opts)
+    return model_asker(m, opts)
 end
 
 ---See ponder.operations.Graph.run.

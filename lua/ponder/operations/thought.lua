@@ -1,4 +1,4 @@
---- What the operations of a graph pass on: a state with what became known of it.
+--- Thoughts, the values that operations pass along the graph: a state with a score and flags.
 
 local options = require "ponder.options"
 
@@ -9,23 +9,21 @@ local thought = {}
 ---@field score number 0.0 until it is scored
 ---@field valid boolean false until it is validated
 ---@field solved boolean false until it is compared with the truth
----@field scored boolean whether score was ever set
----@field validated boolean whether valid was ever set
----@field compared boolean whether solved was ever set
+---@field scored boolean whether score is set
+---@field validated boolean whether valid is set
+---@field compared boolean whether solved is set
 
-local function merged(base, update)
-    local state = options.merge({}, base)
-    options.merge(state, update)
-    return state
-end
-
----A state overwritten by an update; neither is changed.
+---A copy of a state, overwritten by an update.
 ---@param base table
 ---@param update table
 ---@return table state
-thought.merged = merged
+function thought.merged(base, update)
+    return options.merge(options.merge({}, base), update)
+end
 
----A thought of which only the state is known.
+local merged = thought.merged
+
+---A thought with only a state.
 ---@param state table
 ---@return ponder.operations.Thought
 function thought.fresh(state)
@@ -33,8 +31,8 @@ function thought.fresh(state)
         validated = false, compared = false }
 end
 
----The same state and values. The state is copied one level deep, so that a callback which writes
----to it changes no other operation's output.
+---A copy. The state is copied one level deep, so that callbacks can change it without changing the
+---output of another operation.
 ---@param from ponder.operations.Thought
 ---@return ponder.operations.Thought
 function thought.copy(from)
@@ -64,7 +62,7 @@ function thought.states(thoughts)
     return list
 end
 
----A thought that a callback made: `state` is required, the other fields take their defaults.
+---Checks and copies a thought that a callback made: only `state` is required.
 ---@param where string the callback, for the error
 ---@param value any
 ---@return ponder.operations.Thought

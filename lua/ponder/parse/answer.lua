@@ -1,23 +1,23 @@
---- Finds the answer in a model's reply, and gives equal answers equal keys: for chain of thought,
---- ensembles, evaluations and strategies alike.
+--- Finds the answer in a model's reply, and makes keys by which answers are compared. Used by chain
+--- of thought, ensembles, evaluations and strategies.
 ---
 --- A reply marks its answer as `<answer>...</answer>`, `\boxed{...}`, a section `Answer:` or a line
---- `#### ...`, the first of these that it has; the last one of a kind counts.
+--- `#### ...`. The first kind that occurs counts, and of that kind the last mark.
 
 local critique = require "ponder.parse.critique"
 local quote = require "ponder.quote"
 
 local answer = {}
 
-local NEAR_END = 20000 -- bytes of a reply that are looked at
+local TAIL_BYTES = 20000 -- the part of a reply that is searched
 
--- Without what stands around an answer. Each pattern here is linear in the text.
+-- Removes spaces and markup around an answer. Each pattern takes linear time.
 local function trim(text)
     local _, last = text:find("^.*[^%s*_`]")
     return (text:sub(1, last or 0):gsub("^[%s*_`#>-]+", ""))
 end
 
--- What stands after the last "answer is" or "Answer:", in any case, to the end of its line.
+-- The rest of the line after the last "answer is" or "Answer:", in any case.
 local function stated(text)
     local found
     for line in text:gmatch("[^\r\n]+") do
@@ -25,8 +25,8 @@ local function stated(text)
         for after in lower:gmatch("%f[%a]answer()") do
             local rest = lower:match("^[%s*_]+is%f[%A][%s*_]*:?()", after)
                 or lower:match("^[%s*_]*[:=]()", after)
-            local said = rest and trim(line:sub(rest)) or ""
-            found = said ~= "" and said or found
+            local trimmed = rest and trim(line:sub(rest)) or ""
+            found = trimmed ~= "" and trimmed or found
         end
     end
     return found
@@ -56,36 +56,36 @@ local function hashed(text)
     return found ~= "" and found or nil
 end
 
--- An answer that is nothing but a box is what the box holds.
+-- The contents of an answer that is only a box.
 local function unboxed(text)
     local group = text:match("^%$*%s*\\boxed(%b{})%s*%$*%.?$")
     return group and trim(group:sub(2, -2)) or text
 end
 
----The answer to hand to a person: what the reply marks, which may be several lines, else all of it.
+---The answer to show: the marked part of the reply, which may have several lines, else all of it.
 ---@param text string
 ---@return string answer
 ---@return boolean is_marked
 function answer.read(text)
-    local near_end = text:sub(-NEAR_END)
+    local tail = text:sub(-TAIL_BYTES)
     local element = critique.answer_element(text)
-    local found = element and unboxed(element) or boxed(near_end) or critique.answer(text)
-        or hashed(near_end)
+    local found = element and unboxed(element) or boxed(tail) or critique.answer(text)
+        or hashed(tail)
     return found or quote.trim(text), found ~= nil
 end
 
----The answer to compare with others: within what `<answer>` marks or the whole reply the last
----`\boxed{...}`, else what follows the last "the answer is" or "Answer:" on its line, or "####",
+---The answer to compare with others: in `<answer>`, or else in the whole reply, the last
+---`\boxed{...}`, else the text after the last "the answer is" or "Answer:" on its line, or "####",
 ---else the last line.
 ---@param text string
 ---@return string? answer nil for an empty reply
 function answer.extract(text)
-    text = (critique.answer_element(text) or text):sub(-NEAR_END)
+    text = (critique.answer_element(text) or text):sub(-TAIL_BYTES)
     return boxed(text) or stated(text) or hashed(text) or last_line(text)
 end
 
----One key for the ways to write an answer: without case, surrounding spaces, quotes, emphasis and a
----full stop; numbers by their value (`$1,200.` and `1200.0` are equal).
+---A key that equal answers share: ignores case, surrounding spaces, quotes, emphasis and a full
+---stop, and compares numbers by value (`$1,200.` and `1200.0` are equal).
 ---@param text string
 ---@return string
 function answer.normalize(text)

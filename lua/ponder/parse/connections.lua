@@ -4,8 +4,8 @@
 ---
 ---     CONNECTION: [n2] -> [n5] : the second rests on the first
 ---
---- and models give them in any case, bulleted, numbered, bold, with other arrows, without brackets,
---- or as JSON. What is read:
+--- and models write them in any case, bulleted, numbered, bold, with other arrows, without
+--- brackets, or as JSON. Accepted forms:
 ---
 ---   * a line that begins with `CONNECTION:` (a bullet, a number, emphasis may stand before and
 ---     around it), then two ids with an arrow between them;
@@ -13,19 +13,18 @@
 ---   * JSON anywhere in the reply: a list of `{from, to, description}` or of
 ---     `[from, to, description]`, by itself or under `connections`, `links` or `edges`.
 ---
---- The word in prose is not a marker, and nothing is made up: what does not have two ids is passed
---- over. Which ids exist is not known here. Time is linear in the length of the text, and what is
---- read is bounded: see the constants.
+--- The word in prose is not a marker. Entries without two ids are ignored; the caller checks
+--- whether the ids exist. Parsing takes linear time; the constants below limit its results.
 
 local core = require "ponder.core.parse"
 local json = require "ponder.json"
 local lines_with = require "ponder.parse.lines"
 
-local MOST_LINES = 100000 -- with an arrow
-local MOST_LINKS = 10000
-local MOST_VALUES = 1000 -- of JSON
-local MAX_ID = 200 -- bytes; what is longer is not an id
-local MAX_MARKER = 100 -- bytes of a line in which the marker must stand
+local MAX_LINES = 100000 -- with an arrow
+local MAX_LINKS = 10000
+local MAX_VALUES = 1000 -- of JSON
+local MAX_ID = 200 -- bytes
+local MAX_MARKER = 100 -- bytes of a line that are searched for the marker
 
 local MARKER = "^[^%w%[]*%d*[^%w%[]*connections?[%s*_#]*%d*[%s*_]*:"
 local BEFORE_ID = "^[%s*_`\"']*"
@@ -36,8 +35,8 @@ local ARROWS = { -- of three bytes each
     "\u{2192}", "\u{2194}", "\u{21A3}", "\u{21A6}", "\u{21D2}", "\u{21D4}", "\u{21E8}", "\u{2794}",
     "\u{279C}", "\u{279D}", "\u{279E}", "\u{27A1}", "\u{27F6}", "\u{27F9}",
 }
-local ARROW_PART = "[>\xE2]" -- in each arrow there is
-local PICTURE = "\u{FE0F}" -- follows an arrow that is shown in colour
+local ARROW_PART = "[>\xE2]" -- each arrow has one of these bytes
+local EMOJI_SELECTOR = "\u{FE0F}" -- may follow an arrow
 local DASHES = { ["\u{2013}"] = true, ["\u{2014}"] = true } -- of three bytes too
 
 local is_arrow = {}
@@ -50,8 +49,8 @@ local function arrow_end(text, at)
     local after = text:match(ASCII_ARROW, at)
     if not after and is_arrow[text:sub(at, at + 2)] then
         after = at + 3
-        if text:sub(after, after + #PICTURE - 1) == PICTURE then
-            after = after + #PICTURE
+        if text:sub(after, after + #EMOJI_SELECTOR - 1) == EMOJI_SELECTOR then
+            after = after + #EMOJI_SELECTOR
         end
     end
     return after
@@ -73,7 +72,7 @@ local function is_one_of(text, at, class)
     return text:find("^" .. class, at) ~= nil
 end
 
---- Without what `class` matches at either end; a pattern with `.-` would take quadratic time.
+--- Removes what `class` matches at both ends. (A pattern with `.-` would take quadratic time.)
 local function trim(text, class)
     local first, last = 1, #text
     while first <= last and is_one_of(text, first, class) do
@@ -85,7 +84,7 @@ local function trim(text, class)
     return text:sub(first, last)
 end
 
---- The id at `at`, bracketed or (where `bare` is allowed) not, and where it ends.
+--- The id at `at`, in brackets unless `bare`, and where it ends.
 local function read_id(text, at, bare)
     at = select(2, text:find(BEFORE_ID, at)) + 1
     local id, after = text:match("^%[([^%[%]]+)%]()", at)
@@ -120,7 +119,7 @@ local function read_pair(text, bare)
     end
 end
 
---- What stands after the ids: without the colon or dash before it and the emphasis around it.
+--- The description after the ids, without the colon or dash before it and the emphasis around it.
 local function read_description(text)
     local at = 1
     local after
@@ -145,9 +144,9 @@ end
 
 local function read_lines(text)
     local found = {}
-    for line in lines_with(text, ARROW_PART, MOST_LINES) do
+    for line in lines_with(text, ARROW_PART, MAX_LINES) do
         found[#found + 1] = read_line(line)
-        if #found == MOST_LINKS then
+        if #found == MAX_LINKS then
             break
         end
     end
@@ -159,7 +158,7 @@ local function as_id(value)
     return type(id) == "string" and id ~= "" and #id <= MAX_ID and id or nil
 end
 
---- One connection as a program gives it: `{from, to, description}` by name or by place.
+--- A connection from a table `{from, to, description}`, by name or by position.
 local function read_entry(entry)
     if type(entry) ~= "table" then
         return
@@ -177,14 +176,14 @@ end
 ---@field to string id
 ---@field description string?
 
----The connections of a list whose entries are `{from=, to=, description=}` or triples. What is
----neither is left out.
+---The connections in a list of `{from=, to=, description=}` or `{from, to, description}`; ignores
+---other entries.
 ---@param list any
 ---@return Connection[]
 local function read_list(list)
     local found = {}
     for i, entry in ipairs(type(list) == "table" and list or {}) do
-        if i > MOST_LINKS then
+        if i > MAX_LINKS then
             break
         end
         found[#found + 1] = read_entry(entry)
@@ -192,7 +191,7 @@ local function read_list(list)
     return found
 end
 
---- The links in a JSON value, or nil where it is about something else.
+--- The links in a JSON value, or nil.
 local function read_json(value)
     if type(value) ~= "table" then
         return
@@ -207,11 +206,11 @@ end
 
 ---Reads the links in a reply.
 ---@param text string
----@return Connection[] found in the order of the text; empty where there is none
+---@return Connection[] found in the order of the text
 local function parse(text)
     local found = read_lines(text)
     local values = #found == 0 and core.find_json(text) or {}
-    for i = 1, math.min(#values, MOST_VALUES) do
+    for i = 1, math.min(#values, MAX_VALUES) do
         local links = read_json((json.decode(values[i])))
         if links then
             return links

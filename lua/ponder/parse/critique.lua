@@ -1,6 +1,6 @@
---- Reads what models answer when they are asked to reason about an answer or to grade it.
+--- Parses replies in which models reason about an answer or grade it (a critique).
 ---
---- The layout asked for (prompts/trm.lua) is a marker at the start of a line, then text:
+--- The prompts (prompts/trm.lua) ask for lines with a marker, then text:
 ---
 ---     STRENGTH: what is right          INSIGHT: what holds
 ---     ISSUE: what is wrong             ISSUE: what is wrong
@@ -9,14 +9,13 @@
 ---                                      CONFIDENCE: 0.6
 ---                                      <answer> ... </answer>
 ---
---- Models vary it: bullets, numbers, bold headings with lists below, items over several lines,
---- "Key strengths (optional):". `ponder.core.outline` finds sections and items in all of that; here
---- stand the words that count as markers, and what is made of numbers. A word is a marker only at
---- the start of a line, in a known phrase, with a separator or nothing behind it: "incorrect",
---- "good" or "issues remain" in running text are text.
+--- Models vary this: bullets, numbers, bold headings with lists below, items over several lines,
+--- "Key strengths (optional):". `ponder.core.outline` finds sections and items in all of these;
+--- this module defines the words that are markers. A word is a marker only at the start of a line,
+--- in a known phrase, before a separator or the end of the line: not "incorrect", "good" or "issues
+--- remain" in running text.
 ---
---- The last grade that can be read counts (ponder.parse.grade says in which forms). Time is linear
---- in the length of the text.
+--- The last readable grade counts (see ponder.parse.grade). Parsing takes linear time.
 
 local grade = require "ponder.parse.grade"
 local outline = require "ponder.core.outline"
@@ -42,7 +41,7 @@ for word in gmatch("of in with for to the this answer response found identified 
 end
 
 ---@class OutlineLayout
----@field words table<string, integer> what outline.read takes
+---@field words table<string, integer> for outline.read
 ---@field roles string[]
 
 --- @param sections string[][] {role, words separated by spaces}; their order numbers the lists
@@ -82,7 +81,7 @@ local REASONING = layout {
     { "skip", NO_SECTION .. " score rating grade" },
 }
 
---- Items that say there is none.
+--- Items that say that there are none.
 local NOTHING = {}
 for phrase in gmatch("none,nothing,n/a,na,nil,none found,none identified,none noted,"
     .. "none specified,no issues,no issues found,no problems,no suggestions,no weaknesses,"
@@ -90,8 +89,8 @@ for phrase in gmatch("none,nothing,n/a,na,nil,none found,none identified,none no
     NOTHING[phrase] = true
 end
 
---- The text from the first sign that `first` (a pattern) matches to the last non-space; nil
---- if there is none. In two steps: one pattern for both would be tried from every space of a run.
+--- The text from the first match of the pattern `first` to the last non-space, or nil. Two steps
+--- take linear time; a single pattern would be tried from every space of a run.
 local function trim(text, first)
     local from = find(text, first or "%S")
     return from and match(text, "^.*%S", from)
@@ -100,7 +99,7 @@ end
 -------------------------------------------------------------------------------
 -- Grades.
 
--- The last readable of the values that the outline found.
+-- The last readable grade among the values of a section.
 local function last_value(values, scale)
     for i = #values, 1, -1 do
         local score = grade.at_start(values[i], scale)
@@ -110,15 +109,15 @@ local function last_value(values, scale)
     end
 end
 
--- The last grade that a text states, in a marked section or behind the word; nil where it states
--- none on the scale asked for, nor names another.
+-- The last grade in a text, in a marked section or after the word; nil if there is none on the
+-- requested scale, or on one that the text names.
 local function stated_grade(text, values, word)
     return grade.stated(text, nil, function(scale)
         return last_value(values, scale) or grade.last(text, word, scale)
     end)
 end
 
---- A grade from how many points speak for an answer and how many against it: 0.2 to 0.8.
+--- A grade from the numbers of points for and against an answer: 0.2 to 0.8.
 local function balance(good, bad)
     if good + bad == 0 then
         return 0.5
@@ -129,7 +128,7 @@ end
 -------------------------------------------------------------------------------
 -- Items.
 
---- Without emphasis around the whole, or half a pair of it, whose other half the marker took.
+--- Removes emphasis around the whole text, or half of a pair whose other half was in the marker.
 local function unwrap(text)
     local _, marks = gsub(text, "%*%*", "")
     if marks % 2 == 1 then
@@ -138,7 +137,7 @@ local function unwrap(text)
     return marks == 2 and match(text, "^%*%*(.+)%*%*$") or text
 end
 
---- An item's text on one line; nil if it says nothing.
+--- An item's text on one line; nil if it is empty or says that there is none.
 local function clean(text)
     if find(text, "\n", 1, true) then
         text = gsub(gsub(text, "\n[ \t]*>[ \t>]*", "\n"), "%s+", " ")
@@ -183,14 +182,14 @@ end
 ---@field issues string[]
 ---@field suggestions string[]
 ---@field quality_score number 0..1
----@field is_graded boolean whether the text states a grade on the scale that was asked for
+---@field is_graded boolean whether the text has a grade on the requested scale
 ---@field raw_text string
 
----Reads a graded critique.
+---Parses a graded critique.
 ---@param text string a model's reply
 ---@return ponder.Supervision feedback `quality_score` is the last grade in the text; without one
----(`is_graded` is false, and ponder.trm asks again) it follows from the balance of strengths and
----issues (0.2 to 0.8), or is 0.5 where there are neither
+---(`is_graded` is false, and ponder.trm asks again) it is the balance of strengths and issues (0.2
+---to 0.8), or 0.5 if there are neither
 function critique.supervision(text)
     check_text(text, "supervision")
     local sections = outline.read(text, SUPERVISION.words, TRAILING, SUPERVISION.roles)
@@ -206,13 +205,13 @@ function critique.supervision(text)
     }
 end
 
---- Where the last filled <answer> element begins and ends, tags included, and its text.
+--- Where the last non-empty <answer> element begins and ends, including its tags, and its text.
 local function answer_element(text)
     local folded = lower(text)
     local from, to, inner
     local open, open_end = find(folded, "<answer>", 1, true)
     while open do
-        -- A reply that was cut off has no closing tag: the answer is what came.
+        -- A truncated reply has no closing tag: the answer is the rest of the text.
         local close, close_end = find(folded, "</answer>", open_end + 1, true)
         local body = trim(sub(text, open_end + 1, (close or 0) - 1))
         if body and (close or not inner) then
@@ -237,7 +236,7 @@ local function answer_section(sections)
     end
 end
 
----What the last filled `<answer>...</answer>` holds.
+---The contents of the last non-empty `<answer>...</answer>`.
 ---@param text string
 ---@return string? answer
 function critique.answer_element(text)
@@ -245,12 +244,12 @@ function critique.answer_element(text)
     return answer
 end
 
----The section of a reasoning reply that holds the answer: `<answer>...</answer>`, or what follows a
----line such as `ANSWER:` or `**Final answer:**` up to the next marker in capitals.
+---The answer in a reasoning reply: `<answer>...</answer>`, or the section from a line such as
+---`ANSWER:` or `**Final answer:**` to the next marker in capitals.
 ---@param text string a model's reply
----@return string|nil answer nil where no section is marked, or it is empty
----@return string|nil rest the text without an `<answer>` element; the whole of it where the section
----was marked in another way; nil where nothing is left
+---@return string|nil answer nil if no section is marked, or it is empty
+---@return string|nil rest the text without the `<answer>` element; the whole text if the section
+---was marked otherwise; nil if nothing is left
 function critique.answer(text)
     check_text(text, "answer")
     local from, to, answer = answer_element(text)
@@ -270,14 +269,14 @@ end
 ---@field answer string|nil as critique.answer
 ---@field raw_text string
 
----Reads structured reasoning about an answer.
+---Parses structured reasoning about an answer.
 ---@param text string a model's reply
----@return ponder.Reasoning reasoning `confidence` is the last one stated; without one it follows
----from the balance of insights against issues and what is missing, or is 0.5 where there are none
+---@return ponder.Reasoning reasoning `confidence` is the last one in the text; without one it is
+---the balance of insights against issues and missing points, or 0.5 if there are none
 function critique.reasoning(text)
     check_text(text, "reasoning")
     local from, to, answer = answer_element(text)
-    -- Lines of the answer are not remarks about it.
+    -- The lines of the answer itself are not parsed.
     local notes = answer and sub(text, 1, from - 1) .. "\n" .. sub(text, to + 1) or text
     local sections = outline.read(notes, REASONING.words, TRAILING, REASONING.roles)
     local insights, issues, missing =
@@ -300,7 +299,7 @@ for word in gmatch("critical crucial essential must important fundamental key co
     URGENT[word] = true
 end
 
--- Stems, in the order in which they are tried.
+-- Word stems of each category, in the order in which they are tried.
 local CATEGORIES = {
     { "accuracy", "accura", "correct", "wrong", "fact", "error" },
     { "completeness", "complet", "missing", "omit", "cover" },
@@ -330,10 +329,10 @@ end
 
 ---@class ponder.Suggestion
 ---@field content string
----@field impact "high"|"medium"|"low" high: says that it matters; medium: goes into detail
+---@field impact "high"|"medium"|"low" high: has a word such as "critical"; medium: is long
 ---@field category "accuracy"|"completeness"|"clarity"|"relevance"|"general"
 
----Orders suggestions by what they are likely to change, the most first; equals keep their order.
+---Orders suggestions by their impact, high first; equals keep their order.
 ---@param list string[]
 ---@return ponder.Suggestion[]
 function critique.prioritize(list)

@@ -1,35 +1,34 @@
---- Reads one grade in a model's reply, on the scale that was asked for. All parsers of scores read
---- their numbers here.
+--- Reads grades (scores) in a model's reply. All parsers of scores use this module.
 ---
 ---     0.6   .6   0,6   6e-1   60 %   6/10   6 of 10   6 out of 10   **6** / 10
 ---
---- A bare number is on the scale asked for, or on the only other one that the reply names ("out of
---- 10", "on a scale from 1 to 10", "(0-100)"): 6 on a scale of 10 is 0.6. What is far beyond the
---- scale was graded on an unknown one, so it does not count as a grade: the caller asks again. A
---- value slightly out of range (1.2, -0.1) is clamped.
+--- A bare number is on the requested scale, or on the only other one that the reply names ("out of
+--- 10", "on a scale from 1 to 10", "(0-100)"): 6 on a scale of 10 is 0.6. A value far beyond the
+--- scale was given on an unknown one; it is not a grade, and the caller asks again. A value
+--- slightly out of range (1.2, -0.1) is clamped.
 
 local grade = {}
 
 local find, gmatch, gsub, lower, match, sub =
     string.find, string.gmatch, string.gsub, string.lower, string.match, string.sub
 
-local OFF_SCALE <const> = 2 -- and more: a bare 6 may be of 10, or of 9
-local PROSE_WINDOW <const> = 64 * 1024 -- bytes at a text's end that are searched for grades
+local OFF_SCALE <const> = 2 -- from here on the scale is unknown: a bare 6 may be of 10, or of 9
+local TAIL_BYTES <const> = 64 * 1024 -- the part of a text that is searched for grades in prose
 
 local function number(digits)
     return tonumber((gsub(digits, ",", ".")))
 end
 
----Whether a number that `at` gave is a grade.
+---Whether a number from `at` is a grade.
 ---@param value number
 ---@return boolean
 function grade.is_on_scale(value)
     return value < OFF_SCALE
 end
 
----A value as a grade; one slightly out of range is clamped.
----@param value number of a scale of 1
----@return number? value 0 to 1, or what `is_on_scale` refuses; nil for NaN
+---A value as a grade; clamped if slightly out of range.
+---@param value number on a scale of 1
+---@return number? value 0 to 1, or one that is not on the scale; nil for NaN
 function grade.clamp(value)
     if value ~= value then
         return nil
@@ -39,7 +38,7 @@ function grade.clamp(value)
     return value < 0 and 0.0 or value > 1 and 1.0 or value + 0.0
 end
 
--- The scale that a prompt named, said again: "0.0-1.0", "0 to 10".
+-- Whether a number begins a scale that is quoted from the prompt: "0.0-1.0", "0 to 10".
 local function is_range(text, value, after)
     local to = match(text, "^ ?[%-\xE2][\x80\x93\x94]* ?(%d+[.,]?%d*)", after)
         or match(text, "^ to (%d+[.,]?%d*)", after)
@@ -47,7 +46,7 @@ local function is_range(text, value, after)
     return top == 1 or top == 10 or top == 100
 end
 
--- What a number is a part of, by "/", "of" or "out of", and the place behind it.
+-- The whole of which a number is a part, after "/", "of" or "out of", and the position after it.
 local function whole_at(text, at)
     local whole, last = match(text, "^%s*/%s*[*_]*(%d+[.,]?%d*)()", at)
     if not whole then
@@ -59,12 +58,12 @@ local function whole_at(text, at)
     return whole and number((gsub(whole, "[.,]$", ""))), last
 end
 
----The number at a place in a text.
+---The number at a position in a text.
 ---@param text string
 ---@param at integer of its first digit or point
----@param scale? number what a bare number is of, default 1
----@return number? value 0 to 1, or what `is_on_scale` refuses
----@return integer? after the place behind it
+---@param scale? number the scale of bare numbers, default 1
+---@return number? value 0 to 1, or one that is not on the scale
+---@return integer? after the position after it
 function grade.at(text, at, scale)
     local digits, after = match(text, "^(%d*[.,]?%d+)()", at)
     if not digits then
@@ -89,7 +88,7 @@ function grade.at(text, at, scale)
     return grade.clamp(value / (scale or 1)), after
 end
 
----The number with which a text begins, signs before it aside.
+---The number at the start of a text, after punctuation.
 ---@param text string
 ---@param scale? number
 ---@return number?
@@ -105,13 +104,12 @@ local SCALES = { "%f[%w]out of (%d+)%f[%D]", "%(/ ?(%d+)%)", "%f[%d][01]%.?0? ?%
     '"scale" ?: ?(%d+)' }
 local KNOWN = { ["5"] = 5, ["10"] = 10, ["20"] = 20, ["100"] = 100 }
 
----The scale besides that of 1 which a reply names for bare numbers; nil where it names none or
----several.
+---The scale that a reply names for bare numbers; nil if it names none or several.
 ---@param text string
 ---@return number?
 function grade.named_scale(text)
     local named
-    text = lower(sub(text, -PROSE_WINDOW))
+    text = lower(sub(text, -TAIL_BYTES))
     for i, pattern in ipairs(SCALES) do
         for at, top in gmatch(text, "()" .. pattern) do
             local before = i == 1 and sub(text, math.max(1, at - 8), at - 1) or ""
@@ -125,9 +123,9 @@ function grade.named_scale(text)
     return named
 end
 
----The grade that a reader finds on the scale asked for, else on the other one that the text names.
+---The grade that `read` finds on the requested scale, else on the other one that the text names.
 ---@param text string
----@param scale number? what a bare number is of, default 1
+---@param scale number? the scale of bare numbers, default 1
 ---@param read fun(scale: number?): number?
 ---@return number? grade 0 to 1
 function grade.stated(text, scale, read)
@@ -139,13 +137,13 @@ function grade.stated(text, scale, read)
     return value and grade.is_on_scale(value) and value or nil
 end
 
----The last number that stands behind a word in running text: "score: 0.8", "a score of 8/10".
+---The last number after a word in running text: "score: 0.8", "a score of 8/10".
 ---@param text string
 ---@param word string in lower case
----@param scale? number what a bare number is of, default 1
----@return number? value 0 to 1, or what `is_on_scale` refuses
+---@param scale? number the scale of bare numbers, default 1
+---@return number? value 0 to 1, or one that is not on the scale
 function grade.last(text, word, scale)
-    text = lower(sub(text, -PROSE_WINDOW))
+    text = lower(sub(text, -TAIL_BYTES))
     local last
     local from, to = find(text, word, 1, true)
     while from do

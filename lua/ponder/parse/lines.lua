@@ -1,17 +1,17 @@
 --- Finds the lines of a text that match a pattern, without splitting the text into lines.
 
----The lines in which `pattern` is found, at most `most` of them.
+---Iterates over the first `max` lines in which `pattern` matches.
 ---
----Linear in the length of the text, whatever it holds: each part of it is searched once for the
----pattern and once, from behind, for where the line begins.
+---Takes linear time for any text: searches each part once for the pattern and once, backwards, for
+---the beginning of the line.
 ---@param text string
 ---@param pattern string must match a single character
----@param most integer
+---@param max integer
 ---@return fun(): string?
-return function(text, pattern, most)
+return function(text, pattern, max)
     local from, count = 1, 0
     return function()
-        local at = count < most and text:find(pattern, from)
+        local at = count < max and text:find(pattern, from)
         if at then
             local begins = text:sub(from, at):match("^.*[\r\n]()")
             local ends = text:find("[\r\n]", at) or #text + 1

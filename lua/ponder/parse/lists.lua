@@ -1,19 +1,19 @@
---- Numbered and bulleted lists in prose.
+--- Reads numbered and bulleted lists in prose.
 ---
 ---     1. first item             - first item            **1. A heading**
 ---        goes on here             * detail              What it is about.
 ---     2. second item            - second item
 ---
---- The items are those of the outermost list, a numbered one before a bulleted one. An item goes on
---- until the next marker of that list or until a blank line that no indented line follows; what
---- stands between two numbers in sequence belongs to the first.
+--- Only the items of the outermost list are read; a numbered list has precedence over a bulleted
+--- one. An item ends at the next marker of that list, or at a blank line unless an indented line
+--- follows. Text between two consecutive numbers belongs to the first.
 
 local quote = require "ponder.quote"
 
 local lists = {}
 
-local MOST_LINES = 100000
-local LONGEST_MARKER = 100 -- bytes of a line in which its marker is looked for
+local MAX_LINES = 100000
+local MAX_MARKER = 100 -- bytes of a line that are searched for its marker
 
 -- Words that may stand before a number: "Thought 1: ...".
 local COUNTED = {
@@ -61,7 +61,7 @@ end
 
 ---@return ListMarker?
 local function marker_of(line)
-    local head = line:sub(1, LONGEST_MARKER)
+    local head = line:sub(1, MAX_MARKER)
     local indent, at = head:match("^([ \t>]*)()[^ \t>\r]")
     if not indent then
         return nil
@@ -83,7 +83,7 @@ local function read_lines(text)
     local lines, markers = {}, {}
     for line in text:gmatch("[^\n]*") do
         local n = #lines + 1
-        if n > MOST_LINES then
+        if n > MAX_LINES then
             break
         end
         lines[n] = line
@@ -92,7 +92,7 @@ local function read_lines(text)
     return lines, markers
 end
 
---- The least indent of a marker, and the kind of list that stands there.
+--- The smallest indent of a marker, and the kind of that list.
 local function outermost(markers)
     local indent, kind
     for _, marker in ipairs(markers) do
@@ -108,7 +108,7 @@ local function is_fence(line)
     return line:find("^[ \t]*```") ~= nil
 end
 
---- Text under an item is indented as far as the item's own text; no further blanks are taken off.
+--- Removes the indentation of a line below an item, up to that of the item's own text.
 local function dedent(line, width)
     local blanks = #line:match("^[ \t]*")
     return line:sub(math.min(blanks, width) + 1)
@@ -150,7 +150,7 @@ function Walk:continue(line, marker)
     local item = self.item
     if is_fence(line) then
         if self.fenced and not self.in_code then
-            self:close() -- the fence that the whole list stands in
+            self:close() -- the end of a fence around the whole list
             self.fenced = false
             return
         end
@@ -160,7 +160,7 @@ function Walk:continue(line, marker)
     local blank = blanks > #line
     if item.after_blank and not blank and not marker and not self.in_code
         and blanks - 1 <= item.marker.indent then
-        item.aside = item.aside or {} -- perhaps the prose after the list
+        item.aside = item.aside or {} -- may be prose after the list
     end
     item.after_blank = blank
     local target = item.aside or item.lines
@@ -169,16 +169,16 @@ end
 
 ---The items of the outermost list of a text.
 ---@param text string
----@param most integer items that are wanted
+---@param max integer
 ---@return string[]
-function lists.items(text, most)
+function lists.items(text, max)
     local lines, markers = read_lines(text)
     local indent, kind = outermost(markers)
     local walk = setmetatable({ items = {}, fenced = false, in_code = false }, Walk)
     for n, line in ipairs(lines) do
         local marker = markers[n]
         if marker and marker.kind == kind and marker.indent <= indent + 1 and not walk.in_code then
-            if #walk.items >= most then
+            if #walk.items >= max then
                 break
             end
             walk:begin(line, marker)
@@ -189,7 +189,7 @@ function lists.items(text, most)
         end
     end
     walk:close()
-    return table.move(walk.items, 1, math.min(#walk.items, most), 1, {})
+    return table.move(walk.items, 1, math.min(#walk.items, max), 1, {})
 end
 
 return lists

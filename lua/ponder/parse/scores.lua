@@ -1,4 +1,4 @@
---- Scores of thoughts, in JSON values and in lines of text.
+--- Reads scores of thoughts in JSON values and in lines of text.
 
 local options = require "ponder.options"
 local grade = require "ponder.parse.grade"
@@ -6,12 +6,12 @@ local quote = require "ponder.quote"
 
 local scores = {}
 
-local MOST_LINES = 100000
-local LONGEST_LINE = 1000 -- bytes that are looked at
+local MAX_LINES = 100000
+local MAX_LINE_BYTES = 1000 -- the rest of a line is ignored
 
 local score_at = grade.at
 
---- A score that is all of a text but blanks, bold and a word such as "Score:".
+--- The score in a text that has nothing else but blanks, bold and a word such as "Score:".
 local function score_of_text(text, scale)
     local at = text:match("^[%s*_`\"']*()")
     local named = text:match("^%a+[%s*_`\"']*[:=][%s*_`\"']*()", at)
@@ -22,13 +22,13 @@ local function score_of_text(text, scale)
 end
 
 -------------------------------------------------------------------------------
--- Which thought a name means
+-- Names of thoughts
 
 ---@class ScoreResolver
 ---@field ids string[] by number
 ---@field by_id table<string, string>
 ---@field by_text table<string, string>
----@field scale number what a bare number is of
+---@field scale number the scale of bare numbers
 
 ---@param thoughts (string|{id: string, content: string})[]
 ---@return ScoreResolver
@@ -47,7 +47,7 @@ function scores.resolver(thoughts)
     return resolver
 end
 
---- "t2", "2", "#2", "T2", "Thought 2", or the thought's text.
+--- The id of the thought named "t2", "2", "#2", "T2", "Thought 2", or by its text.
 local function resolve(resolver, name)
     if type(name) == "number" then
         return resolver.ids[math.tointeger(name)]
@@ -81,7 +81,7 @@ local function value_score(value, scale)
     end
 end
 
---- Which thought an item of a list is about: the one it names, else the one in its place.
+--- The thought that an item of a list is about: the one it names, else the one at its position.
 local function item_id(resolver, item, place)
     if type(item) == "table" then
         for _, name in ipairs(ID_NAMES) do
@@ -101,7 +101,7 @@ local function collect(value, resolver)
             found[id] = value_score(item, resolver.scale)
         end
     end
-    for _, id in ipairs(resolver.ids) do -- by id before by number before by text
+    for _, id in ipairs(resolver.ids) do -- ids have precedence over numbers and texts
         if found[id] == nil then
             found[id] = value_score(value[id], resolver.scale)
         end
@@ -115,16 +115,16 @@ local function collect(value, resolver)
     return next(found) ~= nil and found or nil
 end
 
---- A list without names is taken for scores in order only if it can be nothing else: "[1]" in prose
---- is a reference, and "left: [4, 6, 8]" a thought said again.
-local function is_ambiguous(value, resolver, standing)
+--- Whether a list may be something else than the scores in order: "[1]" in prose is a reference,
+--- and "left: [4, 6, 8]" repeats a thought.
+local function is_ambiguous(value, resolver, position)
     local first = type(value[1])
     if first == "nil" or first == "table" then
         return false
-    elseif #value ~= #resolver.ids or standing == "inline" then
+    elseif #value ~= #resolver.ids or position == "inline" then
         return true
     end
-    for _, item in ipairs(standing == "introduced" and value or {}) do
+    for _, item in ipairs(position == "introduced" and value or {}) do
         if math.type(item) ~= "float" or item < 0 or item > 1 then
             return true
         end
@@ -135,13 +135,13 @@ end
 ---The scores in a decoded JSON value, or nil.
 ---@param value table
 ---@param resolver ScoreResolver
----@param standing "alone"|"introduced"|"inline" how it stands on its lines
+---@param position "alone"|"introduced"|"inline" on its lines
 ---@return table<string, number>?
-function scores.from_value(value, resolver, standing)
+function scores.from_value(value, resolver, position)
     local inner = value.scores or value.Scores or value.evaluations or value.ratings
     if type(inner) == "table" then
         return collect(inner, resolver)
-    elseif is_ambiguous(value, resolver, standing) then
+    elseif is_ambiguous(value, resolver, position) then
         return nil
     end
     return collect(value, resolver)
@@ -150,14 +150,14 @@ end
 -------------------------------------------------------------------------------
 -- Lines
 
--- A thought's text, and the place of the number behind it: "text: 0.8", "text - 0.8".
-local BEHIND_TEXT = {
+-- A thought's text and the position of the number after it: "text: 0.8", "text - 0.8".
+local TEXT_THEN_NUMBER = {
     "^(.*%S)[%s*_`\"']*[:=|][%s*_`\"']*()[%d.,]",
     "^(.*%S)%s+[-–—]+%s+[*_`\"']*()[%d.,]",
 }
 
---- The thought that a line names at its beginning, the place behind the name, and whether it was
---- named by more than a bare number or its text.
+--- The thought that a line names at its beginning, the position after the name, and whether the
+--- name is more than a bare number or the thought's text.
 local function label_of(line, resolver)
     local at = line:match("^[%s>|*_#`\"'(%[%-+]*()")
     at = line:match("^•%s*()", at) or at
@@ -170,11 +170,11 @@ local function label_of(line, resolver)
     number, after = line:match("^(%d+)()[%s*_`\"')%]]*[.):=|%-]", at)
     if number then
         local behind = line:match("^[%s*_`\"')%]]*[.):=|%-]+()", after)
-        if not line:find("^%d", behind) then -- "0.8" is not a number of a thought
+        if not line:find("^%d", behind) then -- the 0 of "0.8" is not a thought's number
             return resolver.ids[tonumber(number)], after
         end
     end
-    for _, pattern in ipairs(BEHIND_TEXT) do
+    for _, pattern in ipairs(TEXT_THEN_NUMBER) do
         local text, last = line:match(pattern, at)
         local name = text and text:match("^(.-)[*_`\"']*$")
         local id = text and (resolver.by_text[text] or resolver.by_text[name])
@@ -184,8 +184,8 @@ local function label_of(line, resolver)
     end
 end
 
---- A score that ends a line: "...: 0.8", "... (80%)", "... - 8/10". A bare number above 1 is not
---- taken for one: it may be the thought's own.
+--- A score at the end of a line: "...: 0.8", "... (80%)", "... - 8/10". Not a bare integer, which
+--- may belong to the thought.
 local function score_at_end(line, at, scale)
     local start = line:match("^.*[:=|(,][%s*_`\"']*()[%d.,]", at)
         or line:match("^.*%s[-–—]+%s+[*_`\"']*()[%d.,]", at)
@@ -196,25 +196,26 @@ local function score_at_end(line, at, scale)
     return score and line:find("^[%s*_`\"'.)|]*$", last) and score or nil
 end
 
---- A score behind the first colon: "t2 (a short cut): 0.25 because it fails in 3 of 4". Not for
---- lines that may be a thought said again.
+--- A score after the first colon: "t2 (a short cut): 0.25 because it fails in 3 of 4". Not for
+--- lines that may repeat a thought.
 local function score_at_colon(line, at, scale)
     local start = line:match("^[^:=]*[:=][%s*_`\"']*()[%d.,]", at)
     return start and score_at(line, start, scale)
 end
 
---- The score on the rest of a line: right behind the label, behind a word for it, or at the end.
+--- The score in the rest of a line: right after the label, after a word such as "score", or at the
+--- end.
 local function score_in(line, at, scale, named)
     local behind = line:match("^[%s*_`\"'.):=|>%]%-]*()", at)
     if line:find("^[.,]%d", behind - 1) and behind > at then
-        behind = behind - 1 -- ".8": the point is the number's
+        behind = behind - 1 -- ".8": the point belongs to the number
     end
     local score = score_at(line, behind, scale)
-    local off = score and not grade.is_on_scale(score) and score -- or none: "t1: 4 * 6 = 24 (0.9)"
+    local off = score and not grade.is_on_scale(score) and score -- "t1: 4 * 6 = 24 (0.9)"
         or nil
     if score and not off then
         local negative = line:sub(at, behind - 1):find("[:=|][%s*_`\"']*%-$")
-        return negative and 0.0 or score -- "t1: -0.2" is below 0; in "t1 -0.2" the dash divides
+        return negative and 0.0 or score -- "t1: -0.2" is negative; "t1 -0.2" has a dash
     end
     local lower = line:lower()
     for _, word in ipairs(SCORE_NAMES) do
@@ -230,8 +231,8 @@ local function score_in(line, at, scale, named)
     return score and grade.is_on_scale(score) and score or off or score
 end
 
----Whether all scores are on the scale of 0 to 1: else the judge has used another one, and no score
----of the reply says what it is worth.
+---Whether all scores are on the scale of 0 to 1. If one is not, the judge used another scale, and
+---none of the reply's scores can be trusted.
 ---@param found table<string, number>
 ---@return boolean
 function scores.are_on_scale(found)
@@ -243,8 +244,7 @@ function scores.are_on_scale(found)
     return true
 end
 
----The scores on the lines of a text. A line names a thought and gives its score; or the score
----follows on a line of its own.
+---The scores on the lines of a text: after the name of a thought, or alone on a later line.
 ---@param text string
 ---@param resolver ScoreResolver
 ---@return table<string, number>
@@ -255,10 +255,10 @@ function scores.from_lines(text, resolver)
     text = text:gsub("[,;{]%s*([\"'*]*[tT]%d+[\"'*]*%s*[:=])", "\n%1")
     for line in text:gmatch("[^\n]+") do
         lines = lines + 1
-        if lines > MOST_LINES or missing == 0 then
+        if lines > MAX_LINES or missing == 0 then
             break
         end
-        line = line:sub(1, LONGEST_LINE)
+        line = line:sub(1, MAX_LINE_BYTES)
         local id, after, named = label_of(line, resolver)
         local score
         if id then
@@ -266,7 +266,7 @@ function scores.from_lines(text, resolver)
             pending = score == nil and id or nil
         elseif pending then
             id, score = pending, score_of_text(line, resolver.scale)
-            local prose = not score and score_in(line, 1, resolver.scale) -- what it counts?
+            local prose = not score and score_in(line, 1, resolver.scale)
             score = score or prose and math.min(prose, 1.0) or nil
             pending = score == nil and pending or nil
         end

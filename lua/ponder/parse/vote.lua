@@ -1,22 +1,22 @@
 --- Reads a vote for one of several thoughts from a model's reply.
 ---
---- The prompt asks for `VOTE: [n3]` as the last line. What is read, the first that holds:
+--- The prompt asks for `VOTE: [n3]` as the last line. Accepted, in this order:
 ---
 ---   * the last line that begins with `VOTE:` (in any case, a bullet or emphasis before it) and
 ---     names exactly one candidate, near the end of the reply;
 ---   * JSON with the candidate under `vote`, `node_id` or `choice`;
 ---   * the reply as a whole names exactly one candidate.
 ---
---- Otherwise the vote is invalid: nothing is guessed.
+--- Otherwise the vote is invalid.
 
 local core = require "ponder.core.parse"
 local json = require "ponder.json"
 
-local MAX_MARKER = 100 -- bytes of a line in which the marker must stand
-local NEAR_END = 100000 -- bytes
-local MOST_VALUES = 1000 -- of JSON
+local MAX_MARKER = 100 -- bytes of a line that are searched for the marker
+local TAIL_BYTES = 100000 -- the part of a reply that is searched for marked lines
+local MAX_VALUES = 1000 -- of JSON
 
---- Whether `text` names `id` as a word of its own: no letter, digit, dash or underscore beside it.
+--- Whether `id` occurs in `text` as a whole word: no letter, digit, dash or underscore beside it.
 local function names(text, id)
     local from = 1
     while true do
@@ -47,7 +47,7 @@ end
 
 local function last_marked(text, ids)
     local found
-    for line in text:sub(-NEAR_END):gmatch("[^\r\n]+") do
+    for line in text:sub(-TAIL_BYTES):gmatch("[^\r\n]+") do
         local _, last = line:sub(1, MAX_MARKER):lower():find("^[^%w%[]*vote[%s*_]*:")
         found = last and only_named(line:sub(last + 1), ids) or found
     end
@@ -56,7 +56,7 @@ end
 
 local function by_json(text, ids)
     local values = core.find_json(text)
-    for i = 1, math.min(#values, MOST_VALUES) do
+    for i = 1, math.min(#values, MAX_VALUES) do
         local value = json.decode(values[i])
         local choice = type(value) == "table" and (value.vote or value.node_id or value.choice)
         for _, id in ipairs(ids) do

@@ -1,4 +1,4 @@
---- A child process that runs, and the tasks that wait for it.
+--- A running child process, and the tasks that wait for it.
 
 local core = require "ponder.core.process"
 local redact = require "ponder.redact"
@@ -7,12 +7,12 @@ local sources = require "ponder.task.sources"
 
 local child = {}
 
-local READ_AHEAD = 256 * 1024 -- of each stream of a program that is run to its end
+local READ_AHEAD = 256 * 1024 -- bytes of each stream, in child.run
 local WRITE_AHEAD = 64 * 1024
-local KEPT_STDERR = 64 * 1024 -- the last of what a program that is talked with complains of
+local KEPT_STDERR = 64 * 1024 -- last bytes of standard error, in conversations
 
 ---@class ponder.process.Child
----@field core userdata? nil: it is closed
+---@field core userdata? nil: closed
 ---@field stderr string
 ---@field private waiting table<ponder.task.Handle, true>
 ---@field on_output? fun() called when it has written, read or ended; must not wait
@@ -53,7 +53,7 @@ local function environment(env, is_isolated)
     return list
 end
 
--- The executable starts programs in namespaces of their own (src/isolate.h).
+-- The command that runs another in its own namespaces (src/isolate.h).
 local function isolated(cpu_seconds, memory_mb, directory, command)
     return table.move(command, 1, #command, 6, { "/proc/self/exe", "--isolated",
         tostring(cpu_seconds), tostring(memory_mb), directory })
@@ -105,7 +105,7 @@ function child.start(opts, max_buffered)
     return child.of(started, opts.command[1])
 end
 
----Kills what still runs, and forgets it.
+---Kills the process, if it still runs.
 function Child:close()
     if not self.core then
         return
@@ -125,7 +125,7 @@ function Waiting.__close(self)
     self.child.waiting[self.task] = nil
 end
 
--- Waits for news of the child; false: the time is over.
+-- Waits until the child has read, written or ended; false: timeout.
 local function wait_for_news(self, deadline)
     local t = scheduler.current()
     local _ <close> = setmetatable({ child = self, task = t }, Waiting)
@@ -136,8 +136,8 @@ local function wait_for_news(self, deadline)
     return scheduler.park(t, "a process")
 end
 
----Calls `step` after all that has come, until it has results, which it returns. A step that ends
----the child, or a child that another task closes meanwhile, ends it too.
+---Calls `step` now and after each event of the child until it has results, and returns these. Also
+---returns when the child is closed.
 ---@param timeout_ms? integer
 ---@param step fun(): any[]?
 ---@return any ...
@@ -158,14 +158,14 @@ function Child:wait_until(timeout_ms, step)
 end
 
 ---------------------------------------------------------------------------------------------------
--- Running a program to its end
+-- child.run
 
 local function too_large(opts, stream)
     return { nil, ("%s of %s exceeds max_output_bytes (%d)"):format(stream, opts.command[1],
         opts.max_output_bytes), "TOO_LARGE" }
 end
 
--- What has come on both streams; a result when that is too much.
+-- Reads both streams; returns a failure if there is too much.
 local function collect(self, kept, opts)
     for _, stream in ipairs { "stdout", "stderr" } do
         local bytes = self.core:read(stream)
@@ -185,7 +185,7 @@ end
 
 local can_isolate -- nil: not known yet
 
--- Whether the kernel, and a container around this process, let programs have namespaces.
+-- Whether the kernel, and a container around this process, permit namespaces.
 local function check_isolation()
     if can_isolate == nil then
         local core_child = core.start(isolated(1, 64, "", {}), {}, nil, READ_AHEAD)
@@ -205,8 +205,8 @@ end
 ---@return ponder.process.Done? partial
 function child.run(opts)
     if opts.isolate and not check_isolation() then
-        return nil, "this kernel, or a container around ponder, gives no namespaces to a program "
-            .. "(user, mount, PID, network)", "ISOLATION"
+        return nil, "the kernel, or a container around ponder, does not permit the namespaces "
+            .. "(user, mount, PID, network) for isolate", "ISOLATION"
     end
     local self <close>, message, code = child.start(opts, READ_AHEAD)
     if not self then
@@ -234,9 +234,9 @@ function child.run(opts)
 end
 
 ---------------------------------------------------------------------------------------------------
--- Talking with a program
+-- Conversations
 
----What a program complains of must not hold it up: the last of it is kept, as `stderr`.
+---Reads standard error, so that the program does not block, and keeps the last part.
 ---@return boolean ended
 function Child:drain_stderr()
     local bytes = self.core:read "stderr"
@@ -274,7 +274,7 @@ function child.write(self, bytes)
     return self:wait_until(nil, function()
         self:drain_stderr()
         if not left then
-            return { nil, self.name .. " does not read any more", "EPIPE" }
+            return { nil, self.name .. " has closed its standard input", "EPIPE" }
         elseif left <= WRITE_AHEAD then
             return { true }
         end

@@ -1,5 +1,4 @@
---- What a child process is started with: the options that process.run, process.open and mcp.open
---- have in common.
+--- The options for starting a child process that process.run, process.open and mcp.open share.
 
 local options = require "ponder.options"
 
@@ -38,8 +37,7 @@ local function arguments_of(where, opts)
     return words
 end
 
----Checks options that have those of `OPTIONS` among them; raises for the line of the script that
----called the function around this one.
+---Checks options that include `OPTIONS`; errors name the line that called our caller.
 ---@param where string "process.run"
 ---@param opts any
 ---@param schema OptionSchema
@@ -51,7 +49,7 @@ function command.check(where, opts, schema)
         local ok = type(value) == "string" and (math.type(name) == "integer"
             or type(name) == "string" and name ~= "" and not name:find("[=%z]"))
         if not ok or value:find("\0", 1, true) then
-            refuse(where, "opts.env must hold names to pass on, and strings by name", 4)
+            refuse(where, "opts.env must list variable names, and map names to strings", 4)
         end
     end
     return opts

@@ -1,11 +1,12 @@
---- What of a child process goes onto the run log: values that JSON has, and no secret.
+--- Encodes the calls of child processes and their results for the run log: as JSON, without
+--- secrets.
 
 local json = require "ponder.json"
 local redact = require "ponder.redact"
 
 local wire = {}
 
---- Bytes as JSON has them: text as it is; other bytes as characters of the same number.
+--- Bytes for JSON: valid UTF-8 unchanged; otherwise {bytes = ...} with a character for each byte.
 ---@param bytes string
 ---@return string|table
 function wire.text(bytes)
@@ -26,7 +27,7 @@ local function bytes_of(text)
     end))
 end
 
--- Of secrets only the names: their values are on no log.
+-- The variables without secret values.
 local function shown_env(env)
     local shown = {}
     for name, value in pairs(env or {}) do
@@ -39,7 +40,7 @@ local function shown_env(env)
     return next(shown) and shown
 end
 
---- What a program is asked, as far as its answer depends on it.
+--- The key of a call in the log: all options that its result depends on.
 ---@param opts table of process.run or process.open, checked
 ---@return table
 function wire.key(opts)
@@ -78,13 +79,13 @@ local function unpacked(value)
     return done
 end
 
---- What a function of ponder.process.child returns, for the log.
+--- Encodes the results of a function of ponder.process.child for the log.
 ---@return any ...
 function wire.pack(value, message, code, partial)
     return packed(value), message, code, packed(partial)
 end
 
---- The same, as the script gets it.
+--- Decodes them for the script.
 ---@return any ...
 function wire.unpack(value, message, code, partial)
     if message == nil then

@@ -1,5 +1,5 @@
---- Checks a table of prompts without a model: renders each function with sample data, and says what
---- is wrong, with file and line.
+--- Checks prompt functions without a model: renders each with sample data and reports problems with
+--- file and line.
 
 local options = require "ponder.options"
 local pure = require "ponder.pure"
@@ -8,14 +8,13 @@ local check = {}
 
 local ROLES = { system = true, user = true, assistant = true }
 
--- "prompts/tot.lua:12" for a function; the name that error messages use for its file.
+-- Where a function begins: "prompts/tot.lua:12", in the form of error messages.
 local function place(f)
     local info = debug.getinfo(f, "S")
     return ("%s:%d"):format(info.short_src, info.linedefined)
 end
 
--- Where the code of the same file as `f` stood, for a handler of errors or a metamethod: whoever
--- called what raised.
+-- The innermost running line of the file of `f`, for error handlers and metamethods.
 local function place_in_file(f)
     local source, level = debug.getinfo(f, "S").source, 3
     local info = debug.getinfo(level, "Sl")
@@ -29,7 +28,7 @@ local function place_in_file(f)
     return place(f)
 end
 
--- A context that notes which fields were read though nothing is ever there, and where.
+-- A context that records where `f` reads fields that no context has.
 local function watched(context, f, known, missed)
     local names = options.names(known)
     return setmetatable({}, {
@@ -40,7 +39,7 @@ local function watched(context, f, known, missed)
                 end
             end
             if not known[name] and not missed[name] then
-                missed[name] = ("%s: context.%s: there is no such field%s"):format(
+                missed[name] = ("%s: context.%s: no such field%s"):format(
                     place_in_file(f), tostring(name), options.hint(name, names, "context.%s"))
             end
             return context[name]
@@ -58,20 +57,20 @@ end
 -- What is wrong with the messages that a prompt function returned, or nil.
 local function message_problem(messages)
     if type(messages) ~= "table" or #messages == 0 then
-        return ("must return a list of messages, not empty (got %s)"):format(
+        return ("must return a non-empty list of messages (got %s)"):format(
             options.show(messages))
     end
     for i, message in ipairs(messages) do
         if type(message) ~= "table" or not ROLES[message.role] then
             return ("message %d must be a table with a role: system, user or assistant"):format(i)
         elseif type(message.content) ~= "string" or message.content == "" then
-            return ("message %d must have a content that is text, not empty (got %s)"):format(i,
+            return ("message %d: content must be a non-empty string (got %s)"):format(i,
                 options.show(message.content))
         end
     end
 end
 
--- The texts in a field of a context: itself, or those of its items.
+-- The texts in a field of a context: a string, or the items of a list.
 local function texts_in(value)
     if type(value) == "string" then
         return { value }
@@ -85,8 +84,8 @@ local function texts_in(value)
     return texts
 end
 
--- The first field that the prompt needs and whose text is in no message, or nil.
-local function lacking(context, needs, messages)
+-- The first needed field whose text is in no message, or nil.
+local function missing_field(context, needs, messages)
     local parts = {}
     for i, message in ipairs(messages) do
         parts[i] = message.content
@@ -108,7 +107,7 @@ local function add(problems, problem)
     end
 end
 
--- The fields that the contexts of a file have: not every one has each.
+-- The fields of all contexts; a single context may lack some.
 local function fields_of(contexts_by_prompt)
     local known = { instructions = true, max_text_bytes = true }
     for _, contexts in pairs(contexts_by_prompt) do
@@ -121,7 +120,7 @@ local function fields_of(contexts_by_prompt)
     return known
 end
 
--- The messages of a prompt function, without their metatables; or nil and a problem.
+-- The messages of a prompt function, without metatables; or nil and a problem.
 local function render(f, context)
     local ok, result = xpcall(f, function(err)
         local text = tostring(err)
@@ -171,7 +170,7 @@ local function check_function(problems, label, f, contexts, known, needs)
             add(problems, problem)
             return
         end
-        local field = lacking(context, needs, messages)
+        local field = missing_field(context, needs, messages)
         if field then
             add(problems, ("%s: %s: its messages lack the text of context.%s"):format(place(f),
                 label, field))
@@ -204,8 +203,8 @@ end
 ---Checks the prompts of one file.
 ---@param subject ponder.prompt.Subject whose they are
 ---@param prompts table what the file returned
----@param path string? the file, for what has no line; nil: the built-in ones
----@return string[] problems a line each; empty when all is well
+---@param path string? the file, for problems without a line; nil: built in
+---@return string[] problems a line each
 ---@return integer count of functions that were rendered
 function check.all(subject, prompts, path)
     local problems, count = {}, 0
@@ -226,8 +225,8 @@ function check.all(subject, prompts, path)
     return problems, count
 end
 
----What is wrong with the names in a file, which is a mistake whatever its prompts say: functions
----that nothing calls, fields that no context has. This is checked before each run.
+---Checks the names in a file, before each run: functions that nothing calls, fields that no context
+---has.
 ---@param subject ponder.prompt.Subject
 ---@param prompts table
 ---@return string? problem the first, with its file and line

@@ -1,15 +1,15 @@
---- Sample data for prompts: contexts such as their callers make, to render them without a model.
+--- Sample contexts, to render prompts without a model.
 ---
---- Each strategy, and ponder.ensemble, brings its own: see `samples` and `needs` of
---- ponder.strategy.new. Those of a machine come out of the machine: it is played through with ready
---- replies while every context that its prompts get is kept. So they hold what a run will hold.
+--- Each strategy, and ponder.ensemble, defines its own: see `samples` and `needs` of
+--- ponder.strategy.new. For a machine they are recorded: the machine is played with prepared
+--- replies, and every context that its prompts get is kept. So they have the fields of a real run.
 
 local machine_run = require "ponder.machine.run"
 local options = require "ponder.options"
 
 local samples = {}
 
----What they are about.
+---The question of all samples.
 samples.QUESTION = "How can a city cool its streets in summer at little cost?"
 ---Steps towards an answer.
 samples.THOUGHTS = { "Plant trees along the widest streets first.",
@@ -17,12 +17,12 @@ samples.THOUGHTS = { "Plant trees along the widest streets first.",
 
 local MAX_TEXT_BYTES = 16000
 
----@class ponder.prompt.Subject what has prompts
+---@class ponder.prompt.Subject a module with prompts
 ---@field name string "tot"
----@field functions fun(): table<string, function> the prompts when no file takes their place
+---@field functions fun(): table<string, function> the built-in prompts
 ---@field samples fun(): table<string, table[]> contexts by prompt, in the order of a run
----@field needs table<string, string[]> by prompt: the fields of a context whose text must come up
----  in the messages
+---@field needs table<string, string[]> by prompt: the fields of a context whose text the messages
+---  must contain
 
 -- Prompt functions that keep a copy of each context in `found`, by prompt.
 local function recorders(names, found)
@@ -39,11 +39,11 @@ local function recorders(names, found)
     return prompts
 end
 
----Plays a machine to its end, and keeps the contexts that its prompts get.
+---Plays a machine to its end and records the contexts that its prompts get.
 ---@param library table of the machine: new, prompt_names
 ---@param opts table of the machine
----@param answer fun(directive: table, at: integer, found: table): string, string? a reply to the
----  directive `at`, and the type of its message
+---@param answer fun(directive: table, at: integer, found: table): string, string? the reply to
+---  directive number `at`, and the type of its message
 ---@param found table<string, table[]> contexts by prompt; filled
 function samples.play(library, opts, answer, found)
     opts.prompts = recorders(library.prompt_names, found)
@@ -59,7 +59,7 @@ function samples.play(library, opts, answer, found)
     end
 end
 
----Contexts that no machine makes: of each prompt, from lists of fields.
+---Makes contexts from lists of fields, for prompts that no machine renders.
 ---@param functions table<string, any> the prompts
 ---@param fields table<string, table[]> by prompt
 ---@return table<string, table[]>

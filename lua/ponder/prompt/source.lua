@@ -1,5 +1,5 @@
---- The text of a prompt file for prompts that are functions of a script: each function as it stands
---- in its file, with the values of the local variables that it uses.
+--- Writes the prompt functions of a script as the text of a prompt file (`ponder prompts eject`):
+--- copies the source of each function, with the values of the local variables that it uses.
 ---
 ---     prompts.check = (function()
 ---         local SYSTEM
@@ -7,7 +7,8 @@
 ---         return function(context) ... end
 ---     end)()
 ---
---- What such a file cannot hold (a module, an open file, a table with a metatable) is refused.
+--- Values that such a file cannot hold (a module, an open file, a table with a metatable) are
+--- refused.
 
 local files = require "ponder.log.files"
 local options = require "ponder.options"
@@ -15,7 +16,7 @@ local options = require "ponder.options"
 local source = {}
 
 local INDENT = "    "
-local DEEPEST = 50
+local MAX_DEPTH = 50
 local LIBRARIES = { string = string, table = table, math = math, utf8 = utf8 }
 
 local function refuse(what)
@@ -51,8 +52,7 @@ local function lines_of(path, first, last)
     return lines
 end
 
--- The text of a function, which must be the only one of its lines that could be it; with the
--- indentation that it gets.
+-- The source of a function, reindented. It must be the only candidate on its lines.
 local function text_of(f, indent)
     local info = debug.getinfo(f, "Su")
     local path = info.source:match "^@(.*)$"
@@ -63,22 +63,22 @@ local function text_of(f, indent)
         local made = chunk and chunk()
         if made and debug.getinfo(made, "u").nparams == info.nparams then
             if found and found ~= text then
-                refuse(("%s:%d: two functions stand on one line"):format(path, info.linedefined))
+                refuse(("%s:%d: two functions on one line"):format(path, info.linedefined))
             end
             found = text
         end
     end
-    if found and not found:find "%[=*%[" then -- whose lines may be text
+    if found and not found:find "%[=*%[" then -- long strings must keep their lines
         found = found:gsub("\n" .. lines[#lines]:match "^[ \t]*", "\n" .. indent)
     end
-    return found or refuse(("%s:%d: the text of a function was not found"):format(info.short_src,
-            info.linedefined))
+    return found or refuse(("%s:%d: cannot find the source of the function"):format(
+        info.short_src, info.linedefined))
 end
 
-local write -- of any value
+local write
 
 local function write_table(value, indent, depth, name)
-    if getmetatable(value) or depth > DEEPEST then
+    if getmetatable(value) or depth > MAX_DEPTH then
         refuse(name .. " is a table that a prompt file cannot hold")
     end
     local keys, lines = {}, {}
@@ -93,7 +93,7 @@ local function write_table(value, indent, depth, name)
     return "{\n" .. table.concat(lines) .. indent .. "}"
 end
 
--- A function of Lua's library, by its name.
+-- The name of a function of Lua's library, or nil.
 local function library_name(f)
     for name, value in pairs(_G) do
         if value == f then
@@ -112,15 +112,15 @@ end
 local function write_function(f, indent, depth, name)
     if debug.getinfo(f, "S").what == "C" then
         return library_name(f) or refuse(name .. " is a function of C")
-    elseif depth > DEEPEST then
-        refuse(name .. " uses itself through others")
+    elseif depth > MAX_DEPTH then
+        refuse(name .. " refers to itself through others")
     end
-    local inner, names, set, at = indent .. INDENT, {}, {}, 1
+    local inner, names, assignments, at = indent .. INDENT, {}, {}, 1
     local variable, value = debug.getupvalue(f, at)
     while variable do
         if variable ~= "_ENV" then
             names[#names + 1] = variable
-            set[#set + 1] = value ~= f and ("%s%s = %s\n"):format(inner, variable,
+            assignments[#assignments + 1] = value ~= f and ("%s%s = %s\n"):format(inner, variable,
                 write(value, inner, depth + 1, variable)) or nil
         end
         at = at + 1
@@ -130,9 +130,10 @@ local function write_function(f, indent, depth, name)
         return text_of(f, indent)
     end
     return ("(function()\n%slocal %s\n%s%sreturn %s\n%send)()"):format(inner,
-        table.concat(names, ", "), table.concat(set), inner, text_of(f, inner), indent)
+        table.concat(names, ", "), table.concat(assignments), inner, text_of(f, inner), indent)
 end
 
+-- The Lua expression for a value.
 function write(value, indent, depth, name)
     local kind = type(value)
     if kind == "string" then

@@ -1,5 +1,5 @@
---- Which directories of prompt files may be used because they lie in the current directory: those
---- that the user has trusted, as long as nothing in them has changed.
+--- Trusted prompt directories: a `./prompts` is used only if the user has trusted it (`ponder
+--- trust`) and its files have not changed since.
 ---
 --- The file trusted-prompts in the state directory has a line for each: the hash of the directory's
 --- Lua files and its absolute path.
@@ -15,13 +15,13 @@ local trust = {}
 
 local FILE = "trusted-prompts"
 local MAX_FILES, MAX_BYTES = 1000, 1 << 20 -- of a directory, of a file
-local OTHERS_WRITE = 18 -- 022
+local GROUP_OR_OTHERS_WRITE = 18 -- 022
 
----Why a file or directory must not be used for its code: it is not the caller's own, or not root's,
----or others may write it.
+---Why code from a file or directory must not run: it belongs to another user than the caller or
+---root, or others may write it.
 ---@param path string
----@param kind "file"|"directory" what it must be
----@param follow? boolean a symbolic link to such a file will do
+---@param kind "file"|"directory"
+---@param follow? boolean accept a symbolic link
 ---@return string? problem begins with the path
 function trust.problem(path, kind, follow)
     local about, message = private.about(path, follow)
@@ -31,7 +31,7 @@ function trust.problem(path, kind, follow)
         return ("%s: is not a %s"):format(path, kind)
     elseif not about.is_own and about.uid ~= 0 then
         return path .. ": belongs to another user"
-    elseif about.mode & OTHERS_WRITE ~= 0 then
+    elseif about.mode & GROUP_OR_OTHERS_WRITE ~= 0 then
         return ("%s: others may write it: chmod go-w %s"):format(path, path)
     end
 end
@@ -51,13 +51,13 @@ local function lua_files(at)
     return names, message
 end
 
----@class ponder.prompt.Contents what a directory holds
+---@class ponder.prompt.Contents the contents of a directory
 ---@field path string absolute
 ---@field names string[] of its Lua files, sorted
 ---@field hashes table<string, string> SHA-256 of each
 ---@field hash string of all
 
----Reads a directory, which must be fit to be trusted.
+---Reads the Lua files of a directory, if they can be trusted (trust.problem).
 ---@param at string
 ---@return ponder.prompt.Contents?
 ---@return string? message
@@ -92,7 +92,7 @@ end
 
 ---The directories that are trusted.
 ---@return table<string, string> hashes by absolute path
----@return string? message why the file cannot be read; one that is not there is empty
+---@return string? message why the file cannot be read; a missing one is empty
 function trust.list()
     local text, message, code = state.read(FILE)
     local hashes = {}
@@ -110,7 +110,7 @@ local function write(hashes)
     return state.write(FILE, table.concat(lines))
 end
 
----Trusts a directory as it is now.
+---Trusts the current contents of a directory.
 ---@param at string
 ---@return ponder.prompt.Contents?
 ---@return string? message
@@ -128,7 +128,7 @@ function trust.add(at)
     return contents
 end
 
----Trusts a directory no longer, also one that is gone.
+---Stops trusting a directory, which need not exist any more.
 ---@param at string
 ---@return boolean? was_trusted
 ---@return string? message
@@ -147,10 +147,10 @@ function trust.remove(at)
     return true
 end
 
----Whether a directory is trusted as it is now.
+---Whether the current contents of a directory are trusted.
 ---@param at string
----@return ponder.prompt.Contents? contents what was trusted
----@return string? message why it is not
+---@return ponder.prompt.Contents? contents
+---@return string? message why they are not
 function trust.check(at)
     local about = private.about(at, true)
     local known, problem = trust.list()

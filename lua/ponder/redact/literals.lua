@@ -1,26 +1,25 @@
---- Finds the secrets that a text of Lua holds as literals, before anything has run: a key that a
---- script gives to a model which it opens later, a header, a signature in a URL.
+--- Finds secrets that are literals in Lua source text, before it runs: a model's key, a header, a
+--- signature in a URL.
 ---
---- A literal counts as a secret where its name says so (`api_key = "..."`, `local KEY = "..."`),
---- in a table `headers = { ... }` unless the header is known to be harmless, as a value in the
---- query of a URL likewise, as a user in a URL, as a variable's value where that variable is such
---- an option, and where it has the form of a key (`sk-...`, a long run of mixed letters and
---- digits).
+--- These literals count as secrets: those whose name says so (`api_key = "..."`, `local KEY =
+--- "..."`); values in a table `headers = { ... }` and in the query of a URL, unless their names are
+--- known to be harmless; the userinfo of a URL; values of variables that are passed as such an
+--- option; and strings in the form of a key (`sk-...`, a long run of mixed letters and digits).
 
 local literals = {}
 
--- Names of options and variables whose value a script does nothing with but send it.
+-- Names of options whose values a script only sends, so that they can be masked in its text.
 local OPTION_NAMES = { "api_?key", "access_?key", "authori[sz]ation", "passw" }
--- Those of other secrets. Not "key" or "token" alone, which name much else.
+-- Names of other secrets. Not "key" or "token" alone, which have other meanings.
 local SECRET_NAMES = { "secret", "bearer", "credential", "auth_?token", "access_?token",
     "api_?token", "private_?key" }
 
--- What begins a key of a well-known service.
+-- Prefixes of keys of well-known services.
 local PREFIXES = { "sk%-", "sk_", "pk_", "rk_", "gh[opsu]_", "github_pat_", "glpat%-", "xox[abp]%-",
     "AKIA", "AIza", "hf_", "gsk_", "r8_", "eyJ", "pplx%-", "xai%-", "nvapi%-" }
 
-local SHORTEST_KEY = 16
-local MIXED_RUN = 20 -- letters and digits in one run: no word, no name of a model, no date
+local MIN_KEY = 16
+local MIN_MIXED_RUN = 20 -- letters and digits; shorter runs may be model names or dates
 
 local HARMLESS_HEADERS = { accept = true, ["accept-encoding"] = true, ["accept-language"] = true,
     ["anthropic-beta"] = true, ["anthropic-version"] = true, ["cache-control"] = true,
@@ -31,14 +30,14 @@ local HARMLESS_HEADERS = { accept = true, ["accept-encoding"] = true, ["accept-l
 local HARMLESS_FIELDS = { alt = true, ["api-version"] = true, api_version = true, beta = true,
     format = true, model = true, stream = true, v = true, version = true }
 
----Whether nobody has to hide a header's value, whoever gave it.
+---Whether a header's value is never secret.
 ---@param name string
 ---@return boolean
 function literals.is_harmless_header(name)
     return HARMLESS_HEADERS[name:lower()] or false
 end
 
----Whether nobody has to hide the value of a field in the query of a URL.
+---Whether the value of a field in a URL's query is never secret.
 ---@param name string
 ---@return boolean
 function literals.is_harmless_field(name)
@@ -65,7 +64,7 @@ local function has_form_of_key(run)
         end
     end
     for part in run:gmatch "%w+" do
-        if #part >= MIXED_RUN and part:find "%d" and part:find "%a" then
+        if #part >= MIN_MIXED_RUN and part:find "%d" and part:find "%a" then
             return true
         end
     end
@@ -75,16 +74,16 @@ end
 -- The parts of a text that have the form of a key.
 local function add_keys_by_form(text, add)
     for run in text:gmatch "[%w_-]+" do
-        if #run >= SHORTEST_KEY and has_form_of_key(run) then
+        if #run >= MIN_KEY and has_form_of_key(run) then
             add(run)
         end
     end
 end
 
--- Of a query without its URL, what counts as a secret.
+-- Secret fields of a query without its URL.
 local SECRET_FIELDS = { "sig", "key", "token", "secret", "auth", "passw", "credential" }
 
--- The values in the query of each URL, and what stands before its @.
+-- The secret values in queries, and the userinfo of URLs.
 local function add_parts_of_urls(text, add)
     for field, value in text:gmatch "[?&]([%w_.-]+)=([^%s&#\"']+)" do
         if is_any(field, SECRET_FIELDS) then
@@ -105,15 +104,15 @@ local function add_parts_of_urls(text, add)
     end
 end
 
--- What is left of a literal of the kind "Bearer X".
+-- The X of "Bearer X".
 local function without_scheme(value)
     return value:match "^%s*%a+%s+(%S+)%s*$" or value
 end
 
 ---------------------------------------------------------------------------------------------------
--- Lua's tokens, as far as they matter here
+-- A simple scanner for Lua
 
--- The end of a long bracket that begins at `at`, and its content; nil where there is none.
+-- The end of a long bracket that begins at `at`, and its content; nil if there is none.
 local function long_bracket(text, at)
     local level = text:match("^%[(=*)%[", at)
     if not level then
@@ -123,7 +122,7 @@ local function long_bracket(text, at)
     return last or #text, text:sub(at + #level + 2, (first or #text + 1) - 1)
 end
 
--- The end of a string in quotes that begins at `at`, and its content as it is written.
+-- The end of a quoted string that begins at `at`, and its content with escapes unchanged.
 local function quoted(text, at)
     local quote, from = text:sub(at, at), at + 1
     while true do
@@ -136,7 +135,7 @@ local function quoted(text, at)
     end
 end
 
--- Calls on_string(content, first, last), on_word(word), on_mark(character) for what comes.
+-- Calls on.string(content, first, last) for each string, on.word(text) for all other tokens.
 local function scan(text, on)
     local at = 1
     while true do
@@ -168,19 +167,19 @@ end
 
 ---------------------------------------------------------------------------------------------------
 
--- What ends the value of an assignment.
+-- Tokens that end the value of an assignment.
 local ENDS = { [","] = true, [";"] = true, ["}"] = true, ["local"] = true, ["return"] = true,
     ["end"] = true, ["function"] = true }
 
 -- After these words a literal is a value; after others it is the argument of a call.
 local OPERATORS = { ["and"] = true, ["or"] = true, ["not"] = true }
 
--- Knows the name to which the next literal belongs (`name =`, `["name"] =`), and whether it stands
--- in `headers = { ... }` or behind `headers["..."] =`. Literals in parentheses are arguments.
+-- Tracks the name that the next literal is assigned to (`name =`, `["name"] =`), and whether it is
+-- in `headers = { ... }` or after `headers["..."] =`. Literals in parentheses are arguments.
 local function reader(on_literal, on_variable)
-    local name, candidate -- of the value that comes; of an assignment that may come
-    local before -- the token
-    local is_header = false -- of the assignment that may come
+    local name, candidate -- name of the current value; name of a possible assignment
+    local before -- the previous token
+    local is_header = false -- the possible assignment is to headers["..."]
     local depth, headers_depth, parentheses = 0, nil, 0
     local on = {}
 
@@ -199,7 +198,7 @@ local function reader(on_literal, on_variable)
         depth = depth - 1
     end
 
-    -- What the name, or the table around it, says of a literal.
+    -- What the name, or the table around it, says about a literal.
     local function kind_of_value()
         if not name or parentheses > 0 or before:find "^[%a_]" and not OPERATORS[before] then
             return nil
@@ -243,14 +242,14 @@ local function reader(on_literal, on_variable)
     return on
 end
 
----The secrets in a text of Lua, also one that does not compile.
+---The secrets in Lua source text, which need not compile.
 ---@param text string
----@return string[] found values, wherever they stand
----@return {first: integer, last: integer}[] options where literals stand that are nothing but an
----  option or a header, in order
+---@return string[] found values
+---@return {first: integer, last: integer}[] options positions of literals that are options or
+---  headers, in order
 function literals.find(text)
     local found, options, seen = {}, {}, {}
-    local variables, values = {}, {} -- those that are given as an option; what is assigned to which
+    local variables, values = {}, {} -- variables passed as an option; pairs {variable, value}
     local function add(value)
         if not seen[value] then
             seen[value] = true

@@ -1,16 +1,15 @@
---- When has an answer been improved enough? The halting arithmetic of adaptive computation time
---- (Graves 2016), as the published TRM machine applies it to grades; offered as `trm.act`.
+--- Decides when an answer is good enough (`trm.act`): adaptive computation time (Graves 2016) as
+--- the published TRM machine applies it to grades.
 ---
---- A history is a list of grades, oldest first. What is not a number where one is wanted (NaN
---- counts as none) raises.
+--- A history is a list of grades, oldest first. Arguments that are not numbers, or NaN, raise.
 
 local options = require "ponder.options"
 
 local act = {}
 
 local WINDOW <const> = 3 -- grades that must agree for convergence
-local EPSILON <const> = 0.02 -- ... within less than this
-local DISCOUNT <const> = 0.8 -- the next gain is expected to be this share of recent gains
+local EPSILON <const> = 0.02 -- they must span less than this
+local DISCOUNT <const> = 0.8 -- expected next gain, as a share of recent gains
 local UNKNOWN_GAIN <const> = 0.1 -- expected gain while fewer than two grades are known
 local MIN_RATE <const> = 0.001
 local QUALITY_WEIGHT <const>, LATENT_WEIGHT <const> = 0.6, 0.4
@@ -51,8 +50,8 @@ local function has_converged(history, window, epsilon)
     return high - low < epsilon
 end
 
--- Mean of the last `count` differences. Summed one by one, not as last minus first: recorded runs
--- were, and the two round differently.
+-- Mean of the last `count` differences. They are summed one by one, as in recorded runs: last minus
+-- first would round differently.
 local function mean_difference(history, count)
     local sum, n = 0.0, #history
     for i = n - count + 1, n do
@@ -71,11 +70,11 @@ end
 ---@field current_confidence number the last grade
 ---@field history number[] all grades
 
----Whether to halt: at the threshold first, then when the last three grades span less than 0.02.
+---Whether to halt: if the threshold is reached, or the last three grades span less than 0.02.
 ---@param state ActState
 ---@return "halt"|"continue" verdict
----@return "threshold_exceeded"|"convergence_detected"|number detail why to halt; or the improvement
----that another step is expected to bring
+---@return "threshold_exceeded"|"convergence_detected"|number detail why to halt; or the expected
+---improvement of another step
 function act.make_decision(state)
     if type(state) ~= "table" then
         refuse("make_decision: state", "a table", state, 2)
@@ -93,7 +92,7 @@ end
 
 ---Whether the last grades span less than `epsilon`; false with fewer than `window` of them.
 ---@param history number[]
----@param window? integer grades looked at, default 3
+---@param window? integer number of grades, default 3
 ---@param epsilon? number default 0.02
 ---@return boolean
 function act.detect_convergence(history, window, epsilon)
@@ -129,11 +128,11 @@ function act.total_improvement(history)
     return #history < 2 and 0.0 or math.max(0.0, history[#history] + 0.0 - history[1])
 end
 
----How many steps it takes from `current` to `target` at the rate so far, rounded up.
+---Estimates the steps from `current` to `target` at the rate so far, rounded up.
 ---@param current number
 ---@param target number
 ---@param history number[]
----@return number steps 0 when reached, else at least 1; `math.huge` where the rate is 0.001 or less
+---@return number steps 0 if reached, else at least 1; `math.huge` if the rate is at most 0.001
 function act.estimated_steps_remaining(current, target, history)
     check_number(current, "estimated_steps_remaining: current", 2)
     check_number(target, "estimated_steps_remaining: target", 2)
@@ -145,7 +144,7 @@ function act.estimated_steps_remaining(current, target, history)
     return rate > MIN_RATE and math.max(1, math.ceil((target - current) / rate)) or math.huge
 end
 
----A grade and the confidence held before, each clamped to 0..1: 0.6 of the one, 0.4 of the other.
+---0.6 times a grade plus 0.4 times the previous confidence, each clamped to 0..1.
 ---@param latent TrmLatentState|number|nil a latent state, or its confidence_score; nil counts as 0
 ---@param quality number the grade
 ---@return number

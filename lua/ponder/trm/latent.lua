@@ -1,6 +1,5 @@
 --- The latent state of a TRM machine: what it carries from one phase to the next besides the
---- answer. Plain tables and pure functions: each returns a new table and leaves its arguments as
---- they were.
+--- answer. States are plain tables; functions return new ones and do not change their arguments.
 
 local options = require "ponder.options"
 local quote = require "ponder.quote"
@@ -9,7 +8,7 @@ local latent = {}
 
 local show = options.show
 
-local TRACE_LENGTH <const> = 10 -- entries that are kept
+local TRACE_LENGTH <const> = 10 -- newest entries
 local ENTRY_LENGTH <const> = 200 -- characters of a reply in an entry
 
 ---@class TrmLatentState
@@ -25,12 +24,12 @@ local function check(value, kind, where)
     end
 end
 
---- The first characters of a text; each byte that is part of none counts as one.
+--- The first characters of a text; each invalid byte counts as one.
 local function beginning(text)
     if #text <= ENTRY_LENGTH then
         return quote.utf8(text)
     end
-    -- A character has 4 bytes at most. What the cut leaves of one more comes after the last wanted.
+    -- A character has at most 4 bytes. A character cut here lies beyond the last one returned.
     local head = quote.utf8(text:sub(1, 4 * ENTRY_LENGTH + 3))
     local beyond = utf8.offset(head, ENTRY_LENGTH + 1)
     return beyond and head:sub(1, beyond - 1) or head
@@ -49,7 +48,7 @@ function latent.initialize(question, answer)
     }
 end
 
----The state after a reply: it is the new answer_context, and adds an entry to the trace.
+---The state after a reply, which becomes the answer_context and an entry of the trace.
 ---@param state TrmLatentState
 ---@param phase string `"reasoning"`, `"supervision"`, `"improvement"`
 ---@param content string the reply
@@ -68,7 +67,7 @@ function latent.update(state, phase, content)
     }
 end
 
----The trace with one more entry, cut to the last 10.
+---The last 10 entries of the trace after adding one.
 ---@param trace string[]
 ---@param entry string
 ---@return string[]
@@ -82,7 +81,7 @@ function latent.merge_trace(trace, entry)
 end
 
 ---@param state TrmLatentState
----@return number confidence 0.0 where the state has none
+---@return number confidence 0.0 if the state has none
 function latent.confidence(state)
     check(state, "table", "trm.extract_confidence: latent")
     return state.confidence_score or 0.0

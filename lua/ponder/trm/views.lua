@@ -1,4 +1,4 @@
---- How a TRM machine is read: fields, events, and the map it is saved as.
+--- The readable side of a TRM machine: its fields, and the map it is saved as.
 
 local critique = require "ponder.parse.critique"
 local json = require "ponder.json"
@@ -95,7 +95,7 @@ views.fields = {
     best_score = function(run)
         return run.best_score
     end,
-    ---@return string? the best graded answer or, where none was graded above 0, the current one
+    ---@return string? the answer with the best grade or, if no grade is above 0, the current one
     result = function(run)
         if run.core:status() == "completed" then
             return run.best_answer or run.answer
@@ -113,7 +113,7 @@ end
 
 ---What clone adds to the copy.
 function views.copy(run, copy)
-    copy.latent = run.latent -- never changed once it is there, and so with the critique
+    copy.latent = run.latent -- never modified; nor is the critique
     copy.feedback, copy.suggestions = run.feedback, run.suggestions
     copy.answer, copy.best_answer, copy.reasoning = run.answer, run.best_answer, run.reasoning
     copy.parse_retries, copy.ungraded = run.parse_retries, run.ungraded
@@ -122,7 +122,7 @@ function views.copy(run, copy)
     copy.step, copy.best_score = run.step, run.best_score
 end
 
----What to_map adds: every field.
+---Adds all fields to a map.
 function views.save(run, map)
     for name, field in pairs(views.fields) do
         map[name] = field(run)
@@ -131,7 +131,7 @@ end
 
 local SCORE = { type = "number", min = 0, max = 1, required = true }
 
---- A list of strings, absent as empty; or nil and what is wrong.
+--- Copies a list of strings, nil as empty; or nil and what is wrong.
 local function read_strings(list, where)
     if list == nil then
         return {}
@@ -148,10 +148,10 @@ local function read_strings(list, where)
     return copy
 end
 
----A critique that others made; or nil and what is wrong with it.
+---Checks a critique from a user's parser or a map; or nil and what is wrong with it.
 ---@param value any
----@param where string names it in the message
----@param text string the text that it was read from
+---@param where string its name, for the message
+---@param text string the text that it was parsed from
 ---@return ponder.Supervision?
 ---@return string? problem
 function views.read_feedback(value, where, text)
@@ -216,7 +216,7 @@ local REASONS = { act_threshold = true, convergence_detected = true, max_steps =
 
 local KIND_OF = { reasoning = "reason", supervising = "supervise", improving = "improve" }
 
---- Whether the numbers of steps, grades and improvements, and the open calls, go with the status:
+--- Whether the numbers of steps, grades, improvements and open calls fit the status:
 ---
 ---                                     grades    improvements
 ---     reasoning, supervising          n - 1     n - 1
@@ -238,13 +238,13 @@ local function fits(run, open_calls)
     return improvements == before and (grades == before or grades == run.step)
 end
 
---- What the status and the grades say must be there, and nothing else.
-local function check_whole(run, reader)
+--- Refuses fields that are missing or present against the status and the grades.
+local function check_consistency(run, reader)
     local status, improvements = run.core:status(), #run.answers
     local grades = #run.scores
-    local function must(field, present, wanted)
-        if wanted ~= present then
-            reader:refuse(field, wanted and "must be there" or "must not be there")
+    local function check_presence(field, is_present, is_required)
+        if is_required ~= is_present then
+            reader:refuse(field, is_required and "is required" or "must be nil")
         end
     end
     if status == "completed" and not REASONS[run.reason] then
@@ -256,16 +256,17 @@ local function check_whole(run, reader)
     if improvements > 0 and run.answer ~= run.answers[improvements] then
         reader:refuse("current_answer", "must be the last of answer_history")
     elseif improvements == 0 and (status ~= "error" or grades > 0) then
-        must("current_answer", run.answer ~= nil, status ~= "idle" and status ~= "reasoning")
+        check_presence("current_answer", run.answer ~= nil,
+            status ~= "idle" and status ~= "reasoning")
     end
-    must("parsed_feedback", run.feedback ~= nil, grades > 0)
-    must("best_answer", run.best_answer ~= nil, run.best_score > 0)
+    check_presence("parsed_feedback", run.feedback ~= nil, grades > 0)
+    check_presence("best_answer", run.best_answer ~= nil, run.best_score > 0)
     if grades > 0 and run.feedback.quality_score ~= views.confidence(run) then
         reader:refuse("parsed_feedback.quality_score", "must be the last of act_state.history")
     end
 end
 
----What from_map reads; a mistake raises.
+---Reads the fields of the class; a mistake raises.
 ---@param run MachineRun
 ---@param reader MapReader
 function views.load(run, reader)
@@ -290,9 +291,9 @@ function views.load(run, reader)
     run.step = reader:get("supervision_step", count)
     if not fits(run, #run.core:save().calls) then
         reader:refuse("supervision_step",
-            "must fit the status and the number of grades and of answers")
+            "must fit the status and the numbers of grades and answers")
     end
-    check_whole(run, reader)
+    check_consistency(run, reader)
 end
 
 return views
