@@ -109,19 +109,40 @@ static uint32_t at_least_one(uint32_t n)
     return n > 0 ? n : 1;
 }
 
-SearchOptions search_read_options(lua_State *L)
+/* Those of uct, puct, ab_mcts and evolve. */
+static void read_statistics(lua_State *L, SearchOptions *o)
 {
     static const char *const priors[] = {"none", "uniform", "softmax", "function", NULL};
     static const char *const posteriors[] = {"gaussian", "beta", "mixed", NULL};
     static const char *const parents[] = {"weighted", "puct", "best", NULL};
+    o->c = number_field(L, "c", 0);
+    o->c_init = number_field(L, "c_init", 0);
+    o->c_base = number_field(L, "c_base", 1);
+    o->guide = number_field(L, "guide", NAN);
+    o->prior = (SearchPrior)name_field(L, "prior", priors);
+    o->normalize = flag_field(L, "normalize");
+    o->backs_up_max = flag_field(L, "backs_up_max");
+    o->greedy = flag_field(L, "greedy");
+    o->revisit = flag_field(L, "revisit");
+    o->posterior = (SearchPosterior)name_field(L, "posterior", posteriors);
+    o->actions = field(L, "actions", UINT32_MAX);
+    o->select = (SearchParent)name_field(L, "select", parents);
+    o->islands = at_least_one(field(L, "islands", UINT32_MAX));
+    o->population = field(L, "population", UINT32_MAX);
+    o->migrate = field(L, "migrate", UINT32_MAX);
+    o->migrate_every = integer_field(L, "migrate_every", UINT64_MAX);
+    o->sharpness = number_field(L, "sharpness", 0);
+    lua_getfield(L, 1, "seed"); /* any integer */
+    o->seed = (uint64_t)luaL_optinteger(L, -1, 0);
+    lua_pop(L, 1);
+}
+
+SearchOptions search_read_options(lua_State *L)
+{
     const char *strategies[SEARCH_STRATEGIES + 1] = {NULL};
     for (int i = 0; i < SEARCH_STRATEGIES; i++)
         strategies[i] = search_strategy_name((SearchStrategy)i);
-    lua_getfield(L, 1, "seed");
-    uint64_t seed = (uint64_t)luaL_optinteger(L, -1, 0);
-    lua_getfield(L, 1, "search");
-    SearchOptions o = {.strategy = (SearchStrategy)luaL_checkoption(L, -1, NULL, strategies)};
-    lua_pop(L, 2);
+    SearchOptions o = {.strategy = (SearchStrategy)name_field(L, "search", strategies)};
     o.k = field(L, "k", SEARCH_ALL - 1);
     o.k = o.k == 0 ? SEARCH_ALL : o.k;
     o.max_depth = field(L, "max_depth", SEARCH_MAX_DEPTH);
@@ -133,26 +154,9 @@ SearchOptions search_read_options(lua_State *L)
     o.retain_path = flag_field(L, "retain_path");
     o.expandable_only = flag_field(L, "expandable_only");
     o.has_simulate = flag_field(L, "has_simulate");
-    o.c = number_field(L, "c", 0);
-    o.c_init = number_field(L, "c_init", 0);
-    o.c_base = number_field(L, "c_base", 1);
-    o.guide = number_field(L, "guide", NAN);
-    o.prior = (SearchPrior)name_field(L, "prior", priors);
-    o.normalize = flag_field(L, "normalize");
-    o.backs_up_max = flag_field(L, "backs_up_max");
-    o.greedy = flag_field(L, "greedy");
-    o.revisit = flag_field(L, "revisit");
-    o.posterior = (SearchPosterior)name_field(L, "posterior", posteriors);
-    o.actions = field(L, "actions", UINT32_MAX);
-    o.seed = seed;
     o.weight = number_field(L, "weight", 1);
     o.subtrees = at_least_one(field(L, "subtrees", UINT32_MAX));
-    o.select = (SearchParent)name_field(L, "select", parents);
-    o.islands = at_least_one(field(L, "islands", UINT32_MAX));
-    o.population = field(L, "population", UINT32_MAX);
-    o.migrate = field(L, "migrate", UINT32_MAX);
-    o.migrate_every = integer_field(L, "migrate_every", UINT64_MAX);
-    o.sharpness = number_field(L, "sharpness", 0);
+    read_statistics(L, &o);
     return o;
 }
 
