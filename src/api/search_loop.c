@@ -87,7 +87,7 @@ static void ask_next(lua_State *L, Core *core)
         core->chunk = core->parent_chunk = UINT32_MAX;
     if (!search_ask(s, &core->ask))
         core_no_memory(L, core);
-    if (core->ask.call != SEARCH_DONE && core->memory_round != s->rounds)
+    if (s->options.has_reflect && core->ask.call != SEARCH_DONE)
         core_update_memory(L, core, SELF);
 }
 

@@ -180,7 +180,7 @@ int core_fail(lua_State *L)
     SearchAsk *unit = check_unit(L, core), ask = *unit;
     unit->call = SEARCH_DONE;
     search_fail(&core->search, &ask);
-    bool of_node = ask.call >= SEARCH_EVALUATE && ask.call <= SEARCH_REFLECT;
+    bool of_node = search_is_about_child(ask.call);
     lua_pushboolean(L, of_node);
     lua_pushinteger(L, of_node ? ask.node : ask.ticket);
     return 2;

@@ -15,21 +15,26 @@
 
 #include <string.h>
 
-static const SearchPolicy *const policies[SEARCH_STRATEGIES] = {
-    [SEARCH_BFS] = &search_bfs,         [SEARCH_DFS] = &search_dfs,
-    [SEARCH_BEAM] = &search_beam,       [SEARCH_BEST_FIRST] = &search_best_first,
-    [SEARCH_UCT] = &search_uct,         [SEARCH_PUCT] = &search_uct,
-    [SEARCH_AB_MCTS] = &search_ab_mcts, [SEARCH_ASTAR] = &search_astar,
-    [SEARCH_IDASTAR] = &search_idastar, [SEARCH_DVTS] = &search_dvts,
-    [SEARCH_EVOLVE] = &search_evolve,
+static const struct {
+    const char *name;
+    const SearchPolicy *policy;
+} strategies[SEARCH_STRATEGIES] = {
+    [SEARCH_BFS] = {"bfs", &search_bfs},
+    [SEARCH_DFS] = {"dfs", &search_dfs},
+    [SEARCH_BEAM] = {"beam", &search_beam},
+    [SEARCH_BEST_FIRST] = {"best_first", &search_best_first},
+    [SEARCH_UCT] = {"uct", &search_uct},
+    [SEARCH_PUCT] = {"puct", &search_uct},
+    [SEARCH_AB_MCTS] = {"ab_mcts", &search_ab_mcts},
+    [SEARCH_ASTAR] = {"astar", &search_astar},
+    [SEARCH_IDASTAR] = {"idastar", &search_idastar},
+    [SEARCH_DVTS] = {"dvts", &search_dvts},
+    [SEARCH_EVOLVE] = {"evolve", &search_evolve},
 };
 
 const char *search_strategy_name(SearchStrategy strategy)
 {
-    static const char *const names[] = {"bfs",     "dfs",  "beam",    "best_first",
-                                        "uct",     "puct", "ab_mcts", "astar",
-                                        "idastar", "dvts", "evolve"};
-    return names[strategy];
+    return strategies[strategy].name;
 }
 
 bool search_init(Search *s, Alloc alloc, const SearchOptions *options)
@@ -37,7 +42,7 @@ bool search_init(Search *s, Alloc alloc, const SearchOptions *options)
     memset(s, 0, sizeof *s);
     s->alloc = alloc;
     s->options = *options;
-    s->policy = policies[options->strategy];
+    s->policy = strategies[options->strategy].policy;
     s->best = s->answer = SEARCH_NO_NODE;
     s->best_score = -INFINITY;
     s->keys.costs = s->policy->terminal_ends;

@@ -175,6 +175,12 @@ typedef enum SearchCall {
     SEARCH_DONE
 } SearchCall;
 
+/* Whether it is about one new node. */
+static inline bool search_is_about_child(SearchCall call)
+{
+    return call >= SEARCH_EVALUATE && call <= SEARCH_REFLECT;
+}
+
 typedef struct SearchAsk {
     SearchCall call;
     uint32_t ticket;
@@ -233,7 +239,7 @@ typedef struct Search {
     uint64_t expansions, duplicates, pruned_total, children_dropped, depth_limited;
 } Search;
 
-/* The name of a strategy, and how many bytes its statistics take beside each node. */
+/* The name of a strategy, as users give it. */
 const char *search_strategy_name(SearchStrategy strategy);
 
 /* A search without nodes. `options` must be in range. False: no memory. */
@@ -367,20 +373,26 @@ void search_advance_prefix(Search *s);
 void search_tell_policy_score(Search *s, uint32_t node, double score);
 void search_set_place(SearchTicket *t, uint32_t place);
 
-static inline SearchStatus search_add(Search *s, uint32_t parent)
+/* The same for a caller that knows the depth. */
+static inline SearchStatus search_add_at(Search *s, uint32_t parent, uint32_t depth)
 {
     uint32_t id = s->count;
     if (id >= s->options.max_nodes || s->ended)
         return SEARCH_FULL;
     if (id == s->room && !search_add_room(s, id))
         return SEARCH_NO_MEMORY;
-    uint32_t depth = parent == SEARCH_NO_NODE ? 0 : search_node(s, parent)->depth + 1u;
     *search_node(s, id) =
         (SearchNode){.score = NAN, .parent = parent, .depth = depth & SEARCH_MAX_DEPTH};
     s->count++;
     if (s->has_more_than_nodes)
         search_note_added(s, id);
     return SEARCH_OK;
+}
+
+static inline SearchStatus search_add(Search *s, uint32_t parent)
+{
+    return search_add_at(s, parent,
+                         parent == SEARCH_NO_NODE ? 0 : search_node(s, parent)->depth + 1u);
 }
 
 static inline void search_tell_score(Search *s, uint32_t node, double score)
@@ -393,21 +405,22 @@ static inline void search_tell_score(Search *s, uint32_t node, double score)
 
 static inline void search_tell_terminal(Search *s, uint32_t node, bool terminal)
 {
-    if (!s->ended)
-        search_node(s, node)->terminal = terminal;
+    if (terminal && !s->ended) /* it is false so far: a store less to wait for */
+        search_node(s, node)->terminal = true;
 }
 
 static inline void search_set_evaluated(Search *s, uint32_t id)
 {
     SearchNode *node = search_node(s, id);
+    bool terminal =
+        node->terminal; /* before the store: the load of a whole word would wait for it */
+    s->depth_limited += !terminal && node->depth == s->options.max_depth;
     node->evaluated = true;
     if (s->options.window > 1)
         search_advance_prefix(s);
     else
         s->evaluated_prefix = id + 1;
-    if (node->depth == s->options.max_depth && !node->terminal)
-        s->depth_limited++;
-    if (node->terminal || node->score >= s->best_score)
+    if (terminal || node->score >= s->best_score)
         search_judge(s, id);
 }
 

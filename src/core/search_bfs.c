@@ -5,7 +5,7 @@
  */
 #include "core/search_policy.h"
 
-enum { LONGEST_ROUND = 4096 }; /* tickets; their memory goes back between rounds */
+enum { LONGEST_ROUND = 256 }; /* tickets; their memory goes back between rounds */
 
 typedef struct Bfs {
     uint32_t next;

@@ -59,3 +59,26 @@ void search_tell_value(Search *s, uint32_t node, double value)
     if (!s->ended)
         *search_simulated(s, node) = value;
 }
+
+/* Nothing may overtake it. */
+static bool is_in_turn(SearchCall call)
+{
+    return call == SEARCH_STOP || call == SEARCH_SPENT || call >= SEARCH_EXPANDED_EVENT;
+}
+
+void search_fail(Search *s, const SearchAsk *ask)
+{
+    if (s->ended)
+        return;
+    SearchTicket *t = &s->tickets.items[ask->ticket];
+    if (is_in_turn(ask->call)) {
+        s->failure = *ask;
+        search_end(s, OUTCOME_FAILED, s->committed);
+        return;
+    }
+    s->in_flight--;
+    if (!search_is_about_child(ask->call))
+        t->failed = true;
+    else if (ask->node < t->failed_from)
+        t->failed_from = ask->node;
+}

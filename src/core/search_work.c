@@ -52,29 +52,19 @@ static bool push_ready(Search *s, SearchCall call, uint32_t ticket, uint32_t nod
     return true;
 }
 
-static bool is_about_child(SearchCall call)
-{
-    return call >= SEARCH_EVALUATE && call <= SEARCH_REFLECT;
-}
-
-/* Nothing may overtake it. */
-static bool is_in_turn(SearchCall call)
-{
-    return call == SEARCH_STOP || call == SEARCH_SPENT || call >= SEARCH_EXPANDED_EVENT;
-}
-
 /* The first unit; those about children stand for a range of them. */
 static bool pop_ready(Search *s, SearchAsk *ask)
 {
     while (s->ready_next < s->ready.count) {
         SearchAsk *first = &s->ready.items[s->ready_next];
         copy_ask(ask, first);
-        if (!is_about_child(first->call) || first->node == first->last || s->has_plain_children)
+        if (!search_is_about_child(first->call) || first->node == first->last ||
+            s->has_plain_children)
             s->ready_next++;
         else
             first->node++;
         const SearchTicket *t = &s->tickets.items[ask->ticket];
-        if (is_about_child(ask->call) && ask->node > t->failed_from)
+        if (search_is_about_child(ask->call) && ask->node > t->failed_from)
             continue;
         s->in_flight++;
         return true;
@@ -212,9 +202,10 @@ SearchStatus search_make(Search *s, const SearchAsk *ask)
     SearchTicket *t = &s->tickets.items[ask->ticket];
     bool one = s->options.has_cost || s->options.has_key;
     void (*add)(Search *, const SearchTicket *, uint32_t, uint32_t) = s->policy->add;
+    uint32_t depth = search_node(s, t->node)->depth + 1u;
     SearchStatus status = SEARCH_OK;
     for (uint32_t end = one ? t->next + 1 : t->last; t->next < end; t->next++) {
-        status = search_add(s, t->node);
+        status = search_add_at(s, t->node, depth);
         if (status != SEARCH_OK)
             break;
         if (add != NULL)
@@ -280,23 +271,6 @@ bool search_continue(Search *s, SearchAsk *ask)
     return goes_on;
 }
 
-void search_fail(Search *s, const SearchAsk *ask)
-{
-    if (s->ended)
-        return;
-    SearchTicket *t = &s->tickets.items[ask->ticket];
-    if (is_in_turn(ask->call)) {
-        s->failure = *ask;
-        search_end(s, OUTCOME_FAILED, s->committed);
-        return;
-    }
-    s->in_flight--;
-    if (!is_about_child(ask->call))
-        t->failed = true;
-    else if (ask->node < t->failed_from)
-        t->failed_from = ask->node;
-}
-
 /* ---- turns ---- */
 
 static bool ask_in_turn(Search *s, SearchAsk *ask, SearchCall call, uint32_t node)
@@ -341,26 +315,49 @@ static void commit(Search *s, const SearchTicket *t)
     }
 }
 
-static void count_made(Search *s, const SearchTicket *t)
-{
-    if (!t->expands)
-        return;
-    s->expansions++;
-    s->duplicates += t->duplicates;
-    s->children_dropped += t->dropped;
-}
-
 static void fail_in_turn(Search *s, SearchCall call, uint32_t node, uint32_t keep)
 {
     s->failure = (SearchAsk){call, s->head, node, node};
     search_end(s, OUTCOME_FAILED, keep);
 }
 
+/* Whether the expansion of the ticket in turn is over, and counts; the search may end instead. */
+static bool finish_expansion(Search *s, const SearchTicket *t)
+{
+    if (s->answer != SEARCH_NO_NODE)
+        search_end(s, OUTCOME_OVER, s->committed);
+    else if (t->failed && t->stage < STAGE_EVALUATING)
+        fail_in_turn(s, SEARCH_EXPAND, t->node, s->committed);
+    if (s->ended || t->stage < STAGE_EVALUATING)
+        return false;
+    s->reported = t->first;
+    if (t->expands) {
+        s->expansions++;
+        s->duplicates += t->duplicates;
+        s->children_dropped += t->dropped;
+    }
+    return true;
+}
+
+/* Commits the ticket in turn if its children are evaluated; false: not yet, or the search ended. */
+static bool finish_ticket(Search *s, const SearchTicket *t)
+{
+    if (t->failed)
+        fail_in_turn(s, SEARCH_EXPAND, t->node, t->end);
+    else if (t->failed_from != SEARCH_NO_NODE)
+        fail_in_turn(s, SEARCH_EVALUATE, t->failed_from, t->end);
+    if (s->ended || t->stage != STAGE_DONE)
+        return false;
+    commit(s, t);
+    return true;
+}
+
 /* Goes on with the ticket in turn as far as its work allows; true: asks something. */
 static bool take_turn(Search *s, SearchAsk *ask)
 {
     while (s->head < s->tickets.count && !s->turning && !s->ended) {
-        SearchTicket *t = &s->tickets.items[s->head];
+        const SearchTicket *t = &s->tickets.items[s->head];
+        bool of_node = t->node != SEARCH_NO_NODE;
         switch ((SearchTurn)s->turn) {
         case TURN_BEGIN:
             s->turn = TURN_STOP;
@@ -369,22 +366,15 @@ static bool take_turn(Search *s, SearchAsk *ask)
             /* fall through */
         case TURN_STOP:
             s->turn = TURN_WORK;
-            if (s->policy->terminal_ends && t->node != SEARCH_NO_NODE &&
-                search_node(s, t->node)->terminal)
+            if (s->policy->terminal_ends && of_node && search_node(s, t->node)->terminal)
                 s->answer = t->node;
-            if (s->options.has_stop && t->node != SEARCH_NO_NODE)
+            if (s->options.has_stop && of_node)
                 return ask_in_turn(s, ask, SEARCH_STOP, t->node);
             /* fall through */
         case TURN_WORK:
-            if (s->answer != SEARCH_NO_NODE)
-                search_end(s, OUTCOME_OVER, s->committed);
-            else if (t->failed && t->stage < STAGE_EVALUATING)
-                fail_in_turn(s, SEARCH_EXPAND, t->node, s->committed);
-            if (s->ended || t->stage < STAGE_EVALUATING)
+            if (!finish_expansion(s, t))
                 return false;
             s->turn = TURN_SCORED;
-            s->reported = t->first;
-            count_made(s, t);
             if (s->options.has_events && t->expands)
                 return ask_in_turn(s, ask, SEARCH_EXPANDED_EVENT, t->node);
             /* fall through */
@@ -392,13 +382,8 @@ static bool take_turn(Search *s, SearchAsk *ask)
             if (s->options.has_events && s->reported < t->end &&
                 search_node(s, s->reported)->evaluated)
                 return ask_in_turn(s, ask, SEARCH_SCORED_EVENT, s->reported++);
-            if (t->failed)
-                fail_in_turn(s, SEARCH_EXPAND, t->node, t->end);
-            else if (t->failed_from != SEARCH_NO_NODE)
-                fail_in_turn(s, SEARCH_EVALUATE, t->failed_from, t->end);
-            if (s->ended || t->stage != STAGE_DONE)
+            if (!finish_ticket(s, t))
                 return false;
-            commit(s, t);
         }
     }
     return false;
