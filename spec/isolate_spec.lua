@@ -58,6 +58,15 @@ describe("an isolated program", function()
             run { command = "printf $CANARY", shell = true, env = { "CANARY" } }]])
     end)
 
+    it_isolates("gets variables that mean nothing before it is isolated", function()
+        local dir <close> = shell.directory()
+        assert.matches("set\tnil\n$", run(([[
+            run { command = "printf ${LD_DEBUG_OUTPUT:+set}", shell = true, env = {
+                LD_DEBUG = "files", LD_DEBUG_OUTPUT = "%s/escaped" } }]]):format(dir.path),
+            { "--untrusted" }))
+        assert.equal("", shell.run("ls >$OUT " .. dir.path).out)
+    end)
+
     it_isolates("has limits of memory, time and files", function()
         assert.equal("SIGKILL\t\tnil\n", run [[
             run { command = "ulimit -St 1; while :; do :; done", shell = true, timeout_ms = 1000 }]]

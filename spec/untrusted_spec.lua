@@ -200,6 +200,36 @@ describe("ponder run --untrusted", function()
             .. "data/link\tnil\n/etc/passwd\tnil\ndata\tnil\ndata/none\tnil\n", r.out)
     end)
 
+    it("reads regular files alone, and those where they are when they are open", function()
+        local dir <close> = shell.directory { ["data/x.txt"] = "some text", ["p.lua"] =
+            [[for _, path in ipairs { "data/x.txt", "data/pipe", "/proc/self/environ",
+                "/proc/self/cwd/data/x.txt", "/dev/zero" } do
+                print((read(path)))
+            end]] }
+        shell.run("mkfifo " .. dir.path .. "/data/pipe")
+        local r = shell.ponder({ "run", "--no-log", "--untrusted", "--allow-read", "/", "p.lua" },
+            { cwd = dir.path })
+        assert.equal("some text\nnil\nnil\nsome text\nnil\n", r.out)
+    end)
+
+    it("does not follow a link that comes between the look at a path and its opening", function()
+        local dir <close> = shell.directory { ["data/x.txt"] = "some text", ["secret"] = "secret",
+            ["p.lua"] = [[
+            local requests, host = require "ponder.untrusted.requests", require "ponder.core.host"
+            local absolute, box = host.absolute, {}
+            assert(requests.prepare(box, { directories = { "data" } }))
+            function host.absolute(path)
+                local found = absolute(path)
+                assert(os.execute "rm data/x.txt; ln -s ../secret data/x.txt")
+                return found
+            end
+            local answer = requests.perform(box, { kind = "read",
+                what = '{"path":"data/x.txt"}' }, function() end, {})
+            print(answer.text, answer.code)]] }
+        local r = shell.ponder({ "run", "--no-log", "p.lua" }, { cwd = dir.path })
+        assert.equal("nil\tNOT_FOUND\n", r.out, r.err)
+    end)
+
     it("is given neither files that are too long, nor much at once", function()
         local dir <close> = shell.directory { ["p.lua"] = [[
             local task = require "ponder.task"

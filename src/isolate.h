@@ -10,6 +10,9 @@
  *
  *     ponder --isolated CPU_SECONDS MEMORY_MB DIRECTORY|"" [PROGRAM ARGUMENT...]
  *
+ * The program's environment comes with ISOLATE_MARK before each name: LD_PRELOAD, or
+ * LD_DEBUG_OUTPUT, must not affect a process that is not isolated yet.
+ *
  * The exit status is the program's; ISOLATE_FAILED where the kernel or the surrounding container
  * does not allow the namespaces; 127 if there is no such program. Without a program it only checks
  * that the namespaces can be had.
@@ -18,7 +21,7 @@
 #define PONDER_ISOLATE_H
 
 #define ISOLATE_ARGUMENT "--isolated"
-enum { ISOLATE_FAILED = 125 };
+enum { ISOLATE_FAILED = 125, ISOLATE_MARK = '+' };
 
 /* The main function of that process; returns its exit status. */
 int isolate_main(int argc, char **argv);

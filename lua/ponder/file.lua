@@ -4,19 +4,16 @@ local file = {}
 
 ---The text of a file.
 ---@param path string
----@param max_bytes? integer one that is longer is refused
 ---@return string? text
 ---@return string? message with the path
-function file.read(path, max_bytes)
+function file.read(path)
     local opened <close>, message = io.open(path, "rb")
     if not opened then
         return nil, message
     end
-    local text, problem = opened:read(max_bytes and max_bytes + 1 or "a")
+    local text, problem = opened:read "a"
     if problem then
         return nil, ("%s: %s"):format(path, problem)
-    elseif max_bytes and text and #text > max_bytes then
-        return nil, ("%s: larger than %d MiB"):format(path, max_bytes >> 20)
     end
     return text or ""
 end

@@ -65,7 +65,7 @@ static Exchange *asleep;
 static struct Seen {
     unsigned long hash;
     long count;
-} seen[1 << 17];
+} seen[1 << 18];
 static long distinct, most_repeated;
 
 static void note_body(const Exchange *x)

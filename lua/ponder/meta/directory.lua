@@ -17,4 +17,12 @@ local directory = {}
 ---@return string? code `NOT_FOUND`, `IO`
 function directory.files(path) end
 
+---Opens a regular file to read it. A pipe, a device and what /proc shows are not files.
+---@param path string
+---@return file*?
+---@return string? place absolute, without links: where the open file lies, whatever the path leads
+---  to by now; else a message, which begins with the path
+---@return string? code `NOT_FOUND`, `IO`
+function directory.open(path) end
+
 return directory

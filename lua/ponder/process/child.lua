@@ -25,6 +25,8 @@ local function is_secret(name, value)
         or redact.without_userinfo(value) ~= value
 end
 
+local MARK = "+" -- before the variables of an isolated program: see src/isolate.h
+
 --- The environment of a child: see ponder.process.
 ---@param env? table
 ---@param is_isolated? boolean
@@ -49,6 +51,9 @@ local function environment(env, is_isolated)
     end
     for name, value in pairs(values) do
         list[#list + 1] = name .. "=" .. value
+    end
+    for i, entry in ipairs(is_isolated and list or {}) do
+        list[i] = MARK .. entry
     end
     return list
 end

@@ -1,11 +1,11 @@
 --- What the process of a script that runs under --untrusted may ask for, and how it is done: in
 --- this process, for what is allowed alone.
 
+local directories = require "ponder.core.directory"
 local host = require "ponder.core.host"
 local json = require "ponder.json"
 local log = require "ponder.log"
 local options = require "ponder.options"
-local read_file = require("ponder.file").read
 local task = require "ponder.task"
 
 local requests = {}
@@ -72,6 +72,22 @@ local function is_below(path, directory)
     return directory == "/" or path:sub(1, #directory + 1) == directory .. "/"
 end
 
+-- Between a look at a path and its opening others may put a link there: what counts is where the
+-- file lies that is open.
+local function read_below(path, directory)
+    local opened <close>, place, code = directories.open(path)
+    if not opened then
+        return nil, place, code
+    elseif not is_below(place, directory) then
+        return nil, path .. ": it is not there any more", "NOT_FOUND"
+    end
+    local text = opened:read(MOST_FILE + 1) or ""
+    if #text > MOST_FILE then
+        return nil, ("%s: larger than %d MiB"):format(path, MOST_FILE >> 20), "TOO_LARGE"
+    end
+    return text
+end
+
 local function read(self, what, await_room, call)
     local path = type(what.path) == "string" and not what.path:find "\0"
         and host.absolute(what.path)
@@ -79,9 +95,9 @@ local function read(self, what, await_room, call)
         if is_below(path, directory) then
             local _ <close> = self.transfers:acquire()
             await_room(call)
-            local text, message = log.record("read", { path = path }, read_file, path,
-                MOST_FILE)
-            return { text = text, message = message, code = not text and "NOT_FOUND" or nil }
+            local text, message, code = log.record("read", { path = path }, read_below, path,
+                directory)
+            return { text = text, message = message, code = code }
         end
     end
     return refuse(("%s cannot be read: it is not there, or not below a directory of --allow-read")
