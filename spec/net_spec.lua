@@ -50,6 +50,29 @@ describe("ponder.core.net", function()
         return calls.call(fresh, opts)
     end
 
+    it("knows which addresses are public", function()
+        for address in ([[8.8.8.8 1.1.1.1 172.32.0.1 172.15.0.1 192.169.0.1 100.128.0.1 198.20.0.1
+            2606:4700::1111 ::ffff:8.8.8.8]]):gmatch "%S+" do
+            assert.is_true(net.is_public(address), address)
+        end
+        for address in ([[0.0.0.0 10.1.2.3 100.64.0.1 127.0.0.1 127.9.9.9 169.254.169.254 172.16.0.1
+            172.31.255.255 192.0.0.8 192.168.1.1 198.18.0.1 224.0.0.1 255.255.255.255 :: ::1 fe80::1
+            fd00::1 fec0::1 ff02::1 ::ffff:10.0.0.1 ::ffff:127.0.0.1 ::10.0.0.1 64:ff9b::a00:1
+            2002:a00:1::1 2001:0:1::1 fe80::1%lo nonsense]]):gmatch "%S+" do
+            assert.is_false(net.is_public(address), address)
+        end
+    end)
+
+    it("asks no private address where only public ones are to be asked", function()
+        local r = get("/x", { public_only = true })
+        assert.equal("DENIED", r.code)
+        assert.matches(": its address is not a public one$", r.error)
+        get "/x"
+        r = get("/x", { public_only = true }) -- over the connection that is there
+        assert.equal("DENIED", r.code)
+        assert.equal(1, s:counters().requests)
+    end)
+
     describe("a plain call", function()
         it("hands over status, headers, body and times", function()
             local r = get("/x?status=418&body=tea&h=X-Pot:%20small&type=text/x-tea")

@@ -324,6 +324,41 @@ describe("ponder run --untrusted", function()
         assert.same({ "200\ttrue\n" .. ("DENIED\n"):rep(7), "" }, { r.out, r.err })
     end)
 
+    it("follows no redirect, and names no other host", function()
+        local server <close> = require("server").start()
+        local other <close> = require("server").start()
+        local host = server.url:match "//(.*)$"
+        local r = run(([[
+            local reply = fetch("http://%s/x?status=307&h=location:%s/x")
+            print(reply.status, reply.headers.location, (select(3, fetch(reply.headers.location))))
+            print(fetch("http://%s/echo", { headers = { Host = "evil", ["X-A"] = "b",
+                ["content-length"] = "3", ["proxy-authorization"] = "x" } }).body)]]):format(host,
+            other.url, host), { "--allow-net", host })
+        local status, body = r.out:match "^(.-)\n(.*)$"
+        assert.same({ "307\t" .. other.url .. "/x\tDENIED", "" }, { status, r.err })
+        assert.equal("", other:request())
+        assert.matches("\nHost: " .. host:gsub("%.", "%%.") .. "\n", body)
+        assert.matches("\nX%-A: b\n", body)
+        for _, name in ipairs { "evil", "ontent%-[Ll]ength", "uthorization" } do
+            assert.is_nil(body:find(name), body)
+        end
+    end)
+
+    it("asks no private address by a name that anybody might register", function()
+        local server <close> = require("server").start()
+        local port = server.url:match ":(%d+)$"
+        local r = run(([[
+            for _, name in ipairs { "localhost", "0x7f.0.0.1" } do
+                local reply, _, code = fetch("http://" .. name .. ":%s/x")
+                print(reply and reply.status, code)
+            end]]):format(port), { "--allow-net", "localhost:" .. port .. ",0x7f.0.0.1:" .. port })
+        assert.same({ "200\tnil\nnil\tDENIED\n", "" }, { r.out, r.err })
+        assert.equal(1, server:counters().requests)
+        r = run("", { "--allow-net", "[::1]:80" })
+        assert.same({ 1, "ponder: --allow-net: \"[::1]:80\" is not HOST or HOST:PORT [SANDBOX]\n" },
+            { r.status, r.err })
+    end)
+
     it("runs the tools that are given, here", function()
         local r = run([[
             print(tool("add", { 2, 3 }))

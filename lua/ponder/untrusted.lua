@@ -77,7 +77,7 @@ local function receive(self, deadline)
     if not left or left > 0 then -- what prints all the time leaves nothing to wait for
         text, problem = self.child:receive(left)
     end
-    local message = text and json.decode(text)
+    local message = text and requests.decode(text)
     if problem == "TIMEOUT" then
         self.child:kill()
         self.child = nil

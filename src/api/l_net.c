@@ -391,11 +391,15 @@ static const luaL_Reg reader_methods[] = {
     {NULL, NULL},
 };
 
+static int net_is_public(lua_State *L)
+{
+    lua_pushboolean(L, address_is_public(luaL_checkstring(L, 1)));
+    return 1;
+}
+
 static const luaL_Reg functions[] = {
-    {"open", net_open},
-    {"parse_date", net_parse_date},
-    {"reader", net_reader},
-    {NULL, NULL},
+    {"is_public", net_is_public}, {"open", net_open}, {"parse_date", net_parse_date},
+    {"reader", net_reader},       {NULL, NULL},
 };
 
 PONDER_MODULE int luaopen_ponder_core_net(lua_State *L);

@@ -47,9 +47,10 @@ typedef struct Field {
         LIMIT(idle_timeout_ms, 1, MAX_MS), LIMIT(max_body_bytes, 1, MAX_BYTES),                    \
         LIMIT(max_line_bytes, 1, MAX_BYTES), LIMIT(max_event_bytes, 1, MAX_BYTES),                 \
         LIMIT(max_header_bytes, 1, MAX_BYTES), LIMIT(max_redirects, 0, 100),                       \
+        {"cross_host_redirects", FIELD_BOOLEAN,                                                    \
+         offsetof(NetOptions, request.limits.cross_host_redirects), 0, 0},                         \
     {                                                                                              \
-        "cross_host_redirects", FIELD_BOOLEAN,                                                     \
-            offsetof(NetOptions, request.limits.cross_host_redirects), 0, 0                        \
+        "public_only", FIELD_BOOLEAN, offsetof(NetOptions, request.limits.public_only), 0, 0       \
     }
 
 static const Field open_fields[] = {

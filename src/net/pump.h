@@ -33,9 +33,13 @@ typedef struct CallLimits {
     int64_t max_header_bytes;
     int64_t max_redirects;
     bool cross_host_redirects; /* the request may be sent on to another host */
+    bool public_only;          /* the host must have a public address */
 } CallLimits;
 
 extern const CallLimits net_default_limits;
+
+/* Whether an address, as text, is none of this machine's or of a private network. */
+bool address_is_public(const char *address);
 
 typedef struct PumpOptions {
     int64_t max_in_flight_per_host;

@@ -93,12 +93,17 @@ static bool set_protocol(CURL *e)
 }
 
 /* If a connection dies before its reply, libcurl resends the request up to five times. A resent
- * call may be billed twice, so our caller has to decide: this aborts the second sending. */
+ * call may be billed twice, so our caller has to decide: this aborts the second sending. Here we
+ * also know the address that the request really goes to, whatever a name server said before. */
 static int before_request(void *transfer, char *ip, char *local_ip, int port, int local_port)
 {
     Transfer *t = transfer;
     bool again = t->sent;
-    (void)ip, (void)local_ip, (void)port, (void)local_port;
+    (void)local_ip, (void)port, (void)local_port;
+    if (t->call->limits.public_only && !address_is_public(ip)) {
+        transfer_fail(t, "DENIED", "its address is not a public one");
+        return CURL_PREREQFUNC_ABORT;
+    }
     t->sent = true;
     return again ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
 }

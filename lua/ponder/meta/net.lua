@@ -40,6 +40,7 @@ local net = {}
 ---@field max_header_bytes? integer
 ---@field max_redirects? integer
 ---@field cross_host_redirects? boolean
+---@field public_only? boolean
 ---@field ca_file? string
 ---@field proxy? string
 
@@ -69,6 +70,8 @@ function net.open(opts) end
 ---@field max_redirects? integer default 5; 0 hands a 3xx reply over as it is
 ---@field cross_host_redirects? boolean default false: what was sent goes to no other host or port,
 ---but from http to https of the same host
+---@field public_only? boolean default false: `DENIED` where the host, or a proxy,
+---has an address of this machine or of a private network
 ---@field ca_file? string PEM file of further authorities to trust; verification is never off
 ---@field proxy? string proxy URL, "" for none; default as curl: http_proxy, no_proxy and so on
 
@@ -80,7 +83,7 @@ function net.open(opts) end
 ---@field body string? nil when the reply was read as a stream, or when `code` is set
 ---@field code string? `TIMEOUT`, `CONNECT` (no connection, or it broke), `TLS`, `TOO_LARGE`,
 ---`BAD_REPLY` (no valid HTTP, or a redirect not followed), `BAD_REQUEST` (a URL that only libcurl
----found invalid), `NO_MEMORY`
+---found invalid), `NO_MEMORY`, `DENIED` (`public_only`)
 ---@field error string? one line for people; never holds a header's value or a URL's userinfo
 ---@field timeout string? with `TIMEOUT`: "connect", "total" or "idle"
 ---@field streamed boolean? true when the reply was read as a stream of events
@@ -168,6 +171,11 @@ function Pump:stats() end
 
 --- Drops every call and closes every connection. Safe to call again; other methods then raise.
 function Pump:close() end
+
+--- Whether an address is none of this machine's, of a private network, or of a tunnel.
+---@param address string "192.0.2.1", "2001:db8::1"
+---@return boolean
+function net.is_public(address) end
 
 --- Reads a date as HTTP headers have it (libcurl's curl_getdate).
 ---@param text string "Sun, 06 Nov 1994 08:49:37 GMT"

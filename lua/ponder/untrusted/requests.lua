@@ -28,11 +28,16 @@ local REPLY = { "text", "texts", "samples", "message", "json", "jsons", "usage",
 local LONG = 1 << 20 -- bytes
 local MOST_VALUES = 1 << 20 -- of a longer text: each takes memory that its text does not show
 
+local function count(text)
+    return select(2, text:gsub("[%[{,]", "%0"))
+end
+
 ---Decodes what the script's process said.
 ---@param text string
 ---@return any value nil: it is not JSON, or has too many values
 function requests.decode(text)
-    if #text <= LONG or select(2, text:gsub("[%[{,]", "%0")) <= MOST_VALUES then
+    if #text <= LONG or count(text) <= MOST_VALUES
+        or count(text:gsub("\\.", ""):gsub('"[^"]*"', "")) <= MOST_VALUES then
         return (json.decode(text))
     end
 end
@@ -125,15 +130,46 @@ local function is_allowed(self, url)
     return name and (self.hosts[name .. ":" .. port] or port == usual and self.hosts[name])
 end
 
-local function is_header(name, value)
-    return type(name) == "string" and name:find "^[%w-]+$" and type(value) == "string"
-        and not value:find "%c"
+-- The names that nobody can register: where they lead is the user's own matter.
+local OWN_NAMES = { "^[%d.]+$", "^[^.]+$", "%.localhost$", "%.local$", "%.internal$",
+    "%.home%.arpa$" }
+
+local function is_own(name)
+    for _, pattern in ipairs(OWN_NAMES) do
+        if name:find(pattern) then
+            return true
+        end
+    end
+    return false
 end
 
-local function send(url, opts)
+-- A proxy of the environment says itself whom it asks.
+local PROXIES = { "http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY" }
+
+local function has_proxy()
+    for _, name in ipairs(PROXIES) do
+        if (os.getenv(name) or "") ~= "" then
+            return true
+        end
+    end
+    return false
+end
+
+-- Not those that say which host is meant, nor where a message ends.
+local REFUSED = { host = true, connection = true, ["content-length"] = true, te = true,
+    ["transfer-encoding"] = true, trailer = true, upgrade = true, ["keep-alive"] = true }
+
+local function is_header(name, value)
+    return type(name) == "string" and name:find "^[%w-]+$" and not REFUSED[name:lower()]
+        and not name:lower():find "^proxy" and type(value) == "string" and not value:find "%c"
+end
+
+-- Where a redirect leads the policy may ask for itself, if that is allowed.
+local function send(url, opts, name)
     local result = require("ponder.model.transport").shared():send { url = url,
         method = opts.method, headers = opts.headers, body = opts.body,
-        timeout_ms = opts.timeout_ms, max_body_bytes = MOST_BODY }
+        timeout_ms = opts.timeout_ms, max_body_bytes = MOST_BODY,
+        max_redirects = 0, public_only = not (is_own(name) or has_proxy()) }
     if result.code then
         return { message = result.error, code = result.code }
     end
@@ -157,7 +193,7 @@ local function fetch(self, what, await_room, call)
     end
     local _ <close> = self.transfers:acquire()
     await_room(call)
-    return log.record("fetch", { url = url, opts = opts }, send, url, opts)
+    return log.record("fetch", { url = url, opts = opts }, send, url, opts, (server_of(url)))
 end
 
 -------------------------------------------------------------------------------
@@ -182,7 +218,8 @@ end
 -- Programs
 
 local PROCESS = { "command", "shell", "input", "timeout_ms", "max_output_bytes", "max_memory_mb" }
-local PROGRAM_MS, MOST_PROGRAM_MS = 60000, 600000
+local PROGRAM_MS = 60000
+local MOST_OF_PROGRAM = { timeout_ms = 600000, max_output_bytes = 16 << 20, max_memory_mb = 1024 }
 local MOST_PROGRAMS = 4 -- at once
 
 -- Isolated ones, which see no directory of ours; `env` sets variables, and passes none on.
@@ -190,7 +227,10 @@ local function process(self, what)
     local given = type(what.opts) == "table" and what.opts or {}
     local opts = pick(given, PROCESS)
     opts.isolate, opts.env = true, { PATH = "/usr/local/bin:/usr/bin:/bin" }
-    opts.timeout_ms = math.min(math.tointeger(opts.timeout_ms) or PROGRAM_MS, MOST_PROGRAM_MS)
+    opts.timeout_ms = opts.timeout_ms or PROGRAM_MS
+    for name, most in pairs(MOST_OF_PROGRAM) do
+        opts[name] = opts[name] and math.min(math.tointeger(opts[name]) or most, most)
+    end
     for name, value in pairs(type(given.env) == "table" and given.env or {}) do
         opts.env[name] = type(name) == "string" and value or nil
     end
@@ -243,6 +283,9 @@ function requests.prepare(self, opts)
         self.directories[i] = path
     end
     for _, name in ipairs(opts.hosts or {}) do
+        if not name:find "^[%w.-]+$" and not name:find "^[%w.-]+:%d+$" then
+            return nil, ("--allow-net: %s is not HOST or HOST:PORT"):format(options.show(name))
+        end
         self.hosts[name:lower()] = true
     end
     return true
