@@ -405,7 +405,7 @@ describe("who may ask", function()
             assert.equal(401, (client("POST", CHAT, body,
                 { authorization = "Bearer secret-key-3" })).status)
             assert.equal(200, (client("POST", CHAT, body,
-                { authorization = "Bearer secret-key-1" })).status)
+                { authorization = "BEARER secret-key-1" })).status)
             assert.equal(200, (client("POST", CHAT, body, { ["x-api-key"] = "secret-key-2" }))
                 .status)
             assert.equal(200, (client("GET", "/healthz")).status)
@@ -422,6 +422,7 @@ describe("who may ask", function()
                 .status)
             local result = client("POST", CHAT, body, { origin = "https://app.example" })
             assert.equal("https://app.example", result.headers["access-control-allow-origin"])
+            assert.matches("x%-should%-retry", result.headers["access-control-expose-headers"])
             result = client("OPTIONS", CHAT, nil, { origin = "https://app.example",
                 ["access-control-request-method"] = "POST",
                 ["access-control-request-headers"] = "x-stainless-os" })
@@ -491,24 +492,30 @@ describe("limits", function()
     end)
 
     it("drain: what runs is finished, or cancelled when the time is up", function()
-        for _, case in ipairs { { "echo", true, 1000 }, { "wait", false, 10 } } do
+        for _, case in ipairs { { "echo", true, 1000 }, { "wait", false, 10 },
+            { "wait", false, 10, true } } do
             task.run(function()
                 local server = serve.new { policies = { echo = function()
                     task.sleep(0.02)
                     return "done"
                 end, wait = POLICIES.wait }, listen = "127.0.0.1:0", drain_ms = case[3] }
                 local address = assert(server:start())
-                local net, result = transport.new(), nil
+                local net, result, last = transport.new(), nil, nil
                 local client = task.spawn(function()
-                    result = net:send { url = "http://" .. address .. CHAT, proxy = "",
+                    result = net:send({ url = "http://" .. address .. CHAT, proxy = "",
                         headers = { ["content-type"] = "application/json" },
-                        body = json.encode(chat(case[1], "x")) }
+                        stream = case[4] and "sse" or nil,
+                        body = json.encode(chat(case[1], "x", { stream = case[4] })) },
+                        function(_, data) last = json.decode(data) end)
                 end)
                 repeat task.sleep(0.001) until server.in_flight == 1
                 server:drain()
                 assert.equal(case[2], server:wait())
                 client:join()
-                assert.equal(case[2] and 200 or nil, result.status)
+                if not case[2] then
+                    assert.equal("draining", (last or json.decode(result.body)).error.code)
+                end
+                assert.equal((case[2] or case[4]) and 200 or 503, result.status)
                 net:close()
             end)
         end

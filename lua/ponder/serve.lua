@@ -238,9 +238,8 @@ function Server:drain()
 end
 
 function Server:cancel_all()
-    for id, handle in pairs(self.running) do
+    for _, handle in pairs(self.running) do
         self.cancelled = self.cancelled + 1
-        self.http:abort(id)
         handle:cancel()
     end
     self:wake_if_drained()

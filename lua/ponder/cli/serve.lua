@@ -32,7 +32,7 @@ local RULES = {
     listen = { value = "ADDRESS", help = "HOST:PORT or unix:PATH (default: 127.0.0.1:8321)" },
     model = { value = "NAME", help = "of tot, got, trm, cot and chat (default: $PONDER_MODEL)" },
     reload = { help = "read changed policy files again for new requests" },
-    log = { value = "FILE", files = true, help = "log each request in FILE as a run of its own" },
+    log = { value = "FILE", files = true, help = "log each request in FILE, a new one, as a run" },
     log_max_runs = count "keep the newest N requests in it (default: all)",
     sync = log_flags.RULES.sync,
     queues = { value = "URL", help = "show the queues of this Redis in /metrics" },
@@ -94,7 +94,8 @@ it prints; ponder replay FILE#3 and ponder fork FILE#3 answer the request of run
 Without --key-file it listens to this machine alone. TLS is a proxy's work:
 
   Caddyfile   example.com { reverse_proxy 127.0.0.1:8321 { flush_interval -1 } }
-  nginx       location /v1/ { proxy_pass http://127.0.0.1:8321; proxy_buffering off; }
+  nginx       location /v1/ { proxy_pass http://127.0.0.1:8321; proxy_buffering off;
+                              proxy_read_timeout 10m; }
 
 SIGTERM or Ctrl-C finishes what runs (--drain); the second one ends it. Exit status: 0 when all
 requests were answered, 143 (130 after Ctrl-C) when some were cancelled.]]

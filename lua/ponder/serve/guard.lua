@@ -56,7 +56,8 @@ function guard.key(keys, headers)
     if not keys then
         return nil
     end
-    local given = (headers.authorization or ""):match "^[Bb]earer%s+(%S+)" or headers["x-api-key"]
+    local scheme, given = (headers.authorization or ""):match "^(%a+)%s+(%S+)"
+    given = scheme and scheme:lower() == "bearer" and given or headers["x-api-key"]
     local found
     for _, key in ipairs(keys) do
         found = guard.is_equal(key.text, given or "") and key or found
@@ -119,7 +120,8 @@ end
 ---@param list string[] changed
 function guard.add_cors(opts, headers, list)
     if guard.allowed_origin(opts, headers.origin) then
-        table.move({ "Access-Control-Allow-Origin", headers.origin, "Vary", "Origin" }, 1, 4,
+        table.move({ "Access-Control-Allow-Origin", headers.origin, "Vary", "Origin",
+            "Access-Control-Expose-Headers", "Retry-After, x-should-retry, Mcp-Session-Id" }, 1, 6,
             #list + 1, list)
         if headers["access-control-request-method"] then
             table.move({ "Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS",

@@ -32,9 +32,9 @@ function Server:reply(r, status, body, headers)
     return self.http:respond(r.id, status, headers, body)
 end
 
----Answers with an error, in the shape of the endpoint.
-function Server:refuse(r, err, shape)
-    return self:reply(r, err.status, (shape or errors.openai)(err), errors.headers(err))
+---Answers with an error, in the shape of its endpoint.
+function Server:refuse(r, err)
+    return self:reply(r, err.status, (r.shape or errors.openai)(err), errors.headers(err))
 end
 
 ---What a stream sends, and the head of its answer.
@@ -103,12 +103,11 @@ end }
 ---Calls `f(...)` once there is a free place, and holds that meanwhile; refuses the request where
 ---there is none in time.
 ---@param r ponder.http.Request
----@param shape function? of the error
 ---@param f function
-function Server:in_place(r, shape, f, ...)
+function Server:in_place(r, f, ...)
     local permit <close>, full = self:admit()
     if not permit then
-        return self:refuse(r, full, shape)
+        return self:refuse(r, full)
     end
     self.in_flight = self.in_flight + 1
     local _ <close> = setmetatable({ server = self }, Place)
@@ -153,11 +152,11 @@ function Server:answer(r, endpoint, key)
         return endpoint.read(fields.body(r.body), function(name) return self:find(name) end)
     end)
     if not job then
-        return self:refuse(r, err, endpoint.error)
+        return self:refuse(r, err)
     end
     r.policy = job.policy.name
     job.id, job.created = request_id(), os.time()
-    return self:in_place(r, endpoint.error, self.perform, self, r, endpoint, job, key)
+    return self:in_place(r, self.perform, self, r, endpoint, job, key)
 end
 
 ---Runs the job of a request and answers with what it came to.
@@ -168,7 +167,7 @@ function Server:perform(r, endpoint, job, key)
     local results, failed, spent = self:run(job, nil, key)
     if not results then
         r.code = failed.code
-        return self:refuse(r, failed, endpoint.error)
+        return self:refuse(r, failed)
     end
     self:reply(r, 200, endpoint.whole(job, results, spent))
 end
@@ -176,6 +175,7 @@ end
 ---Answers as a stream of events.
 function Server:answer_stream(r, endpoint, job, key)
     local stream = endpoint.stream(job, self:open_stream(r))
+    r.stream = stream
     stream:open()
     local results, failed, spent = self:run(job, stream, key)
     if results then
@@ -184,6 +184,7 @@ function Server:answer_stream(r, endpoint, job, key)
         r.code = failed.code
         stream:fail(failed)
     end
+    r.stream = nil
     self.http:finish(r.id)
 end
 
@@ -259,11 +260,11 @@ local REFUSALS = { -- of ponder.core.http
 ---Finds what a request is for, and who asks.
 function Server:dispatch(r)
     local endpoint, get = ENDPOINTS[r.path], GET[r.path]
-    local shape = endpoint and endpoint.error
+    r.shape = endpoint and endpoint.error
     local err = guard.origin(self.opts, r.headers)
     err = err or r.refusal and errors.new(r.refusal, table.unpack(REFUSALS[r.refusal]))
     if err then
-        return self:refuse(r, err, shape)
+        return self:refuse(r, err)
     elseif r.method == "OPTIONS" then
         return self:reply(r, 204, "")
     elseif self.opts.page and self.opts.page:handle(self, r) then
@@ -272,13 +273,13 @@ function Server:dispatch(r)
     local open = r.path == "/healthz" or r.path == "/readyz"
     local key, denied = guard.key(not open and self.opts.keys or nil, r.headers)
     if denied then
-        return self:refuse(r, denied, shape)
+        return self:refuse(r, denied)
     elseif r.path == "/mcp" then
         return self.mcp:handle(self, r, key)
     elseif endpoint then
         err = self:obstacle(r)
         if err then
-            return self:refuse(r, err, shape)
+            return self:refuse(r, err)
         end
         return self:answer(r, endpoint, key)
     end
@@ -320,9 +321,23 @@ function Server:count(r)
     end
 end
 
+---Tells a client that its request was cancelled as the server stops, unless it was answered.
+function Server:cut_short(r)
+    local err = errors.new(503, "draining", "the server has stopped before the answer was complete")
+    if r.stream then
+        r.stream:fail(err)
+        self.http:finish(r.id)
+    elseif not r.status then
+        self:refuse(r, err)
+    end
+end
+
 local Ended = { __close = function(ended)
     local server, r = ended.server, ended.request
     server.running[r.id] = nil
+    if server.draining then
+        server:cut_short(r)
+    end
     server:count(r)
     server:wake_if_drained()
 end }

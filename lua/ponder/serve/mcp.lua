@@ -161,7 +161,7 @@ function Mcp:post(web, r, key)
         return answer(web, r, session, message, headers)
     end
     r.policy = "mcp"
-    return web:in_place(r, nil, web.within_budgets, web, key, answer, web, r, session, message,
+    return web:in_place(r, web.within_budgets, web, key, answer, web, r, session, message,
         headers)
 end
 
