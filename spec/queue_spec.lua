@@ -42,6 +42,14 @@ return {
     double = function(x, index) return { x * 2, index } end,
     echo = function(x) return x end,
     ask = function(x) return ask("question " .. x) end,
+    ask_or_nap = function(x)
+        log.record("ran", x, note, x)
+        local reply, message, code = ask("question " .. x)
+        if not reply then
+            task.sleep(0.5)
+        end
+        return reply, message, code
+    end,
     refuse = function(x) return nil, "no " .. x, "REFUSED", { x } end,
     raise = function(x) note(x) error("raised " .. x) end,
     raise_only = function(x) error("raised " .. x) end,
@@ -57,8 +65,14 @@ return {
     two = function(x) -- two calls; the second one is slow
         return ask("first " .. x) .. ", " .. ask("wait " .. x)
     end,
-    nap = function(x) note("begun") task.sleep(x) return "slept" end,
-    die = function(x) note("die") if x == "die" then os.execute("kill -9 $PPID") end return x end,
+    nap = function(x) log.record("nap", x, note, "begun") task.sleep(x) return "slept" end,
+    die = function(x)
+        log.record("die", x, note, "die")
+        if x == "die" then
+            os.execute("kill -9 $PPID")
+        end
+        return x
+    end,
     huge = function() return ("x"):rep(9 << 20) end,
     odd = function() return print end,
     tree = function(x)
@@ -243,10 +257,18 @@ describe("a queue", function()
 
         it("plays failures and dead letters", function()
             local out = run [[
+                local task = require "ponder.task"
                 local _, e = q:map({ 1 }, "refuse")
                 print(e[1].message, e[1].code)
                 _, e = q:map({ 1 }, "raise_only", { max_attempts = 1 })
-                print(e[1].message, e[1].code)]]
+                print(e[1].message, e[1].code)
+                _, e = q:map({ 900 }, "nap", { timeout_ms = 200 })
+                print(e[1].message, e[1].code)
+                local t = task.spawn(q.map, q, { 0.5, 0.6 }, "nap")
+                while q:status().running + q:status().waiting == 0 do task.sleep(0.01) end
+                q:cancel()
+                _, e = t:join()
+                print(e[1].message, e[1].code, e[2].code)]]
             local replay = lab:ponder { "replay", "main.db" }
             assert.same({ 0, out, "" }, { replay.status, replay.out, replay.err })
         end)
@@ -284,6 +306,7 @@ describe("a worker that is killed", function()
             return not coordinator:runs()
         end)
         assert.same({ "a\tb\tDEAD\tc\td" }, lab:lines(coordinator.err:match "[^/]+$" .. ".out"))
+        assert.equal("a\tb\tDEAD\tc\td\n", lab:ponder({ "replay", "main.db" }).out)
     end)
 
     it("gives back what it has, or finishes it, when it is asked to stop", function()
@@ -368,6 +391,48 @@ describe("a coordinator that is killed", function()
         assert.equal("30", lab:sql "SELECT count(*) FROM calls WHERE status = 'ok'")
         local replay = lab:ponder { "replay", "main.db" }
         assert.same({ 0, resumed.out }, { replay.status, replay.out }, replay.err)
+    end)
+end)
+
+describe("a budget around a map", function()
+    it("stops enqueuing when a budget is spent, and withdraws what no worker has", function()
+        local lab <close> = workers.lab { ["job.lua"] = JOB, ["model.lua"] = MODEL }
+        lab:worker { "--concurrency", "1" }
+        local r = lab:coordinate [[
+            local task = require "ponder.task"
+            local items, codes = {}, {}
+            for i = 1, 60 do items[i] = i end
+            local results, errors = task.with_budget({ max_calls = 4 }, function()
+                return q:map(items, "ask_or_nap", { concurrency = 20 })
+            end)
+            for i = 1, 60 do
+                codes[i] = results[i] and "ok" or errors[i].code .. " " .. errors[i].message
+            end
+            print(codes[1], codes[4], codes[5], codes[30], codes[60])
+            print(q:status() and q:status().waiting)]]
+        local spent = "\tBUDGET the budget of 4 calls is spent"
+        assert.same({ 0, "ok\tok" .. spent:rep(3) .. "\n0\n" }, { r.status, r.out }, r.err)
+        assert.equal(4, #lab:lines "calls")
+        assert.is_true(#lab:lines "ran" < 60)
+        local replay = lab:ponder { "replay", "main.db" }
+        assert.same({ 0, r.out, "" }, { replay.status, replay.out, replay.err })
+    end)
+
+    it("cancels calls in flight on other machines when a budget is spent", function()
+        local lab <close> = workers.lab { ["job.lua"] = JOB, ["model.lua"] = MODEL }
+        for _ = 1, 3 do
+            lab:worker { "--concurrency", "1", "--lease", "1s" }
+        end
+        local r = lab:coordinate [[
+            local task = require "ponder.task"
+            local results, errors = task.with_budget({ max_calls = 3, in_flight = "cancel" },
+                function()
+                    return q:map({ "wait 900", "wait 901", "x", "y" }, "ask")
+                end)
+            print(errors[1].code, errors[2].code, results[3], errors[4].code)]]
+        assert.same({ 0, "BUDGET\tBUDGET\tre: question x\tBUDGET\n" }, { r.status, r.out }, r.err)
+        local replay = lab:ponder { "replay", "main.db" }
+        assert.same({ 0, r.out, "" }, { replay.status, replay.out, replay.err })
     end)
 end)
 

@@ -67,6 +67,14 @@ function log.record(name, key, f, ...)
     return perform("outside", name, key, f, ...)
 end
 
+---Whether a log of this run that is played has what log.record took in under this name.
+---@param name string
+---@return boolean
+function log.has_record(name)
+    return is_followed()
+        and scheduler.tape():whole():has(require("ponder.log.effect").new("outside", name))
+end
+
 ---Runs a tool: as log.record.
 ---@param name string
 ---@param arguments any

@@ -143,6 +143,7 @@ local function adopt(self, run, record)
     if ok == nil and message then
         self.exchange.say(message)
     end
+    return ok
 end
 
 local function there(self, run, slot)
@@ -156,7 +157,7 @@ local function there(self, run, slot)
     if not record or slot.status ~= "ok" and type(value) ~= "table" then
         return nil, "what Redis has kept of the job is damaged", "PROTOCOL"
     end
-    adopt(self, run, record)
+    slot.recorded = adopt(self, run, record)
     if slot.status == "ok" then
         return value
     end
@@ -164,23 +165,30 @@ local function there(self, run, slot)
 end
 
 -- What bounds the job, from the outermost budget on: each is shared with the workers.
+---@return table[]? list what goes with the job
+---@return table<ponder.queue.Budget, true> backings
 local function budgets_around(self, index)
-    local list, one = {}, task_budget.current()
+    local list, backings, one = {}, {}, task_budget.current()
     while one do
         if one:is_limited() then
             local name = ("budget:%s.%d.%d"):format(self.map_id, index, #list)
             local backing = one.backing
                 or budgets.back(one, self.client, self.exchange:key(name), BUDGET_LEASE_MS)
-            self.exchange.backings[backing] = true
+            self.exchange.backings[backing], backings[backing] = true, true
             table.insert(list, 1, backing:about())
         end
         one = one.outer
     end
-    return list[1] and list
+    return list[1] and list, backings
 end
+
+local OUTCOME = "queue.outcome" -- of a job that no worker has done: nil, message, code
 
 -- What a worker would have come to, of what the log has.
 local function play(f, ...)
+    if log.has_record(OUTCOME) then
+        return log.record(OUTCOME, nil, f)
+    end
     local results = table.pack(pcall(f, ...))
     if results[1] then
         return table.unpack(results, 2, results.n)
@@ -196,15 +204,23 @@ local function do_job(self, item, call, opts)
     if not text then
         return nil, ("%s: the item %s"):format(name, problem), its_code
     end
-    local run = runs.unchecked { name = name, labels = { queue = self.name } }
+    local run = runs.unchecked { name = name, labels = { queue = self.name },
+        timeout_ms = opts.timeout_ms }
     local id = store.sha256(("%s\n%d\n%s"):format(self.map_id, index, text)):sub(1, 32)
     local slot
     local function elsewhere() -- the seed is that of the log, where it has one
-        local spec = { call = call, name = name, index = opts.index, seed = run.seed,
-            max_attempts = opts.max_attempts, timeout_ms = opts.timeout_ms,
-            budgets = budgets_around(self, index) }
-        slot = { id = id, spec = json.encode(spec), item = text }
-        return outside(there, self, run, slot)
+        local results = { nil, task_budget.spent(), "BUDGET", n = 3 }
+        if not results[2] then
+            local list, backings = budgets_around(self, index)
+            local spec = { call = call, name = name, index = opts.index, seed = run.seed,
+                max_attempts = opts.max_attempts, timeout_ms = opts.timeout_ms, budgets = list }
+            slot = { id = id, spec = json.encode(spec), item = text, backings = backings }
+            results = table.pack(outside(there, self, run, slot))
+        end
+        if results[2] and not (slot and slot.recorded) then
+            return log.record(OUTCOME, nil, table.unpack, results, 1, results.n)
+        end
+        return table.unpack(results, 1, results.n)
     end
     local results = table.pack(run:call_elsewhere(function()
         return play(self.script.functions[call], payload.decode(text), opts.index)
@@ -249,7 +265,8 @@ end
 ---  timeout_ms: of each attempt
 ---@return table results by index; `results.n` is `#items`
 ---@return table<integer, ponder.task.ItemError> errors by index, as of task.map; code "DEAD": a
----  dead letter; "TOO_LARGE", "BAD_ITEM", "BAD_RESULT"; "TIMEOUT"; "CANCELLED"; of Redis
+---  dead letter; "TOO_LARGE", "BAD_ITEM", "BAD_RESULT"; "TIMEOUT"; "CANCELLED"; "BUDGET": a budget
+---  around the map was spent before a worker had it; of Redis
 function Queue:map(items, call, opts)
     check_call(self, "queue:map", call)
     opts = options.check("queue:map", opts, MAP)

@@ -230,7 +230,7 @@ local function call(self, where, here, there, ...)
     end
     local f = here
     if there and not (tape and self.session:is_known()) then
-        f = there
+        f, self.timeout_ms = there, nil -- it is kept there
         if tape then
             self.session:forget_past()
         end

@@ -82,6 +82,9 @@ function remote.use(q, flags, opts)
             epoch = job.epoch, flags = flags, has_budget = has_budget,
             limits = { seed = limits.seed, max_cost_per_item = limits.max_cost_per_item,
                 timeout_ms_per_item = limits.timeout_ms_per_item } }, CALL)
+        if code == "BUDGET" then
+            return { skipped = true }
+        end
         return performed or { failure = { message = message, code = code or "ERROR" },
             spent = NOTHING, seconds = 0, critical_seconds = 0, points = {} }
     end

@@ -359,6 +359,12 @@ local function look_up(self, what)
     end
 end
 
+---@param what ponder.log.Operation
+---@return boolean
+function Tape:has(what)
+    return self.past.ordered and self.past:find(what, nil, 1) ~= nil
+end
+
 --- Asks for something outside: plays what it came to the first time, else calls f(...), which does
 --- it, and keeps what comes of it. Waits, so call it within a task.
 ---@param what ponder.log.Operation

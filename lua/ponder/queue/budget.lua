@@ -105,14 +105,14 @@ add('held_tokens', ARGV[4])
 add('held_cost', ARGV[5])
 return false]==]
 
--- ... and of each reservation: its name, calls (-1: it was not made), tokens, cost
+-- ... and of each reservation: its name, calls (-1: it was not made), tokens, cost -> `spent`
 local SETTLE = BEGIN .. [[
 for i = 3, #ARGV, 4 do
     settle(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])
 end
-return 1]]
+return redis.call('HGET', KEYS[1], 'spent')]]
 
-local LIMITS = { "max_calls", "max_tokens", "max_cost" }
+local LIMITS = { "max_calls", "max_tokens", "max_cost", "in_flight" }
 
 ---@class ponder.queue.Budget: ponder.task.Backing
 ---@field private client ponder.redis.Client
@@ -152,14 +152,20 @@ function shared.back(budget, client, key, lease_ms, at_least)
     return budget.backing
 end
 
-local function words_of(self, name, tokens, cost)
+local function words_of(self, name, need)
     local limits, used = self.budget.limits, used_of(self.budget)
-    local words = { self.owner, self.lease_ms, name, tokens, cost, limits.max_calls or "",
-        limits.max_tokens or "", limits.max_cost and nano(limits.max_cost) or "" }
+    local words = { self.owner, self.lease_ms, name, need.tokens, nano(need.cost or 0),
+        limits.max_calls or "", limits.max_tokens or "",
+        limits.max_cost and nano(limits.max_cost) or "" }
     for i = 1, 3 do
         words[8 + i] = ("%.0f"):format(math.max(used[i], self.at_least[i]))
     end
     return words
+end
+
+local function refusal(self, what, used, need)
+    local scale = what == "cost" and NANO or 1
+    return budgets.refusal(what, self.budget.limits["max_" .. what], used / scale, need / scale)
 end
 
 ---See ponder.task.Backing. Waits while Redis is away.
@@ -168,7 +174,7 @@ function Shared:reserve(need, waits)
     local name = ("%s.%d"):format(self.owner, self.count)
     local pause = scheduler.doubling_pause("a budget's room", FIRST_PAUSE_S, LONGEST_PAUSE_S)
     while true do
-        local words = words_of(self, name, need.tokens, nano(need.cost or 0))
+        local words = words_of(self, name, need)
         local _ <close> = setmetatable({}, { __close = function()
             if words then -- cancelled: it may have been reserved
                 self:release(name)
@@ -183,20 +189,26 @@ function Shared:reserve(need, waits)
         elseif not refused then
             return name
         end
-        local what, scale = refused[1], refused[1] == "cost" and NANO or 1
         if refused[4] == 1 or not waits then
-            return nil, budgets.refusal(what, self.budget.limits["max_" .. what],
-                refused[2] / scale, refused[3] / scale)
+            return nil, refusal(self, refused[1], refused[2], refused[3])
         end
         pause()
     end
 end
 
+local function post(self, script, ...)
+    self.client:post("EVAL", script, 3, self.keys[1], self.keys[2], self.keys[3], ...)
+end
+
+---See ponder.task.Backing. Reserved there, it is refused there: the others are told.
+function Shared:refuse(need)
+    post(self, RESERVE, table.unpack(words_of(self, self.owner, need)))
+end
+
 local function settle(self, name, calls, tokens, cost)
     local words = { name, calls, tokens, cost }
     self.settled[name] = words
-    self.client:post("EVAL", SETTLE, 3, self.keys[1], self.keys[2], self.keys[3], self.owner,
-        self.lease_ms, table.unpack(words))
+    post(self, SETTLE, self.owner, self.lease_ms, table.unpack(words))
 end
 
 ---See ponder.task.Backing.
@@ -209,7 +221,8 @@ function Shared:release(name)
     settle(self, name, -1, 0, 0)
 end
 
----Keeps what is held here, and says once more what was settled: Redis may have been away.
+---Keeps what is held here, and says once more what was settled: Redis may have been away. Ends the
+---budget here when another process has been refused a call.
 ---@return boolean? ok
 ---@return string? message
 ---@return string? code
@@ -223,10 +236,12 @@ function Shared:renew()
                 break
             end
         end
-        local ok, message, code = self.client:eval(SETTLE, self.keys, self.owner, self.lease_ms,
-            table.unpack(words))
-        if not ok then
+        local spent, message, code = self.client:eval(SETTLE, self.keys, self.owner,
+            self.lease_ms, table.unpack(words))
+        if spent == nil then
             return nil, message, code
+        elseif spent then
+            budgets.exhaust(self.budget, refusal(self, spent:match "^(%a+) (%d+) (%d+)$"))
         end
         for _, name in ipairs(names) do
             self.settled[name] = nil
@@ -254,7 +269,7 @@ end
 ---@param lease_ms integer
 ---@return ponder.task.Budget
 function shared.of(about, client, lease_ms)
-    local limits = { in_flight = "await" }
+    local limits = {}
     for _, name in ipairs(LIMITS) do
         limits[name] = about[name]
     end

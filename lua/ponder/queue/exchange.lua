@@ -13,7 +13,7 @@ local exchange = {}
 local WAIT = "a worker"
 local BLOCK_MS = 1000
 local PATIENCE_S = 5 -- before it says that nobody works
-local BUDGET_RENEWAL_S = 15
+local BUDGET_RENEWAL_S = 1
 local MOST_SENT = 200 -- jobs of one script, or
 local MOST_BYTES = 1 << 20 -- so many bytes and one more
 
@@ -21,6 +21,8 @@ local MOST_BYTES = 1 << 20 -- so many bytes and one more
 ---@field id string
 ---@field spec string JSON
 ---@field item string JSON
+---@field backings table<ponder.queue.Budget, true> the budgets that it counts for
+---@field recorded boolean? what came of it has brought rows for the log
 ---@field task ponder.task.Handle
 ---@field status "ok"|"failed"|"dead"|"cancelled"|"refused"|nil nil: it goes on
 ---@field dead string? it is a dead letter that may yet be retried: what it failed with, as stored
@@ -204,6 +206,9 @@ local function dispatch(self, entry, fields)
         set_dead(self, slot, nil)
     else
         settle(slot, fields.status, fields.value, entry)
+        if fields.status == "failed" and next(slot.backings) then
+            self.renewed_at = 0 -- it may have been refused a call
+        end
     end
 end
 
@@ -213,6 +218,15 @@ end
 function Exchange:forget(id, entry)
     local taken = self.taken
     taken[#taken + 1], taken[#taken + 2] = id, entry
+end
+
+local function take(self, taken)
+    return redis.persist(self.on_trouble, function()
+        return self.client:eval(moves.TAKE, { self:key "state",
+            self:key("results:" .. self.map), self:key "open", self:key "maps",
+            self:key("jobs:" .. self.script.code), self:key "dead" }, self.map,
+            table.unpack(taken))
+    end)
 end
 
 ---Has Redis forget what was taken.
@@ -225,12 +239,7 @@ function Exchange:flush()
         return true
     end
     self.taken = {}
-    return redis.persist(self.on_trouble, function()
-        return self.client:eval(moves.TAKE, { self:key "state",
-            self:key("results:" .. self.map), self:key "open", self:key "maps",
-            self:key("jobs:" .. self.script.code), self:key "dead" }, self.map,
-            table.unpack(taken))
-    end)
+    return take(self, taken)
 end
 
 -- Nobody seems to work: says why.
@@ -278,6 +287,22 @@ local function read(self)
     return reply ~= false
 end
 
+-- Nothing more may be asked: what no worker has begun is not done.
+local function withdraw(self, backing)
+    local words = {}
+    for id, slot in pairs(self.slots) do
+        if slot.backings[backing] and not slot.status then
+            words[#words + 1], words[#words + 2] = id, "u"
+        end
+    end
+    for _, id in ipairs(words[1] and take(self, words) or {}) do
+        local slot = self.slots[id]
+        if slot and not slot.status then
+            settle(slot, "refused", { message = backing.budget.spent, code = "BUDGET" })
+        end
+    end
+end
+
 local function renew_budgets(self)
     local now = scheduler.clock()
     if now - self.renewed_at < BUDGET_RENEWAL_S then
@@ -286,6 +311,9 @@ local function renew_budgets(self)
     self.renewed_at = now
     for backing in pairs(self.backings) do
         backing:renew()
+        if backing.budget.spent then
+            withdraw(self, backing)
+        end
     end
 end
 
@@ -307,7 +335,6 @@ local function lead(self, slot)
     local since = scheduler.clock()
     while not slot.status do
         local ok, message, code = self:flush()
-        renew_budgets(self)
         if self.unsent[1] and not self.sender then
             send(self, slot)
         end
@@ -324,6 +351,7 @@ local function lead(self, slot)
         if self.dead == self.waiting and self.dead > 0 then
             give_up(self)
         end
+        renew_budgets(self)
     end
     return true
 end

@@ -188,12 +188,19 @@ end
 
 -- The coordinator has the results of these jobs, gives up dead ones, or wants others no more.
 -- KEYS: state, results, open, maps, jobs, dead. ARGV: map, then of each job its id and entry of
--- `results`, or "g" to give it up, or "w" to withdraw it.
+-- `results`, or "g" to give it up, "w" to withdraw it, "u" unless a worker has it.
+-- -> those of "u" that were withdrawn
 moves.TAKE = CLOSE .. [==[
-local count, prefix = 0, string.match(KEYS[1], '^(.*:)state$')
+local count, withdrawn, prefix = 0, {}, string.match(KEYS[1], '^(.*:)state$')
 for i = 2, #ARGV, 2 do
     local id, entry = ARGV[i], ARGV[i + 1]
     local state = redis.call('HGET', KEYS[1], id)
+    if entry == 'u' then
+        local waits = state and string.match(state, '^q (.*)$')
+        if waits and not redis.pcall('XPENDING', KEYS[5], 'workers', waits, waits, 1)[1] then
+            withdrawn[#withdrawn + 1], entry = id, 'w'
+        end
+    end
     if entry == 'g' then
         if state == 'x' then
             redis.call('HSET', KEYS[1], id, 'g')
@@ -209,13 +216,13 @@ for i = 2, #ARGV, 2 do
         redis.call('HDEL', prefix .. 'errors', id)
         redis.call('DEL', prefix .. 'journal:' .. id)
         count = count + redis.call('HDEL', KEYS[1], id)
-    else
+    elseif entry ~= 'u' then
         redis.call('XDEL', KEYS[2], entry)
         count = count + redis.call('HDEL', KEYS[1], id)
     end
 end
 close(ARGV[1], count)
-return count]==]
+return withdrawn]==]
 
 -- Forgets workers that are long gone. KEYS: jobs, workers. ARGV: milliseconds, names...
 moves.SWEEP = [==[

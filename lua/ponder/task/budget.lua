@@ -44,6 +44,7 @@ budget.LIMITS = {
 ---  settled; or nil and why there is no room. `waits`: for calls of others that are in the way
 ---@field settle fun(self, reserved: any, tokens: integer, cost: number) may not wait
 ---@field release fun(self, reserved: any) the call is not made; may not wait
+---@field refuse fun(self, need: ponder.task.Need) a call was refused here; may not wait
 
 ---@class ponder.task.Budget
 ---@field backing ponder.task.Backing?
@@ -195,9 +196,11 @@ local function wait_for_room(self)
     end)
 end
 
--- The first refusal: no call begins any more, and waiting ones are refused. What is in flight is
--- cancelled if that is wanted, the oldest first.
-local function end_budget(self, message)
+---The first refusal: no call begins any more, and waiting ones are refused. What is in flight is
+---cancelled if that is wanted, the oldest first.
+---@param self ponder.task.Budget
+---@param message string
+function budget.exhaust(self, message)
     if self.spent then
         return
     end
@@ -302,7 +305,10 @@ local function take_room(hold)
             message = refusal(full, hold.need)
         end
         if message then
-            end_budget(full, message)
+            if full.backing and not full.spent then
+                full.backing:refuse(hold.need)
+            end
+            budget.exhaust(full, message)
             return nil, message, "BUDGET"
         elseif full then
             wait_for_room(full)
@@ -374,7 +380,7 @@ function Hold:settle(usage, cost, failed, partial)
         one.failed = one.failed + (failed and 1 or 0)
         add(one, usage, tokens, cost)
         if (one.limits.max_tokens or one.limits.max_cost) and tally.exceeds(usage) then
-            end_budget(one, CLAIM)
+            budget.exhaust(one, CLAIM)
         end
         wake_all(one)
         if one.on_change then
@@ -438,7 +444,7 @@ function budget.refuse_again(need, message)
     local innermost = budget.current()
     local full = innermost and obstacle(innermost, need)
     if full then
-        end_budget(full, message)
+        budget.exhaust(full, message)
     end
 end
 
