@@ -798,4 +798,17 @@ describe("the moves of the status", function()
             assert.is_true(taken[move], move)
         end
     end)
+
+    it("drops the contexts of its prompts once it has ended", function()
+        local contexts, made = setmetatable({}, { __mode = "k" }), 0
+        local function generate(context)
+            contexts[context], made = true, made + 1
+            return { { role = "user", content = "go on" } }
+        end
+        local machine = driver.run(tot.new { prompts = { generate = generate } }, { now_ms = 0 })
+        collectgarbage()
+        collectgarbage()
+        assert.is_true(made > 1 and machine.result ~= nil)
+        assert.is_nil(next(contexts))
+    end)
 end)

@@ -218,7 +218,7 @@ local function finish_round(run, turn, call)
         calls, reason = select_nodes(run, turn)
     end
     if not calls then
-        run.slots = {}
+        run.slots, run.contexts = {}, {}
         run:complete(turn, reason, call.id)
         return
     end

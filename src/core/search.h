@@ -412,8 +412,7 @@ static inline void search_tell_terminal(Search *s, uint32_t node, bool terminal)
 static inline void search_set_evaluated(Search *s, uint32_t id)
 {
     SearchNode *node = search_node(s, id);
-    bool terminal =
-        node->terminal; /* before the store: the load of a whole word would wait for it */
+    bool terminal = node->terminal; /* read before the store: it shares a word with it */
     s->depth_limited += !terminal && node->depth == s->options.max_depth;
     node->evaluated = true;
     if (s->options.window > 1)
