@@ -1,8 +1,8 @@
 # ponder: `make run` sets up a fresh machine, builds, and solves Game of 24; `make test` runs every spec.
 #
 #   make                build/ponder (one executable) and build/ponder.so (for a stock lua5.4)
-#   make run            install what is missing, build, run scripts/game24.lua
-#   make test           install what only tests need, build, run every spec (SPEC=file for one)
+#   make run            install missing packages, build, run scripts/game24.lua
+#   make test           install what the tests need, build, run every spec (SPEC=file for one)
 #   make bench          measure speed as ratios within one run
 #   make soak           long tests at full size (SOAK=log for one; SIZE= and SEED= for others)
 #   make asan           the specs under AddressSanitizer and UndefinedBehaviourSanitizer, with
@@ -30,9 +30,9 @@ TEST_PACKAGES := redis-server curl lua-cjson lua-busted lua-check clang-format n
 FUZZ_PACKAGES := clang libclang-rt-14-dev
 
 # pkg-config runs when a recipe needs it, not when make starts: `make run` may first have to install it.
-# The executable has its own SQLite, since one more shared library costs its start-up 7%; the shared
-# object takes the system's, since two SQLites in a process break each other's locks. libcurl has
-# loaded libgnutls and libnettle already.
+# The executable links SQLite statically, since one more shared library slows its start by 7%; the
+# shared object uses the system's, since two SQLites in a process break each other's locks. libcurl
+# loads libgnutls and libnettle anyway.
 LUA_CFLAGS = $(shell pkg-config --cflags lua5.4 libcurl sqlite3)
 LIBS       = -Wl,-Bstatic -llua5.4-cjson -llua5.4 -lsqlite3 -luv_a -lmicrohttpd -lseccomp \
              -lhiredis -lz -Wl,-Bdynamic \
@@ -51,13 +51,13 @@ MODULE_OBJ := $(MODULE_SRC:%.c=$B/%.o)
 HOST_OBJ   := $(HOST_SRC:%.c=$B/%.o)
 EMBEDDED   := $(sort $(shell find lua prompts -name '*.lua' -not -path 'lua/ponder/meta/*') \
                 $(wildcard lua/ponder/report/page/* lua/ponder/report/help/*) doc/comments.txt)
-# The commands are neither in the library nor in its reference; what needs the executable's process
-# is not in the library.
+# COMMANDS are neither in the library nor in its reference; HOST_ONLY modules need the executable, so
+# they are in the reference but not in the library.
 COMMANDS   := $(addprefix lua/ponder/,cli.lua cli/% report/% untrusted.lua untrusted/% view.lua view/%)
-OWN        := $(addprefix lua/ponder/,log/rerun.lua log/carry.lua log/flags.lua log/run.lua \
+HOST_ONLY  := $(addprefix lua/ponder/,log/rerun.lua log/carry.lua log/flags.lua log/run.lua \
               log/rotate.lua log/session.lua queue/keeper.lua queue/worker.lua)
-LIBRARY    := $(filter-out doc/% $(COMMANDS) $(OWN),$(EMBEDDED))
-DOCUMENTED := $(filter lua/%,$(LIBRARY)) $(OWN) $(wildcard lua/ponder/meta/*.lua)
+LIBRARY    := $(filter-out doc/% $(COMMANDS) $(HOST_ONLY),$(EMBEDDED))
+DOCUMENTED := $(filter lua/%,$(LIBRARY)) $(HOST_ONLY) $(wildcard lua/ponder/meta/*.lua)
 
 .PHONY: all run test bench soak asan fuzz lint clean run-packages test-packages fuzz-packages FORCE
 all: $B/ponder $B/ponder.so
@@ -66,7 +66,7 @@ $B/ponder: $(HOST_OBJ) $(MODULE_OBJ) $B/embedded.o $B/modules.o
 	@echo "  link    $@"
 	@$(CC) $(CFLAGS) $(LDFLAGS) -Wl,-E -o $@ $^ $(LIBS)
 
-# Never unloaded: a thread of libcurl that still looks up a name may outlive the Lua state.
+# nodelete: a libcurl thread that is still resolving a name may outlive the Lua state.
 $B/ponder.so: $(MODULE_OBJ)
 	@echo "  link    $@"
 	@$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-z,nodelete -o $@ $^ $(SO_LIBS)
@@ -75,10 +75,10 @@ $B/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  compile $<"
 	@$(COMPILE) -c -o $@ $<
-$B/src/hostlib.o $B/src/api/net_options.o: Makefile # the version
+$B/src/hostlib.o $B/src/api/net_options.o: Makefile # VERSION
 
-# Modules are built in compiled, which starts three times as fast; prompts/, which people read, and
-# the parts of the page as text.
+# Modules are embedded as bytecode, which starts three times as fast; prompts/ and the parts of the
+# page as text.
 $B/compiled/%.lua: %.lua
 	@mkdir -p $(@D)
 	@cd lua && luac5.4 -o $(abspath $@) $(<:lua/%=%)
@@ -89,7 +89,7 @@ $B/doc/comments.txt: $(DOCUMENTED) Makefile
 	@awk 'FNR == 1 { print "\001" FILENAME; doc = 0 } /^---([^-]|$$)/ { print; doc = 1; next } \
 	    doc { print; print ""; doc = 0 } /^return / { print }' $(DOCUMENTED) > $@
 
-# The files and a table of their names (struct EmbeddedFile in src/hostlib.h).
+# The embedded files, and a table of them (struct EmbeddedFile in src/hostlib.h).
 $B/embedded.S: $(patsubst doc/%,$B/doc/%,$(patsubst lua/%.lua,$B/compiled/lua/%.lua,$(EMBEDDED))) Makefile $B/embedded.list
 	@mkdir -p $(@D)
 	@awk 'BEGIN { print ".section .rodata" } \
@@ -102,7 +102,7 @@ $B/embedded.S: $(patsubst doc/%,$B/doc/%,$(patsubst lua/%.lua,$B/compiled/lua/%.
 $B/embedded.o: $B/embedded.S
 	@$(CC) -c -o $@ $<
 
-# Every luaopen_ function of src/api: the executable's package.preload (struct luaL_Reg, by name).
+# The executable's package.preload: every luaopen_ function of src/api, as luaL_Reg.
 $B/modules.c: $(wildcard src/api/*.c) Makefile
 	@mkdir -p $(@D)
 	@grep -ho 'luaopen_ponder[a-z_]*' $(wildcard src/api/*.c) | sort -u | awk ' \
@@ -114,7 +114,7 @@ $B/modules.c: $(wildcard src/api/*.c) Makefile
 $B/modules.o: $B/modules.c
 	@$(COMPILE) -c -o $@ $<
 
-# What the specs and benches of the network talk to.
+# The server that the network's specs and benches talk to.
 SERVER_SRC := $(wildcard spec/support/server*.c)
 $B/server: $(SERVER_SRC) spec/support/server.h Makefile
 	@mkdir -p $(@D)
@@ -131,13 +131,13 @@ $B/http_minimal: scripts/bench/http_minimal.c
 	@echo "  compile $@"
 	@$(CC) $(CSTD) $(WARN) $(CFLAGS) -o $@ $< $$(pkg-config --libs libmicrohttpd)
 
-# C modules of the specs, built when a spec asks for them; never unloaded, since Lua closes libraries
-# before it has freed all memory through an allocator of theirs.
+# C modules of the specs, built on demand. nodelete: Lua closes libraries before it has freed all
+# memory through their allocators.
 $B/failing_memory.so $B/failing_disk.so $B/gc_stress.so: $B/%.so: spec/support/%.c
 	@mkdir -p $(@D)
 	@$(CC) $(CSTD) $(WARN) $(CFLAGS) -fPIC -shared -Wl,-z,nodelete $(LUA_CFLAGS) -o $@ $<
 
-# Rewritten only when the set of files changes, so that a removed file is noticed too.
+# Rewritten only when the set of files changes: notices removed files too.
 $B/embedded.list: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' $(EMBEDDED) | cmp -s - $@ || printf '%s\n' $(EMBEDDED) > $@
@@ -158,8 +158,8 @@ asan: run-packages test-packages
 	    PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
 	    .ci/run-specs $(SPEC)
 
-# libFuzzer targets: spec/fuzz/NAME_fuzz.c with src/core. The inputs found stay in $B/fuzz/NAME.
-# Those in Lua are run by the executable: see spec/support/fuzz.lua.
+# libFuzzer targets: spec/fuzz/NAME_fuzz.c with src/core; $B/fuzz/NAME collects the inputs found.
+# The executable runs the targets in Lua: see spec/support/fuzz.lua.
 FUZZ_SECONDS ?= 10
 FUZZERS      := $(patsubst spec/fuzz/%_fuzz.c,%,$(wildcard spec/fuzz/*_fuzz.c))
 LUA_FUZZERS  := $(patsubst spec/fuzz/%_fuzz.lua,%,$(wildcard spec/fuzz/*_fuzz.lua))
@@ -192,17 +192,18 @@ fuzz-packages:
 $B/empty: scripts/bench/empty.c
 	@$(CC) $(CFLAGS) -o $@ $< -Wl,--no-as-needed $(shell pkg-config --libs libcurl) -lm
 
-# Benches of what people run are run by the executable itself, the others by the stock interpreter.
-OWN_BENCHES := scripts/bench/search.lua scripts/bench/model.lua
+# EXECUTABLE_BENCHES run in build/ponder, the others in the stock interpreter.
+EXECUTABLE_BENCHES := scripts/bench/search.lua scripts/bench/model.lua
 BENCHES := $(filter-out %/measure.lua,$(wildcard scripts/bench/*.lua))
 bench: run-packages test-packages
 	@$(MAKE) --no-print-directory all $B/empty $B/server $B/curl_multi $B/http_minimal
 	@for bench in $(BENCHES); do echo; echo "== $$bench"; \
-	    case " $(OWN_BENCHES) " in *" $$bench "*) PONDER_BUILD=$B $B/ponder run --no-log $$bench;; \
+	    case " $(EXECUTABLE_BENCHES) " in \
+	    *" $$bench "*) PONDER_BUILD=$B $B/ponder run --no-log $$bench;; \
 	    *) PONDER_BUILD=$B LUA_PATH="./lua/?.lua;./scripts/bench/?.lua;./spec/support/?.lua" \
 	        LUA_CPATH="./$B/?.so" lua5.4 $$bench;; esac || exit 1; done
 
-# Minutes to hours: see spec/support/soak.lua. What was interrupted goes on where it was.
+# Minutes to hours: see spec/support/soak.lua. An interrupted soak continues where it was.
 soak: run-packages test-packages
 	@$(MAKE) --no-print-directory all $B/server
 	PONDER_BUILD=$B LUA_PATH="./lua/?.lua;./spec/support/?.lua" LUA_CPATH="./$B/?.so" \

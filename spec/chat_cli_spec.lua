@@ -50,7 +50,7 @@ describe("ponder chat -c", function()
     it("says when there is none", function()
         local r = ponder { "chat", "-c", "two" }
         assert.equal(2, r.status)
-        assert.matches("%-c: no conversation is kept", r.err)
+        assert.matches("%-c: no conversation is logged", r.err)
     end)
 end)
 

@@ -314,7 +314,7 @@ describe("--help of every command", function()
                 end
             end
             if #commands[name] > 15 then
-                local first = usage:match("\nUsed most: ([^\n]+)\n")
+                local first = usage:match("\nMost used: ([^\n]+)\n")
                 assert.is_string(first, name)
                 assert.equal(4, select(2, first:gsub(", ", "")), name)
             end

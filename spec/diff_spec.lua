@@ -125,7 +125,7 @@ describe("ponder diff", function()
         end)
         local r = diff(a, a)
         assert.same({ 0, "" }, { r.status, r.err })
-        has(r.out, "They came to the same.\n")
+        has(r.out, "Same outcome.\n")
         assert.is_nil(r.out:find("search", 1, true))
         r = diff(a, b)
         assert.equal(0, r.status)
@@ -151,7 +151,7 @@ describe("ponder diff", function()
             for _, pair in ipairs { { a, b }, { b, a } } do
                 local r = diff(pair[1], pair[2])
                 assert.same({ 1, "" }, { r.status, r.err }, change)
-                has(r.out, "They came to different things.\n")
+                has(r.out, "Different outcomes.\n")
                 assert.equal(1, select(2, found(pair[1], pair[2])))
             end
         end
@@ -263,7 +263,7 @@ describe("ponder diff", function()
         local a = log()
         for message, words in pairs {
             ["ponder diff: expected two runs: ponder diff A B"] = { a },
-            ["ponder diff: /none.db: there is no such file"] = { a, "/none.db" },
+            ["ponder diff: /none.db: no such file"] = { a, "/none.db" },
             ["ponder diff: unknown option --al (did you mean --all?)"] = { "--al", a, a },
         } do
             local r = diff(table.unpack(words))

@@ -77,7 +77,7 @@ describe("ponder doc", function()
 
     it("says what was probably meant", function()
         local r = shell.ponder { "doc", "search.rum" }
-        assert.same({ 1, "", 'ponder doc: there is nothing named "search.rum" (did you mean '
+        assert.same({ 1, "", 'ponder doc: unknown name "search.rum" (did you mean '
             .. "search.run?); ponder doc lists the modules\n" }, { r.status, r.out, r.err })
         assert.equal(2, shell.ponder({ "doc", "a", "b" }).status)
         assert.equal(2, shell.ponder({ "doc", "--stub", "b" }).status)

@@ -121,8 +121,8 @@ describe("ponder fork", function()
         w:run()
         for _, flag in ipairs { "--max-calls", "--max-cost", "--script", "-o" } do
             local r = w:ponder { "resume", w.log, flag, "9" }
-            assert.same({ 2, ("ponder resume: %s is for ponder fork, which runs a log changed and "
-                .. "makes new calls only: ponder fork -o max-calls=200\n"):format(flag) },
+            assert.same({ 2, ("ponder resume: %s is for ponder fork, which reruns a log with "
+                .. "changes: ponder fork -o max-calls=200\n"):format(flag) },
                 { r.status, r.err })
         end
         assert.matches("unknown option %-%-maximum", w:ponder({ "resume", "--maximum" }).err)
@@ -177,7 +177,7 @@ describe("ponder fork", function()
                 "thought.txt", w.log))
             assert.matches("needs its new reply", refused("--call", "1", w.log))
             assert.matches("no call 99", refused("--call", "99", "--text", "thought.txt", w.log))
-            assert.matches("say more about", refused("--text", "thought.txt", w.log))
+            assert.matches("need %-%-node ID", refused("--text", "thought.txt", w.log))
             assert.matches("no%-such%.txt", refused("--call", "1", "--text", "no-such.txt", w.log))
             local db = assert(store.open(w.log, { mode = "write" }))
             assert(db:execute "UPDATE nodes SET text = 'nowhere' WHERE id = 'n2'")

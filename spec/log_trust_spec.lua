@@ -25,8 +25,8 @@ describe("a log that is resumed or forked", function()
         for _, command in ipairs { "resume", "fork" } do
             local said = w:ponder { command, w.log }
             assert.same({ 1, "" }, { said.status, said.out }, what)
-            assert.matches(("^ponder %s: %s: was not written by you[^\n]*%%-%%-trust runs it\n$")
-                :format(command, w.log:gsub("%p", "%%%0")), said.err)
+            assert.matches(("^ponder %s: %s: you did not write this log[^\n]*%%-%%-trust runs it\n$"
+                ):format(command, w.log:gsub("%p", "%%%0")), said.err)
             assert.matches("script.lua %(script%)", said.err)
             assert.matches(w.server.url, said.err, 1, true)
         end
@@ -57,7 +57,7 @@ describe("a log that is resumed or forked", function()
             change(sql:format(store.sha256(text .. " ")))
             local said = w:resume()
             assert.equal(1, said.status, sql)
-            assert.matches("was not written by you", said.err, 1, true)
+            assert.matches("you did not write this log", said.err, 1, true)
             w:sh "cp saved.db run.db"
         end
         assert.equal(0, w:resume().status)
@@ -93,15 +93,15 @@ describe("a log that is resumed or forked", function()
         for _, command in ipairs { "resume", "fork" } do
             local said = w:ponder({ command, w.log }, { env = { OPENAI_BASE_URL = "" } })
             assert.same({ 1, "" }, { said.status, said.out })
-            assert.matches("it asked " .. w.server.url, said.err, 1, true)
-            assert.matches((", which only the log names; a key goes where you say: "
-                .. "ponder %s --base-url %s %s\n"):format(command, url, w.log), said.err, 1, true)
+            assert.matches("only this log names the server " .. w.server.url, said.err, 1, true)
+            assert.matches(("; to send it your key: ponder %s --base-url %s %s\n"):format(command,
+                url, w.log), said.err, 1, true)
         end
         w.dir:write("config/ponder/config.lua",
             'return { providers = { openai = { api_key = "k-0123456789" } } }')
         local said = w:ponder({ "resume", "--trust", w.log }, { env = { OPENAI_BASE_URL = "",
             OPENAI_API_KEY = "", XDG_CONFIG_HOME = w.dir.path .. "/config" } })
-        assert.matches("which only the log names", said.err, 1, true)
+        assert.matches("only this log names the server", said.err, 1, true)
         assert.equal(before, w:requests())
         -- Without a key there is nothing to lose; and an address that is named may have it.
         said = w:ponder({ "resume", w.log }, { env = { OPENAI_BASE_URL = "",
@@ -124,12 +124,12 @@ describe("a log that is resumed or forked", function()
         for _, command in ipairs { "resume", "fork" } do
             local said = w:ponder({ command, w.log .. "2" }, { env = env })
             assert.same({ 1, "" }, { said.status, said.out })
-            assert.equal(("ponder %s: %s2: it asked %s, which only the log names; a key goes "
-                .. "where you say: ponder %s --base-url %s %s2\n"):format(command, w.log, url,
+            assert.equal(("ponder %s: %s2: only this log names the server %s; to send it "
+                .. "your key: ponder %s --base-url %s %s2\n"):format(command, w.log, url,
                 command, url, w.log), said.err)
             said = w:ponder({ command, "--trust", "--base-url", url .. "/x", w.log .. "2" },
                 { env = env })
-            assert.matches("which only the log names", said.err, 1, true)
+            assert.matches("only this log names the server", said.err, 1, true)
         end
         assert.equal(before, w:requests())
         -- It is named: on this command line, in the environment, in the configuration.

@@ -49,7 +49,7 @@ describe("the command", function()
         local status, out, err = run("text=ok&deltas=1", { "chat", "--model", "openai:o3",
             "--temperature", "0", "Hello" })
         assert.same({ 0, "ok\n" }, { status, out })
-        assert.equal("ponder chat: --temperature was left out: "
+        assert.equal("ponder chat: --temperature was omitted: "
             .. "a reasoning model takes no temperature\n", err)
     end)
 

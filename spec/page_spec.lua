@@ -523,8 +523,8 @@ describe("the page of a run", function()
             end)
         end
         b:open(page("long", write))
-        assert.equal("Left out to keep this page small: 1 end of a long text. ponder export "
-            .. "--format html --full puts everything in.", b:text "#notice")
+        assert.equal("Omitted to keep this page small: 1 end of a long text. ponder export "
+            .. "--format html --full includes everything.", b:text "#notice")
         os.remove(dir.path .. "/long.db")
         b:open(page("long", write, { full = true }))
         assert.is_true(b:run "return document.getElementById('notice').hidden")

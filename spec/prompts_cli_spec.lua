@@ -88,10 +88,10 @@ describe("ponder prompts show", function()
 
     it("helps with a name", function()
         for name, expected in pairs {
-            ["tott"] = "there is no prompt file tott (did you mean tot?); there are: ",
-            ["tot.genrate"] = "there is no prompt tot.genrate (did you mean tot.generate?); "
-                .. "there are: tot.evaluate, tot.generate, tot.repair",
-            [".."] = "there is no prompt file ..; there are: ",
+            ["tott"] = "unknown prompt file tott (did you mean tot?); known: ",
+            ["tot.genrate"] = "unknown prompt tot.genrate (did you mean tot.generate?); "
+                .. "known: tot.evaluate, tot.generate, tot.repair",
+            [".."] = "unknown prompt file ..; known: ",
         } do
             local r = prompts { "show", name }
             assert.equal(2, r.status)
@@ -123,7 +123,7 @@ describe("ponder prompts eject", function()
         dir:write("a/b/got.lua", "mine")
         local r = prompts { "eject", "--to=" .. to }
         assert.equal(1, r.status)
-        assert.matches("got.lua is there already; %-%-force replaces it\n$", r.err)
+        assert.matches("got.lua already exists; %-%-force replaces it\n$", r.err)
         assert.equal("mine", dir:read("a/b/got.lua"))
         assert.is_nil(io.open(dir.path .. "/a/b/tot.lua")) -- all or nothing
         assert.equal(0, prompts({ "eject", "--force", "--to", to }).status)
@@ -317,7 +317,7 @@ end)
 describe("ponder prompts", function()
     it("refuses what it does not know", function()
         for _, case in ipairs {
-            { { "lst" }, "there is no command lst (did you mean list?); there are: check, eject, "
+            { { "lst" }, "unknown command lst (did you mean list?); known: check, eject, "
                 .. "list, show" },
             { { "list", "x" }, 'unexpected argument "x"' },
             { { "check", "tot", "x" }, 'unexpected argument "x"' },

@@ -59,7 +59,7 @@ describe("ponder log", function()
 
     it("says when there are none", function()
         local r = shell.ponder({ "log" }, { env = { XDG_STATE_HOME = dir.path .. "/none" } })
-        assert.same({ 0, "", "ponder log: no run is kept in " .. dir.path
+        assert.same({ 0, "", "ponder log: no runs in " .. dir.path
             .. "/none/ponder yet\n" }, { r.status, r.out, r.err })
     end)
 
@@ -167,7 +167,7 @@ describe("ponder show", function()
             has(out, part)
         end
         out = show("--call", "35", path)
-        has(out, "  attempt 1 failed: RATE_LIMITED slow down, tried again after 0.5 s\n")
+        has(out, "  attempt 1 failed: RATE_LIMITED slow down, retried after 0.5 s\n")
         has(show("--call", "2", path), "\n[system]\nYou are terse.\n[user]\nScore the children")
         has(show("--call", "37", path), "\nNO REPLY\n")
         local call = json.decode(show("--call", "1", "--json", path))
@@ -203,7 +203,7 @@ describe("ponder show", function()
     it("gives a node with its calls", function()
         local out = show("--node", "7", path)
         for _, part in ipairs { "node 7 of search 1, score 0.6333, depth 2",
-            "on the best path", "  way: 1 > 2 > 7\n", "  call 11: expand 7, openai:gpt-4o-mini\n",
+            "on the best path", "  path: 1 > 2 > 7\n", "  call 11: expand 7, openai:gpt-4o-mini\n",
             "\n\nstep 7 of 2" } do
             has(out, part)
         end

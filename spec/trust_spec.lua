@@ -162,7 +162,7 @@ describe("ponder doctor", function()
             cd checkout; echo 'return 1' > s.lua; XDG_STATE_HOME=%s %s run --log a.db s.lua
             sqlite3 other.db 'CREATE TABLE t (x)' || touch other.db]]):format(dir.path, state,
             shell.executable))
-        assert.matches("privacy +logs, caches and settings are for their owner alone",
+        assert.matches("privacy +only their owner may read logs, caches and settings",
             ponder({ "doctor" }).out)
         shell.run(("cd %s; chmod 644 checkout/a.db config/ponder/config.lua"):format(dir.path))
         local out = ponder({ "doctor" }).out

@@ -435,7 +435,7 @@ describe("ponder view", function()
             assert.equal(arguments[1], data.run.command)
             repeat
                 local line = r.pipe:read "l"
-            until line == "ponder: the page stays until it is closed; Ctrl-C ends it"
+            until line == "ponder: waiting until the page is closed; Ctrl-C ends it"
             -- A page that is open and then closed: the command ends with it.
             os.execute(("curl -sgNm 1 '%s' >/dev/null"):format(
                 url:gsub("/%?", "/view/events?")))

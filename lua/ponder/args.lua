@@ -8,9 +8,9 @@
 ---
 --- `max_memory_mb` is written `--max-memory-mb N` or `--max-memory-mb=N`; a single letter, `e`,
 --- is written `-e CODE` or `--e CODE`. `--` ends the options. A mistake gives nil and one line that
---- says what was expected, with the nearest valid option. A number, `-5`, is an operand.
+--- says what was expected, with the nearest valid option. A number such as `-5` is an operand.
 ---
---- A script has its arguments from `args.script`, which knows `--help` and ends it after a mistake.
+--- Scripts call `args.script`, which also handles `--help` and exits after a mistake.
 
 local options = require "ponder.options"
 
@@ -19,9 +19,9 @@ local args = {}
 ---@class ArgumentRule
 ---@field value? string name of the value in the help; without one the option is a switch
 ---@field type? "string"|"integer"|"number"|"duration"|"list" of the value; "string" if absent. A
----  list is of strings, with commas between them
----@field unit? "s"|"ms" of a duration: of a number without one, and of the value; "s" if absent
----@field many? boolean it may be given several times; the value is a list of all
+---  list is comma-separated strings
+---@field unit? "s"|"ms" of a duration's value, and of a number given without a unit; "s" if absent
+---@field many? boolean may be repeated; the value is a list of all
 ---@field alias? string another name, which the help does not list
 ---@field min? number
 ---@field max? number
@@ -40,7 +40,7 @@ local SECONDS = { ms = 0.001, s = 1, m = 60, h = 3600 }
 
 ---Reads a duration: `30s`, `500ms`, `2m`, `1.5h`.
 ---@param text string
----@return number? seconds nil: it is not one
+---@return number? seconds nil: not a duration
 ---@return boolean? bare it has no unit, and was read as seconds
 function args.duration(text)
     local number, unit = text:match("^(%d*%.?%d*)(%a*)$")
@@ -52,8 +52,8 @@ end
 local KINDS = { string = "a string", integer = "an integer", number = "a number",
     duration = "a time such as 30s, 500ms or 2m", list = "a list such as A,B" }
 
--- What is wrong with a script's own rules, if anything.
-local function mistake(rules)
+-- What is wrong with rules, if anything.
+local function find_rule_problem(rules)
     for name, rule in pairs(rules) do
         local kind = rule.type
         if type(name) ~= "string" or not name:find("^%w[%w_]*$") then
@@ -70,7 +70,7 @@ local function mistake(rules)
 end
 
 local function check_rules(where, rules)
-    local problem = mistake(rules)
+    local problem = find_rule_problem(rules)
     if problem then
         error(("%s: rules: %s"):format(where, problem), 3)
     end
@@ -89,18 +89,18 @@ local function expectation(rule)
     return kind
 end
 
-local function is_one_of(value, list)
-    for _, allowed in ipairs(list) do
-        if value == allowed then
+local function contains(list, value)
+    for _, item in ipairs(list) do
+        if item == value then
             return true
         end
     end
     return false
 end
 
-local hinted = {} -- flags whose unit was asked for; once is enough
+local hinted = {} -- flags whose missing unit was already mentioned
 
--- A duration in the unit of its rule.
+-- Reads a duration in the unit of its rule.
 local function read_duration(flag, text, rule)
     local seconds, bare = args.duration(text)
     if not seconds or rule.unit == "ms" then
@@ -121,11 +121,11 @@ end
 
 local convert
 
--- The items of a text with commas between them; or nil and what was expected.
+-- Reads comma-separated items; or nil and what was expected.
 local function read_list(flag, text, rule)
-    local list, one = {}, { enum = rule.enum }
+    local list, item_rule = {}, { enum = rule.enum }
     for item in text:gmatch("[^,]+") do
-        local value, problem = convert(flag, item:match("^%s*(.-)%s*$"), one)
+        local value, problem = convert(flag, item:match("^%s*(.-)%s*$"), item_rule)
         if problem then
             return nil, problem
         end
@@ -134,7 +134,7 @@ local function read_list(flag, text, rule)
     return list
 end
 
--- The value that a text stands for, or nil and what was expected.
+-- Converts the text of a value by its rule; or nil and what was expected.
 function convert(flag, text, rule)
     if rule.type == "list" then
         return read_list(flag, text, rule)
@@ -152,7 +152,7 @@ function convert(flag, text, rule)
         if value and is_out_of_range(value, rule) then
             value = nil
         end
-    elseif rule.enum and not is_one_of(text, rule.enum) then
+    elseif rule.enum and not contains(rule.enum, text) then
         value = nil
     end
     if value == nil then
@@ -161,7 +161,7 @@ function convert(flag, text, rule)
     return value
 end
 
--- `others`: options that are read elsewhere, if they come first.
+-- The message for an unknown flag. `others`: flags that are read elsewhere, if they come first.
 local function unknown(flag, rules, others)
     local flags = {}
     for i, other in ipairs(others or {}) do
@@ -177,16 +177,16 @@ local function unknown(flag, rules, others)
     return ("unknown option %s%s"):format(flag, options.hint(flag, flags, "%s"))
 end
 
--- The name of the option that a flag is, and its rule.
+-- The option that a flag names, and its rule.
 local function rule_of(flag, rules)
     local name = flag:match("^%-%-(%w[%w-]*)$") or flag:match("^%-(%w)$")
     name = name and name:gsub("-", "_")
     if not name or rules[name] then
         return name, rules[name or false]
     end
-    for of, rule in pairs(rules) do
+    for option, rule in pairs(rules) do
         if rule.alias == name then
-            return of, rule
+            return option, rule
         end
     end
 end
@@ -222,11 +222,11 @@ local function read_option(list, i, rules, opts, others)
 end
 
 ---Reads options and operands.
----@param command string for the error: "ponder run"
+---@param command string prefix of messages: "ponder run"
 ---@param list string[]
 ---@param rules table<string, ArgumentRule>
----@param how? {stops_at_operand: boolean?, others: string[]?} stops_at_operand: what follows the
----  first operand is left alone; others: options that are read elsewhere, if they come first
+---@param how? {stops_at_operand: boolean?, others: string[]?} stops_at_operand: all words after the
+---  first operand are operands; others: flags that are read elsewhere, if they come first
 ---@return table? opts values by name; a switch is true; nil for a usage error
 ---@return string[]|string operands or the message of a usage error, one line
 ---@return integer? first the index in `list` of the first operand
@@ -261,9 +261,9 @@ function args.parse(command, list, rules, how)
     return opts, operands, first
 end
 
-local LEAST_COLUMN, MOST_COLUMN, HELP_COLUMNS = 22, 28, 80
+local MIN_COLUMN, MAX_COLUMN, HELP_COLUMNS = 22, 28, 80 -- where the help of an option begins; width
 
--- A text in lines of at most so many bytes, the later ones indented.
+-- Wraps a text at `width` bytes and indents all lines but the first.
 local function wrap(text, width, indent)
     local lines, line = {}, nil
     for word in text:gmatch("%S+") do
@@ -276,17 +276,17 @@ local function wrap(text, width, indent)
     return table.concat(lines, "\n" .. (" "):rep(indent))
 end
 
----The options' part of a help text, in the order given.
+---Formats options for a help text.
 ---@param rules table<string, ArgumentRule>
 ---@param order? string[] names; default: all, sorted
 ---@return string
 function args.help(rules, order)
     check_rules("args.help", rules)
     order = order or options.names(rules)
-    local flags, column = {}, LEAST_COLUMN
+    local flags, column = {}, MIN_COLUMN
     for i, name in ipairs(order) do
         flags[i] = args.flag(name) .. (rules[name].value and " " .. rules[name].value or "")
-        column = math.max(column, math.min(#flags[i], MOST_COLUMN))
+        column = math.max(column, math.min(#flags[i], MAX_COLUMN))
     end
     local lines = {}
     for i, name in ipairs(order) do
@@ -299,8 +299,8 @@ function args.help(rules, order)
     return table.concat(lines, "\n")
 end
 
----A help text whose options stand in sections.
----@param about string what comes before them
+---A help text with options in sections.
+---@param about string text before the sections
 ---@param rules table<string, ArgumentRule>
 ---@param sections {title: string, names: string[]}[]
 ---@return string
@@ -312,7 +312,7 @@ function args.usage(about, rules, sections)
     return table.concat(parts, "\n\n")
 end
 
--- Whether `--help` stands among the options, and is none of them itself.
+-- Whether the options contain `--help` or `-h`, and no rule claims it.
 local function asks_for_help(list, rules, how)
     if rules.help then
         return false
@@ -329,35 +329,35 @@ end
 
 local function script_help(name, rules, how)
     local parts = { how.usage or ("%s [OPTION...]"):format(name), how.about }
-    local own = {}
+    local shown = {}
     for option, rule in pairs(rules) do
         local help, default = rule.help or "", rule.default
         if default ~= nil and not help:find("default", 1, true) then
             help = ("%s%s(default: %s)"):format(help, help == "" and "" or " ",
                 type(default) == "table" and table.concat(default, ",") or tostring(default))
         end
-        own[option] = setmetatable({ help = help }, { __index = rule })
+        shown[option] = setmetatable({ help = help }, { __index = rule })
     end
-    own.help = { help = "print this" }
+    shown.help = { help = "print this" }
     local order = how.order and table.move(how.order, 1, #how.order, 1, {})
     if order then
         order[#order + 1] = "help"
     end
-    parts[#parts + 1] = args.help(own, order)
+    parts[#parts + 1] = args.help(shown, order)
     return table.concat(parts, "\n\n")
 end
 
----Reads the arguments of a script: `--help` prints its options and ends it with status 0, a mistake
----ends it with status 2 and a line on standard error.
+---Reads the arguments of a script: `--help` prints its options and exits with status 0; a mistake
+---exits with status 2 and a line on standard error.
 ---
 ---     local opts, operands = args.script("haiku", { ... }, {
 ---         lines = { value = "N", type = "integer", min = 1, default = 3, help = "of the poem" },
 ---     }, { usage = "haiku [OPTION...] THEME", about = "Writes a poem." })
----@param name string the script's
+---@param name string of the script
 ---@param list string[] its arguments
 ---@param rules table<string, ArgumentRule>
 ---@param how? {usage: string?, about: string?, order: string[]?, stops_at_operand: boolean?} for
----  --help: the call, what it does, the options in order (all, sorted, if absent)
+---  --help: the synopsis, what the script does, the order of options (sorted if absent)
 ---@return table opts as of args.parse
 ---@return string[] operands
 ---@return integer? first

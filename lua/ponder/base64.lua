@@ -1,27 +1,22 @@
---- Bytes as base64 (RFC 4648, section 4). libcurl has an encoder, but does not export it.
+--- Base64 (RFC 4648, section 4). libcurl has an encoder, but does not export it.
 
 local base64 = {}
 
 local ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
-local letters, values = {}, {} -- of 12 bits two letters; of one letter its 6 bits
+local letters, values = {}, {} -- 12 bits to two letters; a letter to 6 bits
 for i = 1, 64 do
     values[ALPHABET:byte(i)] = i - 1
-end
-
--- Most programs encode nothing.
-local function fill_letters()
-    for i = 0, 4095 do
-        local a, b = (i >> 6) + 1, (i & 63) + 1
-        letters[i] = ALPHABET:sub(a, a) .. ALPHABET:sub(b, b)
-    end
 end
 
 ---@param bytes string
 ---@return string text padded, in one line
 function base64.encode(bytes)
-    if not letters[0] then
-        fill_letters()
+    if not letters[0] then -- filled on first use: most programs encode nothing
+        for i = 0, 4095 do
+            local a, b = (i >> 6) + 1, (i & 63) + 1
+            letters[i] = ALPHABET:sub(a, a) .. ALPHABET:sub(b, b)
+        end
     end
     local out, whole = {}, #bytes - #bytes % 3
     for i = 1, whole, 3 do
@@ -40,7 +35,7 @@ function base64.encode(bytes)
 end
 
 ---@param text string with or without padding
----@return string? bytes nil: it holds what base64 does not have
+---@return string? bytes nil: invalid base64
 function base64.decode(text)
     local bytes, bits, count = {}, 0, 0
     for i = 1, #text:gsub("=?=$", "") do

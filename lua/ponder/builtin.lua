@@ -1,19 +1,19 @@
---- Finds the prompt tables that come with ponder, and its files that are not modules.
+--- Finds the built-in prompt tables, and ponder's files that are not modules.
 ---
---- In a checkout the prompts stand in prompts/, beside lua/; where the library is installed, in
---- ponder/prompts/; in the executable they are the modules `prompts.NAME`. What a user puts in
---- their place is found by `ponder.prompt`.
+--- In a checkout the prompts are in prompts/, beside lua/; in an installed library, in
+--- ponder/prompts/; in the executable they are the modules `prompts.NAME`. `ponder.prompt` finds
+--- the files that a user puts in their place.
 
 local builtin = {}
 
--- The strategies that come with ponder, modules ponder.strategy.NAME. The machine of one is the
--- module ponder.NAME, where it has one. Nothing else lists them.
+-- The built-in strategies: modules ponder.strategy.NAME, with machines ponder.NAME (cot has none).
+-- The only list of them.
 builtin.strategies = { "cot", "got", "tot", "trm" }
 
 local module, file = ...
 
--- The checkout's directory. Only a path by which `require` really found this very file counts: the
--- working directory is not searched.
+-- The checkout's directory, if `require` found this very file there; the working directory is not
+-- searched.
 local found = type(file) == "string" and package.searchpath(module, package.path) == file
 local checkout = found and file:match("^(.*)lua[/\\]ponder[/\\]builtin%.lua$")
 -- Where ponder's Lua files are, in a checkout or not.
@@ -21,14 +21,14 @@ local modules = found and file:match("^(.*)ponder[/\\]builtin%.lua$")
 
 local loaded = {}
 
--- The path of a prompt file, and the file; nothing in the executable.
+-- The path of a prompt file, and the open file; nil in the executable.
 local function open(name)
     local path = checkout and ("%sprompts/%s.lua"):format(checkout, name)
         or modules and ("%sponder/prompts/%s.lua"):format(modules, name)
     return path, path and io.open(path, "rb")
 end
 
-local function find(name)
+local function find_loader(name)
     local path, opened = open(name)
     if opened then
         opened:close()
@@ -44,7 +44,7 @@ local function find(name)
     error(("no built-in prompts named %q"):format(name), 0)
 end
 
----The table of prompt functions that ponder brings for one machine; the same one each time.
+---The table of built-in prompt functions of one machine; the same table each time.
 ---@param name string `"tot"`, `"got"`, `"trm"`
 ---@return table<string, function>
 function builtin.prompts(name)
@@ -52,13 +52,13 @@ function builtin.prompts(name)
         if not name:find("^[%a_]+$") then
             error(("no built-in prompts named %q"):format(name), 0)
         end
-        local loader, place = find(name)
+        local loader, place = find_loader(name)
         loaded[name] = loader("prompts." .. name, place)
     end
     return loaded[name]
 end
 
----The text of the file that holds them.
+---The text of the file that holds the prompts.
 ---@param name string
 ---@return string
 function builtin.text(name)
@@ -71,7 +71,7 @@ function builtin.text(name)
     return text
 end
 
----The names of the prompt files that come with the executable, sorted.
+---The names of the executable's prompt files, sorted.
 ---@return string[]
 function builtin.prompt_names()
     local names = {}
@@ -82,7 +82,7 @@ function builtin.prompt_names()
     return names
 end
 
----The text of a file that stands among ponder's Lua files and is not a module.
+---The text of a file among ponder's Lua files that is not a module.
 ---@param name string such as `"ponder/report/page/page.css"`
 ---@return string
 function builtin.file(name)

@@ -4,17 +4,17 @@
 ---     summary                    one line for `ponder --help`
 ---     usage                      the text of `ponder NAME --help`
 ---     run(args)                  -> exit status
----     rules, order               its options (ponder.args), as --help lists them; or
----     rules, sections            under titles: {title=, names=}
----     words, files               what its operands may be: a list of words, any file
----     outside_tasks              it runs tasks of its own
----     own_help                   what --help says depends on what stands before it
+---     rules, order               its options (ponder.args), in the order of --help; or
+---     rules, sections            its options under titles: {title=, names=}
+---     words, files               its operands: a list of words; true if any file
+---     outside_tasks              true: run() is not called within task.run
+---     own_help                   true: run() handles a --help that is not the first argument
 ---
---- `rules` and what follows may be absent. The completions of shells and the manual page are made
---- from them, as --help is.
+--- `rules` and the fields below it are optional. --help, shell completions and the manual page are
+--- made from these fields.
 ---
---- Exit status: 0; 1 when a script raised or a run failed; 2 for a usage error; 124 when --timeout
---- was up; 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
+--- Exit status: 0; 1 when a script raised an error or a run failed; 2 for a usage error; 124 after
+--- --timeout; 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
 
 local args = require "ponder.args"
 local core = require "ponder.core.task"
@@ -35,7 +35,7 @@ local find, gmatch, match, sub = string.find, string.gmatch, string.match, strin
 local concat, insert, move = table.concat, table.insert, table.move
 local stderr = io.stderr
 
--- The commands are the built-in modules of this directory.
+-- The commands: the embedded modules ponder.cli.NAME, sorted.
 local function command_names()
     local names = {}
     for _, file in ipairs(host.embedded_names()) do
@@ -45,8 +45,8 @@ local function command_names()
     return names
 end
 
--- A usage text up to its list of options, and the title above that.
-local function cut_off(usage, list)
+-- A usage text without its list of options and the title above it.
+local function without_options(usage, list)
     local first = list ~= "" and usage:find(list, 1, true)
     return first and usage:sub(1, first - 1):gsub("\n[%w ]+:%s*$", ""):gsub("%s+$", "") or usage
 end
@@ -62,7 +62,7 @@ function cli.commands()
         local sections = command.sections or { { title = "Options", names = command.order or {} } }
         local about = command.usage
         for _, section in ipairs(sections) do
-            about = cut_off(about, args.help(rules, section.names))
+            about = without_options(about, args.help(rules, section.names))
         end
         list[i] = { name = name, summary = command.summary, usage = command.usage, about = about,
             rules = rules, sections = sections, words = command.words or {},
@@ -83,8 +83,8 @@ ponder %s: search policies and reasoning strategies in Lua, run against language
 %s
   ponder --version
 
-ponder COMMAND --help says more; begin with ponder help tutorial. Exit status: 0; 1 if a script
-raised; 2 for a usage error; 124 when --timeout is up; 130 after Ctrl-C.]]
+ponder COMMAND --help describes a command; start with ponder help tutorial. Exit status: 0; 1 if a
+script raised an error; 2 for a usage error; 124 after --timeout; 130 after Ctrl-C.]]
 
 ---The text of `ponder --help`.
 ---@return string
@@ -96,7 +96,7 @@ function cli.help()
     return HELP:format(host.version, table.concat(commands, "\n"))
 end
 
--- How a command is called, after the first paragraph of its usage: the ways to write it.
+-- Inserts examples and the most used options after the synopsis, a usage text's first paragraph.
 local function with_examples(name, usage, rules)
     local known = require("ponder.cli.shared.examples")[name] or {}
     local added = {}
@@ -110,15 +110,15 @@ local function with_examples(name, usage, rules)
         first[i] = args.flag(option) .. (rule.value and " " .. rule.value or "")
     end
     if first[1] then
-        added[#added + 1] = "\nUsed most: " .. concat(first, ", ")
+        added[#added + 1] = "\nMost used: " .. concat(first, ", ")
     end
-    local calls, rest = match(usage, "^(.-)\n\n(.*)$")
-    return concat({ calls or usage, concat(added, "\n"), rest }, "\n\n")
+    local synopsis, rest = match(usage, "^(.-)\n\n(.*)$")
+    return concat({ synopsis or usage, concat(added, "\n"), rest }, "\n\n")
 end
 
----What --help says of a command.
+---The text of `ponder NAME --help`.
 ---@param name string
----@return string? usage nil: there is no such command
+---@return string? usage nil: unknown command
 function cli.usage(name)
     if not is_command(name) then
         return nil
@@ -135,35 +135,52 @@ function cli.usage_error(message)
     return 2
 end
 
--- Lines of a traceback about ponder's own files and C functions come after the script's.
+---Prints "NAME: MESSAGE" on standard error, safe for a terminal.
+---@param name string of the command: "ponder show"
+---@param message string
+---@return integer status 1, for `return cli.fail(...)`
+function cli.fail(name, message)
+    stderr:write(name, ": ", quote.terminal(message), "\n")
+    return 1
+end
+
+---The directory of a script.
+---@param path string
+---@return string? directory absolute; nil: it has none (a pipe)
+function cli.directory_of(path)
+    local absolute = host.absolute(path)
+    return absolute and (match(absolute, "^(.+)/") or "/")
+end
+
+-- Whether a line of a traceback is about ponder's own files or a C function.
 local function is_own_frame(line)
     return match(line, "^%s*%[C%]") or match(line, "^%s*ponder/") or match(line, "^%s*prompts/")
         or match(line, "^%s*%(%.%.%.")
 end
 
----Makes one traceback of those in a message, each of which a protected call has added: the script's
----own frames first, then ponder's.
+---Merges the tracebacks in a message (each protected call may add one) into one: the script's
+---frames first, then ponder's.
 ---@param message string
 ---@return string
 function cli.order_traceback(message)
-    local said, frames, own, in_traceback, any = {}, {}, {}, false, false
+    local lines, frames, own, in_traceback, any = {}, {}, {}, false, false
     for line in gmatch(message .. "\n", "(.-)\n") do
         if in_traceback and sub(line, 1, 1) == "\t" then
             insert(is_own_frame(line) and own or frames, line)
         else
             in_traceback = line == "stack traceback:"
             any = any or in_traceback
-            insert(said, not in_traceback and line or nil)
+            insert(lines, not in_traceback and line or nil)
         end
     end
     if any then
-        insert(said, "stack traceback:")
+        insert(lines, "stack traceback:")
     end
-    move(frames, 1, #frames, #said + 1, said)
-    return concat(move(own, 1, #own, #said + 1, said), "\n")
+    move(frames, 1, #frames, #lines + 1, lines)
+    return concat(move(own, 1, #own, #lines + 1, lines), "\n")
 end
 
----An error message with a traceback, unless it has one; for xpcall.
+---Adds a traceback to an error message that has none; a message handler for xpcall.
 ---@param err any
 ---@return string
 function cli.with_traceback(err)
@@ -177,7 +194,8 @@ end
 
 local MEBIBYTE = 1 << 20
 
--- A message that says which limit was reached, and one that does not repeat what was reported.
+-- Shortens messages whose traceback does not help: memory limits, unjoined tasks (already reported)
+-- and damaged logs.
 local function clarify(message)
     local memory = match(message, "^[%w.]*:? ?not enough memory%f[\n\0]")
     if memory then
@@ -185,18 +203,17 @@ local function clarify(message)
         return ("%s: the limit is %d MiB (--max-memory-mb)"):format(memory, limit // MEBIBYTE)
     end
     local unjoined = match(message, "^task%.run: (unhandled errors? in %d+ tasks?);")
-    local damaged = match(message, "^[^\n]*: damaged: [^\n]*") -- a log, wherever it was read
+    local damaged = match(message, "^[^\n]*: damaged: [^\n]*")
     return unjoined or damaged or cli.order_traceback(message)
 end
 
--- Why a run ended, in a word.
 local STOPPED = { interrupt = "interrupted", terminate = "terminated", hangup = "hung up",
     timeout = "time is up", steps = "the steps are spent" }
 
----Prints an error with its traceback, or where a run stood that was stopped.
+---Prints an error with its traceback; of a stopped run, the reason and how far its search got.
 ---@param message string
----@param run? ponder.Run whose; default: the current one
----@return integer status 1, or that of a run that was stopped: 130 if it came of Ctrl-C
+---@param run? ponder.Run default: the current one
+---@return integer status 1; of a stopped run, by its reason: 130 after Ctrl-C
 function cli.report_error(message, run)
     core.heard()
     local log_run = package.loaded["ponder.log.run"]
@@ -204,7 +221,7 @@ function cli.report_error(message, run)
         log_run.failure(message, run)
     end
     if log_run and log_run.is_broken(run) then
-        return 1 -- its end says why
+        return 1 -- log_run.finish says why
     elseif core.is_stopping() then
         local where = match(message, "\n(search%.run[^\n]*)")
         stderr:write("ponder: ", STOPPED[core.stop_reason()], "\n", where and where .. "\n" or "")
@@ -214,7 +231,6 @@ function cli.report_error(message, run)
     return 1
 end
 
--- An error of a task that was never joined.
 local function report_unjoined(message, id)
     if not core.is_stopping() then
         stderr:write(("ponder: unhandled error in task %d: %s\n"):format(
@@ -222,15 +238,9 @@ local function report_unjoined(message, id)
     end
 end
 
-local TIME_IS_UP = 124
+local TIMED_OUT = 124
 
--- Ends the log of a run, where there is one.
-local function end_run(run, status)
-    local log_run = package.loaded["ponder.log.run"]
-    return log_run and log_run.finish(run, status) or status
-end
-
--- Whether --help is among a command's options: before the script's own.
+-- Whether --help is among a command's own options.
 local function wants_help(command, list)
     for i, word in ipairs(list) do
         if word == "--help" or word == "-h" and i == 1 then
@@ -256,10 +266,12 @@ local function run_command(name, list)
         ok, status = xpcall(task.run, cli.with_traceback, run.enter, run, command.run, list)
     end
     status = ok and status or cli.report_error(status, run)
-    return end_run(run, status == 1 and host.time_is_up() and TIME_IS_UP or status)
+    status = status == 1 and host.time_is_up() and TIMED_OUT or status
+    local log_run = package.loaded["ponder.log.run"]
+    return log_run and log_run.finish(run, status) or status
 end
 
----A command whose runs are logged, by the name that a log has of it.
+---A command whose runs are logged, by its name in a log.
 ---@param name string
 ---@return table? command
 ---@return string? message
@@ -272,7 +284,7 @@ function cli.logged(name)
     return command
 end
 
----Runs a command within one that runs.
+---Runs a command within the running one.
 ---@param name string
 ---@param list string[] its arguments
 ---@return integer status
@@ -305,7 +317,7 @@ function cli.main(argv)
     if not is_command(name) then
         name, shift = "run", 0
     end
-    -- args[0] and below: what stood before, for a script's own `arg`.
+    -- Indices 0 and below hold the words before, for a script's `arg`.
     return run_command(name, table.move(argv, 0, #argv, -shift, {}))
 end
 

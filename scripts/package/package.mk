@@ -1,11 +1,11 @@
-# Packages, all laid out in $B/package; the Makefile includes this.
+# Packages, built in $B/package; included by the Makefile.
 #
 #   make install        PREFIX=/usr/local DESTDIR= : the program, and the library for a stock lua5.4
-#   make dist           a source archive; the same bytes wherever it is made of the same commit
+#   make dist           a source archive, reproducible byte for byte from a commit
 #   make deb            Debian packages (ponder, lua-ponder), checked by lintian
 #   make deb-test       their autopkgtest, in a fresh Debian (needs the network)
 #   make rock           the library by luarocks, from ponder-VERSION-1.rockspec
-#   make static         an executable that needs as few shared libraries as Debian has archives for
+#   make static         an executable with as few shared libraries as Debian's static archives allow
 #   make compilers      build with clang and with -O3 -flto, and solve Game of 24 with each
 
 P       := $B/package
@@ -35,7 +35,6 @@ EXAMPLES := $(wildcard scripts/*.lua scripts/eval/*.lua scripts/models/* scripts
 
 install: install-program install-library
 
-# The manual page and the completions, from the texts and tables of --help.
 install-program: $B/ponder
 	install -D -m 755 $B/ponder $(DESTDIR)$(PREFIX)/bin/ponder
 	install -d $(DESTDIR)$(DATADIR)/man/man1 $(DESTDIR)$(DATADIR)/bash-completion/completions \
@@ -58,7 +57,7 @@ install-library: $B/ponder.so
 
 # ---- make dist ----
 
-# In an archive that was unpacked every file has the date of the commit, which makes the same again.
+# Files of an unpacked archive have the date of the commit, so repacking gives the same bytes.
 DIST_DATE  = $(or $(SOURCE_DATE_EPOCH),$(shell test -e .git && git log -1 --format=%ct \
                  || stat -c %Y CHANGELOG.md))
 DIST_FILES = if test -e .git && git rev-parse 2>/dev/null; then git ls-files -z; \
@@ -71,12 +70,12 @@ dist:
 	    --mode=u+rw,go=rX | gzip -9n > $(DIST).new && mv $(DIST).new $(DIST)
 	@echo "  made    $(DIST)"
 
-# The archive unpacked in a directory, with what a tool wants at the top of a tree beside it.
+# Unpacks the archive into a directory.
 unpack = rm -rf $(1) && mkdir -p $(1) && tar -xzf $(DIST) -C $(1)
 
 # ---- make deb ----
 
-# Debian links what it has as shared libraries.
+# Debian packages link shared libraries.
 ifdef SHARED
 LIBS = $(shell pkg-config --libs libcurl sqlite3 libuv libmicrohttpd libseccomp hiredis zlib lua5.4) \
        -llua5.4-cjson -lnettle -lm
@@ -95,7 +94,7 @@ deb: run-packages package-packages dist
 	@lintian --allow-root --fail-on error,warning $D/*.changes
 	@cd $D && ls *.deb
 
-# As root, in a chroot that is made for it once.
+# Run as root; creates the chroot on first use.
 deb-test:
 	@sh .ci/install-packages autopkgtest mmdebstrap
 	@test -d $P/debian || mmdebstrap --variant=apt bookworm $P/debian
@@ -117,18 +116,17 @@ rock: run-packages package-packages dist
 
 # ---- make static ----
 
-# Debian has no archives of Kerberos and p11-kit, and one of SASL that wants three databases; glibc stays shared, since names are looked up
-# and Lua's C modules are loaded through it.
+# Debian has no static archives of Kerberos and p11-kit, and its archive of SASL needs three databases;
+# glibc stays shared, since name resolution and Lua's C modules load libraries through it.
 STATIC_LIBS = -Wl,-Bstatic,--start-group -llua5.4-cjson -llua5.4 -lsqlite3 -luv_a \
-    -lmicrohttpd -lseccomp -lhiredis -lcurl -lnghttp2 -lrtmp -lssh2 -lpsl -lidn2 -lunistring -lldap -llber \
-    -lzstd -lbrotlidec -lbrotlicommon -lssl -lcrypto -lz -lgnutls -lhogweed -lnettle \
+    -lmicrohttpd -lseccomp -lhiredis -lcurl -lnghttp2 -lrtmp -lssh2 -lpsl -lidn2 -lunistring -lldap \
+    -llber -lzstd -lbrotlidec -lbrotlicommon -lssl -lcrypto -lz -lgnutls -lhogweed -lnettle \
     -lgmp -ltasn1 -Wl,--end-group,-Bdynamic,--exclude-libs,ALL,--as-needed -lgssapi_krb5 \
-    -lsasl2 \
-    -lp11-kit -lresolv -lm -ldl -lpthread
+    -lsasl2 -lp11-kit -lresolv -lm -ldl -lpthread
 
 static: run-packages static-packages
 	@$(MAKE) --no-print-directory $P/ponder-static
-	@echo "$P/ponder-static needs of this system:"
+	@echo "$P/ponder-static needs these shared libraries:"
 	@objdump -p $P/ponder-static | sed -n 's/^ *NEEDED */  /p'
 
 $P/ponder-static: $(HOST_OBJ) $(MODULE_OBJ) $B/embedded.o $B/modules.o

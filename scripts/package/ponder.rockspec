@@ -1,4 +1,4 @@
--- The library for a stock Lua 5.4; `make rock` lays it out beside the sources and runs luarocks.
+-- The library for a stock Lua 5.4; `make rock` copies this beside the sources and runs luarocks.
 rockspec_format = "3.0"
 package = "ponder"
 version = "VERSION-1"
@@ -21,7 +21,7 @@ external_dependencies = {
     SECCOMP = { header = "seccomp.h" },
     HIREDIS = { header = "hiredis/hiredis.h" },
     ZLIB = { header = "zlib.h" },
-    MD = { header = "sha2.h" },
+    NETTLE = { header = "nettle/sha2.h" },
 }
 build = {
     type = "make",

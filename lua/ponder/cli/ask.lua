@@ -9,12 +9,12 @@ local RULES = {
         help = "Lua file that returns ponder.strategy.new{...}" },
 }
 
-local SUMMARY = "answer a question with a strategy of one's own"
+local SUMMARY = "answer a question with your own strategy"
 local ABOUT = [[
 Answers with the strategy that FILE returns (ponder.strategy). Its own options are flags as well:
 ponder ask --strategy FILE --help lists them.]]
 
--- The flags that every strategy has: those of one without options.
+-- A strategy without options has the flags that all strategies have.
 local plain = command.of("ask", strategy.new { name = "ask", roles = { "generate" },
     run = function() end }, { summary = SUMMARY, about = ABOUT,
     call = "ask --strategy FILE" }, RULES)
@@ -22,7 +22,7 @@ local plain = command.of("ask", strategy.new { name = "ask", roles = { "generate
 local ask = { summary = SUMMARY, usage = plain.usage, rules = plain.rules,
     sections = plain.sections, files = true, own_help = true }
 
--- The value of --strategy among the arguments; nil where it is not given.
+-- The value of --strategy, if given.
 local function strategy_of(arguments)
     for i, argument in ipairs(arguments) do
         if argument == "--" then
@@ -45,8 +45,7 @@ function ask.run(arguments)
     end
     local library, message = strategy.load(path)
     if not library then
-        io.stderr:write("ponder ask: ", message, "\n")
-        return 1
+        return cli.fail("ponder ask", message)
     end
     local own = command.of("ask", library, { summary = library.summary or SUMMARY,
         about = library.about or library.summary or ABOUT,

@@ -1,4 +1,4 @@
---- `ponder chat "..."`: one question to a model, which may call tools.
+--- `ponder chat "..."`: asks a model, which may call tools, and streams its reply.
 
 local args = require "ponder.args"
 local base64 = require "ponder.base64"
@@ -25,27 +25,27 @@ local viewing = require "ponder.cli.shared.viewing"
 local RULES = {
     model = { value = "NAME", help = "provider:model (default: $PONDER_MODEL)" },
     system = { value = "TEXT", help = "the system prompt" },
-    c = { alias = "continue", help = "go on with the last conversation that was kept" },
+    c = { alias = "continue", help = "continue the last logged conversation" },
     attach = { value = "FILE", files = true, many = true,
-        help = "a text or an image beside the prompt; may be repeated" },
+        help = "attach a text or an image to the prompt; may be repeated" },
     schema = { value = "FILE", files = true,
-        help = "JSON schema that the reply must fit; prints its JSON alone" },
+        help = "JSON schema that the reply must match; prints only its JSON" },
     tools = toolbox.RULES.tools,
     mcp = toolbox.RULES.mcp,
     max_tool_round_trips = { value = "N", type = "integer", min = 0, default = 20,
-        help = "times that the model may ask for tools (default: 20)" },
+        help = "how often the model may ask for tools (default: 20)" },
     tool_timeout_ms = { value = "TIME", type = "duration", unit = "ms", min = 1, default = 60000,
-        help = "of each call of a tool (default: 60s)" },
+        help = "time limit of each tool call (default: 60s)" },
     temperature = { value = "N", type = "number", min = 0, help = "sampling temperature" },
     max_output_tokens = { value = "N", type = "integer", min = 1, alias = "max_tokens",
-        help = "limit for one reply" },
-    seed = { value = "N", type = "integer", help = "for repeatable sampling, where supported" },
+        help = "maximum length of the reply" },
+    seed = { value = "N", type = "integer", help = "for repeatable sampling, if supported" },
     reasoning_effort = { value = "LEVEL", help = "none, minimal, low, medium, high" },
-    base_url = { value = "URL", help = "URL of the provider's API" },
+    base_url = { value = "URL", help = "base URL of the provider's API" },
     timeout_ms = { value = "TIME", type = "duration", unit = "ms", min = 1,
-        help = "of each attempt; a bare number is in milliseconds" },
+        help = "time limit of each attempt; a bare number is in milliseconds" },
     max_total_tokens = { value = "N", type = "integer", min = 0,
-        help = "tokens of prompt and reply, retries too" },
+        help = "tokens of prompt and reply, including retries" },
     max_cost = limits.RULES.max_cost,
     timeout = limits.RULES.timeout,
     cache = limits.RULES.cache,
@@ -56,25 +56,25 @@ local ORDER = { "model", "system", "c", "attach", "schema", "tools", "mcp", "max
     "tool_timeout_ms", "temperature", "max_output_tokens", "seed", "reasoning_effort", "base_url",
     "timeout_ms", "max_total_tokens", "max_cost", "timeout", "cache", "json", "verbose" }
 log_flags.add(RULES, ORDER)
--- Options of the call, by the flag.
+-- Flags to options of the call.
 local CALL = { system = "system", temperature = "temperature", max_output_tokens = "max_tokens",
     seed = "seed", reasoning_effort = "reasoning_effort", timeout_ms = "timeout_ms" }
 
 local chat = { rules = RULES, order = ORDER }
 
-chat.summary = "ask a model one thing and stream its reply"
+chat.summary = "ask a model and stream its reply"
 
 chat.usage = [[
 ponder chat [OPTION...] PROMPT...
 ponder chat [OPTION...] -
 
-Asks a model and prints its reply as it comes. `-` reads the prompt from standard input. On a
-terminal the model's reasoning, where it shows any, goes to standard error, as do the tools that it
-calls. -c goes on with the newest conversation among the kept runs (not --no-log, not --log FILE).
+Asks a model and prints its reply as it arrives. `-` reads the prompt from standard input. The
+model's reasoning and its tool calls go to standard error. -c continues the newest conversation in
+ponder log (one with --no-log or --log FILE is not there).
 
 ]] .. args.help(RULES, ORDER)
 
--- The prompt, and what was read from standard input for it.
+-- The prompt; if it was read from standard input, also the input.
 local function prompt_of(operands)
     if operands[1] == "-" and not operands[2] then
         local input = log_run.read_input()
@@ -99,7 +99,7 @@ local MAX_ATTACHED_BYTES = 20 * 1024 * 1024
 local IMAGES = { { "^\x89PNG\r\n\x1A\n", "image/png" }, { "^\xFF\xD8\xFF", "image/jpeg" },
     { "^GIF8[79]a", "image/gif" }, { "^RIFF....WEBP", "image/webp" } }
 
--- An attached file as the log records it.
+-- An attached file in the form that the log records.
 local function read_attached(path)
     local bytes, message = read_file(path, MAX_ATTACHED_BYTES)
     if not bytes then
@@ -116,8 +116,8 @@ local function read_attached(path)
     return { text = bytes }
 end
 
--- The content of a message, a question and files: text, or parts in the form of the provider
--- where there are images; or nil and what is wrong with a file.
+-- The content of a message with a question and files: text; or, with images, parts in the
+-- provider's form; or nil and what is wrong with a file.
 local function content_of(question, paths, m)
     local texts, images = {}, {}
     for _, path in ipairs(paths) do
@@ -142,7 +142,7 @@ local function content_of(question, paths, m)
     return images
 end
 
--- What is asked: the options of the call; or nil and what is wrong.
+-- The options of the call; or nil and what is wrong.
 local function call_of(opts, m, question)
     local call = { messages = {} }
     for flag, option in pairs(CALL) do
@@ -151,7 +151,7 @@ local function call_of(opts, m, question)
     if opts.c then
         local before = log.record("chat.conversation", json.object {}, last_conversation)
         if not before then
-            return nil, "-c: no conversation is kept"
+            return nil, "-c: no conversation is logged"
         end
         call.messages = before.messages
         call.system = call.system or before.system
@@ -172,8 +172,8 @@ local function call_of(opts, m, question)
     return call
 end
 
--- Text to standard output at once; reasoning beside it. The second function ends both, as far as
--- they have come, and breaks the line.
+-- Returns write(text, kind), which prints text on standard output and reasoning on standard error,
+-- and a function that flushes both and ends the line.
 local function printer()
     local clean = { reasoning = quote.terminal_pieces(), text = quote.terminal_pieces() }
     local last = "\n"
@@ -200,16 +200,16 @@ local function finish(opts, reply)
         print(quote.terminal_json(json.encode(reply.json)))
     end
     if reply.truncated or reply.finish_reason == "length" then
-        io.stderr:write("ponder chat: the reply was cut short\n")
+        io.stderr:write("ponder chat: the reply was truncated\n")
     end
     for option, why in pairs(reply.dropped or {}) do
-        io.stderr:write(("ponder chat: %s was left out: %s\n"):format(args.flag(option), why))
+        io.stderr:write(("ponder chat: %s was omitted: %s\n"):format(args.flag(option), why))
     end
     return 0
 end
 
--- The reply as the log records it, with the conversation so far for -c.
-local function note_answer(call, reply)
+-- Logs the reply, with the conversation so far for -c.
+local function log_answer(call, reply)
     local answer, messages = {}, table.move(call.messages, 1, #call.messages, 1, {})
     options.merge(answer, reply)
     messages[#messages + 1] = reply.message
@@ -218,7 +218,7 @@ local function note_answer(call, reply)
 end
 
 local function fail(message, status)
-    io.stderr:write("ponder chat: ", quote.terminal(message), "\n")
+    cli.fail("ponder chat", message)
     return status or 2
 end
 
@@ -242,7 +242,7 @@ local function ask(opts, m, call, box)
     if stop then stop() end
     end_line()
     if reply then
-        note_answer(call, reply)
+        log_answer(call, reply)
         return finish(opts, reply)
     end
     log_run.failure(("%s [%s]"):format(message, code))
@@ -250,7 +250,7 @@ local function ask(opts, m, call, box)
 end
 
 ---@param arguments string[]
----@return integer status 0; 1 when the call failed; 2 for a usage error
+---@return integer status 0; 1 if the call failed; 2 for a usage error
 function chat.run(arguments)
     local opts, operands = args.parse("ponder chat", arguments, RULES)
     if not opts then return cli.usage_error(operands) end

@@ -1,7 +1,7 @@
---- `ponder completion bash|zsh|fish`: completion of the command line, from the tables of --help.
+--- `ponder completion bash|zsh|fish`: completion of command lines, from the tables of --help.
 ---
---- What is not in these tables the scripts ask for when a key is pressed: `--values models` prints
---- the models that are configured or priced, `--values runs` the runs that are kept.
+--- The scripts ask for other values when a key is pressed: `--values models` prints the configured
+--- and priced models, `--values runs` the logged runs.
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
@@ -14,7 +14,7 @@ local SHELLS = { "bash", "fish", "zsh" }
 
 local completion = { words = SHELLS, rules = {
     values = { value = "KIND", enum = { "models", "runs" },
-        help = "print what --model, or the operand of show, may be; for these scripts" },
+        help = "print values of --model, or of the operand of show; for these scripts" },
 }, order = { "values" } }
 
 -- Options whose values are models, and commands whose operands are runs.
@@ -27,13 +27,13 @@ completion.summary = "print a script that completes command lines (bash, zsh, fi
 completion.usage = [[
 ponder completion bash|zsh|fish
 
-Prints what makes a shell complete ponder's commands and options:
+Prints a script that completes ponder's commands and options:
 
   bash, zsh   source <(ponder completion bash), in ~/.bashrc or ~/.zshrc
   fish        ponder completion fish > ~/.config/fish/completions/ponder.fish
 
-They know models (of config.lua and the list of prices), runs that are kept, the roles of --models
-and the values that an option may have.
+It also completes models (in config.lua and the list of prices), logged runs, the roles of --models
+and the values of options.
 
 ]] .. args.help(completion.rules, completion.order)
 
@@ -50,7 +50,7 @@ local function each_option(command, f)
     end
 end
 
--- The words that an option's value may be one of, where they are known.
+-- The possible values of an option, if they are known.
 local function words_of(command, name, rule)
     if rule.enum then
         return rule.enum
@@ -71,8 +71,8 @@ local write = {}
 
 local BASH = [[
 # bash completion of ponder
-# Bash splits words at : and =, so the word before the cursor is taken from the line, and what it
-# begins with up to the last of these is cut off the answers.
+# Bash splits words at : and =, so this takes the word before the cursor from the line, and removes
+# its part up to the last : or = from the replies.
 _ponder() {
     local cur=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words= files= i
     if [ -n "$COMP_LINE" ]; then
@@ -201,7 +201,7 @@ function write.zsh(commands)
             end
             words[#words + 1] = quote(("%s[%s]%s"):format(flag, zsh_help(rule.help or ""), value))
         end)
-        words[#words + 1] = "'--help[say more]'"
+        words[#words + 1] = "'--help[show help]'"
         if RUNS[command.name] then
             words[#words + 1] = "'*:run:_ponder_runs'"
         elseif command.files then
@@ -237,7 +237,7 @@ function write.fish(commands)
             add(here, ("%s %s%s"):format(long and "-l " .. long or "-s " .. flag:sub(2), value,
                 "-d " .. fish_quote(rule.help or "")))
         end)
-        add(here, "-l help -d 'say more'")
+        add(here, "-l help -d 'show help'")
         if RUNS[command.name] then
             add(here, "-a '(ponder completion --values runs 2>/dev/null)'")
         end
@@ -254,7 +254,7 @@ end
 
 local values = {}
 
--- Aliases of config.lua, and models whose price is known; nothing is asked of a server.
+-- Aliases in config.lua and models with a known price; asks no server.
 function values.models()
     local found = {}
     local ok, config = pcall(model_name.load_config, os.getenv)
@@ -268,7 +268,7 @@ function values.models()
     return found
 end
 
--- The names of the runs that are kept, the newest first.
+-- The names of the logged runs, newest first.
 function values.runs()
     local found = {}
     for i, one in ipairs(kept.list()) do

@@ -15,7 +15,7 @@ local summary = require "ponder.report.show.summary"
 local text = require "ponder.report.text"
 
 local RULES = {
-    all = { help = "every line that differs, not only the first of each kind" },
+    all = { help = "show every difference, not only the first of each kind" },
     json = { help = "print one JSON object" },
 }
 
@@ -28,20 +28,20 @@ diff.summary = "compare two runs"
 diff.usage = [[
 ponder diff [OPTION...] A B
 
-Compares two runs, each the path of a log, or a name or number in ponder log: what they were given,
-their calls, trees and answers, what they took. Nodes are the same if their texts and the texts
-above them are; calls, if their requests are. Of the calls and nodes that differ 10,000 are listed.
+Compares two runs, each the path of a log, or a name or number in ponder log: their inputs, calls,
+trees, answers and costs. Nodes are equal if their texts and those of their ancestors are equal;
+calls, if their requests are. At most 10,000 calls and nodes that differ are listed.
 
-Exit status: 0 if they came to the same: answer, way of ending and trees; 1 if not, whatever they
-took and were given; 2 if one cannot be read.
+Exit status: 0 if the outcomes (answer, status, trees) are equal, whatever the inputs and costs; 1
+if they differ; 2 if a run cannot be read.
 
 ]] .. args.help(RULES, ORDER)
 
-local TROUBLE = 2
-local FEW = 12 -- lines of each kind, without --all
-local MOST = 200 -- columns of a value
+local UNREADABLE = 2 -- exit status
+local FEW_LINES = 12 -- of each kind, without --all
+local MAX_VALUE_BYTES = 200
 
--- Writes what differs, with marks and colours as diff has them.
+-- Writes differences with the marks and colours of diff.
 local Writer = {}
 Writer.__index = Writer
 
@@ -55,9 +55,9 @@ function Writer:title(s)
     self:line(s, "dim")
 end
 
--- The first of many lines; each is {mark, text}. `count`: of how many these are the first.
+-- Writes the first lines of a list of {mark, text}. `count`: the length of the whole list.
 function Writer:marked(list, count)
-    local shown = self.all and #list or math.min(#list, FEW)
+    local shown = self.all and #list or math.min(#list, FEW_LINES)
     for i = 1, shown do
         local mark, what = list[i][1], list[i][2]
         self:line(mark .. " " .. what, mark == "-" and "red" or mark == "+" and "green" or nil)
@@ -72,7 +72,8 @@ local function value_of(value)
     if value == nil then
         return "-"
     end
-    return text.cut(text.line(type(value) == "string" and value or json.encode(value)), MOST)
+    return text.cut(text.line(type(value) == "string" and value or json.encode(value)),
+        MAX_VALUE_BYTES)
 end
 
 local function money_of(side)
@@ -108,7 +109,7 @@ end
 local function write_answers(w, found)
     local a, b = summary.answer(found.a.answer), summary.answer(found.b.answer)
     if found.answers_same or not a or not b then
-        return -- the table says it
+        return -- the table shows them
     end
     w:title("answers")
     local list = {}
@@ -206,12 +207,11 @@ local function write_all(w, found)
         end
     end
     io.stdout:write("\n")
-    w:line(found.same and "They came to the same." or "They came to different things.")
+    w:line(found.same and "Same outcome." or "Different outcomes.")
 end
 
 ---@param arguments string[]
----@return integer status 0 when they came to the same, 1 when not, 2 when one cannot be read, and
----  for a usage error
+---@return integer status 0: same outcome; 1: different; 2: one cannot be read, or a usage error
 function diff.run(arguments)
     local opts, operands = args.parse("ponder diff", arguments, RULES)
     if not opts then
@@ -227,7 +227,7 @@ function diff.run(arguments)
             write_all(setmetatable({ style = style.of(1), all = opts.all }, Writer), found)
         end
         return found.same and 0 or 1
-    end, TROUBLE)
+    end, UNREADABLE)
 end
 
 return diff

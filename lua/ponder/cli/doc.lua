@@ -1,4 +1,4 @@
---- `ponder doc [NAME]`: the reference, from the comments of the code.
+--- `ponder doc [NAME]`: the reference, made from doc comments.
 
 local args = require "ponder.args"
 local builtin = require "ponder.builtin"
@@ -12,11 +12,11 @@ local stubs = require "ponder.report.doc.stubs"
 local styles = require "ponder.report.style"
 
 local RULES = {
-    all = { help = "list the modules that ponder is made of, too" },
+    all = { help = "list internal modules, too" },
     columns = { value = "N", type = "integer", min = 20, max = 1000,
         help = "width of the text (default: the terminal's; 80 elsewhere)" },
     stubs = { value = "DIR", files = true,
-        help = "write annotations for lua-language-server there" },
+        help = "write annotations for lua-language-server to DIR" },
 }
 local ORDER = { "columns", "all", "stubs" }
 
@@ -27,12 +27,12 @@ doc.summary = "the reference: ponder doc search.run"
 doc.usage = [[
 ponder doc [OPTION...] [NAME]
 
-Shows the modules, or what NAME is: a module (search, strategy.tot), a function (search.run,
-model.open), a class (SearchNode, ponder.model.Reply) or one of its methods. `ponder.` before a name
-may be left out, as may all of a class's name but its last part.
+Lists the modules, or shows NAME: a module (search, strategy.tot), a function (search.run,
+model.open), a class (SearchNode, ponder.model.Reply) or a method. The prefix `ponder.` is optional;
+so are all but the last part of a class's name.
 
-With --stubs DIR it writes the annotations of all modules to DIR, and DIR/.luarc.json, with which
-lua-language-server finds them: open DIR in an editor, or copy that file into a project.
+--stubs DIR writes the annotations of all modules to DIR, and DIR/.luarc.json, which tells
+lua-language-server about them: open DIR in an editor, or copy that file into a project.
 
 ]] .. args.help(RULES, ORDER)
 
@@ -46,13 +46,13 @@ for _, name in ipairs(builtin.strategies) do
     table.move({ "strategy." .. name, name }, 1, 2, #PUBLIC + 1, PUBLIC)
 end
 
-local WIDE, NAME_COLUMN = 60, 28 -- columns of a page, where sentences begin in its list
-local MOST_NESTED = 3 -- classes within classes whose fields a function's page shows
+local WIDE, NAME_COLUMN = 60, 28 -- width of a wide page; where sentences begin in it
+local MAX_NESTED = 3 -- levels of classes whose fields a function's page shows
 
 ---------------------------------------------------------------------------------------------------
 -- Modules and entries
 
--- Modules, and all entries by name; a name without its first parts stands for what has it.
+-- All modules, and entries by name; short names are aliases.
 local function read_index()
     local index = { modules = comments.read(host.embedded("doc/comments.txt")), by_name = {},
         names = {} }
@@ -63,7 +63,7 @@ local function read_index()
             index.names[#index.names + 1] = not is_alias and name or nil
         end
     end
-    local function each(f)
+    local function each_entry(f)
         for _, module in ipairs(index.modules) do
             for _, entry in ipairs(module.entries) do
                 if not entry.is_private then
@@ -72,11 +72,11 @@ local function read_index()
             end
         end
     end
-    local described = {} -- modules that have a description of their own
+    local described = {} -- modules with a long header
     for _, module in ipairs(index.modules) do
         described[module.name] = module.header and #module.header.text > 3
     end
-    each(function(entry, module)
+    each_entry(function(entry, module)
         if entry.params[1] and entry.name ~= module.name and not described[entry.name] then
             add(entry.name, { entry = entry })
         end
@@ -84,8 +84,8 @@ local function read_index()
     for _, module in ipairs(index.modules) do
         add(module.name, { module = module })
     end
-    each(function(entry) add(entry.name, { entry = entry }) end)
-    each(function(entry)
+    each_entry(function(entry) add(entry.name, { entry = entry }) end)
+    each_entry(function(entry)
         add(entry.name:gsub("^ponder%.", ""), { entry = entry }, true)
         add(entry.name:match("[^.]+$"), { entry = entry }, true)
     end)
@@ -138,10 +138,10 @@ end
 
 local add_fields -- (page, index, class, indent, shown)
 
--- What a type's class holds, below a parameter or result.
+-- The fields of a parameter's or result's class.
 local function add_class_of(page, index, typed, indent, shown)
     local class = class_of(index, typed.type)
-    if class and not shown[class] and indent <= 4 * MOST_NESTED then
+    if class and not shown[class] and indent <= 4 * MAX_NESTED then
         add_fields(page, index, class, indent, shown)
     end
 end
@@ -161,7 +161,7 @@ function add_fields(page, index, class, indent, shown)
     end
 end
 
--- Classes that fields mention and that the page does not show.
+-- Refers to classes that fields mention and the page does not show.
 local function add_mentioned(page, index, shown)
     local names, known = {}, {}
     for class in pairs(shown) do
@@ -241,7 +241,7 @@ local function module_page(page, index, module)
     page:comment(module.header and module.header.text or {}, 0)
     local functions, classes = {}, {}
     for _, entry in ipairs(module.entries) do
-        if entry.kind == "function" and entry.name == module.name then -- the module is one
+        if entry.kind == "function" and entry.name == module.name then -- the module is a function
             page:gap()
             function_page(page, index, entry)
         elseif entry.exported and not entry.is_private then
@@ -291,15 +291,15 @@ local function list_page(page, index, all)
     end
     page:gap()
     if all then
-        page:fill("What these are made of: " .. table.concat(others, ", "), 0)
+        page:fill("Internal modules: " .. table.concat(others, ", "), 0)
     else
-        page:fill("ponder doc NAME says more of one, its functions and its classes.", 0)
+        page:fill("ponder doc NAME shows the functions and classes of a module.", 0)
     end
 end
 
 ---------------------------------------------------------------------------------------------------
 
--- Prints a page: `make(page)` writes it.
+-- Prints the page that make(page) writes.
 local function print_page(opts, make)
     local style = styles.of(1)
     local columns = opts.columns or (style:size())
@@ -315,8 +315,7 @@ end
 local function write_stubs(index, directory)
     local count, message = stubs.write(index.modules, directory)
     if not count then
-        io.stderr:write("ponder doc: --stubs: ", message, "\n")
-        return 1
+        return cli.fail("ponder doc: --stubs", message)
     end
     print(("%d files in %s; copy %s/.luarc.json into a project, or open %s in an editor"):format(
         count, directory, directory, directory))
@@ -324,7 +323,7 @@ local function write_stubs(index, directory)
 end
 
 ---@param arguments string[]
----@return integer status 1 where there is nothing of that name
+---@return integer status 1 if NAME is unknown
 function doc.run(arguments)
     local opts, operands = args.parse("ponder doc", arguments, RULES)
     if not opts then
@@ -340,9 +339,8 @@ function doc.run(arguments)
     end
     local found = find(index, name)
     if not found then
-        io.stderr:write(("ponder doc: there is nothing named %s%s; ponder doc lists the modules\n")
-            :format(options.show(name), options.hint(name, index.names, "%s")))
-        return 1
+        return cli.fail("ponder doc", ("unknown name %s%s; ponder doc lists the modules"):format(
+            options.show(name), options.hint(name, index.names, "%s")))
     end
     return print_page(opts, function(page)
         if found.module then

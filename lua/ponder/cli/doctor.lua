@@ -1,6 +1,6 @@
---- `ponder doctor`: what is configured, which models can be reached, what to do about each problem.
+--- `ponder doctor`: checks the configuration, which models can be reached, and how to fix problems.
 ---
---- No key is ever printed: of a variable that holds one, only that it is set.
+--- Keys are never printed; a variable that holds one is shown as "(set)".
 
 local args = require "ponder.args"
 local builtin = require "ponder.builtin"
@@ -30,7 +30,7 @@ local text = require "ponder.report.text"
 local verbose = require "ponder.model.verbose"
 
 local RULES = {
-    json = { help = "print one JSON list of what was found" },
+    json = { help = "print the findings as one JSON list" },
     timeout_ms = { value = "TIME", type = "duration", unit = "ms", min = 1, default = 5000,
         help = "how long to wait for each server (default: 5000)" },
     verbose = { help = "show requests and replies on standard error, redacted" },
@@ -39,34 +39,33 @@ local ORDER = { "json", "timeout_ms", "verbose" }
 
 local doctor = { rules = RULES, order = ORDER }
 
-doctor.summary = "say what is configured and which models can be reached"
+doctor.summary = "check the configuration and which models can be reached"
 
 doctor.usage = [[
 ponder doctor [OPTION...] [redis://... ...]
 
-Looks at the environment, the config file, prices and prompts, and asks each server that is
-configured for its models. Says what to do about each problem. Status 0: the default model can be
-used.
+Checks the environment, the config file, prices and prompts, asks each configured server for its
+models, and says how to fix each problem. Status 0: the default model can be used.
 
-With URLs of a Redis, looks at these alone: whether they can be reached, their version, latency,
-memory and eviction, and persistence. Status 0: no problem.
+With Redis URLs, checks only these: whether each can be reached, its version, latency, memory,
+eviction and persistence. Status 0: no problem.
 
 ]] .. args.help(RULES, ORDER)
 
 ---@class ponder.Finding
----@field about string what was looked at
+---@field about string the subject
 ---@field state "ok"|"problem"|"unused"
 ---@field found string
----@field advice string? what to do
+---@field advice string? how to fix it
 
 local function finding(about, state, found, advice)
     return { about = about, state = state, found = found, advice = advice }
 end
 
 -------------------------------------------------------------------------------
--- What is configured
+-- Configuration
 
-local function look_at_config()
+local function check_config()
     local path = model_name.config_path(os.getenv)
     if not path or not read_file(path) then
         return finding("config file", "unused", path and path .. " is not there" or "no $HOME")
@@ -78,7 +77,7 @@ local function look_at_config()
     return finding("config file", "ok", path)
 end
 
-local function look_at_prices()
+local function check_prices()
     local path = model_name.prices_path(os.getenv)
     local ok, own = pcall(function()
         price.load(os.getenv, model_name.load_config(os.getenv))
@@ -93,7 +92,7 @@ local function look_at_prices()
     return finding("prices", "ok", path)
 end
 
-local function look_at_environment()
+local function check_environment()
     local set = {}
     for _, variable in ipairs(environment) do
         local value = os.getenv(variable.name)
@@ -110,47 +109,48 @@ end
 -------------------------------------------------------------------------------
 -- Files that others may read
 
-local OTHERS, OTHERS_WRITE = 63, 18 -- 077, 022
-local APPLICATION_AT = 69 -- in a file of SQLite's: the number that says whose it is
+local OTHERS, OTHERS_WRITE = 63, 18 -- permission bits 077, 022
+local APPLICATION_ID_AT = 69 -- byte of SQLite's application_id in a database file
 local OURS = { [schema.APPLICATION_ID] = true, [cache.APPLICATION_ID] = true }
 
 local function is_log_or_cache(path)
     local file <close> = io.open(path, "rb")
-    local head = file and file:read(APPLICATION_AT + 3)
-    return head ~= nil and #head == APPLICATION_AT + 3 and head:find("^SQLite format 3\0") ~= nil
-        and OURS[string.unpack(">I4", head, APPLICATION_AT)] or false
+    local head = file and file:read(APPLICATION_ID_AT + 3)
+    return head ~= nil and #head == APPLICATION_ID_AT + 3 and head:find("^SQLite format 3\0") ~= nil
+        and OURS[string.unpack(">I4", head, APPLICATION_ID_AT)] or false
 end
 
--- The path, if others may do what the bits say.
-local function if_loose(path, bits)
+-- The path, if its mode has any of these permission bits.
+local function path_if_exposed(path, bits)
     local about = private.about(path)
     return about and about.mode & bits ~= 0 and path or nil
 end
 
--- What ponder has written and others may read: in the state directory all, here logs and caches.
-local function loose_files()
+-- Files that others can read or write: anything in the state directory, logs and caches in the
+-- working directory, settings.
+local function exposed_files()
     local list, at = {}, state_files.directory()
-    list[1] = at and if_loose(at, OTHERS)
+    list[1] = at and path_if_exposed(at, OTHERS)
     for _, file in ipairs(at and directories.files(at) or {}) do
-        list[#list + 1] = if_loose(at .. "/" .. file.name, OTHERS)
+        list[#list + 1] = path_if_exposed(at .. "/" .. file.name, OTHERS)
     end
     for _, file in ipairs(directories.files(".") or {}) do
-        local path = if_loose("./" .. file.name, OTHERS)
+        local path = path_if_exposed("./" .. file.name, OTHERS)
         list[#list + 1] = path and is_log_or_cache(path) and path or nil
     end
-    for _, of in ipairs { model_name.config_path, model_name.prices_path } do
-        local path = of(os.getenv)
+    for _, path_of in ipairs { model_name.config_path, model_name.prices_path } do
+        local path = path_of(os.getenv)
         local has_key = path and (read_file(path) or ""):find("api_key", 1, true)
-        list[#list + 1] = path and if_loose(path, has_key and OTHERS or OTHERS_WRITE)
+        list[#list + 1] = path and path_if_exposed(path, has_key and OTHERS or OTHERS_WRITE)
     end
     table.sort(list)
     return list
 end
 
-local function look_at_privacy()
-    local list = loose_files()
+local function check_privacy()
+    local list = exposed_files()
     if not list[1] then
-        return finding("privacy", "ok", "logs, caches and settings are for their owner alone")
+        return finding("privacy", "ok", "only their owner may read logs, caches and settings")
     end
     return finding("privacy", "problem", "others may read or write " .. table.concat(list, ", "),
         "chmod go= " .. table.concat(list, " "))
@@ -159,7 +159,7 @@ end
 -------------------------------------------------------------------------------
 -- Prompts
 
--- Whether a file of Lua has a syntax error; it is not run.
+-- The syntax error of a Lua file, which is not run.
 local function syntax_problem(path)
     local code, message = read_file(path)
     if not code then
@@ -168,13 +168,13 @@ local function syntax_problem(path)
     return (select(2, pure.load(code, "@" .. path, {})))
 end
 
-local function look_at_prompts(findings)
+local function check_prompts(findings)
     local unused, last
     for _, name in ipairs(builtin.prompt_names()) do
         local found = prompt.find(name)
         local problem = found.problem or found.path and syntax_problem(found.path)
         unused = unused or found.unused
-        if problem and problem ~= last then -- a directory's is the same for each
+        if problem and problem ~= last then -- a problem of the directory is the same for each
             last = problem
             findings[#findings + 1] = finding("prompts", "problem", problem, found.problem
                 and "correct that, or PONDER_PROMPTS, or unset it"
@@ -186,11 +186,11 @@ local function look_at_prompts(findings)
     end
     if unused then
         findings[#findings + 1] = finding("prompts", "unused", "not used: " .. unused,
-            "read the files there; to use them: ponder trust ./prompts")
+            "review the files there; to use them: ponder trust ./prompts")
     end
 end
 
-local function look_at_terminal()
+local function check_terminal()
     local out = style.of(1)
     if not out.is_terminal then
         return finding("terminal", "unused", "standard output is not a terminal")
@@ -205,16 +205,16 @@ end
 -- Servers
 
 local ADVICE = {
-    AUTH = "the key was refused: check the variable that holds it",
+    AUTH = "the server refused the key: check the variable that holds it",
     TLS = "check the clock, and that the package ca-certificates is installed",
     TIMEOUT = "check the network and the proxy ($https_proxy)",
-    NOT_FOUND = "check the address: most servers want it to end in /v1",
+    NOT_FOUND = "check the address: for most servers it ends in /v1",
     RATE_LIMITED = "wait a while, or check the account's limits",
     QUOTA = "check the account's credit",
 }
 
 local START = {
-    ollama = "start it with `ollama serve`, or say in $OLLAMA_HOST where it runs",
+    ollama = "start it with `ollama serve`, or set $OLLAMA_HOST to its address",
     openai = "is the server of $OPENAI_BASE_URL running? (llama-server -m FILE --port 8080)",
 }
 
@@ -225,7 +225,7 @@ local function advice_for(provider, code)
     return ADVICE[code]
 end
 
--- A URL without what may hold a secret.
+-- A URL without its query, which may hold a secret.
 local function shown_url(url)
     return url and url:gsub("%?.*$", "") or ""
 end
@@ -236,11 +236,11 @@ local function is_configured(provider)
         or (model.default_name() or ""):find("ollama", 1, true) == 1
 end
 
--- What a provider offers: {state, found, advice, models}.
-local function ask(provider, timeout_ms)
+-- Asks a provider for its models: a finding with `models`; nil for one without a server.
+local function check_provider(provider, timeout_ms)
     local opts = { timeout_ms = timeout_ms, connect_timeout_ms = timeout_ms, max_retries = 0 }
     if provider == "script" then
-        return nil -- a file, no server
+        return nil
     end
     local ok, opened = pcall(model.open, provider .. ":*", opts)
     if not ok then
@@ -272,8 +272,8 @@ local function ask(provider, timeout_ms)
     return found
 end
 
--- What confines a policy under --untrusted.
-local function look_at_isolation()
+-- Isolation of policies under --untrusted.
+local function check_isolation()
     local missing = require("ponder.untrusted").missing()
     if not missing[1] then
         return finding("isolation", "ok", "this kernel has Landlock and seccomp, for --untrusted")
@@ -283,8 +283,8 @@ local function look_at_isolation()
         .. "use --weak-isolation")
 end
 
--- What isolates programs of other languages: tried, since containers forbid it in many ways.
-local function look_at_namespaces()
+-- Isolation of child programs, found by trying it: containers forbid it in many ways.
+local function check_namespaces()
     local done, message = process.run { command = { "true" }, isolate = true, timeout_ms = 10000 }
     if done and done.status == 0 then
         return finding("namespaces", "ok", "programs can be isolated (isolate = true)")
@@ -294,15 +294,16 @@ local function look_at_namespaces()
         .. "(sysctl user.max_user_namespaces; a container's seccomp profile)")
 end
 
-local function look_at_default(by_provider)
+local NAME_ONE = "name one, or give --model: export PONDER_MODEL=openai:gpt-4o-mini, "
+    .. "ollama:qwen3:8b, script:FILE..."
+
+local function check_default(by_provider)
     local readable, name = pcall(model.default_name)
     if not readable then
         return finding("default model", "problem", "unknown while the config file is broken")
     end
     if not name then
-        return finding("default model", "unused", "none is named",
-            "name one, or give --model: export PONDER_MODEL=openai:gpt-4o-mini, ollama:qwen3:8b, "
-                .. "script:FILE...")
+        return finding("default model", "unused", "none is named", NAME_ONE)
     end
     local path = model.script_file(name)
     if path then
@@ -313,8 +314,7 @@ local function look_at_default(by_provider)
     if not ok then
         return finding("default model", "problem", ("%s: %s"):format(name,
             (tostring(opened):gsub("^.-model%.open: ", ""))),
-            "set that, or name another: export PONDER_MODEL=openai:gpt-4o-mini, ollama:qwen3:8b, "
-                .. "script:FILE...")
+            "set that, or " .. NAME_ONE)
     end
     local server = by_provider[opened.provider]
     if not server then
@@ -370,15 +370,12 @@ local function print_json(findings)
 end
 
 local function report(given, findings)
-    if given.json then
-        print_json(findings)
-    else
-        show(findings)
-    end
+    local write = given.json and print_json or show
+    write(findings)
 end
 
--- The status: 0 without a problem.
-local function look_at_redis(given, urls)
+-- Exit status: 0 without a problem.
+local function check_redis(given, urls)
     local findings, status = {}, 0
     for _, list in ipairs(task.map(urls, function(url)
         return health.look(url, given.timeout_ms)
@@ -393,7 +390,7 @@ local function look_at_redis(given, urls)
 end
 
 ---@param arguments string[]
----@return integer status 0: the default model can be used, or each Redis that was named
+---@return integer status 0: the default model, or each given Redis, can be used
 function doctor.run(arguments)
     local given, operands = args.parse("ponder doctor", arguments, RULES)
     if not given then
@@ -405,19 +402,19 @@ function doctor.run(arguments)
         end
     end
     if operands[1] then
-        return look_at_redis(given, operands)
+        return check_redis(given, operands)
     end
     local findings = { finding("ponder", "ok", host.version .. ", " .. _VERSION),
-        look_at_config(), look_at_environment(), look_at_terminal(), look_at_privacy(),
-        look_at_isolation(), look_at_namespaces() }
-    look_at_prompts(findings)
+        check_config(), check_environment(), check_terminal(), check_privacy(),
+        check_isolation(), check_namespaces() }
+    check_prompts(findings)
     local by_provider, providers = {}, {}
     if findings[2].state ~= "problem" then
-        findings[#findings + 1] = look_at_prices()
+        findings[#findings + 1] = check_prices()
         providers = model.providers()
         local stop = given.verbose and verbose.start()
         by_provider = task.map(providers, function(provider)
-            return ask(provider, given.timeout_ms) or false
+            return check_provider(provider, given.timeout_ms) or false
         end)
         if stop then stop() end
     end
@@ -425,7 +422,7 @@ function doctor.run(arguments)
         findings[#findings + 1] = by_provider[i] or nil
         by_provider[provider] = by_provider[i] or nil
     end
-    local default = look_at_default(by_provider)
+    local default = check_default(by_provider)
     findings[#findings + 1] = default
     report(given, findings)
     return default.state == "ok" and 0 or 1

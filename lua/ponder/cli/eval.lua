@@ -1,4 +1,4 @@
---- `ponder eval FILE`: which policy is better, by how much, at what price.
+--- `ponder eval FILE`: which policy is better, by how much, at what cost.
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
@@ -6,6 +6,7 @@ local closing = require "ponder.report.closing"
 local compare = require "ponder.eval.compare"
 local confined = require "ponder.report.confined"
 local curves = require "ponder.report.eval.curves"
+local directories = require "ponder.core.directory"
 local eval = require "ponder.eval"
 local exports = require "ponder.report.eval.files"
 local files = require "ponder.log.files"
@@ -36,15 +37,15 @@ local WATCH_S = 0.5
 
 local RULES = {
     policy = { value = "A,B", type = "list", help = "run these policies only" },
-    model = { value = "MODEL", help = "handed to FILE, which gets the flags as its argument" },
-    limit = { value = "N", type = "integer", min = 1, help = "the first N items" },
-    sample = { value = "N", type = "integer", min = 1, help = "N items at random, by --seed" },
+    model = { value = "MODEL", help = "passed to FILE, which gets the flags as its argument" },
+    limit = { value = "N", type = "integer", min = 1, help = "only the first N items" },
+    sample = { value = "N", type = "integer", min = 1, help = "N random items, by --seed" },
     seed = { value = "S", type = "integer", default = 0,
         help = "of the sample, the order and each run (default: 0)" },
     epochs = { value = "N", type = "integer", min = 1, help = "run each item N times" },
     concurrency = { value = "N", type = "integer", min = 1,
         help = "runs at once (default: 16; with --workers 1000)" },
-    workers = { value = "URL", help = "let ponder work redis://... --script FILE run them" },
+    workers = { value = "URL", help = "run on workers (ponder work redis://... --script FILE)" },
     queue = { value = "NAME", default = "default", help = "of the workers (default: default)" },
     max_cost = { value = "USD", type = "number", min = 0, help = "dollars of all runs" },
     max_calls = { value = "N", type = "integer", min = 0, help = "model calls of all runs" },
@@ -54,37 +55,37 @@ local RULES = {
     timeout_per_item = { value = "TIME", type = "duration", unit = "ms", min = 1,
         help = "time of a run: 30s, 500ms, 2m" },
     baseline = { value = "POLICY", help = "compare the others with this one" },
-    exclude_errors = { help = "leave runs that failed out of accuracy (else they are wrong)" },
+    exclude_errors = { help = "exclude failed runs from accuracy (else they count as wrong)" },
     threshold = { value = "COND", many = true,
-        help = 'such as "accuracy(tot) >= 0.7"; exit 99 if it is missed' },
-    retry_errors = { help = "run again what failed or was stopped in the log of --log" },
-    rescore = { value = "LOG", files = true, help = "score its answers again; call nothing" },
-    compare = { help = "compare two evaluations: logs, or what --json printed" },
+        help = 'such as "accuracy(tot) >= 0.7"; exit 99 if missed' },
+    retry_errors = { help = "rerun the failed and stopped runs in the log of --log" },
+    rescore = { value = "LOG", files = true, help = "score its answers again, without calls" },
+    compare = { help = "compare two evaluations: logs, or output of --json" },
     fail_on_regression = { help = "with --compare: exit 99 if a policy's score fell" },
-    watch = { help = "run again whenever FILE or its data change; nothing is logged" },
+    watch = { help = "run again whenever FILE or its data change; no log" },
     json = { help = "print one JSON object" },
     junit = { value = "FILE", files = true, help = "write JUnit XML" },
-    csv = { value = "FILE", files = true, help = "write a line for each run" },
+    csv = { value = "FILE", files = true, help = "write one line per run" },
     html = { value = "FILE", files = true, help = "write a page" },
     cache = limits.RULES.cache,
 }
 
 local SECTIONS = {
-    { title = "What is run", names = { "policy", "model", "limit", "sample", "seed", "epochs",
+    { title = "Runs", names = { "policy", "model", "limit", "sample", "seed", "epochs",
         "concurrency", "workers", "queue", "retry_errors", "watch" } },
-    { title = "What it may cost", names = { "max_cost", "max_calls", "max_total_tokens",
+    { title = "Budgets", names = { "max_cost", "max_calls", "max_total_tokens",
         "max_cost_per_item", "timeout_per_item", "cache" } },
-    { title = "What counts", names = { "baseline", "exclude_errors", "threshold" } },
+    { title = "Scoring", names = { "baseline", "exclude_errors", "threshold" } },
     { title = "Output", names = { "json", "html", "csv", "junit" } },
-    { title = "What has run", names = { "rescore", "compare", "fail_on_regression" } },
-    { title = "Evaluations of strangers", names = confined.ORDER },
+    { title = "Past evaluations", names = { "rescore", "compare", "fail_on_regression" } },
+    { title = "Untrusted evaluations", names = confined.ORDER },
     { title = "Run log", names = flags.ORDER },
 }
 flags.add(RULES)
 confined.add(RULES)
 
 local BUDGETS = { "max_cost", "max_cost_per_item", "max_calls", "max_total_tokens" }
-local SENT = { "policy", "model", "limit", "sample", "seed", "epochs" } -- to workers, for the file
+local SENT = { "policy", "model", "limit", "sample", "seed", "epochs" } -- flags sent to workers
 
 local command = { rules = RULES, sections = SECTIONS, files = true }
 
@@ -96,18 +97,13 @@ ponder eval --compare A.db B.db
 ponder eval --rescore LOG FILE
 
 FILE is a Lua file that returns an evaluation: data, policies, score (ponder init eval writes one).
-Each item of each policy and epoch is a run. After Ctrl-C, ponder resume goes on and pays for
+Each item of each policy and epoch is a run. After Ctrl-C, ponder resume continues and pays for
 nothing twice. Exit status: 0; 99 when a threshold is missed; 1 when nothing could be measured; 2
 for a usage error.]], RULES, SECTIONS)
 
 -- ---- the evaluation's file ----
 
-local function directory_of(path)
-    local absolute = host.absolute(path)
-    return absolute and (absolute:match "^(.+)/" or "/") or "."
-end
-
--- What a file returns; or nil, message. What it raises goes on.
+-- The evaluation that a file returns; or nil, message. Errors of the file propagate.
 local function load_file(path, given)
     if given.untrusted then
         return confined.load(path, "evaluation", { model = given.model }, given)
@@ -116,7 +112,7 @@ local function load_file(path, given)
     if not source then
         return nil, message
     end
-    host.set_script_directory(directory_of(path))
+    host.set_script_directory(cli.directory_of(path))
     local chunk, problem = load((source:gsub("^#[^\n]*", "")), "@" .. path, "t")
     if not chunk then
         return nil, problem
@@ -129,7 +125,7 @@ local function load_file(path, given)
     return evaluation
 end
 
--- Whether all thresholds are about policies of the evaluation: asked before anything is run.
+-- Checks, before the first run, that all thresholds are about policies of the evaluation.
 local function check_policies(given, evaluation)
     local names = {}
     for name in pairs(type(evaluation.policies) == "table" and evaluation.policies or {}) do
@@ -151,10 +147,10 @@ local function run_options(given, path)
         max_calls = given.max_calls, max_total_tokens = given.max_total_tokens,
         max_cost_per_item = given.max_cost_per_item,
         timeout_ms_per_item = given.timeout_per_item, baseline = given.baseline,
-        exclude_errors = given.exclude_errors, directory = directory_of(path) }
+        exclude_errors = given.exclude_errors, directory = cli.directory_of(path) or "." }
 end
 
--- Runs the evaluation; where workers do, by them.
+-- Runs the evaluation, here or on the workers.
 local function run_with(given, path, file, opts)
     if not given.workers then
         return eval.run(file, opts)
@@ -188,7 +184,7 @@ local function print_lines(lines)
     io.stdout:write(table.concat(lines, "\n"), "\n")
 end
 
--- Tests the thresholds and says which are missed.
+-- Tests the thresholds, and prints the results unless `is_quiet`.
 local function test(given, policies, is_quiet)
     local tests, missed = json.array {}, false
     for i, one in ipairs(given.thresholds) do
@@ -203,8 +199,8 @@ local function test(given, policies, is_quiet)
     return tests, missed
 end
 
--- Answers that JSON cannot hold become text.
-local function encoded(value)
+-- Encodes a result; answers that JSON cannot hold become text.
+local function encode(value)
     local ok, message = pcall(json.encode, value)
     if ok then
         return message
@@ -233,7 +229,7 @@ local function show(given, result)
     local tests, missed = test(given, result.policies, given.json)
     result.thresholds = tests
     if given.json then
-        io.stdout:write(encoded(result), "\n")
+        io.stdout:write(encode(result), "\n")
     end
     local written = write_file(given.csv, given.csv and exports.csv(result))
         and write_file(given.junit, given.junit and exports.junit(result, tests))
@@ -241,8 +237,7 @@ local function show(given, result)
     if not written then
         return 1
     elseif not summary.is_measured(result) then
-        io.stderr:write("ponder eval: nothing could be measured: every run failed\n")
-        return 1
+        return cli.fail("ponder eval", "nothing could be measured: every run failed")
     end
     return missed and MISSED or 0
 end
@@ -265,15 +260,13 @@ local function compare_logs(given, operands)
     for i = 1, 2 do
         local meta, records = recorded.read(operands[i])
         if not meta then
-            io.stderr:write("ponder eval: ", records, "\n")
-            return 1
+            return cli.fail("ponder eval", records)
         end
         two[i] = { meta = meta, records = records }
     end
     local list = compare.new(two[1], two[2])
     if not list[1] then
-        io.stderr:write("ponder eval: no policy is in both\n")
-        return 1
+        return cli.fail("ponder eval", "the two evaluations have no policy in common")
     end
     if given.json then
         io.stdout:write(json.encode { changes = json.array(list) }, "\n")
@@ -298,11 +291,11 @@ local function rescore(given, path)
         return nil, problem
     end
     local evaluation, missing = recorded.rescore(file, { seed = given.seed,
-        directory = directory_of(path) }, records, 1)
+        directory = cli.directory_of(path) or "." }, records, 1)
     if not evaluation then
         return nil, missing
     elseif missing > 0 then
-        io.stderr:write(("ponder eval: %d records are left out: %s has no such item\n"):format(
+        io.stderr:write(("ponder eval: skipped %d records whose items are not in %s\n"):format(
             missing, path))
     end
     meta.scorers = {}
@@ -314,7 +307,7 @@ local function rescore(given, path)
     return summary.new(meta, records)
 end
 
--- The old records of a log that is run again, as an effect of the run that JSON holds.
+-- The records of an earlier log, recorded in the new one so that it can be replayed.
 local function read_known(path)
     return log.record("ponder eval --retry-errors", path, function()
         local meta, records = recorded.read(path)
@@ -322,7 +315,7 @@ local function read_known(path)
     end)
 end
 
--- Moves the log aside, so that the new one has its name.
+-- Renames the log, so that the new one can have its name.
 local function set_aside(given)
     local number = 0
     repeat
@@ -362,22 +355,17 @@ local function measure(given, path, mode)
     if not ok then
         return cli.report_error(result)
     elseif not result then
-        io.stderr:write("ponder eval: ", message, "\n")
+        cli.fail("ponder eval", message)
         return math.type(status) == "integer" and status or 1
     end
     log_run.answer { name = result.meta.name, policies = result.policies }
     return show(given, result)
 end
 
--- Runs a mode that gives a result, and shows it.
-local function result_of(...)
-    return closing.around("eval", measure, ...)
-end
-
--- When the file, or data beside it, was last changed.
+-- When the file, or anything beside it, was last changed.
 local function last_change(path)
-    local directory, latest = directory_of(path), 0
-    for _, file in ipairs(require("ponder.core.directory").files(directory) or {}) do
+    local latest = 0
+    for _, file in ipairs(directories.files(cli.directory_of(path) or ".") or {}) do
         latest = math.max(latest, file.modified_at)
     end
     return latest
@@ -386,15 +374,15 @@ end
 local function watch(given, path)
     while true do
         local seen = last_change(path)
-        result_of(given, path, evaluate)
-        io.stderr:write("ponder eval: waiting for a change in ", directory_of(path), "\n")
+        closing.around("eval", measure, given, path, evaluate)
+        io.stderr:write("ponder eval: waiting for a change of ", path, " or its data\n")
         repeat
             task.sleep(WATCH_S)
         until last_change(path) ~= seen
     end
 end
 
--- What is wrong with flags and operands that do not go together.
+-- What is wrong with a combination of flags and operands.
 local function misuse(given, operands)
     if given.compare then
         return #operands ~= 2 and "--compare takes two evaluations: --compare A.db B.db" or nil
@@ -423,7 +411,7 @@ function command.run(list)
     elseif given.compare then
         return compare_logs(given, operands)
     elseif given.rescore then
-        return result_of(given, operands[1], rescore)
+        return closing.around("eval", measure, given, operands[1], rescore)
     end
     if given.retry_errors and not log_run.is_played() then
         given.known, problem = set_aside(given)
@@ -445,7 +433,7 @@ function command.run(list)
     elseif given.watch then
         return watch(given, operands[1])
     end
-    return result_of(given, operands[1], evaluate)
+    return closing.around("eval", measure, given, operands[1], evaluate)
 end
 
 return command

@@ -1,22 +1,22 @@
---- `ponder export`: a run in the format of another program.
+--- `ponder export`: writes a run in the format of another program.
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
 local opened = require "ponder.cli.shared.opened"
 local private = require "ponder.core.private"
 
--- Each is a module ponder.report.export.NAME with
+-- Modules ponder.report.export.NAME, each with
 --     write(log, out, opts) -> true, or nil and a message
--- `log` is a ponder.log.Reader, `out` has a method write as files have, and `opts` are the flags.
+-- where `log` is a ponder.log.Reader, `out` has a file's `write` method, and `opts` are the flags.
 local FORMATS = { "dot", "html", "json", "mermaid", "otlp" }
 
 local RULES = {
     format = { value = "NAME", enum = FORMATS, help = "dot, html, json, mermaid or otlp" },
     output = { value = "FILE", help = "write there (default: standard output)" },
     search = { value = "N", type = "integer", min = 1,
-        help = "dot, mermaid: that search alone, by its number" },
-    full = { help = "html: leave nothing out, however large the page becomes" },
-    content = { help = "otlp: with prompts and replies" },
+        help = "dot, mermaid: only search N" },
+    full = { help = "html: omit nothing, however large the page becomes" },
+    content = { help = "otlp: include prompts and replies" },
     otlp = { value = "URL", help = "send to an OpenTelemetry collector: "
         .. "http://localhost:4318" },
 }
@@ -30,20 +30,20 @@ export.summary = "write a run as dot, Mermaid, JSON, OpenTelemetry traces or a p
 export.usage = [[
 ponder export [OPTION...] [FILE|NAME|N]
 
-Writes the newest run, or one by the path of its log or its name or number in ponder log.
+Writes the newest run, or the one with that log path, or that name or number in ponder log.
 
   dot      search trees and thought graphs for Graphviz: ... --format dot | dot -Tsvg
-  mermaid  the same as a flow chart for Markdown; of more than 500 edges Mermaid draws none unless
-           its configuration says so
+  mermaid  the same as a flow chart for Markdown; by default Mermaid draws at most 500 edges
   html     one page with the trees, calls and totals, to open in a browser
-  json     all that the log holds, as one object
-  otlp     traces by OpenTelemetry's conventions for generative AI, as OTLP/JSON; prompts and
-           replies only with --content; --otlp sends them with the headers of
-           $OTEL_EXPORTER_OTLP_HEADERS and prints the id of the trace
+  json     everything in the log, as one object
+  otlp     traces that follow OpenTelemetry's conventions for generative AI, as OTLP/JSON; prompts
+           and replies only with --content; --otlp sends them with the headers in
+           $OTEL_EXPORTER_OTLP_HEADERS and prints the trace id
 
 ]] .. args.help(RULES, ORDER)
 
--- Writes to the file of --output, or to standard output, of which the host says what fails.
+-- Calls write(file) with the file of --output, or with standard output, whose errors the host
+-- reports.
 local function write_to(path, write)
     if not path then
         return write(io.stdout) and 0 or 1
@@ -60,7 +60,7 @@ local function write_to(path, write)
     return nil, ("%s: %s"):format(path, problem or why)
 end
 
--- What is wrong with flags that do not go together.
+-- What is wrong with a combination of flags.
 local function check(opts)
     if opts.search and opts.format ~= "dot" and opts.format ~= "mermaid" then
         return "--search is for dot and mermaid"
@@ -74,8 +74,7 @@ local function check(opts)
 end
 
 ---@param arguments string[]
----@return integer status 0; 1 when the log cannot be read or the result not written; 2 for a usage
----  error
+---@return integer status 0; 1 when reading the log or writing fails; 2 for a usage error
 function export.run(arguments)
     local opts, operands = args.parse("ponder export", arguments, RULES)
     if not opts then

@@ -1,4 +1,4 @@
---- `ponder fork [FILE]`: runs a logged run again, changed; its log answers equal requests.
+--- `ponder fork [FILE]`: runs a logged run again with changes; its log answers equal requests.
 
 local rerun = require "ponder.log.rerun"
 local args = require "ponder.args"
@@ -10,15 +10,15 @@ local host = require "ponder.core.host"
 local read_file = require("ponder.file").read
 
 local RULES = {
-    script = { value = "NEW", files = true, help = "run NEW in place of the script" },
+    script = { value = "NEW", files = true, help = "run NEW instead of the script" },
     prompts = { value = "DIR", files = true, help = "look for prompt files there first" },
-    o = { value = "OPT=VALUE,...", help = "options of the command or of the script, in place of "
-        .. "those that it had: -o temperature=0.2,max-depth=4" },
-    node = { value = "ID", help = "give a node another text where a reply has it" },
-    call = { value = "N", type = "integer", min = 1, help = "give call N another reply or prompt" },
-    text = { value = "FILE", files = true, help = "the text of --node, or the reply of --call" },
-    ask = { value = "FILE", files = true, help = "what --call asks in place of its last message" },
-    search = { value = "N", type = "integer", min = 1, help = "of --node: the search it is in" },
+    o = { value = "OPT=VALUE,...", help = "replace options of the command or of the script: "
+        .. "-o temperature=0.2,max-depth=4" },
+    node = { value = "ID", help = "replace a node's text in the reply that holds it" },
+    call = { value = "N", type = "integer", min = 1, help = "replace reply or prompt of call N" },
+    text = { value = "FILE", files = true, help = "the new text of --node, or reply of --call" },
+    ask = { value = "FILE", files = true, help = "the new last message of --call" },
+    search = { value = "N", type = "integer", min = 1, help = "the search that has --node" },
     log = { value = "FILE", files = true, help = "log the new run in FILE" },
     trust = consent.RULES.trust, base_url = consent.RULES.base_url,
 }
@@ -27,28 +27,28 @@ local ORDER = { "script", "prompts", "o", "node", "search", "call", "text", "ask
 
 local fork = { rules = RULES, order = ORDER, files = true }
 
-fork.summary = "run a logged run again with a change, and pay for new calls only"
+fork.summary = "run a logged run again with changes, paying only for new calls"
 
 fork.usage = [[
 ponder fork [OPTION...] [FILE]
 
-Runs the script of a log again, as it is now or changed as the options say, into a new log. A call
-whose model, messages, parameters and sample number are the same is answered from FILE, others are
-made; at the end it says how many calls and how much money that saved. FILE may also be the name or
-number of a run of `ponder log`; without it, the newest.
+Runs the script of a log again, in its present version and with the changes that the options make,
+into a new log. A call with the same model, messages, parameters and sample number is answered from
+FILE; others are made. At the end it reports the calls and the money saved. FILE is a path, or the
+name or number of a run in `ponder log`; without it, the newest run.
 
-With --node or --call it takes another way from there: what went before is answered from FILE.
+With --node or --call the run changes at that point; earlier calls are answered from FILE.
 
   echo "6 - 4 = 2 (left: 2 4 8)" >thought.txt; ponder fork FILE --node n7 --text thought.txt
 
 ]] .. args.help(RULES, ORDER)
 
--- Whether a word is the option, with a value or without.
+-- Whether a word is this option, with or without a value.
 local function is_option(word, flag)
     return word == flag or word:sub(1, #flag + 1) == flag .. "="
 end
 
--- How many of the arguments the command itself reads: those before `--`, or before the script.
+-- The number of arguments that the command itself reads: those before `--`, or before the script.
 local function count_own(past, list)
     if past.run.command == "run" then
         local rules = require("ponder.cli.run").rules
@@ -64,7 +64,7 @@ local function count_own(past, list)
     return #list
 end
 
--- The arguments with another script.
+-- Replaces the script among the arguments.
 local function with_script(past, list, script)
     if past.run.command ~= "run" or past.run.script == "-e" then
         return nil, "--script is for runs of a script file"
@@ -73,7 +73,7 @@ local function with_script(past, list, script)
     return list
 end
 
--- The arguments without the old log's place: the new run has its own.
+-- The arguments without --log: the new run has its own.
 local function without_log(past, list)
     local rules = require("ponder.cli." .. past.run.command).rules or {}
     local kept, i, own = {}, 1, count_own(past, list)
@@ -89,8 +89,9 @@ local function without_log(past, list)
     return table.move(list, i, #list, #kept + 1, kept)
 end
 
--- Where an option belongs: a script may have one of the same name as `ponder run`.
-local function place_of(past, list, flag)
+-- The index at which to insert an option: `ponder run` and its script may both have one of that
+-- name.
+local function index_for(past, list, flag)
     local own = count_own(past, list)
     if past.run.command ~= "run" then
         return own + 1
@@ -107,7 +108,7 @@ local function place_of(past, list, flag)
     return not had and require("ponder.cli.run").rules[name] and own + 1 or last
 end
 
--- The arguments with further options; the last one of a name counts.
+-- Adds options to the arguments; the last one of a name counts.
 local function with_options(past, list, text)
     for part in text:gmatch("[^,]+") do
         local name, value = part:match("^%-*([%w_-]+)=(.*)$")
@@ -115,7 +116,7 @@ local function with_options(past, list, text)
             return nil, ("-o must be OPT=VALUE,... (got %s)"):format(part)
         end
         local flag = "--" .. (name or part:gsub("^%-+", "")):gsub("_", "-")
-        table.insert(list, place_of(past, list, flag), flag .. (value and "=" .. value or ""))
+        table.insert(list, index_for(past, list, flag), flag .. (value and "=" .. value or ""))
     end
     return list
 end
@@ -139,7 +140,7 @@ local function changed_arguments(past, opts)
     return list, message
 end
 
--- What is wrong with flags that do not go together.
+-- What is wrong with a combination of flags.
 local function misuse(opts)
     if opts.node and opts.call then
         return "--node or --call, not both"
@@ -148,25 +149,20 @@ local function misuse(opts)
     elseif opts.call and not opts.text == not opts.ask then
         return "--call needs its new reply (--text FILE) or its new prompt (--ask FILE)"
     elseif not opts.node and (opts.search or (opts.text or opts.ask) and not opts.call) then
-        return "--text, --ask and --search say more about --node ID or --call N"
+        return "--text, --ask and --search need --node ID or --call N"
     end
 end
 
--- A text without the newline at its end.
-local function read_text(path)
-    local text, message = read_file(path)
-    return text and (text:gsub("\r?\n$", "")), message
-end
-
--- The edit that the options ask for: nil, or nil and why there is none.
+-- The edit that the options ask for, if any; or nil and what is wrong.
 local function edit_of(past, opts)
     if not opts.node and not opts.call then
         return nil
     end
-    local text, message = read_text(opts.text or opts.ask)
+    local text, message = read_file(opts.text or opts.ask)
     if not text then
         return nil, message
     end
+    text = text:gsub("\r?\n$", "")
     local run = past.only or past.run.id
     if opts.node then
         return edits.node(past.db, run, { id = opts.node, search = opts.search, text = text })
@@ -176,7 +172,7 @@ local function edit_of(past, opts)
 end
 
 ---@param arguments string[]
----@return integer status that of the run; 1 where the log cannot be read
+---@return integer status of the run; 1 if the log cannot be read
 function fork.run(arguments)
     local opts, operands = args.parse("ponder fork", arguments, RULES)
     if not opts then
@@ -193,8 +189,7 @@ function fork.run(arguments)
     message = message or consent.give(past, "fork", opts)
         or select(2, cli.logged(past.run.command))
     if message then
-        io.stderr:write("ponder fork: ", quote.terminal(message), "\n")
-        return 1
+        return cli.fail("ponder fork", message)
     end
     local list, problem = changed_arguments(past, opts)
     if not list then
@@ -206,8 +201,8 @@ function fork.run(arguments)
     end
     local status = past:fork(cli.execute, list, opts.log, edit)
     if edit and not edit.applied then
-        io.stderr:write(("ponder fork: the script did not ask what call %d asked: nothing was "
-            .. "edited\n"):format(edit.call))
+        io.stderr:write(("ponder fork: the script did not make call %d again: nothing was edited\n")
+            :format(edit.call))
     end
     return status
 end

@@ -1,4 +1,4 @@
---- `ponder help [COMMAND|TOPIC]`: what --help says of a command, and what is not one command's.
+--- `ponder help [COMMAND|TOPIC]`: the --help of a command, or a topic.
 
 local args = require "ponder.args"
 local builtin = require "ponder.builtin"
@@ -7,15 +7,15 @@ local options = require "ponder.options"
 local render = require "ponder.report.doc.render"
 local styles = require "ponder.report.style"
 
--- In reading order. Each is a file of ponder/report/help.
+-- In reading order. Each is a file in ponder/report/help.
 local TOPICS = {
     { "tutorial", "from a prompt to an evaluated policy, in ten steps" },
-    { "search", "which search to take when, and what each needs" },
-    { "budgets", "what a run may cost, prices, caches" },
-    { "logs", "what a run leaves behind; resume, replay, fork; its tables" },
-    { "prompt-files", "prompt files of your own" },
+    { "search", "which search to choose, and what each needs" },
+    { "budgets", "limits on cost, calls and time; prices; caches" },
+    { "logs", "the run log: resume, replay, fork; its tables" },
+    { "prompt-files", "your own prompts" },
     { "machines", "from one machine to ten: queues and workers" },
-    { "safety", "what each way of running something protects from whom" },
+    { "safety", "what each way of running code protects, and from whom" },
     { "llm-reasoners", "the same program there and here" },
     { "treequest", "the same program there and here" },
     { "graph-of-thoughts", "the same program there and here" },
@@ -35,7 +35,7 @@ end
 help.usage = [[
 ponder help [COMMAND|TOPIC]
 
-Shows what --help says of a command, or one of these:
+Shows the --help of a command, or one of these topics:
 
 ]] .. table.concat(lines, "\n") .. [[
 

@@ -5,7 +5,7 @@ local cli = require "ponder.cli"
 local private = require "ponder.core.private"
 
 local EVAL = [[
--- An evaluation: which policy is better, by how much, at what price.
+-- An evaluation: which policy is better, by how much, at what cost.
 --
 --     ponder eval %s                       try it; the models below are scripted or named
 --     ponder eval --model openai:gpt-4o-mini --limit 20 --max-cost 0.50 %s
@@ -20,30 +20,31 @@ return {
     name = "sums",
 
     -- The items: a list, a file (.jsonl, .json, .csv, .tsv), or function(load) that returns a list.
-    -- An item has an `id` or gets one of its content; items of one `cluster` are not independent.
+    -- An item without an `id` gets one from its content; items of one `cluster` are not
+    -- independent.
     data = {
         { id = "a", question = "What is 6 * 7?", target = 42 },
         { id = "b", question = "What is 17 + 26?", target = 43 },
         { id = "c", question = "What is 144 / 12?", target = 12 },
     },
 
-    -- What is compared, by name.
+    -- The policies to compare, by name.
     policies = {
-        -- A prompt; {{question}} is a field of the item. With k = 5 the most frequent answer of
-        -- five counts; with reward = function(text, item) the best of them.
+        -- A prompt; {{question}} is a field of the item. k = 5 takes the most frequent of five
+        -- answers; with reward = function(text, item), the best one.
         io = { model = MODEL, prompt = "{{question}} End with: Answer: NUMBER" },
         -- Any strategy.
         cot = cot.new { model = MODEL },
-        -- Any function: it returns an answer, or nil, message, code. run:report(answer) says what
-        -- it would answer by now, for the curve of accuracy at a budget.
+        -- Any function: it returns an answer, or nil, message, code. run:report(answer) records the
+        -- answer so far, for the curve of accuracy at a budget.
         guess = function(item, run)
             run:report(40)
             return item.question:find("*", 1, true) and 42 or 43
         end,
     },
 
-    -- Whether an answer is right: a scorer by name (exact, normalized, numeric, regex, choice,
-    -- contains, json_schema, command, model), several by name, or
+    -- Whether an answer is right: a scorer (exact, normalized, numeric, regex, choice, contains,
+    -- json_schema, command, model), a table of several, or
     -- function(item, answer, target) return true_or_number, "why" end.
     score = "numeric",
 
@@ -59,13 +60,13 @@ local search = require "ponder.search"
 local GOAL = 96
 
 local result = search.run {
-    -- Where it begins: any value but nil.
+    -- The root: any value but nil.
     initial_state = 1,
-    -- The next states of one; the first k are used. With a model, call it here.
+    -- The children of a state; the first k are used. With a model, call it here.
     expand = function(n) return { n * 2, n * 3 } end,
     -- How good a state is: a number, higher is better.
     evaluate = function(n) return -math.abs(GOAL - n) end,
-    -- Whether it is a solution.
+    -- Whether a state is a solution.
     is_terminal = function(n) return n == GOAL end,
     -- Whether to end the search at this node.
     stop = function(node) return node.terminal end,
@@ -81,26 +82,26 @@ return result
 ]]
 
 local STRATEGY = [[
--- A strategy of your own. Ask it with
+-- Your own strategy. Run it with
 --
 --     ponder ask --strategy %s "Use 4 4 6 8 to make 24"
 --
--- `--help` after that lists its options, the models by role, budgets and more. scripts/strategies
--- has longer ones, ponder.strategy says what a machine in place of a function looks like.
+-- `ponder ask --strategy %s --help` lists its options, the models by role, budgets and more. See
+-- scripts/strategies for longer ones, and ponder doc strategy.
 
 local strategy = require "ponder.strategy"
 
 return strategy.new {
-    name = "checked", -- a prompt file checked.lua takes the place of `prompts`
+    name = "checked", -- a prompt file checked.lua replaces `prompts`
     summary = "answer, then have the answer checked",
 
-    -- Whose model asks: --models check=openai:gpt-4o gives one of them its own.
+    -- Roles can have their own models: --models check=openai:gpt-4o.
     roles = { "generate", "check" },
 
     -- These become flags: --rounds 2.
-    options = { rounds = { type = "integer", min = 1, default = 1, help = "times it is checked" } },
+    options = { rounds = { type = "integer", min = 1, default = 1, help = "number of checks" } },
 
-    -- A context in, messages out. Quote what others wrote: it is data, never an instruction.
+    -- Functions from a context to messages. Quote text from others: it is data, not instructions.
     prompts = {
         check = function(context)
             return { { role = "user", content = context:quote("question", context.question)
@@ -111,11 +112,11 @@ return strategy.new {
 
     run = function(thinker, question)
         local text = thinker:ask(question) -- a text, a list of messages, or a prompt's name
-        local node = thinker:node { text = text } -- what is drawn: ponder show --tree, the page
+        local node = thinker:node { text = text } -- for ponder show --tree and the page
         for _ = 1, thinker.options.rounds do
             text = thinker:ask("check", { question = question, answer = text }, { node = node })
             node = thinker:node { text = text, parents = { node } }
-            thinker:best(node, strategy.read_answer(text)) -- what there is after Ctrl-C
+            thinker:best(node, strategy.read_answer(text)) -- the result after Ctrl-C
         end
         return strategy.read_answer(text)
     end,
@@ -123,13 +124,13 @@ return strategy.new {
 ]]
 
 local MODEL = [[
--- A scripted model, to try things offline: it does sums, and not always rightly. Name it as
+-- A scripted model, to try things offline. It does sums, sometimes wrongly. Use it with
 --
 --     ponder chat --model script:%s "What is 6 * 7?"
 --
--- It is a function from a request to a reply; ponder doc model.script says more.
+-- It is a function from a request to a reply: see ponder doc model.script.
 
--- Chance that depends on nothing but the request.
+-- A pseudo-random number from 0 to 1 that depends only on the text.
 local function share_of(text)
     local hash = 5381
     for i = 1, #text do hash = (hash * 33 + text:byte(i)) & 0xFFFFFFFF end
@@ -150,11 +151,11 @@ return function(request)
     local reply
     if not value then
         reply = "I can only do sums, such as 6 * 7."
-    elseif text:find("from 0 to 1", 1, true) then -- asked to judge what is in the last line
+    elseif text:find("from 0 to 1", 1, true) then -- asked to judge the last line
         reply = text:match("[^\n]*$"):find(("%%d"):format(value), 1, true) and "0.9" or "0.2"
     else
         local careful = text:find("step by step", 1, true) or text:find("Check", 1, true)
-        if share_of(key) > (careful and 0.9 or 0.6) then value = value + 1 end -- a slip
+        if share_of(key) > (careful and 0.9 or 0.6) then value = value + 1 end -- a mistake
         reply = ("Answer: %%d"):format(value)
     end
     return { text = reply, usage = { input_tokens = #text // 4, output_tokens = #reply // 4 } }
@@ -174,17 +175,11 @@ init.usage = [[
 ponder init [eval|policy|strategy|model] [FILE]
 
 Writes a commented Lua file: an evaluation (eval.lua, the default), a search policy (policy.lua), a
-strategy (strategy.lua) or a scripted model (model.lua), with which all of them can be tried
-offline. A file that exists is not changed.]]
-
--- The file's text, with its name in it.
-local function text_of(kind, path)
-    local name = path:gsub("%%", "%%%%")
-    return KINDS[kind]:format(name, name, name)
-end
+strategy (strategy.lua), or a scripted model (model.lua) to try the others offline. An existing file
+is not changed.]]
 
 ---@param list string[] arguments
----@return integer status 0; 1 where the file cannot be written; 2 for a usage error
+---@return integer status 0; 1 if the file cannot be written; 2 for a usage error
 function init.run(list)
     local given, operands = args.parse("ponder init", list, init.rules)
     if not given then
@@ -198,10 +193,10 @@ function init.run(list)
         return cli.usage_error("ponder init: expected one file (got " .. operands[3] .. ")")
     end
     local path = operands[2] or kind .. ".lua"
-    local ok, message = private.write(path, text_of(kind, path), true)
+    local name = path:gsub("%%", "%%%%")
+    local ok, message = private.write(path, KINDS[kind]:format(name, name, name), true)
     if not ok then
-        io.stderr:write("ponder init: ", message, "\n")
-        return 1
+        return cli.fail("ponder init", message)
     end
     print(("wrote %s; try: %s"):format(path, (TRY[kind]:gsub("FILE", (path:gsub("%%", "%%%%"))))))
     return 0

@@ -18,28 +18,28 @@ local text = require "ponder.report.text"
 local RULES = {
     json = { help = "print a line of JSON for each run" },
     limit = { value = "N", type = "integer", min = 1, default = 20,
-        help = "how many at most (default: 20)" },
-    grep = { value = "TEXT", help = "those that hold TEXT in their command, name, labels, answer "
-        .. "or error, in whatever case" },
-    status = { value = "HOW", enum = { "completed", "failed", "interrupted", "running", "killed",
-        "damaged" }, help = "those that ended so" },
-    since = { value = "WHEN", help = "those that began since: 2026-11-22, or 90m, 12h, 7d ago" },
+        help = "at most N runs (default: 20)" },
+    grep = { value = "TEXT", help = "only runs with TEXT in their command, name, labels, answer "
+        .. "or error, ignoring case" },
+    status = { value = "STATUS", enum = { "completed", "failed", "interrupted", "running", "killed",
+        "damaged" }, help = "only runs with this status" },
+    since = { value = "WHEN", help = "only runs that began since 2026-11-22, or 90m, 12h, 7d ago" },
 }
 
 local ORDER = { "limit", "grep", "status", "since", "json" }
 
 local log = { rules = RULES, order = ORDER, files = true }
 
-log.summary = "list the runs that are kept"
+log.summary = "list the logged runs"
 
 log.usage = [[
 ponder log [OPTION...] [FILE]
 
-Lists the runs in $XDG_STATE_HOME/ponder (~/.local/state/ponder), the newest first: when, how they
-ended, what they took. A run without an end is running while a process has its log, else killed. $?
-is a price that is not known. ponder show N says more. Files that are damaged have no number; they
-are removed as the oldest runs are (--keep). With FILE, a path or the name or number of a log, lists
-the runs that it holds, the first to begin first; FILE#3 is the third for the other commands.
+Lists the runs in $XDG_STATE_HOME/ponder (~/.local/state/ponder), newest first: start, status,
+calls, tokens, cost and time. A run without an end is `running` while a process has its log open,
+else `killed`. $? is an unknown price. ponder show N shows one. Damaged files have no number; --keep
+removes them with the oldest runs. With FILE, a path or the name or number of a log, lists the runs
+that it holds, oldest first; other commands take the third as FILE#3.
 
 ]] .. args.help(RULES, ORDER)
 
@@ -48,12 +48,7 @@ local COLORS = { completed = "green", failed = "red", killed = "red", damaged = 
 
 local NARROW = 60
 
-local function damaged(file, message)
-    return { name = file.name, path = file.path, bytes = file.bytes, status = "damaged",
-        command = "", started_at = file.started_at, calls = 0, errors = 0, error = message }
-end
-
--- What a run took.
+-- A listed run, and its row in the log.
 local function describe(opened, file)
     local run, totals = opened:run(), opened:totals()
     return { name = file.name, path = file.path, bytes = file.bytes,
@@ -66,7 +61,7 @@ local function describe(opened, file)
         parent = run.parent }, run
 end
 
--- Whether a run matches the filters. `row` is that of its log, nil where it is damaged.
+-- Whether a run matches the filters. `row` is its row in the log; nil if that is damaged.
 local function is_wanted(opts, found, row)
     local where = {}
     local function add(value)
@@ -84,7 +79,7 @@ local function is_wanted(opts, found, row)
         and (not opts.since or found.started_at >= opts.since)
 end
 
--- A kept run, or nil and what is wrong with its log.
+-- The run of a log and its row, or nil and what is wrong with the log.
 local function read(file)
     local opened <close>, message = reader.open(file.path)
     if not opened then
@@ -93,7 +88,8 @@ local function read(file)
     return describe(opened, file)
 end
 
-local function look(files, opts)
+-- The runs of the state directory that match the filters.
+local function list_runs(files, opts)
     local list, number = {}, 0
     for _, file in ipairs(files) do
         if #list == opts.limit or opts.since and file.started_at < opts.since then
@@ -105,7 +101,9 @@ local function look(files, opts)
             ok, found, row = pcall(read, file)
         end
         if not ok or not found then
-            found, row = damaged(file, ok and row or found), nil
+            found, row = { name = file.name, path = file.path, bytes = file.bytes,
+                status = "damaged", command = "", started_at = file.started_at, calls = 0,
+                errors = 0, error = ok and row or found }, nil
         end
         found.number = not file.damage and number or nil
         list[#list + 1] = is_wanted(opts, found, row) and found or nil
@@ -113,8 +111,8 @@ local function look(files, opts)
     return list
 end
 
--- The runs of one log.
-local function look_into(opened, opts)
+-- The runs of one log that match the filters.
+local function list_runs_of(opened, opts)
     local list = {}
     for _, number in ipairs(opened:numbers()) do
         local found, row = describe(opened:other(number), { path = opened.path,
@@ -158,7 +156,7 @@ local function print_list(list, opts)
     end
 end
 
--- Parses a date or an age such as "2h"; nil: it is neither.
+-- Parses a date or an age such as "2h"; nil: neither.
 local function time_of(when)
     local year, month, day = when:match "^(%d%d%d%d)%-(%d%d)%-(%d%d)$"
     if year then
@@ -170,20 +168,19 @@ local function time_of(when)
     return seconds and host.time() - seconds
 end
 
--- The runs of a log.
 local function list_file(what, opts)
     local path, missing = kept.find(what)
     if not path then
         return cli.usage_error("ponder log: " .. missing)
     end
     return opened_logs.run("ponder log", { what, n = 1 }, function(opened)
-        print_list(look_into(opened, opts), opts)
+        print_list(list_runs_of(opened, opts), opts)
         return 0
     end)
 end
 
 ---@param arguments string[]
----@return integer status 0; 1 when the directory or the log cannot be read; 2 for a usage error
+---@return integer status 0; 1 if the directory or the log cannot be read; 2 for a usage error
 function log.run(arguments)
     local opts, operands = args.parse("ponder log", arguments, RULES)
     if not opts then
@@ -203,12 +200,11 @@ function log.run(arguments)
     end
     local runs, problem = kept.list()
     if problem then
-        io.stderr:write("ponder log: ", problem, "\n")
-        return 1
+        return cli.fail("ponder log", problem)
     end
-    print_list(look(runs, opts), opts)
+    print_list(list_runs(runs, opts), opts)
     if #runs == 0 and not opts.json then
-        io.stderr:write("ponder log: no run is kept in ", state.directory() or "$HOME", " yet\n")
+        io.stderr:write("ponder log: no runs in ", state.directory() or "$HOME", " yet\n")
     end
     return 0
 end

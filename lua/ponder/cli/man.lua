@@ -1,4 +1,4 @@
---- `ponder man`: the manual page, from the texts and tables of --help.
+--- `ponder man`: prints the manual page, made from the texts and tables of --help.
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
@@ -12,10 +12,10 @@ man.summary = "print the manual page (ponder man | man -l -)"
 man.usage = [[
 ponder man
 
-Prints the manual page, ponder.1, in the language of man(1). `make install` installs it; without
-that, `ponder man | man -l -` shows it.]]
+Prints the manual page, ponder.1, in roff. `make install` installs it; `ponder man | man -l -` shows
+it.]]
 
--- Text that roff leaves as it is.
+-- Escapes a text for roff.
 local function escape(text)
     text = text:gsub("\\", "\\e"):gsub("%-", "\\-")
     return (("\n" .. text):gsub("\n([.'])", "\n\\&%1"):sub(2))
@@ -34,8 +34,7 @@ local function add_options(out, command)
     end
 end
 
--- The first lines of a usage are ways to call the command; paragraphs follow. Lines that are
--- indented stay as they are.
+-- Adds a usage text. The synopsis, its first paragraph, and indented paragraphs keep their lines.
 local function add_about(out, about)
     local first = true
     for paragraph in (about .. "\n\n"):gmatch("(.-)\n\n+") do
@@ -70,11 +69,11 @@ local REST = [[
 Names for models, and options for all calls or those of one provider.
 .TP
 .B ./prompts/
-Prompt files that take the place of the built\-in ones, after ponder trust ./prompts.
+Prompt files that replace the built\-in ones, after ponder trust ./prompts.
 .SH EXIT STATUS
 .TP
 .B 0
-All went well.
+Success.
 .TP
 .B 1
 A script raised an error, or a run failed.

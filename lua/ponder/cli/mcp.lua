@@ -1,5 +1,4 @@
---- `ponder mcp POLICY...`: policies as tools of the Model Context Protocol, over standard input and
---- output.
+--- `ponder mcp POLICY...`: serves policies as MCP tools over standard input and output.
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
@@ -16,9 +15,9 @@ local mcp = {}
 
 local RULES = {
     model = { value = "NAME", help = "of tot, got, trm, cot and chat (default: $PONDER_MODEL)" },
-    reload = { help = "read changed policy files again for new calls" },
+    reload = { help = "reload changed policy files for new calls" },
     log = { value = "FILE", files = true,
-        help = "log each call in FILE as a run of its own, and offer these runs as resources" },
+        help = "log each call as a run in FILE, and offer these runs as resources" },
     sync = log_flags.RULES.sync,
     timeout = { value = "TIME", type = "duration", min = 0, help = "of a call (default: 10m)" },
     max_cost_per_request = { value = "USD", type = "number", min = 0, help = "of each call" },
@@ -35,18 +34,18 @@ mcp.words = table.move(strategy.names, 1, #strategy.names, 2, { "chat" })
 mcp.usage = [[
 ponder mcp [OPTION...] POLICY...
 
-A server of the Model Context Protocol over standard input and output. Each policy is a tool; see
-ponder serve --help for what POLICY is. `parameters` of a policy is the JSON schema of its
-arguments (request.arguments), `returns` that of the table that it returns:
+Runs a server of the Model Context Protocol over standard input and output. Each policy is a tool;
+ponder serve --help describes POLICY. A policy's `parameters` is the JSON schema of its arguments
+(request.arguments), `returns` that of its result:
 
   return { run = function(request) return { sum = request.arguments.a + request.arguments.b } end,
       description = "adds", parameters = { type = "object", required = { "a", "b" },
           properties = { a = { type = "number" }, b = { type = "number" } } } }
 
-The prompts of ponder prompts list are prompts, with the question as an argument.
+The prompts of ponder prompts list are offered as MCP prompts, with the question as an argument.
 
-Versions 2024-10-07 to 2025-11-25 with initialize, and 2026-07-28 without. It ends when its input
-does. An agent's configuration: {"command": "ponder", "args": ["mcp", "policy.lua"]}
+Speaks versions 2024-10-07 to 2025-11-25 with initialize, and 2026-07-28 without. Exits at the end
+of input. An agent's configuration: {"command": "ponder", "args": ["mcp", "policy.lua"]}
 
 ]] .. args.help(RULES, ORDER)
 

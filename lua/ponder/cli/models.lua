@@ -1,4 +1,4 @@
---- `ponder models [PROVIDER]`: what a server offers.
+--- `ponder models [PROVIDER]`: lists the models that servers offer.
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
@@ -10,7 +10,7 @@ local quote = require "ponder.quote"
 local text = require "ponder.report.text"
 
 local RULES = {
-    base_url = { value = "URL", help = "URL of the provider's API" },
+    base_url = { value = "URL", help = "base URL of the provider's API" },
     json = { help = "print one JSON list" },
     verbose = { help = "show requests and replies on standard error, redacted" },
 }
@@ -25,12 +25,12 @@ models.words = { "anthropic", "ollama", "openai" }
 models.usage = [[
 ponder models [OPTION...] [PROVIDER]
 
-Lists the models of a provider (openai, anthropic, ollama), or of every one that is configured, one
-a line, as --model takes them. Keys and addresses come from the environment and the config file.
+Lists the models of a provider (openai, anthropic, ollama), or of all configured ones, one per line,
+in the form that --model takes. Keys and addresses come from the environment and the config file.
 
 ]] .. args.help(RULES, ORDER)
 
--- The provider's models, or nil and why not. A missing key raises in model.list.
+-- The provider's models, or nil and why not. model.list raises if the key is missing.
 local function list(provider, opts)
     local ok, found, message = pcall(model.list, provider, { base_url = opts.base_url,
         max_retries = 0 })
@@ -45,7 +45,7 @@ local function show(provider, found)
     end
 end
 
--- Every provider that can be asked; what cannot is said on standard error.
+-- Lists the models of each provider; reports failures on standard error.
 local function gather(providers, opts)
     local all, count = json.array(), 0
     for _, provider in ipairs(providers) do
@@ -65,21 +65,15 @@ local function gather(providers, opts)
     return all, count
 end
 
--- Those that have a server: a scripted model is a file.
-local function with_servers(providers)
-    local kept = {}
-    for _, provider in ipairs(providers) do
-        if provider ~= "script" then kept[#kept + 1] = provider end
-    end
-    return kept
-end
-
 ---@param arguments string[]
----@return integer status 0; 1 when no server gave a list; 2 for a usage error
+---@return integer status 0; 1 if no server gave a list; 2 for a usage error
 function models.run(arguments)
     local opts, operands = args.parse("ponder models", arguments, RULES)
     if not opts then return cli.usage_error(operands) end
-    local providers, wanted = with_servers(model.providers()), operands[1]
+    local providers, wanted = {}, operands[1]
+    for _, provider in ipairs(model.providers()) do
+        providers[#providers + 1] = provider ~= "script" and provider or nil -- a file, not a server
+    end
     if operands[2] then return cli.usage_error("ponder models: expected at most one PROVIDER") end
     if wanted then
         local known = table.concat(providers, ", ")

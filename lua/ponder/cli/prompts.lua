@@ -1,4 +1,4 @@
---- `ponder prompts`: what the models are told, to read, to copy and to check.
+--- `ponder prompts`: lists, shows, copies and checks the prompts.
 
 local args = require "ponder.args"
 local builtin = require "ponder.builtin"
@@ -15,10 +15,10 @@ local strategy = require "ponder.strategy"
 
 local RULES = {
     to = { value = "DIR", help = "eject: the directory to copy to (default: ./prompts)" },
-    force = { help = "eject: replace files that are there" },
+    force = { help = "eject: replace existing files" },
     prompts = { value = "DIR", help = "look for prompt files in DIR first" },
     strategy = { value = "FILE", files = true,
-        help = "also those of the strategy that FILE returns" },
+        help = "include the prompts of the strategy that FILE returns" },
 }
 
 local ORDER = { "to", "force", "prompts", "strategy" }
@@ -30,16 +30,16 @@ prompts.summary = "list, show, copy and check the prompts"
 prompts.usage = [[
 ponder prompts list                  every prompt, and the file it comes from
 ponder prompts show NAME             the file: ponder prompts show tot
-ponder prompts show NAME.FUNCTION    what a model is sent, with sample data: ... show tot.generate
+ponder prompts show NAME.FUNCTION    the messages, with sample data: ... show tot.generate
 ponder prompts eject [OPTION...] [NAME]
                                      copy the built-in files, or one, for editing
-ponder prompts check [NAME]          render every prompt with sample data, and say what is wrong
+ponder prompts check [NAME]          render every prompt with sample data, and report problems
 
-With --strategy FILE the prompts of a strategy of your own are among them.
+--strategy FILE includes the prompts of your own strategy.
 
-A file NAME.lua overrides the built-in one when it is in the directory of --prompts, in
+A file NAME.lua overrides the built-in one if it is in the directory of --prompts, in
 $PONDER_PROMPTS or, after `ponder trust ./prompts`, in ./prompts: the first that has it. It is
-re-read on every run and has Lua's pure library only. list, show NAME and eject run no file.
+re-read on every run and has only Lua's pure library. list, show NAME and eject run no file.
 
 ]] .. args.help(RULES, ORDER)
 
@@ -54,16 +54,15 @@ local function file_names()
 end
 
 local function fail(message)
-    io.stderr:write("ponder prompts: ", message, "\n")
-    return 1
+    return cli.fail("ponder prompts", message)
 end
 
 local function unknown(what, name, known)
-    return cli.usage_error(("ponder prompts: there is no %s %s%s; there are: %s"):format(what, name,
+    return cli.usage_error(("ponder prompts: unknown %s %s%s; known: %s"):format(what, name,
         options.hint(name, known, "%s"), table.concat(known, ", ")))
 end
 
--- The text of the file that holds the prompts when no other takes its place; or nil and why not.
+-- The text of the file that comes with ponder or the strategy; or nil and why there is none.
 local function original(name)
     if not own or own.name ~= name then
         return host.embedded("prompts/" .. name .. ".lua")
@@ -74,7 +73,7 @@ local function original(name)
     return source.of(name, own.prompts or {})
 end
 
--- As a run loads them.
+-- Loads prompts as a run does.
 local function load_prompts(name)
     return prompt.load(name, own and own.name == name and own.prompts or nil)
 end
@@ -89,8 +88,8 @@ local function function_names(name)
     end)
 end
 
--- The names that an operand stands for, all for none; or nil and a status.
-local function chosen(operand)
+-- The names that an operand selects (all without one); or nil and a status.
+local function select_names(operand)
     local names = file_names()
     if not operand then
         return names
@@ -103,7 +102,7 @@ local function chosen(operand)
     return nil, unknown("prompt file", operand, names)
 end
 
--- The line on which a file seems to define a function: it is not run to find out.
+-- The line on which a file seems to define a function; found without running it.
 local function line_of(text, name)
     local at = text:find("function%s+[%w_.:]*%f[%w_]" .. name .. "%s*%(")
         or text:find("%f[%w_]" .. name .. "%s*=%s*function%f[%W]")
@@ -129,7 +128,7 @@ function commands.list()
         for _, function_name in ipairs(problem and {} or function_names(name)) do
             local line = text and line_of(text, function_name)
             local from = line and ("%s:%d"):format(found.path, line) or found.path
-                or found.unused and ("built in (./prompts is not used: %s)"):format(found.unused)
+                or found.unused and ("built in (./prompts not used: %s)"):format(found.unused)
                 or "built in"
             print(("%-18s %s"):format(name .. "." .. function_name, from))
         end
@@ -181,7 +180,7 @@ function commands.show(operand)
         return cli.usage_error("ponder prompts: show needs a name, such as tot.generate")
     end
     local name, function_name = operand:match("^([^.]+)%.?(.*)$")
-    local known, status = chosen(name or operand)
+    local known, status = select_names(name or operand)
     if not known then
         return status
     elseif function_name == "" then
@@ -207,7 +206,7 @@ local function write(path, text)
 end
 
 function commands.eject(operand, opts)
-    local names, status = chosen(operand)
+    local names, status = select_names(operand)
     if not names then
         return status
     end
@@ -220,7 +219,7 @@ function commands.eject(operand, opts)
         if not text then
             return fail(why)
         elseif not opts.force and read_file(path) then
-            return fail(path .. " is there already; --force replaces it")
+            return fail(path .. " already exists; --force replaces it")
         end
     end
     local made, message = private.make_directory(directory)
@@ -239,7 +238,7 @@ function commands.eject(operand, opts)
 end
 
 function commands.check(operand)
-    local names, status = chosen(operand)
+    local names, status = select_names(operand)
     if not names then
         return status
     end
@@ -264,16 +263,15 @@ function commands.check(operand)
 end
 
 ---@param arguments string[]
----@return integer status 0; 1 when something is wrong with a prompt or a file; 2 for a usage error
+---@return integer status 0; 1 for a problem with a prompt or a file; 2 for a usage error
 function prompts.run(arguments)
     local opts, operands = args.parse("ponder prompts", arguments, RULES)
     if not opts then
         return cli.usage_error(operands)
     end
-    local names = { "check", "eject", "list", "show" }
     local command = commands[operands[1] or "list"]
     if not command then
-        return unknown("command", operands[1], names)
+        return unknown("command", operands[1], prompts.words)
     elseif operands[3] or operands[2] and command == commands.list then
         return cli.usage_error(("ponder prompts: unexpected argument %s"):format(
             options.show(operands[3] or operands[2])))

@@ -1,4 +1,4 @@
---- `ponder queue URL`: what is in the queues of a Redis, live; its dead letters.
+--- `ponder queue URL`: shows the queues of a Redis, live, and handles dead letters.
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
@@ -12,13 +12,13 @@ local task = require "ponder.task"
 local text = require "ponder.report.text"
 
 local RULES = {
-    queue = { value = "NAME", help = "this queue only" },
-    watch = { help = "show it again every second (default: on a terminal)" },
+    queue = { value = "NAME", help = "only this queue" },
+    watch = { help = "refresh every second (default: on a terminal)" },
     json = { help = "print one JSON object, once" },
-    dead = { help = "list dead letters: jobs that raised, or killed their worker, too often" },
-    retry = { value = "ID", help = "enqueue a dead letter again, or all of a queue" },
-    drop = { value = "ID", help = "forget a dead letter, or all of a queue" },
-    purge = { help = "delete all jobs of a queue, and its counters" },
+    dead = { help = "list dead letters: jobs that failed, or killed their worker, too often" },
+    retry = { value = "ID", help = "enqueue a dead letter again; all: every one of the queue" },
+    drop = { value = "ID", help = "delete a dead letter; all: every one of the queue" },
+    purge = { help = "delete the jobs and counters of a queue" },
 }
 
 local command = { rules = RULES, order = { "queue", "watch", "json", "dead", "retry", "drop",
@@ -29,11 +29,12 @@ command.summary = "show the queues in a Redis, retry or drop dead letters"
 command.usage = [[
 ponder queue [URL] [OPTION...]
 
-Shows the queues that ponder.queue keeps in Redis: jobs that wait and run, workers, rates, how long
-the first one has waited, dead letters. URL is as of ponder work; without it, $PONDER_REDIS_URL.
+Shows the queues that ponder.queue keeps in Redis: waiting and running jobs, workers, rates, the lag
+(how long the oldest job has waited) and dead letters. URL: see ponder work --help; it defaults to
+$PONDER_REDIS_URL.
 
-  ponder queue --queue NAME --dead          what has failed for good, and why
-  ponder queue --queue NAME --retry all     once more, without paying for what was paid
+  ponder queue --queue NAME --dead          jobs that have failed for good, and why
+  ponder queue --queue NAME --retry all     run them again; recorded replies are not paid for twice
 
 Options:
 ]] .. args.help(RULES, command.order)
@@ -41,15 +42,14 @@ Options:
 local SAMPLE_S = 1
 
 local function fail(message)
-    io.stderr:write("ponder queue: ", quote.terminal(message), "\n")
-    return 1
+    return cli.fail("ponder queue", message)
 end
 
 -------------------------------------------------------------------------------
 -- Figures
 
--- All queues that are wanted, or nil, message.
-local function read(client, name)
+-- The figures of one queue or of all; or nil, message.
+local function read_figures(client, name)
     local list, names, problem = {}, { name }, nil
     if not name then
         names, problem = status.queues(client)
@@ -63,7 +63,7 @@ local function read(client, name)
     return names and list, problem
 end
 
--- Jobs a second since an earlier look.
+-- Sets the jobs per second since the earlier figures `before`.
 local function set_rates(list, before, seconds)
     local known = {}
     for _, figures in ipairs(before) do
@@ -87,14 +87,19 @@ local function span(seconds)
 end
 
 local NUMBERS, NUMBERS_WIDTH = " %8s %8s %8s %8s %8s %6s %6s", 59
-local LONGEST_NAME, SHORTEST_NAME = 20, 8
+local MAX_NAME, MIN_NAME = 20, 8
 
--- Of a queue: a row of the table, or lines where that is too wide.
----@param room integer? columns of the name in the table
-local function lines_of(figures, room)
+-- The width of the column of names; nil if the table does not fit the terminal.
+local function name_width(columns)
+    local width = math.min(MAX_NAME, columns - NUMBERS_WIDTH)
+    return width >= MIN_NAME and width or nil
+end
+
+-- A queue as a row of the table, or as lines on a narrow terminal.
+local function lines_of(figures, width)
     local totals, lag = figures.totals, span(figures.oldest_s)
-    if room then
-        return { ("%-" .. room .. "s"):format(figures.queue) .. NUMBERS:format(figures.waiting,
+    if width then
+        return { ("%-" .. width .. "s"):format(figures.queue) .. NUMBERS:format(figures.waiting,
             figures.running, ("%.1f"):format(figures.rate), totals.done, totals.failed,
             figures.dead, lag) }
     end
@@ -114,14 +119,13 @@ end
 
 local function draw(list, out)
     local columns, lines = out:size(), {}
-    local room = math.min(LONGEST_NAME, columns - NUMBERS_WIDTH)
-    room = room >= SHORTEST_NAME and room or nil
-    if room then
-        lines[1] = ("%-" .. room .. "s"):format "QUEUE" .. NUMBERS:format("WAITING", "RUNNING",
+    local width = name_width(columns)
+    if width then
+        lines[1] = ("%-" .. width .. "s"):format "QUEUE" .. NUMBERS:format("WAITING", "RUNNING",
             "JOBS/S", "DONE", "FAILED", "DEAD", "LAG")
     end
     for _, figures in ipairs(list) do
-        local rows = lines_of(figures, room)
+        local rows = lines_of(figures, width)
         table.move(rows, 1, #rows, #lines + 1, lines)
         for _, worker in ipairs(figures.workers) do
             lines[#lines + 1] = text.cut(line_of_worker(worker), columns, out:mark())
@@ -136,7 +140,7 @@ end
 local CLEAR = "\27[H\27[2J"
 
 local function show(client, given)
-    local before, message = read(client, given.queue)
+    local before, message = read_figures(client, given.queue)
     if not before then
         return fail(message)
     end
@@ -145,7 +149,7 @@ local function show(client, given)
     repeat
         task.sleep(SAMPLE_S)
         local list
-        list, message = read(client, given.queue)
+        list, message = read_figures(client, given.queue)
         if not list then
             return fail(message)
         end
@@ -179,11 +183,12 @@ local function list_dead(letters, given)
     return 0
 end
 
-local function move(client, given, letters, wanted, how, said)
+-- Calls handle(client, queue, letter) for one dead letter or all; prints how many it has `done`.
+local function each_letter(client, given, letters, wanted, handle, done)
     local count = 0
     for _, letter in ipairs(letters) do
         if wanted == "all" or letter.id == wanted then
-            local moved, message = how(client, given.queue, letter)
+            local moved, message = handle(client, given.queue, letter)
             if not moved then
                 return fail(message)
             end
@@ -193,18 +198,18 @@ local function move(client, given, letters, wanted, how, said)
     if count == 0 and wanted ~= "all" then
         return fail(("no dead letter %s in the queue %s"):format(wanted, given.queue))
     end
-    print(("%d %s"):format(count, said))
+    print(("%d %s"):format(count, done))
     return 0
 end
 
-local function on_dead(client, given)
+local function handle_dead(client, given)
     local letters, message = status.dead_letters(client, given.queue)
     if not letters then
         return fail(message)
     elseif given.retry then
-        return move(client, given, letters, given.retry, status.retry, "enqueued again")
+        return each_letter(client, given, letters, given.retry, status.retry, "enqueued again")
     elseif given.drop then
-        return move(client, given, letters, given.drop, status.drop, "dropped")
+        return each_letter(client, given, letters, given.drop, status.drop, "dropped")
     end
     return list_dead(letters, given)
 end
@@ -227,7 +232,7 @@ function command.run(list)
     end
     local on_letters = given.dead or given.retry or given.drop
     if (on_letters or given.purge) and not given.queue then
-        return cli.usage_error "ponder queue: expected --queue NAME: which queue"
+        return cli.usage_error "ponder queue: expected --queue NAME"
     end
     local client <close>, message = redis.open(operands[1])
     if not client then
@@ -235,7 +240,7 @@ function command.run(list)
     elseif given.purge then
         return purge(client, given)
     end
-    return (on_letters and on_dead or show)(client, given)
+    return (on_letters and handle_dead or show)(client, given)
 end
 
 return command

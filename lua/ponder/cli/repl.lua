@@ -1,4 +1,4 @@
---- `ponder repl`: reads Lua, runs it, prints the results.
+--- `ponder repl`: an interactive prompt that reads Lua, runs it and prints the results.
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
@@ -15,18 +15,18 @@ local ORDER = { "verbose" }
 
 local repl = { rules = RULES, order = ORDER }
 
-repl.summary = "type Lua and see what it gives"
+repl.summary = "an interactive Lua prompt"
 
 repl.usage = [[
 ponder repl [OPTION...]
 
-Reads Lua line by line, runs it, prints its values. ponder's modules are there under their names
-(search, task, json, ...). A statement may take several lines. Ctrl-C stops what runs, Ctrl-D ends.
-Lines are kept in $XDG_STATE_HOME/ponder/history.
+Reads Lua line by line, runs it and prints its values. ponder's modules are globals (search, task,
+json, ...). A statement may take several lines. Ctrl-C stops the running statement, Ctrl-D exits.
+The history is kept in $XDG_STATE_HOME/ponder/history.
 
 ]] .. args.help(RULES, ORDER)
 
--- The line editor would create the file with a mode of its own.
+-- Creates the file first: the line editor would make it readable by others.
 local function save_history()
     local _, _, code = state.create("history", "")
     local path = (not code or code == "EXISTS") and state.path("history")
@@ -37,7 +37,7 @@ local function save_history()
     end
 end
 
--- ponder's modules as globals, loaded when they are first named.
+-- Makes ponder's modules globals, loaded on first use.
 local function offer_modules()
     setmetatable(_G, {
         __index = function(_, name)
@@ -51,7 +51,7 @@ local function offer_modules()
     })
 end
 
--- The chunk of a text as an expression, else as statements; nil, message, whether more may follow.
+-- Compiles a text as an expression, else as statements; or nil, message, whether it is incomplete.
 local function compile(text)
     local chunk = load("return " .. text, "=stdin")
     local message
@@ -61,7 +61,7 @@ local function compile(text)
     return chunk, message, message and message:find("<eof>", 1, true) ~= nil
 end
 
--- The next statement, of one or several lines; nil at the end of input.
+-- Reads a statement of one or several lines; nil at the end of input.
 local function read_statement()
     local text = line.read("> ")
     if not text then
@@ -106,8 +106,8 @@ local function print_values(...)
     end
 end
 
--- Runs a statement; false at the end of input, and the exit status. Ctrl-C at the prompt begins a
--- new line.
+-- Reads and runs a statement; returns false and the exit status at the end. Ctrl-C at the prompt
+-- begins a new line.
 local function step()
     local ok, chunk, message = pcall(read_statement)
     if not ok then
@@ -152,15 +152,14 @@ function repl.run(list)
     if host.is_terminal(0) then
         print("ponder " .. host.version .. ", " .. _VERSION .. "; Ctrl-D ends")
     end
-    local goes_on, status
+    local more, status
     repeat
-        goes_on, status = step()
-    until not goes_on
+        more, status = step()
+    until not more
     save_history()
     return status
 end
 
--- Each statement is a run of tasks of its own.
-repl.outside_tasks = true
+repl.outside_tasks = true -- each statement has its own task.run
 
 return repl

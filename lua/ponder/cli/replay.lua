@@ -3,7 +3,6 @@
 local rerun = require "ponder.log.rerun"
 local args = require "ponder.args"
 local cli = require "ponder.cli"
-local quote = require "ponder.quote"
 
 local replay = { files = true }
 
@@ -12,14 +11,14 @@ replay.summary = "run a logged run again, from its log alone"
 replay.usage = [[
 ponder replay [FILE]
 
-Runs the script of a log again, with the script, prompts, replies and times that the log holds, and
-nothing else: no model, no tool, no waiting. Programs, file writes, sockets and calls that the log
-does not have raise NOT_IN_REPLAY, which names them. FILE may also be the name or number of a run of
-`ponder log`; without it, the newest. FILE#3 stops once the third run of the file is over; of the
-log of a server it is that request alone, and prints the answer.]]
+Runs the script of a log again, with only the script, prompts, replies and times in the log: no
+model, no tool, no waiting. Programs, file writes, sockets and calls that are not in the log raise
+NOT_IN_REPLAY, which names them. FILE is a path, or the name or number of a run in `ponder log`;
+without it, the newest run. FILE#3 stops after the third run of the file; in the log of a server it
+answers only that request, and prints the answer.]]
 
 ---@param arguments string[]
----@return integer status that of the run; 1 where it cannot be replayed
+---@return integer status of the run; 1 if it cannot be replayed
 function replay.run(arguments)
     local opts, operands = args.parse("ponder replay", arguments, {})
     if not opts then
@@ -30,8 +29,7 @@ function replay.run(arguments)
     local past, message = rerun.open(operands[1], "read")
     message = message or past:obstacle(true)
     if message then
-        io.stderr:write("ponder replay: ", quote.terminal(message), "\n")
-        return 1
+        return cli.fail("ponder replay", message)
     end
     return past:replay(cli.execute)
 end

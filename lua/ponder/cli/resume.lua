@@ -3,7 +3,6 @@
 local rerun = require "ponder.log.rerun"
 local args = require "ponder.args"
 local cli = require "ponder.cli"
-local quote = require "ponder.quote"
 local consent = require "ponder.report.consent"
 local fork = require "ponder.cli.fork"
 local limits = require "ponder.cli.shared.limits"
@@ -17,21 +16,21 @@ local ORDER = { "fork", "trust", "base_url", "sync" }
 
 local resume = { rules = RULES, order = ORDER, files = true }
 
-resume.summary = "go on with a run that was killed or has failed"
+resume.summary = "continue a run that was killed, interrupted or failed"
 
 resume.usage = [[
 ponder resume [OPTION...] [FILE]
 
-Runs the script of a log again, from its start. What the log holds is answered from it at once; no
-call that was answered is made twice. Then the run goes on, and is logged in the same file. FILE
-may also be the name or number of a run of `ponder log`; without it, the newest. A call that had
-failed when the run ended is tried again. A file may hold runs within a run (ponder.run): all that
-are incomplete go on, and with FILE#3 the third alone.
+Runs the script of a log again from its start. Calls that the log holds are answered from it at
+once; none is made twice. Then the run continues, and is logged in the same file. FILE is a path, or
+the name or number of a run in `ponder log`; without it, the newest run. A call that had failed when
+the run ended is tried again. If the file holds runs within a run (ponder.run), all incomplete ones
+continue; with FILE#3 only the third.
 
 ]] .. args.help(RULES, ORDER)
 
--- Options that belong to `ponder fork`, if given here: "--max-calls".
-local function misplaced(arguments)
+-- The first option among the arguments that belongs to `ponder fork`.
+local function fork_option(arguments)
     for _, word in ipairs(arguments) do
         local name = word:match("^%-%-?([%w-]+)")
         name = name and name:gsub("-", "_")
@@ -42,13 +41,13 @@ local function misplaced(arguments)
 end
 
 ---@param arguments string[]
----@return integer status that of the run; 1 where it cannot be resumed
+---@return integer status of the run; 1 if it cannot be resumed
 function resume.run(arguments)
     local opts, operands = args.parse("ponder resume", arguments, RULES)
-    local for_fork = not opts and misplaced(arguments)
-    if for_fork then
-        return cli.usage_error(("ponder resume: %s is for ponder fork, which runs a log changed "
-            .. "and makes new calls only: ponder fork -o max-calls=200"):format(for_fork))
+    local misplaced = not opts and fork_option(arguments)
+    if misplaced then
+        return cli.usage_error(("ponder resume: %s is for ponder fork, which reruns a log with "
+            .. "changes: ponder fork -o max-calls=200"):format(misplaced))
     elseif not opts then
         return cli.usage_error(operands)
     elseif operands[2] then
@@ -69,8 +68,7 @@ function resume.run(arguments)
         message = past:obstacle()
     end
     if message then
-        io.stderr:write("ponder resume: ", quote.terminal(message), "\n")
-        return 1
+        return cli.fail("ponder resume", message)
     end
     if changes then
         return past:fork(cli.execute, past.run.arguments)

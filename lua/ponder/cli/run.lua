@@ -17,10 +17,10 @@ local task = require "ponder.task"
 local viewing = require "ponder.cli.shared.viewing"
 
 local RULES = {
-    e = { value = "CODE", help = "run CODE in place of a file" },
+    e = { value = "CODE", help = "run CODE instead of a file" },
     json = { help = "print the table that the script returns, as JSON" },
     max_memory_mb = { value = "N", type = "integer", min = 1, max = 1 << 30,
-        help = "limit of the process's memory in MiB (default: 3/4 of what it may have)" },
+        help = "memory limit of the process in MiB (default: 3/4 of the memory available to it)" },
     verbose = { help = "show requests and replies on standard error, redacted" },
 }
 
@@ -40,14 +40,14 @@ ponder run [OPTION...] FILE|- [ARG...]
 ponder [OPTION...] FILE [ARG...]
 ponder -e CODE [ARG...]
 
-Runs a Lua 5.4 script. It has Lua's standard library, cjson, ponder's modules (require
-"ponder.search") and the modules beside it; its arguments are in `...` and in `arg`.
+Runs a Lua 5.4 script. It can use Lua's standard library, cjson, ponder's modules (require
+"ponder.search") and modules in its own directory; its arguments are in `...` and `arg`.
 
 ]] .. args.help(RULES, ORDER)
 
 local stdout, collectgarbage = io.stdout, collectgarbage -- a script may replace them
 
--- The text of a script, read once (it may be a pipe); or nil and why there is none.
+-- Reads a script once (it may be a pipe); or nil and why it cannot be read.
 local function read_script(path)
     local text, message, problem = files.read(path, "script")
     if problem then
@@ -55,14 +55,8 @@ local function read_script(path)
     elseif not text then
         return nil, message
     end
-    -- As Lua does: skips a byte order mark and a first line that begins with #.
+    -- Like Lua, skips a byte order mark and a first line that begins with #.
     return (text:gsub("^\xEF\xBB\xBF", ""):gsub("^#[^\n]*", ""))
-end
-
--- The directory that a file is in, as an absolute path; a pipe has none of its own.
-local function directory_of(path)
-    local absolute = host.absolute(path)
-    return absolute and (absolute:match("^(.+)/") or "/")
 end
 
 -- The chunk of a file, of standard input or of -e; or nil, message, status.
@@ -75,19 +69,19 @@ local function load_script(opts, path, arguments)
             return nil, message, 2
         end
         name = path == "-" and "=stdin" or "@" .. path
-        host.set_script_directory(path ~= "-" and directory_of(path) or nil)
+        host.set_script_directory(path ~= "-" and cli.directory_of(path) or nil)
     end
     if opts.untrusted then
         return confined.chunk(text, name, arguments, opts)
     end
     local chunk, message = load(text, name)
     if message and message:find("attempt to load a binary chunk", 1, true) then
-        message = name:sub(2) .. ": binary Lua code is refused; expected the script's text"
+        message = name:sub(2) .. ": binary Lua code is refused; expected source text"
     end
     return chunk, message, 1
 end
 
--- `arg` as the lua command sets it: the script (list[at]) at 0, what stood before it below.
+-- Sets `arg` like the lua command: the script (list[at]) at 0, the words before it below.
 local function set_arg(list, at)
     arg = {}
     for i = -1, #list do
@@ -95,22 +89,22 @@ local function set_arg(list, at)
     end
 end
 
--- A suggestion for a missing file: a command, if it looks like one.
-local function no_such_file(path, message)
+-- Reports a missing file; suggests a command if the name looks like one.
+local function report_missing(path, message)
     local near = not path:find("[./]") and cli.nearest_command(path)
     return cli.usage_error(("ponder: %s%s"):format(message,
         near and (" (did you mean the command %s?)"):format(near) or ""))
 end
 
-local HUGEST = 1.7976931348623157e308
-local DEEPEST = 200
+local MAX_FLOAT = 1.7976931348623157e308
+local MAX_DEPTH = 200
 
--- A copy with the largest finite numbers in place of infinite ones: a search may well score a dead
--- end -math.huge.
+-- A copy with infinities replaced by the largest finite numbers: a search may score a dead end
+-- -math.huge.
 local function finite(value, depth)
     if math.type(value) == "float" then
-        return value == value and math.max(-HUGEST, math.min(HUGEST, value)) or value
-    elseif type(value) ~= "table" or depth > DEEPEST then
+        return value == value and math.max(-MAX_FLOAT, math.min(MAX_FLOAT, value)) or value
+    elseif type(value) ~= "table" or depth > MAX_DEPTH then
         return value
     end
     local copy, meta = {}, getmetatable(value)
@@ -127,7 +121,6 @@ local function finite(value, depth)
     return meta == getmetatable(json.array {}) and json.array(copy) or copy
 end
 
--- Prints what the script returned.
 local function print_json(value)
     local ok, text = pcall(json.encode, value)
     if not ok and text:find("infinity cannot be JSON", 1, true) then
@@ -140,7 +133,7 @@ local function print_json(value)
     return true
 end
 
--- Runs a script that has been loaded.
+-- Runs a loaded script.
 local function execute(chunk, opts, operands)
     if opts.verbose then
         require("ponder.model.verbose").start()
@@ -155,7 +148,7 @@ local function execute(chunk, opts, operands)
         hints, limits.call, opts, cli.with_traceback, chunk, table.unpack(operands,
             opts.e and 1 or 2))
     if not ok then
-        collectgarbage() -- the error may be that there is no memory, which only finalizers free
+        collectgarbage() -- after an out-of-memory error, finalizers may free memory
     end
     spent:write(not ok and task.interrupted())
     if hints[1] then
@@ -178,15 +171,11 @@ local function execute(chunk, opts, operands)
         return 0
     end
     local printed, why = print_json(result)
-    if not printed then
-        io.stderr:write("ponder: --json: ", why, "\n")
-        return 1
-    end
-    return 0
+    return printed and 0 or cli.fail("ponder: --json", why)
 end
 
 ---Runs the script that the arguments name.
----@param list string[] arguments; below 1 what stood before them
+---@param list string[] arguments; the words before them at 0 and below
 ---@return integer status
 function run.run(list)
     local is_implied = list[-1] == nil -- `ponder FILE`
@@ -220,7 +209,7 @@ function run.run(list)
         set_arg(list, opts.e and (first or #list + 1) - 1 or first)
         return execute(chunk, opts, operands)
     elseif status == 2 then
-        return no_such_file(path, message)
+        return report_missing(path, message)
     end
     io.stderr:write("ponder: ", message, "\n")
     return status

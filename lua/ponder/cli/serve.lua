@@ -1,4 +1,4 @@
---- `ponder serve POLICY...`: policies as models that existing clients can call.
+--- `ponder serve POLICY...`: serves policies as models to OpenAI and Anthropic clients.
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
@@ -31,43 +31,44 @@ end
 local RULES = {
     listen = { value = "ADDRESS", help = "HOST:PORT or unix:PATH (default: 127.0.0.1:8321)" },
     model = { value = "NAME", help = "of tot, got, trm, cot and chat (default: $PONDER_MODEL)" },
-    reload = { help = "read changed policy files again for new requests" },
-    log = { value = "FILE", files = true, help = "log each request in FILE, a new one, as a run" },
-    log_max_runs = count "keep the newest N requests in it (default: all)",
+    reload = { help = "reload changed policy files for new requests" },
+    log = { value = "FILE", files = true, help = "log each request as a run in FILE, a new file" },
+    log_max_runs = count "keep only the newest N requests in the log (default: all)",
     sync = log_flags.RULES.sync,
     queues = { value = "URL", help = "show the queues of this Redis in /metrics" },
-    key_file = { value = "FILE", files = true, help = "who may ask: KEY [NAME [USD]] a line" },
-    cors = { value = "ORIGIN,...", type = "list", help = "let pages of these origins ask" },
+    key_file = { value = "FILE", files = true, help = "allowed keys: KEY [NAME [USD]] per line" },
+    cors = { value = "ORIGIN,...", type = "list", help = "allow web pages of these origins" },
     concurrency = count "requests that run at once (default: 64)",
-    max_queue = count("requests that wait for a place (default: 256)", 0),
-    queue_timeout = duration "how long one waits (default: 60s)",
-    timeout = duration "of a request (default: 10m)",
+    max_queue = count("requests that wait for a slot (default: 256)", 0),
+    queue_timeout = duration "longest wait for a slot (default: 60s)",
+    timeout = duration "time limit of a request (default: 10m)",
     drain = duration "how long running requests may finish after SIGTERM (default: 30s)",
-    max_cost = { value = "USD", type = "number", min = 0, help = "of all requests together" },
-    max_cost_per_request = { value = "USD", type = "number", min = 0, help = "of each" },
-    max_calls_per_request = count "model calls of each",
+    max_cost = { value = "USD", type = "number", min = 0, help = "dollars of all requests" },
+    max_cost_per_request = { value = "USD", type = "number", min = 0,
+        help = "dollars of a request" },
+    max_calls_per_request = count "model calls of a request",
     max_connections = count "open at once (default: 10000)",
     max_connections_per_address = count "from one address (default: 10000)",
     max_header_bytes = count("of a request (default: 16384)", 1024),
     max_body_bytes = count "of a request (default: 16 MiB)",
-    header_timeout = duration "for a request's headers (default: 10s)",
-    body_timeout = duration "for its body (default: 60s)",
+    header_timeout = duration "for receiving headers (default: 10s)",
+    body_timeout = duration "for receiving a body (default: 60s)",
     idle_timeout = duration "between requests (default: 75s)",
 }
 confined.add(RULES)
 local SECTIONS = {
     { title = "Policies", names = { "model", "reload", "log", "log_max_runs", "sync",
         "queues" } },
-    { title = "Who may ask", names = { "listen", "key_file", "cors" } },
+    { title = "Access", names = { "listen", "key_file", "cors" } },
     { title = "Limits", names = { "concurrency", "max_queue", "queue_timeout", "timeout",
         "max_cost", "max_cost_per_request", "max_calls_per_request", "drain" } },
     { title = "Connections", names = { "max_connections", "max_connections_per_address",
         "max_header_bytes", "max_body_bytes", "header_timeout", "body_timeout",
         "idle_timeout" } },
-    { title = "Policies of strangers", names = confined.ORDER },
+    { title = "Untrusted policies", names = confined.ORDER },
 }
 
-serve.summary = "offer policies to OpenAI and Anthropic clients"
+serve.summary = "serve policies to OpenAI and Anthropic clients"
 serve.rules, serve.sections, serve.files = RULES, SECTIONS, true
 serve.logs_requests = true
 serve.words = table.move(strategy.names, 1, #strategy.names, 2, { "chat" })
@@ -75,30 +76,29 @@ serve.words = table.move(strategy.names, 1, #strategy.names, 2, { "chat" })
 local ABOUT = [[
 ponder serve [OPTION...] POLICY...
 
-Offers policies as models at http://127.0.0.1:8321/v1: chat completions, responses (OpenAI) and
-messages (Anthropic), whole or streamed; /v1/models, /healthz, /readyz, /metrics. At /mcp they are
-tools of the Model Context Protocol (ponder mcp --help); there with --log its runs are resources,
-unless there are several keys.
+Serves policies as models at http://127.0.0.1:8321/v1: chat completions, responses (OpenAI) and
+messages (Anthropic), whole or streamed; also /v1/models, /healthz, /readyz, /metrics. At /mcp they
+are MCP tools (ponder mcp --help), and with --log and at most one key the runs are resources.
 
 POLICY is FILE.lua or NAME=FILE.lua, or tot, got, trm, cot or chat, which take --model, --tools,
 --mcp and their own flags (ponder tot --help). A file returns function(request), a strategy, or a
-table of several by name. `request` has messages, prompt, model, params, and the methods
-think(text), write(text):
+table of these by name. `request` has messages, prompt, model, params, and the methods think(text)
+and write(text):
 
   return function(request)
       return request.prompt:upper()
   end
 
-With --log, GET / is the page of its runs (ponder view), for whoever has the token of the URL that
-it prints; ponder replay FILE#3 and ponder fork FILE#3 answer the request of run 3 again.
-Without --key-file it listens to this machine alone. TLS is a proxy's work:
+With --log, GET / is the page of its runs (ponder view); its URL, with a token, is printed at start.
+ponder replay FILE#3 and ponder fork FILE#3 answer the request of run 3 again. Without --key-file
+the server accepts connections from this machine only. For TLS, use a proxy:
 
   Caddyfile   example.com { reverse_proxy 127.0.0.1:8321 { flush_interval -1 } }
   nginx       location /v1/ { proxy_pass http://127.0.0.1:8321; proxy_buffering off;
                               proxy_read_timeout 10m; }
 
-SIGTERM or Ctrl-C finishes what runs (--drain); the second one ends it. Exit status: 0 when all
-requests were answered, 143 (130 after Ctrl-C) when some were cancelled.]]
+After SIGTERM or Ctrl-C running requests may finish (--drain); a second signal cancels them. Exit
+status: 0 when all requests were answered, 143 (130 after Ctrl-C) when some were cancelled.]]
 
 serve.usage = args.usage(ABOUT, RULES, SECTIONS)
 
@@ -108,9 +108,9 @@ local function ms(seconds)
     return seconds and math.max(math.floor(seconds * 1000 + 0.5), 1)
 end
 
-local REDIS = { timeout_ms = 2000, connect_timeout_ms = 1000 } -- a scraper waits for it
+local REDIS = { timeout_ms = 2000, connect_timeout_ms = 1000 } -- short, since a scraper waits
 
--- What a Redis has to say in /metrics: nil, message where its URL is wrong.
+-- A function that returns the gauges of a Redis for /metrics; or nil, message if the URL is wrong.
 local function queue_gauges(url)
     local client, message = redis.open(url, REDIS)
     return client and function()
@@ -119,7 +119,7 @@ local function queue_gauges(url)
 end
 
 local function server_options(given, list, keys)
-    -- The runs of one key are hidden from the others.
+    -- With several keys, each would see the runs of the others.
     local shows_runs = given.log and (not keys or #keys == 1)
     local limits = policies.limits(given)
     return { policies = list, listen = given.listen, keys = keys, cors = given.cors,
@@ -187,8 +187,8 @@ local function prepare(given, operands, page)
 end
 
 ---@param arguments string[]
----@return integer status 0; 143 or 130 when requests were cancelled; 1 when it cannot listen; 2 for
----  a usage error
+---@return integer status 0; 143 or 130 if requests were cancelled; 1 if it cannot listen; 2 for a
+---  usage error
 function serve.run(arguments)
     policies.print_to_stderr()
     local given, operands = args.parse("ponder serve", arguments,
@@ -209,14 +209,13 @@ function serve.run(arguments)
     end
     local address, message = made:start()
     if not address then
-        io.stderr:write("ponder serve: ", message, "\n")
-        return 1
+        return cli.fail("ponder serve", message)
     end
     local stop = made:follow_signals()
     local url = address:find "^unix:" and address or "http://" .. address .. "/v1"
     io.stderr:write(("ponder serve: %s at %s\n"):format(table.concat(made.names, ", "), url))
     if given.log and not address:find "^unix:" then
-        io.stderr:write(("ponder serve: its runs at %s\n"):format(shown:url(address)))
+        io.stderr:write(("ponder serve: runs at %s\n"):format(shown:url(address)))
     end
     local finished = made:wait()
     stop()

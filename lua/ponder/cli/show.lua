@@ -1,4 +1,4 @@
---- `ponder show`: what a run did.
+--- `ponder show`: shows what a run did.
 
 local quote = require "ponder.quote"
 local amount = require "ponder.report.amount"
@@ -14,27 +14,27 @@ local text = require "ponder.report.text"
 local trees = require "ponder.report.show.trees"
 
 local RULES = {
-    calls = { help = "a line for each model call" },
-    tree = { help = "the search trees and thought graphs; * is the way to the best" },
+    calls = { help = "one line per model call" },
+    tree = { help = "the search trees and thought graphs; * marks the best path" },
     events = { help = "the events of searches and machines, in order" },
     call = { value = "N", type = "integer", min = 1,
         help = "one call: the whole request and reply" },
-    node = { value = "ID", help = "one node: its text, its score, its calls" },
-    search = { value = "N", type = "integer", min = 1, help = "--tree, --node: that search alone" },
-    json = { help = "print it as JSON; of many things, a line for each" },
+    node = { value = "ID", help = "one node: its text, score and calls" },
+    search = { value = "N", type = "integer", min = 1, help = "--tree, --node: only search N" },
+    json = { help = "print JSON; for a list, one line per item" },
 }
 
 local ORDER = { "calls", "tree", "events", "call", "node", "search", "json" }
 
 local show = { rules = RULES, order = ORDER, files = true }
 
-show.summary = "say what a run did: its calls, its trees, its events"
+show.summary = "show what a run did: its calls, trees and events"
 
 show.usage = [[
 ponder show [OPTION...] [FILE|NAME|N]
 
-Shows the newest run, or one by the path of its log, or by its name or number in ponder log: what
-was run, how it ended, the answer, what it took by model.
+Shows the newest run, or the one with that log path, or that name or number in ponder log: the
+command, the status, the answer, and tokens and cost by model.
 
 ]] .. args.help(RULES, ORDER)
 
@@ -136,7 +136,7 @@ function views.events(log, opts, out)
     return 0
 end
 
--- The view that the flags ask for; or nil and what is wrong.
+-- The name of the view that the flags ask for; or nil and what is wrong.
 local function view_of(opts)
     local chosen
     for _, name in ipairs(VIEWS) do
@@ -154,7 +154,7 @@ local function view_of(opts)
 end
 
 ---@param arguments string[]
----@return integer status 0; 1 when there is no such log, call or node; 2 for a usage error
+---@return integer status 0; 1 if there is no such log, call or node; 2 for a usage error
 function show.run(arguments)
     local opts, operands = args.parse("ponder show", arguments, RULES)
     if not opts then

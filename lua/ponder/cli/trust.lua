@@ -1,4 +1,4 @@
---- `ponder trust`: which directories of prompt files may be used without being named.
+--- `ponder trust`: directories of prompt files that may be used without being named.
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
@@ -7,8 +7,8 @@ local text = require "ponder.report.text"
 local trust = require "ponder.prompt.trust"
 
 local RULES = {
-    list = { help = "list the directories that are trusted" },
-    remove = { help = "trust DIR no longer" },
+    list = { help = "list the trusted directories" },
+    remove = { help = "stop trusting DIR" },
 }
 local ORDER = { "list", "remove" }
 
@@ -19,15 +19,15 @@ command.summary = "use the prompt files of a directory without naming it each ti
 command.usage = [[
 ponder trust [OPTION...] [DIR]
 
-Prompt files in ./prompts are used only where --prompts or $PONDER_PROMPTS names that directory, or
-after `ponder trust ./prompts`: until one of its Lua files changes, and only while it and they are
-your own and nobody else may write them. What is trusted is kept in $XDG_STATE_HOME/ponder.
+Prompt files in ./prompts are used only if --prompts or $PONDER_PROMPTS names that directory, or
+after `ponder trust ./prompts`. Trust ends when one of the directory's Lua files changes; it
+requires that you own the directory and its files and that nobody else may write them. The list of
+trusted directories is in $XDG_STATE_HOME/ponder.
 
 ]] .. args.help(RULES, ORDER)
 
 local function fail(message)
-    io.stderr:write("ponder trust: ", message, "\n")
-    return 1
+    return cli.fail("ponder trust", message)
 end
 
 local function list()
@@ -59,13 +59,13 @@ local function add(at)
 end
 
 ---@param arguments string[]
----@return integer status 0; 1 when the directory cannot be trusted; 2 for a usage error
+---@return integer status 0; 1 if the directory cannot be trusted; 2 for a usage error
 function command.run(arguments)
     local opts, operands = args.parse("ponder trust", arguments, RULES)
     if not opts then
         return cli.usage_error(operands)
     elseif opts.list and (operands[1] or opts.remove) then
-        return cli.usage_error("ponder trust: --list goes with no directory")
+        return cli.usage_error("ponder trust: --list takes no directory")
     elseif not opts.list and (not operands[1] or operands[2]) then
         return cli.usage_error("ponder trust: expected one directory: ponder trust ./prompts")
     elseif opts.list then

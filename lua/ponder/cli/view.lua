@@ -1,4 +1,4 @@
---- `ponder view`: the page of run logs in a browser, live.
+--- `ponder view`: shows logged runs in a browser, live.
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
@@ -14,30 +14,30 @@ local RULES = {
     listen = { value = "ADDRESS", help = "HOST:PORT on this machine (default: 127.0.0.1:0, any "
         .. "free port)" },
     no_open = { help = "print the page's URL and open no browser" },
-    until_closed = { help = "end when the last page was closed" },
+    until_closed = { help = "exit when the last page is closed" },
 }
 local ORDER = { "listen", "no_open", "until_closed" }
 
 local view = { rules = RULES, order = ORDER, files = true }
 
-view.summary = "look at runs in a browser, also while they go on"
+view.summary = "look at runs in a browser, live"
 
 view.usage = [[
 ponder view [OPTION...] [LOG...]
 
 Serves a page of the runs in the logs, each a path, or a name or number in ponder log; without LOG,
-of all that are kept. It lists them and shows each with its tree, calls and time line as they grow.
-FILE#3 opens the page of that run; so does the log of one run.
+of all runs in ponder log. It lists them and shows the tree, calls and time line of each as they
+grow. FILE#3 opens the page of that run; so does the log of a single run.
 
 Only this machine can reach the page, and only with the token in its URL, which is new each time.
 Ctrl-C ends it.
 
 ]] .. args.help(RULES, ORDER)
 
-local IDLE_S = 3 -- no page was open for so long: the last one was closed, not loaded again
-local FIRST_S = 120 -- how long the first page may take
+local IDLE_S = 3 -- without a page for so long: the last one was closed, not reloaded
+local FIRST_S = 120 -- how long the first page may take to open
 
--- Drains the server once the last page was closed.
+-- Drains the server once the last page is closed.
 local function end_when_closed(shown, serving)
     local idle_since, limit = task.now(), FIRST_S
     while true do
@@ -50,7 +50,7 @@ local function end_when_closed(shown, serving)
     end
 end
 
--- The run whose page is opened: the one that was named, the only one, or one that has not begun.
+-- The run whose page to open: the one named, the only one, or one that has not begun.
 local function first_run(shown, named)
     local logs_named = shown.logs.named
     if named or not logs_named or logs_named[2] then
@@ -61,7 +61,7 @@ local function first_run(shown, named)
 end
 
 ---@param arguments string[]
----@return integer status 0, also after Ctrl-C; 1 when it cannot listen; 2 for a usage error
+---@return integer status 0, also after Ctrl-C; 1 if it cannot listen; 2 for a usage error
 function view.run(arguments)
     local opts, operands = args.parse("ponder view", arguments, RULES)
     if not opts then
@@ -82,8 +82,7 @@ function view.run(arguments)
     end
     local address, message = serving:start()
     if not address then
-        io.stderr:write("ponder view: ", message, "\n")
-        return 1
+        return cli.fail("ponder view", message)
     end
     local stop = serving:follow_signals()
     local url = shown:url(address, first_run(shown, named))

@@ -16,15 +16,15 @@ local state = require "ponder.state"
 local worker = require "ponder.queue.worker"
 
 local RULES = {
-    script = { value = "FILE", files = true, help = "returns the functions, by name" },
+    script = { value = "FILE", files = true, help = "Lua file that returns the functions by name" },
     queue = { value = "NAME", default = "default",
-        help = "whose jobs it takes (default: default)" },
+        help = "the queue to take jobs from (default: default)" },
     concurrency = { value = "N", type = "integer", min = 1, max = 10000,
-        help = "jobs at a time (default: 16)" },
+        help = "jobs at once (default: 16)" },
     lease = { value = "TIME", type = "duration", unit = "ms", min = 1,
-        help = "longer than a job computes without waiting (default: 60s)" },
+        help = "must exceed the time that a job computes without waiting (default: 60s)" },
     max_memory_mb = { value = "N", type = "integer", min = 1, max = 1 << 30,
-        help = "limit of the process's memory in MiB" },
+        help = "memory limit of the process in MiB" },
     max_cost_per_job = { value = "USD", type = "number", min = 0, help = "dollars of a job" },
     max_calls_per_job = { value = "N", type = "integer", min = 1, help = "model calls of a job" },
     cache = limits.RULES.cache,
@@ -39,23 +39,23 @@ local BUDGETS = { "max_cost_per_job", "max_calls_per_job" }
 
 local command = { rules = RULES, files = true, order = ORDER }
 
-command.summary = "take jobs of a queue in Redis, and do them"
+command.summary = "run the jobs of a queue in Redis"
 
 command.usage = [[
 ponder work [URL] --script FILE [OPTION...]
 
-Does jobs that ponder.queue has put into Redis, on as many machines as you like. URL is
-redis://[user:password@]host[:port][/db], rediss://... (TLS) or redis+unix:///path?db=N; with
-?password_file=FILE the password is read from there, ?ca_file=FILE names authorities to trust.
-Without URL it is $PONDER_REDIS_URL. FILE returns a table of functions:
+Runs jobs that ponder.queue has put into Redis, on any number of machines. URL is
+redis://[user:password@]host[:port][/db], rediss://... (TLS) or redis+unix:///path?db=N; it
+defaults to $PONDER_REDIS_URL. ?password_file=FILE reads the password from a file, ?ca_file=FILE
+names authorities to trust. FILE returns a table of functions:
 
   return { solve = function(item, index) return answer end }
 
 or an evaluation (ponder eval FILE --workers URL).
 
-What a worker that was killed had done is done by another one when its lease is over; replies that
-it had paid for are not paid for again. SIGTERM or Ctrl-C finishes the jobs that it has, the second
-one gives them back. Exit status: 0; 1 when Redis refuses; 2 for a usage error.
+When a worker is killed, another takes over its jobs once their lease has expired; replies that it
+had paid for are not paid for again. After SIGTERM or Ctrl-C the worker finishes its jobs; a second
+signal returns them to the queue. Exit status: 0; 1 when Redis refuses; 2 for a usage error.
 
 Options:
 ]] .. args.help(RULES, command.order)
@@ -64,7 +64,7 @@ local function say(line)
     io.stderr:write("ponder work: ", line, "\n")
 end
 
--- A worker's log is there from the start: what it records goes along with each result.
+-- Begins the log at once, even without calls: each result carries what the log has recorded.
 local function begin_log(given, list)
     local path = given.log
     if not path then
@@ -80,33 +80,16 @@ local function begin_log(given, list)
         { command = "work", arguments = list, script = given.script })
 end
 
-local function open(url)
-    local client, message = redis.open(url)
-    if not client then
-        return nil, message
-    end
-    return client, redis.open(url)
-end
-
 local function load_script(given)
     if not given.untrusted then
-        host.set_script_directory(given.script:match "^(.*)/[^/]*$" or ".")
+        host.set_script_directory(cli.directory_of(given.script))
         return scripts.load(given.script, remote.functions)
     end
     local functions, message = confined.load(given.script, "functions", nil, given)
     return functions and scripts.of(given.script, functions), message
 end
 
--- Problems that are known at once: a wrong password, a Redis that is too old.
-local function check(client)
-    local pong, message, code = client:call "PING"
-    if pong or redis.is_passing(code) then
-        return true
-    end
-    return nil, message
-end
-
--- Does the jobs of a queue until it is stopped.
+-- Runs the jobs of a queue until it is stopped.
 local function serve_queue(given, client, reader, script)
     local concurrency = given.concurrency or 16
     local one = worker.new { client = client, reader = reader, queue = given.queue,
@@ -141,10 +124,11 @@ function command.run(list)
     if mistake then
         return cli.usage_error("ponder work: " .. mistake)
     end
-    local client, reader = open(operands[1])
+    local client, unreachable = redis.open(operands[1])
     if not client then
-        return cli.usage_error("ponder work: " .. reader)
+        return cli.usage_error("ponder work: " .. unreachable)
     end
+    local reader = redis.open(operands[1])
     if given.max_memory_mb and not given.untrusted then
         host.limit_memory(given.max_memory_mb)
     end
@@ -161,8 +145,8 @@ function command.run(list)
     if unusable then
         return cli.usage_error("ponder work: --cache: " .. unusable)
     end
-    local ok, message = check(client)
-    if not ok then
+    local pong, message, code = client:call "PING"
+    if not pong and not redis.is_passing(code) then -- a wrong password, or Redis is too old
         say(message)
         return 1
     end

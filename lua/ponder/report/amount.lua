@@ -1,4 +1,4 @@
---- What a run took, in words: money, times, how a command was typed.
+--- Formats amounts for people: money, times, counts, command lines.
 
 local quote = require "ponder.quote"
 
@@ -30,7 +30,7 @@ function amount.count(n)
     return ("%.1fM"):format(n / 1000000)
 end
 
----Money: $12.30, $0.042, $0.00031; "-" where it is not known.
+---Formats money: $12.30, $0.042, $0.00031; "-" if unknown.
 ---@param usd number?
 ---@return string
 function amount.money(usd)
@@ -43,7 +43,7 @@ function amount.money(usd)
     return ("$%." .. math.min(math.max(digits, 2), 12) .. "f"):format(usd)
 end
 
----What calls cost, and how many of them have an unknown price.
+---The cost of calls, and how many have an unknown price.
 ---@param totals {cost: number?, unpriced: integer, calls: integer}
 ---@return string
 function amount.cost(totals)
@@ -76,7 +76,7 @@ function amount.of(n, one, many)
     return ("%s %s"):format(amount.count(n), n == 1 and one or many or one .. "s")
 end
 
----What calls have taken so far: `{"12 calls", "1 failed", "3 in flight", "3.4k tokens", "$0.0042",
+---The totals of calls so far: `{"12 calls", "1 failed", "3 in flight", "3.4k tokens", "$0.0042",
 ---"8.1 s"}`.
 ---@param spent ponder.task.Spent
 ---@param seconds number since the run began
@@ -87,7 +87,7 @@ function amount.spent(spent, seconds)
         facts[#facts + 1] = spent[one] > 0 and spent[one] .. " " .. one:gsub("_", " ") or nil
     end
     facts[#facts + 1] = amount.of(spent.tokens, "token")
-    if spent.cost ~= 0 then -- most models that cost nothing are one's own
+    if spent.cost ~= 0 then -- local models cost nothing
         facts[#facts + 1] = spent.cost and amount.money(spent.cost) or "cost unknown"
     end
     facts[#facts + 1] = amount.seconds(seconds)
@@ -103,7 +103,7 @@ function amount.when(at, format)
     return ok and text or "?"
 end
 
----How long after the start something was: "+12.503".
+---Seconds after the start: "+12.503".
 ---@param at number?
 ---@param start number
 ---@return string
@@ -124,7 +124,7 @@ end
 
 ---How long a run took, or has been running.
 ---@param run {started_at: number, ended_at: number?}
----@param last_at? number when something was last heard of it
+---@param last_at? number time of the last logged event
 ---@return number? seconds nil: unknown
 function amount.duration(run, last_at)
     local ended = run.ended_at or last_at

@@ -1,8 +1,8 @@
---- The lines by which two texts differ.
+--- A line diff of two texts.
 
 local changed = {}
 
-local MOST_CELLS = 1000000 -- of the table of common lines: 1,000 lines against 1,000
+local MAX_CELLS = 1000000 -- of the table of common lines; larger texts differ in all lines
 
 local function lines_of(s)
     local lines = {}
@@ -12,8 +12,8 @@ local function lines_of(s)
     return lines
 end
 
--- lengths[i][j]: how many lines a from i on and b from j on have in common, in order.
-local function common(a, b)
+-- lengths[i][j]: the length of the longest common subsequence of lines i.. of a and j.. of b.
+local function common_lengths(a, b)
     local lengths = { [#a + 1] = {} }
     for i = #a, 1, -1 do
         local row, below = {}, lengths[i + 1]
@@ -27,7 +27,7 @@ local function common(a, b)
 end
 
 local function walk(a, b, first, put)
-    local lengths = #a * #b <= MOST_CELLS and common(a, b)
+    local lengths = #a * #b <= MAX_CELLS and common_lengths(a, b)
     local i, j = 1, 1
     while i <= #a or j <= #b do
         if lengths and i <= #a and j <= #b and a[i] == b[j] then
@@ -46,8 +46,7 @@ end
 ---The removed and the added lines, in order.
 ---@param before string
 ---@param after string
----@return {mark: "-"|"+", line: integer, text: string}[] lines `line` counts those of the text that
----  the line is in
+---@return {mark: "-"|"+", line: integer, text: string}[] lines `line`: its number in its own text
 function changed.lines(before, after)
     local a, b = lines_of(before), lines_of(after)
     local first = 0

@@ -1,4 +1,4 @@
---- The line that ends each run which called a model, and the one that `ponder run` keeps on a
+--- The closing line of each run that called a model, and the line that `ponder run` shows on a
 --- terminal while calls are in flight:
 ---
 ---     ponder run: 12 calls, 3.4k tokens, $0.0042, 8.1 s, log ~/.local/state/ponder/runs/17.db
@@ -12,21 +12,21 @@ local style = require "ponder.report.style"
 
 local closing = {}
 
--- What only a run that calls a model needs is loaded when it does: most of start-up is loading.
+-- Modules that only runs with calls need are loaded here: most of the start-up time is loading.
 local function spent_facts(self, now)
     return require("ponder.report.amount").spent(self.budget:account(), now - self.started)
 end
 
 local stderr = io.stderr -- a script may replace it
 
--- A path quoted for a shell, with ~ for the home directory.
+-- A path with ~ for the home directory.
 local function short(path)
     local home = os.getenv "HOME" or ""
     return home ~= "" and path:sub(1, #home + 1) == home .. "/" and "~" .. path:sub(#home + 1)
         or path
 end
 
----Where the log of the current run is, and after an interruption how to go on.
+---The log of the current run and, after an interruption, the command that continues it.
 ---@param was_interrupted boolean
 ---@return string[] facts at most two
 function closing.of(was_interrupted)
@@ -41,17 +41,17 @@ end
 -------------------------------------------------------------------------------
 -- The line while calls are in flight
 
-local BURST, PER_SECOND = 64, 10 -- redraws: at first, then at most
+local BURST, PER_SECOND = 64, 10 -- rate limit of redraws
 
 ---@class ponder.report.RunLine
 ---@field budget ponder.task.Budget
 ---@field private name string of the command
----@field private credit number of drawings
+---@field private credit number of redraws left
 local RunLine = {}
 RunLine.__index = RunLine
 
--- What a script prints must not run into the line, which is erased first. The functions are
--- replaced only while the line stands there.
+-- While the line is shown, replaces print and write with functions that erase it first, so that a
+-- script's output does not run into it.
 local function guard(self)
     local methods, before = getmetatable(io.stdout).__index, {}
     for place, name in pairs { [_G] = "print", [io] = "write", [methods] = "write" } do
@@ -62,7 +62,7 @@ local function guard(self)
         end
         place[name] = clear_first
         before[#before + 1] = function()
-            if place[name] == clear_first then -- and not one that the script has put there since
+            if place[name] == clear_first then -- unless the script has replaced it since
                 place[name] = now
             end
         end
@@ -84,7 +84,7 @@ function RunLine:clear()
     end
 end
 
--- Redraws it in place, at a readable rate unless many calls begin at once.
+-- Redraws the line, at a limited rate after a burst.
 function RunLine:draw()
     local now = scheduler.clock()
     self.credit = math.min(self.credit + (now - self.at) * PER_SECOND, BURST)
@@ -103,7 +103,7 @@ function RunLine:draw()
     guard(self)
 end
 
----Writes the last line of a run, if it has called a model.
+---Writes the closing line of a run, if it has called a model.
 ---@param was_interrupted boolean
 function RunLine:write(was_interrupted)
     self:clear()
@@ -118,9 +118,8 @@ function RunLine:write(was_interrupted)
     stderr:write("ponder ", kind, ": ", table.concat(facts, ", "), "\n")
 end
 
----Counts what a run spends, and shows it while calls are in flight, where standard error is a
----terminal.
----@return ponder.report.RunLine line to be closed; the run is to go on within `line.budget`
+---Counts what a run spends, and shows it while calls are in flight if standard error is a terminal.
+---@return ponder.report.RunLine line to be closed; the run must use `line.budget`
 function closing.watch()
     local started = scheduler.clock()
     local self = setmetatable({ name = "run", budget = budgets.new {}, started = started,
@@ -141,11 +140,11 @@ function Closing:__close()
     self:write(task.interrupted())
 end
 
----Runs a function; then, also where it raises, comes the last line.
+---Calls f(...), then writes the closing line, also if f raises.
 ---@param name string of the command
 ---@param f function
 ---@param ... any its arguments
----@return any ... what it returned
+---@return any ... its results
 function closing.around(name, f, ...)
     local self <close> = setmetatable({ name = name, budget = budgets.new {},
         started = scheduler.clock() }, Closing)

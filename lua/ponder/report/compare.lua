@@ -1,29 +1,25 @@
 --- Compares two runs: their inputs, calls, trees, outcomes and costs.
 ---
---- Nodes are the same if their texts and those of all nodes above them are; of equal ones below the
---- same node the first is paired with the first. Calls are the same if their requests are.
+--- Nodes are equal if their texts and those of all their ancestors are equal; equal siblings are
+--- paired in order. Calls are equal if their requests are equal.
 
 local amount = require "ponder.report.amount"
 local json = require "ponder.json"
 
 local compare = {}
 
-local MOST_LISTED = 10000 -- calls, or nodes, of one kind that are named; more are counted
+local MAX_LISTED = 10000 -- calls, or nodes, of one kind that are listed; more are only counted
 
--- As JSON, where order and kind of numbers do not matter.
-local function encoded(value)
-    return value ~= nil and json.encode(value) or nil
-end
-
+-- Compares values as JSON, which ignores the order of fields and whether a number is a float.
 local function equal(a, b)
-    return encoded(a) == encoded(b)
+    return (a ~= nil and json.encode(a) or nil) == (b ~= nil and json.encode(b) or nil)
 end
 
-local DEEPEST = 200
+local MAX_DEPTH = 200
 
--- An answer without what it took: {answer = ...} is that alone, and of others what is not a time.
+-- The part of an answer to compare: its field `answer`, if any; otherwise everything but times.
 local function essence(value, depth)
-    if type(value) ~= "table" or depth > DEEPEST then
+    if type(value) ~= "table" or depth > MAX_DEPTH then
         return value
     elseif depth == 0 and value.answer ~= nil then
         return value.answer
@@ -38,7 +34,7 @@ local function essence(value, depth)
 end
 
 -------------------------------------------------------------------------------
--- What they were given
+-- Inputs
 
 local function keys_of(...)
     local seen, keys = {}, {}
@@ -60,14 +56,14 @@ local function add_given(list, name, a, b)
     end
 end
 
--- The command, without the option that names the log.
-local function typed(run)
+-- The command line without --log.
+local function command_of(run)
     return (amount.command(run):gsub(" %-%-log[ =][^%s']+", "", 1))
 end
 
 local function compare_given(a, b)
     local list = json.array {}
-    add_given(list, "command", typed(a), typed(b))
+    add_given(list, "command", command_of(a), command_of(b))
     add_given(list, "input", a.input, b.input)
     add_given(list, "seed", a.seed, b.seed)
     for _, field in ipairs { "options", "versions" } do
@@ -101,10 +97,10 @@ local function compare_files(log_a, log_b)
 end
 
 -------------------------------------------------------------------------------
--- What they asked
+-- Calls
 
--- How often each request was asked, and the calls of one that are more than the other log has. (The
--- plus keeps SQLite from going through all rows in the order of their ids.)
+-- How often each request was made, and the calls of a request beyond those that the other log has.
+-- (The plus keeps SQLite from scanning all rows in the order of their ids.)
 local REQUESTS = "SELECT identity, count(*) FROM calls WHERE run = ? GROUP BY identity "
     .. "ORDER BY identity"
 local SURPLUS = "SELECT id FROM calls WHERE run = ? AND identity = ? ORDER BY +id LIMIT -1 OFFSET ?"
@@ -119,7 +115,7 @@ end
 
 local function keep_first(ids)
     table.sort(ids)
-    for i = #ids, MOST_LISTED + 1, -1 do
+    for i = #ids, MAX_LISTED + 1, -1 do
         ids[i] = nil
     end
 end
@@ -128,7 +124,7 @@ function Surplus:add(identity, others)
     for id in self.log:database():rows(SURPLUS, self.log.number, identity, others) do
         self.count = self.count + 1
         self.ids[#self.ids + 1] = id
-        if #self.ids > 2 * MOST_LISTED then
+        if #self.ids > 2 * MAX_LISTED then
             keep_first(self.ids)
         end
     end
@@ -145,7 +141,7 @@ function Surplus:list()
     return list
 end
 
--- Goes through the requests of both logs side by side, in order, so that neither is held in memory.
+-- Merges the sorted requests of both logs, so that neither is held in memory.
 local function compare_calls(log_a, log_b)
     local a, b, same = surplus_of(log_a), surplus_of(log_b), 0
     local next_a = log_a:database():rows(REQUESTS, log_a.number)
@@ -174,12 +170,12 @@ local function compare_calls(log_a, log_b)
 end
 
 -------------------------------------------------------------------------------
--- What they built
+-- Trees
 
--- The nodes of a search of A, and those of B that are the same, in a temporary table: there may be
+-- The nodes of a search of A with the equal nodes of B, in a temporary table: there may be
 -- millions. `above` is the parent's id in A.
 local TWINS = [[
-PRAGMA query_only = OFF; -- of what is temporary: the file is open for reading
+PRAGMA query_only = OFF; -- for temporary tables: the file is open read-only
 PRAGMA temp.cache_size = -8192;
 CREATE TEMP TABLE IF NOT EXISTS twins (place INTEGER PRIMARY KEY, above, text, a, a_score, a_best,
     b, b_score, b_best DEFAULT 0);
@@ -204,7 +200,8 @@ local function above_in_a(db, log_b, search, parent)
     return twin or nil
 end
 
--- Finds the twins; what is only in B: the first nodes, how many, whether any is on the best path.
+-- Pairs nodes of B with those of A. Returns the first nodes that only B has, their number, and whether
+-- any is on the best path.
 local function pair_nodes(db, log_b, search)
     local only, count, has_best = json.array {}, 0, false
     local parent, above = nil, nil
@@ -217,18 +214,18 @@ local function pair_nodes(db, log_b, search)
             assert(db:execute(PAIR, node.id, node.score, node.best or 0, place))
         else
             count, has_best = count + 1, has_best or node.best == 1
-            only[#only + 1] = count <= MOST_LISTED and { id = node.id, score = node.score,
+            only[#only + 1] = count <= MAX_LISTED and { id = node.id, score = node.score,
                 text = node.text, best = node.best == 1 } or nil
         end
     end
     return only, count, has_best
 end
 
--- Rows of twins as tables, the first of them, and how many there are.
+-- The first rows of twins that match a condition, and their number.
 local function twins_where(db, columns, condition)
     local list = json.array {}
     for row in db:columns(("SELECT %s FROM twins WHERE %s ORDER BY place LIMIT %d"):format(columns,
-        condition, MOST_LISTED)) do
+        condition, MAX_LISTED)) do
         list[#list + 1] = row
     end
     return list, (db:row("SELECT count(*) FROM twins WHERE " .. condition))
@@ -254,20 +251,20 @@ local function compare_search(log_a, log_b, a, b, opts)
     end
     local scored, scored_count = twins_where(db, "a, b, text, a_score, b_score",
         "b IS NOT NULL AND a_score IS NOT b_score")
-    local same_way = not b_has_best
+    local same_path = not b_has_best
         and db:row "SELECT 1 FROM twins WHERE a_best <> b_best LIMIT 1" == nil
     local node_pairs = opts and opts.pairs and pairs_of(db) or nil
     assert(db:script "RELEASE twins")
     return { id = a.id, kind = a.kind, a_nodes = a_nodes,
         b_nodes = a_nodes - only_a_count + only_b_count, only_a = only_a, only_b = only_b,
         scored = scored, only_a_count = only_a_count, only_b_count = only_b_count,
-        scored_count = scored_count, best_path_same = same_way, a_score = a.score,
+        scored_count = scored_count, best_path_same = same_path, a_score = a.score,
         b_score = b.score, a_reason = a.reason, b_reason = b.reason, pairs = node_pairs,
-        same = only_a_count + only_b_count + scored_count == 0 and same_way
+        same = only_a_count + only_b_count + scored_count == 0 and same_path
             and a.reason == b.reason }
 end
 
--- The first search of one is held against the first of the other, and so on.
+-- Compares the searches of both runs in order.
 local function compare_searches(log_a, log_b, opts)
     local list, rows_b = json.array {}, log_b:searches()
     for a in log_a:searches() do
@@ -295,12 +292,12 @@ local function side_of(log, run)
 end
 
 ---@class ponder.report.Comparison
----@field same boolean whether the outcome is the same: answer, way of ending, trees
+---@field same boolean whether the outcomes are equal: answer, status, trees
 ---@field a table one run: path, state, answer, calls, tokens, cost, duration_s
 ---@field b table
 ---@field answers_same boolean
----@field given {name: string, a: any, b: any}[] what they were given that differs
----@field files table[] those that differ, by their hash, with their texts
+---@field given {name: string, a: any, b: any}[] inputs that differ
+---@field files table[] files whose hashes differ, with their texts
 ---@field calls {same: integer, only_a: table[], only_b: table[], only_a_count: integer,
 ---  only_b_count: integer} the first 10,000 are listed
 ---@field searches table[] of nodes the first 10,000 are listed, too
@@ -308,7 +305,7 @@ end
 ---Compares two runs.
 ---@param log_a ponder.log.Reader
 ---@param log_b ponder.log.Reader
----@param opts? {pairs: boolean?} pairs: searches have `pairs`, the ids of nodes that are the same
+---@param opts? {pairs: boolean?} pairs: searches have `pairs`, the ids of equal nodes
 ---@return ponder.report.Comparison
 function compare.of(log_a, log_b, opts)
     local run_a, run_b = log_a:run(), log_b:run()

@@ -1,38 +1,34 @@
---- The flags of `--untrusted`, for the commands that have it, and scripts that run so.
+--- `--untrusted` and its flags, and loading scripts that run confined.
 
 local files = require "ponder.log.files"
 local host = require "ponder.core.host"
 local options = require "ponder.options"
 local quote = require "ponder.quote"
 
-local untrusted -- ponder.untrusted, loaded when it is needed
+local untrusted -- ponder.untrusted, loaded on demand
 
 local confined = {}
 
--- What a stranger's program prints, for a terminal.
-local function safe(output)
-    return require("ponder.report.text").safe(output)
-end
-
-local TIMEOUT_S = 600 -- of a run where none is given
-local PATIENCE_S = 5 -- how long a server, or an evaluation, waits while a policy computes
+local DEFAULT_TIMEOUT_S = 600
+local PATIENCE_S = 5 -- how long a server or an evaluation waits while a policy computes
 
 ---@type table<string, ArgumentRule>
 confined.RULES = {
-    untrusted = { help = "run what a stranger wrote: confined, with what is allowed below" },
+    untrusted = { help = "run code that you do not trust, confined" },
     allow_model = { value = "NAME,...", type = "list",
-        help = "models that it may call, within a budget" },
+        help = "with --untrusted: models it may call, within a budget" },
     allow_read = { value = "DIR,...", type = "list", files = true,
-        help = "directories that it may read" },
-    allow_net = { value = "HOST,...", type = "list", help = "servers that it may ask (HOST:PORT)" },
+        help = "with --untrusted: directories it may read" },
+    allow_net = { value = "HOST,...", type = "list",
+        help = "with --untrusted: servers it may contact (HOST:PORT)" },
     allow_tool = { value = "FILE,...", type = "list", files = true,
-        help = "tools that it may run here: FILE.lua or NAME=FILE.lua" },
-    weak_isolation = { help = "run it even where the kernel lacks what confines it" },
+        help = "with --untrusted: tools it may run unconfined: FILE.lua or NAME=FILE.lua" },
+    weak_isolation = { help = "with --untrusted: run even if the kernel lacks full isolation" },
 }
 confined.ORDER = { "untrusted", "allow_model", "allow_read", "allow_net", "allow_tool",
     "weak_isolation" }
 
----Adds them to the rules of a command.
+---Adds the flags to the rules of a command.
 ---@param rules table<string, ArgumentRule>
 ---@param order? string[]
 function confined.add(rules, order)
@@ -69,7 +65,7 @@ end
 
 ---What is wrong with these flags.
 ---@param given table the flags
----@param budgets? string[] names of flags of which one bounds what models may cost
+---@param budgets? string[] budget flags, one of which --allow-model needs
 ---@return string? mistake
 function confined.mistake(given, budgets)
     if not given.untrusted then
@@ -88,13 +84,13 @@ function confined.mistake(given, budgets)
     local missing = untrusted.missing()
     if missing[1] and not given.weak_isolation then
         return ("--untrusted: this kernel has no %s (see ponder doctor); --weak-isolation runs it "
-            .. "all the same"):format(table.concat(missing, " and no "))
+            .. "anyway"):format(table.concat(missing, " and no "))
     end
 end
 
--- What a policy prints might move the terminal's cursor.
+-- Output of a policy, made safe for a terminal.
 local function write(output)
-    stdout:write(host.is_terminal(1) and safe(output) or output)
+    stdout:write(host.is_terminal(1) and quote.terminal(output) or output)
 end
 
 local function load_tool(path)
@@ -126,7 +122,7 @@ local function load_tools(words)
     return tools
 end
 
----What flags allow.
+---The options of ponder.untrusted, from flags.
 ---@param given table
 ---@return ponder.untrusted.Options?
 ---@return string? message
@@ -138,16 +134,15 @@ function confined.options(given)
 end
 
 local function write_error(output)
-    io.stderr:write(host.is_terminal(2) and safe(output) or output)
+    io.stderr:write(host.is_terminal(2) and quote.terminal(output) or output)
 end
 
----Loads a script for many calls, whose time the command bounds. What it prints goes to standard
----error.
+---Loads a script for many calls, whose time the command limits. Its output goes to standard error.
 ---@param path string
 ---@param form "policies"|"evaluation"|"functions"
 ---@param argument any data
 ---@param given table the flags
----@return table? value its functions as values of this process: see ponder.untrusted.proxies
+---@return table? value with functions of this process: see ponder.untrusted.proxies
 ---@return string? message
 function confined.load(path, form, argument, given)
     local text, problem = files.read(path, "script")
@@ -164,16 +159,16 @@ function confined.load(path, form, argument, given)
     return require("ponder.untrusted.proxies")[form](box)
 end
 
----A function that runs a script in a process of its own, as the chunk of a script.
+---A function that runs a script in its own process, like the chunk of a script.
 ---@param text string
 ---@param name string
 ---@param arguments string[]
----@param given table the flags; `refused` becomes what ended it, if something did
+---@param given table the flags; `refused` is set to the reason if the script is stopped
 ---@return function
 function confined.chunk(text, name, arguments, given)
     local steps = given.max_steps
-    given.max_steps = nil -- the policy's, not ours
-    given.timeout = given.timeout or TIMEOUT_S
+    given.max_steps = nil -- counted in the child
+    given.timeout = given.timeout or DEFAULT_TIMEOUT_S
     local script = { text = text, name = name, form = "script" }
     return function()
         local opts, message, code = confined.options(given)

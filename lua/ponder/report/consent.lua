@@ -1,7 +1,7 @@
---- Whether the user who runs `ponder resume` or `fork` wants what a log would run, and where keys
---- may go: to addresses that the environment, the configuration or the command line of now names,
---- not to one that only a log names, whoever has signed it. (A script is code: it may send what it
---- reads anywhere, and runs because it is signed, and as it was.)
+--- Decides whether `ponder resume` or `fork` may run a log. The user must have signed or trusted
+--- it; and keys go only to addresses that the present environment, configuration or command line
+--- names, not to one that only the log names, whoever has signed it. (A script is code and may send
+--- data anywhere; it runs because its log is signed and it has not changed.)
 
 local name = require "ponder.model.name"
 local quote = require "ponder.quote"
@@ -10,14 +10,14 @@ local trust = require "ponder.log.trust"
 
 local consent = {}
 
---- For ponder.args.
+--- Rules for ponder.args.
 consent.RULES = {
-    trust = { help = "run a log that somebody else wrote, or that was changed, and sign it" },
+    trust = { help = "run a log that someone else wrote or that was modified, and sign it" },
     base_url = { value = "URL", many = true,
-        help = "a server that only the log names may have its key" },
+        help = "allow sending the key to a server that only the log names" },
 }
 
--- Which variable names a server, and those with keys for it.
+-- Variables with the address of a server, and those with keys for it.
 local ADDRESSES = {
     { name = "OPENAI_BASE_URL", provider = "openai", keys = { "OPENAI_API_KEY" } },
     { name = "ANTHROPIC_BASE_URL", provider = "anthropic",
@@ -30,12 +30,12 @@ local function env(variable)
     return value ~= "" and value or nil
 end
 
--- Whether settings hold a key, or headers, which may be one.
+-- Whether settings hold a key, or headers, which may contain one.
 local function holds_key(settings)
     return type(settings) == "table" and (settings.api_key or settings.headers) ~= nil
 end
 
--- Whether the user has a key that would go with requests to a provider; nil: to any.
+-- Whether the user has a key for the provider of an address; nil: of any.
 local function has_key(config, address)
     for _, variable in ipairs(address and address.keys or {}) do
         if env(variable) then
@@ -58,7 +58,7 @@ local function has_key(config, address)
     return false
 end
 
--- As a log has them: the addresses that are named now.
+-- The addresses that are named at present, in the forms that a log may have.
 local function named_now(config, given)
     local named = {}
     local function add(url)
@@ -81,7 +81,7 @@ local function named_now(config, given)
     return named
 end
 
--- The first address that only the log names and that would get a key.
+-- The first address that only the log names and to which a key would be sent.
 local function unnamed(log, config, command, opts)
     local named = named_now(config, opts.base_url)
     for _, address in ipairs(ADDRESSES) do
@@ -101,22 +101,22 @@ local function unnamed(log, config, command, opts)
     end
 end
 
----Why a log must not be run: it is not this user's, or names a server that would get a key. One
----that the user trusts is signed.
+---Why a log must not be run: this user has not signed it, or it names a server that would get a
+---key. Signs a log that the user trusts.
 ---@param log ponder.log.Rerun
 ---@param command "resume"|"fork"
----@param opts {trust: boolean?, base_url: string[]?, other_server: boolean?} what the user says;
----  other_server: another takes the place of those on the log's command line
+---@param opts {trust: boolean?, base_url: string[]?, other_server: boolean?} flags; other_server:
+---  one replaces the servers on the log's command line
 ---@return string? message one line
 function consent.give(log, command, opts)
     local is_signed = log:is_signed()
     if not is_signed and not opts.trust then
-        return ("%s: was not written by you on this machine, or was changed: %s; --trust runs it")
-            :format(log.path, log:describe())
+        return ("%s: you did not write this log on this machine, or it was modified: %s; "
+            .. "--trust runs it"):format(log.path, log:describe())
     end
     local url = unnamed(log, name.load_config(env), command, opts)
     if url then
-        return ("%s: it asked %s, which only the log names; a key goes where you say: ponder %s "
+        return ("%s: only this log names the server %s; to send it your key: ponder %s "
             .. "--base-url %s %s"):format(log.path, url, command, quote.shell(url),
             quote.shell(log.path))
     end

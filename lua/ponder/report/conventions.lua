@@ -1,8 +1,8 @@
---- The names of OpenTelemetry's semantic conventions for generative AI, as ponder uses them. They
---- are still in development and change; all that follows them takes the names from here.
+--- The names of OpenTelemetry's semantic conventions for generative AI that ponder uses. They are
+--- in development and change; this is the only place that has them.
 ---
---- From github.com/open-telemetry/semantic-conventions-genai at 024a4f944a12, which calls its
---- schema gen-ai-dev/1.42.0-dev, upon the general conventions 1.44.0. What begins with ponder. is
+--- From github.com/open-telemetry/semantic-conventions-genai at 024a4f944a12, whose schema is
+--- gen-ai-dev/1.42.0-dev, on the general conventions 1.44.0. Names that begin with ponder. are
 --- ours.
 
 return {

@@ -1,15 +1,16 @@
---- The searches of a log as graphs, for what draws graphs: nodes numbered from 1, edges by number.
+--- The searches of a log as graphs, for the exports to dot and Mermaid: nodes numbered from 1,
+--- edges by number.
 
 local text = require "ponder.report.text"
 
 local graph = {}
 
-local COLUMNS, MOST_LINES = 34, 6 -- of a node's text
+local COLUMNS, MAX_LINES = 34, 6 -- of a node's text
 
 ---@class ponder.report.GraphNode
 ---@field id string as in the log
 ---@field label string[] lines: id and score, then the text, cut
----@field text string the whole text, harmless
+---@field text string the whole text, sanitized
 ---@field heat number? its score from 0, the lowest of the graph, to 1
 ---@field best boolean on the path to the best node
 ---@field pruned boolean
@@ -18,7 +19,7 @@ local COLUMNS, MOST_LINES = 34, 6 -- of a node's text
 ---@class ponder.report.GraphEdge
 ---@field from integer
 ---@field to integer
----@field kind string? nil: of a node's parent
+---@field kind string? nil: from parent to child
 ---@field best boolean
 
 ---@class ponder.report.Graph
@@ -33,25 +34,24 @@ local function label_of(node, whole)
         head = ("%s  %.2f"):format(head, node.score)
     end
     local lines = text.wrap(text.line(whole), COLUMNS)
-    local label = table.move(lines, 1, math.min(#lines, MOST_LINES), 2, { head })
-    if #lines > MOST_LINES then
+    local label = table.move(lines, 1, math.min(#lines, MAX_LINES), 2, { head })
+    if #lines > MAX_LINES then
         label[#label] = text.cut(label[#label] .. "...", COLUMNS)
     end
     return label
 end
 
-local function heats(nodes, scores)
-    local least, most = math.huge, -math.huge
+local function set_heats(nodes, scores)
+    local min, max = math.huge, -math.huge
     for _, score in pairs(scores) do
         if score > -math.huge and score < math.huge then
-            least, most = math.min(least, score), math.max(most, score)
+            min, max = math.min(min, score), math.max(max, score)
         end
     end
     for i, node in ipairs(nodes) do
         local score = scores[i]
         if score and score == score then
-            node.heat = most > least and math.max(0, math.min(1, (score - least)
-                / (most - least))) or 1
+            node.heat = max > min and math.max(0, math.min(1, (score - min) / (max - min))) or 1
         end
     end
 end
@@ -82,7 +82,7 @@ function graph.of(log, search)
             best = node.best == 1, pruned = node.status == "pruned", terminal = node.terminal == 1 }
         number[node.id], parents[i], scores[i] = i, node.parent, node.score
     end
-    heats(self.nodes, scores)
+    set_heats(self.nodes, scores)
     for i = 1, #self.nodes do
         add_edge(self, number[parents[i]], i)
     end
@@ -92,37 +92,23 @@ function graph.of(log, search)
     return self
 end
 
----The graphs of a log, one after the other.
----@param log ponder.log.Reader
----@param only? integer that search alone
----@return fun(): ponder.report.Graph?
-function graph.all(log, only)
-    local rows = log:searches()
-    return function()
-        local search
-        repeat
-            search = rows()
-        until not search or not only or search.id == only
-        return search and graph.of(log, search)
-    end
-end
-
----Writes a graph after another as one text. Raises if there is no such search.
+---Writes the graphs of a log as one text. Raises if the search `only` does not exist.
 ---@param log ponder.log.Reader
 ---@param out file*
----@param only? integer
+---@param only? integer write only this search
 ---@param parts {head: string, of: (fun(g: ponder.report.Graph): string), tail: string}
 ---@return any ok nil: it could not be written
 ---@return string? message
 function graph.write(log, out, only, parts)
     local ok, message = out:write(parts.head)
     local count = 0
-    for g in graph.all(log, only) do
+    for search in log:searches() do
         if not ok then
             return nil, message
+        elseif not only or search.id == only then
+            count = count + 1
+            ok, message = out:write(parts.of(graph.of(log, search)))
         end
-        count = count + 1
-        ok, message = out:write(parts.of(g))
     end
     if only and count == 0 then
         error(("%s: there is no search %d"):format(log.path, only), 0)

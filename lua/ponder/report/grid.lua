@@ -1,4 +1,4 @@
---- Rows in columns, as wide as the terminal: what does not fit is cut, or its column left out.
+--- Formats rows in columns that fit the terminal: cells are cut, and columns dropped, as needed.
 ---
 ---     local g = grid.new({ { "#", right = true }, { "COMMAND", least = 8 }, { "LOG", drop = 1 } },
 ---         rows, style)
@@ -12,10 +12,10 @@ local GAP = "  "
 
 ---@class ponder.report.Column
 ---@field [1] string title
----@field right? boolean numbers stand at the right
----@field least? integer columns to which it may be cut
----@field drop? integer the column with the highest is the first to be left out
----@field width? integer of rows that are not known beforehand
+---@field right? boolean align right
+---@field least? integer minimum width; without it the column is not cut
+---@field drop? integer may be dropped; the highest goes first
+---@field width? integer minimum width for rows that grid.new does not get
 
 ---@class ponder.report.Grid
 local Grid = {}
@@ -42,7 +42,7 @@ local function total(kept, widths)
     return sum
 end
 
--- Leaves columns out until the others fit at their narrowest.
+-- Drops columns until the others fit at their narrowest.
 local function drop(columns, kept, narrowest, room)
     while total(kept, narrowest) > room do
         local worst
@@ -59,7 +59,7 @@ local function drop(columns, kept, narrowest, room)
     end
 end
 
--- Takes what is too much from the widest of the columns that may be cut.
+-- Shrinks the widest columns until all fit.
 local function shrink(kept, widths, narrowest, room)
     local excess = total(kept, widths) - room
     while excess > 0 do
@@ -77,8 +77,8 @@ local function shrink(kept, widths, narrowest, room)
 end
 
 ---@param columns ponder.report.Column[]
----@param rows table[] those that are known; of others, columns[i].width says how wide they are
----@param style ponder.report.Style what is not a terminal has room for everything
+---@param rows table[] the rows, as far as they are known; else columns[i].width counts
+---@param style ponder.report.Style without a terminal the width is unlimited
 ---@return ponder.report.Grid
 function grid.new(columns, rows, style)
     local widths, narrowest, kept = {}, {}, {}
@@ -97,7 +97,7 @@ end
 
 ---One row as a line.
 ---@param row table a text, or {text, colour}, for each column
----@param color? string of all of it
+---@param color? string of the whole line
 ---@return string
 function Grid:line(row, color)
     local parts = {}

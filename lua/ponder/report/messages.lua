@@ -1,5 +1,5 @@
---- What was sent and answered, in the form of OpenTelemetry's gen_ai.input.messages and its like:
---- messages of a role and parts. Requests come as OpenAI, Anthropic and Ollama take them.
+--- Converts requests (of OpenAI, Anthropic and Ollama) and replies to the form of OpenTelemetry's
+--- gen_ai.input.messages: messages with a role and parts.
 
 local json = require "ponder.json"
 local options = require "ponder.options"
@@ -14,13 +14,8 @@ local function is_list(value)
     return type(value) == "table" and (#value > 0 or next(value) == nil)
 end
 
--- What a tool answered: its text, or its parts as they are.
-local function response_of(content)
-    return content == nil and "" or content
-end
-
--- Parts of a kind that the conventions do not know keep their form, under their own type.
-local function foreign(part)
+-- Parts that the conventions do not know are kept unchanged, with their own type.
+local function unknown_part(part)
     local copy = { type = "unknown" }
     options.merge(copy, part)
     copy.type = type(copy.type) == "string" and copy.type or "unknown"
@@ -36,7 +31,7 @@ local PARTS = {
     end,
     tool_result = function(part)
         return { type = "tool_call_response", id = part.tool_use_id,
-            response = response_of(part.content) }
+            response = part.content == nil and "" or part.content }
     end,
 }
 
@@ -46,14 +41,14 @@ local function add_content(parts, content)
     elseif is_list(content) then
         for _, part in ipairs(content) do
             local known = type(part) == "table" and PARTS[part.type]
-            parts[#parts + 1] = known and known(part) or type(part) == "table" and foreign(part)
-                or text_part(tostring(part))
+            parts[#parts + 1] = known and known(part)
+                or type(part) == "table" and unknown_part(part) or text_part(tostring(part))
         end
     end
 end
 
--- Calls of tools: {id, function = {name, arguments}} or {id, name, arguments}; arguments may be
--- JSON in a string.
+-- Tool calls are {id, function = {name, arguments}} or {id, name, arguments}; arguments may be JSON
+-- in a string.
 local function add_tool_calls(parts, calls)
     for _, call in ipairs(is_list(calls) and calls or {}) do
         if type(call) == "table" then
@@ -73,7 +68,7 @@ local function parts_of(message)
     local parts = json.array {}
     if message.role == "tool" then
         parts[1] = { type = "tool_call_response", id = message.tool_call_id,
-            response = response_of(message.content) }
+            response = message.content == nil and "" or message.content }
         return parts
     end
     add_content(parts, message.content)
@@ -83,8 +78,8 @@ end
 
 ---The messages of a request.
 ---@param request any decoded body
----@return table[]? input nil: there are none
----@return table[]? system instructions that stand apart from the messages
+---@return table[]? input nil: none
+---@return table[]? system instructions given apart from the messages
 function messages.input(request)
     if type(request) ~= "table" then
         return nil

@@ -1,4 +1,4 @@
---- The progress of a run, gathered from its events, for the live view and the plain lines.
+--- The progress of a strategy's run, from its events, for the live view and the plain lines.
 ---
 ---     local progress = require "ponder.report.progress"
 ---     local p = progress.new("tot", task.now)
@@ -21,14 +21,14 @@ progress.seconds, progress.count = amount.seconds, amount.count
 ---@class ponder.report.Progress
 ---@field name string "tot"
 ---@field phase string the machine's status
----@field calls integer begun; not those that a budget refused
+---@field calls integer begun; without those that a budget refused
 ---@field failed integer
----@field tokens integer of prompts and replies that are in
----@field thoughts integer? what the strategy counts: nodes besides the question, rounds
----@field counted string[] what that is called, one and several
+---@field tokens integer of prompts and replies received so far
+---@field thoughts integer? what the strategy counts: nodes besides the question, or rounds
+---@field counted string[] its name, singular and plural
 ---@field best number? best score
 ---@field answer string? the best so far
----@field in_flight ponder.report.Call[] the oldest first
+---@field in_flight ponder.report.Call[] oldest first
 ---@field cost number? USD so far; nil: the price of a call is unknown
 ---@field tools integer running now
 ---@field scripted boolean
@@ -44,7 +44,7 @@ function progress.new(name, now)
         counted = { "thought", "thoughts" } }, Progress)
 end
 
-local function leave(self, event)
+local function end_call(self, event)
     for i, call in ipairs(self.in_flight) do
         if call.id == event.metadata.call_id then
             table.remove(self.in_flight, i)
@@ -62,20 +62,20 @@ on["call.start"] = function(self, event)
     table.insert(self.in_flight, { id = event.metadata.call_id, role = event.metadata.role,
         model = event.metadata.model, since = self.now() })
 end
-on["call.complete"] = leave
+on["call.complete"] = end_call
 on["call.error"] = function(self, event)
     self.failed = self.failed + 1
-    leave(self, event)
+    end_call(self, event)
 end
 on["call.refused"] = function(self, event)
     self.calls = self.calls - 1
-    leave(self, event)
+    end_call(self, event)
 end
 on["tool.start"] = function(self) self.tools = self.tools + 1 end
 on["tool.complete"] = function(self) self.tools = self.tools - 1 end
 
--- What only the machine knows; read after each of its steps.
-local function look_at(self, s)
+-- Reads the state of the machine after each of its steps.
+local function read_machine(self, s)
     local seen = s:look()
     if seen.count > 0 then
         self.thoughts = seen.done or seen.count - 1
@@ -92,7 +92,7 @@ function Progress:take(event, s)
     if own then
         own(self, event)
     else
-        look_at(self, s)
+        read_machine(self, s)
     end
     if s.budget then
         self.cost = s.budget:account().cost

@@ -1,5 +1,5 @@
---- The runs of a log as resources of the Model Context Protocol: `ponder://runs/3` is what
---- `ponder export --format json FILE#3` gives.
+--- The runs of a log as MCP resources: `ponder://runs/3` is the output of
+--- `ponder export --format json FILE#3`.
 
 local amount = require "ponder.report.amount"
 local export = require "ponder.report.export.json"
@@ -8,13 +8,13 @@ local reader = require "ponder.log.reader"
 
 local resources = {}
 
-local MOST_RUNS = 1000 -- the newest are listed
-local MOST_BYTES = 8 * 1024 * 1024
+local MAX_RUNS = 1000 -- the newest are listed
+local MAX_BYTES = 8 * 1024 * 1024
 local TYPE = "application/json"
 local PREFIX = "ponder://runs/"
 
 local RUNS = "SELECT id, name, command, arguments, script, status FROM runs ORDER BY id DESC "
-    .. "LIMIT " .. MOST_RUNS
+    .. "LIMIT " .. MAX_RUNS
 
 local function describe(row, log)
     return { uri = PREFIX .. row.id, name = "run " .. row.id, mimeType = TYPE,
@@ -40,9 +40,9 @@ local function new_buffer()
         for i = 1, select("#", ...) do
             local piece = select(i, ...)
             self.size = self.size + #piece
-            if self.size > MOST_BYTES then
-                return nil, ("the run takes more than %d MiB; see ponder export"):format(
-                    MOST_BYTES >> 20)
+            if self.size > MAX_BYTES then
+                return nil, ("the run is larger than %d MiB; use ponder export"):format(
+                    MAX_BYTES >> 20)
             end
             self[#self + 1] = piece
         end

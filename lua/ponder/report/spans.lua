@@ -2,12 +2,12 @@
 ---
 ---     invoke_workflow policy.lua            the run
 ---       search beam                         a search, or a machine
----         expand                            a node, while models were asked about it
+---         expand                            a node, from its first to its last call
 ---           chat gpt-4o-mini                a call
 ---         execute_tool lookup               a tool, with the calls that it made
 ---
---- Ids are made from the run's, so that the same log gives the same spans. What was sent and
---- replied is in them only if asked for; so are messages of errors, which may quote it.
+--- Ids are derived from the run's id, so that the same log gives the same spans. Prompts and
+--- replies are included only on request; so are error messages, which may quote them.
 
 local json = require "ponder.json"
 local messages = require "ponder.report.messages"
@@ -19,20 +19,21 @@ local spans = {}
 local INTERNAL, CLIENT = 1, 3 -- kinds of spans
 local OK, ERROR = 1, 2 -- codes of a status
 local MICROSECONDS = 1e6 -- of a second
-local LATEST = 9e9 -- seconds since 1970; what is later, or before, is a damaged log's
+local LATEST = 9e9 -- seconds since 1970; times outside this range come from a damaged log
 
 ---@class ponder.report.Spans
 ---@field log ponder.log.Reader
 ---@field run table
 ---@field content boolean
----@field last_at number when the run ended, or was last heard of
+---@field last_at number when the run ended, or the time of its last event
 local Spans = {}
 Spans.__index = Spans
 
 -------------------------------------------------------------------------------
 -- The form of OTLP/JSON
 
--- Seconds since 1970 as nanoseconds, exact to a microsecond: more than a float can hold.
+-- Seconds since 1970 as nanoseconds, exact to a microsecond; as text, since a float cannot hold
+-- that.
 local function nanoseconds(at)
     at = at == at and math.max(0, math.min(at, LATEST)) or 0
     local s = math.floor(at)
@@ -43,7 +44,7 @@ local function nanoseconds(at)
     return ("%d%09d"):format(s, us * 1000)
 end
 
--- 64-bit integers are strings in JSON, and so are the floats that it does not have.
+-- OTLP/JSON writes 64-bit integers, infinities and NaN as strings.
 local function any_value(value)
     local kind = math.type(value) or type(value)
     if kind == "integer" then
@@ -64,19 +65,15 @@ local function any_value(value)
     return { stringValue = tostring(value) }
 end
 
--- From pairs name, value; what is nil is left out.
-local function attributes_of(given, count)
-    local list = json.array {}
-    for i = 1, count, 2 do
+-- A list of attributes from pairs name, value; nil values are omitted.
+local function attributes(...)
+    local given, list = { ... }, json.array {}
+    for i = 1, select("#", ...), 2 do
         if given[i + 1] ~= nil and given[i + 1] ~= json.null then
             list[#list + 1] = { key = given[i], value = any_value(given[i + 1]) }
         end
     end
     return list
-end
-
-local function attributes(...)
-    return attributes_of({ ... }, select("#", ...))
 end
 
 function Spans:id(...)
@@ -107,7 +104,7 @@ end
 -------------------------------------------------------------------------------
 -- Spans, from the outermost to the calls
 
--- What the workflow is called: a script by its file's name, whatever its directory and arguments.
+-- The name of the workflow: that of the script's file, or of the command.
 local function workflow_of(run)
     local script = run.script
     if not script or script == "-" or script == "-e" then
@@ -157,7 +154,7 @@ function Spans:of_tool(effect)
             content and effect.value ~= nil and json.encode(effect.value) or nil) }
 end
 
--- The parent of a call or tool: a tool, a node, a search, or the run, whose span exists by then.
+-- The parent of a call or tool: the innermost of tool, node, search and run that has a span.
 function Spans:parent_of(row)
     local search = row.search and self:id("search", row.search)
     local candidates = { row.within and self:id("effect", row.within) or false,
@@ -188,7 +185,7 @@ local function stops(value)
     return type(value) == "table" and #value > 0 and value or nil
 end
 
--- What the request asked for, whichever provider's form it has.
+-- The parameters of a request in any provider's form.
 local function parameters_of(call)
     local body = type(call.request) == "table" and call.request or {}
     local more = type(body.options) == "table" and body.options or {}
@@ -248,7 +245,7 @@ function Spans:call_attributes(call)
     return list
 end
 
--- Attempts that failed, as events of their call.
+-- Failed attempts as events of their call.
 local function events_of(failures)
     local events = json.array {}
     for i, failed in ipairs(failures or {}) do
@@ -279,7 +276,7 @@ FROM calls AS c LEFT JOIN nodes AS n ON n.run = c.run AND n.search = c.search AN
 WHERE c.run = ? AND c.search IS NOT NULL AND c.node IS NOT NULL
 GROUP BY c.search, c.node ORDER BY min(c.id)]]
 
--- Failed attempts by call: few, whatever the number of calls.
+-- Failed attempts by call; few enough to hold in memory.
 local function failures_by_call(log)
     local by_call = {}
     for attempt in log:attempts() do

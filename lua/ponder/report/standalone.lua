@@ -1,8 +1,8 @@
 --- Builds a self-contained page: its style, its script and its data in one file.
 ---
---- What the data holds cannot become markup or code: it is JSON in an element that no browser runs,
---- without any `<`, and the page's policy allows its own script and style alone, by their hashes,
---- and no connection, or one to its server alone.
+--- Data cannot become markup or code: it is JSON, without any `<`, in an element that browsers do
+--- not run. The page's content security policy allows only its own script and style, by their
+--- hashes, and no connection, or only to its own server.
 
 local base64 = require "ponder.base64"
 local builtin = require "ponder.builtin"
@@ -14,7 +14,7 @@ local standalone = {}
 local POLICY = "default-src 'none'; script-src 'sha256-%s'; style-src 'sha256-%s'; "
     .. "img-src data:; base-uri 'none'; form-action 'none'"
 
--- The hash as policies write it: the bytes of SHA-256 in base64.
+-- The hash for a content security policy: SHA-256 in base64.
 local function hash(text)
     return base64.encode((store.sha256(text):gsub("%x%x", function(pair)
         return string.char(tonumber(pair, 16))
@@ -28,7 +28,7 @@ function standalone.part(name)
     return builtin.file("ponder/report/page/" .. name)
 end
 
----The scripts of a page as one: they share their names with each other, and with nothing else.
+---Joins the scripts of a page into one function scope.
 ---@param names string[] without ".js"
 ---@return string
 function standalone.join(names)
@@ -40,12 +40,12 @@ function standalone.join(names)
     return table.concat(parts, "\n")
 end
 
----A whole page.
+---Assembles a page.
 ---@param template string a comment and a title, then the body, with {{script}} and {{data}}
 ---@param style string
 ---@param script string
----@param data any of values that JSON has
----@param live boolean? it is served, and asks its server for more
+---@param data any JSON values
+---@param live boolean? the page is served, and may connect to its server
 ---@return string
 function standalone.assemble(template, style, script, data, live)
     local policy = POLICY:format(hash(script), hash(style))

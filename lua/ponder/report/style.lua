@@ -4,7 +4,7 @@ local terminal = require "ponder.core.terminal"
 
 local style = {}
 
-local NARROWEST, DEFAULT_COLUMNS, DEFAULT_ROWS = 20, 80, 24
+local MIN_COLUMNS, DEFAULT_COLUMNS, DEFAULT_ROWS = 20, 80, 24
 
 ---@class ponder.report.Style
 ---@field is_terminal boolean
@@ -16,7 +16,7 @@ Style.__index = Style
 
 local CODES = { bold = "1", dim = "2", red = "31", green = "32", yellow = "33" }
 
----A text in a colour, where there are colours.
+---A text in a colour, if the output has colours.
 ---@param s string
 ---@param color? "bold"|"dim"|"red"|"green"|"yellow"
 ---@return string
@@ -27,21 +27,21 @@ function Style:paint(s, color)
     return ("\27[%sm%s\27[0m"):format(CODES[color], s)
 end
 
----How large it is now; a terminal may change its size at any time.
+---The present size; a terminal may be resized at any time.
 ---@return integer columns
 ---@return integer rows
 function Style:size()
     local columns, rows = self.measure()
-    return math.max(columns or DEFAULT_COLUMNS, NARROWEST), rows or DEFAULT_ROWS
+    return math.max(columns or DEFAULT_COLUMNS, MIN_COLUMNS), rows or DEFAULT_ROWS
 end
 
----The mark of a text that was cut.
+---The mark at the end of a truncated text.
 ---@return string
 function Style:mark()
     return self.unicode and "…" or "..."
 end
 
--- As the C library decides: the first of the three that is set.
+-- Like the C library, looks at the first of the three that is set.
 local function is_unicode(env)
     for _, name in ipairs { "LC_ALL", "LC_CTYPE", "LANG" } do
         local value = env(name)

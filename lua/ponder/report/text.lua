@@ -1,30 +1,29 @@
---- Texts of models on a terminal: made harmless, measured in columns, cut and wrapped.
+--- Text for a terminal: sanitized, measured in columns, cut and wrapped.
 ---
---- A terminal obeys escape sequences, and its user believes what it shows. So nothing that a model
---- wrote reaches one before `text.safe` or `text.line` has seen it: control characters become "?",
---- bytes that are not UTF-8 become U+FFFD, and bidirectional control characters,
---- which can make a line read as another one, are left out.
+--- Terminals obey escape sequences, so text from models goes through `text.safe` or `text.line`:
+--- control characters become "?", invalid UTF-8 becomes U+FFFD, and bidirectional control
+--- characters, which can make a line read as a different one, are removed.
 
 local quote = require "ponder.quote"
 local terminal = require "ponder.core.terminal"
 
 local text = {}
 
---- Columns that a text of one line takes: 2 for most characters of Chinese, Japanese and Korean
---- and for emoji, 0 for what combines with the character before.
+--- The columns of a line: 2 for emoji and most Chinese, Japanese and Korean characters, 0 for
+--- combining characters.
 text.width = terminal.width
 
----A text of several lines that a terminal can be given.
+---Sanitizes a text, keeping its lines.
 text.safe = quote.terminal
 
----The same as one line: line breaks and runs of spaces become one space.
+---Sanitizes a text as one line: line breaks and runs of spaces become one space.
 ---@param s string
 ---@return string
 function text.line(s)
     return (text.safe(s):gsub("%s+", " "):gsub("^ ", ""):gsub(" $", ""))
 end
 
----The beginning of a line that fits into so many columns, with a mark where it was cut.
+---Cuts a line at `columns`, with a mark at the end if it was longer.
 ---@param s string
 ---@param columns integer
 ---@param mark? string default "..."
@@ -42,10 +41,9 @@ function text.cut(s, columns, mark)
     return s:sub(1, (terminal.fit(s, room))) .. mark
 end
 
-local BYTES_A_COLUMN = 32 -- of characters with many that combine
+local BYTES_PER_COLUMN = 32 -- enough for a character with many combining ones
 
--- Where a line of so many columns may end: before a space where there is one, else anywhere; at
--- least one character is taken.
+-- The bytes of `s` that make one line: up to a space if possible, at least one character.
 local function line_end(s, columns)
     local bytes = terminal.fit(s, columns)
     if bytes == #s then
@@ -57,15 +55,15 @@ local function line_end(s, columns)
     return space and space > 1 and space - 1 or bytes
 end
 
----The lines of a text, none wider than so many columns, broken at spaces where there are some.
----@param s string as `text.safe` gives it
+---Wraps a text into lines of at most `columns`, at spaces if possible.
+---@param s string from `text.safe`
 ---@param columns integer
 ---@return string[]
 function text.wrap(s, columns)
     local lines = {}
-    -- A long line is not copied for each of its pieces.
     local _, last = s:find "^.*%S"
-    local window = BYTES_A_COLUMN * math.min(columns, #s)
+    -- Bounds the copy that each piece of a long line makes.
+    local window = BYTES_PER_COLUMN * math.min(columns, #s)
     for line in (s:sub(1, last or 0):gsub("\t", "    ") .. "\n"):gmatch("(.-)\n") do
         local at = 1
         repeat
@@ -78,7 +76,7 @@ function text.wrap(s, columns)
     return lines
 end
 
----Pieces with commas between them, on as few lines as they fit on.
+---Joins pieces with commas, on as few lines as possible.
 ---@param pieces string[]
 ---@param columns integer
 ---@param indent string of all lines but the first

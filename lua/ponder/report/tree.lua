@@ -1,4 +1,4 @@
---- Draws the tree of a run, a line for each thought, with its score; a star marks the path to the
+--- Draws the tree of a run, one line per thought with its score; a star marks the path to the
 --- answer:
 ---
 ---     Use 4 4 6 8 to make 24
@@ -6,26 +6,25 @@
 ---     └─ 0.80* 6 - 4 = 2 (left: 2 4 8)
 ---        └─ 1.00* 8 + 4 = 12 (left: 2 12)
 ---
---- A large tree is not drawn whole: thoughts off the way to the answer keep their line and give the
---- number of those below them, (+12), where there would be too many lines otherwise.
+--- In a large tree, the descendants of thoughts off the path to the answer are only counted: (+12).
 
 local text = require "ponder.report.text"
 
 local tree = {}
 
 -------------------------------------------------------------------------------
--- What a strategy has built (ponder.strategy.look), as one tree: each node hangs below its parent;
--- what came from several says from which
+-- The nodes of a strategy (ponder.strategy.look) as one tree; a node with several sources names
+-- them
 
 ---@class ponder.report.TreeItem
 ---@field text string
 ---@field score number?
----@field note string? what the drawing cannot show: "merged from 2, 3"
----@field best boolean? on the way to the answer
+---@field note string? such as "merged from 2, 3"
+---@field best boolean? on the path to the answer
 ---@field children ponder.report.TreeItem[]
 ---@field below integer? nodes below it, where `children` are not all of them
 
--- The nodes that others were merged into: id -> numbers of all that it came from.
+-- The merged nodes: id -> numbers of all their sources.
 local function sources(seen, number, parent)
     local merged = {}
     for _, edge in ipairs(seen.edges or {}) do
@@ -42,56 +41,56 @@ local function sources(seen, number, parent)
     return merged
 end
 
-local function mark_best(seen, twigs)
+local function mark_best(seen, items)
     local path = seen.path and seen.path() or {}
-    local last = twigs[path[#path]]
+    local last = items[path[#path]]
     if last and (last.score or seen.is_numbered) then
         for _, id in ipairs(path) do
-            if twigs[id] then
-                twigs[id].best = true
+            if items[id] then
+                items[id].best = true
             end
         end
     end
 end
 
----The tree of what a strategy has built.
+---The tree of a strategy's nodes.
 ---@param seen ponder.strategy.Look
----@return ponder.report.TreeItem? root nil: there is nothing to draw
+---@return ponder.report.TreeItem? root nil: nothing to draw
 function tree.of(seen)
-    local twigs, parent, number, root = {}, {}, {}, nil
+    local items, parent, number, root = {}, {}, {}, nil
     for i = 1, seen.count do
         local node = seen.node(i)
-        local own = { text = node.text or "", score = node.score, children = {} }
-        twigs[node.id], parent[node.id], number[node.id] = own, node.parent, i - 1
-        local above = twigs[node.parent]
+        local item = { text = node.text or "", score = node.score, children = {} }
+        items[node.id], parent[node.id], number[node.id] = item, node.parent, i - 1
+        local above = items[node.parent]
         if above then
-            own.text = seen.is_numbered and ("#%d %s"):format(i - 1, own.text) or own.text
-            table.insert(above.children, own)
+            item.text = seen.is_numbered and ("#%d %s"):format(i - 1, item.text) or item.text
+            table.insert(above.children, item)
         else
-            root = root or own
+            root = root or item
         end
     end
     for id, list in pairs(sources(seen, number, parent)) do
-        if twigs[id] and #list > 1 then
-            twigs[id].note = "merged from " .. table.concat(list, ", ")
+        if items[id] and #list > 1 then
+            items[id].note = "merged from " .. table.concat(list, ", ")
         end
     end
-    mark_best(seen, twigs)
+    mark_best(seen, items)
     return root and #root.children > 0 and root or nil
 end
 
 -------------------------------------------------------------------------------
 -- The drawing
 
---- A tree of more nodes is not drawn whole.
-tree.MOST_LINES = 60
-local MOST_CHILDREN = 12 -- of a thought, in a drawing that would have more lines
-local LEAST_TEXT = 12 -- columns that each thought has at least
+--- A larger tree is not drawn in full.
+tree.MAX_LINES = 60
+local MAX_CHILDREN = 12 -- of a thought in a larger drawing
+local MIN_TEXT = 12 -- columns for the text of a thought
 
 local UNICODE = { fork = "├─ ", last = "└─ ", bar = "│  ", gap = "   " }
 local ASCII = { fork = "|- ", last = "`- ", bar = "|  ", gap = "   " }
 
--- Sizes of all subtrees, without recursion: a tree may be thousands deep.
+-- Sizes of all subtrees, without recursion: a tree may have thousands of levels.
 local function measure(root)
     local order, below = { root }, {}
     local i = 1
@@ -114,65 +113,66 @@ local function score_color(score)
     return score >= 0.8 and "green" or score >= 0.4 and "yellow" or "red"
 end
 
--- One line: branches, score, star, text, note, as much of it as fits.
-local function draw_line(style, columns, prefix, twig, hidden)
+-- A line of branches, score, star, text and note, cut to fit.
+local function draw_line(style, columns, prefix, item, hidden)
     local room = columns - text.width(prefix)
-    local score = twig.score and ("%.2f%s "):format(twig.score, twig.best and "*" or " ") or ""
-    local tail = (twig.note and (" [%s]"):format(twig.note) or "")
+    local score = item.score and ("%.2f%s "):format(item.score, item.best and "*" or " ") or ""
+    local tail = (item.note and (" [%s]"):format(item.note) or "")
         .. (hidden > 0 and (" (+%d)"):format(hidden) or "")
     room = room - text.width(score)
-    local for_text = math.max(room - text.width(tail), math.min(room, LEAST_TEXT))
-    local body = text.cut(text.line(twig.text), for_text, style:mark())
+    local for_text = math.max(room - text.width(tail), math.min(room, MIN_TEXT))
+    local body = text.cut(text.line(item.text), for_text, style:mark())
     tail = text.cut(tail, room - text.width(body), style:mark())
-    return prefix .. style:paint(score, twig.score and score_color(twig.score))
-        .. style:paint(body, twig.best and "bold") .. style:paint(tail, "dim")
+    return prefix .. style:paint(score, item.score and score_color(item.score))
+        .. style:paint(body, item.best and "bold") .. style:paint(tail, "dim")
 end
 
--- The children shown in a crowded drawing: the path to the answer and the best of the rest.
+-- The children to show in a large drawing: the path to the answer and the best of the rest.
 local function choose(children)
-    if #children <= MOST_CHILDREN then
+    if #children <= MAX_CHILDREN then
         return children, 0
     end
     local ranked, place = table.move(children, 1, #children, 1, {}), {}
     for i, child in ipairs(children) do
         place[child] = i
     end
-    local function worth(twig)
-        return twig.best and math.huge or twig.score or -1
+    local function rank(item)
+        return item.best and math.huge or item.score or -1
     end
     table.sort(ranked, function(a, b)
-        local x, y = worth(a), worth(b)
+        local x, y = rank(a), rank(b)
         return x > y or x == y and place[a] < place[b]
     end)
-    local kept = table.move(ranked, 1, MOST_CHILDREN, 1, {})
+    local kept = table.move(ranked, 1, MAX_CHILDREN, 1, {})
     table.sort(kept, function(a, b) return place[a] < place[b] end)
-    return kept, #children - MOST_CHILDREN
+    return kept, #children - MAX_CHILDREN
 end
 
--- A drawing in progress: pending items are on a stack, since a tree may be thousands deep.
+-- A drawing in progress. Pending entries {item, first, rest, depth} are on a stack, since a tree
+-- may have thousands of levels; `first` and `rest` are the branches left of its line and of its
+-- children.
 local Drawing = {}
 Drawing.__index = Drawing
 
--- The branches left of what hangs below an item. So many that the texts had no room lose their
--- beginning.
-function Drawing:branches(item, is_last)
-    local rest = item.rest .. (is_last and self.glyphs.gap or self.glyphs.bar)
-    local depth = item.depth + 1
-    if depth * 3 > self.columns - LEAST_TEXT - 8 then
+-- The branches left of an entry's children. On deep levels, the leftmost are cut off.
+function Drawing:branches(entry, is_last)
+    local rest = entry.rest .. (is_last and self.glyphs.gap or self.glyphs.bar)
+    local depth = entry.depth + 1
+    if depth * 3 > self.columns - MIN_TEXT - 8 then
         local first = rest:sub(1, 3) == self.glyphs.gap and 3 or #self.glyphs.bar
         return rest:sub(first + 1), depth - 1
     end
     return rest, depth
 end
 
-function Drawing:push_children(item, children, more)
+function Drawing:push_children(entry, children, more)
     local count = #children + (more > 0 and 1 or 0)
     for i = count, 1, -1 do
         local is_last = i == count
-        local rest, depth = self:branches(item, is_last)
+        local rest, depth = self:branches(entry, is_last)
         self.stack[#self.stack + 1] = {
-            twig = children[i] or { text = ("... %d more"):format(more), children = {} },
-            first = item.rest .. (is_last and self.glyphs.last or self.glyphs.fork),
+            item = children[i] or { text = ("... %d more"):format(more), children = {} },
+            first = entry.rest .. (is_last and self.glyphs.last or self.glyphs.fork),
             rest = rest, depth = depth,
         }
     end
@@ -185,22 +185,22 @@ end
 function tree.lines(root, style)
     local columns = style:size() - 1
     local below = measure(root)
-    local crowded = below[root] >= tree.MOST_LINES
+    local is_large = below[root] >= tree.MAX_LINES
     local drawing = setmetatable({ columns = columns, glyphs = style.unicode and UNICODE or ASCII,
-        stack = { { twig = root, first = "", rest = "", depth = 0 } } }, Drawing)
+        stack = { { item = root, first = "", rest = "", depth = 0 } } }, Drawing)
     local lines = {}
     while #drawing.stack > 0 do
-        local item = table.remove(drawing.stack)
-        local twig = item.twig
-        local folded = crowded and not twig.best and twig ~= root
-        lines[#lines + 1] = draw_line(style, columns, item.first, twig,
-            folded and below[twig] or 0)
+        local entry = table.remove(drawing.stack)
+        local item = entry.item
+        local folded = is_large and not item.best and item ~= root
+        lines[#lines + 1] = draw_line(style, columns, entry.first, item,
+            folded and below[item] or 0)
         if not folded then
-            local children, more = twig.children, 0
-            if crowded then
+            local children, more = item.children, 0
+            if is_large then
                 children, more = choose(children)
             end
-            drawing:push_children(item, children, more)
+            drawing:push_children(entry, children, more)
         end
     end
     return lines

@@ -4,11 +4,10 @@
 ---       2 in flight: generate 1.2 s, evaluate 0.4 s
 ---     > 6 * 4 = 24
 ---
---- The cursor stays at the end of the last line between two drawings, so that everything above it
---- can be found again: terminals re-wrap lines when the window gets narrower, and what was drawn
---- last is then counted as it stands now. Nothing is hidden or switched off meanwhile, so that a
---- process that is killed leaves a terminal that works. After Ctrl-Z and fg it is drawn below what
---- the shell has written.
+--- Between redraws the cursor stays at the end of the last line. Terminals re-wrap lines when the
+--- window gets narrower, so each redraw counts the previous lines by the present width. The view
+--- never changes the state of the terminal, so a killed process leaves it usable. After Ctrl-Z and
+--- fg it is drawn below the shell's output.
 
 local amount = require "ponder.report.amount"
 local signals = require "ponder.task.signals"
@@ -16,8 +15,8 @@ local text = require "ponder.report.text"
 
 local view = {}
 
-local MOST_CALLS = 8
-local MARGIN = 2 -- columns that stay free, for the ^C that a terminal echoes
+local MAX_CALLS = 8
+local MARGIN = 2 -- free columns, for the ^C that a terminal echoes
 
 ---@class ponder.report.View
 local View = {}
@@ -34,8 +33,8 @@ end
 local function calls_of(p)
     local pieces = {}
     for i, call in ipairs(p.in_flight) do
-        if i > MOST_CALLS then
-            pieces[i] = ("and %d more"):format(#p.in_flight - MOST_CALLS)
+        if i > MAX_CALLS then
+            pieces[i] = ("and %d more"):format(#p.in_flight - MAX_CALLS)
             break
         end
         pieces[i] = ("%s %s"):format(call.role, amount.seconds(p.now() - call.since))
@@ -49,7 +48,7 @@ local function calls_of(p)
     return pieces
 end
 
----The lines to be shown, as plain text.
+---The lines to show, as plain text.
 ---@return string[]
 function View:lines()
     local p, style = self.progress, self.style
@@ -67,8 +66,8 @@ function View:lines()
     return table.move(lines, 1, math.min(#lines, math.max(rows - 1, 1)), 1, {})
 end
 
--- Moves the cursor back to the beginning of what was drawn.
-local function back(self)
+-- The escape sequence that moves the cursor to the first drawn line.
+local function to_first_line(self)
     local columns, up = self.style:size(), -1
     for _, line in ipairs(self.drawn) do
         up = up + math.max(1, (text.width(line) + columns - 1) // columns)
@@ -86,7 +85,7 @@ function View:draw()
     for i, line in ipairs(lines) do
         shown[i] = self.style:paint(line, i > 1 and "dim" or nil) .. "\27[K"
     end
-    self.out:write(back(self), table.concat(shown, "\r\n"), "\27[J")
+    self.out:write(to_first_line(self), table.concat(shown, "\r\n"), "\27[J")
     self.out:flush()
     self.drawn = lines
 end
@@ -98,7 +97,7 @@ function View:clear()
         self.unfollow = nil
     end
     if #self.drawn > 0 then
-        self.out:write(back(self), "\27[J")
+        self.out:write(to_first_line(self), "\27[J")
         self.out:flush()
         self.drawn = {}
     end

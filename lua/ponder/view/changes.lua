@@ -1,5 +1,5 @@
---- Waits for changes of the files of a directory: how a page learns that a log has grown. The
---- system says when (inotify); where it does not, on some network file systems, waits end by time.
+--- Waits for changes of the files in a directory, so that pages notice a growing log. Uses inotify;
+--- where that does not work (some network file systems), waits end by timeout.
 
 local loop = require "ponder.core.loop"
 local task = require "ponder.task"
@@ -27,7 +27,7 @@ function changes.new(directory)
     return self
 end
 
----Ends all waits, as a change does.
+---Counts a change and ends all waits.
 function Changes:wake()
     self.count = self.count + 1
     local waiting = self.waiting
@@ -43,7 +43,7 @@ local function park(self)
     task.park(function() self.waiting[handle] = nil end)
 end
 
----Waits until there was a change after those that were seen, or the time is over.
+---Waits until `count` differs from `seen`, or the time is over.
 ---@param seen integer `count` when the files were read last
 ---@param seconds number
 ---@return integer count
@@ -54,7 +54,7 @@ function Changes:wait(seen, seconds)
     return self.count
 end
 
----Ends it; nobody may wait any more.
+---Stops watching. No task may wait afterwards.
 function Changes:close()
     if self.watch then
         task.remove_source(self.source)

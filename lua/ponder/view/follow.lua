@@ -1,8 +1,8 @@
---- Sends what is new of a run to the pages that show it, as server-sent events.
+--- Sends the progress of a run to the pages that show it, as server-sent events.
 ---
---- A page comes with what its run had written by then, and the name of its follower, which knows
---- what that was. The stream of the follower then sends the rest as the log grows. Each look at a
---- log is a read transaction of its own, so that its writer never waits for a page.
+--- A page starts with what its run has logged so far and the id of a follower, which remembers how
+--- far that was. The follower's stream then sends the rest as the log grows. Each read of the log
+--- is a separate transaction, so that its writer never waits for a page.
 
 local json = require "ponder.json"
 local page_data = require "ponder.report.export.page_data"
@@ -12,10 +12,10 @@ local task = require "ponder.task"
 
 local follow = {}
 
-local MOST_WAITING = 16 -- followers whose page has not asked for its stream yet
-local GATHER_S = 0.1 -- what comes within this is one event
-local SHARE = 10 -- a follower rests so many times as long as a look at its log took
-local LOOK_S = 5 -- a process that was killed says nothing: how often its end is looked for
+local MAX_WAITING = 16 -- followers whose page has not opened its stream yet
+local GATHER_S = 0.1 -- changes within this time are one event
+local SHARE = 10 -- a follower sleeps this many times as long as reading its log took
+local POLL_S = 5 -- a killed process does not change its log: how often to check for that
 
 ---@class ponder.view.Follower
 ---@field id string
@@ -25,7 +25,7 @@ local LOOK_S = 5 -- a process that was killed says nothing: how often its end is
 ---@field changes ponder.view.Changes of the log's directory
 ---@field seen integer the count of `changes` when the log was read last
 
----@class ponder.view.Followers those whose streams have not begun, the oldest first
+---@class ponder.view.Followers those whose streams have not begun, oldest first
 local Followers = {}
 Followers.__index = Followers
 
@@ -34,7 +34,8 @@ function follow.new()
     return setmetatable({ waiting = {} }, Followers)
 end
 
-local function look(follower)
+-- What the log holds since the last call.
+local function read_changes(follower)
     local log <close>, message = reader.open(("%s#%d"):format(follower.path, follower.number))
     if not log then
         return nil, message
@@ -43,29 +44,29 @@ local function look(follower)
     return follower.data:update(log)
 end
 
----What a run has written so far, with a follower for the rest.
+---What a run has logged so far, and a follower for the rest.
 ---@param path string
 ---@param number integer runs.id
 ---@param changes ponder.view.Changes
----@return table? data as of ponder.report.export.page_data, with `follow`, the follower's name
+---@return table? data of ponder.report.export.page_data, with `follow`, the follower's id
 ---@return string? message
 function Followers:begin(path, number, changes)
     local follower = { id = ("%016x"):format(random.draw()), path = path, number = number,
         changes = changes,
         data = page_data.new { pause = function() task.sleep(0) end } }
-    local data, message = look(follower)
+    local data, message = read_changes(follower)
     if not data then
         return nil, message
     end
     data.follow = follower.id
     table.insert(self.waiting, follower)
-    if #self.waiting > MOST_WAITING then
+    if #self.waiting > MAX_WAITING then
         table.remove(self.waiting, 1)
     end
     return data
 end
 
----A follower whose stream begins: nobody else gets it.
+---Removes and returns a follower whose stream begins.
 ---@param id string?
 ---@return ponder.view.Follower?
 function Followers:take(id)
@@ -76,12 +77,7 @@ function Followers:take(id)
     end
 end
 
--- What can change of the row of a run, its sessions and its sums.
-local function state_of(data)
-    return json.encode { data.run, data.sessions, data.totals }
-end
-
----Sends what is new until the page goes away (its task is cancelled then) or is to end.
+---Sends changes until the page is closed, which cancels the task, or `is_ending` returns true.
 ---@param follower ponder.view.Follower
 ---@param write fun(text: string)
 ---@param is_ending fun(): boolean
@@ -90,17 +86,17 @@ function follow.stream(follower, write, is_ending)
     write ": following\n\n"
     while not is_ending() do
         local began = task.now()
-        local data, message = look(follower)
+        local data, message = read_changes(follower)
         if not data then
             return write(("event: lost\ndata: %s\n\n"):format(json.encode(message)))
         end
-        local now = state_of(data)
-        if now ~= last or #data.searches + #data.calls > 0 then
+        local state = json.encode { data.run, data.sessions, data.totals }
+        if state ~= last or #data.searches + #data.calls > 0 then
             write(("data: %s\n\n"):format(json.encode(data)))
         end
-        last = now
+        last = state
         task.sleep(math.max(GATHER_S, SHARE * (task.now() - began)))
-        follower.changes:wait(follower.seen, LOOK_S)
+        follower.changes:wait(follower.seen, POLL_S)
     end
 end
 

@@ -1,5 +1,5 @@
---- The logs that a page shows: files that were named, or all that are kept. A request names a run
---- as the page lists it, "NAME#3"; what is not among the logs cannot be read through the page.
+--- The logs that a page shows: named files, or all in the state directory. A request names a run as
+--- the page lists it, "NAME#3"; the page gives access to no other file.
 
 local directories = require "ponder.core.directory"
 local kept = require "ponder.log.kept"
@@ -8,13 +8,13 @@ local state = require "ponder.state"
 local logs = {}
 
 ---@class ponder.view.Log
----@field name string as the page shows it: a name of `ponder log`, or the file as it was named
+---@field name string as the page shows it: a name of `ponder log`, or the file's name as given
 ---@field path string
----@field stamp string? changes whenever the file does; nil: there is no such file yet
+---@field stamp string? changes whenever the file does; nil: the file does not exist yet
 
 ---@class ponder.view.Logs
----@field named ponder.view.Log[]? nil: all that are kept
----@field directories string[] where they are
+---@field named ponder.view.Log[]? nil: all in the state directory
+---@field directories string[] of the logs
 local Logs = {}
 Logs.__index = Logs
 
@@ -23,12 +23,12 @@ local function split(path)
     return directory == "" and "/" or directory or ".", name or path
 end
 
----@param names? string[] files that may not be there yet, names or numbers in ponder log; nil: all
----  that are kept
----@param absolute? fun(path: string): string? default: paths stay as they are
+---@param names? string[] files, which may not exist yet, or names or numbers in ponder log; nil:
+---  all in the state directory
+---@param absolute? fun(path: string): string? default: paths are not changed
 ---@return ponder.view.Logs? logs
 ---@return string? message
----@return string? run the one that was named, where one was: FILE#3
+---@return string? run the named one, if any: FILE#3
 function logs.new(names, absolute)
     local self = setmetatable({ directories = {} }, Logs)
     if not names then
@@ -52,17 +52,17 @@ function logs.new(names, absolute)
     return self, nil, first
 end
 
--- What the files of a directory are by their names.
+-- Size and time of each file in a directory, by name.
 local function files_of(directory)
-    local byname = {}
+    local by_name = {}
     for _, file in ipairs(directories.files(directory) or {}) do
-        byname[file.name] = ("%d %.6f"):format(file.bytes, file.modified_at)
+        by_name[file.name] = ("%d %.6f"):format(file.bytes, file.modified_at)
     end
-    return byname
+    return by_name
 end
 
-local function stamp_of(byname, name)
-    return byname[name] and ("%s %s"):format(byname[name], byname[name .. "-wal"] or "")
+local function stamp_of(by_name, name)
+    return by_name[name] and ("%s %s"):format(by_name[name], by_name[name .. "-wal"] or "")
 end
 
 ---The directory of a log.
@@ -84,11 +84,11 @@ function Logs:list()
         list[#list + 1] = { name = log.name, path = log.path,
             stamp = stamp_of(files[directory], name) }
     end
-    for directory, byname in pairs(not self.named and files or {}) do
-        for name in pairs(byname) do
-            local own = name:match "^(.+)%.db$"
-            list[#list + 1] = own and { name = own, path = directory .. "/" .. name,
-                stamp = stamp_of(byname, name) }
+    for directory, by_name in pairs(not self.named and files or {}) do
+        for name in pairs(by_name) do
+            local log_name = name:match "^(.+)%.db$"
+            list[#list + 1] = log_name and { name = log_name, path = directory .. "/" .. name,
+                stamp = stamp_of(by_name, name) }
         end
     end
     return list
@@ -96,7 +96,7 @@ end
 
 ---The log and the number of a run, as the page names it.
 ---@param run string? "NAME#3"
----@return ponder.view.Log? log nil: there is none of that name
+---@return ponder.view.Log? log nil: no log of that name
 ---@return integer number runs.id
 function Logs:find(run)
     local name, number = (run or ""):match "^(.+)#(%d+)$"

@@ -1,7 +1,7 @@
---- Opens a page in the browser of whoever sits at the machine.
+--- Opens a page in the user's browser.
 ---
---- Other users of the machine can read the arguments of a process, so the browser is not given the
---- URL with its token but a file that leads there and that only its owner can read.
+--- Other users can read a process's arguments, so the browser gets not the URL, which holds a
+--- token, but a file that redirects to it and that only its owner can read.
 
 local private = require "ponder.core.private"
 local quote = require "ponder.quote"
@@ -17,13 +17,13 @@ local function program()
     if browser and browser ~= "" then
         return browser:match "^[^:]+"
     end
-    local has_screen = os.getenv "DISPLAY" or os.getenv "WAYLAND_DISPLAY"
-    return has_screen and "xdg-open" or nil
+    local has_display = os.getenv "DISPLAY" or os.getenv "WAYLAND_DISPLAY"
+    return has_display and "xdg-open" or nil
 end
 
----Opens a browser with $BROWSER or xdg-open, and does not wait for it.
+---Opens a browser with $BROWSER or xdg-open, without waiting for it.
 ---@param url string
----@return table? opened to be closed when the page has ended; nil: there is no screen
+---@return table? opened to be closed when the page has ended; nil: there is no display
 function open.browser(url)
     local command = program()
     if not command then

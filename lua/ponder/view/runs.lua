@@ -1,6 +1,5 @@
---- The rows of a page's list of runs: what each took, and how it stands. A log may hold 10,000 of
---- them, so SQLite writes them as JSON and the page makes words of them; those of a log that has
---- not changed are kept.
+--- The rows of the page's list of runs. A log may hold 10,000 of them, so SQLite writes them as
+--- JSON, the page formats them, and the rows of an unchanged log are cached.
 
 local file = require "ponder.log.file"
 local json = require "ponder.json"
@@ -10,8 +9,8 @@ local store = require "ponder.core.store"
 
 local runs = {}
 
--- The fields of a row, and where they come from. Names and errors may be bytes that are not text;
--- times and amounts of a damaged log may be infinite. Only the beginning of long texts is shown.
+-- The fields of a row, and their SQL. Names and errors may be blobs; times and amounts of a damaged
+-- log may be infinite. Long texts are truncated.
 local FIELDS = {
     { "id", "id" }, { "parent", "parent" }, { "name", "CAST(name AS TEXT)" },
     { "labels", "labels" }, { "command", "command" }, { "arguments", "arguments" },
@@ -37,8 +36,8 @@ end
 local RUNS = ("SELECT json_array(%s) FROM (SELECT id, runs.* FROM runs) LEFT JOIN (%s) AS c "
     .. "ON c.run = id ORDER BY id"):format(table.concat(columns, ", "), CALLS)
 
--- A log's rows as the fields of an object: {"runs":[[1,null,...],...],"unended":"running"}, or
--- {"damage":"..."}.
+-- The fields of a log's JSON object, encoded: {"runs":[[1,null,...],...],"unended":"running"}, or
+-- {"damage":"..."}; nil if the file is not a log.
 local function read(log)
     local opened <close>, message, code = reader.open(log.path)
     if not opened then
@@ -73,7 +72,7 @@ function runs.new(logs)
 end
 
 ---All runs of all logs, as JSON: {"fields": names, "logs": [{"log": its name, "runs": a list of
----lists in the order of the names, "unended": what is said of a run without an end; or "damage"}]}.
+---lists in the order of the names, "unended": the status of runs without an end; or "damage"}]}.
 ---@return string
 function Runs:json()
     local known, texts = {}, {}
@@ -96,7 +95,7 @@ function Runs:json()
 end
 
 ---The only run of all logs.
----@return string? run "NAME#3"; nil: there are none, or several
+---@return string? run "NAME#3"; nil: none, or several
 function Runs:only()
     local list = json.decode(self:json(), { max_bytes = math.maxinteger }).logs
     local log = #list == 1 and list[1]

@@ -1,14 +1,13 @@
---- `ponder tot`, `got`, `trm` and `cot`: a strategy as a command.
+--- Makes commands of strategies: `ponder tot`, `got`, `trm`, `cot` and `ask`.
 ---
 --- | output          | on a terminal                          | elsewhere                       |
 --- |-----------------|----------------------------------------|---------------------------------|
 --- | standard error  | the live view, then the tree of        | a line for each step            |
---- |                 | thoughts and a line of what it took    |                                 |
---- | standard output | the answer; with --json one object; with --jsonl events, the object last |
+--- |                 | thoughts and a line of totals          |                                 |
+--- | standard output | the answer; with --json one object; with --jsonl events, then that object |
 ---
---- Ctrl-C prints the best answer so far. Exit status: 0; 1 when the run failed (what there is of an
---- answer is printed all the same); 2 for a usage error; 124 when its time was up; 130 after
---- Ctrl-C.
+--- Ctrl-C prints the best answer so far. Exit status: 0; 1 when the run failed (a partial answer is
+--- still printed); 2 for a usage error; 124 after a timeout; 130 after Ctrl-C.
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
@@ -40,7 +39,7 @@ local viewing = require "ponder.cli.shared.viewing"
 local command = {}
 
 local REDRAW_S = 0.1
-local ROUNDS = 3 -- of the scheduler, from a reply to the calls that follow from it
+local ROUNDS = 3 -- scheduler rounds from a reply to the calls that follow it
 
 local OWN = {
     prompts = { value = "DIR", files = true, help = "look for prompt files there first" },
@@ -49,8 +48,8 @@ local OWN = {
     tools = toolbox.RULES.tools,
     mcp = toolbox.RULES.mcp,
     json = { help = "print one JSON object" },
-    jsonl = { help = "print each event as a line of JSON, and the object of --json last" },
-    quiet = { help = "print the answer alone" },
+    jsonl = { help = "print each event as a line of JSON, then the object of --json" },
+    quiet = { help = "print only the answer" },
     verbose = { help = "show requests and replies on standard error, redacted" },
 }
 local OUTPUT = { "json", "jsonl", "quiet", "verbose" }
@@ -64,10 +63,10 @@ ponder %s [OPTION...] < FILE
 
 %s
 
-The question is the arguments, or standard input where there are none (or -). The answer goes to
+The question is the arguments, or standard input if there are none (or -). The answer goes to
 standard output, everything else to standard error. Ctrl-C prints the best answer so far.]]
 
--- The question, and what was read from standard input for it.
+-- The question; if it was read from standard input, also the raw input.
 local function question_of(operands)
     if operands[1] and not (operands[1] == "-" and not operands[2]) then
         return table.concat(operands, " ")
@@ -78,16 +77,8 @@ local function question_of(operands)
     return quote.trim(input), input
 end
 
--- What strategy.new raised, in the words of the command line.
-local function as_usage(self, message)
-    message = tostring(message):gsub("^.-strategy%.%w+%.new: ", "")
-    return ("ponder %s: %s"):format(self.name, (message:gsub("opts%.([%w_]+)", function(option)
-        return args.flag(option)
-    end)))
-end
-
 -- The strategy that the flags describe, or nil and what was wrong.
-local function make(self, given, tools)
+local function make_strategy(self, given, tools)
     local opts, message = flags.options(given, self.rules)
     if not opts then
         return nil, ("ponder %s: %s"):format(self.name, message)
@@ -100,8 +91,9 @@ local function make(self, given, tools)
         notice.listen(function() end)
     end
     local ok, made = pcall(self.strategy.new, opts)
-    if not ok then
-        return nil, as_usage(self, made)
+    if not ok then -- names options as flags
+        message = tostring(made):gsub("^.-strategy%.%w+%.new: ", "")
+        return nil, ("ponder %s: %s"):format(self.name, (message:gsub("opts%.([%w_]+)", args.flag)))
     end
     return made
 end
@@ -149,20 +141,20 @@ function Session:on_event(event, running)
     end
 end
 
--- Redraws the view until its task is cancelled. What it does is not part of the run.
+-- Spawns a task that redraws the view until it is cancelled; it is not part of the run.
 function Session:keep_drawing()
     return self.view and task.with_context("outside", true, task.spawn, function()
         while true do
             task.sleep(REDRAW_S)
             for _ = 1, ROUNDS do
-                task.sleep(0) -- what came in at the same moment is selected first
+                task.sleep(0) -- let the scheduler handle everything that has arrived
             end
             self.view:draw()
         end
     end)
 end
 
--- Runs the strategy. Ctrl-C and time are raised here, in the main task; other errors go on.
+-- Runs the strategy. Ctrl-C and timeouts, raised in this task, end it; other errors propagate.
 function Session:ask(question)
     local readable, problem = pcall(model.default_name)
     if not readable then
@@ -197,7 +189,7 @@ end
 -------------------------------------------------------------------------------
 -- The outcome
 
--- A line on standard error; on a terminal it breaks between words.
+-- Writes a line on standard error, wrapped on a terminal.
 local function write_line(session, message)
     if session.style.live then
         message = table.concat(text.wrap(message, session.style:size() - 1), "\n")
@@ -301,12 +293,12 @@ local function run(self, arguments)
         return cli.usage_error(("ponder %s: %s"):format(self.name, problem))
     end
     viewing.begin(given)
-    local box <close>, wrong, status = toolbox.open(given)
+    local box <close>, unavailable, status = toolbox.open(given)
     if not box then
-        io.stderr:write(("ponder %s: %s\n"):format(self.name, quote.terminal(wrong)))
+        cli.fail("ponder " .. self.name, unavailable)
         return status
     end
-    local s, message = make(self, given, box.tools)
+    local s, message = make_strategy(self, given, box.tools)
     if not s then
         return cli.usage_error(message)
     end
@@ -325,7 +317,7 @@ end
 
 -------------------------------------------------------------------------------
 
--- What is common to all strategies, where their sections are listed.
+-- Adds the flags that all strategies have to their sections.
 local function add_common(self)
     options.merge(self.rules, OWN)
     log_flags.add(self.rules)
@@ -348,9 +340,9 @@ end
 ---Makes the command of a strategy.
 ---@param name string the command's
 ---@param library ponder.strategy.Library
----@param texts {summary: string, about: string, call: string?} one line for `ponder --help`; for
----  `ponder NAME --help`; how it is called, default NAME
----@param own table<string, ArgumentRule>? flags of the command alone, listed first
+---@param texts {summary: string, about: string, call: string?} summary: a line for `ponder --help`;
+---  about: for `ponder NAME --help`; call: the synopsis, default NAME
+---@param own table<string, ArgumentRule>? flags of this command only, listed first
 ---@return table command see ponder.cli
 function command.of(name, library, texts, own)
     local self = { name = name, summary = texts.summary, strategy = library }

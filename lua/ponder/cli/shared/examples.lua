@@ -1,8 +1,8 @@
---- What --help shows first of a command: how people call it, and the options that they use most.
+--- The examples and most used options that --help shows first.
 
 ---@class ponder.cli.Examples
 ---@field [integer] string command lines, without `ponder`
----@field first? string[] the five options used most, of commands with many
+---@field first? string[] the five most used options, for commands with many
 
 local FIRST_OF_STRATEGIES = { "model", "max_cost", "timeout", "branching_factor", "json" }
 
@@ -41,7 +41,7 @@ return {
     replay = { "replay", "replay run.db" },
     resume = { "resume", "resume run.db --trust" },
     run = { "run policy.lua", "run --max-cost 2 --cache replies.db policy.lua 4 9 10 13",
-        "run --untrusted --allow-model openai:gpt-4o-mini --max-calls 50 strange.lua",
+        "run --untrusted --allow-model openai:gpt-4o-mini --max-calls 50 downloaded.lua",
         first = { "json", "max_cost", "timeout", "cache", "log" } },
     serve = { "serve policy.lua --listen 127.0.0.1:8321",
         "serve scripts/strategies/rsa.lua --model openai:gpt-4o-mini --max-cost 5",

@@ -2,14 +2,14 @@
 ---
 --- | option                          | flag                                 |
 --- |---------------------------------|--------------------------------------|
---- | number, text, one of a list     | --max-depth 3                        |
---- | time                            | --timeout 30s, --timeout-ms 500ms    |
---- | switch that is off unless told  | --stop-at-max-depth                  |
---- | switch that is on unless told   | --no-connect                         |
+--- | number, text, enumeration       | --max-depth 3                        |
+--- | duration                        | --timeout 30s, --timeout-ms 500ms    |
+--- | boolean, default false          | --stop-at-max-depth                  |
+--- | boolean, default true           | --no-connect                         |
 --- | table                           | --extra '{"top_k": 5}'               |
 --- | models by role                  | --models evaluate=openai:gpt-4o,...  |
 ---
---- Functions have none. Nor has the key: a list of processes shows the flags to everyone.
+--- Functions have no flag; neither has the key, since every user can see a process's arguments.
 
 local json = require "ponder.json"
 local options = require "ponder.options"
@@ -35,10 +35,10 @@ local VALUES = { integer = "N", number = "X", string = "TEXT", duration = "TIME"
 local NAMED = { model = "NAME", base_url = "URL", reasoning_effort = "LEVEL", max_cost = "USD",
     timeout = "TIME" }
 
--- Options whose flags have another name; the option's own stays an alias.
+-- Budget options whose flags have another name; the option's name stays an alias.
 local FLAG = { max_tokens = "max_total_tokens" }
 
--- How the value of a number is typed: "duration" for a time, and its unit.
+-- The type of a numeric option's flag; of a duration, also the unit.
 local function kind_of(option)
     if option.name == "timeout" then
         return "duration", "s"
@@ -59,22 +59,18 @@ local function help_of(option)
     return help
 end
 
--- What a switch says that turns something off.
-local function without(option)
-    local told = option.help:match("^false: (.*)$")
-    return told or "do not " .. option.help
-end
-
--- name in the rules, rule; or nil for what cannot be a flag
+-- The name of an option's rule and the rule; nil if it has no flag.
 local function flag_of(option)
     if WITHOUT_FLAG[option.name] then
         return nil
     elseif option.name == "models" then
         return "models", { value = "ROLE=NAME,...", help = help_of(option), option = option }
     elseif option.type == "boolean" then
-        local off = option.default ~= true and option.name ~= "cache"
-        return off and option.name or "no_" .. option.name,
-            { help = off and help_of(option) or without(option), option = option, off = not off }
+        if option.default ~= true and option.name ~= "cache" then
+            return option.name, { help = help_of(option), option = option }
+        end
+        return "no_" .. option.name, { option = option, off = true,
+            help = option.help:match("^false: (.*)$") or "do not " .. option.help }
     elseif has_type(option, "string") then
         return option.name, { value = NAMED[option.name] or option.enum and "NAME" or "TEXT",
             enum = option.enum, help = help_of(option), option = option }
@@ -134,9 +130,9 @@ local function read_json(name, text)
     return value
 end
 
----The strategy's options that flags stand for.
----@param given table<string, any> as ponder.args read them
----@param rules table<string, ArgumentRule> as `of` made them
+---Converts flags to the strategy's options.
+---@param given table<string, any> from ponder.args
+---@param rules table<string, ArgumentRule> from `flags.of`
 ---@return table? opts
 ---@return string? message what was expected
 function flags.options(given, rules)

@@ -1,4 +1,4 @@
---- The flags of budgets and of the reply cache.
+--- The flags of budgets and of the reply cache, and calls within them.
 
 local budgets = require "ponder.task.budget"
 local core = require "ponder.core.task"
@@ -19,18 +19,17 @@ local limits = {
         timeout = { value = "TIME", type = "duration", min = 0,
             help = "wall time of the whole run: 30s, 500ms, 2m" },
         max_steps = { value = "N", type = "integer", min = 0,
-            help = "instructions of Lua that the whole run may take" },
+            help = "Lua instructions of the whole run" },
         cache = { value = "FILE|URL", files = true,
-            help = "answer from this file, or this redis://, what was asked before" },
+            help = "answer repeated requests from this file or redis://" },
     },
 }
 
--- The limits of a budget, by the flag.
+-- Flags to fields of a budget.
 local NAMES = { max_calls = "max_calls", max_total_tokens = "max_tokens", max_cost = "max_cost",
     timeout = "timeout" }
 
----Opens the cache that a flag names and puts it around all calls.
----A run that is only replayed needs none.
+---Opens the cache of --cache and uses it for all calls; a replay needs none.
 ---@param place string? path of a file or URL of a Redis; nil: no flag
 ---@return ponder.model.Cache? replies to be closed
 ---@return string? message what is wrong with it
@@ -46,7 +45,7 @@ function limits.cache(place)
     return replies, message
 end
 
----Begins to limit what is computed: time and steps.
+---Starts the limits of computing: time and steps.
 ---@param given table the flags
 function limits.begin(given)
     if given.timeout then
@@ -57,9 +56,9 @@ function limits.begin(given)
     end
 end
 
----Which limit of computing has stopped the run, if one has.
+---The limit of computing that has stopped the run, if one has.
 ---@param given table the flags
----@return string? refusal a line
+---@return string? refusal one line
 function limits.stopped(given)
     local reason = core.stop_reason()
     if reason == "timeout" then
@@ -69,26 +68,22 @@ function limits.stopped(given)
     end
 end
 
-local function call(f, ...)
-    return f(...)
-end
-
--- Calls `f(...)`, and waits for the tasks that it leaves behind.
+-- Calls `f(...)`, then waits for the tasks that it has left running.
 local function with_tasks(f, ...)
     local results = table.pack(f(...))
     scheduler.join_others()
     return table.unpack(results, 1, results.n)
 end
 
----Calls `f(...)` within the limits that flags set. Time counts until the last task has ended.
+---Calls `f(...)` within the limits of the flags. Time counts until the last task has ended.
 ---@param given table the flags
----@param handler fun(err: any): any of xpcall
+---@param handler fun(err: any): any for xpcall
 ---@param f function
 ---@param ... any
 ---@return boolean ok
----@return any result what `f` returned first, or the error
----@return string? refusal where a limit was what ended it: a line that says so
----@return string? reached where something else was raised: the limit that was reached before
+---@return any result the first result of `f`, or the error
+---@return string? refusal if a limit ended it: one line that names the limit
+---@return string? reached if another error ended it: the limit that was reached before
 function limits.call(given, handler, f, ...)
     local wanted, any = {}, false
     for flag, name in pairs(NAMES) do
@@ -99,7 +94,11 @@ function limits.call(given, handler, f, ...)
     local budget = budgets.new(wanted)
     local ok, result, message
     if not any then
-        ok, result = xpcall(given.max_steps and with_tasks or call, handler, f, ...)
+        if given.max_steps then
+            ok, result = xpcall(with_tasks, handler, f, ...)
+        else
+            ok, result = xpcall(f, handler, ...)
+        end
         core.heard()
         return ok, result, not ok and limits.stopped(given)
     end
@@ -117,16 +116,16 @@ function limits.call(given, handler, f, ...)
     for _, t in ipairs(out_of_time and scheduler.others() or {}) do
         scheduler.cancel(t)
     end
-    local said = not ok and tostring(result) or out_of_time and message or ""
+    local error_text = not ok and tostring(result) or out_of_time and message or ""
     local reached
     for code, refusal in pairs { BUDGET = budget.spent, NO_PRICE = budget.unpriced_call } do
         reached = ("%s [%s]"):format(refusal, code)
-        if said:find(refusal, 1, true) then
+        if error_text:find(refusal, 1, true) then
             return false, result, reached
         end
     end
     if ok and budget.unpriced_call and budget.calls == 0 then
-        return false, result, reached -- it was not told, or took no notice: nothing was asked
+        return false, result, reached -- the script ignored the refusal, and called no model at all
     end
     return ok, result, nil, not ok and reached or nil
 end

@@ -1,14 +1,13 @@
---- Opens logs for a command, so that every log that cannot be read ends it with one line.
+--- Opens logs for a command; a log that cannot be read ends it with one line on standard error.
 
 local cli = require "ponder.cli"
 local reader = require "ponder.log.reader"
-local quote = require "ponder.quote"
 local task = require "ponder.task"
 local text = require "ponder.report.text"
 
 local opened = {}
 
--- What was raised while logs were read: a line about the one that is damaged, or an error of ours.
+-- Turns an error raised while reading logs into a line about the damaged one; raises other errors.
 local function explain(err, logs)
     for _, log in ipairs(task.interrupted() and {} or logs) do
         local prefix = log.path .. ": "
@@ -20,7 +19,7 @@ local function explain(err, logs)
             return prefix .. "damaged: " .. text.line(damage)
         end
     end
-    -- Our statements fit a log that is whole.
+    -- SQLite misses a table or column only in a damaged log.
     local missing = type(err) == "string" and err:match("store%.%a+: (no such %a+: [%w_.]+)")
     if missing then
         return ("%s: damaged: %s"):format(logs[#logs].path, missing)
@@ -28,11 +27,11 @@ local function explain(err, logs)
     error(err, 0)
 end
 
----Runs a function with one log or more, and closes them.
+---Opens logs, calls f with them and closes them.
 ---@param name string of the command: "ponder show"
----@param paths table what reader.open takes, for each log; paths.n of them
----@param f fun(...: ponder.log.Reader): integer? status nil: it failed, with a message
----@param failed? integer the status when something fails; default 1
+---@param paths table paths.n arguments of reader.open
+---@param f fun(...: ponder.log.Reader): integer?, string? exit status; or nil, message
+---@param failed? integer exit status on failure; default 1
 ---@return integer status
 function opened.run(name, paths, f, failed)
     local logs = {}
@@ -55,7 +54,7 @@ function opened.run(name, paths, f, failed)
         end
         problem = ok and message or explain(status, logs)
     end
-    io.stderr:write(name, ": ", quote.terminal(problem), "\n")
+    cli.fail(name, problem)
     return failed or 1
 end
 

@@ -1,4 +1,4 @@
---- The policies that a command line names: files, or built in. For `ponder serve` and `ponder mcp`.
+--- Loads the policies that a command line names, files or built in, for `ponder serve` and `mcp`.
 
 local cli = require "ponder.cli"
 local confined = require "ponder.report.confined"
@@ -26,7 +26,7 @@ for _, name in ipairs(strategy.names) do
     STRATEGIES[name], ASKS_MODELS[name] = true, true
 end
 
----The rules of a command and of the strategies that are named among its arguments.
+---The rules of a command and of the strategies that its arguments name.
 ---@param arguments string[]
 ---@param own table<string, ArgumentRule>
 ---@return table<string, ArgumentRule>
@@ -44,7 +44,7 @@ function shared.rules(arguments, own)
     return rules
 end
 
--- The options of one strategy, out of the flags of several.
+-- A built-in strategy, with its own options out of the flags of several.
 local function strategy_policy(name, given, box)
     local library = strategy.named(name)
     local own = flags.of(library.options())
@@ -61,7 +61,7 @@ local function strategy_policy(name, given, box)
     return policies.of(name, made)
 end
 
--- One question to a model, streamed, with the tools that it may call.
+-- The policy `chat`: a streamed reply of a model, which may call tools.
 local function chat_policy(given, box)
     local ok, m = pcall(model.open, given.model)
     if not ok then
@@ -101,7 +101,8 @@ local function load_policies(name, path)
     return policies.of(name, value)
 end
 
--- What its file gives now, where the text has changed since; what cannot be read changes nothing.
+-- Makes the `reload` functions of a file's policies. They load the file again when its text has
+-- changed; if that fails they keep the old policies.
 local function reloader(name, path)
     local seen = files.read(path, "script")
     local current = {}
@@ -112,8 +113,7 @@ local function reloader(name, path)
                 local list, message = load_policies(name, path)
                 seen = text
                 if not list then
-                    io.stderr:write(("ponder: %s was not read again: %s\n"):format(path,
-                        message))
+                    io.stderr:write(("ponder: cannot reload %s: %s\n"):format(path, message))
                 end
                 for _, one in ipairs(list or {}) do
                     current[one.name] = one
@@ -135,7 +135,7 @@ local function file_policies(word, given)
         end
         return policies.of(name, value)
     end
-    host.set_script_directory(path:match "^(.*)/[^/]*$" or ".")
+    host.set_script_directory(cli.directory_of(path))
     local list, message = load_policies(name, path)
     if list and given.reload then
         local reload = reloader(name, path)
@@ -146,7 +146,7 @@ local function file_policies(word, given)
     return list, message
 end
 
----The policies that operands name.
+---Loads the policies that operands name.
 ---@param operands string[] FILE.lua, NAME=FILE.lua, tot, got, trm, cot, chat
 ---@param given table the flags: model, reload, and those of the strategies
 ---@return ponder.serve.Policy[]? list
@@ -176,7 +176,7 @@ end
 
 local TIMEOUT_S = 600
 
----What flags allow one call of a policy.
+---The limits of one call of a policy.
 ---@param given table the flags
 ---@return ponder.serve.Limits
 function shared.limits(given)
@@ -185,11 +185,11 @@ function shared.limits(given)
         max_calls_per_request = given.max_calls_per_request }
 end
 
----Begins the log of a server, unless there is none; or the run of one that is played.
+---Begins the log of a server if --log names one.
 ---@param command string
 ---@param arguments string[]
 ---@param given table the flags
----@return ponder.log.Play? play one request of a log is to be answered again
+---@return ponder.log.Play? play set when a logged request is to be answered again
 ---@return string? message why there is no log
 function shared.begin_log(command, arguments, given)
     local begun, message = log_flags.begin({ log = given.log, sync = given.sync,
@@ -200,8 +200,7 @@ function shared.begin_log(command, arguments, given)
     return current and current.play, not begun and message or nil
 end
 
----Answers a request of a server's log again, as `ponder replay FILE#3` and `fork` do; prints the
----answer.
+---Answers a logged request again, for `ponder replay FILE#3` and `fork`; prints the answer.
 ---@param play ponder.log.Play
 ---@param operands string[] as of load
 ---@param given table the flags
@@ -210,8 +209,8 @@ function shared.answer_again(play, operands, given)
     local asked = play.asked
     local fields = asked and type(asked.input) == "string" and json.decode(asked.input)
     if type(fields) ~= "table" then
-        return cli.usage_error(("ponder %s: the log of a server: name one of its requests, such as "
-            .. "%s#2"):format(play.kind, play.past.path))
+        return cli.usage_error(("ponder %s: this is the log of a server: name one of its requests, "
+            .. "such as %s#2"):format(play.kind, play.past.path))
     end
     local list, message = shared.load(operands, given)
     for _, policy in ipairs(list or {}) do
@@ -230,10 +229,10 @@ function shared.answer_again(play, operands, given)
         end
     end
     return cli.usage_error(("ponder %s: %s"):format(play.kind, message
-        or "there is no policy " .. asked.name .. " any more"))
+        or "the policy " .. asked.name .. " no longer exists"))
 end
 
----What policies print goes where the server's own lines go: it is nothing for clients.
+---Redirects print and io.write to standard error: standard output may carry a protocol.
 function shared.print_to_stderr()
     print = function(...) -- luacheck: ignore 121
         local texts = table.pack(...)

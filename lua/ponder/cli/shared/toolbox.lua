@@ -1,4 +1,4 @@
---- `--tools FILE` and `--mcp SERVER`: what a model may call, for the commands that ask one.
+--- `--tools FILE` and `--mcp SERVER`: the tools that a model may call.
 
 local files = require "ponder.log.files"
 local mcp = require "ponder.mcp"
@@ -16,12 +16,13 @@ local toolbox = {
 }
 
 ---@class ponder.cli.Toolbox
----@field tools ponder.strategy.Tool[]? nil: no flag asks for any
+---@field tools ponder.strategy.Tool[]? nil: no flag names any
+---@field private own ponder.strategy.Tool[] those of the file
 ---@field private sessions ponder.mcp.ClientSession[]
 local Toolbox = {}
 Toolbox.__index = Toolbox
 
----Ends the servers.
+---Closes the sessions, which ends the servers.
 function Toolbox:close()
     for _, session in ipairs(self.sessions) do
         session:close()
@@ -29,7 +30,7 @@ function Toolbox:close()
 end
 Toolbox.__close = Toolbox.close
 
----The servers' tools, listed again where one has said that they have changed.
+---The tools, listed again if a server has announced a change.
 ---@return ponder.strategy.Tool[]?
 function Toolbox:current()
     for _, session in ipairs(self.sessions) do
@@ -66,14 +67,14 @@ local function read_file(path)
     return tools
 end
 
--- `$NAME` in a text is the value of that variable.
+-- Replaces `$NAME` by the value of that variable.
 local function expand(text, where)
     return (text:gsub("%$([%a_][%w_]*)", function(name)
         return os.getenv(name) or error(("%s: $%s is not set"):format(where, name), 0)
     end))
 end
 
--- The options of mcp.open for what a flag names.
+-- The options of mcp.open for a value of --mcp.
 local function server_of(text)
     local named = (model.config().mcp or {})[text]
     if named == nil then
@@ -109,11 +110,11 @@ local function open_server(text, log)
     return session, message
 end
 
----Reads the file and starts the servers that flags name.
+---Reads the file and starts the servers that the flags name.
 ---@param given table the flags: tools, mcp, quiet
 ---@return ponder.cli.Toolbox? box to be closed
----@return string? message which flag, and what is wrong
----@return integer? status 2 where the file is wrong, 1 where a server is
+---@return string? message the flag and what is wrong
+---@return integer? status 2 if the file is wrong, 1 if a server fails
 function toolbox.open(given)
     local own, message
     if given.tools then

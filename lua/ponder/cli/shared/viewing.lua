@@ -1,5 +1,5 @@
---- `--view`: the page of a run while it goes on. Another process serves it (`ponder view`), so that
---- the run's own work never holds it up; the command ends when its page was closed.
+--- `--view`: shows the page of a running run. Another process (`ponder view`) serves it, so that
+--- the run's own work never delays it; the command ends when the page is closed.
 
 local host = require "ponder.core.host"
 local log_run = require "ponder.log.run"
@@ -7,7 +7,7 @@ local quote = require "ponder.quote"
 
 local viewing = {}
 
--- The page's process: what it prints, its number, and the URL that it says first.
+-- Starts `ponder view`: its output, its process id and the URL of the page; nil if it fails.
 local function start(path)
     local program = host.absolute "/proc/self/exe" or "ponder"
     local pipe = io.popen(("echo $$; exec %s view --until-closed %s"):format(quote.shell(program),
@@ -16,21 +16,21 @@ local function start(path)
     return url and pipe, pid, url
 end
 
--- The page outlives the run, unless it was never opened.
+-- Waits until the page is closed; ends its process at once if the run has no log.
 local function wait(pipe, pid, path)
     io.stdout:flush()
     local log = io.open(path, "rb")
     if log then
         log:close()
-        io.stderr:write("ponder: the page stays until it is closed; Ctrl-C ends it\n")
+        io.stderr:write("ponder: waiting until the page is closed; Ctrl-C ends it\n")
     else
-        io.stderr:write("ponder: no model was called, so there is no log to show\n")
+        io.stderr:write("ponder: the run called no model, so there is no log to show\n")
         os.execute("kill " .. pid)
     end
     pipe:close()
 end
 
----Opens the page of the run that has begun, if the flags say so.
+---Opens the page of the current run, if --view is given.
 ---@param given {view: boolean?} the flags of ponder.log.flags
 function viewing.begin(given)
     local run = log_run.current()
@@ -44,7 +44,7 @@ function viewing.begin(given)
     end
     local pipe, pid, url = start(path)
     if not pipe then
-        io.stderr:write("ponder: --view: ponder view could not be started\n")
+        io.stderr:write("ponder: --view: cannot start ponder view\n")
         return
     end
     io.stderr:write(("ponder: the run's page is at %s\n"):format(quote.terminal(url)))

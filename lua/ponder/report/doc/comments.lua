@@ -1,8 +1,8 @@
---- Reads the doc comments of ponder's modules: what `ponder doc` shows and stubs are made of.
+--- Parses the doc comments of ponder's modules, for `ponder doc` and its stubs.
 ---
---- The executable has them as one text (`doc/comments.txt`, made by the Makefile): for each file a
---- line `\1PATH`, each comment of three dashes with the line of code below it, and the `return` of
---- the module. The annotations are those of lua-language-server.
+--- The executable embeds them as one text (`doc/comments.txt`, made by the Makefile): for each file
+--- a line `\1PATH`, each comment of three dashes with the line of code below it, and the module's
+--- `return`. The annotations are those of lua-language-server.
 
 local comments = {}
 
@@ -16,9 +16,9 @@ local comments = {}
 ---@field kind "module"|"function"|"class"|"alias"|"value"
 ---@field module string such as "ponder.search"
 ---@field name string such as "search", "search.run", "Tree:to_table", "SearchNode"
----@field lines string[] the comment as it stands, without its dashes
+---@field lines string[] the comment without its dashes
 ---@field code string the line below it
----@field text string[] what it says before its first tag
+---@field text string[] the lines before the first tag
 ---@field params ponder.report.doc.Typed[]
 ---@field returns ponder.report.doc.Typed[]
 ---@field fields ponder.report.doc.Typed[]
@@ -31,8 +31,8 @@ local comments = {}
 
 local OPENING = { ["("] = ")", ["{"] = "}", ["<"] = ">", ["["] = "]" }
 
--- Where the type that begins at `from` ends: before a blank outside of all brackets and quotes,
--- unless it goes on after that (`a | b`, `fun(): c`, `a|` at the end of a line).
+-- The end of the type that begins at `from`: before a blank outside of brackets and quotes, unless
+-- the type continues after it (`a | b`, `fun(): c`, `a|` at the end of a line).
 local function type_end(text, from)
     local open, at = {}, from
     while at <= #text do
@@ -54,10 +54,10 @@ local function type_end(text, from)
     return #text
 end
 
----A type at the beginning of a text.
+---Reads a type at the beginning of a text.
 ---@param text string
 ---@return string type in one line
----@return string rest what follows
+---@return string rest
 function comments.read_type(text)
     local from = text:find("%S") or 1
     local last = type_end(text, from)
@@ -106,7 +106,7 @@ function read.field(entry, text)
     end
 end
 
--- `@return type [name] [text]`, or several with commas between them.
+-- `@return type [name] [text]`, or several separated by commas.
 read["return"] = function(entry, text)
     repeat
         local kind, rest = comments.read_type(text)
@@ -150,7 +150,7 @@ local function new_entry(module, lines, code)
         returns = {}, fields = {}, parents = {}, see = {} }
 end
 
--- A comment as an entry; one with several classes, which is rare, as several.
+-- Parses a comment into an entry; one with several classes into several.
 local function parse(module, lines, code)
     local entry = new_entry(module, lines, code)
     local entries, tag, body = { entry }, nil, nil
@@ -181,8 +181,8 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Files
 
--- The names under which a module exports its functions: of the variable that it returns, or of the
--- fields of a table that it makes there.
+-- How a module exports its functions: the variable that its `return` names, or the fields of a
+-- table in its `return`, by the local that each holds.
 local function exports(last)
     local variable, by_local = last:match("^return ([%a_][%w_]*)$"), {}
     for field, value in last:gmatch("([%w_]+) = ([%w_]+)") do
@@ -195,7 +195,7 @@ local function short(module)
     return (module:gsub("^ponder%.", ""))
 end
 
--- What a comment is about, by the line below it.
+-- Sets the kind and name of an entry from the line of code below the comment.
 local function name_entry(entry, last, classes)
     local code, variable, by_local = entry.code, exports(last)
     local owner, dot, name = code:match("^function ([%w_]+)([.:])([%w_]+)%(")
@@ -225,7 +225,7 @@ local function name_entry(entry, last, classes)
     end
 end
 
--- The comments of one file: `\1PATH`, then its lines.
+-- Parses the comments of one file.
 local function read_file(path, text, classes)
     local module = text:match("^%-%-%-@meta ([%w_.]+)")
         or path:gsub("^lua/", ""):gsub("%.lua$", ""):gsub("/", ".")
@@ -251,8 +251,8 @@ local function read_file(path, text, classes)
         entries = entries, variable = (exports(last)), last = last }
 end
 
----Adds a comment that no file holds to a module.
----@param module table as `read` makes them
+---Adds a generated comment to a module.
+---@param module table of `read`
 ---@param lines string[] without dashes
 ---@param code string the line below it
 function comments.add(module, lines, code)
@@ -262,8 +262,8 @@ function comments.add(module, lines, code)
     end
 end
 
----Reads the comments of all modules.
----@param text string as the Makefile makes it
+---Parses the comments of all modules.
+---@param text string of doc/comments.txt
 ---@return {module: string, name: string, path: string, header: ponder.report.doc.Entry?,
 ---  entries: ponder.report.doc.Entry[], variable: string?, last: string}[] modules in order of path
 function comments.read(text)
@@ -276,7 +276,7 @@ function comments.read(text)
         end
         local next_file = text:find("\1", last, true) or #text + 1
         local prefix = path:match("^lua/ponder/(%w+)") or ""
-        classes[prefix] = classes[prefix] or {} -- a class's methods may be in a file beside it
+        classes[prefix] = classes[prefix] or {} -- methods may be in another file of the directory
         modules[#modules + 1] = read_file(path, text:sub(last + 1, next_file - 1), classes[prefix])
         from = next_file
     end

@@ -1,5 +1,5 @@
---- Doc comments as text of so many columns: paragraphs are filled, code stays as it is, and a table
---- that is too wide becomes a list.
+--- Formats doc comments for a terminal: fills paragraphs, keeps code, and turns tables that are too
+--- wide into lists.
 
 local text = require "ponder.report.text"
 
@@ -19,24 +19,24 @@ function render.new(columns, style)
     return setmetatable({ columns = columns, style = style, lines = {} }, Page)
 end
 
----An empty line, unless there is one.
+---Adds an empty line, unless the last one is empty.
 function Page:gap()
     if self.lines[1] and self.lines[#self.lines] ~= "" then
         self.lines[#self.lines + 1] = ""
     end
 end
 
----A line as it is.
+---Adds a line unchanged.
 ---@param line string
 ---@param color? "bold"|"dim"
 function Page:line(line, color)
     self.lines[#self.lines + 1] = self.style:paint(line, color)
 end
 
----Words in lines that begin after so many blanks; the first after `first`, if it is given.
+---Adds words as lines with an indent; `first` replaces the indent of the first line.
 ---@param words string
 ---@param indent integer
----@param first? string what stands before them
+---@param first? string
 function Page:fill(words, indent, first)
     local blanks = (" "):rep(indent)
     for i, line in ipairs(text.wrap(words, math.max(self.columns - indent, 8))) do
@@ -57,7 +57,8 @@ local function cells_of(line)
     return cells
 end
 
--- A table as it stands where it fits, else a paragraph for each row, named by its first cell.
+-- Adds a table unchanged if it fits, else a paragraph for each row, with its first cell as the
+-- title.
 function Page:table(rows, indent)
     local widest = 0
     for _, row in ipairs(rows) do
@@ -74,7 +75,7 @@ function Page:table(rows, indent)
         local cells = cells_of(row)
         local is_head = i == 1 and rows[2] and rows[2]:find(RULE)
         if not is_head and not row:find(RULE) then
-            if cells[1] == "" and merged[1] then -- the row above goes on
+            if cells[1] == "" and merged[1] then -- continues the row above
                 for j, cell in ipairs(cells) do
                     merged[#merged][j] = ((merged[#merged][j] or "") .. " " .. cell)
                         :match("^%s*(.-)%s*$")
@@ -94,7 +95,7 @@ local function is_code(line)
     return line:find("^    ") ~= nil
 end
 
--- Writes what was gathered: a paragraph, an item of a list, a term and what it is, or a table.
+-- Writes a block: a paragraph, a list item, a term with its definition, or a table.
 local function flush(page, block, indent)
     local blanks = (" "):rep(indent)
     if block.term then
@@ -109,8 +110,8 @@ local function flush(page, block, indent)
     return {}
 end
 
----A comment: titles (`# `), paragraphs, lists, terms (`term   what it is`), tables, and code after
----an empty line.
+---Adds a comment: titles (`# `), paragraphs, lists, terms (`term   definition`), tables, and code
+---after an empty line.
 ---@param lines string[]
 ---@param indent integer
 function Page:comment(lines, indent)
@@ -140,7 +141,7 @@ function Page:comment(lines, indent)
     flush(self, block, indent)
 end
 
----A parameter, a result or a field: its name and type, and below that what it is.
+---Adds a parameter, a result or a field: its name and type, and below that its description.
 ---@param typed ponder.report.doc.Typed
 ---@param indent integer
 function Page:typed(typed, indent)

@@ -1,5 +1,5 @@
---- What the options of the built-in strategies are: their tables say it, as for the flags of
---- `ponder tot`, so it stands in no comment.
+--- Documents the options of the built-in strategies from their tables of options, as the flags of
+--- `ponder tot` are; no doc comment repeats them.
 
 local comments = require "ponder.report.doc.comments"
 local strategy = require "ponder.strategy"
@@ -18,7 +18,7 @@ local function type_of(option)
     return (table.concat(kinds, "|"):gsub("callable", "function"))
 end
 
--- What it is for, its range and its default.
+-- An option's help, range and default.
 local function about(option)
     local parts = { option.help }
     if option.min or option.max then
@@ -32,7 +32,7 @@ local function about(option)
 end
 
 ---Adds `new` and its options to the modules of the strategies.
----@param modules table[] as ponder.report.doc.comments reads them
+---@param modules table[] of ponder.report.doc.comments
 function strategies.add(modules)
     local by_name = {}
     for _, module in ipairs(modules) do
@@ -49,7 +49,7 @@ function strategies.add(modules)
         module.variable = name
         comments.add(module, lines, "")
         comments.add(module, { "A strategy, which `strategy:run(question)` runs.",
-            "@param opts? " .. class .. " what is wrong in it raises",
+            "@param opts? " .. class .. " mistakes raise an error",
             "@return ponder.strategy.Strategy strategy" }, ("function %s.new(opts)"):format(name))
     end
 end

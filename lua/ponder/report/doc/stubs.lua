@@ -1,5 +1,4 @@
---- Annotations for lua-language-server: of each module its comments, and its functions without
---- bodies.
+--- Writes stubs for lua-language-server: each module's comments, and its functions without bodies.
 
 local host = require "ponder.core.host"
 local json = require "ponder.json"
@@ -24,7 +23,7 @@ local function declaration(entry, variable)
     end
 end
 
--- What goes into a stub: the module's table, what it exports, and all classes.
+-- The text of a stub: the module's table, its exports, and all classes.
 local function text_of(module)
     local variable = module.variable or "module"
     local out = { "---@meta " .. module.module, "" }
@@ -67,8 +66,8 @@ local function path_of(module)
 end
 
 ---Writes the stubs of all modules, and a `.luarc.json` that names their directory.
----@param modules table[] as ponder.report.doc.comments reads them
----@param directory string made where it is missing
+---@param modules table[] of ponder.report.doc.comments
+---@param directory string created if it is missing
 ---@return integer? count of files
 ---@return string? message
 function stubs.write(modules, directory)

@@ -1,4 +1,4 @@
---- The comparison of two evaluations for people.
+--- Draws the comparison of two evaluations for a terminal.
 
 local amount = require "ponder.report.amount"
 local grid = require "ponder.report.grid"
@@ -7,7 +7,7 @@ local text = require "ponder.report.text"
 
 local changes = {}
 
-local MOST_IDS = 10
+local MAX_IDS = 10
 
 local COLUMNS = {
     { "POLICY", least = 6 },
@@ -42,10 +42,10 @@ local function note_ids(lines, what, change, ids)
         return
     end
     local shown = {}
-    for i = 1, math.min(#ids, MOST_IDS) do
+    for i = 1, math.min(#ids, MAX_IDS) do
         shown[i] = text.line(ids[i])
     end
-    local more = #ids > MOST_IDS and (" and %d more"):format(#ids - MOST_IDS) or ""
+    local more = #ids > MAX_IDS and (" and %d more"):format(#ids - MAX_IDS) or ""
     lines[#lines + 1] = ("%s: %s %s%s"):format(text.line(change.policy), what,
         table.concat(shown, ", "), more)
 end

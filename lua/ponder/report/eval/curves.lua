@@ -1,5 +1,5 @@
---- Accuracy at a budget as a plot in the terminal: braille dots where there is Unicode, letters
---- elsewhere, one mark a policy.
+--- Plots accuracy at a budget in the terminal, with braille dots or, without Unicode, one letter
+--- per policy.
 
 local amount = require "ponder.report.amount"
 local tables = require "ponder.report.eval.table"
@@ -7,7 +7,7 @@ local text = require "ponder.report.text"
 
 local curves = {}
 
-local ROWS, MOST_COLUMNS = 8, 72
+local ROWS, MAX_COLUMNS = 8, 72
 local MARKS = { "o", "x", "+", "#", "*", "%", "@", "=", "~", "^" }
 local COLORS = { "green", "yellow", "red", "bold", "dim" }
 local BRAILLE = 0x2800
@@ -19,7 +19,7 @@ local UNITS = {
     cost = amount.money,
     seconds = function(x) return x < 1 and ("%.3g ms"):format(x * 1000) or amount.seconds(x) end,
 }
--- The most informative axis, among those with more than one point.
+-- Axes, most informative first; one with several points is plotted.
 local ORDER = { "calls", "cost", "tokens", "seconds" }
 
 local function choose(result)
@@ -31,7 +31,7 @@ local function choose(result)
     end
 end
 
--- The highest value of all points, at least a little.
+-- The highest value of all points, at least 1.
 local function range_of(list)
     local high = 0
     for _, curve in ipairs(list) do
@@ -42,7 +42,7 @@ local function range_of(list)
     return high <= 1 and 1 or high
 end
 
--- Calls `mark(column, row)` for dots along the line through the points; both from 0.
+-- Calls `mark(column, row)`, both from 0, for dots along the line through the points.
 local function trace(points, columns, rows, high, mark)
     for i, point in ipairs(points) do
         local x = (i - 1) * (columns - 1) / math.max(#points - 1, 1)
@@ -58,7 +58,7 @@ local function trace(points, columns, rows, high, mark)
     end
 end
 
--- A grid of cells: {bits or mark, colour}.
+-- The cells of the plot by index: {bits, mark, color}.
 local function draw(list, columns, high, unicode)
     local cells = {}
     local wide, tall = unicode and 2 or 1, unicode and 4 or 1
@@ -110,7 +110,7 @@ local function legend(list, style, binary, width)
     return lines
 end
 
----The plot of a result; nothing where there is no curve.
+---The plot of a result; no lines if it has no curve.
 ---@param result ponder.eval.Result
 ---@param style ponder.report.Style
 ---@return string[] lines
@@ -121,14 +121,14 @@ function curves.lines(result, style)
     end
     local width = style.is_terminal and style:size() - 1 or 80
     local indent = 7
-    local columns = math.max(8, math.min(MOST_COLUMNS, width - indent))
+    local columns = math.max(8, math.min(MAX_COLUMNS, width - indent))
     local high = range_of(list)
     local cells = draw(list, columns, high, style.unicode)
     local binary = true
     for _, policy in ipairs(result.policies) do
         binary = binary and policy.binary
     end
-    local lines = { ("accuracy at so many %s"):format(axis == "cost" and "dollars" or axis) }
+    local lines = { ("accuracy by %s"):format(axis == "cost" and "dollars" or axis) }
     for row = 0, ROWS - 1 do
         local label = (row == 0 or row == ROWS - 1)
             and tables.score(row == 0 and high or 0, binary) or ""

@@ -1,13 +1,12 @@
---- An evaluation's result for other programs: CSV of the records, JUnit XML for CI.
+--- Writes an evaluation's result for other programs: CSV of the records, JUnit XML for CI.
 
+local json = require "ponder.json"
 local text = require "ponder.report.text"
 
 local formats = {}
 
 local COLUMNS = { "policy", "id", "epoch", "outcome", "score", "answer", "target", "why", "code",
     "message", "calls", "tokens", "cost", "seconds", "critical_seconds", "score_cost" }
-
-local json = require "ponder.json"
 
 local function as_text(value)
     if type(value) == "table" then
@@ -18,7 +17,7 @@ local function as_text(value)
     return math.type(value) == "float" and ("%.17g"):format(value) or tostring(value)
 end
 
--- RFC 4180. What a spreadsheet would take for a formula gets an apostrophe.
+-- RFC 4180. An apostrophe keeps spreadsheets from reading a text as a formula.
 local function csv_field(value)
     local field = as_text(value)
     if type(value) == "string" and field:find "^[=+@\t\r-]" and not tonumber(field) then
@@ -30,7 +29,7 @@ local function csv_field(value)
     return field
 end
 
----One line for each record, a line of names first.
+---A header line, then one line per record.
 ---@param result ponder.eval.Result
 ---@return string
 function formats.csv(result)
@@ -48,7 +47,7 @@ end
 local ESCAPES = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;",
     ["\n"] = "&#10;" }
 
--- Without what XML cannot hold: control characters, bytes that are not UTF-8.
+-- Escapes a value, without what XML cannot hold: control characters and invalid UTF-8.
 local function xml(value)
     return (text.safe(as_text(value)):gsub("[%z\1-\8\11-\31\127]", ""):gsub('[&<>"\n]', ESCAPES))
 end
@@ -102,7 +101,7 @@ local function suite_of_thresholds(lines, thresholds)
     lines[#lines + 1] = "  </testsuite>"
 end
 
----JUnit XML: a suite a policy, a case a record, and a suite of the thresholds.
+---JUnit XML: a suite per policy with a case per record, and a suite of thresholds.
 ---@param result ponder.eval.Result
 ---@param thresholds {text: string, value: number?, met: boolean}[]
 ---@return string

@@ -1,4 +1,4 @@
---- The table of an evaluation while it runs, redrawn in place on a terminal.
+--- The table of a running evaluation, redrawn in place on a terminal.
 
 local amount = require "ponder.report.amount"
 local grid = require "ponder.report.grid"

@@ -1,4 +1,4 @@
---- An evaluation as one self-contained page: the table, the curves, the items.
+--- Writes an evaluation as one self-contained page: the table, the curves, the items.
 
 local json = require "ponder.json"
 local quote = require "ponder.quote"
@@ -13,14 +13,14 @@ local FIELDS = { "policy", "id", "epoch", "outcome", "score", "answer", "target"
     "message", "calls", "tokens", "cost", "seconds", "critical_seconds" }
 local TEXTS = { answer = true, target = true, why = true, message = true }
 
--- Any value as a text of bounded length.
+-- Any value as text, truncated.
 local function short(value)
     if type(value) ~= "string" then
         local ok, encoded = pcall(json.encode, value)
         value = ok and encoded or tostring(value)
     end
     if #value > MAX_TEXT_BYTES then
-        value = quote.utf8(value:sub(1, MAX_TEXT_BYTES)) .. " ..."
+        value = quote.head(value, MAX_TEXT_BYTES) .. " ..."
     end
     return value
 end
@@ -37,7 +37,7 @@ end
 ---The page of a result.
 ---@param result ponder.eval.Result
 ---@param log? string path of its log, for the calls and trees of each run
----@param served? string the name of the log on a page that is served: it links to its runs
+---@param served? string the name of the log, on a served page, which links to its runs
 ---@return string html
 function page.write(result, log, served)
     local rows, questions = json.array {}, json.object {}

@@ -1,4 +1,4 @@
---- The calls and searches of each run of an evaluation, read from the log for the page.
+--- Reads the calls and searches of each run of an evaluation from its log, for the page.
 
 local json = require "ponder.json"
 local messages = require "ponder.report.messages"
@@ -24,11 +24,11 @@ local function key_of(labels)
     end
 end
 
--- A text of bounded length, counted.
+-- Truncates a text and subtracts its size from the space left.
 local function take(room, value)
     local shown = quote.utf8(value)
     if #shown > MAX_TEXT_BYTES then
-        shown = quote.utf8(shown:sub(1, MAX_TEXT_BYTES)) .. " ..."
+        shown = quote.head(shown, MAX_TEXT_BYTES) .. " ..."
     end
     room.left = room.left - #shown
     return shown
@@ -78,7 +78,7 @@ local function read_calls(db, all, room)
     end
 end
 
--- A tree as an outline: `0.80* text`, a star on the path to the best node.
+-- Reads trees as outlines: `0.80* text`, with a star on the path to the best node.
 local function read_trees(db, all, room)
     local current, lines, shown
     local function finish()
@@ -111,8 +111,8 @@ end
 
 ---The calls and trees of the runs of a log, by policy, item and epoch.
 ---@param path string
----@return table<string, {id: integer, calls: table[], trees: string[]}>? all by policy, item and
----  epoch, each on a line; id: runs.id
+---@return table<string, {id: integer, calls: table[], trees: string[]}>? all by three lines:
+---  policy, item and epoch; id: runs.id
 ---@return string? message
 function runs.read(path)
     local log <close>, message = reader.open(path)

@@ -1,4 +1,4 @@
---- An evaluation's result as a table: one row a policy, then conclusions and warnings.
+--- An evaluation's result as a table: one row per policy, then conclusions and warnings.
 
 local amount = require "ponder.report.amount"
 local grid = require "ponder.report.grid"
@@ -23,7 +23,7 @@ local COLUMNS = {
     { "PATH", right = true, drop = 13 },
 }
 
----A score or share: 63.2 % of yes-or-no scores, else 0.632.
+---Formats a score: 63.2 % if scores are binary, else 0.632.
 ---@param value number?
 ---@param binary boolean
 ---@param signed? boolean
@@ -36,7 +36,7 @@ function tables.score(value, binary, signed)
     return format:format(binary and value * 100 or value)
 end
 
----An interval as `55..71`, in percent of yes-or-no scores.
+---Formats an interval: `55..71` (percent) if scores are binary, else `0.55..0.71`.
 ---@param figure ponder.eval.Figure|ponder.eval.Difference|nil
 ---@param binary boolean
 ---@param signed? boolean
@@ -92,11 +92,11 @@ local function note_outcomes(lines, policy, meta)
     parts[#parts + 1] = o.no_answer > 0 and o.no_answer .. " without an answer" or nil
     if o.stopped > 0 then
         parts[#parts + 1] = ("%d stopped by a budget%s"):format(o.stopped, policy.stopped_right > 0
-            and (", %d of them right by then"):format(policy.stopped_right) or "")
+            and (", %d of them with the right answer"):format(policy.stopped_right) or "")
     end
     if o.failed > 0 then
         parts[#parts + 1] = ("%d failed, which %s"):format(o.failed, meta.exclude_errors
-            and "are left out" or "count as wrong (--exclude-errors leaves them out)")
+            and "are excluded" or "count as wrong (--exclude-errors excludes them)")
     end
     if policy.unpriced > 0 then
         parts[#parts + 1] = ("the cost of %d is unknown"):format(policy.unpriced)
@@ -126,7 +126,7 @@ local function note_pair(lines, pair)
     end
 end
 
-local MOST_PAIRS = 10
+local MAX_PAIRS = 10
 
 ---Conclusions and warnings about a result, in sentences.
 ---@param result ponder.eval.Result
@@ -137,8 +137,8 @@ function tables.notes(result)
         note_outcomes(lines, policy, meta)
     end
     for i, pair in ipairs(result.pairs) do
-        if i > MOST_PAIRS then
-            lines[#lines + 1] = ("and %d more pairs (--json)"):format(#result.pairs - MOST_PAIRS)
+        if i > MAX_PAIRS then
+            lines[#lines + 1] = ("and %d more pairs (--json)"):format(#result.pairs - MAX_PAIRS)
             break
         end
         note_pair(lines, pair)
@@ -152,7 +152,7 @@ function tables.notes(result)
     return lines
 end
 
----The lines of a table and what is said below it.
+---The lines of the table and the notes below it.
 ---@param result ponder.eval.Result
 ---@param style ponder.report.Style
 ---@return string[]

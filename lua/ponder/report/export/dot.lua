@@ -1,14 +1,14 @@
---- Search trees and thought graphs in the language of Graphviz.
+--- Exports search trees and thought graphs for Graphviz.
 ---
---- Nodes are coloured from red, the lowest score, to green; the path to the best is drawn thick,
---- what was pruned dashed, an end twice; pointing at a node of an SVG shows its whole text.
+--- Nodes are coloured from red, the lowest score, to green; the best path has thick lines, pruned
+--- nodes are dashed, terminal nodes have two borders. In an SVG, a node's tooltip is its text.
 
 local graph = require "ponder.report.graph"
 local quote = require "ponder.quote"
 
 local export = {}
 
-local MOST_TEXT = 2000 -- bytes of a node's text to be pointed at
+local MAX_TOOLTIP = 2000 -- bytes
 
 local HEAD = [[
 digraph run {
@@ -32,7 +32,7 @@ local function node_line(g, i, node)
         label[k] = escape(line) .. "\\l"
     end
     local parts = { ('label="%s"'):format(table.concat(label)),
-        ('tooltip="%s"'):format(escape(quote.cut(node.text, MOST_TEXT))) }
+        ('tooltip="%s"'):format(escape(quote.cut(node.text, MAX_TOOLTIP))) }
     if node.heat then
         parts[#parts + 1] = ('fillcolor="%.3f 0.25 1.0"'):format(node.heat / 3)
     end
@@ -52,7 +52,7 @@ local function edge_line(g, edge)
     local parts = {}
     if edge.kind then
         parts[1] = ('label="%s", style=dashed'):format(escape(edge.kind))
-        -- A connection between thoughts says nothing about which came first.
+        -- A connection has no direction.
         parts[2] = edge.kind == "connects" and "dir=none, constraint=false" or nil
     elseif edge.best then
         parts[1] = "penwidth=2.5"
@@ -73,7 +73,7 @@ local function cluster(g)
     return table.concat(parts)
 end
 
----Writes the searches of a log. Raises if there is no such search.
+---Writes the searches of a log. Raises if `opts.search` does not exist.
 ---@param log ponder.log.Reader
 ---@param out file*
 ---@param opts {search: integer?}

@@ -1,20 +1,20 @@
---- A run as one self-contained page: `ponder export FILE --format html`.
+--- Exports a run as one self-contained page: `ponder export FILE --format html`.
 ---
---- The page's parts are in lua/ponder/report/page; see ponder.report.standalone for what keeps its
---- data from becoming markup or code.
+--- The parts of the page are in lua/ponder/report/page; ponder.report.standalone explains why its
+--- data cannot become markup or code.
 
 local page_data = require "ponder.report.export.page_data"
 local standalone = require "ponder.report.standalone"
 
 local html = {}
 
--- In the order in which they are joined; page.js starts what the others define.
+-- In order; page.js comes last and starts the page.
 local SCRIPTS = { "state", "text", "theme", "layout", "canvas", "camera", "tree", "time", "rows",
     "lists", "details", "fork", "search", "moves", "keys", "live", "news", "page" }
 
 ---The page of a run.
----@param data table as ponder.report.export.page_data gives it
----@param live boolean? it is served, and follows its run
+---@param data table of ponder.report.export.page_data
+---@param live boolean? the page is served, and follows its run
 ---@return string
 function html.page(data, live)
     return standalone.assemble(standalone.part "page.html", standalone.part "base.css"
@@ -24,7 +24,7 @@ end
 ---Writes the page of a run.
 ---@param log ponder.log.Reader
 ---@param out {write: fun(self, ...): any, string?} a file
----@param opts? {full: boolean?} `full`: leave nothing out, however large the page becomes
+---@param opts? {full: boolean?} `full`: omit nothing, however large the page becomes
 ---@return boolean? ok
 ---@return string? message
 function html.write(log, out, opts)

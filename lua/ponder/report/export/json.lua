@@ -1,6 +1,5 @@
---- A run as one JSON object: every row of its log, with JSON columns as values.
----
---- It is written a row at a time, each on a line of its own.
+--- Exports a run as one JSON object: every row of its log, with JSON columns as values, one row per
+--- line.
 
 local json = require "ponder.json"
 local quote = require "ponder.quote"
@@ -9,7 +8,7 @@ local export = {}
 
 local LISTS = { "sessions", "files", "searches", "calls", "attempts", "effects", "events" }
 
--- A file that is written until that fails.
+-- A file whose writes stop after the first failure.
 local Out = {}
 Out.__index = Out
 
@@ -25,7 +24,7 @@ function Out:value(value)
     self:write(quote.terminal_json(json.encode(value)))
 end
 
--- `write_row` is called for each.
+-- Writes rows as a list; calls `write_row` for each.
 function Out:list(rows, write_row, comma)
     local before = "["
     for row in rows do
@@ -38,7 +37,7 @@ function Out:list(rows, write_row, comma)
     self:write(before == "[" and "[]" or "]")
 end
 
--- On one line. Its nodes may be millions.
+-- Writes a search on one line, without holding its nodes, which may be millions, in memory.
 local function put_search(self, log, search)
     self:write((quote.terminal_json(json.encode(search)):gsub("}$", ',"nodes":')))
     self:list(log:nodes(search.id), Out.value, ",")
@@ -53,9 +52,9 @@ end
 
 ---Writes a search with its nodes and edges as one JSON object, on a line.
 ---@param log ponder.log.Reader
----@param search table as log:searches() gives it
+---@param search table from log:searches()
 ---@param file file*
----@return boolean ok false: it could not be written
+---@return boolean ok
 ---@return string? message
 function export.write_search(log, search, file)
     local out = new_out(file)
@@ -63,10 +62,10 @@ function export.write_search(log, search, file)
     return out:write "\n", out.message
 end
 
----Writes all that a log holds.
+---Writes everything that a log holds.
 ---@param log ponder.log.Reader
 ---@param file file*
----@return boolean ok false: it could not be written
+---@return boolean ok
 ---@return string? message
 function export.write(log, file)
     local out, totals = new_out(file), log:totals()

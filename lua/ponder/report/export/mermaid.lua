@@ -1,12 +1,11 @@
---- Search trees and thought graphs as a Mermaid flow chart, for Markdown.
+--- Exports search trees and thought graphs as a Mermaid flow chart, for Markdown.
 ---
---- Mermaid reads a label as HTML, as Markdown and for commands of its own, quoted or not. So every
---- character that means something to one of these is written by its number, #35; for #. What it
---- looks for when the numbers are characters again, formulas between $$, \n and the names of icons,
---- is kept apart by a space of no width.
+--- Mermaid parses labels, even quoted ones, as HTML, as Markdown and for its own commands. So every
+--- special character is written by its number: #35; for #. Patterns that Mermaid finds after
+--- decoding these numbers (formulas in $$, \n, names of icons) are broken up by zero-width spaces.
 ---
---- By itself Mermaid refuses to draw more than 500 edges or 50,000 characters (maxEdges and
---- maxTextSize of its configuration).
+--- By default Mermaid refuses to draw more than 500 edges or 50,000 characters (maxEdges and
+--- maxTextSize in its configuration).
 
 local graph = require "ponder.report.graph"
 
@@ -18,18 +17,18 @@ flowchart TD
   classDef pruned stroke-dasharray:4
 ]]
 
-local APART = "\u{200B}"
+local ZERO_WIDTH_SPACE = "\u{200B}"
 local SPECIAL = '[#"<>&`\\|%[%]{}*_~%%;$]'
 
 local function numbered(c)
     return ("#%d;"):format(c:byte())
 end
 
--- A line that begins so would be a list, a heading or a rule; and the words by which Mermaid finds
--- its own styles must not stand before a number.
+-- Also escapes the beginnings of Markdown's lists, headings and rules, and two keywords that
+-- Mermaid would find before a number.
 local function escape(s)
-    s = s:gsub("%$", "$" .. APART):gsub("\\n", "\\" .. APART .. "n")
-        :gsub("(%f[%w]fa[bklrs]?):", "%1" .. APART .. ":")
+    s = s:gsub("%$", "$" .. ZERO_WIDTH_SPACE):gsub("\\n", "\\" .. ZERO_WIDTH_SPACE .. "n")
+        :gsub("(%f[%w]fa[bklrs]?):", "%1" .. ZERO_WIDTH_SPACE .. ":")
     s = s:gsub(SPECIAL, numbered):gsub("^[-+=]", numbered)
     s = s:gsub("^(%d+)([.)])", function(digits, mark) return digits .. numbered(mark) end)
     return (s:gsub("style", "st#121;le"):gsub("classDef", "cl#97;ssDef"))
@@ -67,7 +66,7 @@ local function subgraph(g)
     return table.concat(parts)
 end
 
----Writes the searches of a log. Raises if there is no such search.
+---Writes the searches of a log. Raises if `opts.search` does not exist.
 ---@param log ponder.log.Reader
 ---@param out file*
 ---@param opts {search: integer?}

@@ -1,4 +1,4 @@
---- A run as OpenTelemetry traces: OTLP/JSON, to a file or to a collector.
+--- Exports a run as OpenTelemetry traces (OTLP/JSON), to a file or to a collector.
 
 local json = require "ponder.json"
 local quote = require "ponder.quote"
@@ -11,14 +11,14 @@ local transport = require "ponder.model.transport"
 
 local export = {}
 
-local MOST_BYTES = 1 << 20 -- of the spans of one request
-local MOST_SPANS = 1000
+local MAX_BYTES = 1 << 20 -- of the spans of one request
+local MAX_SPANS = 1000
 local MAX_RETRIES = 4
 local TIMEOUT_MS = 30000
 local PATH = "/v1/traces"
-local AGAIN = { [429] = true, [502] = true, [503] = true, [504] = true }
+local RETRIED = { [429] = true, [502] = true, [503] = true, [504] = true }
 
--- What stands before the spans, and what after them.
+-- The JSON before and after the spans.
 local function envelope(all)
     local resource, scope = all:around()
     return ('{"resourceSpans":[{"resource":%s,"scopeSpans":[{"schemaUrl":%s,"scope":%s,"spans":[\n')
@@ -40,11 +40,11 @@ function export.headers(env)
         for pair in (env(variable) or ""):gmatch("[^,]+") do
             local name, value = pair:match("^%s*([^=%s]+)%s*=%s*(.-)%s*$")
             if not name and pair:find("%S") then
-                return nil, variable .. ": expected name=value, with commas between"
+                return nil, variable .. ": expected name=value, separated by commas"
             elseif name then
                 value = quote.percent_decode(value)
                 if name:find("[^%w!#$&'*+.^_`|~-]") or value:find("[%c]") then
-                    return nil, variable .. ": holds what cannot be a header"
+                    return nil, variable .. ": invalid header"
                 end
                 headers[name:lower()] = value
             end
@@ -53,7 +53,7 @@ function export.headers(env)
     return headers
 end
 
----Where traces go: the URL as it is, or with the path of OTLP where it has none.
+---The URL for traces; one without a path gets OTLP's.
 ---@param url string
 ---@return string
 function export.endpoint(url)
@@ -67,13 +67,13 @@ end
 -- Why a reply failed; nil if it succeeded.
 local function problem_of(result)
     if result.code then
-        -- Not tried again: whoever typed the command sees at once that no collector is there.
+        -- Not retried, so that the user sees at once that there is no collector.
         return { code = result.code, message = result.error, headers = {}, final = true }
     elseif result.status < 200 or result.status > 299 then
-        local said = (result.body or ""):gsub("%c+", " "):sub(1, 200)
+        local detail = (result.body or ""):gsub("%c+", " "):sub(1, 200)
         return { code = retry.code_of_status(result.status), status = result.status,
-            headers = result.headers, final = not AGAIN[result.status],
-            message = ("status %d%s"):format(result.status, said ~= "" and ": " .. said or "") }
+            headers = result.headers, final = not RETRIED[result.status],
+            message = ("status %d%s"):format(result.status, detail ~= "" and ": " .. detail or "") }
     end
     local reply = json.decode(result.body or "")
     local partial = type(reply) == "table" and reply.partialSuccess
@@ -110,7 +110,7 @@ end
 ---@param log ponder.log.Reader
 ---@param opts {otlp: string, content: boolean?}
 ---@param parts? {env: function?, sleep: function?, time: function?, random: function?} for specs
----@return string? trace its id, 32 hex digits
+---@return string? trace_id 32 hex digits
 ---@return string? message
 function export.post(log, opts, parts)
     parts = parts or {}
@@ -135,7 +135,7 @@ function export.post(log, opts, parts)
     all:each(function(span)
         batch[#batch + 1] = json.encode(span)
         bytes = bytes + #batch[#batch]
-        if #batch >= MOST_SPANS or bytes >= MOST_BYTES then
+        if #batch >= MAX_SPANS or bytes >= MAX_BYTES then
             flush()
         end
     end)

@@ -1,32 +1,32 @@
---- What the page of a run shows, as one table for JSON (lua/ponder/report/page/state.js reads it).
+--- The data of a run's page, as one table for JSON (lua/ponder/report/page/state.js reads it).
 ---
----     run, sessions, totals       as the log has them, with the run's state
+---     run, sessions, totals       from the log, with the run's state
 ---     searches[i].nodes[k]        {id, up: the parent's id, score, status, text, best...}
 ---     calls[i]                    times, tokens, cost, `prompt` and `reply`
----     texts[n]                    every text of prompts and replies once; calls give its number,
----                                 counted from 0, or -1 where it was left out
----     cut                         bytes left out at the end of a text, by its number
----     notice                      what was left out of the page, and how to have it
+---     texts[n]                    each distinct text of prompts and replies; calls give its
+--- number,                                 counted from 0, or -1 if it was omitted
+---     cut                         bytes cut off the end of a text, by its number
+---     notice                      what the page omits, and how to get it
 ---
---- A log may hold far more than a page can: unless asked for everything, long texts lose their end,
---- texts beyond a size in all are left out, and so are nodes and calls beyond a number.
+--- A log may hold far more than a page can: by default long texts are truncated, and texts beyond a
+--- total size and nodes and calls beyond a number are omitted.
 ---
---- Of a run that is going on, each `update` gives what has come since the last one, in the same
---- form: searches, nodes and calls with an id that was there before take its place, texts are
---- appended.
+--- While a run continues, each `update` returns the changes since the last one in the same form:
+--- searches, nodes and calls replace those with the same id, texts are appended.
 
 local json = require "ponder.json"
 local messages = require "ponder.report.messages"
+local quote = require "ponder.quote"
 
 local page_data = {}
 
-local MOST_TEXT = 100000 -- bytes of one text
-local MOST_TEXTS = 32 << 20 -- bytes of all texts together
-local MOST_NODES, MOST_CALLS = 50000, 50000
+local MAX_TEXT = 100000 -- bytes of one text
+local MAX_TEXTS = 32 << 20 -- bytes of all texts together
+local MAX_NODES, MAX_CALLS = 50000, 50000
 local STEPS = 500 -- rows between two pauses
-local MOST_OPEN = 1000 -- calls without a reply that are looked at again
+local MAX_OPEN = 1000 -- calls without a reply that the next update reads again
 
--- Columns of calls by their names in the page.
+-- The page's names for columns of calls.
 local CALL = {
     id = "id", search = "search", node = "node", purpose = "purpose", provider = "provider",
     model = "model", sample = "sample", samples = "samples", origin = "origin",
@@ -37,7 +37,7 @@ local CALL = {
     cache_read = "cache_read_tokens", reasoning = "reasoning_tokens", cost = "cost",
 }
 
----@class ponder.report.PageTexts texts by number
+---@class ponder.report.PageTexts distinct texts by number
 ---@field private all boolean
 local Texts = {}
 Texts.__index = Texts
@@ -47,15 +47,7 @@ local function new_texts(all)
         left_out = 0 }, Texts)
 end
 
--- The beginning of a text that does not end amid a character.
-local function beginning(text, bytes)
-    while bytes > 0 and (text:byte(bytes + 1) or 0) & 0xC0 == 0x80 do
-        bytes = bytes - 1
-    end
-    return text:sub(1, bytes)
-end
-
----The number of a text, counted from 0; -1: there was no room for it.
+---The number of a text, counted from 0; -1: omitted for lack of space.
 ---@param text string
 ---@return integer
 function Texts:add(text)
@@ -63,8 +55,8 @@ function Texts:add(text)
     if known then
         return known
     end
-    local kept = not self.all and #text > MOST_TEXT and beginning(text, MOST_TEXT) or text
-    if not self.all and self.bytes + #kept > MOST_TEXTS then
+    local kept = self.all and text or quote.head(text, MAX_TEXT)
+    if not self.all and self.bytes + #kept > MAX_TEXTS then
         self.left_out = self.left_out + 1
         return -1
     end
@@ -78,7 +70,7 @@ function Texts:add(text)
     return number
 end
 
--- Text as it is, anything else as JSON; nil for null, and for what cannot be JSON.
+-- Text unchanged, other values as JSON; nil for null and for values that cannot be JSON.
 local function as_text(value)
     if value == nil or value == json.null or type(value) == "string" then
         return value ~= json.null and value or nil
@@ -87,7 +79,7 @@ local function as_text(value)
     return ok and text or nil
 end
 
--- JSON has no infinities: their names, which the page knows.
+-- JSON has no infinities; the page knows their names.
 local function number(x)
     local infinite = x == math.huge and "Infinity" or x == -math.huge and "-Infinity"
     return infinite or x
@@ -96,7 +88,7 @@ end
 -------------------------------------------------------------------------------
 -- Requests and replies
 
--- The parts of a message as one text; what a tool was asked is its name and JSON.
+-- The parts of a message as one text; a tool call is its name and JSON.
 local function parts_text(parts)
     local lines = {}
     for i, part in ipairs(parts) do
@@ -125,7 +117,7 @@ local function prompt_of(request, texts)
     return prompt
 end
 
--- What a request says besides its messages, as JSON.
+-- The fields of a request besides its messages and model, as JSON.
 local function parameters_of(request)
     local rest = {}
     for key, value in pairs(type(request) == "table" and request or {}) do
@@ -170,21 +162,21 @@ local function call_of(row, texts, failed)
     return call
 end
 
----@class ponder.report.PageData what a page has been told of a run
+---@class ponder.report.PageData what a page knows about a run
 ---@field private all boolean
 ---@field private texts ponder.report.PageTexts
----@field private open integer[] calls without a reply, which may still come
+---@field private open integer[] calls without a reply so far
 ---@field private searches table<integer, ponder.report.PageSearch>
 local Data = {}
 Data.__index = Data
 
--- Calls that are new, and those that had no reply when they were read last.
+-- New calls, and those that had no reply in the last update.
 function Data:calls(log)
     local calls, failed, open = json.array(), failures(log), {}
     local function add(row)
         local call = call_of(row, self.texts, failed[row.id])
         calls[#calls + 1] = call
-        if call.status ~= "ok" and #open < MOST_OPEN then
+        if call.status ~= "ok" and #open < MAX_OPEN then
             open[#open + 1] = call.id
         end
         self.last_call = math.max(self.last_call, call.id)
@@ -194,7 +186,7 @@ function Data:calls(log)
         add(log:call(id))
     end
     for row in log:contents(self.last_call) do
-        if not self.all and self.count_calls >= MOST_CALLS then
+        if not self.all and self.count_calls >= MAX_CALLS then
             self.lost_calls = self.lost_calls + 1
             self.last_call = math.max(self.last_call, row.id)
         else
@@ -210,31 +202,30 @@ end
 -- Searches
 
 ---@class ponder.report.PageSearch
----@field seen table<any, string> of each node that was told: what can change of it
----@field edges integer how many were told
+---@field seen table<any, string> the fingerprint of each node sent
+---@field edges integer how many were sent
 ---@field ended boolean?
 
 -- The fields of a node that can change.
-local function print_of(row)
+local function fingerprint_of(row)
     return ("%s %s %s %s %d"):format(row.score, row.status, row.best, row.terminal,
         #(row.text or ""))
 end
 
 function Data:node(row)
     local text = row.text or ""
-    local kept = not self.all and #text > MOST_TEXT and beginning(text, MOST_TEXT) or text
+    local kept = self.all and text or quote.head(text, MAX_TEXT)
     return { id = row.id, up = row.parent, depth = row.depth, score = number(row.score),
         terminal = row.terminal == 1 or nil, status = row.status, text = kept,
         more = #kept < #text and #text - #kept or nil, best = row.best == 1 or nil }
 end
 
--- The nodes that are new or have changed, in order, as many as there is room for, and always those
--- of the best path.
+-- New and changed nodes in order, up to a maximum, but always those of the best path.
 function Data:nodes(log, id, search)
     local nodes = json.array()
     for row in log:nodes(id) do
-        local before, now = search.seen[row.id], print_of(row)
-        if not before and not self.all and self.count_nodes >= MOST_NODES and row.best ~= 1 then
+        local before, now = search.seen[row.id], fingerprint_of(row)
+        if not before and not self.all and self.count_nodes >= MAX_NODES and row.best ~= 1 then
             search.left_out = search.left_out + 1
             search.seen[row.id] = ""
         elseif before ~= now and before ~= "" then
@@ -247,7 +238,7 @@ function Data:nodes(log, id, search)
     return nodes
 end
 
--- All edges, where there are more than before.
+-- All edges, if there are more than before.
 local function edges_of(log, id, search)
     local edges = json.array()
     for row in log:edges(id) do
@@ -258,7 +249,7 @@ local function edges_of(log, id, search)
     return #edges ~= known and edges or nil
 end
 
--- The searches that had not ended before, with what is new of them.
+-- The searches that had not ended before, with their changes.
 function Data:changed_searches(log)
     local searches = json.array()
     for row in log:searches() do
@@ -312,7 +303,7 @@ local function read_sessions(log)
     return sessions
 end
 
--- The answer in words: what --json prints has it under a name.
+-- The answer as text; the result of a strategy has it in `answer`.
 local function answer_text(answer)
     if type(answer) == "table" and type(answer.answer) == "string" then
         return answer.answer
@@ -324,13 +315,13 @@ local function read_run(log)
     local row = log:run()
     return { id = row.id, command = row.command, arguments = json.array(row.arguments or {}),
         script = row.script, directory = row.directory,
-        seed = tostring(row.seed), versions = row.versions, -- JavaScript has no such integers
+        seed = tostring(row.seed), versions = row.versions, -- too large for JavaScript's numbers
         started_at = row.started_at, ended_at = row.ended_at, status = log:state(),
         answer = answer_text(row.answer), error = row.error, source = row.source,
         saved_calls = row.saved_calls, saved_cost = row.saved_cost }
 end
 
--- What the page leaves out, in words; nil if it shows everything.
+-- Says what the page omits; nil if it shows everything.
 local function notice(texts, calls, nodes)
     local missing = {}
     local function miss(n, one, many)
@@ -345,12 +336,12 @@ local function notice(texts, calls, nodes)
     if #missing == 0 then
         return nil
     end
-    return ("Left out to keep this page small: %s. ponder export --format html --full puts "
-        .. "everything in."):format(table.concat(missing, ", "))
+    return ("Omitted to keep this page small: %s. ponder export --format html --full includes "
+        .. "everything."):format(table.concat(missing, ", "))
 end
 
----What is new of a run since the last call; at first all of it. A run has ended when its state is
----not "running".
+---The changes of a run since the last call; the first returns everything. The run has ended when
+---its status is not "running".
 ---@param log ponder.log.Reader
 ---@param without_calls? boolean
 ---@return table
@@ -366,8 +357,8 @@ function Data:update(log, without_calls)
     return result
 end
 
----@param opts? {all: boolean?, pause: fun()?} all: leave nothing out, however large; pause: called
----  once in a while, so that others get on
+---@param opts? {all: boolean?, pause: fun()?} all: omit nothing, however large; pause: called every
+---  500 rows, to let other tasks run
 ---@return ponder.report.PageData
 function page_data.new(opts)
     opts = opts or {}

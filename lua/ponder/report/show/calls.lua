@@ -1,4 +1,4 @@
---- The model calls of a run: a line each, or one with all that was sent and answered.
+--- The model calls of a run: one line each, or one call with its whole request and reply.
 
 local options = require "ponder.options"
 local amount = require "ponder.report.amount"
@@ -19,7 +19,7 @@ local function status_of(call)
     return call.status or "no answer"
 end
 
----Who asked: "expand 7", "generate n3", "tool 2".
+---What a call was for: "expand 7", "generate n3", "tool 2".
 ---@param call table
 ---@return string
 function calls.purpose(call)
@@ -33,7 +33,7 @@ function calls.purpose(call)
     return table.concat(words, " ")
 end
 
--- How long the reply took, and the attempts before it.
+-- The time of a call, including failed attempts.
 local function seconds(call)
     local s = call.answered_at and call.answered_at - call.asked_at
     if call.latency_ms and (call.attempts or 1) <= 1 then
@@ -42,7 +42,7 @@ local function seconds(call)
     return s and ("%.2f"):format(s) or "-"
 end
 
--- Widths are given: a log may hold more calls than are to be kept in memory.
+-- Columns of fixed width, since a log may hold more calls than fit in memory.
 local function columns_of(totals, style)
     local narrow = style.is_terminal and style:size() < 60
     return { { "#", right = true, width = #("%d"):format(totals.calls) },
@@ -93,8 +93,8 @@ local function facts_of(call, start)
         facts[#facts + 1] = call.cost and amount.money(call.cost) or "price unknown"
     end
     facts[#facts + 1] = call.origin and call.origin ~= "live" and "from " .. call.origin or nil
-    facts[#facts + 1] = (call.occurrence or 1) > 1 and ("the same request for the %d. time"):format(
-        call.occurrence) or nil
+    facts[#facts + 1] = (call.occurrence or 1) > 1
+        and ("identical request no. %d"):format(call.occurrence) or nil
     return facts
 end
 
@@ -109,7 +109,7 @@ local function place_of(call)
     return table.concat(words, ", ")
 end
 
--- A message's content: text as it is, parts one after the other, anything else as JSON.
+-- A message's content: text unchanged, parts joined, anything else as JSON.
 local function content_of(content)
     if type(content) == "string" then
         return content
@@ -124,7 +124,7 @@ local function content_of(content)
     return table.concat(parts, "\n")
 end
 
-local APART = { messages = true, system = true }
+local SHOWN_AS_MESSAGES = { messages = true, system = true }
 
 local function add_message(add, role, message)
     add("[" .. text.line(tostring(role)) .. "]", "bold")
@@ -145,7 +145,7 @@ local function add_request(add, request)
         return
     end
     for _, name in ipairs(options.names(request, function(name, value)
-        return not APART[name] or type(value) ~= "table" and name ~= "system"
+        return not SHOWN_AS_MESSAGES[name] or type(value) ~= "table" and name ~= "system"
     end)) do
         local value = request[name]
         add(("%s: %s"):format(name, type(value) == "string" and value or json.encode(value)))
@@ -206,9 +206,9 @@ local function add_reply(add, call)
     end
 end
 
----The lines of one call with all that was sent and answered.
+---The lines of one call with its whole request and reply.
 ---@param log ponder.log.Reader
----@param call table as log:call gives it
+---@param call table from log:call
 ---@param style ponder.report.Style
 ---@return string[]
 function calls.lines(log, call, style)
@@ -234,7 +234,7 @@ function calls.lines(log, call, style)
     for _, failed in ipairs(call.failures) do
         add(("  attempt %d failed: %s %s%s"):format(failed.attempt, failed.code or "?",
             text.line(failed.message or ""), failed.retry_in_ms
-            and (", tried again after %.1f s"):format(failed.retry_in_ms / 1000) or ""), "yellow")
+            and (", retried after %.1f s"):format(failed.retry_in_ms / 1000) or ""), "yellow")
     end
     add_request(add, call.request)
     add_reply(add, call)

@@ -1,4 +1,4 @@
---- What `ponder show` says of a run: what was run, how it ended, what it took.
+--- The summary that `ponder show` prints: command, status, answer, totals, searches.
 
 local options = require "ponder.options"
 local amount = require "ponder.report.amount"
@@ -10,47 +10,43 @@ local text = require "ponder.report.text"
 local summary = {}
 
 local LABEL = 10 -- columns
-local MOST_LINES = 24 -- of an answer on a terminal
-local MOST_JSON = 400 -- bytes of an answer that is not text; --json has the whole
+local MAX_LINES = 24 -- of an answer on a terminal
+local MAX_JSON = 400 -- bytes of an answer that is not text; --json prints it whole
 local COLORS = { completed = "green", failed = "red", killed = "red", interrupted = "yellow" }
 
----The answer of a run for people: all of a text, the beginning of anything else.
+---The answer of a run: a text in full, or the beginning of other values as JSON.
 ---@param answer any decoded
 ---@return string?
 function summary.answer(answer)
     if answer == nil or answer == json.null then
         return nil
     elseif type(answer) == "table" then
-        local said = answer.answer
-        if said == nil and type(answer.texts) == "table" then
-            said = answer.text -- a reply, as `ponder chat` ends with
+        local value = answer.answer
+        if value == nil and type(answer.texts) == "table" then
+            value = answer.text -- a reply, of `ponder chat`
         end
-        if type(said) == "string" then
-            return said
+        if type(value) == "string" then
+            return value
         end
     end
-    return type(answer) == "string" and answer or quote.cut(json.encode(answer), MOST_JSON)
+    return type(answer) == "string" and answer or quote.cut(json.encode(answer), MAX_JSON)
 end
 
--- Lines of a label and a text, wrapped on a terminal. More than `most` of them are counted.
-local function labelled(style, label, value, color, most)
+-- Lines of a label and a text, wrapped on a terminal; at most `max`, and how many more there are.
+local function labelled(style, label, value, color, max)
     if not value then
         return {}
     end
     value = text.safe(value)
     local columns = style.is_terminal and style:size() - 1 - LABEL or math.maxinteger
-    local lines = {}
-    for i, line in ipairs(text.wrap(value, columns)) do
-        if most and i > most then
-            break
-        end
+    local lines, wrapped = {}, text.wrap(value, columns)
+    for i = 1, math.min(#wrapped, max or #wrapped) do
         lines[i] = (i == 1 and style:paint(("%-" .. LABEL .. "s"):format(label), "dim")
-            or (" "):rep(LABEL)) .. style:paint(line, color)
+            or (" "):rep(LABEL)) .. style:paint(wrapped[i], color)
     end
-    local left = most and #text.wrap(value, columns) - most or 0
-    if left > 0 then
-        lines[#lines + 1] = (" "):rep(LABEL) .. style:paint(("... %d more lines"):format(left),
-            "dim")
+    if #wrapped > #lines then
+        lines[#lines + 1] = (" "):rep(LABEL) .. style:paint(("... %d more lines"):format(
+            #wrapped - #lines), "dim")
     end
     return lines
 end
@@ -158,19 +154,19 @@ local function searches_table(log, style)
         style):lines(rows)
 end
 
-local MOST_FAILURES, MOST_MESSAGE = 3, 300
+local MAX_FAILURES, MAX_MESSAGE = 3, 300
 
--- What calls failed with, unless the run ended with it.
+-- The messages of failed calls that are not part of the run's error.
 local function failures_of(log, run)
     local lines, left = {}, 0
     for failure in log:failures() do
-        local message = text.line(failure.message or "no reason was kept")
-        local is_told = run.error and failure.message
+        local message = text.line(failure.message or "no reason was recorded")
+        local is_shown = run.error and failure.message
             and run.error:find(failure.message, 1, true)
-        if not is_told and #lines < MOST_FAILURES then
+        if not is_shown and #lines < MAX_FAILURES then
             lines[#lines + 1] = ("%s: %s [%s]"):format(amount.of(failure.calls, "call"),
-                quote.cut(message, MOST_MESSAGE), failure.code or "?")
-        elseif not is_told then
+                quote.cut(message, MAX_MESSAGE), failure.code or "?")
+        elseif not is_shown then
             left = left + failure.calls
         end
     end
@@ -200,8 +196,8 @@ function summary.lines(log, style)
     add("run", amount.command(run))
     add("directory", run.directory)
     add("status", status_of(log, run, totals))
-    add("error", run.error, "red", style.is_terminal and MOST_LINES or nil)
-    add("answer", summary.answer(run.answer), "bold", style.is_terminal and MOST_LINES or nil)
+    add("error", run.error, "red", style.is_terminal and MAX_LINES or nil)
+    add("answer", summary.answer(run.answer), "bold", style.is_terminal and MAX_LINES or nil)
     add("calls", calls_of(totals))
     add("failed", totals.errors > 0 and failures_of(log, run) or nil, "red")
     add("tokens", tokens_of(totals))
@@ -216,7 +212,7 @@ function summary.lines(log, style)
     return lines
 end
 
----The same as a table for JSON.
+---The summary as a table for JSON.
 ---@param log ponder.log.Reader
 ---@return table
 function summary.map(log)

@@ -1,4 +1,4 @@
---- Search trees and thought graphs of a log: drawn, or one node with its calls.
+--- Draws the search trees and thought graphs of a log, or one node with its calls.
 
 local amount = require "ponder.report.amount"
 local calls = require "ponder.report.show.calls"
@@ -7,15 +7,15 @@ local tree = require "ponder.report.tree"
 
 local trees = {}
 
-local MOST_TEXT = 2000 -- bytes of a node's text that are kept for the drawing
+local MAX_TEXT = 2000 -- bytes of a node's text
 local NOTED = { pruned = true, error = true, failed = true }
 
--- What a search notes of each node: its visits and value, or the cost of its path.
+-- Whether a status is a search's figures: visits and value, or the cost of the path.
 local function is_figure(status)
     return status ~= nil and (status:find("^%d+ visits?") or status:find("^cost %-?%d")) ~= nil
 end
 
--- The other parents of a node, by its id: "merged from n3, n4".
+-- The further parents of nodes: id -> {"n3", "n4"}.
 local function sources_of(log, search)
     local sources = {}
     for edge in log:edges(search.id) do
@@ -42,8 +42,8 @@ local function note_of(node, sources)
     return notes[1] and table.concat(notes, "; ")
 end
 
--- How many nodes are below each of these. Nodes come after their parents, so that a walk from the
--- last one has counted all below a node when it meets it, and forgets the count.
+-- Sets how many nodes are below each item. Nodes come after their parents, so a backward walk has
+-- counted all nodes below a node when it meets it, and can drop the count.
 local function count_below(log, search, items)
     local counts = {}
     for id, parent in log:database():rows("SELECT id, parent FROM nodes WHERE run = ? "
@@ -59,19 +59,19 @@ local function count_below(log, search, items)
     end
 end
 
----The tree of a search, as ponder.report.tree draws it: of a large one what it shows.
+---The tree of a search, for ponder.report.tree; of a large one only the part that it shows.
 ---@param log ponder.log.Reader
 ---@param search table its row
----@return ponder.report.TreeItem? root nil: it has no nodes
+---@return ponder.report.TreeItem? root nil: no nodes
 ---@return integer count of nodes
 function trees.of(log, search)
     local items, parent, order = {}, {}, {}
     local sources, count = sources_of(log, search), log:node_count(search.id)
-    local is_large = count > tree.MOST_LINES
+    local is_large = count > tree.MAX_LINES
     for node in log[is_large and "nodes_by_path" or "nodes"](log, search.id) do
         items[node.id] = { score = node.score, best = node.best == 1 or nil, children = {},
             note = note_of(node, sources), id = node.id,
-            text = ("#%s %s"):format(node.id, (node.text or ""):sub(1, MOST_TEXT)) }
+            text = ("#%s %s"):format(node.id, (node.text or ""):sub(1, MAX_TEXT)) }
         parent[node.id], order[#order + 1] = node.parent, node.id
     end
     if is_large then
@@ -104,9 +104,9 @@ end
 ---Draws the searches of a log.
 ---@param log ponder.log.Reader
 ---@param style ponder.report.Style
----@param only? integer that search alone
+---@param only? integer draw only this search
 ---@param write fun(line: string)
----@return integer count how many were drawn
+---@return integer count of searches drawn
 function trees.draw(log, style, only, write)
     local drawn = 0
     for search in log:searches() do
@@ -132,7 +132,7 @@ end
 -------------------------------------------------------------------------------
 -- One node
 
-local function way_to(log, node)
+local function path_to(log, node)
     local ids, seen = {}, {}
     while node and not seen[node.id] do
         seen[node.id] = true
@@ -142,7 +142,7 @@ local function way_to(log, node)
     return table.concat(ids, " > ")
 end
 
----The nodes that have an id, in all searches or one.
+---The nodes with an id, in all searches or one.
 ---@param log ponder.log.Reader
 ---@param id string
 ---@param only? integer
@@ -157,7 +157,7 @@ function trees.find(log, id, only)
     return found
 end
 
----The lines of one node: where it stands, its text, the calls that were made for it.
+---The lines of one node: its place in the tree, its calls, its text.
 ---@param log ponder.log.Reader
 ---@param node table
 ---@param style ponder.report.Style
@@ -171,7 +171,7 @@ function trees.node_lines(log, node, style)
     facts[#facts + 1] = node.best == 1 and "on the best path" or nil
     local columns = style.is_terminal and style:size() - 1 or math.maxinteger
     local lines = text.flow(facts, columns, "  ", style:mark())
-    lines[#lines + 1] = "  way: " .. text.line(way_to(log, node))
+    lines[#lines + 1] = "  path: " .. text.line(path_to(log, node))
     for call in log:calls_of(node.search, node.id) do
         lines[#lines + 1] = ("  call %d: %s, %s"):format(call.id, text.line(calls.purpose(call)),
             text.line(call.provider .. ":" .. call.model))
