@@ -447,7 +447,7 @@ describe("ponder view", function()
         local none = shell.ponder({ "run", "--view", "-e", "print(1)" }, { env = {
             BROWSER = "true" } })
         assert.same({ 0, "1\n" }, { none.status, none.out })
-        assert.matches("no model was called", none.err)
+        assert.matches("the run called no model", none.err)
         local r = shell.ponder { "tot", "--view", "--no-log", "--model", model, "x" }
         assert.same({ 2, "ponder tot: --view shows the run's log, which --no-log leaves out\n" },
             { r.status, r.err })
@@ -483,7 +483,7 @@ describe("ponder view", function()
         local r <close> = shell.start { "serve", "--listen", "127.0.0.1:0", "--log", log,
             place.path .. "/p.lua" }
         local api = r.line:match "at (http://.*)/v1$"
-        local url = r.pipe:read("l"):match "its runs at (http.*)$"
+        local url = r.pipe:read("l"):match "runs at (http.*)$"
         local function curl(arguments)
             local pipe <close> = assert(io.popen("curl -sgm 10 " .. arguments))
             return pipe:read "a"

@@ -200,8 +200,8 @@ local function above_in_a(db, log_b, search, parent)
     return twin or nil
 end
 
--- Pairs nodes of B with those of A. Returns the first nodes that only B has, their number, and whether
--- any is on the best path.
+-- Pairs nodes of B with those of A. Returns the first nodes that only B has, their number, and
+-- whether any is on the best path.
 local function pair_nodes(db, log_b, search)
     local only, count, has_best = json.array {}, 0, false
     local parent, above = nil, nil
