@@ -82,6 +82,24 @@ static void forget_in_child(void)
     loop.first = loop.last = NULL;
 }
 
+static pid_t process_id; /* 0: not known */
+
+static void forget_process_id(void)
+{
+    process_id = 0;
+}
+
+pid_t loop_process_id(void)
+{
+    static bool watched;
+    if (process_id != 0)
+        return process_id;
+    if (!watched)
+        pthread_atfork(NULL, NULL, forget_process_id);
+    watched = true;
+    return process_id = getpid();
+}
+
 static int open_alarm(void)
 {
     loop.alarm_ms = INFINITY;

@@ -23,6 +23,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* The monotonic clock used here, in milliseconds and in seconds. */
 double loop_now_ms(void);
@@ -106,6 +107,11 @@ typedef struct LoopStats {
 } LoopStats;
 
 LoopStats loop_stats(void);
+
+/* ---- the process ---- */
+
+/* Its id, without a system call each time: what belongs to the process that opened it asks often. */
+pid_t loop_process_id(void);
 
 /* ---- descriptors ---- */
 

@@ -225,7 +225,7 @@ Process *process_start(const ProcessOptions *o)
     if (p == NULL)
         return NULL;
     p->max_buffered = o->max_buffered;
-    p->owner = getpid();
+    p->owner = loop_process_id();
     p->input.fd = p->outputs[0].fd = p->outputs[1].fd = -1;
     loop_port_open(&p->port);
     int error = open_pipes(p, theirs) ? spawn(p, o, theirs) : errno;
@@ -320,7 +320,7 @@ static void on_late_exit(uv_process_t *uv, int64_t status, int signal)
 
 bool process_is_ours(const Process *p)
 {
-    return p->owner == getpid();
+    return p->owner == loop_process_id();
 }
 
 void process_drop(Process *p)

@@ -78,7 +78,7 @@ PumpStatus pump_open(const Alloc *alloc, const PumpOptions *options, Pump **out)
     Pump *p = alloc_resize(alloc, NULL, 0, sizeof *p);
     if (p == NULL)
         return PUMP_NO_MEMORY;
-    *p = (Pump){.alloc = *alloc, .owner = getpid(), .next_check = INFINITY};
+    *p = (Pump){.alloc = *alloc, .owner = loop_process_id(), .next_check = INFINITY};
     loop_port_open(&p->port);
     if (!copy_options(p, options) || !make_buckets(p)) {
         pump_close(p);
@@ -109,7 +109,7 @@ static void free_transfers(Pump *p, Transfer *t)
 
 bool pump_is_ours(const Pump *p)
 {
-    return p->owner == getpid();
+    return p->owner == loop_process_id();
 }
 
 void pump_close(Pump *p)

@@ -261,7 +261,7 @@ Redis *redis_open(const Alloc *alloc, const RedisOptions *options)
     if (r == NULL)
         return errno = ENOMEM, NULL;
     *r = (Redis){.alloc = *alloc,
-                 .owner = getpid(),
+                 .owner = loop_process_id(),
                  .multi = curl_multi_init(),
                  .easy = curl_easy_init(),
                  .reader = redisReaderCreate()};
@@ -285,7 +285,7 @@ Redis *redis_open(const Alloc *alloc, const RedisOptions *options)
 
 bool redis_is_ours(const Redis *r)
 {
-    return r->owner == getpid();
+    return r->owner == loop_process_id();
 }
 
 void redis_close(Redis *r)

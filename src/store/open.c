@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "loop/loop.h"
 #include "store/header.h"
 #include "store/held.h"
 #include "store/private.h"
@@ -334,7 +335,7 @@ static StoreStatus create_file(Store *s, const char *path, const StoreOptions *o
 StoreStatus store_open(Store *s, const char *path, const StoreOptions *o, StoreError *e)
 {
     bool create = o->mode == STORE_CREATE;
-    *s = (Store){.process = getpid(),
+    *s = (Store){.process = loop_process_id(),
                  .writable = o->mode != STORE_READ,
                  .full_sync = o->full_sync,
                  .checkpoint_at = STORE_WAL_PAGES};
@@ -375,7 +376,7 @@ static void remove_empty_wal(const char *real_path)
 
 bool store_is_ours(const Store *s)
 {
-    return s->process == getpid();
+    return s->process == loop_process_id();
 }
 
 StoreStatus store_close(Store *s, StoreError *e)

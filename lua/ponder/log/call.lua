@@ -213,10 +213,11 @@ end
 ---@param what ponder.log.Call that asks
 ---@return table? results nil: they are damaged; `failures` are the attempts that failed
 function call.results(db, run, id, what)
-    local status, reply, message, code = db:row(
-        "SELECT status, reply, message, code FROM calls WHERE run = ? AND id = ?", run, id)
+    local status, reply, message, code, has_failed = db:row("SELECT status, reply, message, code, "
+        .. "EXISTS (SELECT 1 FROM attempts WHERE run = ?1 AND call = ?2) FROM calls "
+        .. "WHERE run = ?1 AND id = ?2", run, id)
     local draft = reply and json.decode(reply)
-    local failures = failures_of(db, run, id)
+    local failures = has_failed == 1 and failures_of(db, run, id) or {}
     if reply and not what.asked:is_reply(draft) or status == "ok" and not draft then
         return nil
     elseif status == "ok" then

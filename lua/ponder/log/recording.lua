@@ -50,11 +50,6 @@ end
 ---------------------------------------------------------------------------------------------------
 -- What was asked
 
-local ROW = {
-    call = "SELECT id, status, code, within FROM calls WHERE run = ? AND id = ?",
-    effect = "SELECT id, status, NULL, within FROM effects WHERE run = ? AND id = ?",
-}
-
 -- Whether what was asked has an answer to be played. What ended a run is tried again: failures that
 -- are not on the tape; and what another budget may allow.
 local function is_answered(self, kind, id, status, code, within)
@@ -82,15 +77,6 @@ local function known_of(self, kind, id, status, code, within)
         self.known[kind][id] = known
     end
     return known
-end
-
-local function look_up(self, kind, id)
-    local known = self.known[kind][id]
-    if known or kind == "run" then
-        return known
-    end
-    local found, status, code, within = self.db:row(ROW[kind], self.run, id)
-    return found and known_of(self, kind, id, status, code, within)
 end
 
 local STATUS = { completed = "ok", failed = "error" }
@@ -146,18 +132,13 @@ local INSIDE_AFTER = {
         .. " AND within IS NOT NULL AND +id > ?6 ORDER BY +id LIMIT 1",
 }
 
-local function key_values(what)
+-- What a method of the store returns for a statement of FIND, with further values.
+local function query(self, method, sql, what, ...)
+    local db = self.db
     if what.kind == "call" then
-        return what.identity
+        return db[method](db, sql, self.run, what.identity, ...)
     end
-    return what.what, what.name, what.key
-end
-
-local function row_of(self, sql, what, ...)
-    local values = table.pack(key_values(what))
-    local more = table.pack(...)
-    table.move(more, 1, more.n, values.n + 1, values)
-    return self.db:row(sql, self.run, table.unpack(values, 1, values.n + more.n))
+    return db[method](db, sql, self.run, what.what, what.name, what.key, ...)
 end
 
 ---What the log of the same run has on an operation.
@@ -171,7 +152,8 @@ function Recording:find(what, within, occurrence)
         local list = self.runs[("%s %s"):format(within or "", what.identity)]
         known = list and list[occurrence]
     else
-        local id, status, code, inside = row_of(self, IN_ORDER[what.kind], what, within, occurrence)
+        local id, status, code, inside = query(self, "row", IN_ORDER[what.kind], what, within,
+            occurrence)
         known = id and known_of(self, what.kind, id, status, code, inside)
     end
     if known then
@@ -199,8 +181,8 @@ function Recording:find_next(what)
         local place = recent.key((statements == INSIDE_AFTER and "inside " or "") .. key)
         local last = self.last_found:get(place) or { 0, 0 }
         repeat
-            local id, status, code, within, at = row_of(self, statements[what.kind], what, last[1],
-                last[2])
+            local id, status, code, within, at = query(self, "row", statements[what.kind], what,
+                last[1], last[2])
             if id then
                 last = { at, id }
                 self.last_found:set(place, last)
@@ -217,13 +199,6 @@ function Recording:find_next(what)
     end
 end
 
--- The values of a statement of FIND, and one more.
-local function values_and(what, value)
-    local values = table.pack(key_values(what))
-    values[values.n + 1] = value
-    return table.unpack(values, 1, values.n + 1)
-end
-
 local COUNT = {
     call = "SELECT id, occurrence " .. FIND.call .. " AND within IS ?3 ORDER BY occurrence DESC",
     effect = "SELECT id, occurrence " .. FIND.effect
@@ -237,7 +212,7 @@ local COUNT = {
 ---@return integer
 function Recording:count_found(what, within)
     local kind, count = what.kind, 0
-    for id, occurrence in self.db:rows(COUNT[kind], self.run, values_and(what, within)) do
+    for id, occurrence in query(self, "rows", COUNT[kind], what, within) do
         local is_asked = id > self.last[kind] or self.found[kind]:has(id)
         count = math.max(count, is_asked and occurrence or 0)
     end
@@ -257,17 +232,35 @@ local function check_entry(self, seq, round, kind, what)
     end
 end
 
+local TAPE = [[
+SELECT seq, round, tape.kind, what, coalesce(calls.id, effects.id),
+    coalesce(calls.status, effects.status), code, coalesce(calls.within, effects.within)
+FROM tape
+LEFT JOIN calls ON tape.kind = 'call' AND calls.run = tape.run AND calls.id = what
+LEFT JOIN effects ON tape.kind = 'effect' AND effects.run = tape.run AND effects.id = what
+WHERE tape.run = ?1 ]]
+local NEXT_OF_TAPE = TAPE
+    .. "AND seq > ?2 AND (?3 IS NULL OR tape.kind <> 'run' OR what = ?3) ORDER BY seq LIMIT ?4"
+local ANSWERS_OF_TAPE = TAPE .. "AND tape.kind <> 'timers' ORDER BY seq "
+
+-- What a row of these names; nil: the log does not hold it.
+local function answered_by(self, kind, what, id, status, code, within)
+    if kind == "run" then
+        return self.known.run[what]
+    end
+    return id and known_of(self, kind, id, status, code, within)
+end
+
 -- The next rows of the tape whose operations are answered.
 local function read_batch(self)
     local entries = {}
     while not entries[1] and not self.at_end do
         local count = 0
-        for seq, round, kind, what in self.db:rows("SELECT seq, round, kind, what FROM tape "
-            .. "WHERE run = ?1 AND seq > ?2 AND (?4 IS NULL OR kind <> 'run' OR what = ?4) "
-            .. "ORDER BY seq LIMIT ?3", self.run, self.read_to, BATCH, self.only) do
+        for seq, round, kind, what, id, status, code, within in self.db:rows(NEXT_OF_TAPE,
+            self.run, self.read_to, self.only, BATCH) do
             check_entry(self, seq, round, kind, what)
             count, self.read_to = count + 1, seq
-            local answered = kind ~= "timers" and look_up(self, kind, what) or nil
+            local answered = answered_by(self, kind, what, id, status, code, within)
             if kind ~= "timers" and not answered then
                 damaged(self, "tape %d names a %s that is not there", seq, kind)
             elseif kind == "timers" or answered.answered then
@@ -303,13 +296,12 @@ function Recording:left()
     if not self.ordered then
         return left, first
     end
-    for kind, id in self.db:rows("SELECT kind, what FROM tape WHERE run = ? AND kind <> 'timers' "
-        .. "ORDER BY seq", self.run) do
-        local is_new = id <= self.last[kind] and not self.found[kind]:has(id)
-            and not counted[kind]:has(id)
-        local known = is_new and look_up(self, kind, id)
+    for _, _, kind, what, id, status, code, within in self.db:rows(ANSWERS_OF_TAPE, self.run) do
+        local is_new = what <= self.last[kind] and not self.found[kind]:has(what)
+            and not counted[kind]:has(what)
+        local known = is_new and answered_by(self, kind, what, id, status, code, within)
         if known and known.answered then
-            counted[kind]:add(id)
+            counted[kind]:add(what)
             left, first = left + 1, first or known
         end
     end
@@ -377,11 +369,9 @@ end
 -- may lie between those that did not: they are independent.
 local function first_failure(self, status_of_run)
     local first
-    for seq, kind, what in self.db:rows("SELECT seq, kind, what FROM tape WHERE run = ? "
-        .. "AND kind <> 'timers' ORDER BY seq DESC", self.run) do
-        local status = status_of_run[what]
-        if kind ~= "run" then
-            status = ROW[kind] and select(2, self.db:row(ROW[kind], self.run, what))
+    for seq, _, kind, what, _, status in self.db:rows(ANSWERS_OF_TAPE .. "DESC", self.run) do
+        if kind == "run" then
+            status = status_of_run[what]
         end
         if status == "error" then
             first = seq

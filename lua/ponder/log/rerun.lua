@@ -259,6 +259,7 @@ function Rerun:replay(execute)
     end
     files.play(texts_of(self), true)
     host.begin_replay()
+    self.db:begin() -- SQLite locks the file once, not for each row; where it cannot, it does
     return (self.only and start_one or start)(self, execute, { kind = "replay",
         past = recording_of(self, { ordered = true }) })
 end
