@@ -170,7 +170,8 @@ end
 local function budgets_around(self, index)
     local list, backings, one = {}, {}, task_budget.current()
     while one do
-        if one:is_limited() then
+        local limits = one.limits
+        if limits.max_calls or limits.max_tokens or limits.max_cost then
             local name = ("budget:%s.%d.%d"):format(self.map_id, index, #list)
             local backing = one.backing
                 or budgets.back(one, self.client, self.exchange:key(name), BUDGET_LEASE_MS)

@@ -176,7 +176,7 @@ function attempt.perform(evaluation, job, limits)
     return { question = run.question, answer = answer, failure = failure,
         spent = { calls = spent.calls, tokens = spent.tokens, cost = spent.cost },
         seconds = run.ended and run.ended - run.started or 0, -- it may not have begun in time
-        critical_seconds = run.budget:busy_seconds(), points = run.points, samples = run.drawn }
+        critical_seconds = run.budget.busy, points = run.points, samples = run.drawn }
 end
 
 -------------------------------------------------------------------------------

@@ -148,16 +148,17 @@ end
 ---@return ponder.log.Answered?
 function Recording:find(what, within, occurrence)
     local known
-    if what.kind == "run" then
+    local kind = what.kind
+    if kind == "run" then
         local list = self.runs[("%s %s"):format(within or "", what.identity)]
         known = list and list[occurrence]
     else
-        local id, status, code, inside = query(self, "row", IN_ORDER[what.kind], what, within,
+        local id, status, code, inside = query(self, "row", IN_ORDER[kind], what, within,
             occurrence)
-        known = id and known_of(self, what.kind, id, status, code, inside)
+        known = id and known_of(self, kind, id, status, code, inside)
     end
     if known then
-        self.found[what.kind]:add(known.id)
+        self.found[kind]:add(known.id)
     end
     return known
 end
@@ -291,11 +292,10 @@ end
 ---@return integer left how many answers
 ---@return string? first in a few words
 function Recording:left()
-    local left, first = 0, nil
-    local counted = sets()
     if not self.ordered then
-        return left, first
+        return 0
     end
+    local left, first, counted = 0, nil, sets()
     for _, _, kind, what, id, status, code, within in self.db:rows(ANSWERS_OF_TAPE, self.run) do
         local is_new = what <= self.last[kind] and not self.found[kind]:has(what)
             and not counted[kind]:has(what)
@@ -426,9 +426,8 @@ end
 function recording.new(db, run, how)
     local weak = { __mode = "v" }
     local self = setmetatable({ db = db, run = run, path = how.path, ordered = how.ordered,
-        edit = how.edit, only = how.only,
-        retries = how.ordered and how.retries or false, runs = {}, found = sets(),
-        on_tape = sets(),
+        edit = how.edit, only = how.only, retries = how.ordered and how.retries or false,
+        runs = {}, found = sets(), on_tape = sets(),
         known = { call = setmetatable({}, weak), effect = setmetatable({}, weak) },
         last_found = recent.new(), entries = {}, next = 1, read_to = -1, clocks = {} }, Recording)
     -- A call that one process had asked for may have been cancelled in the next, still waiting for
@@ -467,8 +466,7 @@ end
 ---@return ponder.log.Recording
 function Recording:within(known, is_chosen)
     return recording.new(self.db, known.id, { path = self.path, ordered = self.ordered,
-        edit = self.edit,
-        retries = is_chosen or self.retries and not known.answered })
+        edit = self.edit, retries = is_chosen or self.retries and not known.answered })
 end
 
 --- Counts in the budgets in force what was asked and may have been paid for, without an answer.

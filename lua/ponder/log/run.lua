@@ -133,7 +133,7 @@ Early.__index = Early
 local function count(self)
     self.kept = self.kept + 1
     if self.kept > MOST then
-        self.entries, self.readings, self.kept, self.incomplete = {}, { now = {} }, 0, true
+        self.entries, self.readings, self.kept, self.incomplete = {}, {}, 0, true
     end
 end
 
@@ -154,10 +154,7 @@ function Early:reading(clock, live)
 end
 
 function Early:now()
-    local value, list = scheduler.clock(), self.readings.now
-    list[#list + 1] = value
-    count(self)
-    return value
+    return self:reading("now", scheduler.clock)
 end
 
 function Early:turn() end -- luacheck: ignore 212
@@ -186,7 +183,7 @@ end
 
 -- What a first run notes until it calls a model.
 local function note_early(self)
-    scheduler.set_tape(self.group, setmetatable({ entries = {}, readings = { now = {} }, kept = 0,
+    scheduler.set_tape(self.group, setmetatable({ entries = {}, readings = {}, kept = 0,
         grow = function(tape) return grow(self, tape) end }, Early))
 end
 

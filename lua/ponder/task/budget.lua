@@ -5,8 +5,7 @@
 --- cannot overshoot together, and settled when it is over. A call for which there is no room is
 --- refused; where only the reservations of others stand in its way, it waits until they have ended,
 --- since most use less than they might. After the first call that a budget refuses it is spent: it
---- lets no other begin. An attempt that failed after its reply had begun may have been billed: it
---- counts as a call of its own, at what was reserved for it (Hold:renew).
+--- lets no other begin.
 ---
 --- A budget may be kept elsewhere, too, for several processes (`backing`, ponder.queue.budget): a
 --- call is reserved there as well, after there was room for it here.
@@ -60,7 +59,8 @@ budget.LIMITS = {
 ---@field late boolean? its time was up
 ---@field unpriced_call string? what a call was told whose price is unknown
 ---@field on_change fun()? called when a call begins or ends
----@field clock (fun(): number)? where set, busy_seconds says how long calls were in flight
+---@field clock (fun(): number)? where set, `busy` counts by it
+---@field busy number seconds while at least one call was in flight
 ---@field private reserved {tokens: integer, cost: number}
 ---@field private holds table<integer, ponder.task.Hold> calls in flight, by number
 ---@field private in_flight integer how many
@@ -73,15 +73,8 @@ Budget.__name = "ponder.task.Budget"
 ---@return ponder.task.Budget
 function budget.new(limits)
     return setmetatable({ limits = limits, calls = 0, failed = 0, tokens = 0, cost = 0,
-        unpriced = 0, usage = {}, reserved = { tokens = 0, cost = 0 }, holds = {}, in_flight = 0,
-        waiting = {} }, Budget)
-end
-
----Whether it limits what is spent, rather than counts alone.
----@return boolean
-function Budget:is_limited()
-    local limits = self.limits
-    return (limits.max_calls or limits.max_tokens or limits.max_cost) ~= nil
+        unpriced = 0, busy = 0, usage = {}, reserved = { tokens = 0, cost = 0 }, holds = {},
+        in_flight = 0, waiting = {} }, Budget)
 end
 
 ---The innermost budget in force here.
@@ -370,7 +363,7 @@ function Hold:settle(usage, cost, failed, partial)
     while one do
         one.in_flight = one.in_flight - 1
         if one.clock and one.in_flight == 0 then
-            one.busy = (one.busy or 0) + one.clock() - one.busy_since
+            one.busy = one.busy + one.clock() - one.busy_since
         end
         one.holds[self.number] = nil
         local reserved = one.reserved
@@ -499,12 +492,6 @@ end
 ---@field usage ponder.model.Usage sums of what replies said
 ---@field cost number? USD; nil: the price of a call is unknown
 ---@field spent string? the message of the first refusal
-
----How long at least one call was in flight, of a budget with a `clock`.
----@return number seconds
-function Budget:busy_seconds()
-    return self.busy or 0
-end
 
 ---What has been spent, as a plain table.
 ---@return ponder.task.Spent
