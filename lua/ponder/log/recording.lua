@@ -148,17 +148,16 @@ end
 ---@return ponder.log.Answered?
 function Recording:find(what, within, occurrence)
     local known
-    local kind = what.kind
-    if kind == "run" then
+    if what.kind == "run" then
         local list = self.runs[("%s %s"):format(within or "", what.identity)]
         known = list and list[occurrence]
     else
-        local id, status, code, inside = query(self, "row", IN_ORDER[kind], what, within,
+        local id, status, code, inside = query(self, "row", IN_ORDER[what.kind], what, within,
             occurrence)
-        known = id and known_of(self, kind, id, status, code, inside)
+        known = id and known_of(self, what.kind, id, status, code, inside)
     end
     if known then
-        self.found[kind]:add(known.id)
+        self.found[what.kind]:add(known.id)
     end
     return known
 end
