@@ -10,12 +10,13 @@
  *   debug.sethook             refused while a limit of the run uses the one hook there is
  *   debug.getregistry         returns a copy: C code looks up its metatables in the registry
  *
- *   io.open, io.popen         add a hint when descriptors have run out
+ *   io.open, popen, lines     add a hint when descriptors have run out; so do loadfile and dofile
  *
  * package.loadlib stays: machine code can crash the process anyway.
  */
 #include "guard.h"
 
+#include <errno.h>
 #include <lauxlib.h>
 #include <string.h>
 
@@ -25,7 +26,7 @@
 /* The replaced functions. The guards call them directly from C: in an upvalue or a Lua frame, the
  * debug library would find them. */
 static struct {
-    lua_CFunction load, loadfile, setmetatable, setlocal, setupvalue, sethook, open, popen;
+    lua_CFunction load, loadfile, setmetatable, setlocal, setupvalue, sethook, open, popen, lines;
 } original;
 
 /* ---- errors ---- */
@@ -61,6 +62,50 @@ static int guard_xpcall(lua_State *L)
     return end_protected(L, status, 3);
 }
 
+/* ---- descriptors ---- */
+
+/* Adds the hint to a message on top of the stack. */
+static void add_hint(lua_State *L, int error)
+{
+    lua_pushstring(L, loop_descriptor_hint(error));
+    lua_concat(L, 2);
+}
+
+/* The results of a function that returns nil, message, errno where it fails. */
+static int hint_at_results(lua_State *L, int results)
+{
+    if (results == 3 && lua_isnil(L, -3)) {
+        lua_pushvalue(L, -2);
+        add_hint(L, (int)lua_tointeger(L, -2));
+        lua_replace(L, -3);
+    }
+    return results;
+}
+
+static int guard_open(lua_State *L)
+{
+    return hint_at_results(L, original.open(L));
+}
+
+static int guard_popen(lua_State *L)
+{
+    return hint_at_results(L, original.popen(L));
+}
+
+static int guard_lines(lua_State *L)
+{
+    int count = lua_gettop(L);
+    lua_pushcfunction(L, original.lines);
+    lua_insert(L, 1);
+    errno = 0;
+    if (lua_pcall(L, count, LUA_MULTRET, 0) == LUA_OK)
+        return lua_gettop(L);
+    if (lua_type(L, -1) != LUA_TSTRING)
+        return lua_error(L);
+    add_hint(L, errno);
+    return luaL_error(L, "%s", lua_tostring(L, -1));
+}
+
 /* ---- text only ---- */
 
 /* Calls load or loadfile with its argument `mode`, at that index, set to "t". */
@@ -76,7 +121,11 @@ static int load_text_only(lua_State *L, int mode, lua_CFunction load)
         lua_settop(L, mode);
     lua_pushliteral(L, "t");
     lua_replace(L, mode);
-    return load(L);
+    errno = 0;
+    int results = load(L);
+    if (results == 2 && lua_type(L, -1) == LUA_TSTRING)
+        add_hint(L, errno);
+    return results;
 }
 
 static int guard_load(lua_State *L)
@@ -99,8 +148,11 @@ static int text_dofile(lua_State *L)
 {
     const char *name = luaL_optstring(L, 1, NULL);
     lua_settop(L, 1);
-    if (luaL_loadfilex(L, name, "t") != LUA_OK)
+    errno = 0;
+    if (luaL_loadfilex(L, name, "t") != LUA_OK) {
+        add_hint(L, errno);
         return lua_error(L);
+    }
     lua_callk(L, 0, LUA_MULTRET, 0, after_dofile);
     return after_dofile(L, LUA_OK, 0);
 }
@@ -157,29 +209,6 @@ static int copy_registry(lua_State *L)
     return 1;
 }
 
-/* ---- files ---- */
-
-/* The results of a function that returns nil, message, errno where it fails. */
-static int add_hint(lua_State *L, int results)
-{
-    if (results == 3 && lua_isnil(L, -3)) {
-        const char *hint = loop_descriptor_hint((int)lua_tointeger(L, -1));
-        lua_pushfstring(L, "%s%s", lua_tostring(L, -2), hint);
-        lua_replace(L, -3);
-    }
-    return results;
-}
-
-static int guard_open(lua_State *L)
-{
-    return add_hint(L, original.open(L));
-}
-
-static int guard_popen(lua_State *L)
-{
-    return add_hint(L, original.popen(L));
-}
-
 /* ---- all of them ---- */
 
 /* Sets table[name] for the table on top of the stack; stores the old function in *out if given. */
@@ -212,5 +241,6 @@ void guard_library(lua_State *L)
     lua_getglobal(L, "io");
     guard(L, "open", guard_open, &original.open);
     guard(L, "popen", guard_popen, &original.popen);
+    guard(L, "lines", guard_lines, &original.lines);
     lua_pop(L, 3);
 }

@@ -27,6 +27,7 @@
 #include "api/offline.h"
 #include "guard.h"
 #include "hostlib.h"
+#include "loop/loop.h"
 #include "memory.h"
 
 /* A collector cycle starts when memory in use reaches this percentage of what the last one left.
@@ -85,8 +86,10 @@ static int search_beside_script(lua_State *L)
         const char *file = lua_pushfstring(L, patterns[i], lua_tostring(L, 2), path);
         if (access(file, R_OK) != 0)
             continue;
+        errno = 0;
         if (luaL_loadfilex(L, file, "t") != LUA_OK)
-            return luaL_error(L, "cannot load module '%s': %s", module, lua_tostring(L, -1));
+            return luaL_error(L, "cannot load module '%s': %s%s", module, lua_tostring(L, -1),
+                              loop_descriptor_hint(errno));
         lua_pushstring(L, file);
         return 2;
     }

@@ -110,7 +110,7 @@ LoopStats loop_stats(void);
 
 /* ---- the process ---- */
 
-/* Its id, without a system call each time: what belongs to the process that opened it asks often. */
+/* Its id. Whoever belongs to the process that opened it asks often: that is not a system call. */
 pid_t loop_process_id(void);
 
 /* ---- descriptors ---- */
