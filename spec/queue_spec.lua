@@ -394,6 +394,21 @@ describe("a coordinator that is killed", function()
     end)
 end)
 
+describe("a coordinator that is interrupted", function()
+    it("leaves no jobs behind that no worker has begun", function()
+        local lab <close> = workers.lab(FILES)
+        lab:worker { "--concurrency", "1" }
+        local coordinator = lab:begin [[print(q:map({ 900, 0, 0, 0 }, "nap")[4])]]
+        eventually("the first job has begun", function() return lab:lines "ran"[1] end)
+        coordinator:kill "INT"
+        assert.equal("130", coordinator:wait(), coordinator:said())
+        eventually("the others are withdrawn", function()
+            return lab.server:cli "HGET 'ponder:1:{t}:stats' enqueued" == "4"
+                and lab.server:cli("XLEN " .. lab.server:cli "KEYS '*}:jobs:*'") == "1"
+        end)
+    end)
+end)
+
 describe("a budget around a map", function()
     it("stops enqueuing when a budget is spent, and withdraws what no worker has", function()
         local lab <close> = workers.lab { ["job.lua"] = JOB, ["model.lua"] = MODEL }

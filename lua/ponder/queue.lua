@@ -5,7 +5,8 @@
 ---
 ---     -- main.lua
 ---     local queue = require "ponder.queue"
----     local q = assert(queue.open("redis://host", { name = "puzzles", script = "solve.lua" }))
+---     local q <close> = assert(queue.open("redis://host", { name = "puzzles",
+---         script = "solve.lua" }))
 ---     local answers, errors = q:map(items, "solve", { concurrency = 500 })
 ---
 --- Each item is a job: a run of its own (ponder.run), which a worker does. What the worker recorded
@@ -28,6 +29,7 @@
 --- longer than the workers' --lease is given to another worker, too.
 
 local budgets = require "ponder.queue.budget"
+local core = require "ponder.core.task"
 local exchange = require "ponder.queue.exchange"
 local files = require "ponder.log.files"
 local json = require "ponder.json"
@@ -370,9 +372,10 @@ function Queue:purge()
     return log.record("queue.purge", { queue = self.name }, status.purge, self.client, self.name)
 end
 
----Closes its connections.
+---Closes its connections. A run that Ctrl-C ends leaves no jobs behind that no worker has begun,
+---where its queue is a to-be-closed variable.
 function Queue:close()
-    if self.called and scheduler.current() then
+    if self.called and scheduler.current() and not core.stop_reason() then
         settle_up(self)
     end
     self.exchange:close()

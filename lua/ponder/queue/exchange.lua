@@ -2,6 +2,7 @@
 --- may forget. There is no task for it: of the jobs that wait one sends for all, one reads for all,
 --- and where it has its result, or is cancelled, another one does.
 
+local core = require "ponder.core.task"
 local json = require "ponder.json"
 local moves = require "ponder.queue.moves"
 local payload = require "ponder.queue.payload"
@@ -220,13 +221,13 @@ function Exchange:forget(id, entry)
     taken[#taken + 1], taken[#taken + 2] = id, entry
 end
 
+local function take_keys(self)
+    return { self:key "state", self:key("results:" .. self.map), self:key "open", self:key "maps",
+        self:key("jobs:" .. self.script.code), self:key "dead" }
+end
+
 local function take(self, taken)
-    return redis.persist(self.on_trouble, function()
-        return self.client:eval(moves.TAKE, { self:key "state",
-            self:key("results:" .. self.map), self:key "open", self:key "maps",
-            self:key("jobs:" .. self.script.code), self:key "dead" }, self.map,
-            table.unpack(taken))
-    end)
+    return self.client:eval(moves.TAKE, take_keys(self), self.map, table.unpack(taken))
 end
 
 ---Has Redis forget what was taken.
@@ -239,7 +240,9 @@ function Exchange:flush()
         return true
     end
     self.taken = {}
-    return take(self, taken)
+    return redis.persist(self.on_trouble, function()
+        return take(self, taken)
+    end)
 end
 
 -- Nobody seems to work: says why.
@@ -287,14 +290,20 @@ local function read(self)
     return reply ~= false
 end
 
--- Nothing more may be asked: what no worker has begun is not done.
-local function withdraw(self, backing)
-    local words = {}
+-- Adds the jobs that are still waited for, of one budget or all: so that those that no worker has
+-- are withdrawn.
+local function add_unbegun(self, taken, backing)
     for id, slot in pairs(self.slots) do
-        if slot.backings[backing] and not slot.status then
-            words[#words + 1], words[#words + 2] = id, "u"
+        if not slot.status and (not backing or slot.backings[backing]) then
+            taken[#taken + 1], taken[#taken + 2] = id, "u"
         end
     end
+    return taken
+end
+
+-- Nothing more may be asked: what no worker has begun is not done.
+local function withdraw(self, backing)
+    local words = add_unbegun(self, {}, backing)
     for _, id in ipairs(words[1] and take(self, words) or {}) do
         local slot = self.slots[id]
         if slot and not slot.status then
@@ -398,8 +407,25 @@ function Exchange:await(slot)
     return true
 end
 
+-- The process is asked to stop, and waits for nothing: what no worker has is withdrawn. What one
+-- has may be paid for by now: its result stays, for when the run is resumed.
+local function leave(self)
+    local taken = add_unbegun(self, self.taken)
+    for i = 2, #taken, 2 do
+        taken[i] = taken[i] == "w" and "u" or taken[i]
+    end
+    local words = table.move(take_keys(self), 1, 6, 4, { "EVAL", moves.TAKE, 6 })
+    words[10] = self.map
+    if taken[1] then
+        self.client:post(table.unpack(table.move(taken, 1, #taken, 11, words)))
+    end
+end
+
 ---Closes its connections.
 function Exchange:close()
+    if core.stop_reason() then
+        leave(self)
+    end
     self.client:close()
     self.reader:close()
 end
