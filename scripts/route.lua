@@ -7,19 +7,24 @@ local search = require "ponder.search"
 
 local path = ...
 local file, message = io.open(path or "", "r")
-if not file then
+local text
+if file then
+    text, message = file:read("a") -- nil for a directory
+    file:close()
+end
+if not text then
     io.stderr:write("route: ", path and message or "expected a file with a map", "\n")
     os.exit(2)
 end
 local rows, places = {}, {}
-for line in file:lines() do
+for line in text:gmatch("([^\n]*)\n?") do
+    line = line:gsub("\r$", "")
     rows[#rows + 1] = line
     for _, mark in ipairs { "S", "G" } do
         local x = line:find(mark, 1, true)
         places[mark] = places[mark] or x and { x = x, y = #rows }
     end
 end
-file:close()
 if not places.S or not places.G then
     io.stderr:write("route: ", path, ": expected one S and one G\n")
     os.exit(2)

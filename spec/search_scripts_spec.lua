@@ -44,6 +44,7 @@ describe("scripts/route.lua", function()
             output("route", dir.path .. "/map"))
         assert.equal(1, run("route", dir.path .. "/wall").status)
         assert.equal(2, run("route").status)
+        assert.equal("route: Is a directory\n", run("route", dir.path).err)
     end)
 end)
 
