@@ -188,7 +188,7 @@ describe("a run that fails", function()
                     return "done"
                 end))
             end)
-            assert.is_truthy(results[1][2]:find("deadlock: every task waits", 1, true))
+            assert.is_truthy(results[1][2]:find("deadlock: all tasks wait", 1, true))
             assert.is_truthy(results[1][2]:find("task 1 in task.park", 1, true))
             assert.same({ n = 1, "done" }, results[2])
         end)

@@ -202,7 +202,7 @@ describe("a deadlock", function()
             task.sleep(1)
             task.park()
         end)
-        assert.matches("^" .. HERE .. ": deadlock: every task waits, and nothing can wake one\n"
+        assert.matches("^" .. HERE .. ": deadlock: all tasks wait, and nothing can wake them\n"
             .. "    task 1 in task.park at " .. HERE .. "\n"
             .. "    task 2 in handle:join at " .. HERE .. "\n"
             .. "    task 3 in task.park at %?\nstack traceback:", err)

@@ -472,7 +472,7 @@ describe("ponder view", function()
         with_page({ sample "noeval.db" }, function(get)
             local status, body = get("/", { eval = dir.path .. "/noeval.db#1" })
             assert.equal(404, status)
-            assert.matches("holds no evaluation", body)
+            assert.matches("has no evaluation", body)
         end)
     end)
 

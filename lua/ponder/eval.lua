@@ -1,4 +1,4 @@
---- Evaluations: which policy is better, by how much, at what price.
+--- Evaluations compare policies on a data set: which is better, by how much, and at what cost.
 ---
 ---     local eval = require "ponder.eval"
 ---     local result, message, code = eval.run({
@@ -24,15 +24,15 @@
 --- |            |                   | independent                                                 |
 --- | `policies` | required          | by name: see ponder.eval.policy                             |
 --- | `score`    | required          | a scorer (ponder.eval.score), its name, or several; the     |
---- |            |                   | first (by name) counts                                      |
---- | `question` | `item.question`   | a template or function(item); strategies get it             |
---- | `target`   | `item.target`     | a field's name or function(item); scorers get it            |
+--- |            |                   | first (by name) decides                                     |
+--- | `question` | `item.question`   | a template or function(item), for strategies                |
+--- | `target`   | `item.target`     | a field's name or function(item), for scorers               |
 --- | `baseline` | the first by name | the policy that others are compared with                    |
 --- | `name`     | "eval"            |                                                             |
---- | `curves`   | true              | whether what was reported on the way is scored too          |
+--- | `curves`   | true              | score intermediate answers too                              |
 ---
---- Every item of every policy and epoch is a run: one that fails, or spends its budget, touches no
---- other. A policy may call `run:report(answer)` to say what it would answer by now.
+--- Every item of every policy and epoch is a separate run: one that fails, or spends its budget,
+--- does not affect others. A policy may report intermediate answers with `run:report(answer)`.
 
 local definition = require "ponder.eval.definition"
 local log = require "ponder.log"
@@ -81,25 +81,25 @@ end
 
 ---@class ponder.eval.RunOptions
 ---@field policy? string[] only these policies, by name
----@field limit? integer the first items
----@field sample? integer so many items at random
----@field seed? integer of the sample, the order, and every run's own seed; default 0
+---@field limit? integer only the first items
+---@field sample? integer a random sample of so many items
+---@field seed? integer for the sample, the order and the seeds of runs; default 0
 ---@field epochs? integer how often each item is run, default 1
 ---@field concurrency? integer runs at once, default 16
 ---@field max_cost? number USD, of all runs
----@field max_calls? integer model calls of all runs, those of scorers included
+---@field max_calls? integer model calls of all runs and scorers
 ---@field max_total_tokens? integer of all runs
 ---@field max_cost_per_item? number USD, of one run
 ---@field timeout_ms_per_item? number of one run
 ---@field baseline? string the policy that others are compared with
----@field exclude_errors? boolean default false: runs that fail count as wrong
----@field directory? string that names of data count from
+---@field exclude_errors? boolean default false: failed runs count as wrong
+---@field directory? string the base of relative names of data files
 ---@field on_progress? fun(progress: ponder.eval.Progress)
----@field perform? function in place of ponder.eval.attempt.perform: ponder.eval.remote
----@field is_spent? fun(): boolean in place of looking at budgets: likewise
----@field known? table<string, table> records of runs that need not run again, by key
+---@field perform? function replaces ponder.eval.attempt.perform (see ponder.eval.remote)
+---@field is_spent? fun(): boolean replaces the check of budgets (likewise)
+---@field known? table<string, table> records to reuse instead of running again, by key
 
----Runs an evaluation. What is wrong in it raises, but for its data.
+---Runs an evaluation. An invalid definition raises; invalid data do not.
 ---@param given table the evaluation
 ---@param opts? ponder.eval.RunOptions
 ---@return ponder.eval.Result? result
@@ -124,8 +124,7 @@ function eval.run(given, opts)
     return summary.new(meta, records, skipped)
 end
 
----Policies of all combinations of options: `policies = eval.matrix{ model = {"a", "b"}, k = {1, 5}
----}`.
+---Policies for all combinations of options: `eval.matrix{ model = {"a", "b"}, k = {1, 5} }`.
 ---@see ponder.eval.matrix
 eval.matrix = matrix
 

@@ -1,14 +1,14 @@
---- Statistics for evaluations: which policy is better, by how much, and how sure that is.
+--- Statistics for evaluations: intervals, differences between policies, tests, bootstrap.
 ---
 ---     local stats = require "ponder.stats"
 ---     local lower, upper = table.unpack(stats.wilson(74, 100, 0.95))
 ---     local difference = stats.newcombe_paired(both, first_only, second_only, neither, 0.95)
 ---     local p = stats.mcnemar_exact(first_only, second_only)
 ---
---- Each function names its source. A result of several numbers is a list in the order that its
---- description gives; nil is undefined (the standard error of one item), and infinities stay
---- infinities. `conf` is a confidence level, 0.95 unless given. Whatever is drawn is drawn with
---- splitmix64 from the seed given, so that every figure can be computed again, in any language.
+--- Each function names its source. A result of several numbers is a list in the documented order;
+--- nil means undefined (the standard error of one item); infinite values are possible. `conf` is a
+--- confidence level, default 0.95. Random draws use splitmix64 with the given seed, so that every
+--- figure can be reproduced in any language.
 
 local adjust = require "ponder.stats.adjust"
 local moments = require "ponder.stats.moments"

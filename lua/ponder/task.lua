@@ -1,4 +1,4 @@
---- Cooperative tasks: write blocking Lua, and what can overlap overlaps.
+--- Cooperative tasks: blocking Lua code whose waits overlap.
 ---
 ---     local task = require "ponder.task"
 ---
@@ -8,10 +8,10 @@
 ---     local handle = task.spawn(count_sheep)
 ---     handle:join()
 ---
---- A task is a function in a coroutine of its own. Exactly one runs at a time, until it waits: in
---- `sleep`, `join`, `map`, `all`, `race`, `timeout`, a semaphore's `acquire`, or `park`, upon which
---- modules such as ponder.model build waits of their own. Between two waits nothing else runs, so
---- plain variables need no lock.
+--- A task is a function in its own coroutine. One task runs at a time, until it waits: in `sleep`,
+--- `join`, `map`, `all`, `race`, `timeout`, a semaphore's `acquire`, or `park`, on which modules
+--- such as ponder.model build their own waits. Between two waits no other task runs, so variables
+--- need no locks.
 ---
 ---            spawn          its turn           returned
 ---     (new) -------> ready ----------> running ----------> done
@@ -25,30 +25,30 @@
 ---                                      |     one raised
 ---                                      `-------------------> failed
 ---
---- **Order.** Tasks run in the order in which they became ready, in rounds: those that are ready
---- when a round begins run once each; then due timers (the earliest first, equal ones in order of
---- creation) and arrived replies make others ready. Ids count up. With the same clock the same
---- order comes out. The tasks of each run (ponder.run) have rounds and ids of their own.
+--- **Order.** Tasks run in rounds, in the order in which they became ready: the tasks that are
+--- ready when a round begins run once each; then due timers (earliest first, equal ones in order of
+--- creation) and arrived replies make others ready. Ids count up. The same clock gives the same
+--- order. Each run (ponder.run) has its own rounds and ids.
 ---
---- **Where a task may wait.** Everywhere, through pcall, metamethods, iterators and coroutines of
---- its own (this module replaces coroutine.resume, wrap, close, status, yield and isyieldable, for
---- good, by functions that let a wait pass through; a library that kept the old ones cannot be
---- waited in). Not in a function that C calls back: a table.sort comparator, a string.gsub
---- replacement, a file while `require` loads it, a finalizer. There the wait raises, as it does
---- outside of `task.run`.
+--- **Where a task may wait.** Almost everywhere: in pcall, metamethods, iterators and the script's
+--- own coroutines. (This module permanently replaces coroutine.resume, wrap, close, status, yield
+--- and isyieldable by functions that let a wait pass through; a library that saved the old ones
+--- earlier cannot wait.) Not in a function that C calls back: a table.sort comparator, a
+--- string.gsub replacement, a file while `require` loads it, a finalizer. There the wait raises, as
+--- it does outside of `task.run`.
 ---
---- **Cancelling** closes the coroutine: its to-be-closed variables are closed, nothing else of it
---- runs, and no pcall can hold it up. When `cancel` returns, the task has ended. Clean-up
---- (`__close`) of a cancelled task cannot wait. A task that is cancelled takes the tasks that its
---- map, all, race or timeout has started with it; tasks that it has spawned go on.
+--- **Cancelling** closes the coroutine: its to-be-closed variables are closed, and nothing else of
+--- it runs; pcall does not catch this. When `cancel` returns, the task has ended. Clean-up
+--- (`__close`) of a cancelled task cannot wait. Cancelling a task also cancels the tasks that its
+--- map, all, race or timeout has started, but not those that it has spawned.
 ---
---- **Errors.** A task that raises hands its error, with its own traceback, to whoever joins it. An
---- error that can no longer be joined, because the handle was collected or the run has ended, is
---- reported (see `on_unjoined_error`), and `task.run` then raises at its end.
+--- **Errors.** `join` returns the error of a failed task, with the task's traceback. An error that
+--- nobody can join any more, because the handle was collected or the run has ended, is reported
+--- (see `on_unjoined_error`), and `task.run` raises at its end.
 
 local core = require "ponder.core.task"
 
--- The names of this file and those beside it: no error to stop is raised in them.
+-- Errors that stop a script (Ctrl-C, limits) are not raised within this file and those beside it.
 core.protect((debug.getinfo(1, "S").source:gsub("%.lua$", "")))
 for name, replacement in pairs(core.coroutine) do
     coroutine[name] = replacement -- luacheck: ignore 122
@@ -99,10 +99,10 @@ function task.spawn(f, ...)
     return scheduler.spawn(nil, nil, f, ...)
 end
 
---- Waits until the task has ended. Any number of tasks may join one, any number of times.
----@return any ... what its function returned; or nil
----@return string message what it raised, with its traceback; or that it was cancelled
----@return string code "ERROR" (`handle.error` is what was raised, as it was raised) or "CANCELLED"
+--- Waits until the task has ended. Any number of tasks may join it, any number of times.
+---@return any ... the results of its function; or nil
+---@return string message its error with a traceback; or that it was cancelled
+---@return string code "ERROR" (`handle.error` is the error object) or "CANCELLED"
 function Task:join()
     expect(getmetatable(self) == Task, "handle:join", "call it with a task", self)
     if not scheduler.ENDED[self.state] then
@@ -115,14 +115,12 @@ function Task:join()
     return scheduler.outcome(self)
 end
 
---- Ends the task: see "Cancelling" above. A task may cancel itself, upon which this does not
---- return.
+--- Ends the task: see "Cancelling" above. If a task cancels itself, this does not return.
 ---
---- Two kinds are delayed: cancelling a task that is running further down (from a `__close` that
---- another cancellation runs), or oneself where a task may not wait: it ends at its next wait, if
---- there is one; and cancellations thousands deep within one another's `__close`: they follow when
---- the outermost has ended.
----@return boolean was_alive false if it had ended, or is being cancelled already
+--- Some cancellations are delayed. A task that is running further down the stack (when a `__close`
+--- cancels it), or that cancels itself where it may not wait, ends at its next wait. Cancellations
+--- nested thousands deep in `__close` functions happen after the outermost one.
+---@return boolean was_alive false if it had ended or was being cancelled already
 function Task:cancel()
     expect(getmetatable(self) == Task, "handle:cancel", "call it with a task", self)
     return scheduler.cancel(self)
@@ -146,7 +144,7 @@ local ALL_OPTIONS = {
     on_error = MAP_OPTIONS.on_error,
 }
 
--- A copy: the list is read once, here, where its metamethods may wait or raise.
+-- Copies a list, whose metamethods may wait or raise here but not later.
 local function copy_list(list)
     local items, n = {}, #list
     for i = 1, n do
@@ -157,23 +155,22 @@ end
 
 ---@class ponder.task.ItemError
 ---@field message any the second result of `f`; where it raised, what it raised with a traceback
----@field code any the third result of `f`; "ERROR" where it raised; "CANCELLED"
----@field error any where it raised: what, as it was
+---@field code any the third result of `f`; "ERROR" if it raised; "CANCELLED"
+---@field error any the error object, if it raised
 
---- Calls `f(item, index)` for each item of a list, each in a task of its own, and waits for all.
---- Items are begun in order. The first value that `f` returns is the result of its item.
+--- Calls `f(item, index)` for each item of a list, each in its own task, and waits for all. Starts
+--- the items in order. The first value that `f` returns is the result of its item.
 ---
---- Where `f` returns `nil, message, code`, `errors[i]` is `{ message =, code = }`; where its task
---- was cancelled, `code` is "CANCELLED". If `f` raises, the others are cancelled at once and map
---- raises the same with the traceback of that task (an error other than a string as it is);
---- with `on_error = "collect"` `errors[i]` is `{ message =, code = "ERROR", error = what was raised
---- }` instead.
----@param list any[] read once, at the call; anything with `#` and indexing
+--- If `f` returns `nil, message, code`, `errors[i]` is `{ message =, code = }`; if its task was
+--- cancelled, `code` is "CANCELLED". If `f` raises, map cancels the other tasks and raises the
+--- error (a string with that task's traceback, other values unchanged); with `on_error = "collect"`
+--- `errors[i]` is `{ message =, code = "ERROR", error = }` instead.
+---@param list any[] anything with `#` and indexing; copied at the call
 ---@param f fun(item: any, index: integer): any
----@param opts? {concurrency: integer?, on_error: "raise"|"collect"?} `concurrency`: how many
----items at a time, default 64
----@return table results by index; `#results` and `results.n` are `#list`, also where some are nil,
----which is null in JSON
+---@param opts? {concurrency: integer?, on_error: "raise"|"collect"?} `concurrency`: items at once,
+---default 64
+---@return table results by index; `#results` and `results.n` equal `#list` even if some results are
+---nil, which are null in JSON
 ---@return table<integer, ponder.task.ItemError> errors by index
 function task.map(list, f, opts)
     local meta = debug.getmetatable(list)
@@ -204,8 +201,8 @@ local function call(f)
     return f()
 end
 
---- Calls all functions at the same time and waits for all: `task.map` over functions, with the same
---- results, errors and options, except that `concurrency` is not limited by default.
+--- Calls all functions concurrently and waits for all: like `task.map` over functions, except that
+--- `concurrency` is not limited by default.
 ---@param functions (fun(): any)[]
 ---@param opts? {concurrency: integer?, on_error: "raise"|"collect"?}
 ---@return table results by index; `results.n` is `#functions`
@@ -217,13 +214,12 @@ function task.all(functions, opts)
     return scopes.map("task.all", items, n, call, opts.concurrency, opts.on_error == "collect")
 end
 
---- Calls all functions at the same time; the first to succeed wins, and the others are cancelled.
+--- Calls all functions concurrently; the first to succeed wins, and the others are cancelled.
 ---
---- One that returns `nil, message, code` (or is cancelled) is out of the race; if all are, the
---- result is that of the last one to fail. One that raises ends the race: race raises, with its
---- traceback.
+--- A function that returns `nil, message, code` (or is cancelled) drops out; if all do, the result
+--- is that of the last one. If one raises, race raises its error with its traceback.
 ---@param functions (fun(): any)[] at least one
----@return any ... all that the winner returned
+---@return any ... the winner's results
 function task.race(functions)
     local items, n = copy_functions("task.race", functions)
     expect(n > 0, "task.race", "functions must not be empty", functions)
@@ -231,15 +227,15 @@ function task.race(functions)
     return scopes.race(items)
 end
 
---- Calls `f(...)` in a task of its own, and cancels it if it has not ended in time. Time passes
---- only while it waits: an `f` that does not wait is never cut off. At equal times the timeout
---- comes first.
+--- Calls `f(...)` in its own task, and cancels it if it has not ended in time. A task can be
+--- cancelled only while it waits, so an `f` that never waits has no timeout. If both fall on the
+--- same time, the timeout comes first.
 ---@param seconds number >= 0; math.huge sets no limit
 ---@param f function
 ---@param ... any
----@return any ... what `f` returned; if it raises, timeout raises, with its traceback; or nil
+---@return any ... the results of `f`; or nil. An error of `f` is raised, with its traceback
 ---@return string message
----@return string code "TIMEOUT", or "CANCELLED" when something else cancelled it
+---@return string code "TIMEOUT", or "CANCELLED" if something else cancelled it
 function task.timeout(seconds, f, ...)
     expect(is_duration(seconds), "task.timeout", "seconds must be a number >= 0", seconds)
     expect(is_callable(f), "task.timeout", "f must be a function", f)
@@ -247,8 +243,9 @@ function task.timeout(seconds, f, ...)
     return scopes.timeout(seconds, f, ...)
 end
 
---- A counting semaphore: `acquire` waits for one of `n` permits, in the order of asking; `release`
---- gives it back. `local permit <close> = semaphore:acquire()` releases it at the end of the block.
+--- A counting semaphore: `acquire` waits for one of `n` permits, first come, first served;
+--- `release` returns it. `local permit <close> = semaphore:acquire()` releases it at the end of the
+--- block.
 ---@param n integer >= 1
 ---@return ponder.task.Semaphore
 function task.semaphore(n)
@@ -256,31 +253,30 @@ function task.semaphore(n)
     return new_semaphore(n)
 end
 
---- The task that runs now, or nil outside of all.
+--- The current task, or nil outside of tasks.
 ---@return ponder.task.Handle?
 function task.current()
     return scheduler.current()
 end
 
---- What `task.with_context` has set around this place.
+--- A value that `task.with_context` has set.
 ---@param name string
----@return any value nil where nothing is set, and outside of tasks
+---@return any value nil if it is not set, and outside of tasks
 function task.context(name)
     return scheduler.context(name)
 end
 
---- Calls `f(...)` with a value in the context of the current task, which tasks inherit when they
---- are spawned (by spawn, map, all, race, timeout): in `f`, and in all tasks that begin within it,
---- however long they last, `task.context(name)` gives `value`. When `f` ends (it returns, raises or
---- is cancelled) the current task has the value of before again.
+--- Calls `f(...)` with a value in the context of the current task: `task.context(name)` returns
+--- `value` in `f` and in all tasks started within it (by spawn, map, all, race, timeout), even
+--- after `f` has ended. When `f` ends in any way, the current task has the previous value again.
 ---
---- Names are free; a module takes its own. The context belongs to the task: a coroutine of the
---- script's own that yields within `f` leaves it set until it is resumed and `f` ends.
+--- Modules should use their own names. The context belongs to the task: if a coroutine of the
+--- script yields within `f`, the value stays set until the coroutine is resumed and `f` ends.
 ---@param name string
----@param value any nil: nothing is set
+---@param value any nil: unset
 ---@param f function
 ---@param ... any
----@return any ... what `f` returned
+---@return any ... the results of `f`
 function task.with_context(name, value, f, ...)
     expect(type(name) == "string", "task.with_context", "name must be a string", name)
     expect(is_callable(f), "task.with_context", "f must be a function", f)
@@ -290,25 +286,25 @@ function task.with_context(name, value, f, ...)
     return scheduler.with_context(name, value, f, ...)
 end
 
---- Calls `f(...)` with limits on what it and the tasks that begin within it may spend on models.
---- Budgets nest: each counts what is called within, and the tightest one binds.
+--- Calls `f(...)` with limits on what it, and the tasks started within it, may spend on models.
+--- Budgets nest: each counts all calls within it, and the tightest limit applies.
 ---
 --- The worst case of a call is reserved before it is sent: one call, the tokens of its prompt
 --- (estimated conservatively as a third of the request's bytes) and of its reply (`max_tokens` for
---- each sample; 1,024 if it is not set), and their price. When the call ends, it is settled with
---- what it used; if the provider does not say, the estimate stays. So calls in flight cannot
---- overshoot together. A call that would fit without the reservations of others waits for them. One
---- that does not fit returns `nil, message, "BUDGET"`, and from then on no other begins; those in
---- flight are awaited, or with `in_flight = "cancel"` end at once with the same code. When time is
---- up, `f` and its calls are cancelled.
+--- each sample; 1,024 if it is not set), and their price. So concurrent calls cannot exceed the
+--- budget together. When the call ends, the reservation is replaced by what it used; if the
+--- provider does not say, the estimate counts. A call that does not fit only because of other
+--- reservations waits for those calls. A call that does not fit at all returns `nil, message,
+--- "BUDGET"`, and no other call starts after it; those in flight are awaited, or with `in_flight =
+--- "cancel"` end at once with the same code. At the timeout, `f` and its calls are cancelled.
 ---
---- What a cache answers costs nothing. `max_cost` needs the price of each model, see
---- ponder.model.price: a call to one without returns the code "NO_PRICE".
+--- Cached replies cost nothing. `max_cost` needs the price of each model (see ponder.model.price):
+--- a call to a model without one returns the code "NO_PRICE".
 ---@param limits ponder.task.Limits max_calls, max_tokens, max_cost (USD), timeout (seconds);
----in_flight "await"
+---in_flight default "await"
 ---@param f function
 ---@param ... any
----@return any ... what `f` returned; or, when time was up, nil
+---@return any ... the results of `f`; nil after the timeout
 ---@return string message
 ---@return "BUDGET" code
 function task.with_budget(limits, f, ...)
@@ -318,32 +314,32 @@ function task.with_budget(limits, f, ...)
     return budgets.within(budgets.new(limits), f, ...)
 end
 
---- What has been spent within the innermost `task.with_budget` here.
----@return ponder.task.Spent? spent nil where there is none
+--- What has been spent within the innermost `task.with_budget`.
+---@return ponder.task.Spent? spent nil outside of any
 function task.spent()
     local current = budgets.current()
     return current and current:account()
 end
 
---- Seconds on a clock that only goes forward, from an arbitrary start; for differences.
+--- Seconds on a monotonic clock with an arbitrary start.
 ---@return number
 function task.now()
     return scheduler.now()
 end
 
 --- Suspends the current task until `task.wake` is called with its handle (`task.current()`). For
---- modules whose tasks wait on something outside.
+--- modules whose tasks wait for something outside.
 ---@param on_cancel? fun(woken: boolean) called once if the task is cancelled or interrupted before
----park has returned, also between wake and then: then `woken` is true, and what wake handed over is
----lost unless on_cancel sees to it. It may not wait.
----@return any ... the values given to wake
+---park returns. `woken` is true if wake was called already: on_cancel must then save the values
+---passed to wake, if they matter. It may not wait.
+---@return any ... the values passed to wake
 function task.park(on_cancel)
     expect(on_cancel == nil or is_callable(on_cancel), "task.park", "on_cancel must be a function",
         on_cancel)
     return scheduler.park(scheduler.check("task.park"), "task.park", on_cancel)
 end
 
---- Makes a task that is in `task.park` ready, from another task or from a source's `poll`.
+--- Resumes a task that is in `task.park`. Call it from another task or from a source's `take`.
 ---@param handle ponder.task.Handle
 ---@param ... any what park returns
 ---@return boolean woken false if it is not in `task.park` (or woken already, or has ended)
@@ -352,14 +348,14 @@ function task.wake(handle, ...)
     return scheduler.wake(handle, "task.park", ...)
 end
 
----@class ponder.task.Source what waits in the event loop (ponder.core.loop)
----@field port integer the number of its port there, which is posted when it has something
----@field pending fun(): boolean whether tasks wait for it: a run with none that is ready goes on
----@field take fun() hands over what has come, and wakes the tasks; it runs outside of all tasks and
----may not wait; an error in it ends the run
+---@class ponder.task.Source a source of events in the event loop (ponder.core.loop)
+---@field port integer the number of its port, which is posted for each event
+---@field pending fun(): boolean whether tasks wait for it: if so, the run is not a deadlock
+---@field take fun() handles the events and wakes tasks; runs outside of tasks and may not wait; an
+---error in it ends the run
 
---- Adds something outside that tasks wait on. The scheduler calls `take()` after its port was
---- posted: between two rounds, and while no task is ready. Sources stay from one run to the next.
+--- Adds a source of events that tasks wait for. The scheduler calls `take()` after its port was
+--- posted, between two rounds and while no task is ready. Sources remain for later runs.
 ---@param source ponder.task.Source
 ---@return ponder.task.Source source
 function task.add_source(source)
@@ -380,21 +376,21 @@ function task.remove_source(source)
     return sources.remove(source)
 end
 
---- Sets what is called with each error that nobody has joined. The default writes a line and the
---- traceback to standard error. It runs outside of all tasks; if it raises, the default takes over.
+--- Sets a function to report errors of tasks that nobody joined. The default writes a line and the
+--- traceback to standard error. It runs outside of tasks; if it raises, the default is used.
 ---@param report? fun(message: string, id: integer) nil: the default
----@return fun(message: string, id: integer) before the one that was set
+---@return fun(message: string, id: integer) previous
 function task.on_unjoined_error(report)
     expect(report == nil or is_callable(report), "task.on_unjoined_error",
         "report must be a function", report)
     return failures.set_report(report)
 end
 
---- Why what runs is to stop, if it is: Ctrl-C, SIGTERM, SIGHUP, or a limit of `ponder`
---- (--timeout, --max-steps) since `task.run` began. The main task then gets an error
---- ("interrupted!"), where it runs or waits, and all other tasks are cancelled. Code that catches
---- the error gets it again, ever sooner, until the main task has ended; `__close` of its variables
---- runs. A stock lua5.4 catches no signals.
+--- Why the script must stop: Ctrl-C, SIGTERM, SIGHUP, or a limit of `ponder` (--timeout,
+--- --max-steps); nil if it need not. An error ("interrupted!") is raised in the main task, and all
+--- other tasks are cancelled. If the main task catches the error it is raised again, at shorter and
+--- shorter intervals, until the task ends; its `__close` functions run. A stock lua5.4 does not
+--- handle signals.
 ---@return "interrupt"|"terminate"|"hangup"|"timeout"|"steps"|nil
 function task.stop_reason()
     return core.stop_reason()
@@ -402,7 +398,7 @@ end
 
 local SIGNALS = { interrupt = true, terminate = true, hangup = true }
 
---- Whether a signal is why what runs is to stop: see `task.stop_reason`.
+--- Whether the script must stop because of a signal: see `task.stop_reason`.
 ---@return boolean
 function task.interrupted()
     return SIGNALS[core.stop_reason()] or false
@@ -422,24 +418,24 @@ local function check_run(where, main)
     end
 end
 
---- Runs `main(...)` as the first task, and all tasks it starts, until all have ended. The ponder
+--- Runs `main(...)` as the first task, until it and all tasks that it starts have ended. The ponder
 --- executable runs a script's main chunk this way; in a stock lua5.4 a script calls it once.
 ---
---- When main returns, run waits for the other tasks. When main raises or is cancelled they are
---- cancelled. When no task can ever become ready the main task (or, once that has returned, run)
---- gets an error that lists which tasks wait where.
+--- When main returns, run waits for the other tasks. When main raises or is cancelled, they are
+--- cancelled. In a deadlock the main task (or run, if main has returned) gets an error that lists
+--- which tasks wait where.
 ---@param main function
 ---@param ... any
----@return any ... what main returned. Raises what main raised, with its traceback; else, if tasks
----failed and were never joined, an error that says so.
+---@return any ... the results of main. Raises the error of main, with its traceback, or one about
+---failed tasks that nobody joined.
 function task.run(main, ...)
     check_run("task.run", main)
     return scheduler.run(REAL_TIME, main, ...)
 end
 
---- `task.run` with another clock, for tests that hold time still.
----@param opts {clock: (fun(): number)?, wait: fun(seconds: number)?} `clock` gives seconds;
----`wait` is called, when no source is pending, to let them pass, and may return early
+--- `task.run` with another clock, for tests.
+---@param opts {clock: (fun(): number)?, wait: fun(seconds: number)?} `clock` returns seconds;
+---`wait` lets them pass when no source is pending, and may return early
 ---@param main function
 ---@param ... any
 ---@return any ...

@@ -1,5 +1,5 @@
---- One attempt of one policy at one item: a run with its own budget and random numbers, the answers
---- that it reported on the way, and its score.
+--- One attempt: runs one policy on one item, with its own budget and random numbers, and scores the
+--- answer and the intermediate answers.
 
 local budgets = require "ponder.task.budget"
 local failures = require "ponder.task.failures"
@@ -11,14 +11,14 @@ local text = require "ponder.eval.text"
 
 local attempt = {}
 
-local MOST_POINTS = 256 -- of a curve; later ones take the place of the last
+local MAX_POINTS = 256 -- of a curve; later points replace the last one
 
 ---@class ponder.eval.Job
 ---@field policy ponder.eval.Policy
 ---@field item ponder.eval.Item
 ---@field epoch integer
 
----@class ponder.eval.Point what a policy would have answered by then
+---@class ponder.eval.Point an intermediate answer and what had been spent
 ---@field answer any
 ---@field score number?
 ---@field calls integer
@@ -31,29 +31,29 @@ local MOST_POINTS = 256 -- of a curve; later ones take the place of the last
 ---| "partial"    # a score between 0 and 1
 ---| "wrong"      # a score of 0 or less
 ---| "no_answer"  # the policy ended without one
----| "stopped"    # by a budget; what it would have answered by then is scored
+---| "stopped"    # by a budget; its last intermediate answer is scored
 ---| "failed"     # the policy or the scorer raised, or returned nil, message, code
 
----@class ponder.eval.Record what came of a job, a plain table
+---@class ponder.eval.Record the result of a job, a plain table
 ---@field id string of the item
 ---@field policy string
 ---@field epoch integer
 ---@field cluster any? of the item
 ---@field outcome ponder.eval.Outcome
----@field score number? 0 where there is no answer; nil where it failed
----@field scores table<string, number>? by scorer, where there are several
+---@field score number? 0 without an answer; nil if it failed
+---@field scores table<string, number>? by scorer, if there are several
 ---@field why string?
 ---@field answer any?
 ---@field target any?
 ---@field question any?
 ---@field seed integer of its random numbers
----@field message string? what it failed with, or was stopped by
+---@field message string? why it failed or was stopped
 ---@field code string?
 ---@field calls integer model calls sent
 ---@field tokens integer
 ---@field cost number? USD; nil: the price of a call is unknown
----@field seconds number from its start to its answer, waiting for others' calls included
----@field critical_seconds number with a call in flight; calls that a log answers take no time
+---@field seconds number from its start to its answer, including waits for rate limits
+---@field critical_seconds number with a call in flight; replayed calls take no time
 ---@field score_calls integer? of judges, with their score_cost
 ---@field score_cost number?
 ---@field points ponder.eval.Point[]?
@@ -68,12 +68,12 @@ local MOST_POINTS = 256 -- of a curve; later ones take the place of the last
 ---@field policy string
 ---@field epoch integer
 ---@field points ponder.eval.Point[] so far
----@field drawn table[]?
----@field ensemble {list: table[], chosen: any, calls: integer}? the last one within it
+---@field drawn table[]? samples that the policy reported
+---@field ensemble {list: table[], chosen: any, calls: integer}? samples of the last ensemble
 ---@field started number
 ---@field note_report function ponder.Run.report
 
--- Takes the place of ponder.Run.report: notes a point of the curve too.
+-- Replaces ponder.Run.report: also adds a point to the curve.
 local function report(self, answer)
     self.note_report(self, answer)
     local spent = self.budget:account()
@@ -82,24 +82,24 @@ local function report(self, answer)
     local last = self.points[#self.points]
     local replaces = last and last.calls == point.calls and last.tokens == point.tokens
     self.points[#self.points + (replaces and 0 or 1)] = point
-    if #self.points > MOST_POINTS then
-        table.remove(self.points, MOST_POINTS)
+    if #self.points > MAX_POINTS then
+        table.remove(self.points, MAX_POINTS)
     end
 end
 
--- run:samples{{answer=, key=, reward=}, ...}: what the answer was chosen from, so that one run
--- gives the curve of all numbers of samples: the most frequent `key` wins, or the highest `reward`.
+-- run:samples{{answer=, key=, reward=}, ...}: the samples from which the answer was chosen, so that
+-- one run gives the curve for all sample counts: the most frequent `key` or the highest `reward`
+-- wins.
 local function samples(self, list)
     self.drawn = list
 end
 
--- The samples of an ensemble within the run, if the policy returns its choice and
--- has asked for nothing else.
+-- Called by an ensemble within the run; see attempt.perform.
 local function on_samples(self, list, chosen, calls)
     self.ensemble = { list = list, chosen = chosen, calls = calls }
 end
 
--- A seed that depends on what is run, not on when.
+-- A seed that depends only on the job.
 local function seed_of(evaluation_seed, job)
     local text_of_job = ("%d\n%s\n%s\n%d"):format(evaluation_seed, job.policy.name, job.item.id,
         job.epoch)
@@ -132,7 +132,7 @@ local function act(run, evaluation, policy, item)
     return policy.act(item, run)
 end
 
----@class ponder.eval.Performed what a policy came to: a plain table, for it may come from elsewhere
+---@class ponder.eval.Performed the result of a policy: a plain table, which a worker may send
 ---@field question any
 ---@field answer any
 ---@field failure {message: string, code: string, stopped: boolean?}?
@@ -141,9 +141,9 @@ end
 ---@field critical_seconds number
 ---@field points ponder.eval.Point[]
 ---@field samples table[]?
----@field skipped boolean? it did not begin, since a budget is spent; then nothing else is there
+---@field skipped boolean? not started because a budget is spent; no other field is set
 
--- The answer; or a partial one, and {message=, code=, stopped=}.
+-- The answer; or a partial answer and {message=, code=, stopped=}.
 local function answer_of(run, evaluation, job)
     local answer, message, code, partial = run:call(act, run, evaluation, job.policy, job.item)
     if answer == "" then
@@ -170,12 +170,13 @@ function attempt.perform(evaluation, job, limits)
     local run = new_run(job, limits)
     local answer, failure = answer_of(run, evaluation, job)
     local spent, ensemble = run:spent(), run.ensemble
+    -- The policy returned the ensemble's choice and made no other calls.
     if ensemble and ensemble.chosen == answer and ensemble.calls == spent.calls then
         run.drawn = run.drawn or ensemble.list
     end
     return { question = run.question, answer = answer, failure = failure,
         spent = { calls = spent.calls, tokens = spent.tokens, cost = spent.cost },
-        seconds = run.ended and run.ended - run.started or 0, -- it may not have begun in time
+        seconds = run.ended and run.ended - run.started or 0, -- 0 if it timed out before its start
         critical_seconds = run.budget.busy, points = run.points, samples = run.drawn }
 end
 
@@ -203,8 +204,8 @@ local function measure(scorer, item, answer, target)
     return value, why and tostring(why) or nil
 end
 
--- Scores of answers by the first scorer, each text once.
-local function memory(evaluation, item, target)
+-- A function that scores answers by the first scorer, and each text only once.
+local function cached_scorer(evaluation, item, target)
     local known = {}
     return function(answer)
         if answer == nil then
@@ -240,7 +241,7 @@ local function score_answer(record, evaluation, item, target, rate)
     record.outcome = record.outcome or outcome_of(value)
 end
 
--- The points and samples of a run, with their scores.
+-- Scores the points and samples of a run.
 local function score_curve(record, performed, rate)
     for _, point in ipairs(performed.points) do
         point.score = rate(point.answer)
@@ -256,7 +257,7 @@ local function score_curve(record, performed, rate)
     end
 end
 
----Scores a record that has an answer, from the run that it came from or from a log.
+---Scores a record of a run or from a log.
 ---@param record ponder.eval.Record changed
 ---@param evaluation ponder.eval.Evaluation
 ---@param item ponder.eval.Item
@@ -265,7 +266,7 @@ function attempt.score(record, evaluation, item, performed)
     local budget = budgets.new {}
     local ok, message = xpcall(budgets.within, failures.with_traceback, budget, function()
         local target = evaluation.target(item)
-        local rate = memory(evaluation, item, target)
+        local rate = cached_scorer(evaluation, item, target)
         record.target = target
         if record.answer ~= nil then
             score_answer(record, evaluation, item, target, rate)
@@ -287,7 +288,7 @@ end
 ---@param evaluation ponder.eval.Evaluation
 ---@param job ponder.eval.Job
 ---@param limits {seed: integer, max_cost_per_item: number?, timeout_ms_per_item: number?,
----  perform: function?} perform: in place of attempt.perform
+---  perform: function?} perform: replaces attempt.perform
 ---@return ponder.eval.Record? record nil: it was skipped
 function attempt.run(evaluation, job, limits)
     local item = job.item

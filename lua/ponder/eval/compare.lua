@@ -1,4 +1,5 @@
---- Two evaluations of the same items: what is fixed, what is broken, and how sure that is.
+--- Compares two evaluations of the same items: which runs are fixed or broken, and how significant
+--- the difference is.
 
 local estimate = require "ponder.eval.estimate"
 local json = require "ponder.json"
@@ -9,8 +10,8 @@ local compare = {}
 ---@class ponder.eval.Change of one policy
 ---@field policy string
 ---@field before string its name in the first evaluation
----@field fixed string[] ids that were not right and are
----@field broken string[] ids that were right and are not
+---@field fixed string[] ids that are right now but were not
+---@field broken string[] ids that were right but are not now
 ---@field unchanged {right: integer, wrong: integer}
 ---@field only_before integer runs without a counterpart
 ---@field only_after integer
@@ -19,7 +20,7 @@ local compare = {}
 ---@field accuracy ponder.eval.Figure after
 ---@field accuracy_before ponder.eval.Figure
 ---@field difference ponder.eval.Difference after minus before
----@field cost_difference ponder.eval.Difference? USD a run, of those whose cost is known
+---@field cost_difference ponder.eval.Difference? USD per run, of runs whose cost is known
 ---@field outcomes table<string, integer> after
 
 local function by_policy(records)
@@ -31,7 +32,8 @@ local function by_policy(records)
     return lists
 end
 
--- The policies to compare, as {before, after}: those of one name; two that are alone, in any case.
+-- The policies to compare, as {before, after}: those with the same name; or the only policy of
+-- each.
 local function pairs_of(before, after)
     local list = {}
     for _, name in ipairs(after.policies) do
@@ -108,7 +110,7 @@ local function change_of(names, before, after, meta)
     return change
 end
 
----Compares two evaluations, policy by policy of the same name.
+---Compares two evaluations, policy by policy.
 ---@param before {meta: ponder.eval.Meta, records: ponder.eval.Record[]}
 ---@param after {meta: ponder.eval.Meta, records: ponder.eval.Record[]}
 ---@return ponder.eval.Change[] changes empty: no policy is in both
@@ -120,7 +122,7 @@ function compare.new(before, after)
     return changes
 end
 
----Whether a policy became worse: its mean score over the runs that both have fell.
+---Whether a policy became worse: its mean score over the runs in both evaluations fell.
 ---@param changes ponder.eval.Change[]
 ---@return boolean
 function compare.has_regressed(changes)

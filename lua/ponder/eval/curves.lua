@@ -1,17 +1,17 @@
---- Accuracy at a budget: what each policy would have scored, had it ended after so many calls,
+--- Curves of accuracy against budget: the score of each policy if it had ended after so many calls,
 --- tokens, dollars or seconds.
 ---
---- From one run: the score of what the run last reported by then, 0 before the first report. Of a
---- run that chose among k samples (the most frequent answer, or the highest reward) the exact mean
---- over all choices of n of the k, so that one run of the largest k gives the curve of all n; such
---- a run counts as n / k of its calls, tokens and cost, and its samples as taken at the same time.
+--- At each point a run has the score of its last report, 0 before the first. For a run that chose
+--- among k samples (the most frequent answer, or the highest reward) the score with n samples is
+--- the exact mean over all choices of n of the k, so that one run with the largest k gives the
+--- whole curve; n samples count as n / k of the run's calls, tokens and cost, and are concurrent.
 
 local estimate = require "ponder.eval.estimate"
 local stats = require "ponder.stats"
 
 local curves = {}
 
-local MOST_STEPS = 16 -- of an axis
+local MAX_STEPS = 16 -- of an axis
 local NONE = {}
 
 ---@class ponder.eval.Curve
@@ -23,7 +23,8 @@ local AXES = { "calls", "tokens", "cost", "seconds" }
 -------------------------------------------------------------------------------
 -- One record
 
--- The chance that each of m ranked samples is the best of n drawn: C(m - i, n - 1) / C(m, n).
+-- The expected score of the best of n samples. Of m ranked samples, the i-th is the best of n drawn
+-- with the probability C(m - i, n - 1) / C(m, n).
 local function best_of(samples, n)
     local order = table.move(samples, 1, #samples, 1, {})
     for i, sample in ipairs(order) do
@@ -37,7 +38,7 @@ local function best_of(samples, n)
     end)
     local m, expected, none_before = #order, 0.0, 1.0
     for i, sample in ipairs(order) do
-        -- The first of those drawn is this one: none of the i - 1 before it, but it.
+        -- This sample is drawn, and none of the i - 1 better ones.
         local left = m - i + 1
         local drawn = math.min(1, n / left)
         expected = expected + none_before * drawn * sample.score
@@ -65,10 +66,10 @@ local function majority_of(samples, n)
     return expected
 end
 
--- The expected score of the first n samples of a run, kept for its other axes.
-local function score_of_samples(record, n, memory)
-    memory[record] = memory[record] or {}
-    local known = memory[record]
+-- The expected score with n samples; cached for the other axes.
+local function score_of_samples(record, n, cache)
+    cache[record] = cache[record] or {}
+    local known = cache[record]
     if not known[n] then
         local ranked = record.samples[1].reward ~= nil
         known[n] = (ranked and best_of or majority_of)(record.samples, n)
@@ -77,15 +78,15 @@ local function score_of_samples(record, n, memory)
 end
 
 -------------------------------------------------------------------------------
--- One axis of one policy: how the scores of its records change along it
+-- One axis of one policy: the changes of its records' scores along the axis
 
 ---@class ponder.eval.Changes
----@field n integer changes
----@field at number[] where; those of one record are in order
+---@field n integer number of changes
+---@field at number[] positions on the axis; those of one record are in order
 ---@field record integer[] index of the record
 ---@field value number[] its score from there on
----@field least number of `at`, above 0
----@field most number
+---@field least number the lowest of `at` above 0
+---@field most number the highest of `at`
 
 local function add(changes, at, record, value)
     local n = changes.n + 1
@@ -98,15 +99,15 @@ local function add(changes, at, record, value)
     end
 end
 
--- A run that failed scores 0 all along; so does one whose cost is not known.
-local function add_record(changes, i, record, axis, memory)
+-- Failed runs, and runs whose cost is unknown, score 0 everywhere.
+local function add_record(changes, i, record, axis, cache)
     local total = record[axis]
     if record.outcome == "failed" or not total then
         return
     elseif record.samples and axis ~= "seconds" then
         local count = #record.samples
         for n = 1, count do
-            add(changes, total * n / count, i, score_of_samples(record, n, memory))
+            add(changes, total * n / count, i, score_of_samples(record, n, cache))
         end
         return
     end
@@ -118,10 +119,10 @@ local function add_record(changes, i, record, axis, memory)
     add(changes, total, i, record.score or 0)
 end
 
-local function changes_of(records, axis, memory)
+local function changes_of(records, axis, cache)
     local changes = { n = 0, at = {}, record = {}, value = {}, least = math.huge, most = 0 }
     for i, record in ipairs(records) do
-        add_record(changes, i, record, axis, memory)
+        add_record(changes, i, record, axis, cache)
     end
     return changes
 end
@@ -129,10 +130,10 @@ end
 -------------------------------------------------------------------------------
 -- Axes
 
--- Powers of two from below the least to beyond the most that any run took; counts from 1.
+-- Powers of two from at most `least` to at least `most`.
 local function steps(least, most)
     local list, at = {}, 2.0 ^ math.floor(math.log(least, 2))
-    at = math.max(at, 2.0 ^ (math.ceil(math.log(most, 2)) - MOST_STEPS))
+    at = math.max(at, 2.0 ^ (math.ceil(math.log(most, 2)) - MAX_STEPS))
     repeat
         list[#list + 1] = at
         at = at * 2
@@ -140,7 +141,7 @@ local function steps(least, most)
     return list
 end
 
--- The changes up to each limit, the last of which is beyond all.
+-- The changes between one limit and the next; the last limit is the highest.
 local function by_limit(changes, limits)
     local lists = {}
     for step in ipairs(limits) do
@@ -157,7 +158,7 @@ local function by_limit(changes, limits)
     return lists
 end
 
--- The scores of independent items, 0 or 1, as counts, which need no second look at each item.
+-- The mean of the scores; computed from counts if all are 0 or 1 and independent.
 local function figure_of(state, xs, clusters)
     if not state.repeated and state.fractions == 0 then
         local interval = stats.wilson(state.ones, #xs, estimate.CONFIDENCE)
@@ -204,8 +205,8 @@ local function without_failed(by_policy)
     return kept
 end
 
--- Whether any run took anything of an axis.
-local function takes_any(by_policy, axis)
+-- Whether any run has an amount on an axis.
+local function has_any(by_policy, axis)
     for _, records in pairs(by_policy) do
         for _, record in ipairs(records) do
             if record[axis] and record[axis] > 0 then
@@ -219,18 +220,17 @@ end
 ---The curves of all policies.
 ---@param meta ponder.eval.Meta
 ---@param by_policy table<string, ponder.eval.Record[]>
----@return table<string, ponder.eval.Curve[]> curves by axis: calls, tokens, cost, seconds; those
----that
----  no run took anything of are absent
+---@return table<string, ponder.eval.Curve[]> curves by axis: calls, tokens, cost, seconds; an axis
+---  without any amount is absent
 function curves.new(meta, by_policy)
-    local all, memory = {}, {}
+    local all, cache = {}, {}
     if meta.exclude_errors then
         by_policy = without_failed(by_policy)
     end
     for _, axis in ipairs(AXES) do
         local changes, least, most = {}, math.huge, 0
-        for _, name in ipairs(takes_any(by_policy, axis) and meta.policies or NONE) do
-            changes[name] = changes_of(by_policy[name], axis, memory)
+        for _, name in ipairs(has_any(by_policy, axis) and meta.policies or NONE) do
+            changes[name] = changes_of(by_policy[name], axis, cache)
             least = math.min(least, changes[name].least)
             most = math.max(most, changes[name].most)
         end

@@ -1,4 +1,4 @@
---- The items of an evaluation: read from a file, a list or a function; each with an id.
+--- Reads the items of an evaluation from a file, a list or a function, and gives each an id.
 
 local files = require "ponder.log.files"
 local json = require "ponder.json"
@@ -10,12 +10,12 @@ local data = {}
 
 local ID_DIGITS = 16 -- of the hash of an item without an id
 
----@class ponder.eval.Item a table of fields; of what is not a table, `question` holds it
----@field id string its own, as text, else a hash of its content
+---@class ponder.eval.Item a table of fields; any other value becomes its `question`
+---@field id string its own id as text, else a hash of its content
 ---@field cluster any? items of one cluster are not independent
 
 -------------------------------------------------------------------------------
--- Formats: a text into a list, or nil and what is wrong
+-- Formats: from a text to a list, or nil and what is wrong
 
 local formats = {}
 
@@ -72,7 +72,7 @@ local function read_rows(text, separator)
             local stop = field and text:match("^[" .. separator .. "\r\n]?", last)
             if not field or stop == "" and last <= #text then
                 return nil, ("row %d: %s"):format(#rows + 1, field
-                    and "something stands after a closing quote" or "unterminated quote")
+                    and "unexpected text after a closing quote" or "unterminated quote")
             end
             row[#row + 1] = field
             from = last + 1
@@ -85,7 +85,7 @@ local function read_rows(text, separator)
     return rows
 end
 
--- The first row has the names. A number is a number, as in JSON; an empty field is absent.
+-- The first row has the names. Fields in the form of JSON numbers become numbers; empty ones nil.
 local function read_table(text, separator)
     local rows, message = read_rows(text:gsub("^\xEF\xBB\xBF", ""), separator)
     if not rows then
@@ -116,7 +116,7 @@ function formats.tsv(text)
     return read_table(text, "\t")
 end
 
----Reads a file of data, which the run's log keeps: .jsonl, .json, .csv or .tsv.
+---Reads a data file (.jsonl, .json, .csv or .tsv); the run log keeps its text.
 ---@param path string
 ---@return any[]? list
 ---@return string? message with the file, and the line or row
@@ -136,8 +136,8 @@ end
 -------------------------------------------------------------------------------
 -- Items
 
--- Relative names count from the evaluation's file.
-local function from_directory(directory)
+-- A reader of data files, relative to the directory.
+local function reader_for(directory)
     return function(path)
         if type(path) == "string" and path:sub(1, 1) ~= "/" and directory then
             path = directory .. "/" .. path
@@ -147,7 +147,7 @@ local function from_directory(directory)
 end
 
 local function read_all(source, directory)
-    local load_file = from_directory(directory)
+    local load_file = reader_for(directory)
     if type(source) == "string" then
         return load_file(source)
     elseif type(source) ~= "function" then
@@ -163,7 +163,8 @@ end
 local function hash_of(item)
     local ok, text = pcall(json.encode, item)
     if not ok then
-        return nil, "has no id and cannot be JSON: " .. text:gsub("^.-json%.encode: ", "")
+        return nil, "has no id and cannot be encoded as JSON: "
+            .. text:gsub("^.-json%.encode: ", "")
     end
     return store.sha256(text):sub(1, ID_DIGITS)
 end
@@ -182,7 +183,7 @@ end
 ---The items of an evaluation.
 ---@param source string|any[]|fun(load: function): any[] a file, a list, or a function that gets a
 ---  reader of files
----@param directory? string that relative names count from
+---@param directory? string the base of relative names
 ---@return ponder.eval.Item[]? items
 ---@return string? message
 function data.items(source, directory)
@@ -190,7 +191,7 @@ function data.items(source, directory)
     if not list then
         return nil, message
     elseif type(list) ~= "table" or list[1] == nil then
-        return nil, ("data: expected a list of items, not empty (got %s)"):format(
+        return nil, ("data: expected a non-empty list of items (got %s)"):format(
             type(list) == "table" and "none" or options.show(list))
     end
     local items, index_of = {}, {}
@@ -216,7 +217,7 @@ function data.items(source, directory)
     return items
 end
 
----The numbers 1 to n in a random order, the same for a seed wherever it is computed.
+---The numbers 1 to n in a random order that depends only on the seed.
 ---@param n integer
 ---@param seed integer
 ---@return integer[]
@@ -232,10 +233,10 @@ function data.shuffled(n, seed)
     return order
 end
 
----Some of the items, in their order.
+---Selects items; keeps their order.
 ---@param items ponder.eval.Item[]
----@param limit? integer the first
----@param sample? integer so many of these at random
+---@param limit? integer only the first ones
+---@param sample? integer a random sample of these
 ---@param seed integer
 ---@return ponder.eval.Item[]
 function data.choose(items, limit, sample, seed)

@@ -1,4 +1,4 @@
---- Checks what an evaluation's file returns, and reads its data.
+--- Checks the definition of an evaluation, which its file returns, and reads its data.
 
 local data = require "ponder.eval.data"
 local options = require "ponder.options"
@@ -10,9 +10,9 @@ local definition = {}
 
 ---@class ponder.eval.Evaluation
 ---@field name string
----@field items ponder.eval.Item[] those that are run
+---@field items ponder.eval.Item[] to run
 ---@field policies ponder.eval.Policy[] the baseline first, then by name
----@field scorers {name: string, measure: ponder.eval.Measure}[] the first is the one that counts
+---@field scorers {name: string, measure: ponder.eval.Measure}[] the first decides
 ---@field question fun(item: ponder.eval.Item): any
 ---@field target fun(item: ponder.eval.Item): any
 ---@field baseline string? name of a policy
@@ -30,7 +30,7 @@ local RULES = {
     curves = { type = "boolean", default = true },
 }
 
----@type OptionSchema of ponder.eval.run, what concerns the items and policies
+---@type OptionSchema options of ponder.eval.run that select items and policies
 definition.CHOICE = {
     policy = { type = "table" },
     limit = { type = "integer", min = 1 },
@@ -77,7 +77,7 @@ local function check_name(name, policies, what, level)
     return name
 end
 
--- The names of the policies that are run, in the order of the table.
+-- The names of the policies to run, in the order of the result table.
 local function chosen_names(policies, wanted, baseline, level)
     local names = {}
     for i, name in ipairs(wanted or options.names(policies)) do
@@ -99,8 +99,8 @@ local function chosen_names(policies, wanted, baseline, level)
     return names
 end
 
--- A field of the items: by its name, by a function, else the one that is called so.
-local function field(given, default)
+-- A function that returns a field of an item, given as a function, by name, or by default.
+local function getter(given, default)
     if type(given) == "function" then
         return given
     end
@@ -110,8 +110,8 @@ local function field(given, default)
     end
 end
 
----Checks an evaluation. What is wrong in it raises, but for its data.
----@param given table what the file returns
+---Checks an evaluation. An invalid definition raises; invalid data do not.
+---@param given table the definition
 ---@param opts table of definition.CHOICE, checked
 ---@param level integer the error level: 1 is this function
 ---@return ponder.eval.Evaluation?
@@ -133,8 +133,8 @@ function definition.new(given, opts, level)
         question = text.template(question, "question")
     end
     local evaluation = { name = checked.name, policies = policies, baseline = baseline or nil,
-        scorers = scorers_of(checked.score, level + 1), question = field(question, "question"),
-        target = field(checked.target, "target"), curves = checked.curves }
+        scorers = scorers_of(checked.score, level + 1), question = getter(question, "question"),
+        target = getter(checked.target, "target"), curves = checked.curves }
     local items, message = data.items(checked.data, opts.directory)
     if not items then
         return nil, message, "BAD_DATA"

@@ -1,5 +1,5 @@
---- The figures of a table from its records: a policy's scores with their interval, the difference
---- between two policies, what an item took.
+--- Statistics for evaluation results: mean scores with intervals, differences between policies,
+--- amounts per item.
 
 local moments = require "ponder.stats.moments"
 local stats = require "ponder.stats"
@@ -8,12 +8,12 @@ local estimate = {}
 
 estimate.CONFIDENCE = 0.95
 
-local MAX_DRAWS = 1000000 -- of a bootstrap: replicates times items
+local MAX_DRAWS = 1000000 -- of a bootstrap: replicates times clusters
 local MAX_REPLICATES, MIN_REPLICATES = 2000, 200
 local POWER, ALPHA = 0.8, 0.05
 
 ---@class ponder.eval.Figure
----@field value number? nil: nothing was measured
+---@field value number? nil: not measured
 ---@field lower number?
 ---@field upper number?
 ---@field method string
@@ -71,8 +71,8 @@ local function is_share(xs)
     return true
 end
 
--- The mean with its clustered interval; of yes-or-no scores that are all alike, which have no
--- spread, Wilson's with as many trials as clusters.
+-- The mean with its clustered interval. Binary scores that are all equal have no variance: for
+-- them, Wilson's interval with one trial per cluster.
 local function clustered(xs, clusters, binary)
     local mean, se = stats.mean(xs), stats.se_cluster_cr1(xs, clusters)
     if binary and (not se or se == 0) then
@@ -83,7 +83,7 @@ local function clustered(xs, clusters, binary)
     elseif not se then
         return { value = mean, method = "none" }
     end
-    local z = 1.959963984540054 -- of 95 %
+    local z = 1.959963984540054 -- the 97.5 % quantile of the normal distribution
     local lower, upper = mean - z * se, mean + z * se
     if is_share(xs) then
         lower, upper = math.max(0, lower), math.min(1, upper)
@@ -94,8 +94,8 @@ end
 
 ---The mean score with its interval: Wilson's for a share of independent items, else clustered CR1.
 ---@param xs number[] scores
----@param clusters any[] of each
----@param repeated? boolean whether clusters have several; default: what they say
+---@param clusters any[] of each score
+---@param repeated? boolean whether a cluster has several scores; default: computed
 ---@return ponder.eval.Figure
 function estimate.mean(xs, clusters, repeated)
     if not xs[1] then
@@ -115,8 +115,8 @@ end
 -------------------------------------------------------------------------------
 -- Two policies on the same items
 
--- How many more items it would take to tell the difference, given its variance over clusters; nil:
--- no more, or no number of them.
+-- How many more items a significant difference would need, given the variance over clusters; nil:
+-- none, or no number is enough.
 local function more_items(xs, ys, clusters, alpha)
     local by_cluster, order = {}, {}
     for i, cluster in ipairs(clusters) do
@@ -146,18 +146,18 @@ end
 ---@field p number?
 ---@field method string
 ---@field n integer pairs
----@field both integer? right in both; for yes-or-no scores
+---@field both integer? right in both; for binary scores
 ---@field first_only integer?
 ---@field second_only integer?
 ---@field neither integer?
----@field more_items integer? that it takes to tell it, with 80 % power
+---@field more_items integer? needed for a significant difference with 80 % power
 
----The difference of pairs of scores: Newcombe's interval and McNemar's exact test for yes-or-no
----scores of independent items, else clustered CR1.
+---The difference of pairs of scores: Newcombe's interval and McNemar's exact test for binary scores
+---of independent items, else clustered CR1.
 ---@param xs number[]
 ---@param ys number[]
 ---@param clusters any[]
----@param comparisons? integer how many pairs are compared, for `more_items`; default 1
+---@param comparisons? integer number of compared pairs, for `more_items`; default 1
 ---@return ponder.eval.Difference
 function estimate.difference(xs, ys, clusters, comparisons)
     if not xs[1] then
@@ -186,7 +186,7 @@ function estimate.difference(xs, ys, clusters, comparisons)
 end
 
 -------------------------------------------------------------------------------
--- What it took
+-- Amounts
 
 ---@class ponder.eval.Amounts
 ---@field total number
@@ -195,7 +195,7 @@ end
 ---@field p95 number
 
 ---@param xs number[]
----@return ponder.eval.Amounts? nil: there are none
+---@return ponder.eval.Amounts? nil for an empty list
 function estimate.amounts(xs)
     if not xs[1] then
         return nil
@@ -206,7 +206,7 @@ function estimate.amounts(xs)
         p95 = moments.sorted_quantile(sorted, 0.95) }
 end
 
--- Sums by cluster, in the order of their first appearance.
+-- Sums by cluster, in order of first appearance.
 local function cluster_sums(xs, clusters)
     local place, sums = {}, {}
     for i, x in ipairs(xs) do
@@ -220,12 +220,12 @@ local function cluster_sums(xs, clusters)
     return sums
 end
 
----What a right answer costs: the ratio of all costs to all scores, with a bootstrap interval.
+---The cost of a right answer: the ratio of all costs to all scores, with a bootstrap interval.
 ---@param costs number[]
 ---@param scores number[]
 ---@param clusters any[]
 ---@param seed integer
----@return ponder.eval.Figure figure with seed and replicates; infinite ratios are absent
+---@return ponder.eval.Figure figure with seed and replicates; infinite ratios are nil
 function estimate.cost_per_right(costs, scores, clusters, seed)
     if not costs[1] then
         return { method = "none" }

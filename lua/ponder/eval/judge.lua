@@ -3,13 +3,13 @@
 ---     score = score.model { rubric = "Polite, and names a date.", model = "openai:gpt-4o-mini" }
 ---     score = score.model { rubric = "...", model = "...", votes = 4, against = "target" }
 ---
---- By the rubric alone each vote is PASS or FAIL, and the score is the share of PASS. Against the
---- target each vote compares both as candidates A and B; every second vote shows them in the other
---- order, since judges prefer a place (Zheng et al. 2023, "Judging LLM-as-a-Judge with MT-Bench and
---- Chatbot Arena", arXiv:2306.05685); with a single vote both orders are asked. A vote for the
---- answer counts 1, a tie 1/2.
+--- Against the rubric each vote is PASS or FAIL, and the score is the share of PASS. Against the
+--- target each vote compares answer and target as candidates A and B. Every second vote swaps them,
+--- because judges have a position bias (Zheng et al. 2023, "Judging LLM-as-a-Judge with MT-Bench
+--- and Chatbot Arena", arXiv:2306.05685); so there are at least two votes. A vote for the answer
+--- counts 1, a tie 1/2.
 ---
---- What a judge costs is counted apart from the policy: see `score_cost` in the results.
+--- The cost of judges is separate from that of the policy: see `score_cost` in the results.
 
 local log = require "ponder.log"
 local model = require "ponder.model"
@@ -21,13 +21,13 @@ local text = require "ponder.eval.text"
 local judge = {}
 
 local MAX_TEXT_BYTES = 16000 -- of each answer in the prompt
-local MOST_VOTES = 100
+local MAX_VOTES = 100
 
 ---@type OptionSchema
 judge.RULES = {
     rubric = { type = "string", required = true },
     model = { type = { "string", "table" }, required = true },
-    votes = { type = "integer", min = 1, max = MOST_VOTES, default = 1 },
+    votes = { type = "integer", min = 1, max = MAX_VOTES, default = 1 },
     against = { type = "string", enum = { "rubric", "target" }, default = "rubric" },
     temperature = { type = "number", min = 0 },
     max_output_tokens = { type = "integer", min = 1, default = 500 },
@@ -48,8 +48,8 @@ sentence or two what tells them apart. Then end with one line: BETTER: A, BETTER
 BETTER: TIE.]]
     .. NOTE
 
----Whether the options fit together.
----@param opts table
+---Opens the model.
+---@param opts table changed
 ---@return string? problem
 function judge.prepare(opts)
     if type(opts.model) == "string" then
@@ -61,7 +61,7 @@ function judge.prepare(opts)
     end
 end
 
--- The rubric and the question are never cut.
+-- Quotes a text, truncated to `max` bytes; the rubric and the question have no `max`.
 local function tagged(name, value, max)
     local quoted = text.of(value)
     if #quoted > (max or #quoted) then
@@ -87,7 +87,7 @@ local function messages_for(opts, item, first, second)
     }
 end
 
--- The word after the last mark.
+-- The word after the last occurrence of the mark.
 local function verdict(reply, mark)
     local found
     for word in reply:upper():gmatch(mark .. "[%s*_`:]*(%u+)") do
@@ -129,7 +129,7 @@ end
 ---@param answer any
 ---@param target any
 ---@return number? score the mean of the votes
----@return string? why or the message of the first vote that failed, when all have
+---@return string? why; or the message of the first failed vote, if all failed
 ---@return string? code
 function judge.measure(opts, item, answer, target)
     if not opts.model then

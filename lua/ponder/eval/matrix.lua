@@ -1,11 +1,11 @@
---- Policies of all combinations of what may differ.
+--- Makes policies for all combinations of options.
 
 local options = require "ponder.options"
 
-local MOST = 1000 -- policies
+local MAX_POLICIES = 1000
 
--- A value as part of a name: the last part of a model's or prompt's, the number of another in its
--- list.
+-- A value as part of a policy's name: a short string without its path, a number, the name of an
+-- object; else its index in the list.
 local function label(value, index)
     if type(value) == "string" and #value <= 40 and not value:find "[{\n]" then
         return (value:gsub("^.*/", ""))
@@ -17,7 +17,7 @@ local function label(value, index)
     return tostring(index)
 end
 
--- The values of one option: a list, or a table of named ones by name.
+-- The values of one option: a list, a table of named values, or one value.
 local function values_of(name, given)
     local list = {}
     if type(given) ~= "table" then
@@ -53,9 +53,9 @@ local function sorted_names(axes)
     return names
 end
 
----Policies made of every combination of the values given for each option: a list of values, named
----values (`{short = "...", long = "..."}`), or one value. A policy's name is made of what differs:
----`gpt-4o-mini short k3`. Options keep model, prompt, then the alphabet as their order.
+---Makes a policy for every combination of the options' values: each option has a list of values,
+---named values (`{short = "...", long = "..."}`), or one value. A policy's name consists of the
+---values that vary: `gpt-4o-mini short k3`, in the order model, prompt, then by option name.
 ---@param axes table<string, any>
 ---@return table<string, table> policies by name
 return function(axes)
@@ -66,8 +66,8 @@ return function(axes)
     local combinations = { { parts = {}, policy = {} } }
     for _, name in ipairs(sorted_names(axes)) do
         local values, longer = values_of(name, axes[name]), {}
-        if #combinations * #values > MOST then
-            error(("eval.matrix: more than %d policies"):format(MOST), 2)
+        if #combinations * #values > MAX_POLICIES then
+            error(("eval.matrix: more than %d policies"):format(MAX_POLICIES), 2)
         end
         for _, before in ipairs(combinations) do
             for _, one in ipairs(values) do

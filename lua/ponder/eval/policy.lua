@@ -1,12 +1,13 @@
---- Policies of an evaluation as functions: from a prompt, a search, a strategy, or a function.
+--- Converts the policies of an evaluation to functions:
 ---
---- | policy                                  | what it does with an item                          |
+--- | policy                                  | for each item                                      |
 --- |-----------------------------------------|----------------------------------------------------|
 --- | function(item, run)                     | returns an answer, or nil, message, code           |
---- | { model, prompt, k, reward, ... }       | one call; with k > 1 the answer of most samples,   |
---- |                                         | or with reward(text, item) the best of k           |
+--- | { model, prompt, k, reward, ... }       | one call; with k > 1 the majority answer of k      |
+--- |                                         | samples, or with reward(text, item) the best       |
 --- | { search = f(item), answer = f(state) } | ponder.search with the options that f returns      |
---- | a strategy, or what strategy.new gave   | s:run(question)                                    |
+--- | a strategy, or a library from           | s:run(question)                                    |
+--- | strategy.new                            |                                                    |
 
 local accounts = require "ponder.ensemble.account"
 local ensemble = require "ponder.ensemble"
@@ -35,7 +36,7 @@ local SEARCH_RULES = {
     answer = { type = "function", required = true },
 }
 
--- The options of a call, without a prompt policy's own.
+-- The options of a model call.
 local function call_options(opts)
     local call = {}
     for name, value in pairs(opts) do
@@ -104,7 +105,7 @@ end
 -------------------------------------------------------------------------------
 -- A search
 
--- Whether a scored node takes the place of the best one: a terminal one before others.
+-- Whether a scored node is better than the best one: terminal nodes are better than others.
 local function is_better(event, best)
     if not best or event.terminal ~= best.terminal then
         return not best or event.terminal
@@ -117,14 +118,14 @@ local function of_search(where, given, level)
     return function(item, run)
         local opts, best = {}, nil
         options.merge(opts, own.search(item))
-        local hear = opts.on_event
+        local on_event = opts.on_event
         function opts.on_event(event)
             if event.type == "scored" and is_better(event, best) then
                 best = event
                 run:report(own.answer(event.state, item))
             end
-            if hear then
-                hear(event)
+            if on_event then
+                on_event(event)
             end
         end
         local result, message, code, partial = search.run(opts)
@@ -164,7 +165,7 @@ local function is_strategy(value)
     return type(meta) == "table" and type(value.run) == "function"
 end
 
----A policy as a function.
+---Makes a policy.
 ---@param name string
 ---@param value any
 ---@param level integer the error level: 1 is this function

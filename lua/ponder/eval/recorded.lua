@@ -1,4 +1,4 @@
---- Records of an evaluation that has run: from its log, or from the object that --json printed.
+--- Reads the records of a finished evaluation from its log or from the output of --json.
 
 local definition = require "ponder.eval.definition"
 local attempt = require "ponder.eval.attempt"
@@ -17,7 +17,7 @@ local function from_json(path)
     local result, problem = json.decode(text)
     if type(result) ~= "table" or type(result.meta) ~= "table"
         or type(result.records) ~= "table" then
-        return nil, ("%s: expected what ponder eval --json printed%s"):format(path,
+        return nil, ("%s: expected the output of ponder eval --json%s"):format(path,
             problem and ": " .. problem or "")
     end
     return result.meta, result.records
@@ -41,7 +41,7 @@ local function from_log(path)
         end
     end
     if not meta then
-        return nil, path .. ": holds no evaluation"
+        return nil, path .. ": has no evaluation"
     end
     local records = {}
     for i, key in ipairs(order) do
@@ -61,7 +61,7 @@ function recorded.read(path)
     return (path:find "%.json$" and from_json or from_log)(path)
 end
 
----The records that need not be run again, by key: those that neither failed nor were stopped.
+---The records to reuse, by key: those that neither failed nor were stopped.
 ---@param records ponder.eval.Record[]
 ---@return table<string, ponder.eval.Record>
 function recorded.good(records)
@@ -74,15 +74,14 @@ function recorded.good(records)
     return known
 end
 
----Scores recorded answers again, by the scorers and targets of a file; no policy is run.
+---Scores recorded answers again with the scorers and targets of a file; runs no policy.
 ---@param given table the evaluation
 ---@param opts table of definition.CHOICE
----@param records ponder.eval.Record[] changed; points and samples of curves are dropped, since
----their
+---@param records ponder.eval.Record[] changed; loses the points and samples of curves, whose
 ---  answers are not recorded
 ---@param level integer the error level
 ---@return ponder.eval.Evaluation? evaluation
----@return string|integer missing how many records have no item any more; or a message
+---@return string|integer missing how many records have no item; or a message
 function recorded.rescore(given, opts, records, level)
     local evaluation, message = definition.new(given, opts, level + 1)
     if not evaluation then

@@ -1,12 +1,12 @@
---- An evaluation whose policies run on other machines: `ponder eval FILE --workers redis://...`.
+--- Runs the policies of an evaluation on other machines: `ponder eval FILE --workers redis://...`.
 ---
 ---     coordinator                              worker: ponder work redis://... --script FILE
 ---     items, order, seeds
 ---     job { policy, item, epoch, flags } ----> attempt.perform: a run with its budget and seed
----     scores, statistics <------------------- what the policy came to, and the rows of its log
+---     scores, statistics <------------------- the policy's result and the rows of its log
 ---
---- Both sides load the same file, with the same flags; a worker needs none of its data, and scores
---- nothing. What --max-cost, --max-calls and --max-total-tokens allow is shared by all
+--- Both sides load the same file with the same flags. Workers do not read data or score answers.
+--- All workers share the limits --max-cost, --max-calls and --max-total-tokens
 --- (ponder.queue.budget).
 
 local attempt = require "ponder.eval.attempt"
@@ -25,7 +25,7 @@ local function is_evaluation(value)
     return type(value) == "table" and type(value.policies) == "table" and value.data ~= nil
 end
 
--- What a file returns for these flags, as far as workers need it.
+-- The evaluation for these flags, without data.
 local function load_evaluation(chunk, flags)
     local without_data, policies = {}, {}
     for name, field in pairs(chunk(flags)) do
@@ -43,8 +43,8 @@ local function is_spent()
     return log.record("eval.budget", nil, budgets.is_spent)
 end
 
----The function that workers call, of a script that returns an evaluation; what it returns, where it
----returns something else.
+---The functions of a worker: `attempt` if the script returns an evaluation, else the script's own
+---value.
 ---@param chunk fun(flags: table): any the script
 ---@return any
 function remote.functions(chunk)
@@ -69,9 +69,9 @@ end
 
 local NOTHING = { calls = 0, tokens = 0, cost = 0 }
 
----Has the attempts of an evaluation performed by workers.
+---Makes workers perform the attempts of an evaluation.
 ---@param q ponder.queue.Queue opened with remote.functions
----@param flags table that the file gets on their side, as JSON has it
+---@param flags table for the file on their side; JSON values
 ---@param opts ponder.eval.RunOptions changed
 function remote.use(q, flags, opts)
     local has_budget = (opts.max_cost or opts.max_calls or opts.max_total_tokens) ~= nil

@@ -1,15 +1,15 @@
---- Scorers: whether an answer is right, or how good it is.
+--- Scorers say whether an answer is right, or how good it is.
 ---
 ---     score = score.numeric                       -- as it is
 ---     score = score.numeric { tolerance = 0.01 }  -- with options
 ---     score = "exact"                             -- by name
 ---     score = score.all { "contains", score.regex { pattern = "^[0-9]+$" } }
 ---
---- A scorer is called with (item, answer, target) and returns true, false or a number, higher is
---- better and 1 right, then why; or nil, message, code when it cannot tell. It may wait. A function
---- of the same kind serves as well.
+--- A scorer is called with (item, answer, target). It returns true, false or a number (1 is right,
+--- higher is better), then a reason; or nil, message, code if it cannot score. It may wait. A plain
+--- function with this signature is also a scorer.
 ---
---- | scorer      | options, their defaults, and what it asks                                     |
+--- | scorer      | options with defaults, and what it checks                                     |
 --- |-------------|-------------------------------------------------------------------------------|
 --- | exact       | the answer is the target; of a list, one of the targets                       |
 --- | normalized  | the same without case, quotes, emphasis, a full stop; numbers by their value  |
@@ -21,7 +21,7 @@
 --- | command     | command, input "answer" or "json", timeout_ms 10000, max_output_bytes 65536,  |
 --- |             | env, cwd: a program that gets the answer on its standard input ends with 0    |
 --- | model       | rubric, model, votes 1, against "rubric" or "target": see ponder.eval.judge   |
---- | all, any    | a list of scorers: the least, or the greatest, of their scores                |
+--- | all, any    | a list of scorers: the lowest, or the highest, of their scores                |
 
 local extract = require "ponder.parse.answer"
 local json = require "ponder.json"
@@ -35,8 +35,8 @@ local score = {}
 ---@alias ponder.eval.Measure fun(item: ponder.eval.Item, answer: any, target: any):
 ---(boolean|number|nil), string?, string?
 
----@class ponder.eval.Scorer a function of an item, an answer and a target; called with one table,
----it is one with these options
+---@class ponder.eval.Scorer a function of an item, an answer and a target; called with a table of
+---options, it returns a scorer with these options
 ---@field name string
 ---@field opts table
 ---@field private kind table {name, rules, measure, prepare}
@@ -46,7 +46,7 @@ Scorer.__name = "ponder.eval.Scorer"
 
 local LEVEL = 3
 
--- options.check, raising where the evaluation's file calls the scorer.
+-- Makes a scorer with options; errors name the line that called it.
 local function configure(kind, opts, level)
     local where = "eval.score." .. kind.name
     opts = options.check(where, opts, kind.rules, level + 1)
@@ -67,8 +67,8 @@ function Scorer:__call(...)
     return self.kind.measure(self.opts, ...)
 end
 
----A scorer by its name, or as it is (also as a table with `measure`, that of another process); nil
----and why for what is none.
+---The scoring function of a scorer, given by name, as a function or as a table with `measure`; or
+---nil and a message.
 ---@param value any
 ---@return ponder.eval.Measure?
 ---@return string? message
@@ -126,9 +126,9 @@ define("exact", {}, function(_, _, answer, target)
     if target == nil then
         return nil, MISSING, "NO_TARGET"
     end
-    local said = text.of(answer)
-    local right = said == text.of(target) or any_target(target, function(one)
-        return said == text.of(one)
+    local given = text.of(answer)
+    local right = given == text.of(target) or any_target(target, function(one)
+        return given == text.of(one)
     end)
     return right, not right and expected(target) or nil
 end)
@@ -137,9 +137,9 @@ define("normalized", {}, function(_, _, answer, target)
     if target == nil then
         return nil, MISSING, "NO_TARGET"
     end
-    local said = text.of(answer)
-    local keys = { [extract.normalize(said)] = true,
-        [extract.normalize(extract.extract(said) or "")] = true }
+    local given = text.of(answer)
+    local keys = { [extract.normalize(given)] = true,
+        [extract.normalize(extract.extract(given) or "")] = true }
     local right = any_target(target, function(one)
         return keys[extract.normalize(text.of(one))] == true
     end)
@@ -152,9 +152,9 @@ define("contains", { case = { type = "boolean", default = false } },
             return nil, MISSING, "NO_TARGET"
         end
         local fold = opts.case and text.of or function(value) return text.of(value):lower() end
-        local said = fold(answer)
+        local given = fold(answer)
         for _, part in ipairs(type(target) == "table" and target or { target }) do
-            if not said:find(fold(part), 1, true) then
+            if not given:find(fold(part), 1, true) then
                 return false, "does not contain " .. text.of(part)
             end
         end
@@ -165,9 +165,9 @@ define("contains", { case = { type = "boolean", default = false } },
 -- Numbers
 
 -- The last number in a text: 12, -3.5, 1e6, 1,234.5, 3/4.
-local function last_number(said)
+local function last_number(given)
     local found
-    local plain = said:gsub("(%d),(%d%d%d)%f[%D]", "%1%2"):gsub("(%d),(%d%d%d)%f[%D]", "%1%2")
+    local plain = given:gsub("(%d),(%d%d%d)%f[%D]", "%1%2"):gsub("(%d),(%d%d%d)%f[%D]", "%1%2")
     for at, digits in plain:gmatch "()(%d+%.?%d*)" do
         local after = at + #digits
         local exponent = plain:match("^[eE][+-]?%d+", after) or ""
@@ -184,34 +184,34 @@ local function last_number(said)
     return found
 end
 
--- The number that an answer comes to: the one that it begins with, unless it goes on to another by
--- an equals sign, else its last.
+-- The number in an answer: the first, if the answer begins with it and has no equals sign; else the
+-- last.
 local function number_of(value)
     if type(value) == "number" then
         return value
     end
-    local said = text.of(value)
-    local stated = extract.extract(said) or ""
+    local given = text.of(value)
+    local stated = extract.extract(given) or ""
     if stated:find "^[$(-]*%d" and not stated:find("=", 1, true) then
         stated = stated:match "^[$(-]*[%d.,]+[eE]?[+-]?%d*/?%d*"
     end
-    return tonumber(said) or last_number(stated) or last_number(said)
+    return tonumber(given) or last_number(stated) or last_number(given)
 end
 
 define("numeric", {
     tolerance = { type = "number", min = 0, default = 0 },
     relative = { type = "number", min = 0, default = 1e-9 },
 }, function(opts, _, answer, target)
-    local wanted, said = number_of(target), number_of(answer)
+    local wanted, given = number_of(target), number_of(answer)
     if target == nil or not wanted then
         return nil, target == nil and MISSING or "the target is not a number: " .. text.of(target),
             "NO_TARGET"
-    elseif not said then
+    elseif not given then
         return false, "the answer has no number"
     end
-    local right = said == wanted or math.abs(said - wanted)
+    local right = given == wanted or math.abs(given - wanted)
         <= math.max(opts.tolerance, opts.relative * math.abs(wanted))
-    return right, not right and ("expected %s, got %s"):format(text.of(wanted), text.of(said))
+    return right, not right and ("expected %s, got %s"):format(text.of(wanted), text.of(given))
         or nil
 end)
 
@@ -276,17 +276,17 @@ local function letter_of_target(target, choices)
         and text.of(target):upper():match "%u"
 end
 
--- The letter that a text names: alone, in brackets or before a full stop; else the only choice
--- whose text it has.
-local function named_letter(said, choices)
-    local found = said:match "^[%s*_`]*%(?(%u)[).:,*]" or said:match "%((%u)%)"
-        or said:match "^%s*(%a)[%s.):]*$" or said:match "%f[%w](%u)[%s.*_)]*$"
+-- The letter in a text: alone, in brackets or before a full stop; else that of the only choice
+-- whose text it contains.
+local function named_letter(given, choices)
+    local found = given:match "^[%s*_`]*%(?(%u)[).:,*]" or given:match "%((%u)%)"
+        or given:match "^%s*(%a)[%s.):]*$" or given:match "%f[%w](%u)[%s.*_)]*$"
     if found then
         return found:upper()
     end
     local only
     for i, choice in ipairs(choices or {}) do
-        if said:lower():find(text.of(choice):lower(), 1, true) then
+        if given:lower():find(text.of(choice):lower(), 1, true) then
             if only then
                 return nil
             end
@@ -304,10 +304,10 @@ define("choice", { choices = { type = "table" } }, function(opts, item, answer, 
             or "the target does not name a choice: " .. text.of(target), "NO_TARGET"
     end
     local whole = text.of(answer)
-    local said = named_letter(extract.extract(whole) or whole, choices)
+    local given = named_letter(extract.extract(whole) or whole, choices)
         or named_letter(whole, choices)
-    return said == wanted, said ~= wanted and ("expected %s, got %s"):format(wanted,
-        said or "no choice") or nil
+    return given == wanted, given ~= wanted and ("expected %s, got %s"):format(wanted,
+        given or "no choice") or nil
 end)
 
 -------------------------------------------------------------------------------
@@ -341,7 +341,7 @@ define("command", {
     cwd = { type = "string" },
 }, function(opts, item, answer, target)
     if not opts.command then
-        error("eval.score.command: expected the program: score.command{command = {\"FILE\"}}", 0)
+        error("eval.score.command: expected a program: score.command{command = {\"FILE\"}}", 0)
     end
     local input = text.of(answer)
     if opts.input == "json" then
@@ -356,10 +356,10 @@ define("command", {
         end
         return nil, message, code
     end
-    local said = (ended.stderr ~= "" and ended.stderr or ended.stdout):match "^%s*([^\n]*)"
+    local output = (ended.stderr ~= "" and ended.stderr or ended.stdout):match "^%s*([^\n]*)"
     return ended.status == 0, ended.status ~= 0 and ("%s%s"):format(ended.status
         and "exit status " .. ended.status or "signal " .. tostring(ended.signal),
-        said ~= "" and ": " .. said or "") or nil
+        output ~= "" and ": " .. output or "") or nil
 end)
 
 define("model", require("ponder.eval.judge").RULES, require("ponder.eval.judge").measure,

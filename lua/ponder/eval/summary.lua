@@ -1,5 +1,5 @@
---- The result of an evaluation from its records: counts, accuracies, differences, what it took. Its
---- seeds are in it, so that each figure can be computed again.
+--- Computes the result of an evaluation from its records: counts, accuracies, differences, amounts.
+--- The result has all seeds, so that each figure can be reproduced.
 
 local curves = require "ponder.eval.curves"
 local estimate = require "ponder.eval.estimate"
@@ -8,12 +8,11 @@ local stats = require "ponder.stats"
 
 local summary = {}
 
--- Of more policies than these, not all pairs are compared but those with the baseline.
-local MOST_COMPARED = 40
+local MAX_ALL_PAIRS = 40 -- policies; more are compared only with the baseline
 local SIGNIFICANT = 0.05
 local OUTCOMES = { "right", "partial", "wrong", "no_answer", "stopped", "failed" }
 
----@class ponder.eval.Meta what was run, a plain table
+---@class ponder.eval.Meta the settings of an evaluation, a plain table
 ---@field name string
 ---@field policies string[]
 ---@field baseline string?
@@ -25,20 +24,20 @@ local OUTCOMES = { "right", "partial", "wrong", "no_answer", "stopped", "failed"
 
 ---@class ponder.eval.PolicyResult
 ---@field name string
----@field n integer scores in the accuracy
+---@field n integer number of scores in the accuracy
 ---@field outcomes table<ponder.eval.Outcome, integer>
----@field stopped_right integer? runs stopped by a budget whose answer by then was right
+---@field stopped_right integer? runs that a budget stopped, but whose last answer was right
 ---@field binary boolean accuracy is a share of right answers; else a mean score
 ---@field accuracy ponder.eval.Figure
----@field scores table<string, ponder.eval.Figure>? by scorer, where there are several
+---@field scores table<string, ponder.eval.Figure>? by scorer, if there are several
 ---@field difference ponder.eval.Difference? from the baseline
 ---@field calls ponder.eval.Amounts?
 ---@field tokens ponder.eval.Amounts?
 ---@field cost ponder.eval.Amounts? of records whose cost is known
----@field unpriced integer records whose cost is not
+---@field unpriced integer records whose cost is unknown
 ---@field seconds ponder.eval.Amounts?
 ---@field critical_seconds ponder.eval.Amounts?
----@field score_cost number? of judges, all together
+---@field score_cost number? USD, of all judges
 ---@field cost_per_right ponder.eval.Figure
 ---@field pass_at table? {k, pass_at_k, pass_hat_k} for each k up to the epochs
 
@@ -49,7 +48,7 @@ local OUTCOMES = { "right", "partial", "wrong", "no_answer", "stopped", "failed"
 ---@field pairs table[] {first, second, difference, p_holm}
 ---@field curves table? see ponder.eval.curves
 ---@field records ponder.eval.Record[]
----@field skipped integer runs that did not begin, since the budget was spent
+---@field skipped integer runs that did not start because the budget was spent
 
 local function cluster_of(record)
     return record.cluster ~= nil and record.cluster or record.id
@@ -74,7 +73,7 @@ local function group(records, names)
     return by_policy
 end
 
--- One field of each record that has it.
+-- The values of one field.
 local function column(records, name)
     local list = {}
     for _, record in ipairs(records) do
@@ -133,7 +132,7 @@ local function cost_per_right(records, meta)
     return estimate.cost_per_right(costs, scores, clusters, meta.seed)
 end
 
--- The chances that one of k, and all k, are right: means over the items that have all epochs.
+-- The probabilities that at least one of k runs, and all k, are right: means over the items.
 local function pass_at(records, meta)
     if meta.epochs < 2 then
         return nil
@@ -185,7 +184,7 @@ end
 -------------------------------------------------------------------------------
 -- Pairs
 
----Matches the records of two lists by item and epoch; those that count in both.
+---Pairs the records of two lists by item and epoch, if both count in the accuracy.
 ---@param first ponder.eval.Record[]
 ---@param second ponder.eval.Record[]
 ---@param meta ponder.eval.Meta
@@ -206,7 +205,7 @@ end
 
 ---The difference of the scores of matched records, first minus second.
 ---@param matched {[1]: ponder.eval.Record, [2]: ponder.eval.Record}[]
----@param comparisons? integer how many pairs are compared
+---@param comparisons? integer number of compared pairs
 ---@return ponder.eval.Difference
 function summary.difference(matched, comparisons)
     local xs, ys, clusters = {}, {}, {}
@@ -220,11 +219,11 @@ end
 local function compare_pairs(by_policy, meta)
     local list, tested, ps = json.array {}, {}, {}
     local count = #meta.policies
-    local comparisons = count <= MOST_COMPARED and count * (count - 1) // 2 or count - 1
+    local comparisons = count <= MAX_ALL_PAIRS and count * (count - 1) // 2 or count - 1
     for i, first in ipairs(meta.policies) do
         for j = 1, i - 1 do
             local second = meta.policies[j]
-            if #meta.policies <= MOST_COMPARED or second == meta.baseline then
+            if #meta.policies <= MAX_ALL_PAIRS or second == meta.baseline then
                 local pair = { first = first, second = second, difference = summary.difference(
                     summary.match(by_policy[first], by_policy[second], meta), comparisons) }
                 list[#list + 1] = pair
@@ -244,7 +243,7 @@ local function compare_pairs(by_policy, meta)
     return list
 end
 
----The result of records.
+---Computes the result.
 ---@param meta ponder.eval.Meta
 ---@param records ponder.eval.Record[]
 ---@param skipped? integer
@@ -260,7 +259,7 @@ function summary.new(meta, records, skipped)
         result.binary = result.binary ~= false and policy.binary
     end
     for _, policy in ipairs(result.policies) do
-        policy.binary = result.binary -- one kind of score in a table
+        policy.binary = result.binary -- all columns of a table show the same kind of score
     end
     result.pairs = compare_pairs(by_policy, meta)
     for _, pair in ipairs(result.pairs) do
@@ -277,7 +276,7 @@ function summary.new(meta, records, skipped)
     return result
 end
 
----Whether anything was measured: a run that did not fail.
+---Whether any run did not fail.
 ---@param result ponder.eval.Result
 ---@return boolean
 function summary.is_measured(result)

@@ -1,12 +1,11 @@
---- Answers and targets as text, and templates filled in with an item's fields.
+--- Converts answers and targets to text, and fills templates with an item's fields.
 
 local json = require "ponder.json"
 local template = require "ponder.template"
 
 local text = {}
 
----A value as the text that a person would write: numbers without a needless fraction, tables as
----JSON.
+---A value as text: whole numbers without a fraction, tables as JSON.
 ---@param value any
 ---@return string
 function text.of(value)
@@ -25,8 +24,8 @@ local function is_scalar(value)
     return type(value) == "string" or type(value) == "number"
 end
 
--- A field as a tag shows it: lists of numbers and texts with spaces between, other tables as JSON.
-local function shown(value)
+-- A field for a template: lists of numbers and texts separated by spaces, other tables as JSON.
+local function for_template(value)
     if type(value) == "boolean" then
         return tostring(value)
     elseif type(value) ~= "table" then
@@ -42,11 +41,11 @@ local function shown(value)
     return parts[1] and table.concat(parts, " ") or text.of(value)
 end
 
----Reads a template (ponder.template) once. A list of numbers or texts that a plain tag names is
----shown with spaces between: `Use {{numbers}} to make 24.`
+---Compiles a template (ponder.template). Plain tags show lists of numbers or texts separated by
+---spaces: `Use {{numbers}} to make 24.`
 ---@param source string
 ---@param name string for errors: "question"
----@return fun(item: table): string render raises where a field is missing
+---@return fun(item: table): string render raises if a field is missing
 function text.template(source, name)
     local render, tags = template.compile(source, name), {}
     for tag in source:gmatch "{{%s*([%w_]+)%s*}}" do
@@ -56,7 +55,7 @@ function text.template(source, name)
         local values = setmetatable({}, { __index = item })
         for _, tag in ipairs(tags) do
             if not source:find("{{[#^]%s*" .. tag) then
-                values[tag] = shown(item[tag])
+                values[tag] = for_template(item[tag])
             end
         end
         return render(values)

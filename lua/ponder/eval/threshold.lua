@@ -1,21 +1,22 @@
---- Thresholds: conditions on the figures of a result, such as `lower(difference(tot)) > 0`.
+--- Thresholds: conditions on the figures of an evaluation's result, such as
+--- `lower(difference(tot)) > 0`.
 ---
 ---     CONDITION := FIGURE OPERATOR NUMBER          operators: >= > <= < ==
 ---     FIGURE    := METRIC(POLICY) | lower(METRIC(POLICY)) | upper(METRIC(POLICY))
 ---                | p50(METRIC(POLICY)) | p95(METRIC(POLICY)) | total(METRIC(POLICY))
 ---     METRIC    := accuracy | difference | p | cost_per_right
----                | calls | tokens | cost | time      means of an item, time in seconds
+---                | calls | tokens | cost | time      means per item, time in seconds
 ---                | failed | stopped | no_answer      shares of the runs
 ---
---- `difference` and `p` are against the baseline; of a comparison, against the first evaluation. A
---- figure that was not measured misses its threshold.
+--- `difference` and `p` refer to the baseline or, in a comparison, to the first evaluation. A
+--- figure that was not measured does not meet its threshold.
 
 local options = require "ponder.options"
 
 local threshold = {}
 
 ---@class ponder.eval.Threshold
----@field text string as it was written
+---@field text string its source
 ---@field metric string
 ---@field part string "value", "lower", "upper", "p50", "p95", "total"
 ---@field policy string
@@ -71,7 +72,7 @@ local function read_figure(text)
     return outer or "value", metric, policy:match '^"(.*)"$' or policy
 end
 
----Reads a threshold.
+---Parses a threshold.
 ---@param text string
 ---@return ponder.eval.Threshold?
 ---@return string? message one line
@@ -90,7 +91,7 @@ function threshold.parse(text)
         operator = operator, limit = number:find "%%$" and limit / 100 or limit }
 end
 
--- The number that a threshold is about; nil: not measured.
+-- The figure of a threshold; nil: not measured.
 local function figure_of(one, policy)
     if AMOUNTS[one.metric] then
         local amounts = policy[AMOUNTS[one.metric]]
@@ -123,7 +124,7 @@ function threshold.test(one, policies)
     return { text = one.text, met = false }
 end
 
----Whether the threshold is about one of these policies.
+---Whether the policy of a threshold is one of these.
 ---@param one ponder.eval.Threshold
 ---@param names string[]
 ---@return boolean known

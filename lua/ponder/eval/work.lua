@@ -1,5 +1,5 @@
---- Runs all jobs of an evaluation: every item of every policy and epoch, in random order, so many
---- at a time, until they are done or the budget is spent.
+--- Runs all jobs of an evaluation (every item of every policy and epoch), concurrently and in
+--- random order, until they are done or the budget is spent.
 
 local attempt = require "ponder.eval.attempt"
 local budgets = require "ponder.task.budget"
@@ -9,7 +9,7 @@ local task = require "ponder.task"
 
 local work = {}
 
---- Names of events in a run log: one of the first, one of the second for each record.
+--- Names of events in a run log: one BEGIN, then a RECORD for each record.
 work.BEGIN, work.RECORD = "eval.begin", "eval.record"
 
 ---@class ponder.eval.Tally of one policy, while the evaluation runs
@@ -19,7 +19,7 @@ work.BEGIN, work.RECORD = "eval.begin", "eval.record"
 ---@field failed integer
 ---@field binary boolean all scores so far are 0 or 1
 ---@field score number sum
----@field scored integer records that count in accuracy
+---@field scored integer records in the accuracy
 ---@field cost number USD, as far as known
 
 ---@class ponder.eval.Progress
@@ -38,7 +38,7 @@ function work.key(policy, id, epoch)
     return ("%s\0%s\0%d"):format(policy, id, epoch)
 end
 
----All jobs, in the order in which they begin.
+---All jobs, in the order in which they start.
 ---@param evaluation ponder.eval.Evaluation
 ---@param epochs integer
 ---@param seed integer
@@ -84,8 +84,8 @@ end
 
 -------------------------------------------------------------------------------
 
--- What a logged record may hold: what JSON has.
-local function note(record)
+-- Logs a record. Answers that cannot be encoded as JSON become text.
+local function log_record(record)
     local ok, message = pcall(log.event, work.RECORD, record)
     if not ok then
         record.answer, record.target = tostring(record.answer), tostring(record.target)
@@ -99,16 +99,16 @@ end
 ---Runs the jobs.
 ---@param evaluation ponder.eval.Evaluation
 ---@param opts table seed, epochs, concurrency, max_cost_per_item, timeout_ms_per_item, known
----  (records by key that are taken as they are), on_progress; is_spent: whether a budget around the
----  evaluation lets nothing more begin
+---  (records to reuse, by key), on_progress; is_spent: whether the budget of the evaluation is
+---  spent
 ---@return ponder.eval.Record[] records of the jobs that were run, in the order of the items
----@return integer skipped jobs that did not begin, since the budget was spent
+---@return integer skipped jobs that did not start because the budget was spent
 function work.run(evaluation, opts)
     local jobs = work.jobs(evaluation, opts.epochs, opts.seed)
     local progress, by_key, skipped = new_progress(evaluation, #jobs), {}, 0
     local function finish(record)
         by_key[work.key(record.policy, record.id, record.epoch)] = record
-        note(record)
+        log_record(record)
         count(progress, record)
         if opts.on_progress then
             opts.on_progress(progress)

@@ -163,7 +163,7 @@ function playing.wait_for_turn(self, answered)
         return task.park(function() self.waiting[answered] = nil end)
     end
     self.held[#self.held + 1] = t
-    return task.park(function() groups.take_out(self.held, t) end)
+    return task.park(function() groups.remove_item(self.held, t) end)
 end
 
 ---Offline: the past must have the answer.

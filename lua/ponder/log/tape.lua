@@ -232,7 +232,7 @@ local function stop_all(self, message)
     end
     if not self.stopped then
         self.stopped, self.broken = true, message
-        scheduler.break_off(self.group, message)
+        scheduler.fail_group(self.group, message)
     end
 end
 
@@ -265,7 +265,7 @@ end
 -- Waits until the log holds what has come.
 local function arrive(self, one)
     self.arrived[#self.arrived + 1] = one
-    scheduler.park(one.task, WAIT, function() groups.take_out(self.arrived, one) end)
+    scheduler.park(one.task, WAIT, function() groups.remove_item(self.arrived, one) end)
 end
 
 local function ask(self, what, f, ...)

@@ -5,14 +5,14 @@ error("a description for editors, not a module")
 ---@class ponder.core.directory
 local directory = {}
 
----@class ponder.core.FolderFile
+---@class ponder.core.DirectoryFile
 ---@field name string
 ---@field bytes integer
 ---@field modified_at number seconds since 1970, UTC
 
----The regular files of a directory, in no order; links count as what they lead to.
+---The regular files of a directory, unordered; follows symbolic links.
 ---@param path string
----@return ponder.core.FolderFile[]?
+---@return ponder.core.DirectoryFile[]?
 ---@return string? message begins with the path
 ---@return string? code `NOT_FOUND`, `IO`
 function directory.files(path) end

@@ -1,7 +1,7 @@
 ---@meta ponder.core.http
 error("a description for editors, not a module")
 
---- An HTTP/1.1 server on the event loop; ponder.serve makes an API of it.
+--- An HTTP/1.1 server on the event loop, the base of ponder.serve.
 ---@class ponder.core.http
 local http = {}
 
@@ -33,19 +33,19 @@ local Server = {}
 --- Listens. The server closes when it is collected.
 ---@param opts ponder.http.Options
 ---@return ponder.http.Server? server
----@return string address as it is, with the port; or why it cannot listen
+---@return string address with the actual port; or why it cannot listen
 function http.listen(opts) end
 
---- Number of the port that is posted when there is something to take.
+--- The number of its port in ponder.core.loop, posted when there is something to take.
 ---@return integer
 function Server:port() end
 
 --- The next request.
----@return ponder.http.Request? request nil: there is none
+---@return ponder.http.Request? request nil: none
 function Server:take() end
 
 --- The id of a request that was taken and whose client has gone.
----@return integer? id nil: there is none
+---@return integer? id nil: none
 function Server:take_gone() end
 
 --- Answers a request.
@@ -53,23 +53,23 @@ function Server:take_gone() end
 ---@param status integer 200 to 599
 ---@param headers string[]? names and values in turn, without line ends
 ---@param body string?
----@return boolean waiting false: it was answered already, or its client has gone
+---@return boolean waiting false: it was already answered, or its client has gone
 function Server:respond(id, status, headers, body) end
 
---- Begins an answer of unknown length.
+--- Begins a response of unknown length.
 ---@param id integer
 ---@param status integer
 ---@param headers string[]?
 ---@return boolean waiting
 function Server:begin(id, status, headers) end
 
---- Sends more of it.
+--- Sends a part of the response.
 ---@param id integer
 ---@param text string
----@return boolean open false: its client has gone, or reads too slowly and was cut off
+---@return boolean open false: its client has gone, or was disconnected for reading too slowly
 function Server:write(id, text) end
 
---- Ends it.
+--- Ends the response.
 ---@param id integer
 ---@return boolean open
 function Server:finish(id) end
@@ -78,14 +78,14 @@ function Server:finish(id) end
 ---@param id integer
 function Server:abort(id) end
 
---- Accepts no further connection.
+--- Stops accepting connections.
 function Server:stop_listening() end
 
 ---@class ponder.http.Stats
 ---@field connections integer open now
 ---@field requests integer received so far
 ---@field running integer not yet sent
----@field gone integer whose client went away
+---@field gone integer whose client has gone
 
 ---@return ponder.http.Stats
 function Server:stats() end

@@ -1,8 +1,8 @@
 ---@meta ponder.json
 error("a description for editors, not a module")
 
----JSON that comes back exactly: 64-bit integers stay integers, doubles keep every bit, floats stay
----floats (`1.0`), an empty list stays a list, and equal values are equal bytes.
+---JSON with exact round trips: 64-bit integers stay integers, doubles keep every bit, floats stay
+---floats (`1.0`), an empty list stays a list, and equal values have equal texts.
 ---
 ---| JSON     | Lua                                                     |
 ---|----------|---------------------------------------------------------|
@@ -36,7 +36,7 @@ json.null = nil
 ---
 ---Raises an error that names the path, such as
 ---`json.encode: value.a[3].f: a function cannot be JSON`, for functions, threads, userdata, NaN,
----infinities, tables that contain themselves, lists with holes (put `json.null` there), tables with
+---infinities, tables that contain themselves, lists with holes (use `json.null`), tables with both
 ---items and names, keys that are not strings, and values nested too deep.
 ---@param value any nil is `null`
 ---@param opts? JsonEncodeOptions
@@ -49,37 +49,37 @@ function json.encode(value, opts) end
 
 ---The value of a JSON text (RFC 8259).
 ---
----Accepted beyond it, because services send it: a byte order mark; control characters in strings;
----bytes that are not UTF-8 and lone surrogates, each U+FFFD then; `NaN`, `Infinity`, `-Infinity`
----and numbers out of range, which are the floats nan and inf. The last of equal keys wins. Trailing
----commas, comments and other quotes are errors.
+---It also accepts what services send against the standard: a byte order mark; control characters in
+---strings; invalid UTF-8 and lone surrogates, which become U+FFFD; `NaN`, `Infinity`, `-Infinity`
+---and numbers out of range, which become the floats nan and inf. The last of equal keys wins.
+---Trailing commas, comments and other quotes are errors.
 ---@param text string
 ---@param opts? JsonDecodeOptions
----@return any value nil only on failure, as null is `json.null`
----@return string? message with the place: `... at byte 41 (line 3, column 5)`, in characters
+---@return any value nil only on failure: null is `json.null`
+---@return string? message with the position: `... at byte 41 (line 3, column 5)`, in characters
 ---@return "BAD_JSON"|"TOO_DEEP"|"TOO_LARGE"? code
 function json.decode(text, opts) end
 
----One value out of a JSON text, by its path, without decoding the rest:
+---The value at a path in a JSON text, without decoding the rest:
 ---`json.get(chunk, "choices", 1, "delta", "content")`.
 ---
----Reads no further than the end of that value: an error after it is not noticed, and of equal keys
----the first counts. Nothing nested deeper than 1000 is read.
+---Stops at the end of that value: later errors are not detected, and the first of equal keys
+---counts. The nesting depth is limited to 1000.
 ---@param text string
----@param ... string|integer keys of objects and items of lists, counted from 1; none is the whole
----@return any value as `json.decode` gives it (`json.null` for null); nil if there is none
----@return string? message where the text is malformed on the way
+---@param ... string|integer keys of objects, and indexes of lists from 1; none: the whole text
+---@return any value as from `json.decode` (`json.null` for null); nil if there is none
+---@return string? message if the text is malformed before that value
 ---@return "BAD_JSON"|"TOO_DEEP"? code
 function json.get(text, ...) end
 
----Marks a table as a list, so that it encodes as `[...]` even when it is empty. Decoded lists are
+---Marks a table as a list, so that it encodes as `[...]` even if it is empty. Decoded lists are
 ---marked. Raises if the table has another metatable.
 ---@generic T: table
 ---@param list? T default a new table
 ---@return T list the same table
 function json.array(list) end
 
----Marks a table as an object, so that a table with integer keys is an error and never a list.
+---Marks a table as an object: integer keys are then an error.
 ---@generic T: table
 ---@param object? T default a new table
 ---@return T object the same table

@@ -1,8 +1,9 @@
 ---@meta ponder.core.process
 error("a description for editors, not a module")
 
---- Child processes with pipes to their standard streams (src/loop/process.h), below ponder.process.
---- Nothing here waits: the port of a child is posted when it has written, read or ended.
+--- Child processes with pipes to their standard streams (src/loop/process.h), the base of
+--- ponder.process. Nothing waits here: the port of a child is posted when it has written, read or
+--- ended.
 ---@class ponder.core.process
 local process = {}
 
@@ -10,12 +11,12 @@ local process = {}
 ---@return string[] entries "NAME=value"
 function process.environment() end
 
---- Starts a child in a session of its own; it is killed when it is closed or collected, and when
---- this process ends.
+--- Starts a child in its own session; it is killed when it is closed or collected, and when this
+--- process ends.
 ---@param arguments string[] the program first, found by the PATH in `environment`
 ---@param environment string[]
----@param cwd string? its working directory; default ours
----@param max_buffered integer bytes of each stream that are read ahead
+---@param cwd string? default: that of this process
+---@param max_buffered integer bytes to read ahead from each stream
 ---@return ponder.process.CoreChild?
 ---@return string? message
 ---@return string? code NOT_FOUND, SPAWN
@@ -24,31 +25,31 @@ function process.start(arguments, environment, cwd, max_buffered) end
 ---@class ponder.process.CoreChild
 local CoreChild = {}
 
---- What it has written since the last read.
+--- Its output since the last read.
 ---@param stream "stdout"|"stderr"
----@return string? bytes may be empty; nil: there is no more
+---@return string? bytes may be empty; nil: end of file
 function CoreChild:read(stream) end
 
---- A line that it has written.
+--- The next line of its output.
 ---@param stream "stdout"|"stderr"
 ---@return string? line without its end
----@return string? why "": not yet; "end": there is no more; "long": it fills all that is read ahead
+---@return string? why "": incomplete; "end": end of file; "long": it fills the buffer
 function CoreChild:line(stream) end
 
 --- Writes to its standard input, now or when it reads.
 ---@param bytes string
----@return integer? unwritten how many bytes are kept until it reads; nil: it does not read any more
+---@return integer? unwritten number of bytes waiting to be read; nil: its input is closed
 function CoreChild:write(bytes) end
 
---- Ends its standard input after what is kept.
+--- Closes its standard input after the waiting bytes.
 function CoreChild:close_input() end
 
---- Nothing while it runs.
+--- How it ended; nil while it runs.
 ---@return integer? status
 ---@return string? signal the name of the signal that ended it
 function CoreChild:ended() end
 
---- Sends a signal to it and to its session.
+--- Sends a signal to it and its session.
 ---@param name string "SIGTERM"
 function CoreChild:kill(name) end
 
@@ -56,7 +57,7 @@ function CoreChild:kill(name) end
 ---@return integer
 function CoreChild:port() end
 
---- Kills what still runs, and forgets it.
+--- Kills it, if it still runs.
 function CoreChild:close() end
 
 return process

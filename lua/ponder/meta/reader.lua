@@ -1,7 +1,7 @@
 ---@meta ponder.core.reader
 error("a description for editors, not a module")
 
---- A descriptor that is open already, such as standard input, read as its bytes come.
+--- Reads an open file descriptor, such as standard input, on the event loop.
 ---@class ponder.core.reader
 local reader = {}
 
@@ -13,15 +13,15 @@ local Reader = {}
 ---@return ponder.reader.Reader
 function reader.open(fd) end
 
----@return integer port posted when there are bytes, or at the end
+---@return integer port posted when there are bytes, and at the end
 function Reader:number() end
 
---- What has come since the last time.
+--- The bytes since the last call.
 ---@return string bytes
----@return boolean ended nothing follows them
+---@return boolean ended end of file
 function Reader:take() end
 
---- Reads no more; the descriptor stays open.
+--- Stops reading; the descriptor stays open.
 function Reader:close() end
 
 return reader

@@ -1,14 +1,14 @@
 ---@meta ponder.core.regex
 error("a description for editors, not a module")
 
----POSIX extended regular expressions, of bytes, as the C library has them: `(a|b)+`, `[[:digit:]]`,
----`^`, `$`, `{2,3}`; none of Perl's `\d` or `(?:`.
+---POSIX extended regular expressions of the C library, on bytes: `(a|b)+`, `[[:digit:]]`, `^`, `$`,
+---`{2,3}`; not Perl's `\d` or `(?:`.
 local regex = {}
 
 ---@class ponder.Regex
 local Regex = {}
 
----Whether the expression matches somewhere in a text.
+---Whether the expression matches anywhere in a text.
 ---@param text string
 ---@return boolean
 function Regex:matches(text) end

@@ -1,77 +1,75 @@
 ---@meta ponder.core.task
 error("a description for editors, not a module")
 
---- What ponder.task needs from C. Scripts use ponder.task; nothing here checks that it is called in
---- the right order, though nothing can crash.
+--- The C part of ponder.task, which scripts use instead. Calls in the wrong order are not detected,
+--- but cannot crash.
 ---@class ponder.core.task
----@field coroutine table resume, wrap, close, status, yield, isyieldable, running: what takes Lua's
----place
----@field RAISE userdata as the first value handed to a parked coroutine: park raises the second
+---@field coroutine table resume, wrap, close, status, yield, isyieldable, running: replace Lua's
+---@field RAISE userdata as the first value passed to a parked coroutine: park raises the second
 local core = {}
 
---- A coroutine that is going to call `f(...)`.
+--- A coroutine that will call `f(...)`.
 ---@param f any
 ---@param ... any
 ---@return thread
 function core.create(f, ...) end
 
---- Gives back a coroutine that has returned, so that `create` may use it again. It does not if a
---- script has got hold of it by coroutine.running.
+--- Returns an ended coroutine for reuse by `create`, unless a script may have it from
+--- coroutine.running.
 ---@param co thread
 function core.give_back(co) end
 
---- Goes on with the outermost coroutine of a task.
+--- Resumes the outermost coroutine of a task.
 ---@param co thread one that has not begun, or that waits
----@param ... any what park returns in it
----@return boolean? ended true: it has returned, its results follow; false: it has raised, the
----error and a traceback follow; nothing: it waits
+---@param ... any the results of park in it
+---@return boolean? ended true: it has returned, its results follow; false: it has raised, the error
+---and a traceback follow; nothing: it waits
 ---@return any ...
 function core.resume(co, ...) end
 
---- Ends a coroutine that does not run, after those it waits in, by closing their to-be-closed
---- variables.
+--- Ends a coroutine that is not running, innermost first, by closing its to-be-closed variables.
 ---@param co thread
 ---@return boolean ok
----@return any error what the last `__close` to fail raised, or what the coroutine had raised
+---@return any error of the last failed `__close`, or of the coroutine
 function core.close(co) end
 
---- Whether coroutines are being closed within one another so deep that no more should be.
+--- Whether nested closing of coroutines is near the limit of the C stack.
 ---@return boolean
 function core.stack_is_short() end
 
---- Raises "who: cannot wait ..." for the line of the script where park would not do.
+--- Raises "who: cannot wait ...", for the line of the script, where park is not possible.
 ---@param who string
 function core.check(who) end
 
---- Whether park would do.
+--- Whether park is possible.
 ---@return boolean
 function core.can_wait() end
 
---- Suspends the task that runs, through all coroutines it is in.
----@return any ... what core.resume is given
+--- Suspends the running task, through all its coroutines.
+---@return any ... the arguments of core.resume
 function core.park() end
 
---- Where a coroutine that does not run stands in the script, the innermost coroutine first.
+--- The current line of a suspended coroutine in the script.
 ---@param co thread
 ---@return string? place "file:line"
 function core.place(co) end
 
---- Calls the scheduler's loop, in which a reason to stop is only noted.
+--- Calls the scheduler's loop, in which stop errors are deferred.
 ---@param loop function
 ---@return boolean ok
 ---@return any error
 function core.loop(loop) end
 
---- A run begins: forgets what an earlier one was stopped by.
+--- Starts a run: clears the reason to stop.
 function core.begin() end
 
 ---@alias ponder.task.StopReason "interrupt"|"terminate"|"hangup"|"timeout"|"steps"
 
---- Does what a signal handler of the host does: for specs.
+--- Does what the host's signal handlers do; for specs.
 ---@param reason? ponder.task.StopReason default: "interrupt"
 function core.stop(reason) end
 
---- Whether there has been a reason to stop since the run began.
+--- Whether there is a reason to stop.
 ---@return boolean
 function core.is_stopping() end
 
@@ -79,29 +77,29 @@ function core.is_stopping() end
 ---@return ponder.task.StopReason?
 function core.stop_reason() end
 
---- Takes notice of a reason to stop.
----@return "pending"|"raised"|"again"|nil what "raised": Lua code that ran has got the error;
----"pending": nothing has yet; "again": it was told, and runs on
+--- Acknowledges a reason to stop.
+---@return "pending"|"raised"|"again"|nil what "raised": the error was raised in running Lua code;
+---"pending": not yet; "again": it was raised, but the code still runs
 ---@return string? message the error
 function core.take_stop() end
 
---- The run is ending: no more errors are raised to stop it.
+--- Ends the run: no more stop errors are raised.
 function core.heard() end
 
---- Lets code run so many instructions from now on, in all coroutines together; then it is to stop.
---- Starting a coroutine counts as up to 100.
----@param steps? integer nil: without limit again
+--- Limits the number of instructions from now on, in all coroutines together. Starting a coroutine
+--- counts as up to 100.
+---@param steps? integer nil: no limit
 function core.limit_steps(steps) end
 
---- Lets the task that runs go on for so long, waits included; then each instruction of the script
---- in it raises "it took too long", whatever it catches.
----@param seconds? number nil: for ever again
+--- Limits the time of the running task, including waits; then each of its instructions raises "it
+--- took too long", even if it catches the error.
+---@param seconds? number nil: no limit
 function core.limit_task(seconds) end
 
---- Names files that no error to stop is raised in, nor in what of ponder they call. The first ones
---- are those of the scheduler.
----@param source string a chunk name: of that file if it ends in ".lua"; else what follows is ".lua"
----or a path in that directory
+--- Protects files, and the ponder code that they call, from stop errors. The first call names the
+--- scheduler.
+---@param source string a chunk name: one file if it ends in ".lua"; else FILE.lua and all files in
+---the directory FILE
 function core.protect(source) end
 
 return core

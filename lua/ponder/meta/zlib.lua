@@ -1,7 +1,7 @@
 ---@meta ponder.core.zlib
 error("a description for editors, not a module")
 
---- Texts made smaller for the way to another machine.
+--- Compresses texts that are sent to another machine.
 ---@class ponder.core.zlib
 local zlib = {}
 
@@ -9,8 +9,8 @@ local zlib = {}
 ---@return string bytes
 function zlib.compress(text) end
 
----@param bytes string what `compress` gave
----@param max integer longest text that is taken
+---@param bytes string from `compress`
+---@param max integer bytes of the text
 ---@return string? text
 ---@return string? message
 function zlib.decompress(bytes, max) end

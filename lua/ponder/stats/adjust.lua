@@ -1,10 +1,10 @@
---- Corrections of p values for how many hypotheses are tested.
+--- Corrects p values for multiple tests.
 
 local arguments = require "ponder.stats.arguments"
 
 local adjust = {}
 
--- The indices of `ps` by size, the smallest p first.
+-- The indices of `ps`, the smallest p first.
 local function ranks(ps)
     local order = {}
     for i = 1, #ps do

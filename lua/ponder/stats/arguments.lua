@@ -1,11 +1,11 @@
---- Checks of what the functions of ponder.stats are called with. Each raises at the place that
---- called the public function, naming it and the argument.
+--- Checks the arguments of the functions of ponder.stats. Errors name the function, the argument
+--- and the line of the caller.
 
 local options = require "ponder.options"
 
 local arguments = {}
 
-local LEVEL = 3 -- this module, the function of ponder.stats, whoever called that
+local LEVEL = 3 -- this module, the function of ponder.stats, its caller
 
 local NUMBER = { type = "number" }
 local FINITE = { type = "number", finite = true }
@@ -13,8 +13,7 @@ local SHARE = { type = "number", min = 0, max = 1 }
 local SEED = { type = "integer" }
 local REPLICATES = { type = "integer", min = 1 }
 
--- Raises for a value that is not what the rule wants. It is not to be called in a tail call, which
--- would lose a level.
+-- Checks a value by a rule. Never call it in a tail call, which would lose a level.
 local function check(where, name, value, rule)
     local kept, problem = options.check_value(value, rule)
     if problem then
@@ -65,7 +64,7 @@ function arguments.fraction(where, name, value)
     return kept
 end
 
----A confidence level: 0.95 unless given.
+---A confidence level, default 0.95.
 ---@param where string
 ---@param value any
 ---@return number
@@ -74,7 +73,7 @@ function arguments.confidence(where, value)
     return kept
 end
 
----What a bootstrap is told besides its data.
+---The arguments of a bootstrap besides its data.
 ---@param where string
 ---@param replicates any
 ---@param seed any
@@ -89,11 +88,11 @@ function arguments.draws(where, replicates, seed, conf)
     return replicates, seed, conf
 end
 
----A list of numbers that are finite, unless `infinite` allows infinities; never NaN.
+---A list of finite numbers; `infinite` allows infinities; NaN is never valid.
 ---@param where string
 ---@param name string
 ---@param list any
----@param length? integer how many there must be
+---@param length? integer required
 ---@param infinite? boolean
 ---@return number[] list the same one
 function arguments.numbers(where, name, list, length, infinite)
@@ -130,7 +129,7 @@ function arguments.p_values(where, list)
     return list
 end
 
----A list that says to which cluster each item belongs: any values but nil and NaN.
+---A list of the cluster of each item: any values except nil and NaN.
 ---@param where string
 ---@param list any
 ---@param length integer

@@ -1,10 +1,10 @@
---- The normal and the binomial distribution to nearly the last bit, for the functions of
---- ponder.stats. Arguments are not checked.
+--- The normal and the binomial distribution with nearly full double precision. Does not check
+--- arguments.
 
 local distributions = {}
 
 local ROOT_2_PI = math.sqrt(2 * math.pi)
-local TINY = 1e-300 -- in place of a zero denominator of a continued fraction
+local TINY = 1e-300 -- replaces a zero denominator in a continued fraction
 local EPSILON = 2.0 ^ -53
 
 -------------------------------------------------------------------------------
@@ -21,7 +21,7 @@ local function erf_series(x)
     return 2 / math.sqrt(math.pi) * math.exp(-x * x) * sum
 end
 
--- erfc by its continued fraction (Abramowitz and Stegun 7.1.14), from the bottom up: for x >= 2.5.
+-- erfc by its continued fraction (Abramowitz and Stegun 7.1.14), evaluated bottom up: for x >= 2.5.
 local function erfc_fraction(x)
     local tail = x
     for n = 100, 1, -1 do
@@ -30,7 +30,7 @@ local function erfc_fraction(x)
     return math.exp(-x * x) / (math.sqrt(math.pi) * tail)
 end
 
----1 - erf(x), with the relative precision of a double also where it is small.
+---1 - erf(x), with full relative precision even for small results.
 ---@param x number
 ---@return number
 function distributions.erfc(x)
@@ -40,7 +40,7 @@ function distributions.erfc(x)
     return x < 2.5 and 1 - erf_series(x) or erfc_fraction(x)
 end
 
--- x with P(Z > x) = q for q <= 1/2: bisection on a bracket, closed by Newton's steps on log q.
+-- x with P(Z > x) = q for q <= 1/2, by Newton's method on log q from an upper bound.
 local function upper_quantile(q)
     local x = math.sqrt(-2 * math.log(2 * q)) -- an upper bound, by erfc(x) <= exp(-x^2)
     for _ = 1, 50 do
@@ -69,7 +69,7 @@ end
 -------------------------------------------------------------------------------
 -- Binomial
 
--- What Stirling's formula leaves out of log n!.
+-- The error of Stirling's formula for log n!.
 local function stirling_error(n)
     if n < 16 then
         local log_factorial = 0.0
@@ -82,7 +82,7 @@ local function stirling_error(n)
     return (1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - 1 / 1188 / nn) / nn) / nn) / nn) / n
 end
 
--- x log(x / m) + m - x, also where x is near m.
+-- x log(x / m) + m - x, precise even if x is near m.
 local function deviance(x, m)
     if math.abs(x - m) < 0.1 * (x + m) then
         local v = (x - m) / (x + m)

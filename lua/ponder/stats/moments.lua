@@ -1,5 +1,4 @@
---- Means with their standard errors, also where items come in clusters; quantiles; sizes of
---- samples.
+--- Means with standard errors, for independent items and for clusters; quantiles; sample sizes.
 
 local arguments = require "ponder.stats.arguments"
 local distributions = require "ponder.stats.distributions"
@@ -17,7 +16,7 @@ function moments.sum(xs)
     return sum
 end
 
----The mean of a list that is not empty, unchecked.
+---The mean of a non-empty list; does not check it.
 ---@param xs number[]
 ---@return number
 function moments.average(xs)
@@ -36,8 +35,7 @@ function moments.differences(xs, ys)
     return list
 end
 
----The sums of x - center over each cluster, in the order of their first appearance, and their
----sizes.
+---The sums of x - center over each cluster, in order of first appearance, and the cluster sizes.
 ---@param xs number[]
 ---@param clusters any[]
 ---@param center number
@@ -93,7 +91,7 @@ function moments.mean(xs)
 end
 
 ---The standard error of a mean of independent items, by the central limit theorem: the sample's
----standard deviation over the root of n. Miller 2024, "Adding Error Bars to Evals",
+---standard deviation divided by the square root of n. Miller 2024, "Adding Error Bars to Evals",
 ---arXiv:2411.00640, equation 1.
 ---@param xs number[]
 ---@return number? se nil for fewer than two items
@@ -158,7 +156,7 @@ local function is_constant(xs)
     return true
 end
 
--- Pearson's; nil where either list does not vary.
+-- Pearson's correlation; nil if a list is constant.
 local function correlation(xs, ys)
     if is_constant(xs) or is_constant(ys) then
         return nil
@@ -178,9 +176,9 @@ end
 ---@param ys number[] as many
 ---@param clusters any[] the cluster of each pair
 ---@param conf? number confidence level, default 0.95
----@return number[] result {mean of xs - ys, se, lower, upper, p, correlation}; nil what is
----undefined: all without items, all from se to p with fewer than two clusters, the correlation
----where a list does not vary
+---@return number[] result {mean of xs - ys, se, lower, upper, p, correlation}; undefined values are
+---nil: all of them without items, se to p with fewer than two clusters, the correlation if a list
+---is constant
 function moments.paired_clustered(xs, ys, clusters, conf)
     arguments.numbers("paired_clustered", "xs", xs)
     arguments.numbers("paired_clustered", "ys", ys, #xs)
@@ -201,16 +199,16 @@ function moments.paired_clustered(xs, ys, clusters, conf)
     return { mean, se, mean - half, mean + half, p, r }
 end
 
----How many items tell a difference of `delta` between two policies. Miller 2024, "Adding Error Bars
----to Evals", arXiv:2411.00640, equation 9.
+---The number of items needed to detect a difference of `delta` between two policies. Miller 2024,
+---"Adding Error Bars to Evals", arXiv:2411.00640, equation 9.
 ---@param omega2 number variance over items of the difference between both expected scores
 ---@param var_a number mean variance of a score of A within an item
----@param k_a number samples of A an item
+---@param k_a number samples of A per item
 ---@param var_b number
 ---@param k_b number
----@param delta number difference to be told, not 0
+---@param delta number difference to detect, not 0
 ---@param alpha number level of the two-sided test
----@param power number chance that the test tells it
+---@param power number probability that the test detects it
 ---@return integer n
 function moments.sample_size(omega2, var_a, k_a, var_b, k_b, delta, alpha, power)
     local where = "sample_size"
@@ -221,7 +219,7 @@ function moments.sample_size(omega2, var_a, k_a, var_b, k_b, delta, alpha, power
     arguments.number(where, "k_b", k_b, 1)
     arguments.number(where, "delta", delta)
     if delta == 0 then
-        error("stats.sample_size: delta must not be 0: no sample tells a difference of nothing", 2)
+        error("stats.sample_size: delta must not be 0", 2)
     end
     arguments.fraction(where, "alpha", alpha)
     arguments.fraction(where, "power", power)
@@ -232,7 +230,7 @@ end
 -------------------------------------------------------------------------------
 -- Quantiles
 
----The quantile of a sorted list that is not empty, unchecked: see quantile7.
+---The quantile of a non-empty sorted list, without checks: see quantile7.
 ---@param sorted number[]
 ---@param p number
 ---@return number
@@ -241,7 +239,7 @@ function moments.sorted_quantile(sorted, p)
     local index = math.floor(place)
     local low, high = sorted[index + 1], sorted[math.min(index + 2, #sorted)]
     local fraction = place - index
-    if fraction == 0 or low == high then -- infinities have no difference
+    if fraction == 0 or low == high then -- both may be infinite
         return low
     end
     return low + fraction * (high - low)
@@ -264,7 +262,7 @@ function moments.quantile7(xs, p)
     return #xs > 0 and moments.sorted_quantile(sorted_copy(xs), p) or nil
 end
 
--- The largest rank from 0 to n for which `holds`, which holds for 0 and up to some rank.
+-- The largest rank from 0 to n for which `holds`, which is monotonic and true for 0.
 local function last_rank(n, holds)
     local low, high = 0, n + 1
     while high - low > 1 do
@@ -278,13 +276,13 @@ local function last_rank(n, holds)
     return low
 end
 
----A quantile with an interval between two of the sample's own values that holds whatever the
----distribution. David and Nagaraja 2003, "Order Statistics", 7.1.
+---A quantile with a distribution-free interval between two values of the sample. David and Nagaraja
+---2003, "Order Statistics", 7.1.
 ---@param xs number[] infinities are allowed
 ---@param p number above 0 and below 1
 ---@param conf? number confidence level, default 0.95
----@return number[] result {quantile7, lower, upper}, infinite where the sample is too small for a
----limit; empty without items
+---@return number[] result {quantile7, lower, upper}; a limit is infinite if the sample is too
+---small; empty without items
 function moments.quantile_interval(xs, p, conf)
     arguments.numbers("quantile_interval", "xs", xs, nil, true)
     arguments.fraction("quantile_interval", "p", p)
@@ -293,7 +291,7 @@ function moments.quantile_interval(xs, p, conf)
     if n == 0 then
         return {}
     end
-    -- The r-th smallest lies above the quantile if fewer than r items lie below it.
+    -- The r-th smallest item is above the quantile if fewer than r items are below the quantile.
     local below = last_rank(n, function(r)
         return distributions.binomial_lower(r - 1, n, p) <= tail
     end)

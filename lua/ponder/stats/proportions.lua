@@ -1,5 +1,5 @@
---- Shares of items: intervals of one and of the difference of two, McNemar's tests, and what k
---- samples of an item would give.
+--- Proportions: intervals for one and for the difference of two, McNemar's tests, and estimates for
+--- k samples per item.
 
 local arguments = require "ponder.stats.arguments"
 local distributions = require "ponder.stats.distributions"
@@ -22,7 +22,7 @@ end
 ---The score interval of a share. Wilson 1927, "Probable Inference, the Law of Succession, and
 ---Statistical Inference", JASA 22:209.
 ---@param k integer successes
----@param n integer trials; of none the interval is 0 to 1
+---@param n integer trials; for 0 the interval is 0 to 1
 ---@param conf? number confidence level, default 0.95
 ---@return number[] interval {lower, upper}
 function proportions.wilson(k, n, conf)
@@ -31,7 +31,7 @@ function proportions.wilson(k, n, conf)
     return { wilson(k, n, z_of(arguments.confidence("wilson", conf))) }
 end
 
----The exact interval of a share: both tails hold at most (1 - conf) / 2. Clopper and Pearson 1934,
+---The exact interval of a share: each tail is at most (1 - conf) / 2. Clopper and Pearson 1934,
 ---"The Use of Confidence or Fiducial Limits Illustrated in the Case of the Binomial", Biometrika
 ---26:404.
 ---@param k integer successes
@@ -59,7 +59,7 @@ local function square_and_add(p1, l1, u1, p2, l2, u2, phi)
     return p1 - p2 - math.sqrt(math.max(0, down)), p1 - p2 + math.sqrt(math.max(0, up))
 end
 
--- The correlation of a table of pairs, with the correction that keeps the interval wide enough.
+-- The correlation of a table of pairs, with Newcombe's continuity correction.
 local function phi_of(a, b, c, d)
     local product = (a + b) * (c + d) * 1.0 * (a + c) * (b + d)
     if product == 0 then
@@ -75,12 +75,12 @@ end
 ---The difference between two shares of the same items. Newcombe 1998, "Improved Confidence
 ---Intervals for the Difference between Binomial Proportions Based on Paired Data", Stat. Med.
 ---17:2635, method 10.
----@param a integer items that both have right
----@param b integer items that the first alone has right
----@param c integer items that the second alone has right
----@param d integer items that neither has right
+---@param a integer items that both get right
+---@param b integer items that only the first gets right
+---@param c integer items that only the second gets right
+---@param d integer items that neither gets right
 ---@param conf? number confidence level, default 0.95
----@return number[] difference {first minus second, lower, upper}; of no items {0, -1, 1}
+---@return number[] difference {first minus second, lower, upper}; {0, -1, 1} without items
 function proportions.newcombe_paired(a, b, c, d, conf)
     a = arguments.integer("newcombe_paired", "a", a, 0)
     b = arguments.integer("newcombe_paired", "b", b, 0)
@@ -105,8 +105,8 @@ end
 ---@param k2 integer
 ---@param n2 integer
 ---@param conf? number confidence level, default 0.95
----@return number[] difference {first minus second, lower, upper}; {0, -1, 1} where either has no
----trials
+---@return number[] difference {first minus second, lower, upper}; {0, -1, 1} if either has no
+---  trials
 function proportions.newcombe_independent(k1, n1, k2, n2, conf)
     n1 = arguments.integer("newcombe_independent", "n1", n1, 0)
     k1 = arguments.integer("newcombe_independent", "k1", k1, 0, n1)
@@ -124,9 +124,9 @@ end
 
 ---The exact test of McNemar: whether two shares of the same items differ. McNemar 1947, "Note on
 ---the Sampling Error of the Difference between Correlated Proportions or Percentages",
----Psychometrika 12:153, with the binomial distribution in place of chi-squared.
----@param b integer items that the first alone has right
----@param c integer items that the second alone has right
+---Psychometrika 12:153, with the binomial distribution instead of chi-squared.
+---@param b integer items that only the first gets right
+---@param c integer items that only the second gets right
 ---@return number p two-sided
 function proportions.mcnemar_exact(b, c)
     b = arguments.integer("mcnemar_exact", "b", b, 0)
@@ -134,11 +134,11 @@ function proportions.mcnemar_exact(b, c)
     return math.min(1.0, 2 * distributions.binomial_lower(math.min(b, c), b + c, 0.5))
 end
 
----McNemar's test with the mid-p value, which rejects about as often as it says. Fagerland, Lydersen
+---McNemar's test with the mid-p value, which is less conservative. Fagerland, Lydersen
 ---and Laake 2013, "The McNemar Test for Binary Matched-Pairs Data: Mid-p and Asymptotic Are Better
 ---than Exact Conditional", BMC Med. Res. Methodol. 13:91.
----@param b integer items that the first alone has right
----@param c integer items that the second alone has right
+---@param b integer items that only the first gets right
+---@param c integer items that only the second gets right
 ---@return number p two-sided
 function proportions.mcnemar_midp(b, c)
     b = arguments.integer("mcnemar_midp", "b", b, 0)
@@ -152,10 +152,10 @@ function proportions.mcnemar_midp(b, c)
 end
 
 -------------------------------------------------------------------------------
--- Several samples an item
+-- Several samples per item
 
--- C(n - c, k) / C(n, k): the chance that k of n samples miss all c. The product over whichever of
--- the two is shorter.
+-- C(n - c, k) / C(n, k): the probability that k of n samples miss all c, as the shorter of two
+-- equivalent products.
 local function miss(n, c, k)
     if k > n - c then
         return 0.0
@@ -168,12 +168,13 @@ local function miss(n, c, k)
     return product
 end
 
----The chance that at least one of k samples is right, from n samples of which c are: without bias.
+---An unbiased estimate of the probability that at least one of k samples is right, from n samples
+---of which c are right.
 ---Chen et al. 2021, "Evaluating Large Language Models Trained on Code", arXiv:2107.03374.
 ---@param n integer samples
 ---@param c integer right ones
 ---@param k integer
----@return number? chance nil: undefined, since there are fewer samples than k
+---@return number? probability nil: undefined, n < k
 function proportions.pass_at_k(n, c, k)
     n = arguments.integer("pass_at_k", "n", n, 0)
     c = arguments.integer("pass_at_k", "c", c, 0, n)
@@ -181,12 +182,13 @@ function proportions.pass_at_k(n, c, k)
     return k <= n and 1 - miss(n, c, k) or nil
 end
 
----The chance that all k samples are right, from n samples of which c are. Yao et al. 2024,
----"tau-bench: A Benchmark for Tool-Agent-User Interaction in Real-World Domains", arXiv:2406.12045.
+---An estimate of the probability that all k samples are right, from n samples of which c are right.
+---Yao et al. 2024, "tau-bench: A Benchmark for Tool-Agent-User Interaction in Real-World Domains",
+---arXiv:2406.12045.
 ---@param n integer samples
 ---@param c integer right ones
 ---@param k integer
----@return number? chance nil: undefined, since there are fewer samples than k
+---@return number? probability nil: undefined, n < k
 function proportions.pass_hat_k(n, c, k)
     n = arguments.integer("pass_hat_k", "n", n, 0)
     c = arguments.integer("pass_hat_k", "c", c, 0, n)
@@ -194,8 +196,8 @@ function proportions.pass_hat_k(n, c, k)
     return k <= n and miss(n, n - c, k) or nil
 end
 
--- Adds one more answer to `weights`, where weights[s][t] is the chance of s samples so far and t
--- answers as frequent as `most`: that answer is drawn 0 to `most` times.
+-- Adds an answer, drawn 0 to `most` times, to `weights`: weights[s][t] is the probability of s
+-- samples so far with t answers drawn `most` times.
 local function add_answer(weights, chances, most, k)
     local sums = {}
     for s, row in pairs(weights) do
@@ -215,14 +217,14 @@ local function add_answer(weights, chances, most, k)
     return sums
 end
 
----The chance that the most frequent of k samples is the right answer, drawn without replacement
----from the samples there are; where t answers are equally frequent, each wins with 1/t. Exact. The
----vote is that of Wang et al. 2022, "Self-Consistency Improves Chain of Thought Reasoning in
----Language Models", arXiv:2203.11171.
+---The exact probability that the most frequent answer among k of the samples, drawn without
+---replacement, is the right one; of t equally frequent answers each wins with 1/t. The vote is that
+---of Wang et al. 2022, "Self-Consistency Improves Chain of Thought Reasoning in Language Models",
+---arXiv:2203.11171.
 ---@param counts integer[] how often each answer was sampled
----@param right integer index of the right answer in `counts`; 0: none of them is
+---@param right integer index of the right answer in `counts`; 0: none is right
 ---@param k integer
----@return number? chance nil: undefined, since there are fewer samples than k, or k is 0
+---@return number? probability nil: undefined, fewer samples than k, or k is 0
 function proportions.majority_at_k(counts, right, k)
     arguments.numbers("majority_at_k", "counts", counts)
     local n = 0
@@ -236,8 +238,8 @@ function proportions.majority_at_k(counts, right, k)
     elseif right == 0 then
         return 0.0
     end
-    -- With binomial chances in place of the binomial coefficients no number overflows: the product
-    -- of those of all answers is P(X = k), X ~ Bin(n, k/n), times the ratio that is asked for.
+    -- Binomial probabilities replace binomial coefficients, which would overflow: the product over
+    -- all answers is P(X = k), X ~ Bin(n, k/n), times the wanted ratio.
     local chances = {}
     for i, count in ipairs(counts) do
         chances[i] = {}

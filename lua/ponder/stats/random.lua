@@ -1,4 +1,4 @@
---- Random numbers that every language computes alike, and what is drawn with them.
+--- Portable random numbers (splitmix64), and the bootstrap.
 
 local arguments = require "ponder.stats.arguments"
 local moments = require "ponder.stats.moments"
@@ -34,7 +34,7 @@ function random.splitmix64(seed, count)
 end
 
 ---Integers from 0 to n - 1: the upper 53 bits of each word of splitmix64 as a fraction, times n,
----rounded down. It is never n, and the same in every language with IEEE doubles.
+---rounded down. Every language with IEEE doubles gets the same numbers.
 ---@param seed integer
 ---@param n integer
 ---@param count integer
@@ -54,8 +54,8 @@ end
 -------------------------------------------------------------------------------
 -- The bootstrap
 
--- Draws as many items as there are, B times: the ratios of the sums of both lists. Without
--- denominators each item counts 1. The loop is next_word, written out since it runs B * n times.
+-- B replicates of the ratio of the sums of both lists, each from n items drawn with replacement.
+-- Without denominators each item counts 1. next_word is inlined, because it runs B * n times.
 local function replicates(numerators, denominators, B, seed)
     local ratios, n, state = {}, #numerators, seed
     for b = 1, B do
@@ -77,7 +77,7 @@ local function replicates(numerators, denominators, B, seed)
     return ratios
 end
 
--- The limits of an interval from replicates, which are sorted in place: the percentile method.
+-- The limits of an interval by the percentile method. Sorts the replicates.
 local function limits(ratios, conf)
     table.sort(ratios)
     local tail = (1 - conf) / 2
@@ -100,12 +100,12 @@ function random.bootstrap_mean(xs, B, seed, conf)
     return { moments.average(xs), limits(replicates(xs, nil, B, seed), conf) }
 end
 
----The bootstrap interval and p of the mean difference of pairs: items are drawn, not values. Efron
+---The bootstrap interval and p of the mean difference of pairs; draws pairs, not values. Efron
 ---and Tibshirani 1993, "An Introduction to the Bootstrap"; p as in Davison and Hinkley 1997,
 ---"Bootstrap Methods and Their Application", 4.2: twice the smaller share of replicates beyond 0,
 ---with 1 added to both counts.
 ---@param xs number[]
----@param ys number[] as many
+---@param ys number[] of the same length
 ---@param B integer replicates
 ---@param seed integer of splitmix64
 ---@param conf? number confidence level, default 0.95
@@ -129,10 +129,10 @@ function random.bootstrap_paired(xs, ys, B, seed, conf)
         math.min(1.0, 2 * (math.min(below, above) + 1) / (B + 1)) }
 end
 
----The bootstrap interval of a ratio of sums, such as dollars for each right answer: items are drawn
----with both their values. Efron and Tibshirani 1993, "An Introduction to the Bootstrap".
+---The bootstrap interval of a ratio of sums, such as dollars per right answer; draws items with
+---both values. Efron and Tibshirani 1993, "An Introduction to the Bootstrap".
 ---@param numerators number[]
----@param denominators number[] as many; a replicate in which they sum to 0 is infinite
+---@param denominators number[] of the same length; a replicate in which they sum to 0 is infinite
 ---@param B integer replicates
 ---@param seed integer of splitmix64
 ---@param conf? number confidence level, default 0.95
@@ -149,8 +149,8 @@ function random.bootstrap_ratio(numerators, denominators, B, seed, conf)
         limits(replicates(numerators, denominators, B, seed), conf) }
 end
 
----The bootstrap interval of a mean of items in clusters: whole clusters are drawn, in the order of
----their first appearance. Davison and Hinkley 1997, "Bootstrap Methods and Their Application", 3.8.
+---The bootstrap interval of a mean of items in clusters; draws whole clusters, numbered in order of
+---first appearance. Davison and Hinkley 1997, "Bootstrap Methods and Their Application", 3.8.
 ---@param xs number[]
 ---@param clusters any[] the cluster of each item
 ---@param B integer replicates

@@ -1,14 +1,13 @@
---- What may be spent: the arithmetic of `task.with_budget`. It knows calls, tokens and dollars, and
---- nothing of models: ponder.model.budget says what a call may need and what it used.
+--- Implements the budgets of `task.with_budget`: limits on calls, tokens and dollars. Models are
+--- unknown here: ponder.model.budget computes what a call may need and what it used.
 ---
---- Each call is reserved before it is sent, in every budget around it, so that calls in flight
---- cannot overshoot together, and settled when it is over. A call for which there is no room is
---- refused; where only the reservations of others stand in its way, it waits until they have ended,
---- since most use less than they might. After the first call that a budget refuses it is spent: it
---- lets no other begin.
+--- Each call is reserved in every enclosing budget before it is sent, so that concurrent calls
+--- cannot exceed the budget together, and settled when it ends. A call that does not fit is
+--- refused. If it would fit without the reservations of other calls, it waits for them, since most
+--- use less than reserved. After its first refusal a budget is spent: no other call starts.
 ---
---- A budget may be kept elsewhere, too, for several processes (`backing`, ponder.queue.budget): a
---- call is reserved there as well, after there was room for it here.
+--- A budget may be shared between processes (`backing`, ponder.queue.budget): a call that fits here
+--- is then reserved there too.
 
 local options = require "ponder.options"
 local scheduler = require "ponder.task.scheduler"
@@ -17,8 +16,9 @@ local tally = require "ponder.tally"
 
 local budget = {}
 
-local FIELD = "budget" -- of a task's context: the innermost budget
-local IN_CALL = "budget.call" -- likewise: true within a call that holds a reservation
+-- Names in a task's context.
+local FIELD = "budget" -- the innermost budget
+local IN_CALL = "budget.call" -- true within a call that holds a reservation
 local WAIT = "a budget's room"
 
 ---@class ponder.task.Limits
@@ -28,7 +28,6 @@ local WAIT = "a budget's room"
 ---@field timeout number? seconds
 ---@field in_flight "await"|"cancel"|nil what happens to running calls when the budget is spent
 
---- For ponder.options.
 ---@type OptionSchema
 budget.LIMITS = {
     max_calls = { type = "integer", min = 0 },
@@ -38,9 +37,9 @@ budget.LIMITS = {
     in_flight = { type = "string", enum = { "await", "cancel" }, default = "await" },
 }
 
----@class ponder.task.Backing where several processes keep one budget
----@field reserve fun(self, need: ponder.task.Need, waits: boolean): any, string? what is to be
----  settled; or nil and why there is no room. `waits`: for calls of others that are in the way
+---@class ponder.task.Backing a budget shared between processes
+---@field reserve fun(self, need: ponder.task.Need, waits: boolean): any, string? a reservation; or
+---  nil and why the call does not fit. `waits`: wait for the calls of other processes
 ---@field settle fun(self, reserved: any, tokens: integer, cost: number) may not wait
 ---@field release fun(self, reserved: any) the call is not made; may not wait
 ---@field refuse fun(self, need: ponder.task.Need) a call was refused here; may not wait
@@ -48,23 +47,23 @@ budget.LIMITS = {
 ---@class ponder.task.Budget
 ---@field backing ponder.task.Backing?
 ---@field limits ponder.task.Limits
----@field outer ponder.task.Budget? the one around it
----@field calls integer sent, failed ones included
+---@field outer ponder.task.Budget? the enclosing budget
+---@field calls integer sent, including failed ones
 ---@field failed integer
----@field tokens integer used; where a reply did not say, the estimate
+---@field tokens integer used; the estimate if a reply did not say
 ---@field cost number USD, of the calls whose price is known
----@field unpriced integer calls whose price is not
----@field usage table<string, number> sums of what replies said
----@field spent string? what it refused a call with
----@field late boolean? its time was up
----@field unpriced_call string? what a call was told whose price is unknown
----@field on_change fun()? called when a call begins or ends
----@field clock (fun(): number)? where set, `busy` counts by it
+---@field unpriced integer calls whose price is unknown
+---@field usage table<string, number> sums of the replies' usage
+---@field spent string? the message of the first refusal
+---@field late boolean? it timed out
+---@field unpriced_call string? the message to a call whose price is unknown
+---@field on_change fun()? called when a call starts or ends
+---@field clock (fun(): number)? if set, the clock of `busy`
 ---@field busy number seconds while at least one call was in flight
 ---@field private reserved {tokens: integer, cost: number}
 ---@field private holds table<integer, ponder.task.Hold> calls in flight, by number
----@field private in_flight integer how many
----@field private waiting (ponder.task.Handle|false)[] tasks that wait for room, in order
+---@field private in_flight integer number of calls in flight
+---@field private waiting (ponder.task.Handle|false)[] tasks that wait for reservations, in order
 local Budget = {}
 Budget.__index = Budget
 Budget.__name = "ponder.task.Budget"
@@ -77,14 +76,14 @@ function budget.new(limits)
         in_flight = 0, waiting = {} }, Budget)
 end
 
----The innermost budget in force here.
+---The innermost budget of the current task.
 ---@return ponder.task.Budget?
 function budget.current()
     return scheduler.context(FIELD)
 end
 
----Whether a call here needs a price: one of the budgets in force limits the cost.
----@param message? string what the call is told that has none; these budgets note it
+---Whether a call needs a price: an enclosing budget limits the cost.
+---@param message? string for a call without a price; kept in these budgets
 ---@return boolean
 function budget.needs_price(message)
     local one, needed = budget.current(), false
@@ -98,7 +97,7 @@ function budget.needs_price(message)
     return needed
 end
 
----What one of the budgets in force here has refused a call with: it lets nothing more begin.
+---The message of the first refusal, if one of the enclosing budgets is spent.
 ---@return string?
 function budget.spent()
     local one = budget.current()
@@ -109,9 +108,9 @@ function budget.spent()
 end
 
 -------------------------------------------------------------------------------
--- Room
+-- Reservations
 
----@class ponder.task.Need what a call may come to
+---@class ponder.task.Need the upper bound of a call
 ---@field tokens integer
 ---@field cost number? USD; nil: its price is unknown
 
@@ -119,7 +118,7 @@ local function dollars(amount)
     return ("$%.6f"):format(amount):gsub("(%.%d%d%d-)0+$", "%1")
 end
 
----What a call is told for which there is no room.
+---The message for a call that does not fit.
 ---@param what "calls"|"tokens"|"cost"
 ---@param limit number
 ---@param used number
@@ -136,8 +135,8 @@ function budget.refusal(what, limit, used, need)
         dollars(limit), dollars(used), dollars(need))
 end
 
--- Why the budget has no room for a call, or nil; and whether that stays so when those in flight
--- turn out to use nothing.
+-- Why a call does not fit into the budget, or nil; and whether it would not even without the
+-- reservations of other calls.
 local function refusal(self, need)
     local limits = self.limits
     local calls, tokens, cost = limits.max_calls, limits.max_tokens, limits.max_cost
@@ -153,12 +152,13 @@ local function refusal(self, need)
     end
 end
 
--- The budget, of `self` and those around it, that stands in the way of a call.
+-- Among `self` and the enclosing budgets: one that refuses the call, and its message; else one
+-- whose calls it must wait for; else nil.
 local function obstacle(self, need)
     local waits_for
     while self do
-        local message, final = refusal(self, need)
-        if final then
+        local message, is_final = refusal(self, need)
+        if is_final then
             return self, message
         end
         waits_for = waits_for or message and self
@@ -189,8 +189,8 @@ local function wait_for_room(self)
     end)
 end
 
----The first refusal: no call begins any more, and waiting ones are refused. What is in flight is
----cancelled if that is wanted, the oldest first.
+---Marks the budget as spent: wakes waiting calls, which are then refused, and with in_flight =
+---"cancel" cancels those in flight, oldest first.
 ---@param self ponder.task.Budget
 ---@param message string
 function budget.exhaust(self, message)
@@ -212,13 +212,13 @@ end
 -------------------------------------------------------------------------------
 -- One call
 
----@class ponder.task.Hold the reservation of one call; closed without being settled (its task was
----cancelled), the estimate counts
+---@class ponder.task.Hold the reservation of one call; if it is closed without being settled (its
+---task was cancelled), the estimate counts
 ---@field private innermost ponder.task.Budget
 ---@field private need ponder.task.Need
 ---@field private number integer
 ---@field private open boolean
----@field private in_call boolean? it is made within another call
+---@field private in_call boolean? made within another call
 local Hold = {}
 Hold.__index = Hold
 
@@ -251,7 +251,7 @@ local function reserve(hold)
     return hold
 end
 
--- The next budget, of `self` and those around it, that is kept for several processes.
+-- The innermost of `self` and the enclosing budgets that is shared between processes.
 local function next_shared(self)
     while self and not self.backing do
         self = self.outer
@@ -259,7 +259,7 @@ local function next_shared(self)
     return self
 end
 
--- Reserves in these. -> the one that refuses, its message
+-- Reserves in the shared budgets. Returns one that refuses, and its message.
 local function reserve_shared(hold)
     local one = next_shared(hold.innermost)
     hold.shares = {}
@@ -273,27 +273,27 @@ local function reserve_shared(hold)
     end
 end
 
-local Taking = {}
+local ReleaseShares = {}
 
--- The call is not made: it was refused, or its task cancelled.
-function Taking:__close()
+-- Releases the shared reservations if the call was refused or its task cancelled.
+function ReleaseShares:__close()
     local hold = self.hold
     for _, share in ipairs(not hold.open and hold.shares or {}) do
         share[1]:release(share[2])
     end
 end
 
--- Reserves; where only calls in flight stand in the way, waits for them, but not within one of them
--- (a scripted model that asks another), which could go on for ever.
-local function take_room(hold)
-    local _ <close> = setmetatable({ hold = hold }, Taking)
+-- Reserves; may wait for calls in flight. A call within a call (a scripted model that asks another)
+-- does not wait, because it could wait for itself.
+local function reserve_or_wait(hold)
+    local _ <close> = setmetatable({ hold = hold }, ReleaseShares)
     hold.shares = nil
     while true do
         local full, message = obstacle(hold.innermost, hold.need)
         if not full and (hold.shares or not next_shared(hold.innermost)) then
             return reserve(hold)
         elseif not full then
-            full, message = reserve_shared(hold) -- others may have come meanwhile
+            full, message = reserve_shared(hold) -- may wait: check again
         elseif not message and hold.in_call then
             message = refusal(full, hold.need)
         end
@@ -309,23 +309,23 @@ local function take_room(hold)
     end
 end
 
----Sets aside what a call may need, in this budget and those around it; may wait.
+---Reserves what a call may need, in this budget and the enclosing ones; may wait.
 ---@param need ponder.task.Need
----@return ponder.task.Hold? hold nil: it may not be sent
+---@return ponder.task.Hold? hold nil: the call is refused
 ---@return string? message
 ---@return "BUDGET"? code
 function Budget:hold(need)
-    return take_room(new_hold(self, need))
+    return reserve_or_wait(new_hold(self, need))
 end
 
----Counts an attempt that has failed after it may have been billed, at what was reserved, and
----reserves as much for the next one; may wait.
----@return ponder.task.Hold? self nil: it may not be made, and nothing is reserved
+---Counts a failed attempt that may have been billed, at the reserved amount, and reserves the same
+---for the next attempt; may wait.
+---@return ponder.task.Hold? self nil: refused, nothing is reserved
 ---@return string? message
 ---@return "BUDGET"? code
 function Hold:renew()
     self:settle(nil, nil, true)
-    return take_room(self)
+    return reserve_or_wait(self)
 end
 
 local function add(one, usage, tokens, cost)
@@ -338,14 +338,14 @@ local function add(one, usage, tokens, cost)
     one.unpriced = one.unpriced + (cost and 0 or 1)
 end
 
-local CLAIM = "a reply claims to have used more tokens than any can: what it cost is unknown, so "
-    .. "the budget counts as spent"
+local CLAIM = "a reply claims an impossible number of tokens: its cost is unknown, so the budget "
+    .. "counts as spent"
 
 ---Settles the reservation with what the call used.
----@param usage ponder.model.Usage? nil: unknown, and the estimate counts
+---@param usage ponder.model.Usage? nil: unknown, the estimate counts
 ---@param cost number? USD; nil: likewise
 ---@param failed boolean?
----@param partial boolean? it was cut short: the estimate counts at least
+---@param partial boolean? truncated: at least the estimate counts
 function Hold:settle(usage, cost, failed, partial)
     if not self.open then
         return
@@ -368,7 +368,7 @@ function Hold:settle(usage, cost, failed, partial)
         one.holds[self.number] = nil
         local reserved = one.reserved
         reserved.tokens = reserved.tokens - need.tokens
-        -- Rounding errors of the sums would stay for ever.
+        -- Setting 0 removes the accumulated rounding error.
         reserved.cost = one.in_flight > 0 and reserved.cost - (need.cost or 0) or 0
         one.failed = one.failed + (failed and 1 or 0)
         add(one, usage, tokens, cost)
@@ -387,10 +387,10 @@ Hold.__close = function(self)
     self:settle(nil, nil)
 end
 
----Makes the call: `f(...)`, in a task of its own where a budget may have to cancel it.
+---Makes the call `f(...)`, in its own task if a budget may have to cancel it.
 ---@param f function
 ---@param ... any
----@return any ... what `f` returned; nil, message, "BUDGET" when a budget cancelled it
+---@return any ... the results of `f`; nil, message, "BUDGET" if a budget cancelled it
 function Hold:run(f, ...)
     if not self.cancellable then
         return scheduler.with_context(IN_CALL, true, f, ...)
@@ -408,7 +408,7 @@ function Hold:run(f, ...)
     return table.unpack(results, 1, results.n)
 end
 
----@param message string what the call returns
+---@param message string for the caller
 function Hold:cancel(message)
     self.stopped = message
     if self.task then
@@ -416,8 +416,8 @@ function Hold:cancel(message)
     end
 end
 
----Counts a call that was answered without being sent, in all budgets in force: what a run log
----answers was paid for when the run began.
+---Counts a call that the run log answers, in all enclosing budgets: it was paid for when it was
+---recorded.
 ---@param need ponder.task.Need as for `hold`
 ---@param usage ponder.model.Usage? as for `settle`
 ---@param cost number?
@@ -432,7 +432,7 @@ end
 
 ---Counts a call that was refused according to the log.
 ---@param need ponder.task.Need as for `hold`
----@param message string what it was told
+---@param message string
 function budget.refuse_again(need, message)
     local innermost = budget.current()
     local full = innermost and obstacle(innermost, need)
@@ -444,18 +444,18 @@ end
 -------------------------------------------------------------------------------
 -- The scope of a budget
 
----The message for when its time is up.
+---The message of a timeout.
 ---@param seconds number
 ---@return string
 function budget.too_late(seconds)
     return ("the time budget of %g s is spent"):format(seconds)
 end
 
----Calls `f(...)` with this budget in force, inside those that are.
+---Calls `f(...)` with this budget, within the current ones.
 ---@param self ponder.task.Budget a new one
 ---@param f function
 ---@param ... any
----@return any ... what `f` returned; nil, message, "BUDGET" when its time was up
+---@return any ... the results of `f`; nil, message, "BUDGET" after a timeout
 function budget.within(self, f, ...)
     self.outer = budget.current()
     local seconds, ended = self.limits.timeout, false
@@ -476,20 +476,20 @@ function budget.within(self, f, ...)
     return table.unpack(results, 1, results.n)
 end
 
----Calls `f(...)` with no budget in force: what it calls is counted by who calls this.
+---Calls `f(...)` without budgets: the caller counts its calls itself.
 ---@param f function
 ---@param ... any
----@return any ... what `f` returned
+---@return any ... the results of `f`
 function budget.without(f, ...)
     return scheduler.with_context(FIELD, nil, f, ...)
 end
 
 ---@class ponder.task.Spent
----@field calls integer sent so far, failed ones included
+---@field calls integer sent so far, including failed ones
 ---@field failed integer
----@field in_flight integer of these
----@field tokens integer used; where a reply did not say, the estimate
----@field usage ponder.model.Usage sums of what replies said
+---@field in_flight integer
+---@field tokens integer used; the estimate if a reply did not say
+---@field usage ponder.model.Usage sums of the replies' usage
 ---@field cost number? USD; nil: the price of a call is unknown
 ---@field spent string? the message of the first refusal
 

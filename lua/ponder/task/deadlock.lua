@@ -4,10 +4,10 @@ local core = require "ponder.core.task"
 
 local MAX_LISTED = 20
 
----@param tasks ponder.task.Handle[] the oldest first; all of them are parked
+---@param tasks ponder.task.Handle[] all are parked; oldest first
 ---@return string
 return function(tasks)
-    local lines = { "deadlock: every task waits, and nothing can wake one" }
+    local lines = { "deadlock: all tasks wait, and nothing can wake them" }
     for i = 1, math.min(#tasks, MAX_LISTED) do
         local t = tasks[i]
         local place = core.place(t.co) or "?"

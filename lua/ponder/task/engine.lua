@@ -1,18 +1,17 @@
---- Decides which task runs when. See ponder/task.lua for the model; ponder.task.scheduler adds what
---- tasks do with it, and is what others require.
+--- The scheduler's main loop: decides which task runs when. ponder/task.lua describes the model;
+--- other modules require ponder.task.scheduler, which extends this one.
 ---
----         .----> each group with tasks that are ready runs a round: a step of each of them
+---         .----> each group with ready tasks runs a round: one step of each task
 ---         |                                |
----         |      each of these groups: its tape has its turn -- notes, or plays, what has come
+---         |      each of these groups gives its tape a turn: it records, or plays, events
 ---         |                                |
----         |      what has arrived for any of them is committed at once, then wakes tasks
+---         |      all recorded events are committed in one transaction, then wake tasks
 ---         |                                |
 ---         `----- wait for the event loop: replies, timers, processes, reasons to stop
 ---
---- The tasks of a run are a group (ponder.task.groups): it has rounds, numbers, timers, a clock and
---- a tape of its own, so that the order in which its tasks run does not depend on other groups.
---- `run` begins the outermost one, `begin` further ones within it. What happens to one task is in
---- ponder.task.life.
+--- The tasks of a run are a group (ponder.task.groups) with its own rounds, ids, timers, clock and
+--- tape, so that the order of its tasks does not depend on other groups. `run` starts the outermost
+--- group, `begin` further ones within it. ponder.task.life implements the states of one task.
 
 local core = require "ponder.core.task"
 local deadlock_message = require "ponder.task.deadlock"
@@ -39,7 +38,7 @@ local clock, wait = loop.now, sources.wait
 
 groups.reset(clock)
 
--- Whether the tape does not follow a task: its context says that it does something asked outside.
+-- Whether the tape ignores a task: one that does work requested from outside the run.
 local function is_outside(t)
     return t.context and t.context.outside ~= nil
 end
@@ -47,7 +46,7 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Ending a group early
 
--- Cancels all tasks of a group up to `newest` but the main one, which ends by itself or has ended.
+-- Cancels all tasks of a group up to `newest`, except the main task, which ends by itself.
 local function cancel_up_to(group, newest)
     for _, t in ipairs(engine.alive(group)) do
         if t ~= group.main and t.serial <= newest then
@@ -77,8 +76,8 @@ function engine.abort(group)
     end
 end
 
--- Raises `message` in the main task of a group, where it waits, and lets it go on at once; or,
--- where that has returned, at the end of the group.
+-- Raises `message` in the waiting main task of a group and resumes it at once; if that has
+-- returned, raises at the end of the group.
 local function throw(group, message)
     local main = group.main
     if ENDED[main.state] then
@@ -93,16 +92,17 @@ local function throw(group, message)
     step(main)
 end
 
--- A reason to stop (Ctrl-C, time) reaches the main task first, so that it can say where it stood;
--- then all tasks that were alive end, and the groups that they have begun with them. `t` is the
--- task that has just run, if any. A main task that caught the error and waits again gets it again.
+-- Handles a reason to stop (Ctrl-C, a limit): raises it in the main task first, so that it can
+-- report its progress; then cancels all tasks that were alive, with the groups that they started.
+-- `t` is the task that has just run, if any. A main task that caught the error and waits gets it
+-- again.
 local function handle_stop(t)
     local what, message = core.take_stop()
     while what do
         local root, newest = groups.outermost, life.newest()
         local main = root.main
         if what == "raised" and t and t ~= main and t.failure then
-            t.failure.heard = true -- the main task is told
+            t.failure.heard = true -- raised in the main task instead
         end
         if not (what == "raised" and t == main and ENDED[main.state]) then
             throw(root, message)
@@ -112,17 +112,17 @@ local function handle_stop(t)
     end
 end
 
----Raises an error in the main task of a group, where it waits, and ends all others.
+---Raises an error in the waiting main task of a group and cancels all others.
 ---@param group ponder.task.Group
 ---@param message string
-function engine.break_off(group, message)
+function engine.fail_group(group, message)
     local newest = life.newest()
     throw(group, message)
     cancel_up_to(group, newest)
 end
 
--- Nothing can run: a tape that plays waits for something that the script does not do. Those at
--- their end go live first, the newest run before those around it.
+-- Nothing can run because a playing tape waits for something that the script does not do. Lets one
+-- tape proceed: first one at its end, which goes live; the newest run before the enclosing ones.
 local function pass_over()
     for _, at_end in ipairs { true, false } do
         local players = groups.players()
@@ -137,7 +137,7 @@ local function pass_over()
     return false
 end
 
--- The innermost groups get the error: those around them wait for these.
+-- Raises the error in the innermost groups, for which the enclosing ones wait.
 local function deadlock()
     if pass_over() then
         return
@@ -192,25 +192,23 @@ local function turn_tape(group, waiting)
     return waiting
 end
 
--- What has arrived for any of them is committed at once, before it wakes a task.
+-- Runs after all tapes had their turns, so that their events are committed in one transaction.
 local function deliver(waiting)
-    for _, tape in ipairs(waiting) do
+    for _, tape in ipairs(waiting or {}) do
         tape:deliver()
     end
 end
 
--- They may have waited for another group.
+-- Playing tapes may have waited for another group.
 local function turn_players()
     local waiting
     for _, group in ipairs(groups.players()) do
         waiting = turn_tape(group, waiting)
     end
-    if waiting then
-        deliver(waiting)
-    end
+    deliver(waiting)
 end
 
--- Each group with tasks that are ready runs a round; then their tapes have their turn.
+-- Runs a round of each group with ready tasks, then gives their tapes a turn.
 local function run_rounds()
     local list, n = groups.take_queue()
     local waiting
@@ -229,7 +227,7 @@ local function run_rounds()
     end
 end
 
---- Makes ready the tasks of a group whose time is up.
+--- Wakes the tasks of a group whose timers are due.
 ---@param group ponder.task.Group
 ---@param now number on its clock
 function engine.fire_timers(group, now)
@@ -245,7 +243,7 @@ function engine.fire_timers(group, now)
     end
 end
 
--- Those of all groups. (A sum of floats may lie below the deadline that it comes of.)
+-- Fires the due timers of all groups. (max: now + shift may be rounded below the deadline.)
 local function fire_due_timers()
     local now = clock()
     local group = groups.first_due(now)
@@ -302,18 +300,18 @@ local function reset(new_clock)
     failures.forget()
 end
 
--- The loop itself failed (a source or the clock raised, memory ran out): every task still ends.
+-- Ends every task after the loop itself failed: a source or the clock raised, or memory ran out.
 local function abandon()
     life.cut_short()
     while groups.are_left() do
         local group = groups.any()
         local t = group.alive[group.live]
         if t.state == "running" or t.state == "closing" then
-            t.state = "parked" -- it was cut short; nothing runs now
+            t.state = "parked" -- the failure interrupted it
         end
         pcall(life.cancel, t)
         if not ENDED[t.state] then
-            t.state = "cancelled" -- no memory even for that
+            t.state = "cancelled" -- no memory to cancel it
         end
         if group.alive[t.place] == t then
             life.forget(t)
@@ -330,7 +328,7 @@ end
 ---@field random userdata? the generator of math.random
 ---@field on_end fun(group: ponder.task.Group)|nil called when its last task has ended; may not wait
 
----Begins a group of tasks: `f(...)` is its main task.
+---Starts a group of tasks with the main task `f(...)`.
 ---@param opts ponder.task.GroupOptions
 ---@param f function
 ---@param ... any
@@ -349,8 +347,8 @@ function engine.begin(opts, f, ...)
 end
 
 ---@param opts { clock: (fun(): number), wait: fun(seconds: number) }
----@return ponder.task.Handle main as it has ended
----@return string? problem what else went wrong
+---@return ponder.task.Handle main has ended
+---@return string? problem an error outside the main task
 function engine.run(opts, f, ...)
     clock, wait = opts.clock, opts.wait
     reset(clock)
@@ -401,21 +399,21 @@ function engine.clock(group)
     return group and groups.clock(group) or clock()
 end
 
----Follows the tasks of a group, but for those with `outside` in their context.
+---Sets the tape of a group; it ignores tasks with `outside` in their context.
 ---@param group ponder.task.Group
 ---@param tape ponder.task.Tape
 function engine.set_tape(group, tape)
     group.tape = tape
 end
 
----The tape that follows the group of the current task; nil outside of tasks.
+---The tape of the current task's group; nil outside of tasks.
 ---@return ponder.task.Tape?
 function engine.tape()
     local current = get_current()
     return current and current.group.tape or nil
 end
 
----Gives the tape of a group its turn, after the next rounds.
+---Gives the tape of a group a turn after the next rounds.
 ---@param group ponder.task.Group
 function engine.turn_later(group)
     if not group.queued then

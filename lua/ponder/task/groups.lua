@@ -1,6 +1,5 @@
---- The groups of tasks that have not ended, one for each run, and when each runs: those
---- with tasks that are ready, those whose timers are due, those whose tapes have asked for one, or
---- play. ponder.task.engine gives them their turns.
+--- Keeps the groups of tasks, one for each run that has not ended, and which of them are due:
+--- groups with ready tasks, with due timers, with playing tapes. ponder.task.engine runs them.
 
 local timers = require "ponder.task.timers"
 
@@ -8,39 +7,40 @@ local groups = {}
 
 ---@class ponder.task.Group the tasks of one run
 ---@field main ponder.task.Handle
----@field outer ponder.task.Group? the one within which it was begun
----@field inner integer groups within this one that have not ended
----@field tape ponder.task.Tape|false what notes or plays what comes from outside
+---@field outer ponder.task.Group? the enclosing group
+---@field inner integer number of groups within it that have not ended
+---@field tape ponder.task.Tape|false records or plays events from outside
 ---@field random userdata? the generator of math.random; nil: that of the process
 ---@field rounds integer in which tasks ran that the tape follows
----@field plays boolean the tape says when timers are due
+---@field plays boolean the tape, not the clock, decides when timers are due
 ---@field shift number seconds by which its clock is ahead of the engine's
----@field stopping boolean the main task has failed: the others end
----@field stopped_by string? what ended it after the main task had returned
+---@field stopping boolean the main task has failed: cancel the others
+---@field stopped_by string? the error that ended it after the main task had returned
 ---@field failures ponder.task.Failures
 ---@field on_end fun(group: ponder.task.Group)|false called when its last task has ended
 ---@field private last_id integer
 ---@field private last_outside_id integer
----@field private alive ponder.task.Handle[] that have not ended, in no order; each knows its place
----@field private live integer how many
----@field private ready ponder.task.Handle[] whose turn comes in its next round, in order
+---@field private alive ponder.task.Handle[] tasks that have not ended, unordered; `t.place` is the
+---  index
+---@field private live integer length of `alive`
+---@field private ready ponder.task.Handle[] tasks of the next round, in order
 ---@field private ready_count integer
 ---@field private queued boolean
----@field private spare ponder.task.Handle[] the list of the round before, to be used again
+---@field private spare ponder.task.Handle[] the list of the previous round, for reuse
 ---@field private timers ponder.task.Timers
----@field private slot integer|false its place among the groups whose timers are due
----@field private deadline number|false when, on the engine's clock
----@field private moved boolean its place there may have changed
+---@field private slot integer|false index in the heap `due`
+---@field private deadline number|false of its first timer, on the engine's clock
+---@field private moved boolean its first timer may have changed
 
-local all, count -- in no order; each knows its place
-local queue, queued, spare_queue -- those with tasks that are ready, in order
-local due -- by their first timer
-local moved -- those whose first timer may be another than `due` has
-local players -- those whose tape plays
-local stopping -- those whose main task has failed
+local all, count -- unordered; group.place is the index
+local queue, queued, spare_queue -- groups with ready tasks, in order
+local due -- heap of groups by their first timer
+local moved -- groups whose first timer may have changed
+local players -- groups whose tape plays
+local stopping -- groups whose main task has failed
 local clock
 
----Forgets all groups. Set `outermost` then: the group of the tasks that no task spawns.
+---Removes all groups. Then set `outermost`, the group of tasks that are spawned outside of tasks.
 ---@param new_clock fun(): number
 function groups.reset(new_clock)
     all, count, groups.outermost = {}, 0, nil
@@ -49,7 +49,7 @@ function groups.reset(new_clock)
     clock = new_clock
 end
 
-local function take_out(list, item)
+local function remove_item(list, item)
     for i, other in ipairs(list) do
         if other == item then
             table.remove(list, i)
@@ -57,17 +57,16 @@ local function take_out(list, item)
         end
     end
 end
-
-groups.take_out = take_out
+groups.remove_item = remove_item
 
 local function copy(list, n)
     return table.move(list, 1, n or #list, 1, {})
 end
 
 ---------------------------------------------------------------------------------------------------
--- Which there are
+-- The list of groups
 
----@param group ponder.task.Group whose main task has been made
+---@param group ponder.task.Group with a main task
 function groups.add(group)
     all[count + 1] = group
     count = count + 1
@@ -77,7 +76,7 @@ function groups.add(group)
     end
 end
 
----Its last task has ended.
+---Removes a group whose last task has ended.
 ---@param group ponder.task.Group
 function groups.remove(group)
     local last = all[count]
@@ -85,10 +84,10 @@ function groups.remove(group)
     all[count] = nil
     count = count - 1
     if group.plays then
-        take_out(players, group)
+        remove_item(players, group)
     end
     if group.stopping then
-        take_out(stopping, group)
+        remove_item(stopping, group)
     end
     if group.outer then
         group.outer.inner = group.outer.inner - 1
@@ -100,7 +99,7 @@ function groups.are_left()
     return count > 0
 end
 
----One of those that are left.
+---Any group that is left.
 ---@return ponder.task.Group
 function groups.any()
     return all[count]
@@ -117,7 +116,7 @@ function groups.list()
     return copy(all, count)
 end
 
----Its other tasks end too.
+---Marks a group: all its tasks must end.
 ---@param group ponder.task.Group
 function groups.stop(group)
     if not group.stopping then
@@ -136,7 +135,7 @@ function groups.stopping()
     return copy(stopping)
 end
 
----Whether the tape of a group says when its timers are due; else its clock does.
+---Sets whether the tape of a group, not its clock, decides when timers are due.
 ---@param group ponder.task.Group
 ---@param plays boolean
 function groups.set_plays(group, plays)
@@ -145,7 +144,7 @@ function groups.set_plays(group, plays)
         if plays then
             players[#players + 1] = group
         else
-            take_out(players, group)
+            remove_item(players, group)
         end
         groups.schedule_later(group)
     end
@@ -164,7 +163,7 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Rounds
 
----It runs its next round, and then its tape has its turn.
+---Queues a group for a round and a turn of its tape.
 ---@param group ponder.task.Group
 function groups.enqueue(group)
     queue[queued + 1] = group
@@ -172,7 +171,7 @@ function groups.enqueue(group)
     group.queued = true
 end
 
----Those that run a round now. The list is used again: it is to be emptied.
+---The groups that run a round now. The caller must empty the list, which is reused.
 ---@return ponder.task.Group[]
 ---@return integer n
 function groups.take_queue()
@@ -184,7 +183,7 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Timers
 
--- Puts a group in its place among those whose timers are due.
+-- Updates the position of a group in the heap `due`.
 local function schedule(group)
     local first = group.timers.heap[1]
     local at = first and not group.plays and first.deadline - group.shift or false
@@ -200,7 +199,7 @@ local function schedule(group)
 end
 groups.schedule = schedule
 
----Its first timer may be another: it is looked at once a round, since that is when somebody asks.
+---Notes that the first timer of a group may have changed; `due` is updated once per round.
 ---@param group ponder.task.Group
 function groups.schedule_later(group)
     if not group.moved then
@@ -235,15 +234,15 @@ end
 ---@param now number
 ---@return ponder.task.Group?
 function groups.first_due(now)
-    if moved[1] then -- what came this round may have ended the wait of which the time is up
+    if moved[1] then -- an event of this round may have removed the timer
         schedule_moved()
     end
     local group = due.heap[1]
     return group and group.deadline <= now and group or nil
 end
 
----How long nothing has to be done.
----@return number? seconds nil: for ever
+---The time until something is due.
+---@return number? seconds nil: no limit
 function groups.idle_seconds()
     if moved[1] then
         schedule_moved()
@@ -270,7 +269,7 @@ function groups.clock(group)
     return clock() + group.shift
 end
 
----Sets the clock of a group; it goes on from there.
+---Sets the clock of a group, which continues from there.
 ---@param group ponder.task.Group
 ---@param seconds number
 function groups.set_clock(group, seconds)

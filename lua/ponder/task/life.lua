@@ -1,11 +1,11 @@
---- The life of a task:
+--- The states of a task, from spawn to its end:
 ---
 ---     spawn --> ready --> running --> done, failed
 ---                 ^          | park
 ---            wake |          v
 ---                 `------- parked --> closing --> cancelled      (its __close run)
 ---
---- A task runs until it waits (a step); what has woken it is handed over by its next step. See
+--- A step runs a task until it waits; its next step passes it the values that woke it. See
 --- ponder.task.engine for the order in which tasks run.
 
 local core = require "ponder.core.task"
@@ -20,36 +20,36 @@ local give_back = core.give_back
 local enqueue, add_timer, remove_timer = groups.enqueue, groups.add_timer, groups.remove_timer
 
 ---@class ponder.task.Handle
----@field id integer counts up from 1, which is the main task of its run; down from -1 for what the
----  tape does not follow, so that the others have the same when that is not done again
+---@field id integer from 1, the main task of its run, upwards; tasks that the tape ignores count
+---  down from -1, so that the ids of the others do not depend on them
 ---@field serial integer counts up over all runs
 ---@field group ponder.task.Group
 ---@field state "ready"|"running"|"parked"|"closing"|"done"|"failed"|"cancelled"
----@field error any what it raised, as it was raised
----@field package context table<string, any>|false never changed: replaced by a copy
+---@field error any the error object
+---@field package context table<string, any>|false immutable; replaced by a copy
 local Task = {}
 Task.__index = Task
 Task.__name = "task"
 life.Task = Task
 
-local AT_ONCE = -math.huge -- as a time to be woken at: after those that are ready now
+local AT_ONCE = -math.huge -- as a deadline: after the tasks that are ready now
 local ENDED = { done = true, failed = true, cancelled = true }
 life.ENDED = ENDED -- the states in which a task has ended
 
 local current -- the task that runs or is being closed
 local last_serial = 0
-local closes = 0 -- nested: tasks that are being closed
-local put_off, put_off_count = {}, 0 -- tasks to be cancelled when the outermost of these has ended
-local draining = false -- put_off is being worked off
-local entered -- the generator of math.random that is in place
+local closes = 0 -- nesting depth of tasks that are being closed
+local delayed, delayed_count = {}, 0 -- tasks to cancel when `closes` is 0 again
+local draining = false -- the delayed tasks are being cancelled
+local entered -- the current generator of math.random
 
 ---Forgets all tasks.
 function life.reset()
     last_serial, current = 0, nil
-    closes, put_off, put_off_count, draining = 0, {}, 0, false
+    closes, delayed, delayed_count, draining = 0, {}, 0, false
 end
 
----Nothing runs any more: the loop itself has failed.
+---Notes that no task runs, after the loop itself has failed.
 function life.cut_short()
     current, closes, draining = nil, 0, false
 end
@@ -60,13 +60,12 @@ function life.current()
     return current
 end
 
----Counts up over all tasks.
----@return integer of the newest
+---@return integer serial of the newest task
 function life.newest()
     return last_serial
 end
 
--- Puts the generator of a group in the place of math.random's.
+-- Makes math.random use the generator of a group.
 local function enter(group)
     local wanted = group.random
     if wanted ~= entered then
@@ -78,7 +77,8 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Ready and parked
 
--- What can run out of memory comes first, here and in spawn: an error then leaves all as it was.
+-- Here and in `life.new`, statements that may run out of memory come first: an error changes
+-- nothing.
 local function make_ready(t)
     local group = t.group
     local count = group.ready_count + 1
@@ -95,9 +95,9 @@ end
 
 life.make_ready = make_ready
 
----Takes `t` away from what it waits for.
+---Ends the wait of `t`.
 ---@param t ponder.task.Handle
----@return {[1]: any}? failure what a callback raised
+---@return {[1]: any}? failure the error of its on_cancel
 function life.leave_wait(t)
     local on_cancel = t.on_cancel
     if t.slot then
@@ -110,26 +110,26 @@ function life.leave_wait(t)
     end
 end
 
---- Suspends the current task; `scheduler.check` has allowed it. The task only notes what it waits
---- for: it counts as parked, and its timer starts, when the scheduler has seen it stop (settle).
+--- Suspends the current task, after `scheduler.check`. Only records the wait: its state becomes
+--- parked, and its timer starts, when the coroutine has yielded (see settle).
 ---@param t ponder.task.Handle the current task
 ---@param what string
 ---@param on_cancel? fun(woken: boolean)
----@param deadline? number on the scheduler's clock: it is woken then at the latest
----@return any ... what it was woken with
+---@param deadline? number on the scheduler's clock
+---@return any ... the values passed to wake
 function life.park(t, what, on_cancel, deadline)
     t.waits, t.on_cancel, t.deadline = what, on_cancel or false, deadline or false
     return core_park()
 end
 
---- Suspends the current task until a time on the scheduler's clock, or until it is woken before.
----@param deadline? number nil: until the other tasks that are ready have run
+--- Suspends the current task until a time on the scheduler's clock, or until it is woken.
+---@param deadline? number nil: until the other ready tasks have run
 function life.park_until(t, what, deadline)
     t.waits, t.on_cancel, t.deadline = what, false, deadline or AT_ONCE
     return core_park()
 end
 
---- Wakes `t` if it is parked; `what` limits that to one kind of wait.
+--- Wakes `t` if it is parked in a wait of the kind `what`.
 ---@return boolean woken
 function life.wake(t, what, ...)
     if t.state ~= "parked" or t.waits ~= what then
@@ -145,8 +145,8 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The end
 
----Strikes `t` off its group's list: the last task takes its place. (A table by id would be rebuilt
----ever so often: ids count up, so each new one needs a slot that no other id has had.)
+---Removes `t` from its group's list: the last task takes its place. (A table by id would be
+---rehashed often, because ids count up.)
 function life.forget(t)
     local group = t.group
     local alive, live = group.alive, group.live
@@ -156,7 +156,7 @@ function life.forget(t)
     group.live = live - 1
 end
 
----Its last task has ended.
+---Ends a group whose last task has ended.
 ---@param group ponder.task.Group
 function life.end_group(group)
     groups.remove(group)
@@ -165,7 +165,7 @@ function life.end_group(group)
     end
 end
 
--- Closes what a task has opened that did not come to a good end.
+-- Closes the resources of a task that failed or was cancelled.
 local function close_owned(t)
     local owned = t.owned
     t.owned = nil
@@ -211,16 +211,16 @@ local function fail(t, err, traceback)
     end_task(t, "failed")
 end
 
--- Cancels what was put off. Not from within itself: a chain of any length needs no more stack.
-local function cancel_put_off()
+-- Cancels the delayed tasks. It does not recurse, so chains of any length need constant stack.
+local function cancel_delayed()
     if closes > 0 or draining then
         return
     end
     draining = true
-    while put_off_count > 0 do
-        local t = put_off[put_off_count]
-        put_off[put_off_count] = nil
-        put_off_count = put_off_count - 1
+    while delayed_count > 0 do
+        local t = delayed[delayed_count]
+        delayed[delayed_count] = nil
+        delayed_count = delayed_count - 1
         life.cancel(t)
     end
     draining = false
@@ -240,11 +240,11 @@ local function close_coroutine(t)
     return ok, err
 end
 
--- Ends `t`, which does not run.
+-- Cancels `t`, which is not running.
 local function close(t)
     local failure = life.leave_wait(t)
     if ENDED[t.state] then
-        return -- by what its on_cancel did
+        return -- its on_cancel ended it
     end
     local ok, err = close_coroutine(t)
     if not ok then
@@ -255,7 +255,7 @@ local function close(t)
     else
         end_task(t, "cancelled")
     end
-    cancel_put_off()
+    cancel_delayed()
 end
 
 ---@param t ponder.task.Handle
@@ -267,11 +267,11 @@ function life.cancel(t)
     elseif state == "running" then
         t.cancel_wanted = true
         if t == current and core.can_wait() then
-            life.park(t, "handle:cancel") -- settle closes it: this does not return
+            life.park(t, "handle:cancel") -- does not return: settle closes the task
         end
     elseif closes > 0 and core.stack_is_short() then
-        put_off[put_off_count + 1] = t
-        put_off_count = put_off_count + 1
+        delayed[delayed_count + 1] = t
+        delayed_count = delayed_count + 1
     else
         close(t)
     end
@@ -281,7 +281,7 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Steps
 
--- What became of a step of `t`: the results of core.resume.
+-- Handles the results of core.resume after a step of `t`.
 local function settle(t, ok, ...)
     current = nil
     if ok then
@@ -303,11 +303,11 @@ local function settle(t, ok, ...)
     else
         local err, traceback = ...
         local closed, replaced = close_coroutine(t)
-        if not closed then -- the same error, or that of a __close that raised
+        if not closed then -- the same error, or that of a __close
             err = replaced
         end
         fail(t, err, traceback)
-        cancel_put_off()
+        cancel_delayed()
     end
 end
 
@@ -329,9 +329,8 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The beginning
 
----A task of a group, which runs in its next round; see spawn. Its fields are no more than the 16
----for which Lua makes a table of half the size; `deadline` is the time to be woken at before its
----timer begins.
+---Makes a task, which runs in the group's next round; see spawn. It has at most 16 fields: with
+---more its table would have twice the size.
 function life.new(group, context, scope, index, f, ...)
     local outside = context and context.outside ~= nil
     local live, count = group.live + 1, group.ready_count + 1
@@ -357,7 +356,7 @@ end
 
 ---@param scope? table `scope:ended(t)` is called when the task has ended; the task inherits the
 ---context of `scope.owner`, else that of the current task
----@param index? integer the place of the task in the scope
+---@param index? integer of the task in the scope
 ---@param f function
 ---@return ponder.task.Handle
 function life.spawn(scope, index, f, ...)
@@ -370,7 +369,7 @@ local function by_age(a, b)
     return a.serial < b.serial
 end
 
----The tasks of a group that have not ended, the oldest first.
+---The tasks of a group that have not ended, oldest first.
 ---@param group? ponder.task.Group default: that of the current task
 ---@return ponder.task.Handle[]
 function life.alive(group)
@@ -382,7 +381,7 @@ end
 
 local WEAK = { __mode = "k" }
 
----Has `thing:close()` called, which must not raise, when the current task is cancelled or fails.
+---Makes the current task call `thing:close()` if it is cancelled or fails. It must not raise.
 ---@param thing { close: fun(self) }
 function life.own(thing)
     current.owned = current.owned or setmetatable({}, WEAK)

@@ -1,4 +1,4 @@
---- The scheduler below ponder.task: its engine, and what tasks do with it: contexts, joining.
+--- The internal interface of the scheduler: ponder.task.engine, with contexts, joining and errors.
 
 local core = require "ponder.core.task"
 local engine = require "ponder.task.engine"
@@ -9,7 +9,8 @@ for name, value in pairs(engine) do
     scheduler[name] = value
 end
 
----@param what string the name of the function that waits, for messages
+---Raises unless the current task may wait.
+---@param what string the name of the waiting function, for messages
 ---@return ponder.task.Handle current
 function scheduler.check(what)
     local current = scheduler.current()
@@ -36,8 +37,8 @@ Restore.__close = function(before)
     before.task.context = before.context
 end
 
----See task.with_context; within a task.
----@return any ... what `f` returned
+---See task.with_context; call it within a task.
+---@return any ... the results of `f`
 function scheduler.with_context(name, value, f, ...)
     local t, context = scheduler.current(), {}
     for known, its in pairs(t.context or context) do
@@ -69,7 +70,7 @@ function scheduler.join(t, target)
     scheduler.park(t, "handle:join", leave)
 end
 
----@return any ... what join returns for a task that has ended
+---@return any ... the results of join for a task that has ended
 function scheduler.outcome(t)
     if t.state == "done" then
         local results = t.results
@@ -84,13 +85,13 @@ function scheduler.outcome(t)
     return nil, "the task was cancelled", "CANCELLED"
 end
 
---- Raises what `t` raised: a string with its traceback, any other value as it is.
+--- Raises the error of `t`: a string with its traceback, other values unchanged.
 function scheduler.raise(t)
     t.failure.heard = true
     error(type(t.error) == "string" and t.failure.message or t.error, 0)
 end
 
----The tasks of this run that have not ended, the oldest first, but for the main and current ones.
+---The tasks of this run that have not ended, except the main and the current one; oldest first.
 ---@return ponder.task.Handle[]
 function scheduler.others()
     local others, current = {}, scheduler.current()
@@ -102,7 +103,7 @@ function scheduler.others()
     return others
 end
 
----Waits until the other tasks of this run have ended. Their errors stay unheard.
+---Waits until the other tasks of this run have ended. Does not join them.
 function scheduler.join_others()
     local others = scheduler.others()
     while others[1] do
@@ -111,8 +112,8 @@ function scheduler.join_others()
     end
 end
 
----Makes a pause that doubles: each call waits, the first one for `first_s`.
----@param what string what tasks wait for, for messages
+---Makes a function that waits, twice as long at each call.
+---@param what string the name of the wait, for messages
 ---@param first_s number
 ---@param longest_s number
 ---@return fun() pause
@@ -124,7 +125,7 @@ function scheduler.doubling_pause(what, first_s, longest_s)
     end
 end
 
----Runs `f(...)` as the main task, and all tasks that come of it.
+---Runs `f(...)` as the main task, and all tasks that it starts.
 ---@param opts { clock: (fun(): number), wait: fun(seconds: number) }
 ---@return any ... results of `f`
 function scheduler.run(opts, f, ...)
@@ -139,14 +140,14 @@ function scheduler.run(opts, f, ...)
     return scheduler.outcome(main)
 end
 
----@class ponder.task.Tape what notes, or plays, what a run takes in from outside
----@field now fun(self): number what a followed task reads from the clock
----@field turn fun(self, rounds: integer): boolean? after each round of tasks; true: `deliver` is to
----  be called, once all tapes have had their turn
+---@class ponder.task.Tape records, or plays, the events that a run gets from outside
+---@field now fun(self): number the clock of the tasks that it follows
+---@field turn fun(self, rounds: integer): boolean? called after each round; true: call `deliver`
+---  after all tapes had their turn
 ---@field deliver fun(self)
----@field pass_over fun(self, at_end: boolean): boolean nothing goes on: if it plays, and is at its
----  end or is not, it goes live or leaves out an entry
----@field note_timers fun(self, rounds: integer, now: number) time was up for followed tasks
+---@field pass_over fun(self, at_end: boolean): boolean called in a deadlock: a playing tape at its
+---  end (at_end) goes live, one that is not skips an entry; whether it did
+---@field note_timers fun(self, rounds: integer, now: number) timers of followed tasks were due
 ---@field perform fun(self, what: table, f: function, ...): ... see ponder.log.tape
 ---@field call fun(self, asked: ponder.log.Asked, ask: function, ...): ... asks a model: ask(...)
 

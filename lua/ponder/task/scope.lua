@@ -1,7 +1,7 @@
---- Tasks that end before the call which started them returns: map, all, race, timeout.
+--- Scopes of tasks that end before the call that started them returns: map, all, race, timeout.
 ---
 --- The call holds its scope in a to-be-closed variable. However the call ends (it returns, raises,
---- is cancelled or interrupted), closing the scope cancels the tasks in it that have not ended.
+--- is cancelled or interrupted), closing the scope cancels the remaining tasks.
 
 local json = require "ponder.json"
 local scheduler = require "ponder.task.scheduler"
@@ -9,11 +9,12 @@ local scheduler = require "ponder.task.scheduler"
 ---@class ponder.task.Scope
 ---@field private owner ponder.task.Handle the task that made the call
 ---@field private what string the name of the call
----@field private live integer tasks that have not ended
----@field private started integer tasks started, at indexes 1 to `started`
----@field private tasks (ponder.task.Handle|false)[] by index; false: it has ended. (With nil in its
----place this would be a full hash of `concurrency` tasks, rebuilt for each that comes and goes.)
----@field private on_end fun(scope, t: ponder.task.Handle) called when one has ended, until closed
+---@field private live integer number of tasks that have not ended
+---@field private started integer number of tasks started, at indexes 1 to `started`
+---@field private tasks (ponder.task.Handle|false)[] by index; false: ended. (nil would turn the
+---list into a hash table that is rebuilt for each task.)
+---@field private on_end fun(scope, t: ponder.task.Handle) called when a task has ended, until
+---  closed
 ---@field private closed boolean
 local Scope = {}
 Scope.__index = Scope
@@ -49,7 +50,7 @@ function Scope:wake()
     scheduler.wake(self.owner, self.what)
 end
 
---- Cancels the tasks that have not ended, the oldest first.
+--- Cancels the tasks that have not ended, oldest first.
 function Scope:close()
     self.closed = true
     for i = 1, self.live > 0 and self.started or 0 do
@@ -62,7 +63,7 @@ end
 
 Scope.__close = Scope.close
 
--- A task raised: the others end now, and the call raises.
+-- A task raised: cancels the others, and makes the call raise.
 local function give_up(scope, t)
     scope.failed = t
     scope:close()
@@ -73,12 +74,12 @@ local scopes = {}
 
 local function nothing() end
 
--- A list of `n` places for `#` and JSON, those without a value included.
+-- A list whose length for `#` and JSON is `n`, even if it has holes.
 local Results = { __holes = true, __index = nothing, __len = function(results)
-    return math.max(results.n or 0, rawlen(results)) -- scripts append, or take `n` away
+    return math.max(results.n or 0, rawlen(results)) -- scripts may append, or remove `n`
 end }
 
--- The same for the errors of n items; where there are none, an empty list.
+-- The same for the errors of n items; an empty list if there are none.
 local function as_list(errors, n)
     if next(errors) == nil then
         return json.array(errors)
@@ -88,7 +89,7 @@ local function as_list(errors, n)
 end
 
 ---@param what string the name of the call, for messages
----@param items any[] a private list
+---@param items any[] a copy
 ---@param n integer
 ---@param f function called as f(item, index)
 ---@param concurrency integer

@@ -1,13 +1,13 @@
---- A counting semaphore for tasks: at most `n` permits are out, and whoever waits longest is next.
+--- A counting semaphore for tasks with `n` permits; the task that has waited longest is next.
 
 local scheduler = require "ponder.task.scheduler"
 
 ---@class ponder.task.Semaphore
----@field private free integer permits that nobody has
----@field private total integer
+---@field private free integer permits
+---@field private total integer permits
 ---@field private waiting table<integer, ponder.task.Handle> by number; numbers count up
----@field private first integer no smaller number waits
----@field private last integer the greatest number given
+---@field private first integer lower bound of the waiting numbers
+---@field private last integer the highest number
 local Semaphore = {}
 Semaphore.__index = Semaphore
 Semaphore.__name = "semaphore"
@@ -26,11 +26,11 @@ local function hand_over(self)
     self.free = self.free + 1
 end
 
---- Takes a permit; waits until one is free, after all who asked before. A task that is cancelled
---- while it waits takes none.
+--- Acquires a permit; waits for one if none is free. A task that is cancelled while it waits gets
+--- none.
 ---
---- The result can be held in a to-be-closed variable, which releases it at the end of the block,
---- also when the task raises or is cancelled: `local permit <close> = semaphore:acquire()`.
+--- A to-be-closed variable releases the permit at the end of the block, even if the task raises or
+--- is cancelled: `local permit <close> = semaphore:acquire()`.
 ---@return ponder.task.Semaphore permit the semaphore itself
 function Semaphore:acquire()
     if self.free > 0 then
@@ -52,7 +52,7 @@ function Semaphore:acquire()
     return self
 end
 
---- Gives a permit back, to the task that waits longest, if any. Need not be the task that took it.
+--- Releases a permit, to the task that has waited longest, if any. Any task may release it.
 function Semaphore:release()
     if self.free >= self.total then
         error("semaphore:release: released more often than acquired", 2)

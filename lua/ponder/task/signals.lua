@@ -1,12 +1,12 @@
---- Signals that ask a program to finish, for one that has something to finish: a server, a worker;
---- and the one after which it goes on, for one that draws on a terminal.
+--- Handlers for signals: those that ask a program to finish (for a server or worker), and the one
+--- that continues it (for a terminal display).
 
 local loop = require "ponder.core.loop"
 local sources = require "ponder.task.sources"
 
 local signals = {}
 
--- Follows signals by name. `is_awaited`: who follows them waits for nothing else.
+-- Sets a handler. `is_awaited`: tasks wait for these signals, so the run is not a deadlock.
 local function follow(names, is_awaited, on_signal)
     local ports = {}
     for i, name in ipairs(names) do
@@ -24,15 +24,15 @@ local function follow(names, is_awaited, on_signal)
     end
 end
 
----Sets a handler of SIGTERM and Ctrl-C, which end nothing by themselves from then on.
----@param on_signal fun(name: "terminate"|"interrupt") runs outside of all tasks; may not wait
+---Sets a handler of SIGTERM and Ctrl-C, which no longer stop the script.
+---@param on_signal fun(name: "terminate"|"interrupt") runs outside of tasks; may not wait
 ---@return fun() stop restores the defaults
 function signals.follow(on_signal)
     return follow({ "terminate", "interrupt" }, true, on_signal)
 end
 
----Sets a handler for when the process continues after it was stopped (Ctrl-Z, fg).
----@param on_continue fun() runs outside of all tasks; may not wait
+---Sets a handler for SIGCONT: the process continues after it was stopped (Ctrl-Z, fg).
+---@param on_continue fun() runs outside of tasks; may not wait
 ---@return fun() stop
 function signals.follow_continue(on_continue)
     return follow({ "continue" }, false, on_continue)

@@ -5,9 +5,9 @@ local loop = require "ponder.core.loop"
 local sources = {}
 
 local list, by_port = {}, {}
-local posted = {} -- the ports of the last wait, to be used again
+local posted = {} -- the ports of the last wait; reused
 
----Adds something outside, such as the HTTP transport.
+---Adds a source, such as the HTTP transport.
 ---@param source ponder.task.Source
 function sources.add(source)
     list[#list + 1] = source
@@ -33,7 +33,7 @@ function sources.has(port)
     return by_port[port] ~= nil
 end
 
----@return boolean whether a source has something that tasks wait for
+---@return boolean whether tasks wait for any source
 function sources.are_pending()
     for i = 1, #list do
         if list[i].pending() then
@@ -43,8 +43,8 @@ function sources.are_pending()
     return false
 end
 
----Waits in the event loop until a source has something, and hands that over.
----@param seconds? number how long at most; nil: as long as it takes
+---Waits in the event loop until a source has events, and handles them.
+---@param seconds? number nil: no limit
 function sources.wait(seconds)
     local n = loop.wait(seconds, posted)
     for i = 1, n do

@@ -1,9 +1,8 @@
---- Timers: a binary heap, the earliest deadline first, equal ones in order of creation. The tasks
---- of one run have one, and the runs whose timers are due are in another.
+--- Timers: a binary heap, earliest deadline first, equal ones in order of creation. Each run has
+--- one for its tasks, and another holds the runs.
 ---
---- An item has at most one timer in a heap. Its place is kept in `item.slot`, so that a timer that
---- is not needed any more is taken out at once: a long timeout around a short call leaves nothing
---- behind.
+--- An item has at most one timer in a heap. `item.slot` is its index there, so that a timer can be
+--- removed at once: a long timeout around a short call leaves nothing behind.
 
 ---@class ponder.task.Timers
 ---@field heap table[] items; heap[1] is due first
