@@ -14,7 +14,6 @@ local quote = require "ponder.quote"
 local limits = require "ponder.cli.shared.limits"
 local log_run = require "ponder.log.run"
 local task = require "ponder.task"
-local viewing = require "ponder.cli.shared.viewing"
 
 local RULES = {
     e = { value = "CODE", help = "run CODE instead of a file" },
@@ -202,7 +201,9 @@ function run.run(list)
     if not begun then
         return cli.usage_error("ponder run: " .. problem)
     end
-    viewing.begin(opts)
+    if opts.view then
+        require("ponder.cli.shared.viewing").begin(opts)
+    end
     local chunk, message, status = load_script(opts, path,
         table.move(operands, opts.e and 1 or 2, #operands, 1, {}))
     if chunk then
