@@ -139,7 +139,7 @@ describe("watching a directory", function()
     it("says why it cannot", function()
         local watch, message = loop.directory "/no/such/directory"
         assert.is_nil(watch)
-        assert.equal("/no/such/directory: cannot be watched: No such file or directory", message)
+        assert.equal("/no/such/directory: cannot watch it: No such file or directory", message)
     end)
 
     it("ends when it is collected", function()

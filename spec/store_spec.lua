@@ -314,24 +314,24 @@ describe("a mistake in a call", function()
         with_new("CREATE TABLE t (v)", function(db, _, path)
             for message, f in pairs {
                 ["store.open: path must be a string (got nil)"] = function() store.open(nil) end,
-                ["store.open: path must not be empty, nor have a NUL in it"] = function()
+                ["store.open: path must not be empty, nor contain a NUL"] = function()
                     store.open("a\0b")
                 end,
-                ["store.open: opts must be a table (got number)"] = function()
+                ["store.open: opts must be a table (got 1)"] = function()
                     store.open("a", 1)
                 end,
                 ["store.open: opts.mode has no value \"append\""] = function()
                     store.open("a", { mode = "append" })
                 end,
-                ["store.open: opts.mode must be a string without NUL (got number)"] = function()
+                ["store.open: opts.mode has no value 1"] = function()
                     store.open("a", { mode = 1 })
                 end,
-                ["store.open: opts.lock must be a boolean (got string)"] = function()
+                ['store.open: opts.lock must be a boolean (got "no")'] = function()
                     store.open("a", { lock = "no" })
                 end,
                 ["store.open: opts.version must be an integer from 0 to 2147483647 (got 1.5)"] =
                     function() store.open("a", { version = 1.5 }) end,
-                ["store.open: unknown option locked"] = function()
+                ['store.open: unknown option "locked" (did you mean "lock"?)'] = function()
                     store.open("a", { locked = true })
                 end,
                 ["store.sha256: text must be a string (got number)"] = function()
@@ -361,7 +361,7 @@ describe("a mistake in a call", function()
                 ["store.columns: no such table: u in: SELECT * FROM u"] = function()
                     db:columns "SELECT * FROM u"
                 end,
-                ["store.script: sql must not have a NUL in it"] = function()
+                ["store.script: sql must not contain a NUL"] = function()
                     db:script "SELECT 1\0"
                 end,
                 ["store.commit: no transaction is open"] = function() db:commit() end,

@@ -167,10 +167,10 @@ describe("coroutines in tasks", function()
             task.spawn(wrapped, 1)
             task.sleep(0)
             assert.equal("normal", coroutine.status(co))
-            assert.same({ false, "cannot resume a coroutine that waits in a task" },
+            assert.same({ false, "cannot resume a coroutine that is waiting in a task" },
                 { coroutine.resume(co) })
-            raises("cannot close a coroutine that waits in a task", coroutine.close, co)
-            raises("cannot resume a coroutine that waits in a task", wrapped)
+            raises("cannot close a coroutine that is waiting in a task", coroutine.close, co)
+            raises("cannot resume a coroutine that is waiting in a task", wrapped)
             assert.same({ true }, { a:join() })
             assert.equal("dead", coroutine.status(co))
         end)
@@ -231,8 +231,8 @@ describe("coroutines in tasks", function()
                 print(generator())
             end)
         ]])
-        assert.matches("task.sleep: cannot wait in a coroutine that was not resumed by "
-            .. "coroutine.resume or coroutine.wrap as they are since ponder.task was loaded\n"
+        assert.matches("task.sleep: cannot wait in a coroutine that was resumed by the "
+            .. "coroutine.resume or coroutine.wrap of before ponder.task was loaded\n"
             .. "still good\n0\n", text)
     end)
 
@@ -340,7 +340,7 @@ describe("ponder.core.task", function()
         end
         core.limit_steps(nil)
         raises("running coroutine", core.close, coroutine.running())
-        raises("not a task that waits", core.resume, coroutine.running())
+        raises("not a waiting task", core.resume, coroutine.running())
         raises("path too long", core.protect, ("x"):rep(5000))
         local co = core.create(function(...)
             return select("#", ...), ...

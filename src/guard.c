@@ -17,9 +17,9 @@
 #include "guard.h"
 
 #include <errno.h>
-#include <lauxlib.h>
 #include <string.h>
 
+#include "api/api.h"
 #include "api/task_stop.h"
 #include "loop/loop.h"
 
@@ -209,38 +209,24 @@ static int copy_registry(lua_State *L)
     return 1;
 }
 
-/* ---- all of them ---- */
-
-/* Sets table[name] for the table on top of the stack; stores the old function in *out if given. */
-static void guard(lua_State *L, const char *name, lua_CFunction function, lua_CFunction *out)
-{
-    if (out != NULL) {
-        lua_getfield(L, -1, name);
-        *out = lua_tocfunction(L, -1);
-        lua_pop(L, 1);
-    }
-    lua_pushcfunction(L, function);
-    lua_setfield(L, -2, name);
-}
-
 void guard_library(lua_State *L)
 {
     lua_pushglobaltable(L);
-    guard(L, "pcall", guard_pcall, NULL);
-    guard(L, "xpcall", guard_xpcall, NULL);
-    guard(L, "load", guard_load, &original.load);
-    guard(L, "loadfile", guard_loadfile, &original.loadfile);
-    guard(L, "dofile", text_dofile, NULL);
+    api_replace(L, "pcall", guard_pcall, NULL);
+    api_replace(L, "xpcall", guard_xpcall, NULL);
+    api_replace(L, "load", guard_load, &original.load);
+    api_replace(L, "loadfile", guard_loadfile, &original.loadfile);
+    api_replace(L, "dofile", text_dofile, NULL);
     lua_getfield(L, -1, "debug");
-    guard(L, "setmetatable", guard_setmetatable, &original.setmetatable);
-    guard(L, "setuservalue", refuse_setuservalue, NULL);
-    guard(L, "setlocal", guard_setlocal, &original.setlocal);
-    guard(L, "setupvalue", guard_setupvalue, &original.setupvalue);
-    guard(L, "sethook", guard_sethook, &original.sethook);
-    guard(L, "getregistry", copy_registry, NULL);
+    api_replace(L, "setmetatable", guard_setmetatable, &original.setmetatable);
+    api_replace(L, "setuservalue", refuse_setuservalue, NULL);
+    api_replace(L, "setlocal", guard_setlocal, &original.setlocal);
+    api_replace(L, "setupvalue", guard_setupvalue, &original.setupvalue);
+    api_replace(L, "sethook", guard_sethook, &original.sethook);
+    api_replace(L, "getregistry", copy_registry, NULL);
     lua_getglobal(L, "io");
-    guard(L, "open", guard_open, &original.open);
-    guard(L, "popen", guard_popen, &original.popen);
-    guard(L, "lines", guard_lines, &original.lines);
+    api_replace(L, "open", guard_open, &original.open);
+    api_replace(L, "popen", guard_popen, &original.popen);
+    api_replace(L, "lines", guard_lines, &original.lines);
     lua_pop(L, 3);
 }

@@ -20,6 +20,26 @@ static inline Alloc api_alloc(lua_State *L)
     return a;
 }
 
+/* Sets a field of the table on top of the stack. */
+static inline void api_set_integer(lua_State *L, const char *name, lua_Integer value)
+{
+    lua_pushinteger(L, value);
+    lua_setfield(L, -2, name);
+}
+
+/* Replaces a C function in the table on top of the stack; stores the old one in *out if given. */
+static inline void api_replace(lua_State *L, const char *name, lua_CFunction function,
+                               lua_CFunction *out)
+{
+    if (out != NULL) {
+        lua_getfield(L, -1, name);
+        *out = lua_tocfunction(L, -1);
+        lua_pop(L, 1);
+    }
+    lua_pushcfunction(L, function);
+    lua_setfield(L, -2, name);
+}
+
 /* Makes a metatable of that name with the methods, and `finish` as its __gc and __close. */
 static inline void api_new_class(lua_State *L, const char *name, const luaL_Reg *methods,
                                  lua_CFunction finish)

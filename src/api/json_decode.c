@@ -2,9 +2,9 @@
  * json_decode.c -- json.decode and json.get: tokens of the reader become Lua values.
  *
  * Each open container has a Level and one stack slot. Its first items (an object's keys and values)
- * gather on the Lua stack above that slot, so that the table is made once, at its right size; after
- * BATCH of them it is made and the rest goes straight in. Deep down, tables are made at once, which
- * bounds the stack. There is no recursion: depth costs a Level, not C stack.
+ * are collected on the Lua stack above that slot, so that the table is made with the right size;
+ * after BATCH items it is made, and the rest goes straight into it. Below BATCH_DEPTH tables are
+ * made at once, which bounds the stack. There is no recursion.
  */
 #include <string.h>
 
@@ -12,12 +12,12 @@
 #include "core/json.h"
 
 enum {
-    BATCH = 32,      /* items that wait on the stack */
-    BATCH_DEPTH = 32 /* levels whose items may wait */
+    BATCH = 32,      /* items collected on the stack */
+    BATCH_DEPTH = 32 /* levels that collect items */
 };
 
 typedef struct Level {
-    int slot;          /* the table, or nil as long as items wait above */
+    int slot;          /* the table, or nil while items wait above */
     int waiting;       /* items above the slot */
     lua_Integer count; /* list items in the table */
     bool object;
@@ -70,7 +70,7 @@ static void push_scalar(Builder *b, JsonToken token)
     }
 }
 
-/* Makes the level's table and moves what waits into it; `more` is how much is still to come. */
+/* Makes the level's table, moves waiting items into it, and allocates room for `more` items. */
 static void make_table(Builder *b, Level *level, int more)
 {
     lua_State *L = b->L;
@@ -100,7 +100,7 @@ static void open_level(Builder *b, bool object)
 {
     lua_State *L = b->L;
     Level *level;
-    luaL_checkstack(L, 2 * BATCH + 8, "json: too many containers inside each other");
+    luaL_checkstack(L, 2 * BATCH + 8, "json: nested too deeply");
     if (b->depth == b->room) {
         size_t used = b->room * sizeof(Level);
         b->levels = json_box_resize(L, b->box, b->levels, used, 2 * used);
@@ -136,7 +136,7 @@ static void add_item(Builder *b)
     }
 }
 
-/* Reads one whole value and pushes it; false is an error, which the reader describes. */
+/* Reads one value and pushes it; false: an error, which the reader describes. */
 static bool build(Builder *b)
 {
     do {
@@ -180,15 +180,20 @@ static int push_too_large(lua_State *L, size_t length, lua_Integer max_bytes)
 
 int json_lua_decode(lua_State *L)
 {
-    JsonOption options[] = {{"max_depth", 1, JSON_DEPTH_CEILING, JSON_DEFAULT_DEPTH},
-                            {"max_bytes", 1, LUA_MAXINTEGER, JSON_DEFAULT_BYTES}};
+    struct {
+        int64_t max_depth, max_bytes;
+    } opts = {JSON_DEFAULT_DEPTH, JSON_DEFAULT_BYTES};
+    static const Option options[] = {
+        {"max_depth", OPTION_INTEGER, 0, 1, JSON_DEPTH_CEILING, NULL},
+        {"max_bytes", OPTION_INTEGER, sizeof(int64_t), 1, LUA_MAXINTEGER, NULL},
+        {0}};
     size_t length;
     const char *text = json_text(L, "json.decode", &length);
     Builder b;
-    json_options(L, 2, "json.decode", options, 2);
-    if (length > (lua_Unsigned)options[1].value)
-        return push_too_large(L, length, options[1].value);
-    builder_open(&b, L, text, length, (size_t)options[0].value);
+    options_read(L, 2, "json.decode", options, &opts);
+    if (length > (lua_Unsigned)opts.max_bytes)
+        return push_too_large(L, length, opts.max_bytes);
+    builder_open(&b, L, text, length, (size_t)opts.max_depth);
     if (!build(&b) || json_next(&b.reader) != JSON_END)
         return push_fault(&b, "json.decode");
     return 1;
@@ -239,7 +244,7 @@ static void check_path(lua_State *L, int last)
             lua_tointegerx(L, arg, &is_integer);
         if (!is_integer && lua_type(L, arg) != LUA_TSTRING)
             luaL_error(L, "json.get: step %d of the path must be a string or an integer (got %s)",
-                       arg - 1, json_describe(L, arg));
+                       arg - 1, options_describe(L, arg));
     }
 }
 

@@ -1,17 +1,17 @@
 /*
  * json_encode.c -- json.encode: Lua values become JSON text.
  *
- * The containers being written form a stack of Frames; there is no recursion, so that depth costs
- * a Frame and not C stack, even where reading a lazy list runs Lua code that encodes, too.
+ * Open containers form a stack of Frames; there is no recursion, even if reading a lazy list runs
+ * Lua code that encodes, too.
  *
  * The Lua stack of one call: the value, the options, and three boxes that own the text, the frames
  * and the keys once they are large. Above them, for each frame:
  *
  *      slot       the container
- *      slot + 1   nil, or a table of its further keys
+ *      slot + 1   nil, or a table of further keys
  *      slot + 2   an object's first key, and so on up to STACK_KEYS
  *
- * The keys are held there because they must outlive whatever Lua code does to the table meanwhile.
+ * This keeps the keys alive, whatever Lua code does to the table meanwhile.
  */
 #include <math.h>
 #include <stdint.h>
@@ -29,8 +29,8 @@ enum {
     SMALL_TEXT = 1024,
     SMALL_FRAMES = 16,
     SMALL_KEYS = 32,
-    PATH_ENDS = 10, /* frames that an error names at either end of a long path */
-    NAME_ROOM = 48  /* bytes of a key that an error shows */
+    PATH_ENDS = 10, /* frames that an error shows at either end of a long path */
+    NAME_SIZE = 48  /* bytes of a key that an error shows */
 };
 
 typedef enum FrameKind {
@@ -41,7 +41,7 @@ typedef enum FrameKind {
 
 typedef struct Frame {
     FrameKind kind;
-    bool has_holes; /* a nil item is null */
+    bool has_holes; /* nil items are allowed and become null */
     int slot;
     lua_Integer at; /* the item being written, from 1 */
     lua_Integer count;
@@ -57,9 +57,9 @@ typedef struct Encoder {
     char *text;
     size_t used, room;
     Frame *frames;
-    size_t depth, frame_room;
+    size_t depth, frame_capacity;
     JsonKey *keys;
-    size_t key_count, key_room;
+    size_t key_count, key_capacity;
 
     char small_text[SMALL_TEXT];
     Frame small_frames[SMALL_FRAMES];
@@ -95,7 +95,7 @@ static void put_string(Encoder *e, const char *text, size_t length)
     const char *end = text + length;
     put_char(e, '"');
     while (text < end) {
-        /* Enough for text that needs no escapes; else a further round. */
+        /* Enough for text without escapes; otherwise the loop runs again. */
         char *out = reserve(e, (size_t)(end - text) + 8);
         e->used += json_escape(out, e->room - e->used, &text, end);
     }
@@ -123,7 +123,7 @@ static bool is_name(const char *text, size_t length)
         if (!letter && (i == 0 || c < '0' || c > '9'))
             return false;
     }
-    return length > 0 && length < NAME_ROOM;
+    return length > 0 && length < NAME_SIZE;
 }
 
 /* A key as an error shows it: .name or ["text"]. */
@@ -133,7 +133,7 @@ static void add_key_name(luaL_Buffer *out, const char *text, size_t length)
         luaL_addchar(out, '.');
         luaL_addlstring(out, text, length);
     } else {
-        char shown[NAME_ROOM];
+        char shown[NAME_SIZE];
         const char *end = text + length;
         size_t n = json_escape(shown, sizeof shown, &text, end);
         luaL_addstring(out, "[\"");
@@ -182,16 +182,16 @@ static int fail(Encoder *e, const char *what)
 
 /* ---- the keys of an object ---- */
 
-/* Notes the string on top of the stack as a key of the table at `slot`, and leaves it on top. */
+/* Adds the string on top of the stack, which stays there, to the keys of the table at `slot`. */
 static void add_key(Encoder *e, int slot, size_t position)
 {
     lua_State *L = e->L;
     const char *text;
     size_t length;
-    if (e->key_count == e->key_room) {
-        size_t used = e->key_room * sizeof(JsonKey);
+    if (e->key_count == e->key_capacity) {
+        size_t used = e->key_capacity * sizeof(JsonKey);
         e->keys = json_box_resize(L, KEY_BOX, e->keys, used, 2 * used);
-        e->key_room *= 2;
+        e->key_capacity *= 2;
     }
     if (position < STACK_KEYS) {
         lua_pushvalue(L, -1);
@@ -242,20 +242,20 @@ static Mark mark_of(lua_State *L, int index)
     return mark;
 }
 
-/* What a walk over a table's keys finds. */
+/* The keys of a table. */
 typedef struct Shape {
     lua_Integer items;    /* integer keys from 1 */
-    lua_Integer greatest; /* of these */
+    lua_Integer greatest; /* of them */
     size_t names;         /* string keys */
 } Shape;
 
 static int fail_key(Encoder *e, int index)
 {
-    lua_pushfstring(e->L, "the key [%s]", json_describe(e->L, index));
+    lua_pushfstring(e->L, "the key [%s]", options_describe(e->L, index));
     return fail_with_top(e);
 }
 
-/* Walks over all keys; notes the string keys, which stay on the stack. */
+/* Traverses all keys; string keys stay on the stack. */
 static Shape walk(Encoder *e, int slot, Mark mark)
 {
     lua_State *L = e->L;
@@ -321,7 +321,7 @@ static void measure(Encoder *e, Frame *f)
     f->count = lua_tointegerx(e->L, -1, &is_integer);
     lua_pop(e->L, 1);
     if (!is_integer || f->count < 0)
-        fail(e, "a value whose __len gives no length");
+        fail(e, "a value whose __len does not return a length");
 }
 
 /* ---- values ---- */
@@ -332,7 +332,7 @@ static void check_nesting(Encoder *e, const void *identity)
         if (e->frames[i].identity == identity)
             fail(e, "a table that contains itself");
     if (e->depth == e->max_depth) {
-        lua_pushfstring(e->L, "more than %I tables inside each other", (LUAI_UACINT)e->max_depth);
+        lua_pushfstring(e->L, "nesting deeper than %I tables", (LUAI_UACINT)e->max_depth);
         fail_with_top(e);
     }
 }
@@ -340,10 +340,10 @@ static void check_nesting(Encoder *e, const void *identity)
 static void reserve_frame(Encoder *e)
 {
     luaL_checkstack(e->L, STACK_KEYS + LUA_MINSTACK, "json.encode");
-    if (e->depth == e->frame_room) {
-        size_t used = e->frame_room * sizeof(Frame);
+    if (e->depth == e->frame_capacity) {
+        size_t used = e->frame_capacity * sizeof(Frame);
         e->frames = json_box_resize(e->L, FRAME_BOX, e->frames, used, 2 * used);
-        e->frame_room *= 2;
+        e->frame_capacity *= 2;
     }
 }
 
@@ -388,7 +388,7 @@ static void put_number(Encoder *e)
 
 static void fail_type(Encoder *e)
 {
-    lua_pushfstring(e->L, "%s", json_describe(e->L, lua_gettop(e->L)));
+    options_describe(e->L, lua_gettop(e->L));
     fail_with_top(e);
 }
 
@@ -413,7 +413,7 @@ static void put_value(Encoder *e)
         break;
     case LUA_TNIL:
     case LUA_TLIGHTUSERDATA:
-        /* nil as an item has been taken away by a metamethod, or was never there. */
+        /* A nil item was removed by a metamethod, or never existed. */
         if (type == LUA_TNIL ? e->depth > 0 : lua_touserdata(L, -1) != NULL)
             fail_type(e);
         put(e, "null", 4);
@@ -431,7 +431,7 @@ static void put_value(Encoder *e)
     lua_pop(L, 1);
 }
 
-/* Pushes the item of the innermost frame whose turn it is, its key written. */
+/* Pushes the current item of the innermost frame, after writing its key. */
 static void push_item(Encoder *e, const Frame *f)
 {
     if (f->kind == OBJECT) {
@@ -476,18 +476,23 @@ static void encode(Encoder *e)
 
 int json_lua_encode(lua_State *L)
 {
-    JsonOption options[] = {{"indent", 0, 16, 0},
-                            {"max_depth", 1, JSON_DEPTH_CEILING, JSON_DEFAULT_DEPTH}};
+    struct {
+        int64_t indent, max_depth;
+    } opts = {0, JSON_DEFAULT_DEPTH};
+    static const Option options[] = {
+        {"indent", OPTION_INTEGER, 0, 0, 16, NULL},
+        {"max_depth", OPTION_INTEGER, sizeof(int64_t), 1, JSON_DEPTH_CEILING, NULL},
+        {0}};
     Encoder e;
     if (lua_isnone(L, 1))
         return luaL_error(L, "json.encode: a value is missing");
-    json_options(L, 2, "json.encode", options, 2);
+    options_read(L, 2, "json.encode", options, &opts);
     e.L = L;
-    e.indent = (int)options[0].value;
-    e.max_depth = (size_t)options[1].value;
+    e.indent = (int)opts.indent;
+    e.max_depth = (size_t)opts.max_depth;
     e.text = e.small_text, e.used = 0, e.room = SMALL_TEXT;
-    e.frames = e.small_frames, e.depth = 0, e.frame_room = SMALL_FRAMES;
-    e.keys = e.small_keys, e.key_count = 0, e.key_room = SMALL_KEYS;
+    e.frames = e.small_frames, e.depth = 0, e.frame_capacity = SMALL_FRAMES;
+    e.keys = e.small_keys, e.key_count = 0, e.key_capacity = SMALL_KEYS;
     lua_settop(L, KEY_BOX);
     lua_pushvalue(L, 1);
     encode(&e);

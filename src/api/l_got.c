@@ -1,10 +1,10 @@
 /*
  * l_got.c -- ponder.core.got: the Graph of Thoughts machine without its texts (src/core/got.h).
  *
- * lua/ponder/got.lua keeps ids and texts beside the places of nodes and edges, which count from 1
- * here. A reply goes in two steps: close_call, then the method of its kind, which tells what it led
- * to: "wait", "asked" (the open calls are new), "done", with the reason (`finish` is then due), or
- * "no_memory", which is not raised so that the texts of new nodes can be put in place first.
+ * lua/ponder/got.lua keeps the ids and texts of nodes and edges, by index from 1. A reply takes two
+ * steps: close_call, then the method of its kind, which returns the next step: "wait", "asked" (the
+ * open calls are new), "done" and the reason (then call `finish`), or "no_memory", which is not
+ * raised so that the texts of new nodes can be stored first.
  */
 #include "api/l_got.h"
 
@@ -13,9 +13,7 @@
 static const char *const strategies[] = {"synthesis", "voting", "weighted", NULL};
 static const char *const reasons[] = {NULL, "success", "max_nodes", "max_depth", "error"};
 
-/*
- * Options
- */
+/* ---- options ---- */
 
 static uint32_t field_count(lua_State *L, const char *name)
 {
@@ -88,11 +86,9 @@ static int m_gc(lua_State *L)
     return 0;
 }
 
-/*
- * Moves
- */
+/* ---- moves ---- */
 
-/* The step and, of the last, the reason. */
+/* Pushes the step and, if it is the last, the reason. */
 static int push_step(lua_State *L, const Got *got, GotStep step)
 {
     static const char *const names[] = {"wait", "asked", "done", "no_memory"};
@@ -101,7 +97,7 @@ static int push_step(lua_State *L, const Got *got, GotStep step)
     return 2;
 }
 
-/* Self, for a move that only a machine of status `from` can make. */
+/* Self, which must have status `from`. */
 static Got *moving(lua_State *L, uint8_t from)
 {
     Got *got = got_self(L);
@@ -109,8 +105,8 @@ static Got *moving(lua_State *L, uint8_t from)
     return got;
 }
 
-/* The same for a step that goes on when its only call is closed. */
-static Got *moving_on(lua_State *L, uint8_t from)
+/* The same for a step with a single call, which must be closed. */
+static Got *moving_after_call(lua_State *L, uint8_t from)
 {
     Got *got = moving(L, from);
     luaL_argcheck(L, got->machine.call_count == 0, 1, "a call is open");
@@ -139,11 +135,11 @@ static int m_thought(lua_State *L)
     return push_step(L, got, got_thought(got, lua_toboolean(L, 2), check_min_nodes(L, 3)));
 }
 
-/* core:scored(scores, min_nodes[, again]): a score, or false for none, for each pending node; with
- * `again` what has none yet is asked for once more */
+/* core:scored(scores, min_nodes[, again]): a score, or false, for each pending node; `again` asks
+ * once more for missing ones */
 static int m_scored(lua_State *L)
 {
-    Got *got = moving_on(L, GOT_SCORING);
+    Got *got = moving_after_call(L, GOT_SCORING);
     uint32_t min_nodes = check_min_nodes(L, 3);
     luaL_checktype(L, 2, LUA_TTABLE);
     for (uint32_t i = 0; i < got->pending_count; i++) {
@@ -160,45 +156,43 @@ static int m_scored(lua_State *L)
 /* core:connected(min_nodes) */
 static int m_connected(lua_State *L)
 {
-    Got *got = moving_on(L, GOT_CONNECTING);
+    Got *got = moving_after_call(L, GOT_CONNECTING);
     return push_step(L, got, got_connected(got, check_min_nodes(L, 2)));
 }
 
 /* core:aggregated(usable) */
 static int m_aggregated(lua_State *L)
 {
-    Got *got = moving_on(L, GOT_AGGREGATING);
+    Got *got = moving_after_call(L, GOT_AGGREGATING);
     return push_step(L, got, got_aggregated(got, lua_toboolean(L, 2)));
 }
 
-/* core:voted(node or nil) -> step, reason, and the winner once the last vote is in */
+/* core:voted(node or nil) -> step, reason, and the winner after the last vote */
 static int m_voted(lua_State *L)
 {
     Got *got = moving(L, GOT_AGGREGATING);
     uint32_t node = lua_isnil(L, 2) ? GRAPH_NONE : got_check_node(L, got, 2);
     push_step(L, got, got_voted(got, node));
-    got_push_place(L, got->winner);
+    got_push_index(L, got->winner);
     return 3;
 }
 
 /* core:refined(usable) */
 static int m_refined(lua_State *L)
 {
-    Got *got = moving_on(L, GOT_REFINING);
+    Got *got = moving_after_call(L, GOT_REFINING);
     return push_step(L, got, got_refined(got, lua_toboolean(L, 2)));
 }
 
-/*
- * State
- */
+/* ---- state ---- */
 
 /* core:state() -> root, current, result, generation_count, refinements */
 static int m_state(lua_State *L)
 {
     const Got *got = got_self(L);
-    got_push_place(L, got->graph.root);
-    got_push_place(L, got->current);
-    got_push_place(L, got->result);
+    got_push_index(L, got->graph.root);
+    got_push_index(L, got->current);
+    got_push_index(L, got->result);
     lua_pushinteger(L, got->generation_count);
     lua_pushinteger(L, got->refinements);
     return 5;
@@ -216,15 +210,15 @@ static uint32_t check_count(lua_State *L, int arg)
     return (uint32_t)n;
 }
 
-static void load_pending(lua_State *L, Got *got, int places, int votes)
+static void load_pending(lua_State *L, Got *got, int nodes, int votes)
 {
-    uint32_t count = (uint32_t)lua_rawlen(L, places);
-    luaL_argcheck(L, lua_rawlen(L, places) <= got->graph.node_count, places, "too many");
+    uint32_t count = (uint32_t)lua_rawlen(L, nodes);
+    luaL_argcheck(L, lua_rawlen(L, nodes) <= got->graph.node_count, nodes, "too many");
     if (!got_set_pending(got, 0, count))
         luaL_error(L, "not enough memory");
     for (uint32_t i = 0; i < count; i++) {
-        lua_rawgeti(L, places, (lua_Integer)i + 1);
-        lua_rawgeti(L, votes, (lua_Integer)i + 1); /* [..., place, votes] */
+        lua_rawgeti(L, nodes, (lua_Integer)i + 1);
+        lua_rawgeti(L, votes, (lua_Integer)i + 1); /* [..., node, votes] */
         got->pending[i].node = got_check_node(L, got, lua_gettop(L) - 1);
         got->pending[i].votes = check_count(L, lua_gettop(L));
         lua_pop(L, 2);
@@ -233,8 +227,7 @@ static void load_pending(lua_State *L, Got *got, int places, int votes)
 
 /*
  * core:restore_state(root, current, result, generation_count, refinements, thoughts_in, pending,
- * votes), after restore and once the graph is there -> the name of a field that does not fit, or
- * nil
+ * votes), after restore and the graph -> the name of a field that cannot be right, or nil
  */
 static int m_restore_state(lua_State *L)
 {
@@ -252,14 +245,14 @@ static int m_restore_state(lua_State *L)
     return 1;
 }
 
-/* core:pending() -> places, votes: two lists of one length */
+/* core:pending() -> nodes, votes: two lists of the same length */
 static int m_pending(lua_State *L)
 {
     const Got *got = got_self(L);
     lua_createtable(L, (int)got->pending_count, 0);
-    lua_createtable(L, (int)got->pending_count, 0); /* [places, votes] */
+    lua_createtable(L, (int)got->pending_count, 0); /* [nodes, votes] */
     for (uint32_t i = 0; i < got->pending_count; i++) {
-        got_push_place(L, got->pending[i].node);
+        got_push_index(L, got->pending[i].node);
         lua_rawseti(L, -3, (lua_Integer)i + 1);
         lua_pushinteger(L, got->pending[i].votes);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
@@ -267,7 +260,7 @@ static int m_pending(lua_State *L)
     return 2;
 }
 
-/* core:open_calls() -> ids, kind, subjects; the open calls of a machine are of one kind */
+/* core:open_calls() -> ids, kind, subjects; open calls are all of one kind */
 static int m_open_calls(lua_State *L)
 {
     const Machine *m = machine_self(L);
@@ -276,7 +269,7 @@ static int m_open_calls(lua_State *L)
     lua_pushstring(L, kind < 0 ? NULL : m->kind->calls[kind]);
     lua_createtable(L, (int)m->call_count, 0); /* [ids, kind, subjects] */
     for (uint32_t i = 0; i < m->call_count; i++) {
-        machine_push_id(L, m, m->calls[i].number);
+        machine_push_id(L, m->calls[i].number);
         lua_rawseti(L, -4, (lua_Integer)i + 1);
         lua_pushinteger(L, m->calls[i].subject);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
@@ -284,7 +277,7 @@ static int m_open_calls(lua_State *L)
     return 3;
 }
 
-/* core:rank(node): its score, or what counts in place of one */
+/* core:rank(node) -> its score, or the neutral one */
 static int m_rank(lua_State *L)
 {
     const Got *got = got_self(L);
@@ -292,7 +285,6 @@ static int m_rank(lua_State *L)
     return 1;
 }
 
-/* ponder.core.got */
 PONDER_MODULE int luaopen_ponder_core_got(lua_State *L);
 int luaopen_ponder_core_got(lua_State *L)
 {

@@ -1,7 +1,7 @@
 /*
- * l_got.h -- what l_got.c (the moves of the machine) and l_got_graph.c (its graph) share.
+ * l_got.h -- what l_got.c (the machine) and l_got_graph.c (its graph) share.
  *
- * Places of nodes and edges count from 1 in Lua, and from 0 in the core.
+ * Indexes of nodes and edges count from 1 in Lua, and from 0 in the core.
  */
 #ifndef PONDER_API_L_GOT_H
 #define PONDER_API_L_GOT_H
@@ -14,13 +14,13 @@ static inline Got *got_self(lua_State *L)
     return (Got *)machine_self(L);
 }
 
-/* Argument `arg` as a place of a node, from 1. */
+/* Argument `arg`, which must be the index of a node. */
 uint32_t got_check_node(lua_State *L, const Got *got, int arg);
 
-/* nil for GRAPH_NONE. */
-void got_push_place(lua_State *L, uint32_t place);
+/* Pushes an index; nil for GRAPH_NONE. */
+void got_push_index(lua_State *L, uint32_t index);
 
-/* The methods of the core that look at the graph or add to it: see each in l_got_graph.c. */
+/* The methods that query the graph or add to it: see l_got_graph.c. */
 int got_graph_node_count(lua_State *L);
 int got_graph_edge_count(lua_State *L);
 int got_graph_add_node(lua_State *L);

@@ -16,12 +16,12 @@ uint32_t got_check_node(lua_State *L, const Got *got, int arg)
     return (uint32_t)(i - 1);
 }
 
-void got_push_place(lua_State *L, uint32_t place)
+void got_push_index(lua_State *L, uint32_t index)
 {
-    if (place == GRAPH_NONE)
+    if (index == GRAPH_NONE)
         lua_pushnil(L);
     else
-        lua_pushinteger(L, (lua_Integer)place + 1);
+        lua_pushinteger(L, (lua_Integer)index + 1);
 }
 
 int got_graph_node_count(lua_State *L)
@@ -36,21 +36,21 @@ int got_graph_edge_count(lua_State *L)
     return 1;
 }
 
-/* core:add_node(score or nil, depth) -> place */
+/* core:add_node(score or nil, depth) -> index */
 int got_graph_add_node(lua_State *L)
 {
     Got *got = got_self(L);
     double score = lua_isnil(L, 2) ? NAN : luaL_checknumber(L, 2);
     lua_Integer depth = luaL_checkinteger(L, 3);
     luaL_argcheck(L, depth >= 0 && depth <= MAX_DEPTH, 3, "out of range");
-    uint32_t place = graph_add_node(&got->graph, score, (uint32_t)depth);
-    if (place == GRAPH_NONE)
+    uint32_t index = graph_add_node(&got->graph, score, (uint32_t)depth);
+    if (index == GRAPH_NONE)
         luaL_error(L, "not enough memory");
-    got_push_place(L, place);
+    got_push_index(L, index);
     return 1;
 }
 
-/* core:add_edge(from, to, type) -> place, or nil for a link that says nothing new */
+/* core:add_edge(from, to, type) -> index, or nil for a link that is a loop or a duplicate */
 int got_graph_add_edge(lua_State *L)
 {
     Got *got = got_self(L);
@@ -60,47 +60,45 @@ int got_graph_add_edge(lua_State *L)
     if (type == GRAPH_CONNECTS ? !got_link(got, from, to, &added)
                                : !graph_add_edge(&got->graph, from, to, type))
         luaL_error(L, "not enough memory");
-    got_push_place(L, added ? got->graph.edge_count - 1 : GRAPH_NONE);
+    got_push_index(L, added ? got->graph.edge_count - 1 : GRAPH_NONE);
     return 1;
 }
 
-/* core:node(place) -> score or nil, depth */
+/* core:node(index) -> score or nil, depth */
 int got_graph_node(lua_State *L)
 {
     const Got *got = got_self(L);
     const GraphNode *n = &got->graph.nodes[got_check_node(L, got, 2)];
-    if (isnan(n->score))
-        lua_pushnil(L);
-    else
-        lua_pushnumber(L, n->score);
+    machine_push_score(L, n->score);
     lua_pushinteger(L, n->depth);
     return 2;
 }
 
-/* core:edge(place) -> from, to, type */
+/* core:edge(index) -> from, to, type */
 int got_graph_edge(lua_State *L)
 {
     const Got *got = got_self(L);
     lua_Integer i = luaL_checkinteger(L, 2);
     luaL_argcheck(L, i >= 1 && (lua_Unsigned)i <= got->graph.edge_count, 2, "no such edge");
     const GraphEdge *e = &got->graph.edges[i - 1];
-    got_push_place(L, e->end[GRAPH_OUT]);
-    got_push_place(L, e->end[GRAPH_IN]);
+    got_push_index(L, e->end[GRAPH_OUT]);
+    got_push_index(L, e->end[GRAPH_IN]);
     lua_pushstring(L, edge_types[e->type]);
     return 3;
 }
 
 /* The edges at a node, oldest first, or the nodes at their other ends, newest edge first. */
-static int push_edges(lua_State *L, GraphDirection way, bool ends)
+static int push_edges(lua_State *L, GraphDirection direction, bool ends)
 {
     const Got *got = got_self(L);
     const Graph *g = &got->graph;
     const GraphNode *n = &g->nodes[got_check_node(L, got, 2)];
-    lua_Integer count = n->degree[way], i = 0;
-    uint32_t at = n->newest[way];
+    lua_Integer count = n->degree[direction], i = 0;
+    uint32_t at = n->newest[direction];
     lua_createtable(L, (int)count, 0);
-    for (; i < count; i++, at = g->edges[at].older[way]) {
-        got_push_place(L, ends ? g->edges[at].end[way == GRAPH_OUT ? GRAPH_IN : GRAPH_OUT] : at);
+    for (; i < count; i++, at = g->edges[at].older[direction]) {
+        got_push_index(L,
+                       ends ? g->edges[at].end[direction == GRAPH_OUT ? GRAPH_IN : GRAPH_OUT] : at);
         lua_rawseti(L, -2, ends ? i + 1 : count - i);
     }
     return 1;
@@ -126,21 +124,21 @@ int got_graph_parents(lua_State *L)
     return push_edges(L, GRAPH_IN, true);
 }
 
-/* Room for `factor` numbers a node, which the collector takes back. */
+/* Pushes a userdata with room for `factor` numbers for each node. */
 static uint32_t *push_work(lua_State *L, const Got *got, size_t factor)
 {
     return lua_newuserdatauv(L, got->graph.node_count * factor * sizeof(uint32_t) + 1, 0);
 }
 
-static int push_reach(lua_State *L, GraphDirection way)
+static int push_reach(lua_State *L, GraphDirection direction)
 {
     Got *got = got_self(L);
     uint32_t node = got_check_node(L, got, 2);
     uint32_t *found = push_work(L, got, 1);
-    uint32_t count = graph_reach(&got->graph, node, way, found);
+    uint32_t count = graph_reach(&got->graph, node, direction, found);
     lua_createtable(L, (int)count, 0);
     for (uint32_t i = 0; i < count; i++) {
-        got_push_place(L, found[i]);
+        got_push_index(L, found[i]);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
     return 1;
@@ -156,7 +154,7 @@ int got_graph_descendants(lua_State *L)
     return push_reach(L, GRAPH_OUT);
 }
 
-/* core:trace_path(node, limit) -> places, root side first; only the last `limit` where given */
+/* core:trace_path(node[, limit]) -> nodes from the root, or the last `limit` of them */
 int got_graph_trace_path(lua_State *L)
 {
     Got *got = got_self(L);
@@ -167,7 +165,7 @@ int got_graph_trace_path(lua_State *L)
         length = limit;
     lua_createtable(L, (int)length, 0);
     for (lua_Integer i = length; i >= 1; i--) {
-        got_push_place(L, node);
+        got_push_index(L, node);
         lua_rawseti(L, -2, i);
         node = got->graph.nodes[node].parent;
     }
@@ -188,7 +186,7 @@ int got_graph_leaves(lua_State *L)
     lua_Integer n = 0;
     lua_newtable(L);
     for (uint32_t i = graph_next_leaf(g, 0); i != GRAPH_NONE; i = graph_next_leaf(g, i + 1)) {
-        got_push_place(L, i);
+        got_push_index(L, i);
         lua_rawseti(L, -2, ++n);
     }
     return 1;
@@ -196,7 +194,7 @@ int got_graph_leaves(lua_State *L)
 
 int got_graph_best_leaf(lua_State *L)
 {
-    got_push_place(L, graph_best_leaf(&got_self(L)->graph));
+    got_push_index(L, graph_best_leaf(&got_self(L)->graph));
     return 1;
 }
 

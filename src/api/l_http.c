@@ -6,6 +6,7 @@
 
 #include "api/api.h"
 #include "api/offline.h"
+#include "api/options.h"
 #include "http/server.h"
 
 #define SERVER "ponder.http.Server"
@@ -25,33 +26,34 @@ static HttpServer *to_server(lua_State *L)
 
 /* ---- opening ---- */
 
-static int64_t limit_field(lua_State *L, const char *name, int64_t minimum, int64_t otherwise)
-{
-    int is_integer;
-    if (lua_getfield(L, 1, name) == LUA_TNIL) {
-        lua_pop(L, 1);
-        return otherwise;
-    }
-    lua_Integer value = lua_tointegerx(L, -1, &is_integer);
-    if (!is_integer || value < minimum || value > (int64_t)1 << 40)
-        luaL_error(L, "http.listen: %s must be an integer from %d to 2^40", name, (int)minimum);
-    lua_pop(L, 1);
-    return value;
-}
+static const HttpOptions defaults = {
+    .max_connections = 10000,
+    .max_connections_per_address = 10000,
+    .max_header_bytes = 16384,
+    .max_body_bytes = 16 << 20,
+    .max_unsent_bytes = 4 << 20,
+    .header_timeout_ms = 10000,
+    .body_timeout_ms = 60000,
+    .idle_timeout_ms = 75000,
+};
 
-static HttpOptions read_options(lua_State *L)
-{
-    return (HttpOptions){
-        .max_connections = limit_field(L, "max_connections", 1, 10000),
-        .max_connections_per_address = limit_field(L, "max_connections_per_address", 1, 10000),
-        .max_header_bytes = limit_field(L, "max_header_bytes", 1024, 16384),
-        .max_body_bytes = limit_field(L, "max_body_bytes", 0, 16 << 20),
-        .max_unsent_bytes = limit_field(L, "max_unsent_bytes", 1024, 4 << 20),
-        .header_timeout_ms = limit_field(L, "header_timeout_ms", 1, 10000),
-        .body_timeout_ms = limit_field(L, "body_timeout_ms", 1, 60000),
-        .idle_timeout_ms = limit_field(L, "idle_timeout_ms", 1, 75000),
-    };
-}
+#define LIMIT(name, min)                                                                           \
+    {                                                                                              \
+#name, OPTION_INTEGER, offsetof(HttpOptions, name), min, (lua_Integer)1 << 40, NULL        \
+    }
+
+static const Option fields[] = {
+    LIMIT(max_connections, 1),
+    LIMIT(max_connections_per_address, 1),
+    LIMIT(max_header_bytes, 1024),
+    LIMIT(max_body_bytes, 0),
+    LIMIT(max_unsent_bytes, 1024),
+    LIMIT(header_timeout_ms, 1),
+    LIMIT(body_timeout_ms, 1),
+    LIMIT(idle_timeout_ms, 1),
+    {.name = "address", .kind = OPTION_OTHER},
+    {0},
+};
 
 /* opts -> Server, address; or nil, message. */
 static int http_l_listen(lua_State *L)
@@ -60,7 +62,8 @@ static int http_l_listen(lua_State *L)
     offline_refuse(L, "http.listen");
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_settop(L, 1);
-    HttpOptions options = read_options(L);
+    HttpOptions options = defaults;
+    options_read(L, 1, "http.listen", fields, &options);
     lua_getfield(L, 1, "address");
     const char *address = luaL_checkstring(L, -1);
     LuaServer *s = lua_newuserdatauv(L, sizeof *s, 0);
@@ -107,8 +110,8 @@ static int server_port(lua_State *L)
 
 /* ---- receiving ---- */
 
-/* A table of "name NUL value NUL" pairs; names in lower case where `lower`; the first one counts.
- */
+/* Pushes a table of "name NUL value NUL" pairs, with names in lower case if `lower`. The first of
+ * equal names counts. */
 static void push_pairs(lua_State *L, const Buffer *pairs, bool lower)
 {
     const char *at = pairs->data, *end = at + pairs->size;
@@ -164,7 +167,7 @@ static int server_take(lua_State *L)
     if (r == NULL)
         return 0;
     push_request(L, r);
-    if (to_server(L) != s) /* a finalizer closed it meanwhile */
+    if (to_server(L) != s) /* a finalizer has closed it */
         return 0;
     http_drop_request(s);
     return 1;
@@ -184,7 +187,7 @@ static int server_take_gone(lua_State *L)
 
 /* ---- answering ---- */
 
-/* The headers in the table at `index` as "name NUL value NUL" pairs, pushed as one string. */
+/* Pushes the headers in the table at `index` as one string of "name NUL value NUL" pairs. */
 static const char *pack_headers(lua_State *L, int index, size_t *size)
 {
     luaL_Buffer b;
@@ -194,13 +197,13 @@ static const char *pack_headers(lua_State *L, int index, size_t *size)
     }
     luaL_checktype(L, index, LUA_TTABLE);
     lua_Integer n = luaL_len(L, index);
-    luaL_argcheck(L, n % 2 == 0, index, "names and values, one after the other");
+    luaL_argcheck(L, n % 2 == 0, index, "must alternate names and values");
     luaL_buffinit(L, &b);
     for (lua_Integer i = 1; i <= n; i++) {
         lua_geti(L, index, i);
         const char *text = lua_tostring(L, -1);
         if (text == NULL || strpbrk(text, "\r\n") != NULL)
-            luaL_argerror(L, index, "a header must be a text without line ends");
+            luaL_argerror(L, index, "headers must be strings without line breaks");
         luaL_addvalue(&b);
         luaL_addchar(&b, '\0');
     }
@@ -211,11 +214,11 @@ static const char *pack_headers(lua_State *L, int index, size_t *size)
 static int checked_status(lua_State *L)
 {
     lua_Integer status = luaL_checkinteger(L, 3);
-    luaL_argcheck(L, status >= 200 && status <= 599, 3, "an HTTP status from 200 to 599");
+    luaL_argcheck(L, status >= 200 && status <= 599, 3, "must be an HTTP status from 200 to 599");
     return (int)status;
 }
 
-/* server:respond(id, status, headers, body) -> whether it was still waiting for an answer */
+/* server:respond(id, status, headers, body) -> whether the request was still waiting for it */
 static int server_respond(lua_State *L)
 {
     HttpServer *s = to_server(L);
@@ -264,14 +267,10 @@ static int server_stats(lua_State *L)
 {
     HttpStats stats = http_stats(to_server(L));
     lua_createtable(L, 0, 4);
-    lua_pushinteger(L, stats.connections);
-    lua_setfield(L, -2, "connections");
-    lua_pushinteger(L, stats.requests);
-    lua_setfield(L, -2, "requests");
-    lua_pushinteger(L, stats.running);
-    lua_setfield(L, -2, "running");
-    lua_pushinteger(L, stats.gone);
-    lua_setfield(L, -2, "gone");
+    api_set_integer(L, "connections", stats.connections);
+    api_set_integer(L, "requests", stats.requests);
+    api_set_integer(L, "running", stats.running);
+    api_set_integer(L, "gone", stats.gone);
     return 1;
 }
 

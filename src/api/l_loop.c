@@ -1,7 +1,6 @@
 /*
- * l_loop.c -- ponder.core.loop: the event loop of the process for the scheduler of ponder.task.
- *
- * Lua hears of what has come as numbers of ports; described in lua/ponder/meta/loop.lua.
+ * l_loop.c -- ponder.core.loop: the event loop for the scheduler of ponder.task. Lua gets events as
+ * numbers of ports. Described in lua/ponder/meta/loop.lua.
  */
 #include <errno.h>
 #include <math.h>
@@ -15,7 +14,7 @@
 #define PORT    "ponder.loop.Port"
 #define WATCHER "ponder.loop.Watcher"
 
-enum { BATCH = 256 }; /* ports that one wait gives at most */
+enum { BATCH = 256 }; /* ports that one wait returns at most */
 
 static int loop_l_now(lua_State *L)
 {
@@ -23,7 +22,7 @@ static int loop_l_now(lua_State *L)
     return 1;
 }
 
-/* Milliseconds: the seconds that are argument 1; < 0: no limit. */
+/* Argument 1, in seconds, as milliseconds; < 0: no limit. */
 static double wait_time(lua_State *L)
 {
     double seconds = luaL_optnumber(L, 1, HUGE_VAL);
@@ -38,7 +37,7 @@ static int loop_l_wait(lua_State *L)
     double ms = wait_time(L);
     int error = loop_wait(ms);
     if (error != 0)
-        return luaL_error(L, "the event loop cannot open: %s%s", strerror(error),
+        return luaL_error(L, "cannot open the event loop: %s%s", strerror(error),
                           loop_descriptor_hint(error));
     size_t n = lua_istable(L, 2) ? loop_take(numbers, BATCH) : 0;
     for (size_t i = 0; i < n; i++) {
@@ -53,14 +52,10 @@ static int loop_l_stats(lua_State *L)
 {
     LoopStats s = loop_stats();
     lua_createtable(L, 0, 4);
-    lua_pushinteger(L, s.waits);
-    lua_setfield(L, -2, "waits");
-    lua_pushinteger(L, s.callbacks);
-    lua_setfield(L, -2, "callbacks");
-    lua_pushinteger(L, s.posts);
-    lua_setfield(L, -2, "posts");
-    lua_pushinteger(L, s.handles);
-    lua_setfield(L, -2, "handles");
+    api_set_integer(L, "waits", s.waits);
+    api_set_integer(L, "callbacks", s.callbacks);
+    api_set_integer(L, "posts", s.posts);
+    api_set_integer(L, "handles", s.handles);
     return 1;
 }
 
@@ -93,7 +88,7 @@ static int port_close(lua_State *L)
 
 /* ---- signals and directories ---- */
 
-/* A port that something outside posts. */
+/* A port that is posted on each signal, or change of a directory. */
 typedef struct Watcher {
     LoopPort port;
     void *handle; /* LoopSignal, LoopDirectory; NULL: closed */
@@ -145,7 +140,7 @@ static int loop_l_directory(lua_State *L)
         return 1;
     int error = errno;
     lua_pushnil(L);
-    lua_pushfstring(L, "%s: cannot be watched: %s%s", path, strerror(error),
+    lua_pushfstring(L, "%s: cannot watch it: %s%s", path, strerror(error),
                     loop_descriptor_hint(error));
     return 2;
 }

@@ -1,6 +1,6 @@
 /*
- * l_machine.c -- what the Lua modules of the three machines share (see l_machine.h), and
- * ponder.core.machine: ids that are unique in the process, and the monotonic clock.
+ * l_machine.c -- see l_machine.h; and ponder.core.machine: ids that are unique in the process, the
+ * monotonic clock, and preallocated lists.
  */
 #include "api/l_machine.h"
 
@@ -10,7 +10,7 @@
 
 #include "loop/loop.h"
 
-#define MOST_ROOM 10000 /* items that new_list makes room for at once */
+#define MAX_NEW_LIST 10000 /* items that new_list allocates at most */
 
 static Machine *of_class(lua_State *L, int arg)
 {
@@ -76,7 +76,6 @@ void machine_push_score(lua_State *L, double value)
         lua_pushnumber(L, value);
 }
 
-/* The N of an id that a machine would make itself: "c", then N >= 1 without leading zeros. */
 uint64_t machine_number_of(const char *id)
 {
     if (id[0] != 'c' || id[1] < '1' || id[1] > '9')
@@ -112,9 +111,8 @@ void machine_push_numbered(lua_State *L, char letter, uint64_t number)
     lua_pushlstring(L, at, (size_t)(id + sizeof id - at));
 }
 
-void machine_push_id(lua_State *L, const Machine *m, uint64_t number)
+void machine_push_id(lua_State *L, uint64_t number)
 {
-    (void)m;
     if (number == 0)
         lua_getiuservalue(L, 1, 1);
     else
@@ -126,22 +124,21 @@ void machine_push_open(lua_State *L, Machine *m, uint32_t kind, uint32_t subject
     luaL_checkstack(L, 1, NULL);
     if (!machine_reserve(m, 1))
         luaL_error(L, "not enough memory");
-    machine_push_id(L, m, machine_open(m, kind, subject));
+    machine_push_id(L, machine_open(m, kind, subject));
 }
 
 void machine_start_with(lua_State *L, Machine *m, int id_arg, uint8_t to, uint32_t kind,
                         uint32_t subject, double now)
 {
-    uint64_t taken = machine_number_of(luaL_checkstring(L, id_arg));
+    uint64_t reserved = machine_number_of(luaL_checkstring(L, id_arg));
     if (m->status != MACHINE_IDLE)
         luaL_error(L, "%s: start: the machine is not idle", m->kind->name);
-    if (!machine_start(m, to, taken, kind, subject, now))
+    if (!machine_start(m, to, reserved, kind, subject, now))
         luaL_error(L, "not enough memory");
     lua_pushvalue(L, id_arg);
     lua_setiuservalue(L, 1, 1);
 }
 
-/* The index of the string at stack position `arg` among the names; their count if it is none. */
 uint32_t machine_index_of(lua_State *L, int arg, const char *const *names)
 {
     const char *name = lua_type(L, arg) == LUA_TSTRING ? lua_tostring(L, arg) : "";
@@ -193,7 +190,7 @@ static int m_current_call(lua_State *L)
     const Machine *m = machine_self(L);
     if (m->current.number == MACHINE_NO_NUMBER)
         return 0;
-    machine_push_id(L, m, m->current.number);
+    machine_push_id(L, m->current.number);
     lua_pushstring(L, m->kind->calls[m->current.kind]);
     lua_pushinteger(L, m->current.subject);
     return 3;
@@ -221,7 +218,7 @@ static int m_move(lua_State *L)
 {
     Machine *m = machine_self(L);
     uint8_t to = (uint8_t)check_name(L, 2, m->kind->statuses);
-    luaL_argcheck(L, to >= MACHINE_BUSY, 2, "finish ends a run");
+    luaL_argcheck(L, to >= MACHINE_BUSY, 2, "not a busy status (use finish)");
     if (!machine_move(m, to))
         return luaL_error(L, "%s: no move from %s to %s", m->kind->name,
                           m->kind->statuses[m->status], m->kind->statuses[to]);
@@ -290,11 +287,11 @@ void machine_new_class(lua_State *L, const MachineKind *kind, const luaL_Reg *me
     int metatable = lua_gettop(L);
     lua_pushfstring(L, "ponder.core.%s", kind->name);
     lua_setfield(L, metatable, "__name");
-    lua_pushboolean(L, false); /* what getmetatable shows */
+    lua_pushboolean(L, false); /* the result of getmetatable */
     lua_setfield(L, metatable, "__metatable");
     lua_pushvalue(L, metatable);
     lua_pushcclosure(L, gc, 1);
-    lua_setfield(L, metatable, "__gc"); /* no __close: a finalizer could use it amid a method */
+    lua_setfield(L, metatable, "__gc"); /* no __close: a finalizer could call it during a method */
     lua_newtable(L);                    /* [metatable, index] */
     lua_pushvalue(L, metatable);
     luaL_setfuncs(L, shared_methods, 1);
@@ -309,7 +306,7 @@ void machine_new_class(lua_State *L, const MachineKind *kind, const luaL_Reg *me
     lua_remove(L, metatable); /* [library] */
 }
 
-/* unique_id(prefix) -> a string that this process makes once */
+/* unique_id(prefix) -> a string unique in this process */
 static int unique_id(lua_State *L)
 {
     static atomic_ullong last;
@@ -326,11 +323,11 @@ static int clock_ms(lua_State *L)
     return 1;
 }
 
-/* new_list(n) -> a table with room for n items: filling it moves nothing */
+/* new_list(n) -> a table with room for n items */
 static int new_list(lua_State *L)
 {
     lua_Integer n = luaL_checkinteger(L, 1);
-    lua_createtable(L, n < 0 ? 0 : n > MOST_ROOM ? MOST_ROOM : (int)n, 0);
+    lua_createtable(L, n < 0 ? 0 : n > MAX_NEW_LIST ? MAX_NEW_LIST : (int)n, 0);
     return 1;
 }
 

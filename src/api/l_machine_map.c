@@ -1,6 +1,6 @@
 /*
- * l_machine_map.c -- core:save and core:restore of the three machines (see l_machine.h): status and
- * calls as a plain table, and back from one that may be hostile.
+ * l_machine_map.c -- core:save and core:restore of a machine (see l_machine.h): status and calls to
+ * a plain table, and back from one that may be hostile.
  */
 #include "api/l_machine.h"
 
@@ -10,7 +10,7 @@
 static void save_call(lua_State *L, const Machine *m, const MachineCall *call)
 {
     lua_createtable(L, 0, 3); /* [call] */
-    machine_push_id(L, m, call->number);
+    machine_push_id(L, call->number);
     lua_setfield(L, -2, "id");
     lua_pushstring(L, m->kind->calls[call->kind]);
     lua_setfield(L, -2, "kind");
@@ -45,7 +45,7 @@ int machine_save(lua_State *L)
     return 1;
 }
 
-/* m:restore leaves with nil, the field, what was expected there. */
+/* The results of a failed restore: nil, the field, what was expected there. */
 static int refuse(lua_State *L, const char *field, const char *expected)
 {
     lua_pushnil(L);
@@ -65,8 +65,8 @@ static int refuse_call(lua_State *L, lua_Integer i, const char *field, const cha
     return 3;
 }
 
-/* Reads the call at the top of the stack, a table, as number `i` (0: the current one). Returns 0,
- * or what refuse returned. */
+/* Reads the call in the table on top of the stack, the i-th (0: the current one). Returns 0, or
+ * what refuse returned. */
 static int load_call(lua_State *L, const Machine *m, lua_Integer i, MachineCall *call)
 {
     int at = lua_gettop(L);
@@ -87,7 +87,7 @@ static int load_call(lua_State *L, const Machine *m, lua_Integer i, MachineCall 
     return 0;
 }
 
-/* Reads saved.calls (on the top of the stack) into a userdata that takes its place. */
+/* Reads saved.calls, on top of the stack, into a userdata that replaces it. */
 static int load_calls(lua_State *L, const Machine *m, MachineSaved *saved)
 {
     lua_Unsigned count = lua_rawlen(L, -1);

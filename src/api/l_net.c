@@ -1,6 +1,5 @@
 /*
- * l_net.c -- ponder.core.net: pumps and stream readers for Lua. Described in
- * lua/ponder/meta/net.lua.
+ * l_net.c -- ponder.core.net: pumps and stream readers. Described in lua/ponder/meta/net.lua.
  */
 #include <curl/curl.h>
 #include <errno.h>
@@ -18,21 +17,18 @@
 #define PUMP   "ponder.net.Pump"
 #define READER "ponder.net.Reader"
 
-/*
- * Handing over a batch makes Lua values, which may collect garbage and run finalizers, which may
- * use the very pump or reader whose batch it is. Meanwhile closing is put off, and what would
- * change the batch raises.
- */
+/* Converting a batch makes Lua values, so finalizers may run and use the same pump or reader. While
+ * that lasts, closing is deferred and anything that would change the batch raises. */
 typedef struct LuaPump {
     Pump *pump; /* NULL: closed */
     Alloc alloc;
-    CallLimits limits; /* of a call that names none */
+    CallLimits limits; /* defaults of a call */
     Buffer headers;    /* of the request being submitted */
     bool handing_over;
     bool close_later;
 } LuaPump;
 
-/* --- pumps -------------------------------------------------------------------------------- */
+/* ---- pumps ---- */
 
 static LuaPump *to_pump(lua_State *L, const char *where)
 {
@@ -54,9 +50,9 @@ static int fail(lua_State *L, PumpStatus status)
         [PUMP_OK] = {"", ""},
         [PUMP_NO_MEMORY] = {"not enough memory for the call", "NO_MEMORY"},
         [PUMP_BAD_URL] = {"url is not a valid http or https URL", "BAD_REQUEST"},
-        [PUMP_QUEUE_FULL] = {"max_queued calls are waiting already", "QUEUE_FULL"},
+        [PUMP_QUEUE_FULL] = {"max_queued calls are already waiting", "QUEUE_FULL"},
         [PUMP_CURL] = {"libcurl could not start", "SERVER"},
-        [PUMP_NO_LOOP] = {"the event loop cannot open: ", "SERVER"},
+        [PUMP_NO_LOOP] = {"cannot open the event loop: ", "SERVER"},
     };
     int error = status == PUMP_NO_LOOP ? errno : 0;
     luaL_pushfail(L);
@@ -66,7 +62,7 @@ static int fail(lua_State *L, PumpStatus status)
     return 3;
 }
 
-/* opts (table or nil) -> Pump. No Lua value is made while `o` points into the table. */
+/* opts (table or nil) -> Pump. Makes no Lua value while `o` points into the table. */
 static int net_open(lua_State *L)
 {
     lua_settop(L, 1);
@@ -93,7 +89,7 @@ static int pump_l_close(lua_State *L)
     return 0;
 }
 
-/* self, opts on the stack. No Lua value is made while `o` points into the table. */
+/* self, opts on the stack. Makes no Lua value while `o` points into the table. */
 static PumpStatus submit(lua_State *L, int64_t *id)
 {
     LuaPump *p = to_pump(L, "net.submit");
@@ -110,7 +106,7 @@ static int pump_l_submit(lua_State *L)
     offline_refuse(L, "net.submit");
     lua_settop(L, 2);
     PumpStatus status = submit(L, &id);
-    if (status == PUMP_NO_MEMORY) { /* as Lua does: garbage may be all that is in the way */
+    if (status == PUMP_NO_MEMORY) { /* retry after a collection, as Lua does */
         lua_settop(L, 2);
         lua_gc(L, LUA_GCCOLLECT);
         status = submit(L, &id);
@@ -161,18 +157,18 @@ static int pump_l_stats(lua_State *L)
 {
     PumpStats s = pump_stats(to_pump(L, "net.stats")->pump);
     lua_createtable(L, 0, 8);
-    net_set_integer(L, "queued", s.queued);
-    net_set_integer(L, "in_flight", s.in_flight);
-    net_set_integer(L, "submitted", s.submitted);
-    net_set_integer(L, "completed", s.completed);
-    net_set_integer(L, "cancelled", s.cancelled);
-    net_set_integer(L, "connections", s.connections);
-    net_set_integer(L, "events", s.events);
-    net_set_integer(L, "hosts", s.hosts);
+    api_set_integer(L, "queued", s.queued);
+    api_set_integer(L, "in_flight", s.in_flight);
+    api_set_integer(L, "submitted", s.submitted);
+    api_set_integer(L, "completed", s.completed);
+    api_set_integer(L, "cancelled", s.cancelled);
+    api_set_integer(L, "connections", s.connections);
+    api_set_integer(L, "events", s.events);
+    api_set_integer(L, "hosts", s.hosts);
     return 1;
 }
 
-/* --- batches ------------------------------------------------------------------------------ */
+/* ---- batches ---- */
 
 /* LuaPump (light), batch -> n */
 static int hand_over(lua_State *L)
@@ -197,8 +193,8 @@ static double poll_timeout(lua_State *L, int arg)
     return timeout_ms;
 }
 
-/* Hands over what has come to the list at `batch`: n */
-static int give_news(lua_State *L, LuaPump *p, int batch, const char *where)
+/* Fills the list at `batch` with new events and results: n */
+static int fill_batch(lua_State *L, LuaPump *p, int batch, const char *where)
 {
     if (pump_take(p->pump) != PUMP_OK)
         return luaL_error(L, "%s: not enough memory", where);
@@ -233,14 +229,14 @@ static int pump_l_poll(lua_State *L)
     if (task_stop_is_pending())
         timeout_ms = 0;
     if (pump_wait(p->pump, timeout_ms) != PUMP_OK)
-        return luaL_error(L, "net.poll: the event loop cannot open: %s", strerror(errno));
-    return give_news(L, p, 3, "net.poll");
+        return luaL_error(L, "net.poll: cannot open the event loop: %s", strerror(errno));
+    return fill_batch(L, p, 3, "net.poll");
 }
 
 /* self, batch -> n */
 static int pump_l_take(lua_State *L)
 {
-    return give_news(L, to_receiver(L, "net.take", 2), 2, "net.take");
+    return fill_batch(L, to_receiver(L, "net.take", 2), 2, "net.take");
 }
 
 /* self -> the number of its port */
@@ -250,7 +246,7 @@ static int pump_l_port(lua_State *L)
     return 1;
 }
 
-/* --- readers ------------------------------------------------------------------------------ */
+/* ---- readers ---- */
 
 typedef struct LuaReader {
     bool closed;
@@ -291,7 +287,7 @@ static int reader_l_free(lua_State *L)
     LuaReader *r = luaL_checkudata(L, 1, READER);
     r->closed = true;
     if (r->handing_over)
-        return 0; /* give_batch does the rest */
+        return 0; /* give_batch frees it */
     sse_free(&r->reader, &r->alloc);
     event_list_free(&r->events, &r->alloc);
     return 0;
@@ -307,7 +303,7 @@ static int hand_over_read(lua_State *L)
     return 1;
 }
 
-/* What a failed step gives: nil, message, code */
+/* nil, message, code */
 static int fail_read(lua_State *L, SseStatus status)
 {
     luaL_pushfail(L);
@@ -318,7 +314,7 @@ static int fail_read(lua_State *L, SseStatus status)
     return 3;
 }
 
-/* Hands over what a step of the reader brought: n | nil, message, code */
+/* Fills the list with the events of a step of the reader: n | nil, message, code */
 static int give_batch(lua_State *L, LuaReader *r, int batch, SseStatus step)
 {
     if (step != SSE_OK)
@@ -364,7 +360,7 @@ static int reader_l_done(lua_State *L)
     return 1;
 }
 
-/* text -> seconds since 1970, or nil: a date as HTTP has it */
+/* text, a date as in HTTP -> seconds since 1970, or nil */
 static int net_parse_date(lua_State *L)
 {
     time_t at = curl_getdate(luaL_checkstring(L, 1), NULL);
@@ -374,7 +370,7 @@ static int net_parse_date(lua_State *L)
     return 1;
 }
 
-/* --- the module --------------------------------------------------------------------------- */
+/* ---- the module ---- */
 
 static const luaL_Reg pump_methods[] = {
     {"submit", pump_l_submit},   {"poll", pump_l_poll},

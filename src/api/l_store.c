@@ -1,6 +1,5 @@
 /*
- * l_store.c -- ponder.core.store: stores, one SQLite file each. Described in
- * lua/ponder/meta/store.lua.
+ * l_store.c -- ponder.core.store: stores, one SQLite file each. Described in meta/store.lua.
  */
 #include <errno.h>
 #include <nettle/sha2.h>
@@ -9,6 +8,7 @@
 
 #include "api/l_store.h"
 #include "api/offline.h"
+#include "api/options.h"
 
 /* ---- failures ---- */
 
@@ -70,7 +70,7 @@ static int store_l_script(lua_State *L)
     size_t size;
     const char *sql = store_text(L, 2, "script", "sql", &size);
     if (strlen(sql) != size)
-        return luaL_error(L, "store.script: sql must not have a NUL in it");
+        return luaL_error(L, "store.script: sql must not contain a NUL");
     return no_values(L, 1, store_script(s, sql, &e), &e);
 }
 
@@ -79,7 +79,7 @@ static int store_l_begin(lua_State *L)
     Store *s = store_self(L, "begin");
     StoreError e;
     if (s->in_transaction)
-        return luaL_error(L, "store.begin: a transaction is open already");
+        return luaL_error(L, "store.begin: a transaction is already open");
     return no_values(L, 1, store_begin(s, &e), &e);
 }
 
@@ -92,7 +92,7 @@ static int store_l_commit(lua_State *L)
     return no_values(L, 1, store_commit(s, &e), &e);
 }
 
-/* Without a transaction there is nothing to do: a commit that failed has rolled back. */
+/* Does nothing without a transaction: a failed commit has rolled back. */
 static int store_l_rollback(lua_State *L)
 {
     Store *s = store_self(L, "rollback");
@@ -105,7 +105,7 @@ static int store_l_publish(lua_State *L)
     Store *s = store_self(L, "publish");
     StoreError e;
     if (!s->staged)
-        return luaL_error(L, "store.publish: the file has its name");
+        return luaL_error(L, "store.publish: the file is already published");
     return no_values(L, 1, store_publish(s, &e), &e);
 }
 
@@ -139,120 +139,72 @@ static int store_l_close(lua_State *L)
     return no_values(L, 1, store_close(s, &e), &e);
 }
 
-static bool boolean_option(lua_State *L, const char *name, bool missing)
-{
-    int type = lua_getfield(L, 2, name);
-    if (type != LUA_TNIL && type != LUA_TBOOLEAN)
-        luaL_error(L, "store.open: opts.%s must be a boolean (got %s)", name, luaL_typename(L, -1));
-    bool value = type == LUA_TNIL ? missing : lua_toboolean(L, -1);
-    lua_pop(L, 1);
-    return value;
-}
+typedef struct OpenOptions {
+    StoreOptions store;
+    int mode, sync;
+} OpenOptions;
 
-/* An unsigned number of 31 bits, as SQLite's header has them; -1 if there is none. */
-static int64_t number_option(lua_State *L, const char *name)
-{
-    int is_integer = 1;
-    lua_Integer value = -1;
-    if (lua_getfield(L, 2, name) != LUA_TNIL) {
-        value = lua_type(L, -1) == LUA_TNUMBER ? lua_tointegerx(L, -1, &is_integer) : -1;
-        if (!is_integer || value < 0 || value > 0x7fffffff)
-            luaL_error(L, "store.open: opts.%s must be an integer from 0 to 2147483647 (got %s)",
-                       name, luaL_tolstring(L, -1, NULL));
-    }
-    lua_pop(L, 1);
-    return value;
-}
+#define AT(name) offsetof(OpenOptions, store.name)
 
-/* Stays on the stack, so that it is not collected. */
-static const char *text_option(lua_State *L, const char *name, const char *missing)
+static StoreOptions read_options(lua_State *L, int arg)
 {
-    int type = lua_getfield(L, 2, name);
-    if (type == LUA_TNIL)
-        return missing;
-    if (type != LUA_TSTRING || strlen(lua_tostring(L, -1)) != lua_rawlen(L, -1))
-        luaL_error(L, "store.open: opts.%s must be a string without NUL (got %s)", name,
-                   luaL_typename(L, -1));
-    return lua_tostring(L, -1);
-}
-
-static int choice_option(lua_State *L, const char *name, const char *const *choices)
-{
-    const char *text = text_option(L, name, choices[0]);
-    int i = 0;
-    while (choices[i] != NULL && strcmp(choices[i], text) != 0)
-        i++;
-    if (choices[i] == NULL)
-        luaL_error(L, "store.open: opts.%s has no value \"%s\"", name, text);
-    return i;
-}
-
-static void check_names(lua_State *L)
-{
-    static const char *const names[] = {"mode",           "sync",    "lock", "make_directories",
-                                        "application_id", "version", "kind", "schema",
-                                        "staged",         "check"};
-    for (lua_pushnil(L); lua_next(L, 2); lua_pop(L, 1)) {
-        bool known = false;
-        for (size_t i = 0; !known && i < sizeof names / sizeof *names; i++)
-            known = lua_type(L, -2) == LUA_TSTRING && strcmp(lua_tostring(L, -2), names[i]) == 0;
-        if (!known)
-            luaL_error(L, "store.open: unknown option %s", luaL_tolstring(L, -2, NULL));
-    }
-}
-
-/* path, opts on the stack */
-static void read_options(lua_State *L, StoreOptions *o)
-{
-    static const char *const modes[] = {"read", "write", "create", NULL};
+    static const char *const modes[] = {"read", "write", "create", NULL}; /* StoreMode */
     static const char *const syncs[] = {"normal", "full", NULL};
-    check_names(L);
-    *o = (StoreOptions){
-        .mode = STORE_READ + (StoreMode)choice_option(L, "mode", modes),
-        .full_sync = choice_option(L, "sync", syncs) == 1,
-        .lock = boolean_option(L, "lock", true),
-        .make_directories = boolean_option(L, "make_directories", false),
-        .staged = boolean_option(L, "staged", false),
-        .check = boolean_option(L, "check", false),
-        .application_id = number_option(L, "application_id"),
-        .version = number_option(L, "version"),
-        .kind = text_option(L, "kind", "run log"),
-        .schema = text_option(L, "schema", NULL),
+    static const Option fields[] = {
+        {"mode", OPTION_CHOICE, offsetof(OpenOptions, mode), 0, 0, modes},
+        {"sync", OPTION_CHOICE, offsetof(OpenOptions, sync), 0, 0, syncs},
+        {"lock", OPTION_BOOLEAN, AT(lock), 0, 0, NULL},
+        {"make_directories", OPTION_BOOLEAN, AT(make_directories), 0, 0, NULL},
+        {"staged", OPTION_BOOLEAN, AT(staged), 0, 0, NULL},
+        {"check", OPTION_BOOLEAN, AT(check), 0, 0, NULL},
+        {"application_id", OPTION_INTEGER, AT(application_id), 0, INT32_MAX, NULL},
+        {"version", OPTION_INTEGER, AT(version), 0, INT32_MAX, NULL},
+        {"kind", OPTION_TEXT, AT(kind), 0, 0, NULL},
+        {"schema", OPTION_TEXT, AT(schema), 0, 0, NULL},
+        {0},
     };
+    OpenOptions o = {
+        .store = {.lock = true, .application_id = -1, .version = -1, .kind = "run log"}};
+    options_read(L, arg, "store.open", fields, &o);
+    o.store.mode = (StoreMode)o.mode;
+    o.store.full_sync = o.sync == 1;
+    return o.store;
 }
 
 /* path, opts (table or nil) -> Store | nil, message, code */
 static int l_open(lua_State *L)
 {
     size_t size;
-    StoreOptions o;
     StoreError e;
     const char *path = store_text(L, 1, "open", "path", &size);
     if (size == 0 || strlen(path) != size)
-        return luaL_error(L, "store.open: path must not be empty, nor have a NUL in it");
+        return luaL_error(L, "store.open: path must not be empty, nor contain a NUL");
     lua_settop(L, 2);
-    if (lua_isnil(L, 2)) {
-        lua_newtable(L);
-        lua_replace(L, 2);
-    } else if (!lua_istable(L, 2)) {
-        return luaL_error(L, "store.open: opts must be a table (got %s)", luaL_typename(L, 2));
-    }
-    read_options(L, &o);
-    if (o.mode != STORE_READ)
-        offline_refuse(L, "store.open for writing");
     Store *s = lua_newuserdatauv(L, sizeof *s, STORE_HIDDEN);
     s->db = NULL;
     luaL_setmetatable(L, STORE);
     lua_pushvalue(L, 1);
     lua_setiuservalue(L, -2, STORE_PATH);
+    StoreOptions o = read_options(L, 2); /* points into the table: no Lua value is made below */
+    if (o.mode != STORE_READ)
+        offline_refuse(L, "store.open for writing");
     if (store_open(s, path, &o, &e) != STORE_OK)
         return store_push_failure(L, -1, &e);
     return 1;
 }
 
-/* ---- what else a log needs ---- */
+/* ---- other functions for logs ---- */
 
-/* path -> whether somebody has it open as its writer | nil, message, code */
+/* nil, "PATH: what is wrong", code */
+static int fail_path(lua_State *L, const char *path, const StoreError *e)
+{
+    luaL_pushfail(L);
+    lua_pushfstring(L, "%s: %s", path, e->detail);
+    lua_pushstring(L, store_code(e->status));
+    return 3;
+}
+
+/* path -> whether it has a writer | nil, message, code */
 static int l_in_use(lua_State *L)
 {
     const char *path = store_text(L, 1, "in_use", "path", NULL);
@@ -263,12 +215,8 @@ static int l_in_use(lua_State *L)
         status = claim_lock(claim, &e);
         claim_close(claim, status == STORE_OK);
     }
-    if (status != STORE_OK && status != STORE_LOCKED) {
-        luaL_pushfail(L);
-        lua_pushfstring(L, "%s: %s", path, e.detail);
-        lua_pushstring(L, store_code(status));
-        return 3;
-    }
+    if (status != STORE_OK && status != STORE_LOCKED)
+        return fail_path(L, path, &e);
     lua_pushboolean(L, status == STORE_LOCKED);
     return 1;
 }
@@ -301,10 +249,7 @@ static int l_free_bytes(lua_State *L)
     if (statvfs(path, &disk) != 0) {
         StoreError e;
         store_fail_errno(&e, "cannot stat", errno);
-        luaL_pushfail(L);
-        lua_pushfstring(L, "%s: %s", path, e.detail);
-        lua_pushstring(L, store_code(e.status));
-        return 3;
+        return fail_path(L, path, &e);
     }
     lua_pushinteger(L, (lua_Integer)(disk.f_bavail * disk.f_frsize));
     return 1;

@@ -1,8 +1,7 @@
 /*
- * l_task.c -- ponder.core.task: what the scheduler of ponder.task needs from C.
- *
- * Resuming, parking and closing the coroutine of a task (task_coroutine.h), and ending what runs
- * (task_stop.h). Which task runs when is decided in Lua.
+ * l_task.c -- ponder.core.task: what the scheduler of ponder.task needs from C: resuming, parking
+ * and closing a task's coroutine (task_coroutine.h), and stopping a run (task_stop.h). Lua decides
+ * which task runs when.
  */
 #include "api/l_task.h"
 
@@ -13,10 +12,10 @@
 #include "api/task_frame.h"
 #include "api/task_stop.h"
 
-static const char raise_key; /* its address tells park to raise the value that follows */
+static const char raise_key; /* its address makes park raise the value that follows */
 
-/* Pushes "file:line" of the innermost Lua function of `co` that is the script's, from `level`
- * outwards; pushes nothing and returns 0 if there is none. */
+/* Pushes "file:line" of the innermost Lua function of the script in `co`, from `level` outwards;
+ * pushes nothing and returns 0 if there is none. */
 static int push_place(lua_State *L, lua_State *co, int level)
 {
     lua_Debug ar;
@@ -30,7 +29,7 @@ static int push_place(lua_State *L, lua_State *co, int level)
     return 0;
 }
 
-/* Raises "file:line: who: message" for the script's line, not the library's. */
+/* Raises "file:line: who: message" with the script's line rather than the library's. */
 static int raise_at_script(lua_State *L, const char *who, const char *message)
 {
     int base = lua_gettop(L);
@@ -44,9 +43,9 @@ static int raise_at_script(lua_State *L, const char *who, const char *message)
     return lua_error(L);
 }
 
-enum { MOST_SPARE = 64 };
+enum { MAX_SPARE = 64 };
 
-/* Pushes a coroutine that was given back, or a new one. The list of spares is the upvalue. */
+/* Pushes a spare coroutine or a new one. The list of spares is the upvalue. */
 static lua_State *get_coroutine(lua_State *L)
 {
     lua_Integer n = (lua_Integer)lua_rawlen(L, lua_upvalueindex(1));
@@ -58,14 +57,14 @@ static lua_State *get_coroutine(lua_State *L)
     return lua_tothread(L, -1);
 }
 
-/* give_back(co): it has returned; create may use it again. A coroutine costs as much memory as all
- * else that a short task makes. */
+/* give_back(co): lets create reuse a coroutine that has returned. A coroutine takes as much memory
+ * as everything else of a short task. */
 static int task_give_back(lua_State *L)
 {
     coroutine_check(L);
     lua_settop(L, 1);
     lua_Integer n = (lua_Integer)lua_rawlen(L, lua_upvalueindex(1));
-    if (n < MOST_SPARE && coroutine_is_spent(L, 1))
+    if (n < MAX_SPARE && coroutine_is_spent(L, 1))
         lua_rawseti(L, lua_upvalueindex(1), n + 1);
     return 0;
 }
@@ -91,7 +90,7 @@ static int task_resume(lua_State *L)
     CoStatus was = coroutine_status(L, co);
     int n;
     if (was != CO_SUSPENDED && was != CO_WAITING)
-        return luaL_error(L, "this coroutine is not a task that waits");
+        return luaL_error(L, "this coroutine is not a waiting task");
     if (was == CO_WAITING)
         lua_pop(co, 1);
     n = coroutine_step(L, co, lua_gettop(L) - 1, FRAME_TASK, 1);
@@ -109,14 +108,14 @@ static int task_resume(lua_State *L)
     return lua_gettop(L);
 }
 
-/* stack_is_short() -> whether coroutines are closed within one another too deep to close another */
+/* stack_is_short() -> whether closing coroutines is nested too deeply to close another */
 static int task_stack_is_short(lua_State *L)
 {
     lua_pushboolean(L, frame_stack_is_short());
     return 1;
 }
 
-/* close(co) -> true | false, error; co is one that waits, has raised, or has not begun */
+/* close(co) -> true | false, error; co must wait, have raised, or not have begun */
 static int task_close(lua_State *L)
 {
     lua_State *co = coroutine_check(L);
@@ -130,7 +129,7 @@ static int task_close(lua_State *L)
     return 1;
 }
 
-/* check(who): raises "who: cannot wait ..." where park would not do. */
+/* check(who): raises "who: cannot wait ..." if park would fail */
 static int task_check(lua_State *L)
 {
     const char *why = coroutine_cannot_wait(L);
@@ -139,7 +138,7 @@ static int task_check(lua_State *L)
     return 0;
 }
 
-/* can_wait() -> whether park would do */
+/* can_wait() -> whether park would succeed */
 static int task_can_wait(lua_State *L)
 {
     lua_pushboolean(L, coroutine_cannot_wait(L) == NULL);
@@ -157,7 +156,7 @@ static int park_continue(lua_State *L, int status, lua_KContext ctx)
     return lua_gettop(L);
 }
 
-/* park() -> what the scheduler resumes the task with */
+/* park() -> the values with which the scheduler resumes the task */
 static int task_park(lua_State *L)
 {
     return coroutine_wait(L, park_continue);
@@ -173,8 +172,7 @@ static int task_place(lua_State *L)
     return 1;
 }
 
-/* loop(f) -> true | false, error: calls the scheduler's loop f, where a reason to stop is only
- * noted */
+/* loop(f) -> true | false, error: calls the scheduler's loop f, in which no stop is raised */
 static int task_loop(lua_State *L)
 {
     Frame f;
@@ -188,7 +186,7 @@ static int task_loop(lua_State *L)
     return lua_gettop(L);
 }
 
-/* begin(): a run begins; what stopped an earlier run is forgotten */
+/* begin(): a run begins */
 static int task_begin(lua_State *L)
 {
     (void)L;
@@ -198,7 +196,7 @@ static int task_begin(lua_State *L)
 
 static const char *const reasons[] = {"interrupt", "terminate", "hangup", "timeout", "steps", NULL};
 
-/* stop(["interrupt"|...]): what the host's signal handlers do, for specs */
+/* stop(["interrupt"|...]): requests a stop as the signal handlers do */
 static int task_lua_stop(lua_State *L)
 {
     task_stop((StopReason)(STOP_INTERRUPT + luaL_checkoption(L, 1, "interrupt", reasons)));
@@ -221,8 +219,8 @@ static int task_lua_stop_reason(lua_State *L)
     return 1;
 }
 
-/* take_stop() -> nil, or "pending" (nobody has been told yet), "raised" (where it ran) or "again"
- * (it runs on), and what to raise */
+/* take_stop() -> nil | "pending" (not raised yet), "raised" (in running code) or "again" (that code
+ * continues all the same), and the error message */
 static int task_take_stop(lua_State *L)
 {
     static const char *const names[] = {NULL, "pending", "raised", "again"};
@@ -234,7 +232,7 @@ static int task_take_stop(lua_State *L)
     return 2;
 }
 
-/* heard(): the run is ending; nothing more is raised */
+/* heard(): the run is ending; no further stop is raised */
 static int task_heard(lua_State *L)
 {
     (void)L;
@@ -292,10 +290,10 @@ PONDER_MODULE int luaopen_ponder_core_task(lua_State *L)
 {
     stop_open();
     lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
-    memset(lua_getextraspace(lua_tothread(L, -1)), 0, LUA_EXTRASPACE); /* new ones get a copy */
+    memset(lua_getextraspace(lua_tothread(L, -1)), 0, LUA_EXTRASPACE); /* new threads copy it */
     lua_pop(L, 1);
     luaL_newlibtable(L, functions);
-    lua_createtable(L, MOST_SPARE, 0); /* spare coroutines */
+    lua_createtable(L, MAX_SPARE, 0); /* spare coroutines */
     luaL_setfuncs(L, functions, 1);
     coroutine_push_library(L);
     lua_setfield(L, -2, "coroutine");

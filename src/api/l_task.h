@@ -1,8 +1,7 @@
 /*
- * l_task.h -- what the host and the other C modules need to know of the task scheduler: how what
- * runs is ended (task_stop.h).
+ * l_task.h -- stopping a run, for the host and the other C modules; see task_stop.h for how.
  *
- * One operating-system thread runs Lua; everything here belongs to that thread.
+ * All of this belongs to the one thread that runs Lua.
  */
 #ifndef PONDER_API_L_TASK_H
 #define PONDER_API_L_TASK_H
@@ -18,37 +17,36 @@ typedef enum StopReason {
     STOP_STEPS
 } StopReason;
 
-/* Asks whatever runs to stop; for signal handlers (async-signal-safe). The first reason counts. */
+/* Requests a stop (async-signal-safe). Only the first reason counts. */
 void task_stop(StopReason why);
 
-/* Why what runs is to stop, since the last task.run began: still so when that has ended. */
+/* The reason of a stop requested since the last task.run began, even after that has ended. */
 StopReason task_stop_reason(void);
 
-/* The error that ends it, as text. */
+/* The text of the error that ends the run. */
 const char *task_stop_message(void);
 
-/* Raises it, from C code that has noticed by itself. */
+/* Raises that error, for C code that checks task_stop_is_pending. */
 int task_stop_raise(lua_State *L);
 
-/* Whether there is a reason that nothing has raised yet: what waits should end. */
+/* Whether a stop was requested and not raised yet: waits should end. */
 int task_stop_is_pending(void);
 
-/* Nothing is to stop any more. */
+/* Forgets a stop request. */
 void task_stop_forget(void);
 
 typedef enum StopEvent {
     STOP_CAME,
     STOP_CAME_AGAIN, /* a second Ctrl-C, say */
-    STOP_WAS_RAISED, /* code got the error, for the first time or once more */
+    STOP_WAS_RAISED, /* code got the error, for the first time or again */
     STOP_WAS_HEARD   /* the run is ending */
 } StopEvent;
 
-/* Is told what becomes of a reason to stop, perhaps in a signal handler. */
+/* The watcher is called on each event, perhaps in a signal handler. */
 typedef void StopWatch(StopEvent event, StopReason why);
 void task_stop_watch(StopWatch *watch);
 
-/* C code that may be left by a jump at any moment: `leave` is called at the end of task_stop.
- * NULL: no more. */
+/* Makes task_stop call `leave` last, which may longjmp out of running C code. NULL: no more. */
 void task_stop_preempt(void (*leave)(void));
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * l_tot.c -- ponder.core.tot: the state of a Tree of Thoughts machine (src/core/tot.h), for
- * lua/ponder/tot.lua. Nodes and slots count from 1 here; calls are known by their ids.
+ * l_tot.c -- ponder.core.tot: the Tree of Thoughts machine without its texts (src/core/tot.h), for
+ * lua/ponder/tot.lua. Nodes and slots count from 1 in Lua; calls are identified by id.
  */
 #include "api/l_tot.h"
 
@@ -31,7 +31,7 @@ const TotSlot *tot_check_slot(lua_State *L, const Tot *t, int arg)
     return &t->slots[i - 1];
 }
 
-/* A list of node numbers, `count` of them from `ids`. */
+/* Pushes a list of node numbers. */
 static void push_nodes(lua_State *L, const uint32_t *ids, uint32_t count)
 {
     lua_createtable(L, (int)count, 0);
@@ -41,7 +41,7 @@ static void push_nodes(lua_State *L, const uint32_t *ids, uint32_t count)
     }
 }
 
-/* Room for `count` numbers, as a userdata on the stack. */
+/* Pushes a userdata with room for `count` numbers. */
 static uint32_t *push_room(lua_State *L, size_t count)
 {
     return lua_newuserdatauv(L, count * sizeof(uint32_t) + 1, 0);
@@ -114,12 +114,12 @@ static int m_clone(lua_State *L)
 
 /* ---- messages ---- */
 
-/* The ids of the calls that are open, which are those of the round. */
+/* Pushes the ids of the open calls, which are those of the round. */
 static int push_calls(lua_State *L, const Tot *t)
 {
     lua_createtable(L, (int)t->machine.call_count, 0);
     for (uint32_t i = 0; i < t->machine.call_count; i++) {
-        machine_push_id(L, &t->machine, t->machine.calls[i].number);
+        machine_push_id(L, t->machine.calls[i].number);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
     return 1;
@@ -136,7 +136,7 @@ static int m_start(lua_State *L)
     return push_calls(L, t);
 }
 
-/* thoughts(call_id, count) -> call_id of the evaluation, how many are taken */
+/* thoughts(call_id, count) -> call_id of the evaluation, how many thoughts are used */
 static int m_thoughts(lua_State *L)
 {
     Tot *t = tot_self(L);
@@ -144,12 +144,12 @@ static int m_thoughts(lua_State *L)
     luaL_argcheck(L, count >= 1 && count < TOT_NONE, 3, "out of range");
     uint64_t number = machine_check_id(L, 2), next = 0;
     check_outcome(L, tot_thoughts(t, number, (uint32_t)count, &next), "thoughts");
-    machine_push_id(L, &t->machine, next);
+    machine_push_id(L, next);
     lua_pushinteger(L, tot_slot_of(t, next, TOT_CALL_EVALUATE)->thought_count);
     return 2;
 }
 
-/* repair(call_id) -> call_id to ask again, or nothing where no repair is left */
+/* repair(call_id) -> call_id to ask again, or nothing if no repair is left */
 static int m_repair(lua_State *L)
 {
     Tot *t = tot_self(L);
@@ -158,7 +158,7 @@ static int m_repair(lua_State *L)
     if (outcome == TOT_REFUSED)
         return 0;
     check_outcome(L, outcome, "repair");
-    machine_push_id(L, &t->machine, next);
+    machine_push_id(L, next);
     return 1;
 }
 
@@ -172,8 +172,7 @@ double tot_check_score(lua_State *L, int list, uint32_t i)
     return score <= 0 ? 0 : score >= 1 ? 1 : score;
 }
 
-/* scores(call_id, list) -> whether the round is complete. A missing score is 0.5; all are clamped.
- */
+/* scores(call_id, list) -> whether the round is complete */
 static int m_scores(lua_State *L)
 {
     Tot *t = tot_self(L);
@@ -217,7 +216,6 @@ static int m_join(lua_State *L)
     return 0;
 }
 
-/* Reads a list of node numbers at `arg` into room on the stack. */
 uint32_t *tot_check_nodes(lua_State *L, int arg, uint32_t *count)
 {
     luaL_checktype(L, arg, LUA_TTABLE);
@@ -234,8 +232,8 @@ uint32_t *tot_check_nodes(lua_State *L, int arg, uint32_t *count)
     return ids;
 }
 
-/* take([nodes]) -> list of the call ids of the next round; or nil and why there is none: what the
- * run ends with, or nothing where the choice is refused */
+/* take([nodes]) -> list of the call ids of the next round; nil, reason if the run ends; or nil if
+ * the choice is refused */
 static int m_take(lua_State *L)
 {
     Tot *t = tot_self(L);
@@ -285,7 +283,7 @@ static int m_frontier_size(lua_State *L)
     return 1;
 }
 
-/* node(i) -> parent (0: none), score or nil, depth; visits and value where the search has them */
+/* node(i) -> parent (0: none), score or nil, depth; visits and value if the search has them */
 static int m_node(lua_State *L)
 {
     const Tot *t = tot_self(L);
@@ -295,7 +293,7 @@ static int m_node(lua_State *L)
     lua_pushinteger(L, node->parent == TOT_NONE ? 0 : (lua_Integer)node->parent + 1);
     machine_push_score(L, node->score);
     lua_pushinteger(L, node->depth);
-    if (id < t->search.count) /* else a saved run that has ended */
+    if (id < t->search.count) /* the search of a restored final machine is empty */
         search_facts(&t->search, id, &facts);
     if (!facts.has_visits)
         return 3;
@@ -335,8 +333,8 @@ static int m_path(lua_State *L)
     return 1;
 }
 
-/* texts(i, limit, list) -> the items of `list` for the last `limit` nodes on the path to i, the
- * root left out, and the depth of i */
+/* texts(i, limit, list) -> the items of `list` for the last `limit` nodes on the path to i, without
+ * the root, and the depth of i */
 static int m_texts(lua_State *L)
 {
     const Tot *t = tot_self(L);
@@ -420,7 +418,7 @@ static int m_slot_count(lua_State *L)
     return 1;
 }
 
-/* slot_node(i) -> the node of a slot, its id, and how many thoughts it asks for */
+/* slot_node(i) -> the node of a slot, its id, and the number of thoughts it asks for */
 static int m_slot_node(lua_State *L)
 {
     const Tot *t = tot_self(L);
@@ -431,7 +429,7 @@ static int m_slot_node(lua_State *L)
     return 3;
 }
 
-/* slot_children(i) -> the first new node of a slot, and how many it has: after grow */
+/* slot_children(i), after grow -> the first new node of a slot, and their number */
 static int m_slot_children(lua_State *L)
 {
     const Tot *t = tot_self(L);

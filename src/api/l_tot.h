@@ -18,10 +18,11 @@ uint32_t tot_check_node(lua_State *L, const Tot *t, int arg);
 /* The slot whose number, counted from 1, is argument `arg`. */
 const TotSlot *tot_check_slot(lua_State *L, const Tot *t, int arg);
 
-/* A list of node numbers at `arg`, read into room on the stack; what is none becomes TOT_NONE. */
+/* The list of node numbers at `arg`, copied to a userdata that is pushed; other values become
+ * TOT_NONE. */
 uint32_t *tot_check_nodes(lua_State *L, int arg, uint32_t *count);
 
-/* Item i (from 0) of the list of scores at `list`: clamped, 0.5 where there is none. */
+/* Item i (from 0) of the list of scores at `list`, clamped; 0.5 if missing. */
 double tot_check_score(lua_State *L, int list, uint32_t i);
 
 /* Methods: see l_tot_load.c. */

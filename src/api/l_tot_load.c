@@ -1,6 +1,6 @@
 /*
- * l_tot_load.c -- ponder.core.tot: the parts that only a saved machine needs, and how they are
- * loaded. Each of the latter returns whether the part fits what is there; see src/core/tot_load.c.
+ * l_tot_load.c -- ponder.core.tot: reading the parts that only a saved machine needs, and loading
+ * them. A load_ method returns whether the part is consistent with the rest; see core/tot_load.c.
  */
 #include "api/l_search.h"
 #include "api/l_tot.h"
@@ -9,7 +9,7 @@
 
 static const char *const tot_phases[] = {"generating", "evaluating", "done", NULL};
 
-/* recent() -> list of the measures in the window */
+/* recent() -> list of the measures in the convergence window */
 int l_tot_recent(lua_State *L)
 {
     const Tot *t = tot_self(L);
@@ -21,7 +21,7 @@ int l_tot_recent(lua_State *L)
     return 1;
 }
 
-/* expansions() -> how many children each slot of earlier rounds has made; nothing where there is a
+/* expansions() -> the number of children of each slot of earlier rounds; nothing if there is a
  * frontier */
 int l_tot_expansions(lua_State *L)
 {

@@ -1,11 +1,11 @@
 /*
- * l_trm.c -- ponder.core.trm: status and calls of a TRM machine, for lua/ponder/trm.lua, which
- * keeps the rest. One call is open while it is busy.
+ * l_trm.c -- ponder.core.trm: status and calls of a TRM machine, for lua/ponder/trm.lua, which does
+ * the rest. A busy machine has one open call.
  */
 #include "api/l_machine.h"
 
 enum { REASONING = MACHINE_BUSY, SUPERVISING, IMPROVING };
-enum { CALL_REASON }; /* the others are opened by name */
+enum { CALL_REASON }; /* Lua opens the others by name */
 
 static const char *const statuses[] = {"idle",        "completed", "error", "reasoning",
                                        "supervising", "improving", NULL};

@@ -1,21 +1,15 @@
-/*
- * net_batch.c -- see net_batch.h.
- */
+/* net_batch.c -- see net_batch.h. */
 #include "api/net_batch.h"
 
 #include <string.h>
 
-void net_set_integer(lua_State *L, const char *name, lua_Integer value)
-{
-    lua_pushinteger(L, value);
-    lua_setfield(L, -2, name);
-}
+#include "api/api.h"
 
-/* Events follow one another with the same name: one string serves a run of them. */
+/* Consecutive events mostly have the same name: they share one string. */
 typedef struct NameCache {
     const char *name;
     size_t size;
-    int index; /* where on the stack its string is */
+    int index; /* of its string on the stack */
 } NameCache;
 
 static void push_name(lua_State *L, NameCache *cache, const char *name, size_t size)
@@ -38,7 +32,7 @@ lua_Integer net_put_events(lua_State *L, int batch, lua_Integer n, const EventLi
     for (size_t i = 0; i < events->count; i++) {
         const StreamEvent *e = &events->list[i];
         if (with_source && e->source == 0)
-            continue; /* cancelled since */
+            continue; /* of a cancelled call */
         if (with_source) {
             lua_pushinteger(L, e->source);
             lua_rawseti(L, batch, ++n);
@@ -113,7 +107,7 @@ static void push_result(lua_State *L, const Result *r)
     push_headers(L, &r->headers, r->header_count);
     lua_setfield(L, -2, "headers");
     if (r->status != 0)
-        net_set_integer(L, "status", r->status);
+        api_set_integer(L, "status", r->status);
     if (r->code == NULL && !r->streamed) {
         lua_pushlstring(L, r->body.size > 0 ? r->body.data : "", r->body.size);
         lua_setfield(L, -2, "body");
@@ -126,15 +120,15 @@ static void push_result(lua_State *L, const Result *r)
     set_flag(L, "streamed", r->streamed);
     set_flag(L, "done", r->done);
     set_flag(L, "malformed", r->malformed);
-    net_set_integer(L, "events", (lua_Integer)r->events);
+    api_set_integer(L, "events", (lua_Integer)r->events);
     if (r->event_id != NULL) {
         lua_pushlstring(L, r->event_id->data, r->event_id->size);
         lua_setfield(L, -2, "event_id");
     }
     if (r->retry_ms >= 0)
-        net_set_integer(L, "retry_ms", r->retry_ms);
-    net_set_integer(L, "new_connections", r->new_connections);
-    net_set_integer(L, "redirects", r->redirects);
+        api_set_integer(L, "retry_ms", r->retry_ms);
+    api_set_integer(L, "new_connections", r->new_connections);
+    api_set_integer(L, "redirects", r->redirects);
     set_time(L, "queue_ms", r->queue_ms);
     set_time(L, "connect_ms", r->connect_ms);
     set_time(L, "first_byte_ms", r->first_byte_ms);

@@ -1,8 +1,7 @@
 /*
- * net_batch.h -- what a pump or a stream reader brought, as lists for Lua.
+ * net_batch.h -- events and results of a pump or a stream reader, as a list for Lua.
  *
- * A list is filled from its first slot on: each function takes how many slots are full and returns
- * how many are then.
+ * Each function takes the number of filled slots of the list and returns the new number.
  */
 #ifndef PONDER_API_NET_BATCH_H
 #define PONDER_API_NET_BATCH_H
@@ -11,17 +10,14 @@
 
 #include "net/pump.h"
 
-/* Puts the events into the list at `batch`, after `n` slots; with their sources if asked to. */
+/* Appends events, each as [source,] name, data. */
 lua_Integer net_put_events(lua_State *L, int batch, lua_Integer n, const EventList *events,
                            bool with_source);
 
-/* Puts the results of ended calls there, and drops them. */
+/* Appends the results of ended calls, each as id, false, result, and drops them. */
 lua_Integer net_put_results(lua_State *L, int batch, lua_Integer n, Pump *pump);
 
-/* Clears slots that an earlier, longer batch left behind. */
+/* Clears the slots after the first `n`, which an earlier batch may have filled. */
 void net_clear_rest(lua_State *L, int batch, lua_Integer n);
-
-/* Sets a field of the table on the top of the stack. */
-void net_set_integer(lua_State *L, const char *name, lua_Integer value);
 
 #endif

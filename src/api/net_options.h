@@ -1,8 +1,6 @@
 /*
- * net_options.h -- the option tables of ponder.core.net, from Lua to C.
- *
- * All functions raise on an unknown name, a wrong type and a value out of range. The strings they
- * give out belong to the Lua values on the stack.
+ * net_options.h -- the option tables of ponder.core.net. Mistakes raise; strings belong to the
+ * tables.
  */
 #ifndef PONDER_API_NET_OPTIONS_H
 #define PONDER_API_NET_OPTIONS_H
@@ -16,14 +14,14 @@ typedef struct NetOptions {
     Request request;
 } NetOptions;
 
-/* Options of net.open: fills `o` with defaults and what the table at `arg` (or nil) says. */
+/* Defaults, and the options of net.open in the table at `arg` (or nil). */
 void net_open_options(lua_State *L, int arg, NetOptions *o);
 
-/* Options of net.reader: only limits. */
+/* The same of net.reader: only limits. */
 void net_reader_options(lua_State *L, int arg, NetOptions *o);
 
-/* Options of a call: changes what `o` holds. Header lines go to `headers`, whose memory somebody
- * else owns. False when memory is short. */
+/* Options of a call, over the defaults in `o`. Header lines go to the caller's `headers`. False:
+ * out of memory. */
 bool net_submit_options(lua_State *L, int arg, NetOptions *o, Buffer *headers, const Alloc *a);
 
 /* "sse" or "ndjson" */

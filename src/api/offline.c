@@ -1,14 +1,13 @@
 /*
- * offline.c -- see offline.h.
- *
- * A guard calls the function that it stands for directly, as C: in an upvalue, or in a frame of its
- * own, a script could get hold of it with the debug library.
+ * offline.c -- see offline.h. A guard calls the original function directly from C: in an upvalue
+ * or a Lua frame, the debug library would find it.
  */
 #include "api/offline.h"
 
-#include <lauxlib.h>
 #include <stdbool.h>
 #include <string.h>
+
+#include "api/api.h"
 
 static bool is_offline;
 
@@ -33,7 +32,7 @@ void offline_refuse(lua_State *L, const char *call)
                call);
 }
 
-/* Reading is allowed: what a file says may have changed, but nothing comes of it outside. */
+/* Reading is allowed: it has no effect outside. */
 static int guard_io_open(lua_State *L)
 {
     if (strpbrk(luaL_optstring(L, 2, "r"), "wa+") != NULL)
@@ -48,71 +47,34 @@ static int guard_io_output(lua_State *L)
     return original.io_output(L);
 }
 
-static int guard_io_popen(lua_State *L)
-{
-    offline_refuse(L, "io.popen");
-    return original.io_popen(L);
-}
+#define GUARD(library, name)                                                                       \
+    static int guard_##library##_##name(lua_State *L)                                              \
+    {                                                                                              \
+        offline_refuse(L, #library "." #name);                                                     \
+        return original.library##_##name(L);                                                       \
+    }
 
-static int guard_io_tmpfile(lua_State *L)
-{
-    offline_refuse(L, "io.tmpfile");
-    return original.io_tmpfile(L);
-}
-
-static int guard_os_execute(lua_State *L)
-{
-    offline_refuse(L, "os.execute");
-    return original.os_execute(L);
-}
-
-static int guard_os_remove(lua_State *L)
-{
-    offline_refuse(L, "os.remove");
-    return original.os_remove(L);
-}
-
-static int guard_os_rename(lua_State *L)
-{
-    offline_refuse(L, "os.rename");
-    return original.os_rename(L);
-}
-
-static int guard_os_tmpname(lua_State *L)
-{
-    offline_refuse(L, "os.tmpname");
-    return original.os_tmpname(L);
-}
-
-static int guard_package_loadlib(lua_State *L)
-{
-    offline_refuse(L, "package.loadlib");
-    return original.package_loadlib(L);
-}
-
-/* Sets field `name` of the table on top of the stack; what it was goes to *out. */
-static void guard(lua_State *L, const char *name, lua_CFunction function, lua_CFunction *out)
-{
-    lua_getfield(L, -1, name);
-    *out = lua_tocfunction(L, -1);
-    lua_pop(L, 1);
-    lua_pushcfunction(L, function);
-    lua_setfield(L, -2, name);
-}
+GUARD(io, popen)
+GUARD(io, tmpfile)
+GUARD(os, execute)
+GUARD(os, remove)
+GUARD(os, rename)
+GUARD(os, tmpname)
+GUARD(package, loadlib)
 
 void offline_guard(lua_State *L)
 {
     lua_getglobal(L, "io");
-    guard(L, "open", guard_io_open, &original.io_open);
-    guard(L, "output", guard_io_output, &original.io_output);
-    guard(L, "popen", guard_io_popen, &original.io_popen);
-    guard(L, "tmpfile", guard_io_tmpfile, &original.io_tmpfile);
+    api_replace(L, "open", guard_io_open, &original.io_open);
+    api_replace(L, "output", guard_io_output, &original.io_output);
+    api_replace(L, "popen", guard_io_popen, &original.io_popen);
+    api_replace(L, "tmpfile", guard_io_tmpfile, &original.io_tmpfile);
     lua_getglobal(L, "os");
-    guard(L, "execute", guard_os_execute, &original.os_execute);
-    guard(L, "remove", guard_os_remove, &original.os_remove);
-    guard(L, "rename", guard_os_rename, &original.os_rename);
-    guard(L, "tmpname", guard_os_tmpname, &original.os_tmpname);
+    api_replace(L, "execute", guard_os_execute, &original.os_execute);
+    api_replace(L, "remove", guard_os_remove, &original.os_remove);
+    api_replace(L, "rename", guard_os_rename, &original.os_rename);
+    api_replace(L, "tmpname", guard_os_tmpname, &original.os_tmpname);
     lua_getglobal(L, "package");
-    guard(L, "loadlib", guard_package_loadlib, &original.package_loadlib);
+    api_replace(L, "loadlib", guard_package_loadlib, &original.package_loadlib);
     lua_pop(L, 3);
 }

@@ -1,19 +1,19 @@
 /*
- * offline.h -- what a replay refuses: programs, file writes and sockets, of which its log has no
- * results. Once a process replays it does nothing else, so this holds until it ends.
+ * offline.h -- what a replay refuses: starting programs, writing files and opening sockets, for
+ * which its log has no results. A process that replays does nothing else, so this is for good.
  */
 #ifndef PONDER_API_OFFLINE_H
 #define PONDER_API_OFFLINE_H
 
 #include <lua.h>
 
-/* Puts guards in the place of the functions of Lua's library that do such things. */
+/* Guards the functions of Lua's library that do such things. */
 void offline_guard(lua_State *L);
 
-/* From here on they are refused. */
+/* Refuses them from now on. */
 void offline_begin(void);
 
-/* Raises NOT_IN_REPLAY in a replay; `call` names the function, as a script does. */
+/* Raises NOT_IN_REPLAY in a replay; `call` is the function's name in Lua. */
 void offline_refuse(lua_State *L, const char *call);
 
 #endif

@@ -1,6 +1,4 @@
-/*
- * task_coroutine.c -- coroutines that a task may wait in: see task_coroutine.h.
- */
+/* task_coroutine.c -- see task_coroutine.h. */
 #include "api/task_coroutine.h"
 
 #include <lauxlib.h>
@@ -13,8 +11,8 @@ const char *coroutine_cannot_wait(lua_State *L)
 {
     const Frame *f = frame_running();
     if (f == NULL || f->L != L)
-        return "cannot wait in a coroutine that was not resumed by coroutine.resume or "
-               "coroutine.wrap as they are since ponder.task was loaded";
+        return "cannot wait in a coroutine that was resumed by the coroutine.resume or "
+               "coroutine.wrap of before ponder.task was loaded";
     if (f->kind == FRAME_CLOSING)
         return "cannot wait while a coroutine is being closed";
     if (!f->can_wait || !lua_isyieldable(L))
@@ -89,7 +87,7 @@ int coroutine_step(lua_State *L, lua_State *co, int nargs, FrameKind kind, int c
         return STEP_FAILED;
     }
     lua_xmove(L, co, nargs);
-    if (lua_status(co) == LUA_OK) /* not begun: its function, and perhaps arguments, are there */
+    if (lua_status(co) == LUA_OK) /* not begun: its stack has the function and its arguments */
         nargs = lua_gettop(co) - 1;
     frame_enter(&f, co, kind, can_wait);
     status = lua_resume(co, L, nargs, &nresults);
@@ -109,7 +107,7 @@ int coroutine_step(lua_State *L, lua_State *co, int nargs, FrameKind kind, int c
     return nresults;
 }
 
-/* The ways in which a script resumes a coroutine. */
+/* How a script resumes a coroutine. */
 enum { BY_RESUME, BY_WRAP };
 
 static int raise_from_wrap(lua_State *L, lua_State *co)
@@ -117,7 +115,7 @@ static int raise_from_wrap(lua_State *L, lua_State *co)
     int status = lua_status(co);
     if (status != LUA_OK && status != LUA_YIELD) { /* it raised; else it could not be resumed */
         if (!coroutine_close(L, co))
-            lua_remove(L, -2); /* what closing left is the error, or one that replaced it */
+            lua_remove(L, -2); /* an error of closing replaces the first */
     }
     if (status != LUA_ERRMEM && lua_type(L, -1) == LUA_TSTRING) {
         luaL_where(L, 1);
@@ -129,7 +127,7 @@ static int raise_from_wrap(lua_State *L, lua_State *co)
 
 static int inner_continue(lua_State *L, int status, lua_KContext how);
 
-/* Ends one step of the coroutine at index 1, whose results are above it. */
+/* Returns the results of a step of the coroutine at index 1, which are above it. */
 static int inner_done(lua_State *L, int n, int how)
 {
     if (n == STEP_WAITS) {
@@ -167,7 +165,7 @@ static int inner_start(lua_State *L, int how)
     const char *why;
     switch (coroutine_status(L, lua_tothread(L, 1))) {
     case CO_SUSPENDED: return inner_step(L, how);
-    case CO_WAITING: why = "cannot resume a coroutine that waits in a task"; break;
+    case CO_WAITING: why = "cannot resume a coroutine that is waiting in a task"; break;
     case CO_DEAD: why = "cannot resume dead coroutine"; break;
     default: why = "cannot resume non-suspended coroutine"; break;
     }
@@ -206,7 +204,7 @@ static int co_close(lua_State *L)
     switch (coroutine_status(L, co)) {
     case CO_SUSPENDED:
     case CO_DEAD: break;
-    case CO_WAITING: return luaL_error(L, "cannot close a coroutine that waits in a task");
+    case CO_WAITING: return luaL_error(L, "cannot close a coroutine that is waiting in a task");
     case CO_NORMAL: return luaL_error(L, "cannot close a normal coroutine");
     default: return luaL_error(L, "cannot close a running coroutine");
     }
@@ -248,9 +246,9 @@ static int co_isyieldable(lua_State *L)
     return 1;
 }
 
-/* -- which coroutines a script has seen -- */
+/* ---- which coroutines a script has seen ---- */
 
-static const char seen; /* its address: where the registry has them, as the keys of a weak table */
+static const char seen; /* its address is the registry key of a table with them as weak keys */
 
 static int co_running(lua_State *L)
 {
@@ -289,7 +287,7 @@ int coroutine_is_spent(lua_State *L, int index)
     return !was_seen;
 }
 
-/* -- the coroutine library -- */
+/* ---- the coroutine library ---- */
 
 static const luaL_Reg functions[] = {{"resume", co_resume},   {"wrap", co_wrap},
                                      {"close", co_close},     {"status", co_name_status},

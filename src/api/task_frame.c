@@ -1,6 +1,4 @@
-/*
- * task_frame.c -- which coroutine runs: see task_frame.h.
- */
+/* task_frame.c -- see task_frame.h. */
 #include "api/task_frame.h"
 
 #include <stdatomic.h>
@@ -12,7 +10,7 @@
 
 static Frame *volatile running; /* the topmost frame */
 
-/* Between the two steps of entering or leaving a signal may have armed the other coroutine only. */
+/* Arms again: a signal in between may have armed only the coroutine that was running before. */
 static void frame_set(Frame *f)
 {
     atomic_signal_fence(memory_order_release); /* a signal handler reads *running */
@@ -47,6 +45,6 @@ int frame_stack_is_short(void)
     const Frame *f = running;
     if (f == NULL)
         return 0;
-    /* Whichever way the stack grows. */
+    /* Works whichever way the stack grows. */
     return (uintptr_t)&here - (uintptr_t)f->base + MAX_C_STACK > 2 * (uintptr_t)MAX_C_STACK;
 }

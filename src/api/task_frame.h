@@ -1,15 +1,15 @@
 /*
  * task_frame.h -- which coroutine runs.
  *
- * Every resume and every closing of a coroutine is a Frame on the C stack. The topmost one says
- * which coroutine runs, whether it may wait, and where it is told to stop (task_stop.h):
+ * Every resume and every closing of a coroutine has a Frame on the C stack. The topmost one says
+ * which coroutine runs, whether it may wait, and where a stop (task_stop.h) is raised:
  *
- *     frame          an error is raised
- *     none           nowhere: what runs outside of tasks is short, and ends a run
- *     FRAME_LOOP     nowhere: the scheduler sees it when its present step or wait is over
- *     FRAME_TASK     in the coroutine, at its next instruction that is not protected
+ *     frame          the stop is raised
+ *     none           nowhere: code outside tasks is short
+ *     FRAME_LOOP     nowhere: the scheduler checks after its current step or wait
+ *     FRAME_TASK     in the coroutine, at its next unprotected instruction
  *     FRAME_INNER    the same
- *     FRAME_CLOSING  nowhere: clean-up is not cut short
+ *     FRAME_CLOSING  nowhere: clean-up is not interrupted
  */
 #ifndef PONDER_API_TASK_FRAME_H
 #define PONDER_API_TASK_FRAME_H
@@ -27,7 +27,7 @@ typedef struct Frame {
     lua_State *L;
     struct Frame *below;
     FrameKind kind;
-    int can_wait;     /* the mark would reach the scheduler */
+    int can_wait;     /* a mark would reach the scheduler */
     const char *base; /* the address of the lowest frame */
 } Frame;
 
@@ -37,9 +37,8 @@ void frame_leave(const Frame *f);
 /* The topmost frame, or NULL. */
 const Frame *frame_running(void);
 
-/* Whether so much of the C stack is in use that no coroutine should be resumed or closed any more.
- * Lua counts nested C calls, but lua_resetthread begins again from what the coroutine had counted.
- */
+/* Whether too much of the C stack is in use to resume or close another coroutine. Lua counts nested
+ * C calls itself, but lua_resetthread resets that count. */
 int frame_stack_is_short(void);
 
 #endif

@@ -1,6 +1,4 @@
-/*
- * task_stop.c -- see task_stop.h and l_task.h.
- */
+/* task_stop.c -- see task_stop.h and l_task.h. */
 #include "api/task_stop.h"
 
 #include <errno.h>
@@ -15,34 +13,34 @@
 enum {
     MAX_NAME = 1024,
     MAX_NAMES = 8,
-    STEPS_A_LOOK = 100,  /* instructions between two counts of steps */
-    CLOCK_A_LOOK = 1000, /* and between two looks at the clock */
-    GRACE = 10000,       /* instructions from the first error to the second */
-    GRACE_SHRINKS = 10,  /* by this factor from error to error */
-    PUT_OFF = 100,       /* instructions, where an error may not be raised yet */
-    DEEPEST_LOOK = 100   /* frames of ponder's own looked at, for one that is protected */
+    STEP_INTERVAL = 100,   /* instructions between two counts of steps */
+    CLOCK_INTERVAL = 1000, /* instructions between two checks of the clock */
+    GRACE = 10000,         /* instructions from the first error to the second */
+    GRACE_FACTOR = 10,     /* by which that shrinks with each error */
+    RETRY_INTERVAL = 100,  /* instructions until the next try in protected code */
+    MAX_DEPTH = 100        /* ponder's frames to search for a protected one */
 };
 
-static char names[MAX_NAMES][MAX_NAME]; /* chunk names of files that are not left halfway */
+static char names[MAX_NAMES][MAX_NAME]; /* see stop_protect */
 static int name_count;
-static size_t root_length; /* of names[0]: up to where the names of ponder's own files differ */
+static size_t root_length; /* of the common directory of ponder's files in names[0] */
 
 volatile int stop_armed;
 
 static volatile sig_atomic_t reason;  /* StopReason, until the next run begins */
-static volatile sig_atomic_t pending; /* nothing has raised it yet */
-static volatile sig_atomic_t raised;  /* the hook raised it; the scheduler does not know */
+static volatile sig_atomic_t pending; /* not raised yet */
+static volatile sig_atomic_t raised;  /* raised, but the scheduler does not know yet */
 static volatile sig_atomic_t heard;   /* the run is ending */
 static volatile sig_atomic_t grace = GRACE;
 static StopWatch *watch;
 static void (*volatile preempt)(void);
-static void (*stock_handler)(int); /* what a stock lua5.4 does at SIGINT */
+static void (*stock_handler)(int); /* the SIGINT handler of a stock lua5.4 */
 
 static int counting;
 static lua_Integer steps, steps_limit;
 static int deadlines; /* tasks that have one */
 
-/* -- where an error may be raised -- */
+/* ---- where an error may be raised ---- */
 
 int stop_is_protected(const char *source)
 {
@@ -76,13 +74,13 @@ static int is_own(const char *source)
     return root_length > 0 && strncmp(source, names[0], root_length) == 0;
 }
 
-/* Looks from the innermost function outwards to the first one of the script: is one protected? Code
- * that has caught the error may be ponder's own, which ends the run: it is, where no script runs.
+/* Whether a protected function runs, looking outwards up to the first one of the script. Without
+ * any script, the answer is `caught`: ponder's own code, which caught the error, is ending the run.
  */
 static int is_protected(lua_State *L, int caught)
 {
     lua_Debug ar;
-    for (int level = 0; level < DEEPEST_LOOK; level++) {
+    for (int level = 0; level < MAX_DEPTH; level++) {
         if (!lua_getstack(L, level, &ar))
             return caught;
         lua_getinfo(L, "S", &ar);
@@ -106,7 +104,7 @@ static int is_armed(void)
     return counting || deadlines > 0 || reason != STOP_NONE;
 }
 
-/* -- the hook -- */
+/* ---- the hook ---- */
 
 static void tell(StopEvent event)
 {
@@ -116,11 +114,11 @@ static void tell(StopEvent event)
 
 static void stop_hook(lua_State *L, lua_Debug *ar);
 
-/* How many instructions code may run before it is looked at. */
+/* Instructions until the next call of the hook. */
 static int interval(void)
 {
     if (reason == STOP_NONE || heard)
-        return counting ? STEPS_A_LOOK : CLOCK_A_LOOK;
+        return counting ? STEP_INTERVAL : CLOCK_INTERVAL;
     return pending ? 1 : (int)grace;
 }
 
@@ -129,7 +127,7 @@ static void arm(lua_State *L)
     lua_sethook(L, stop_hook, LUA_MASKCOUNT, interval());
 }
 
-/* Whether an error is due in `L`, which has run as long as it was told. */
+/* Whether an error is due in `L`, which ran so many instructions since the last call. */
 static int is_due(lua_State *L, int ran)
 {
     return reason != STOP_NONE && !heard && (pending || ran >= grace) &&
@@ -143,7 +141,7 @@ static void count_steps(int ran)
         task_stop(STOP_STEPS);
 }
 
-/* -- the time of one task -- */
+/* ---- the time limit of a task ---- */
 
 static lua_State *running_task(void)
 {
@@ -153,7 +151,7 @@ static lua_State *running_task(void)
     return f != NULL && f->kind == FRAME_TASK ? f->L : NULL;
 }
 
-/* When the time of a coroutine is up; 0: never. Lua gives each one room for that. */
+/* When the time of a coroutine is up; 0: never. Kept in the extra space of its Lua state. */
 static double deadline_of(lua_State *L)
 {
     double at;
@@ -177,7 +175,7 @@ void stop_limit_task(double seconds)
     stop_arm();
 }
 
-/* Raises "file:line: message" for the instruction that comes next. */
+/* Raises "file:line: message" at the next instruction. */
 static void raise_error(lua_State *L, const char *message)
 {
     luaL_where(L, 0);
@@ -218,11 +216,12 @@ static void stop_hook(lua_State *L, lua_Debug *ar)
         return;
     }
     if (is_protected(L, !pending)) {
-        lua_sethook(L, stop_hook, LUA_MASKCOUNT, (int)grace < PUT_OFF ? (int)grace : PUT_OFF);
+        int soon = (int)grace < RETRY_INTERVAL ? (int)grace : RETRY_INTERVAL;
+        lua_sethook(L, stop_hook, LUA_MASKCOUNT, soon);
         return;
     }
     if (!pending && grace > 1)
-        grace /= GRACE_SHRINKS;
+        grace /= GRACE_FACTOR;
     pending = 0;
     raised = 1;
     tell(STOP_WAS_RAISED);
@@ -243,14 +242,14 @@ void stop_arm(void)
     const Frame *f = frame_running();
     if (!is_stoppable(f))
         return;
-    /* What is counted already goes on from where it stood. */
+    /* Keep a count that has already begun. */
     lua_Hook hook = lua_gethook(f->L);
     if (hook == stop_hook && lua_gethookcount(f->L) <= interval())
         return;
     arm(f->L);
 }
 
-/* -- reasons to stop -- */
+/* ---- requests to stop ---- */
 
 void task_stop(StopReason why)
 {
@@ -294,7 +293,7 @@ const char *task_stop_message(void)
     switch ((StopReason)reason) {
     case STOP_TIMEOUT: return "the time of the run is up";
     case STOP_STEPS: return "the steps of the run are spent";
-    default: return "interrupted!";
+    default: return "interrupted!"; /* as in a stock lua5.4 */
     }
 }
 
@@ -345,8 +344,7 @@ void task_stop_forget(void)
     stop_armed = is_armed();
 }
 
-/* A reason that was raised outside of any run is over; one that nothing has raised concerns this
- * run. */
+/* A stop that was raised outside any run is over; a pending one applies to this run. */
 void stop_begin_run(void)
 {
     raised = heard = 0;
@@ -365,7 +363,7 @@ StopNews stop_take(void)
     else if (reason != STOP_NONE && !heard)
         news = STOP_AGAIN;
     if (news == STOP_AGAIN && grace > 1)
-        grace /= GRACE_SHRINKS;
+        grace /= GRACE_FACTOR;
     pending = raised = 0;
     return news;
 }
