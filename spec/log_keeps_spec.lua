@@ -133,7 +133,7 @@ describe("a run without a log of its own name", function()
             XDG_STATE_HOME = w.dir.path .. "/nowhere" } })
         assert.same({ 0, "41\ttrue\n42\ttrue\n" }, { said.status, said.out })
         assert.equal("ponder: cannot write the run log in " .. w.dir.path
-            .. "/nowhere/ponder: cannot make this directory: "
+            .. "/nowhere/ponder: cannot create this directory: "
             .. "Not a directory; this run is not logged\n", said.err)
     end)
 

@@ -533,7 +533,7 @@ describe("ponder.core.net", function()
             raises("net.open: opts.max_total must be an integer from 1 to %d+ %(got 0%)",
                 net.open, { max_total = 0 })
             raises("got 1.5", net.open, { max_total = 1.5 })
-            raises("got string", net.open, { max_total = "5" })
+            raises('got "5"', net.open, { max_total = "5" })
             raises("opts.user_agent must not contain a line break", net.open,
                 { user_agent = "a\r\nb: c" })
             local submit = pump.submit

@@ -133,7 +133,7 @@ describe("ponder prompts eject", function()
     it("says what cannot be written", function()
         local r = prompts { "eject", "tot", "--to", "/proc/none" }
         assert.equal(1, r.status)
-        assert.equal("ponder prompts: /proc/none: cannot make this directory: "
+        assert.equal("ponder prompts: /proc/none: cannot create this directory: "
             .. "No such file or directory\n", r.err)
     end)
 end)

@@ -344,7 +344,7 @@ describe("a mistake in a call", function()
                 ["store.row: sql must be a string (got no value)"] = function() db:row() end,
                 ["store.execute: value 2 must be nil, a boolean, a number or a string (got table)"]
                     = function() db:execute("INSERT INTO t VALUES (?)", 1, {}) end,
-                ["store.execute: value 1 is not a number, which SQLite cannot hold"] = function()
+                ["store.execute: value 1 is NaN, which SQLite cannot store"] = function()
                     db:execute("INSERT INTO t VALUES (?)", 0 / 0)
                 end,
                 ["store.execute: the statement takes 1 values (got 2): INSERT INTO t VALUES (?)"] =

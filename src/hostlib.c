@@ -157,13 +157,6 @@ static int host_time_is_up(lua_State *L)
     return 1;
 }
 
-/* host.is_terminal(fd) -> whether a file descriptor (0, 1, 2) is a terminal. */
-static int host_is_terminal(lua_State *L)
-{
-    lua_pushboolean(L, isatty((int)luaL_checkinteger(L, 1)));
-    return 1;
-}
-
 /* host.time() -> seconds since 1970, with fractions. */
 static int host_time(lua_State *L)
 {
@@ -223,7 +216,6 @@ int hostlib_open(lua_State *L)
         {"embedded_names", host_embedded_names},
         {"go_on", host_go_on},
         {"has_module", host_has_module},
-        {"is_terminal", host_is_terminal},
         {"group_limit", host_group_limit},
         {"limit_memory", host_limit_memory},
         {"limit_resident", host_limit_resident},

@@ -40,6 +40,8 @@ static inline void api_replace(lua_State *L, const char *name, lua_CFunction fun
     lua_setfield(L, -2, name);
 }
 
+static const luaL_Reg no_methods[] __attribute__((unused)) = {{NULL, NULL}};
+
 /* Makes a metatable of that name with the methods, and `finish` as its __gc and __close. */
 static inline void api_new_class(lua_State *L, const char *name, const luaL_Reg *methods,
                                  lua_CFunction finish)

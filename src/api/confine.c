@@ -1,6 +1,4 @@
-/*
- * confine.c -- see confine.h.
- */
+/* confine.c -- see confine.h. */
 #define _GNU_SOURCE
 #include "api/confine.h"
 
@@ -22,7 +20,7 @@
 
 #include "loop/loop.h"
 
-enum { LOOK_MS = 50 };
+enum { CHECK_MS = 50 };
 
 /* ---- landlock ---- */
 
@@ -36,8 +34,8 @@ bool confine_has_landlock(void)
     return landlock_version() > 0;
 }
 
-/* Newer kernels than the headers that this is built with know more: each field is taken for itself.
- * What is handled and has no rule is refused. */
+/* Fields are written by number, since the running kernel may be newer than our headers. An access
+ * that is handled and has no rule is refused. */
 static int enter_landlock(void)
 {
     enum { FILES_V1 = 0x1fff, FILES_V2 = 0x2000, FILES_V3 = 0x4000, FILES_V5 = 0x8000 };
@@ -112,7 +110,7 @@ static const int allowed_calls[] = {
     SCMP_SYS(exit_group),
 };
 
-/* Memory that nothing is executed in. */
+/* Allows the call for memory that is not executable. */
 static int allow_memory(scmp_filter_ctx filter, int call)
 {
     return seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1,
@@ -149,16 +147,16 @@ static int enter_seccomp(void)
 
 /* ---- rlimits ---- */
 
-static int limit(int what, rlim_t most)
+static int limit(int what, rlim_t max)
 {
     struct rlimit now;
     if (getrlimit((__rlimit_resource_t)what, &now) != 0)
         return errno;
-    if (now.rlim_max < most)
+    if (now.rlim_max < max)
         return 0;
-    now.rlim_cur = now.rlim_max = most;
+    now.rlim_cur = now.rlim_max = max;
     if (what == RLIMIT_CPU && now.rlim_max > 1)
-        now.rlim_cur = most - 1; /* SIGXCPU says why it ends */
+        now.rlim_cur = max - 1; /* SIGXCPU comes first and tells why it ends */
     return setrlimit((__rlimit_resource_t)what, &now) == 0 ? 0 : errno;
 }
 
@@ -169,7 +167,7 @@ static int enter_limits(const ConfineLimits *limits)
         error = limit(RLIMIT_FSIZE, 0);
     if (error == 0)
         error = limit(RLIMIT_NPROC, 0);
-#ifndef __SANITIZE_ADDRESS__ /* whose shadow takes terabytes of addresses */
+#ifndef __SANITIZE_ADDRESS__ /* its shadow memory takes terabytes of address space */
     if (error == 0 && limits->memory > 0)
         error = limit(RLIMIT_AS, limits->memory);
 #endif
@@ -180,7 +178,7 @@ static int enter_limits(const ConfineLimits *limits)
 
 int confine_enter(const ConfineLimits *limits)
 {
-    /* It dies with its parent, however busy it is. */
+    /* Die with the parent, even in the middle of a computation. */
     int error = prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 ? 0 : errno;
     if (error == 0)
         error = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? 0 : errno;
@@ -197,7 +195,7 @@ int confine_enter(const ConfineLimits *limits)
 
 /* ---- the child ---- */
 
-/* Its end of the socket becomes CONFINE_FD; what lies above is closed. */
+/* Makes its end of the socket CONFINE_FD and closes all higher descriptors. */
 static int add_files(posix_spawn_file_actions_t *files, int fd)
 {
     int error = 0;
@@ -222,7 +220,7 @@ static int spawn(char *const argv[], int fd, pid_t *pid)
         return error;
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setsigdefault(&attributes, &all);
-    /* A session of its own: Ctrl-C is the parent's matter. */
+    /* In its own session, Ctrl-C only reaches the parent. */
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
     error = add_files(&files, fd);
     if (error == 0)
@@ -233,7 +231,7 @@ static int spawn(char *const argv[], int fd, pid_t *pid)
 }
 
 static struct {
-    pid_t pid; /* 0: there is none */
+    pid_t pid; /* 0: none */
     int fd;
 } early;
 
@@ -256,9 +254,9 @@ int confine_spawn(pid_t *pid, int *fd)
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return errno;
-    struct timeval look = {.tv_usec = LOOK_MS * 1000};
-    setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &look, sizeof look);
-    /* dup2 onto itself would leave it to be closed. */
+    struct timeval check = {.tv_usec = CHECK_MS * 1000};
+    setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &check, sizeof check);
+    /* Above CONFINE_FD: dup2 of a descriptor onto itself would keep its close-on-exec flag. */
     int theirs = fcntl(ends[1], F_DUPFD_CLOEXEC, CONFINE_FD + 1);
     int error = theirs >= 0 ? spawn(argv, theirs, pid) : errno;
     if (theirs >= 0)
@@ -273,7 +271,7 @@ int confine_spawn(pid_t *pid, int *fd)
 
 /* ---- the socket ---- */
 
-static int go_on(ssize_t done, bool (*stops)(void))
+static int transfer_error(ssize_t done, bool (*stops)(void))
 {
     if (done > 0)
         return 0;
@@ -287,7 +285,7 @@ int confine_send(int fd, const void *bytes, size_t n, bool (*stops)(void))
     const char *at = bytes;
     while (n > 0) {
         ssize_t done = send(fd, at, n, MSG_NOSIGNAL);
-        int error = go_on(done, stops);
+        int error = transfer_error(done, stops);
         if (error != 0)
             return error;
         at += done > 0 ? done : 0;
@@ -296,9 +294,9 @@ int confine_send(int fd, const void *bytes, size_t n, bool (*stops)(void))
     return 0;
 }
 
-/* Whether to read again. A signal that comes right before a read does not end it: each read of ours
- * ends after LOOK_MS, for `stops` and the deadline. */
-static int go_on_waiting(double deadline, bool (*stops)(void))
+/* Checks `stops` and the deadline. Each read times out after CHECK_MS, since a signal that comes
+ * right before a read does not interrupt it. */
+static int wait_error(double deadline, bool (*stops)(void))
 {
     if (stops != NULL && stops())
         return EINTR;
@@ -310,8 +308,8 @@ int confine_receive(int fd, void *bytes, size_t n, bool (*stops)(void), double d
     char *at = bytes;
     while (n > 0) {
         ssize_t done = read(fd, at, n);
-        bool looked = done < 0 && (errno == EAGAIN || errno == EINTR);
-        int error = looked ? go_on_waiting(deadline, stops) : go_on(done, stops);
+        bool waited = done < 0 && (errno == EAGAIN || errno == EINTR);
+        int error = waited ? wait_error(deadline, stops) : transfer_error(done, stops);
         if (error != 0)
             return error;
         at += done > 0 ? done : 0;

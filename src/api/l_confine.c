@@ -1,6 +1,6 @@
 /*
- * l_confine.c -- ponder.core.confine: a child process that may only compute (confine.h), and the
- * messages between it and its parent. A message is its length, 4 bytes, and its text.
+ * l_confine.c -- ponder.core.confine: a child process that may only compute (confine.h), and
+ * messages between it and its parent: a length of 4 bytes, then the text.
  */
 #include <errno.h>
 #include <signal.h>
@@ -16,10 +16,10 @@
 
 #define CLASS "ponder.Confined"
 
-enum { LONGEST_MESSAGE = 64 << 20, MOMENTS = 50, MOMENT_MS = 10 };
+enum { MAX_MESSAGE = 64 << 20, WAITS = 50, WAIT_MS = 10 };
 
 typedef struct Child {
-    pid_t pid; /* 0: there is none */
+    pid_t pid; /* 0: it has ended */
     int fd;
 } Child;
 
@@ -45,7 +45,7 @@ static int send_message(lua_State *L, int fd, int index)
 {
     size_t size;
     const char *text = luaL_checklstring(L, index, &size);
-    luaL_argcheck(L, size <= LONGEST_MESSAGE, index, "message too long");
+    luaL_argcheck(L, size <= MAX_MESSAGE, index, "message too long");
     uint32_t length = (uint32_t)size;
     int error = confine_send(fd, &length, sizeof length, is_stopping);
     if (error == 0)
@@ -62,7 +62,7 @@ static int receive_message(lua_State *L, int fd, bool (*stops)(void), double dea
     int error = confine_receive(fd, &length, sizeof length, stops, deadline);
     if (error != 0)
         return push_error(L, error);
-    if (length > LONGEST_MESSAGE)
+    if (length > MAX_MESSAGE)
         return push_error(L, EMSGSIZE);
     luaL_Buffer buffer;
     char *bytes = luaL_buffinitsize(L, &buffer, length);
@@ -95,7 +95,7 @@ static int child_receive(lua_State *L)
     return receive_message(L, fd, is_stopping, seconds > 0 ? loop_now_ms() + seconds * 1e3 : 0);
 }
 
-/* Ends the child; returns its wait status, or -1. */
+/* Kills the child; returns its wait status, or -1. */
 static int end_child(Child *child)
 {
     int status = -1;
@@ -118,8 +118,8 @@ static int child_finish(lua_State *L)
     return 0;
 }
 
-/* child:why() -> what a child died of that has ended by itself: the number of a signal, or nil. It
- * has ended then. */
+/* child:why() -> the number of the signal that killed the child, or nil if none did within half a
+ * second; ends the child */
 static int child_why(lua_State *L)
 {
     Child *child = luaL_checkudata(L, 1, CLASS);
@@ -128,9 +128,9 @@ static int child_why(lua_State *L)
     if (child->pid <= 0)
         return 0;
     loop_port_open(&nothing);
-    for (int i = 0; i < MOMENTS && info.si_pid == 0; i++) {
+    for (int i = 0; i < WAITS && info.si_pid == 0; i++) {
         if (i > 0)
-            loop_wait_for(&nothing, MOMENT_MS);
+            loop_wait_for(&nothing, WAIT_MS);
         if (waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0)
             break;
     }

@@ -1,7 +1,4 @@
-/*
- * l_directory.c -- ponder.core.directory: the files of a directory. Described in
- * lua/ponder/meta/directory.lua.
- */
+/* l_directory.c -- ponder.core.directory: lists the files of a directory, and opens files. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -50,8 +47,7 @@ static lua_Integer add_file(lua_State *L, DIR *directory, const char *name, lua_
     lua_createtable(L, 0, 3);
     lua_pushstring(L, name);
     lua_setfield(L, -2, "name");
-    lua_pushinteger(L, (lua_Integer)about.st_size);
-    lua_setfield(L, -2, "bytes");
+    api_set_integer(L, "bytes", (lua_Integer)about.st_size);
     lua_pushnumber(L, (lua_Number)about.st_mtim.tv_sec + (lua_Number)about.st_mtim.tv_nsec / 1e9);
     lua_setfield(L, -2, "modified_at");
     lua_rawseti(L, -2, count + 1);
@@ -87,7 +83,7 @@ static int close_file(lua_State *L)
     return luaL_fileresult(L, fclose(file->f) == 0, NULL);
 }
 
-/* What a process may learn of itself and others is not a file of anybody's. */
+/* Whether it is a regular file, but not one of /proc, which describes this and other processes. */
 static bool is_file(int fd)
 {
     struct stat about;
@@ -96,19 +92,19 @@ static bool is_file(int fd)
            system.f_type != PROC_SUPER_MAGIC;
 }
 
-/* Pushes where an open file lies. */
-static bool push_place(lua_State *L, int fd)
+/* Pushes the real path of an open file. */
+static bool push_path(lua_State *L, int fd)
 {
-    char link[64], place[PATH_MAX];
+    char link[64], path[PATH_MAX];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t n = readlink(link, place, sizeof place);
-    if (n < 0 || n == sizeof place)
+    ssize_t n = readlink(link, path, sizeof path);
+    if (n < 0 || n == sizeof path)
         return false;
-    lua_pushlstring(L, place, (size_t)n);
+    lua_pushlstring(L, path, (size_t)n);
     return true;
 }
 
-/* A pipe does not make it wait, nor a terminal become that of this process. */
+/* Opening must not block on a pipe, nor make a terminal the controlling one. */
 static int directory_open(lua_State *L)
 {
     const char *path = luaL_checkstring(L, 1);
@@ -119,7 +115,7 @@ static int directory_open(lua_State *L)
     if (fd < 0)
         return fail(L, path, errno);
     bool found = is_file(fd);
-    if (!found || !push_place(L, fd) || (file->f = fdopen(fd, "rb")) == NULL) {
+    if (!found || !push_path(L, fd) || (file->f = fdopen(fd, "rb")) == NULL) {
         int error = errno;
         close(fd);
         return found ? fail(L, path, error) : fail_with(L, path, "not a regular file", "IO");
@@ -132,13 +128,9 @@ PONDER_MODULE int luaopen_ponder_core_directory(lua_State *L);
 
 PONDER_MODULE int luaopen_ponder_core_directory(lua_State *L)
 {
-    static const luaL_Reg methods[] = {
-        {"__gc", directory_gc}, {"__close", directory_gc}, {NULL, NULL}};
-    luaL_newmetatable(L, DIRECTORY);
-    luaL_setfuncs(L, methods, 0);
-    lua_pop(L, 1);
     static const luaL_Reg functions[] = {
         {"files", directory_files}, {"open", directory_open}, {NULL, NULL}};
+    api_new_class(L, DIRECTORY, no_methods, directory_gc);
     luaL_newlib(L, functions);
     return 1;
 }

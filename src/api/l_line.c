@@ -1,9 +1,8 @@
 /*
- * l_line.c -- ponder.core.line: one line of input, with editing and history.
+ * l_line.c -- ponder.core.line: reads a line of input, with editing and history.
  *
- * libedit or libreadline is loaded when the first line is read, if the machine has one; the
- * executable does not depend on either. Without one, or where input is not a terminal, lines are
- * read plainly.
+ * libedit or libreadline is loaded when the first line is read, if the machine has one, so the
+ * executable depends on neither. Without them, or if input is not a terminal, it reads plain lines.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -24,7 +23,7 @@ typedef struct Editor {
     int (*add_history)(const char *line);
     int (*read_history)(const char *path);
     int (*write_history)(const char *path);
-    int (*getc)(FILE *in); /* libreadline's own, and what follows; NULL with libedit */
+    int (*getc)(FILE *in); /* from here on libreadline's; NULL with libedit */
     void (*prep_terminal)(int meta);
     void (*deprep_terminal)(void);
     int (*forced_update_display)(void);
@@ -33,7 +32,7 @@ typedef struct Editor {
 
 static Editor loaded; /* all NULL: none */
 
-/* POSIX lets an object pointer from dlsym be a function; ISO C needs this way round. */
+/* ISO C does not allow casting an object pointer to a function pointer: copies it instead. */
 static void *symbol(void *library, const char *name, void *function)
 {
     void *address = dlsym(library, name);
@@ -47,7 +46,7 @@ static void on_input(void *port, int fd, int events)
     loop_post(port);
 }
 
-/* Whoever goes on with the terminal finds it as it was before the line. */
+/* Restores the terminal's settings before the process stops. */
 static void on_suspend(void *arg)
 {
     (void)arg;
@@ -58,7 +57,7 @@ static void on_suspend(void *arg)
 static void on_continue(void *arg)
 {
     (void)arg;
-    loaded.deprep_terminal(); /* after a SIGSTOP from elsewhere it counts as prepared */
+    loaded.deprep_terminal(); /* after a SIGSTOP libreadline believes it is still prepared */
     loaded.prep_terminal(1);
     loaded.forced_update_display();
 }
@@ -69,8 +68,8 @@ static void on_resize(void *arg)
     loaded.resize_terminal();
 }
 
-/* Waits for a key or for what stops the script. The loop makes what it watches non-blocking, which
- * the terminal of a shell must not become: it gets a description of its own. */
+/* Waits for a key or a request to stop. Opens the terminal again, since the loop makes open files
+ * non-blocking, which the shell's must not become. */
 static void wait_for_key(int fd)
 {
     static const struct {
@@ -96,18 +95,18 @@ static void wait_for_key(int fd)
         close(own);
 }
 
-/* libreadline would read on after Ctrl-C; the line ends (as at the end of input; who called us is
- * interrupted). */
+/* libreadline would continue after Ctrl-C: EOF ends the line, and line_read raises the stop. */
 static int get_character(FILE *in)
 {
     wait_for_key(fileno(in));
     return task_stop_is_pending() ? EOF : loaded.getc(in);
 }
 
-/* libreadline reads through us, leaves signals to us, which wake the loop, and prints no codes
- * around what is pasted, as libedit does not. (libedit reads and handles signals by itself: its
- * function for a character gives bytes, which it takes for characters.) */
-static void take_over_reading(void *library)
+/* Makes libreadline read through get_character, leave signals to us, and not print bracketed-paste
+ * codes. (libedit keeps its own reading: it would take the bytes of such a function for
+ * characters.)
+ */
+static void hook_reading(void *library)
 {
     int (**getc_function)(FILE *) = dlsym(library, "rl_getc_function");
     int *catch_signals = dlsym(library, "rl_catch_signals");
@@ -139,7 +138,7 @@ static Editor *editor(void)
             symbol(library, "add_history", &loaded.add_history) != NULL) {
             symbol(library, "read_history", &loaded.read_history);
             symbol(library, "write_history", &loaded.write_history);
-            take_over_reading(library);
+            hook_reading(library);
             break;
         }
         dlclose(library);
@@ -174,8 +173,7 @@ static int raise_if_stopped(lua_State *L)
     return task_stop_raise(L);
 }
 
-/* line.read(prompt) -> the line without its end, or nil at the end of input. Raises what ends the
- * read early: Ctrl-C. */
+/* line.read(prompt) -> the line without its end, or nil at the end of input. Raises on Ctrl-C. */
 static int line_read(lua_State *L)
 {
     const char *prompt = luaL_checkstring(L, 1);
@@ -205,7 +203,7 @@ static int line_gc(lua_State *L)
     return 0;
 }
 
-/* line.remember(line): adds to the history, where there is one. */
+/* line.remember(line): adds it to the history, if there is one. */
 static int line_remember(lua_State *L)
 {
     const char *line = luaL_checkstring(L, 1);
@@ -215,8 +213,7 @@ static int line_remember(lua_State *L)
     return 0;
 }
 
-/* line.load_history(path), line.save_history(path): where there is a history; errors are ignored.
- */
+/* line.load_history(path), line.save_history(path): errors are ignored. */
 static int line_load_history(lua_State *L)
 {
     const char *path = luaL_checkstring(L, 1);
@@ -244,9 +241,7 @@ PONDER_MODULE int luaopen_ponder_core_line(lua_State *L)
         {"load_history", line_load_history}, {"read", line_read}, {"remember", line_remember},
         {"save_history", line_save_history}, {NULL, NULL},
     };
-    luaL_newmetatable(L, "ponder.core.line");
-    lua_pushcfunction(L, line_gc);
-    lua_setfield(L, -2, "__gc");
+    api_new_class(L, "ponder.core.line", no_methods, line_gc);
     luaL_newlib(L, functions);
     return 1;
 }

@@ -1,13 +1,12 @@
 /*
- * l_outline.c -- ponder.core.outline: the sections of a model's reply, as src/core/outline.h finds
- * them.
+ * l_outline.c -- ponder.core.outline: splits a model's reply into sections (src/core/outline.h).
  *
  *     outline.read(text, words, trailing, roles) -> sections
  *
- * `words` maps a word in lower case to the number of the section that it opens, or to 0 where it
- * may only stand before a marker; `trailing` has the words that may stand behind one; `roles[i]` is
- * the role of section i. The result has a list of strings for each section, in the order of the
- * text: items as they stand there, whatever lines they go over; of values, the last MAX_VALUES.
+ * `words` maps a word in lower case to the number of the section that it opens, or to 0 if it may
+ * only precede a marker; `trailing` has the words that may follow one as keys; `roles[i]` is the
+ * role of section i. The result is a list of strings for each section, in the order of the text:
+ * items verbatim, even across lines; of values, the last MAX_VALUES.
  */
 #include "api/api.h"
 #include "core/outline.h"
@@ -15,9 +14,9 @@
 #include <string.h>
 
 #define MAX_SECTIONS 16
-#define MAX_ITEMS    10000 /* in one section; what is beyond is left out */
+#define MAX_ITEMS    10000 /* of a section; further ones are dropped */
 #define MAX_VALUES   8
-#define VALUE_WINDOW 64 /* bytes of a value that are handed over */
+#define VALUE_SIZE   64 /* bytes to which a value is truncated */
 
 enum { ARG_TEXT = 1, ARG_WORDS, ARG_TRAILING, ARG_ROLES };
 
@@ -27,7 +26,7 @@ typedef struct Reading {
     lua_State *L;
     lua_Integer count; /* of sections */
     OutlineRole roles[MAX_SECTIONS];
-    lua_Integer taken[MAX_SECTIONS];
+    lua_Integer counts[MAX_SECTIONS]; /* of items or values so far */
 } Reading;
 
 static OutlineWord find_word(void *ud, const char *word, size_t len)
@@ -55,7 +54,7 @@ static bool may_trail(void *ud, const char *word, size_t len)
     return may;
 }
 
-/* Leaves the lists, one a section, on the stack, and returns the index before the first. */
+/* Pushes a list for each section, and returns the stack index before the first. */
 static int begin_lists(lua_State *L, Reading *r)
 {
     r->count = (lua_Integer)lua_rawlen(L, ARG_ROLES);
@@ -75,19 +74,19 @@ static int begin_lists(lua_State *L, Reading *r)
 static void push_value(lua_State *L, const OutlineItem *value)
 {
     size_t len = (size_t)(value->to - value->from);
-    lua_pushlstring(L, value->from, len < VALUE_WINDOW ? len : VALUE_WINDOW);
+    lua_pushlstring(L, value->from, len < VALUE_SIZE ? len : VALUE_SIZE);
 }
 
-/* Keeps the last values: a list of MAX_VALUES turns over from its first place. */
-static void take_value(Reading *r, const OutlineItem *value, int list)
+/* Appends a value; a full list drops its first. */
+static void add_value(Reading *r, const OutlineItem *value, int list)
 {
     lua_State *L = r->L;
-    lua_Integer n = r->taken[value->section];
+    lua_Integer n = r->counts[value->section];
     for (lua_Integer i = 1; n == MAX_VALUES && i < n; i++) {
         lua_rawgeti(L, list, i + 1);
         lua_rawseti(L, list, i);
     }
-    r->taken[value->section] = n < MAX_VALUES ? ++n : n;
+    r->counts[value->section] = n < MAX_VALUES ? ++n : n;
     push_value(L, value);
     lua_rawseti(L, list, n);
 }
@@ -106,10 +105,10 @@ static int l_read(lua_State *L)
     while (outline_next(&o, &item)) {
         int list = before + 1 + item.section;
         if (r.roles[item.section] == OUTLINE_VALUE) {
-            take_value(&r, &item, list);
-        } else if (r.taken[item.section] < MAX_ITEMS) {
+            add_value(&r, &item, list);
+        } else if (r.counts[item.section] < MAX_ITEMS) {
             lua_pushlstring(L, item.from, (size_t)(item.to - item.from));
-            lua_rawseti(L, list, ++r.taken[item.section]);
+            lua_rawseti(L, list, ++r.counts[item.section]);
         }
     }
     lua_createtable(L, (int)r.count, 0);

@@ -1,7 +1,4 @@
-/*
- * l_parse.c -- ponder.core.parse: what the parsers of model replies (lua/ponder/parse.lua) need
- * from C.
- */
+/* l_parse.c -- ponder.core.parse: finds JSON in model replies, for lua/ponder/parse.lua. */
 #include "api/api.h"
 #include "core/find_json.h"
 
@@ -10,7 +7,7 @@
 
 #define FOUND "ponder.core.parse.found"
 
-/* The parts are in a userdata, so that an error while they are pushed leaves nothing behind. */
+/* A userdata owns the parts, so that an error while pushing them does not leak. */
 static int found_gc(lua_State *L)
 {
     Alloc alloc = api_alloc(L);
@@ -23,11 +20,9 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/*
- * How a part stands on its lines: "alone", with nothing else on them; "introduced", behind a colon
- * (which may be bold) and with nothing after it; or "inline", amid other text.
- */
-static const char *standing(const char *text, size_t length, const JsonPart *part)
+/* Where a part is on its lines: "alone"; "introduced", after a colon (perhaps bold) and with
+ * nothing after it; or "inline", within other text. */
+static const char *position(const char *text, size_t length, const JsonPart *part)
 {
     size_t start = part->start, end = part->end;
     while (start > 0 && is_blank(text[start - 1]))
@@ -43,8 +38,8 @@ static const char *standing(const char *text, size_t length, const JsonPart *par
     return start > 0 && text[start - 1] == ':' ? "introduced" : "inline";
 }
 
-/* Pushes the part's text, its superfluous commas made blanks. *comma is the first that may lie in
- * it, and becomes the first after it. */
+/* Pushes the part's text, its trailing commas replaced by blanks. *comma is the first comma that
+ * may be in it, and becomes the first after it. */
 static void push_part(lua_State *L, const char *text, const JsonParts *found, const JsonPart *part,
                       size_t *comma)
 {
@@ -58,7 +53,7 @@ static void push_part(lua_State *L, const char *text, const JsonParts *found, co
     luaL_pushresultsize(&b, length);
 }
 
-/* find_json(text) -> a list of the JSON texts in it, a list of how each stands on its lines */
+/* find_json(text) -> a list of the JSON texts in it, a list of their positions on their lines */
 static int l_find_json(lua_State *L)
 {
     size_t length, comma = 0;
@@ -70,11 +65,11 @@ static int l_find_json(lua_State *L)
     if (!find_json(found, &alloc, text, length))
         return luaL_error(L, "not enough memory");
     lua_newtable(L);
-    lua_newtable(L); /* [texts, standing] */
+    lua_newtable(L); /* [texts, positions] */
     for (size_t i = 0; i < found->count && i < FIND_JSON_MAX_PARTS; i++) {
         push_part(L, text, found, &found->parts[i], &comma);
         lua_rawseti(L, -3, (lua_Integer)i + 1);
-        lua_pushstring(L, standing(text, length, &found->parts[i]));
+        lua_pushstring(L, position(text, length, &found->parts[i]));
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
     find_json_free(found, &alloc);
@@ -85,10 +80,7 @@ PONDER_MODULE int luaopen_ponder_core_parse(lua_State *L);
 int luaopen_ponder_core_parse(lua_State *L)
 {
     static const luaL_Reg functions[] = {{"find_json", l_find_json}, {NULL, NULL}};
-    luaL_newmetatable(L, FOUND);
-    lua_pushcfunction(L, found_gc);
-    lua_setfield(L, -2, "__gc");
-    lua_pop(L, 1);
+    api_new_class(L, FOUND, no_methods, found_gc);
     luaL_newlib(L, functions);
     return 1;
 }

@@ -1,7 +1,5 @@
-/*
- * l_private.c -- ponder.core.private: files for their owner alone.
- */
-#define _GNU_SOURCE /* renameat2 */
+/* l_private.c -- ponder.core.private: files that only their owner can read (store/private.h). */
+#define _XOPEN_SOURCE 700
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -33,7 +31,7 @@ static int fail_errno(lua_State *L, const char *path, int error)
     return fail(L, path, strerror(error), code);
 }
 
-/* ---- what a file is ---- */
+/* ---- what kind of file it is ---- */
 
 static const char *kind_of(mode_t mode)
 {
@@ -81,14 +79,14 @@ static const char *secrecy_problem(int fd)
 {
     struct stat file;
     if (fstat(fd, &file) != 0 || !S_ISREG(file.st_mode))
-        return "is not a file";
+        return "is not a regular file";
     if (file.st_uid != geteuid())
         return "belongs to another user";
     return (file.st_mode & 077) != 0 ? "others may read or write it: chmod 600 makes it private"
                                      : NULL;
 }
 
-/* Pushes what can be read; an errno. */
+/* Pushes what can be read; returns 0 or an errno value. */
 static int push_content(lua_State *L, int fd)
 {
     luaL_Buffer text;
@@ -130,20 +128,6 @@ static int write_all(int fd, const char *text, size_t size)
     return fsync(fd) == 0 ? 0 : errno;
 }
 
-/* Gives the file its name; with `is_new`, only if nothing has that name. An errno. */
-static int put_in_place(const char *from, const char *to, bool is_new)
-{
-    if (!is_new)
-        return rename(from, to) == 0 ? 0 : errno;
-    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
-        return 0;
-    if (errno != EINVAL && errno != ENOSYS)
-        return errno;
-    int error = link(from, to) == 0 ? 0 : errno; /* a file system that cannot do it in one step */
-    unlink(from);
-    return error;
-}
-
 /* private.write(path, text, is_new) -> true; or nil, message, code. All or nothing. */
 static int private_write(lua_State *L)
 {
@@ -159,7 +143,7 @@ static int private_write(lua_State *L)
     int error = write_all(fd, text, size);
     close(fd);
     if (error == 0)
-        error = put_in_place(temporary, path, is_new);
+        error = (is_new ? private_rename_new : rename)(temporary, path) == 0 ? 0 : errno;
     if (error != 0) {
         unlink(temporary);
         return fail_errno(L, path, error);
@@ -174,7 +158,7 @@ static int close_file(lua_State *L)
     return luaL_fileresult(L, fclose(file->f) == 0, NULL);
 }
 
-/* private.open(path) -> a file of Lua's, to be written from its start; or nil, message, code */
+/* private.open(path) -> a Lua file, truncated for writing; or nil, message, code */
 static int private_open_file(lua_State *L)
 {
     offline_refuse(L, "private.open");
@@ -195,7 +179,7 @@ static int private_open_file(lua_State *L)
     return 1;
 }
 
-/* What is wrong with a directory that is to be for its owner alone; NULL: nothing. */
+/* Removes others' permissions of our own directory; NULL, or why it cannot. */
 static const char *make_private(const char *path)
 {
     struct stat directory;
@@ -218,8 +202,8 @@ static int private_make_directory(lua_State *L)
     if (error == 0 && stat(path, &directory) == 0 && !S_ISDIR(directory.st_mode))
         error = ENOTDIR;
     if (error != 0)
-        return fail(L, path, lua_pushfstring(L, "cannot make this directory: %s", strerror(error)),
-                    "IO");
+        return fail(L, path,
+                    lua_pushfstring(L, "cannot create this directory: %s", strerror(error)), "IO");
     const char *problem = lua_toboolean(L, 2) ? make_private(path) : NULL;
     if (problem != NULL)
         return fail(L, path, problem, "NOT_PRIVATE");
@@ -227,7 +211,7 @@ static int private_make_directory(lua_State *L)
     return 1;
 }
 
-/* private.tighten(path): takes from others what they may do with a file, if it is our own. */
+/* private.tighten(path): removes others' permissions, if the file is ours. */
 static int private_tighten_file(lua_State *L)
 {
     offline_refuse(L, "private.tighten");

@@ -1,5 +1,5 @@
 /*
- * l_process.c -- ponder.core.process: child processes for ponder.process. Described in
+ * l_process.c -- ponder.core.process: child processes, for ponder.process. Described in
  * lua/ponder/meta/process.lua.
  */
 #define _GNU_SOURCE /* sigabbrev_np, environ */
@@ -28,7 +28,7 @@ static Process *to_process(lua_State *L)
     return p->process;
 }
 
-/* The list of strings at `arg`, as exec wants it; its memory is a userdata that is pushed. */
+/* The list of strings at `arg` as an argv, in a userdata that is pushed. */
 static char **to_strings(lua_State *L, int arg)
 {
     luaL_checktype(L, arg, LUA_TTABLE);
@@ -36,7 +36,7 @@ static char **to_strings(lua_State *L, int arg)
     char **list = lua_newuserdatauv(L, (n + 1) * sizeof *list, 0);
     for (size_t i = 0; i < n; i++) {
         lua_rawgeti(L, arg, (lua_Integer)i + 1);
-        list[i] = (char *)(size_t)luaL_checkstring(L, -1); /* exec only lacks a const */
+        list[i] = (char *)(size_t)luaL_checkstring(L, -1); /* exec lacks a const */
         lua_pop(L, 1);                                     /* the table keeps the string */
     }
     list[n] = NULL;
@@ -89,7 +89,7 @@ static ProcessStream to_stream(lua_State *L, int arg)
     return luaL_checkoption(L, arg, NULL, names) == 0 ? PROCESS_STDOUT : PROCESS_STDERR;
 }
 
-/* child:read(stream) -> what has come, or nil when there is no more and will not be */
+/* child:read(stream) -> new output, or nil after the end */
 static int child_read(lua_State *L)
 {
     Process *p = to_process(L);
@@ -123,7 +123,7 @@ static int child_line(lua_State *L)
     return 1;
 }
 
-/* child:write(bytes) -> bytes that are still to be written; nil: it reads no more */
+/* child:write(bytes) -> number of unwritten bytes; nil: its input is closed */
 static int child_write(lua_State *L)
 {
     size_t n;

@@ -1,9 +1,9 @@
 /*
- * l_random.c -- ponder.core.random: several generators for math.random, one for each run.
+ * l_random.c -- ponder.core.random: a generator for math.random for each run.
  *
- * Lua keeps the state of its generator in a userdata that math.random and math.randomseed share as
- * an upvalue. So another state takes its place without a wrapper around either, which scripts may
- * have in variables of their own, and which would cost more than the number.
+ * Lua keeps the generator's state in a userdata, an upvalue of math.random and math.randomseed.
+ * This module swaps that upvalue: wrappers would miss references that scripts already hold, and
+ * cost more than the number.
  */
 #define _DEFAULT_SOURCE /* getrandom */
 #include <errno.h>
@@ -15,10 +15,11 @@
 
 #include "api/api.h"
 
-/* The upvalues of this module's functions: math.random and math.randomseed as they were first. */
+/* Upvalues of this module's functions: the original math.random and math.randomseed, their state.
+ */
 enum { RANDOM = 1, RANDOMSEED = 2, FIRST_STATE = 3, UPVALUES = 3 };
 
-/* new(seed) -> a state: one that math.randomseed has seeded in the place of that in use */
+/* new(seed) -> a state, seeded by math.randomseed while it replaces the one in use */
 static int random_new(lua_State *L)
 {
     enum { SEED = 1, STATE, FUNCTION, IN_USE };
@@ -44,7 +45,7 @@ static int random_new(lua_State *L)
     return 1;
 }
 
-/* use(state | nil): math.random and math.randomseed go on with it; nil: with that of the process */
+/* use(state | nil): makes math.random and math.randomseed use it; nil: the first state */
 static int random_use(lua_State *L)
 {
     lua_settop(L, 1);
@@ -58,7 +59,7 @@ static int random_use(lua_State *L)
     return 0;
 }
 
-/* draw() -> an integer that nobody can foresee */
+/* draw() -> an unpredictable integer */
 static int random_draw(lua_State *L)
 {
     lua_Integer number;

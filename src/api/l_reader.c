@@ -1,6 +1,6 @@
 /*
- * l_reader.c -- ponder.core.reader: a descriptor that is open already, such as standard input, read
- * on the event loop. Described in lua/ponder/meta/reader.lua.
+ * l_reader.c -- ponder.core.reader: reads an open descriptor, such as standard input, on the event
+ * loop. Described in lua/ponder/meta/reader.lua.
  */
 #include <errno.h>
 #include <string.h>
@@ -26,7 +26,7 @@ typedef struct Reader {
 static void read_some(Reader *r)
 {
     if (!buffer_reserve(&r->read, &r->alloc, READ_SIZE))
-        return; /* again when there is memory */
+        return; /* out of memory: try again later */
     ssize_t n = read(r->fd, r->read.data + r->read.size, READ_SIZE);
     if (n > 0)
         r->read.size += (size_t)n;

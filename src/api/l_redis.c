@@ -1,5 +1,5 @@
 /*
- * l_redis.c -- ponder.core.redis: a connection to Redis for ponder.redis. Described in
+ * l_redis.c -- ponder.core.redis: a connection to Redis, for ponder.redis. Described in
  * lua/ponder/meta/redis.lua.
  */
 #include <errno.h>
@@ -54,13 +54,13 @@ static int connection_send(lua_State *L)
     luaL_checkstack(L, (int)count + 2, NULL);
     const char **words = lua_newuserdatauv(L, count * (sizeof *words + sizeof(size_t)), 0);
     size_t *sizes = (size_t *)(void *)(words + count);
-    for (size_t i = 0; i < count; i++) { /* what is on the stack is not collected */
+    for (size_t i = 0; i < count; i++) { /* the strings stay on the stack while in use */
         lua_rawgeti(L, 2, (lua_Integer)i + 1);
         words[i] = lua_tolstring(L, -1, &sizes[i]);
         luaL_argcheck(L, words[i] != NULL, 2, "words must be strings or numbers");
     }
     if (!redis_send(r, (int)count, words, sizes))
-        return luaL_error(L, "not enough memory for what waits to be sent to Redis");
+        return luaL_error(L, "not enough memory for commands to Redis");
     return 0;
 }
 
@@ -100,7 +100,7 @@ static int connection_take(lua_State *L)
         lua_pushlstring(L, reply->str, reply->len);
     else
         push_reply(L, reply);
-    if (redis_first_reply(r) == reply) /* no finalizer has taken it meanwhile */
+    if (redis_first_reply(r) == reply) /* unless a finalizer has taken it */
         redis_drop_reply(r);
     return 2;
 }

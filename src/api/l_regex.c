@@ -1,6 +1,4 @@
-/*
- * l_regex.c -- ponder.core.regex: POSIX extended regular expressions, as the C library has them.
- */
+/* l_regex.c -- ponder.core.regex: the C library's POSIX extended regular expressions. */
 #include <limits.h>
 #include <regex.h>
 #include <stdbool.h>
@@ -23,7 +21,7 @@ static int regex_gc(lua_State *L)
     return 0;
 }
 
-/* regex:matches(text) -> boolean; a NUL is a character like any other */
+/* regex:matches(text) -> boolean; text may contain NUL */
 static int regex_matches(lua_State *L)
 {
     const Regex *regex = luaL_checkudata(L, 1, REGEX);
@@ -62,13 +60,8 @@ PONDER_MODULE int luaopen_ponder_core_regex(lua_State *L);
 PONDER_MODULE int luaopen_ponder_core_regex(lua_State *L)
 {
     static const luaL_Reg methods[] = {{"matches", regex_matches}, {NULL, NULL}};
-    static const luaL_Reg events[] = {{"__gc", regex_gc}, {"__close", regex_gc}, {NULL, NULL}};
-    luaL_newmetatable(L, REGEX);
-    luaL_setfuncs(L, events, 0);
-    luaL_newlib(L, methods);
-    lua_setfield(L, -2, "__index");
-    lua_pop(L, 1);
     static const luaL_Reg functions[] = {{"new", regex_new}, {NULL, NULL}};
+    api_new_class(L, REGEX, methods, regex_gc);
     luaL_newlib(L, functions);
     return 1;
 }

@@ -1,5 +1,5 @@
 /*
- * l_sandbox.c -- ponder.core.sandbox: runs programs in sandboxes (sandbox.h), for ponder.sandbox.
+ * l_sandbox.c -- ponder.core.sandbox: runs a program in a sandbox (sandbox.h), for ponder.sandbox.
  */
 #include <lauxlib.h>
 #include <string.h>
@@ -10,10 +10,10 @@
 
 #define CLASS "ponder.Sandbox"
 
-/* The arguments of run. */
+/* Stack indexes: the arguments of run, then the Sandbox and the memo of sandbox_copy. */
 enum { CODE = 1, MEMORY, STEPS, SECONDS, GLOBALS, BOX, MEMO };
 
-enum { MOST_RESULTS = 1000 };
+enum { MAX_RESULTS = 1000 };
 
 typedef struct Filling {
     lua_State *L;
@@ -47,7 +47,7 @@ static int sandbox_finish(lua_State *L)
     return 0;
 }
 
-/* Every outcome begins with nil: the globals could be copied. */
+/* The first nil says that the globals could be copied. */
 static int fail(lua_State *L, const char *message, const char *code)
 {
     lua_pushnil(L);
@@ -57,7 +57,7 @@ static int fail(lua_State *L, const char *message, const char *code)
     return 4;
 }
 
-/* What was raised in S, as text. */
+/* Fails with the error that was raised in S, as text. */
 static int fail_with_error(lua_State *L, lua_State *S)
 {
     if (lua_type(S, -1) == LUA_TSTRING)
@@ -71,7 +71,7 @@ static int copy_results(lua_State *L, lua_State *S)
     char problem[SANDBOX_PROBLEM];
     int n = lua_gettop(S);
     lua_newtable(L); /* at MEMO */
-    if (n > MOST_RESULTS || !lua_checkstack(L, n + 1))
+    if (n > MAX_RESULTS || !lua_checkstack(L, n + 1))
         return fail(L, "too many results (more than 1000)", "ERROR");
     lua_pushnil(L);
     for (int i = 1; i <= n; i++)
@@ -134,8 +134,7 @@ PONDER_MODULE int luaopen_ponder_core_sandbox(lua_State *L);
 PONDER_MODULE int luaopen_ponder_core_sandbox(lua_State *L)
 {
     static const luaL_Reg functions[] = {{"run", sandbox_l_run}, {NULL, NULL}};
-    static const luaL_Reg methods[] = {{NULL, NULL}};
-    api_new_class(L, CLASS, methods, sandbox_finish);
+    api_new_class(L, CLASS, no_methods, sandbox_finish);
     luaL_newlib(L, functions);
     return 1;
 }

@@ -285,7 +285,6 @@ PONDER_MODULE int luaopen_ponder_core_store(lua_State *L);
 
 int luaopen_ponder_core_store(lua_State *L)
 {
-    static const luaL_Reg no_methods[] = {{NULL, NULL}};
     api_new_class(L, STORE, store_methods, store_l_finish);
     api_new_class(L, STORE_ROWS, no_methods, store_rows_close);
     luaL_newlib(L, functions);

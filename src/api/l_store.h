@@ -12,22 +12,22 @@
 
 enum { STORE_PATH = 1, STORE_HIDDEN }; /* user values of a store */
 
-/* The value at `index`, an open store of this process; else raises. */
+/* The value at `index`, which must be an open store of this process. */
 Store *store_check(lua_State *L, int index, const char *where);
 
-/* The same of argument 1. */
+/* The same for argument 1. */
 Store *store_self(lua_State *L, const char *where);
 
 /* Argument `index`, which must be a string. */
 const char *store_text(lua_State *L, int index, const char *where, const char *name, size_t *size);
 
-/* "FILE: what is wrong"; `store` is the index of the store's userdata. */
+/* Pushes "FILE: what is wrong"; `store` is the index of the store's userdata. */
 void store_push_message(lua_State *L, int store, const StoreError *e);
 
 /* -> nil, message, code */
 int store_push_failure(lua_State *L, int store, const StoreError *e);
 
-/* Methods, in l_store_rows.c; and the finalizer of the rows. */
+/* Methods in l_store_rows.c and l_store_hide.c; and the finalizer of rows. */
 int store_l_execute(lua_State *L);
 int store_l_rows(lua_State *L);
 int store_l_columns(lua_State *L);
@@ -38,7 +38,7 @@ int store_l_hold_back(lua_State *L);
 int store_l_take_back(lua_State *L);
 int store_l_hold_commit(lua_State *L);
 
-/* Takes the texts that the store at `store` hides out of the strings from `first` to the top. */
+/* Replaces the texts that the store at `store` hides in the strings from `first` to the top. */
 void store_hide_values(lua_State *L, int store, int first);
 
 #endif

@@ -1,12 +1,10 @@
-/*
- * l_store_hide.c -- texts that a store never writes: keys.
- */
+/* l_store_hide.c -- store:hide, which keeps API keys and the like out of a store. */
 #define _GNU_SOURCE /* memmem */
 #include <string.h>
 
 #include "api/l_store.h"
 
-/* self, texts, mark: from now on `mark` stands where one of the texts would be written. */
+/* self, texts, mark: from now on writes `mark` in place of any of the texts. */
 int store_l_hide(lua_State *L)
 {
     store_self(L, "hide");
@@ -18,8 +16,7 @@ int store_l_hide(lua_State *L)
     lua_rawseti(L, -2, 1);
     for (lua_Integer i = 1; i <= n; i++) {
         if (lua_geti(L, 2, i) != LUA_TSTRING || lua_rawlen(L, -1) == 0)
-            return luaL_error(L,
-                              "store.hide: texts[%d] must be a string that is not empty (got %s)",
+            return luaL_error(L, "store.hide: texts[%d] must be a non-empty string (got %s)",
                               (int)i, luaL_tolstring(L, -1, NULL));
         lua_rawseti(L, -2, i + 1);
     }
@@ -27,7 +24,7 @@ int store_l_hide(lua_State *L)
     return 0;
 }
 
-/* The string at `index` without `secret`. */
+/* Replaces `secret` in the string at `index`. */
 static void hide(lua_State *L, int index, const char *secret, size_t n, const char *mark)
 {
     size_t size;

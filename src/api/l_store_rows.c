@@ -1,24 +1,24 @@
 /*
- * l_store_rows.c -- statements, what they are given, and the rows that they return.
+ * l_store_rows.c -- statements, their parameters, and the rows that they return.
  *
- * Making a Lua value may run finalizers, and these may close the store whose row is being handed
- * over: after every value that is made, what SQLite owns is asked for again.
+ * Making a Lua value may run finalizers, which may close the store: after every value, check_open
+ * before using what SQLite owns.
  */
 #include <math.h>
 
 #include "api/l_store.h"
 #include "store/held.h"
 
-enum { MOST_HELD_BACK = 64 /* values */ };
+enum { MAX_HELD_BACK = 64 /* values */ };
 
-/* Rows to come: the iterator of rows() and columns(). Its user value is the store. */
+/* The iterator of rows() and columns(). Its user value is the store. */
 typedef struct Rows {
     Store *store;
     sqlite3_stmt *statement; /* NULL: all were read */
     bool by_name;
 } Rows;
 
-/* Where nil would be taken for the end of the rows. */
+/* For iterators, where nil would mean the end of the rows. */
 static int raise(lua_State *L, int store, const StoreError *e)
 {
     store_push_message(L, store, e);
@@ -27,7 +27,7 @@ static int raise(lua_State *L, int store, const StoreError *e)
 
 /* ---- values ---- */
 
-/* Raises for what SQLite cannot hold. The values are on the stack from `first` on. */
+/* Raises for values that SQLite cannot store. They are on the stack from `first` on. */
 static void check_values(lua_State *L, const Store *s, const char *where, int first)
 {
     int limit = sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, -1);
@@ -38,8 +38,7 @@ static void check_values(lua_State *L, const Store *s, const char *where, int fi
         case LUA_TBOOLEAN: break;
         case LUA_TNUMBER:
             if (isnan(lua_tonumber(L, i)))
-                luaL_error(L, "store.%s: value %d is not a number, which SQLite cannot hold", where,
-                           n);
+                luaL_error(L, "store.%s: value %d is NaN, which SQLite cannot store", where, n);
             break;
         case LUA_TSTRING:
             if (lua_rawlen(L, i) > (lua_Unsigned)limit)
@@ -78,7 +77,7 @@ static StoreValue to_value(lua_State *L, int index)
     return v;
 }
 
-/* `keep`: whether SQLite copies strings, or these stay where they are until it has done. */
+/* `keep` says whether SQLite copies strings; if not, they must stay on the stack. */
 static int bind_values(lua_State *L, int first, sqlite3_stmt *statement,
                        sqlite3_destructor_type keep)
 {
@@ -90,10 +89,10 @@ static int bind_values(lua_State *L, int first, sqlite3_stmt *statement,
     return rc;
 }
 
-/* The statement of the store at index `store` whose text follows, then its values, bound; or NULL
- * with the error. Mistakes in the call raise. After hiding, no Lua value is made. */
-static sqlite3_stmt *take(lua_State *L, int store, const char *where, sqlite3_destructor_type keep,
-                          StoreError *e)
+/* A statement with its values bound: on the stack are the store, the SQL and the values. NULL: an
+ * error. Mistakes in the call raise. After store_hide_values no Lua value is made. */
+static sqlite3_stmt *acquire(lua_State *L, int store, const char *where,
+                             sqlite3_destructor_type keep, StoreError *e)
 {
     size_t size;
     int first = store + 2;
@@ -144,7 +143,7 @@ int store_l_execute(lua_State *L)
 {
     Store *s = store_self(L, "execute");
     StoreError e;
-    sqlite3_stmt *statement = take(L, 1, "execute", SQLITE_STATIC, &e);
+    sqlite3_stmt *statement = acquire(L, 1, "execute", SQLITE_STATIC, &e);
     if (statement == NULL)
         return store_push_failure(L, 1, &e);
     int64_t changes;
@@ -162,7 +161,7 @@ int store_l_execute(lua_State *L)
 /* self, sql, values... -> ticket | nil, message, code */
 int store_l_hold_back(lua_State *L)
 {
-    StoreValue values[MOST_HELD_BACK];
+    StoreValue values[MAX_HELD_BACK];
     StoreError e;
     int64_t ticket;
     store_self(L, "hold_back");
@@ -172,8 +171,8 @@ int store_l_hold_back(lua_State *L)
     int count = lua_gettop(L) - 2;
     if (!s->writable)
         return luaL_error(L, "store.hold_back: the store is open for reading");
-    if (count > MOST_HELD_BACK)
-        return luaL_error(L, "store.hold_back: more than %d values", MOST_HELD_BACK);
+    if (count > MAX_HELD_BACK)
+        return luaL_error(L, "store.hold_back: more than %d values", MAX_HELD_BACK);
     check_values(L, s, "hold_back", 3);
     for (int i = 0; i < count; i++)
         values[i] = to_value(L, i + 3);
@@ -183,7 +182,7 @@ int store_l_hold_back(lua_State *L)
     return 1;
 }
 
-/* self, ticket -> whether it was not written, and will not be */
+/* self, ticket -> whether the statement was withdrawn before it was run */
 int store_l_take_back(lua_State *L)
 {
     Store *s = store_self(L, "take_back");
@@ -199,7 +198,7 @@ int store_l_hold_commit(lua_State *L)
 
 /* ---- rows ---- */
 
-/* self, sql, values... -> Rows below them, which owns the statement */
+/* self, sql, values... -> inserts Rows below them, which owns the statement */
 static Rows *rows_new(lua_State *L, const char *where, bool by_name)
 {
     Store *s = store_self(L, where);
@@ -210,7 +209,7 @@ static Rows *rows_new(lua_State *L, const char *where, bool by_name)
     lua_pushvalue(L, 1);
     lua_setiuservalue(L, -2, 1);
     lua_insert(L, 1);
-    r->statement = take(L, 2, where, SQLITE_TRANSIENT, &e);
+    r->statement = acquire(L, 2, where, SQLITE_TRANSIENT, &e);
     if (r->statement == NULL)
         raise(L, 2, &e);
     return r;
@@ -236,7 +235,7 @@ int store_rows_close(lua_State *L)
     return 0;
 }
 
-/* Goes to the next row. `index` is that of the Rows. */
+/* Steps to the next row. `index` is that of the Rows. */
 static bool next_row(lua_State *L, Rows *r, int index)
 {
     StoreError e;
@@ -254,7 +253,7 @@ static bool next_row(lua_State *L, Rows *r, int index)
     return row;
 }
 
-/* -> the row's values, or a table of them */
+/* Pushes the row's values, or a table of them. */
 static int push_row(lua_State *L, const Rows *r)
 {
     int count = sqlite3_column_count(r->statement);
@@ -283,7 +282,7 @@ static int rows_l_next(lua_State *L)
     return next_row(L, r, index) ? push_row(L, r) : 0;
 }
 
-/* -> iterator, nil, nil, Rows: the last is closed at the end of the loop, however it ends */
+/* -> iterator, nil, nil, Rows, which a generic for closes however it ends */
 static int push_iterator(lua_State *L)
 {
     lua_pushvalue(L, 1);

@@ -1,8 +1,8 @@
 /*
- * l_terminal.c -- ponder.core.terminal: how large a terminal is, and how much of it a text takes.
+ * l_terminal.c -- ponder.core.terminal: the size of a terminal and the width of texts.
  *
- * Widths are those of the C library's own table for Unicode (wcwidth in the locale C.UTF-8),
- * whatever the locale of the process. Without that locale each character counts as one column.
+ * Widths come from the C library's Unicode table (wcwidth in the locale C.UTF-8), whatever the
+ * locale of the process. Without that locale each character counts as one column.
  */
 #include <locale.h>
 #include <stdbool.h>
@@ -23,7 +23,7 @@ static locale_t unicode(void)
     return loaded;
 }
 
-/* Takes one character. A byte that is part of none, and a control character, is one column wide. */
+/* The bytes and width of a character. Invalid bytes and control characters count as one column. */
 static size_t next_character(const char *at, size_t left, int *width)
 {
     wchar_t c;
@@ -40,8 +40,8 @@ static size_t next_character(const char *at, size_t left, int *width)
     return bytes;
 }
 
-/* Bytes of the longest beginning that fits into so many columns; its width goes to *width. What
- * combines with its last character belongs to it. */
+/* The bytes of the longest prefix that fits into so many columns, with combining characters; its
+ * width goes to *width. */
 static size_t fit(const char *text, size_t size, lua_Integer columns, lua_Integer *width)
 {
     locale_t loaded = unicode();
@@ -61,7 +61,7 @@ static size_t fit(const char *text, size_t size, lua_Integer columns, lua_Intege
     return at;
 }
 
-/* terminal.fit(text, columns) -> bytes, width: the longest beginning that takes no more columns */
+/* terminal.fit(text, columns) -> bytes, width of the longest prefix that fits */
 static int terminal_fit(lua_State *L)
 {
     size_t size;
@@ -72,7 +72,7 @@ static int terminal_fit(lua_State *L)
     return 2;
 }
 
-/* terminal.width(text) -> columns that a text of one line takes */
+/* terminal.width(text) -> columns of a one-line text */
 static int terminal_width(lua_State *L)
 {
     size_t size;
@@ -83,7 +83,7 @@ static int terminal_width(lua_State *L)
     return 1;
 }
 
-/* terminal.size(fd) -> columns, rows; nil if it is not a terminal, or one that does not know */
+/* terminal.size(fd) -> columns, rows; nil if it is not a terminal or its size is unknown */
 static int terminal_size(lua_State *L)
 {
     struct winsize size;
@@ -94,7 +94,7 @@ static int terminal_size(lua_State *L)
     return 2;
 }
 
-/* terminal.is_terminal(fd) -> whether a file descriptor is one */
+/* terminal.is_terminal(fd) -> whether a file descriptor is a terminal */
 static int terminal_is_terminal(lua_State *L)
 {
     lua_pushboolean(L, isatty((int)luaL_checkinteger(L, 1)));

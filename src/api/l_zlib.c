@@ -1,5 +1,5 @@
 /*
- * l_zlib.c -- ponder.core.zlib: what travels is made smaller. Described in
+ * l_zlib.c -- ponder.core.zlib: compresses what is sent to Redis. Described in
  * lua/ponder/meta/zlib.lua.
  */
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "api/api.h"
 
 enum {
-    LEVEL = 1, /* JSON shrinks to a tenth with it; the others take three times as long for little */
-    HEAD = 4,  /* bytes before the compressed ones: the size of the text */
+    LEVEL = 1, /* shrinks JSON to a tenth; higher levels take three times as long for little */
+    HEAD = 4,  /* bytes that precede the compressed ones: the size of the text */
 };
 
 /* compress(text) -> bytes */
@@ -44,11 +44,11 @@ static int zlib_l_decompress(lua_State *L)
         return 2;
     }
     uLongf unpacked = length;
-    char *out = luaL_buffinitsize(L, &b, length + 1); /* zlib wants a byte even for none */
+    char *out = luaL_buffinitsize(L, &b, length + 1); /* zlib wants a byte even for an empty text */
     int error = uncompress((unsigned char *)out, &unpacked, bytes + HEAD, size - HEAD);
     if (error != Z_OK || unpacked != length) {
         luaL_pushfail(L);
-        lua_pushliteral(L, "what was compressed is damaged");
+        lua_pushliteral(L, "the compressed data is damaged");
         return 2;
     }
     luaL_pushresultsize(&b, unpacked);

@@ -1,6 +1,4 @@
-/*
- * sandbox.c -- see sandbox.h.
- */
+/* sandbox.c -- see sandbox.h. */
 #include "api/sandbox.h"
 
 #include <lauxlib.h>
@@ -9,15 +7,15 @@
 #include "api/alarm.h"
 #include "api/l_task.h"
 
-enum { STEPS_A_LOOK = 1000 };
+enum { STEP_INTERVAL = 1000 };
 
 struct SandboxBlock {
     SandboxBlock *next, **at;
-    size_t size; /* of all of it */
+    size_t size; /* including this header */
     max_align_t bytes[];
 };
 
-static Sandbox *volatile running; /* what an alarm may jump out of */
+static Sandbox *volatile running; /* that an alarm may leave */
 
 /* ---- leaving ---- */
 
@@ -75,7 +73,7 @@ static size_t whole_size(size_t size)
     return size > 0 ? sizeof(SandboxBlock) + size : 0;
 }
 
-/* The block is out of the list while it may move. */
+/* Unlinks the block while it may move. */
 static void *resize(Sandbox *s, void *ptr, size_t old_size, size_t size)
 {
     SandboxBlock *block = NULL;
@@ -100,7 +98,8 @@ static void *resize(Sandbox *s, void *ptr, size_t old_size, size_t size)
     return made->bytes;
 }
 
-/* Lua collects its garbage when it is refused memory, and asks once more. */
+/* Lua runs an emergency collection when an allocation fails, and tries once more: a second refusal
+ * of the same size ends the program. */
 static void *allocate(void *ud, void *ptr, size_t old_size, size_t size)
 {
     Sandbox *s = ud;
@@ -158,7 +157,7 @@ static void on_count(lua_State *S, lua_Debug *ar)
     sandbox_charge(s, s->interval);
 }
 
-/* Lua cannot go on: it was refused memory outside of any call. */
+/* An unprotected error: out of memory outside any call. */
 static int on_panic(lua_State *S)
 {
     leave(sandbox_of(S), SANDBOX_MEMORY);
@@ -201,7 +200,7 @@ static SandboxEnd run(Sandbox *s, const char *code, size_t size, SandboxFill *fi
 SandboxEnd sandbox_run(Sandbox *s, const char *code, size_t size, SandboxFill *fill, void *arg)
 {
     s->steps = s->limits.steps;
-    s->interval = s->steps < STEPS_A_LOOK ? (int)s->steps + 1 : STEPS_A_LOOK;
+    s->interval = s->steps < STEP_INTERVAL ? (int)s->steps + 1 : STEP_INTERVAL;
     s->S = lua_newstate(allocate, s);
     if (s->S == NULL)
         return SANDBOX_MEMORY;

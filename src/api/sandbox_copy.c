@@ -1,6 +1,6 @@
 /*
- * sandbox_copy.c -- values from one Lua state to another (sandbox.h): nil, booleans, numbers,
- * strings, and tables of these, without their metatables.
+ * sandbox_copy.c -- copies values from one Lua state to another (sandbox.h): nil, booleans,
+ * numbers, strings, and tables of these without metatables.
  */
 #include <lauxlib.h>
 #include <stdio.h>
@@ -8,23 +8,23 @@
 
 #include "api/sandbox.h"
 
-enum { DEEPEST = 100, SHORT_STRING = 40, LONGEST_NAME = 40, LONGEST_PLACE = 150, STACK = 8 };
+enum { MAX_DEPTH = 100, SHORT_STRING = 40, MAX_NAME = 40, MAX_PATH = 150, STACK = 8 };
 
 typedef struct Copy {
     lua_State *from, *to;
-    int memo;      /* table of `to`: by address, what has been copied; true: it is being copied */
-    char *problem; /* "a.b.c: a function", from its end */
+    int memo;      /* table of `to`: copies by address of the original; true: being copied */
+    char *problem; /* "a.b.c: a function", written backwards */
 } Copy;
 
-/* Puts text before what the problem says. */
+/* Prepends text to the problem. */
 static void prepend(Copy *c, const char *text)
 {
     char rest[SANDBOX_PROBLEM];
-    if (strlen(c->problem) > LONGEST_PLACE)
+    if (strlen(c->problem) > MAX_PATH)
         return;
     snprintf(rest, sizeof rest, "%s", c->problem);
     snprintf(c->problem, SANDBOX_PROBLEM, "%.80s%.200s",
-             strlen(rest) + strlen(text) > LONGEST_PLACE ? "..." : text, rest);
+             strlen(rest) + strlen(text) > MAX_PATH ? "..." : text, rest);
 }
 
 static int refuse(Copy *c, const char *what)
@@ -33,13 +33,13 @@ static int refuse(Copy *c, const char *what)
     return 0;
 }
 
-/* The key at `index` is part of where the problem is. */
+/* Prepends the key at `index` to the path. */
 static void prepend_key(Copy *c, int index)
 {
-    char text[LONGEST_NAME + 8];
+    char text[MAX_NAME + 8];
     switch (lua_type(c->from, index)) {
     case LUA_TSTRING:
-        snprintf(text, sizeof text, ".%.*s", LONGEST_NAME, lua_tostring(c->from, index));
+        snprintf(text, sizeof text, ".%.*s", MAX_NAME, lua_tostring(c->from, index));
         break;
     case LUA_TNUMBER:
         if (lua_isinteger(c->from, index))
@@ -54,7 +54,7 @@ static void prepend_key(Copy *c, int index)
 
 static int copy_value(Copy *c, int index, int depth);
 
-/* Whether what is at that address has been copied: then it is pushed. */
+/* Pushes the copy of the value at that address, if there is one. */
 static int find_copy(Copy *c, const void *address)
 {
     if (lua_rawgetp(c->to, c->memo, address) != LUA_TNIL)
@@ -69,7 +69,7 @@ static void note_copy(Copy *c, const void *address)
     lua_rawsetp(c->to, c->memo, address);
 }
 
-/* One text of a megabyte may be in a table a million times. */
+/* Long strings are copied once: a table may hold a megabyte a million times. */
 static int copy_string(Copy *c, int index)
 {
     size_t size;
@@ -104,8 +104,8 @@ static int copy_table(Copy *c, int index, int depth)
     const void *address = lua_topointer(c->from, index);
     if (find_copy(c, address))
         return lua_istable(c->to, -1) ? 1 : refuse(c, "the table contains itself");
-    if (depth == DEEPEST)
-        return refuse(c, "tables are nested too deep (more than 100)");
+    if (depth == MAX_DEPTH)
+        return refuse(c, "tables are nested too deeply (more than 100)");
     if (!lua_checkstack(c->from, STACK) || !lua_checkstack(c->to, STACK))
         return refuse(c, "not enough memory");
     index = lua_absindex(c->from, index);

@@ -1,9 +1,12 @@
 /*
  * sandbox_library.c -- Lua's pure library, for sandboxes (sandbox.h).
  *
- *   base        without print, warn, collectgarbage, dofile, loadfile, require; load takes text
- * alone coroutine   a new one counts as the steps that it may run unseen table, utf8 string without
- * dump math        random begins the same each time os          time (now), clock, difftime
+ *   base          without print, warn, collectgarbage, dofile, loadfile; load accepts text only
+ *   coroutine     a new one is charged the steps that it may run uncounted
+ *   string        without dump
+ *   math          random always starts with the same seed
+ *   os            only time (now), clock, difftime
+ *   table, utf8
  */
 #include <lauxlib.h>
 #include <lualib.h>
@@ -24,7 +27,7 @@ static int load_text(lua_State *S)
     return lua_gettop(S);
 }
 
-/* Counts do not go over from one coroutine to another. */
+/* Each coroutine starts its own count, so the steps up to its first hook are charged in advance. */
 static int charge_coroutine(lua_State *S)
 {
     Sandbox *s = sandbox_of(S);
@@ -38,7 +41,7 @@ static int charge_coroutine(lua_State *S)
 static int os_time_now(lua_State *S)
 {
     if (!lua_isnoneornil(S, 1))
-        return luaL_argerror(S, 1, "a sandbox has os.time without arguments alone");
+        return luaL_argerror(S, 1, "a sandbox has os.time only without arguments");
     lua_pushinteger(S, (lua_Integer)time(NULL));
     return 1;
 }
@@ -119,6 +122,6 @@ void sandbox_open_library(lua_State *S)
     luaL_requiref(S, LUA_TABLIBNAME, luaopen_table, 1);
     luaL_requiref(S, LUA_UTF8LIBNAME, luaopen_utf8, 1);
     lua_pop(S, 2);
-    lua_pushnil(S); /* what luaL_requiref keeps */
+    lua_pushnil(S); /* package.loaded, made by luaL_requiref */
     lua_setfield(S, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
 }

@@ -4,26 +4,14 @@
  * SQLite finds -wal and -shm by the name it opened, so the connection is closed before and reopened
  * after. The claim's descriptor and lock stay: they belong to the file, not to its name.
  */
-#define _GNU_SOURCE /* renameat2 */
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "store/header.h"
+#include "store/private.h"
 #include "store/store.h"
-
-/* Does not replace an existing file. Some file systems support only one of the two ways. */
-static int rename_file(const char *from, const char *to)
-{
-    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
-        return 0;
-    if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP)
-        return -1;
-    return link(from, to) == 0 ? unlink(from) : -1;
-}
 
 static bool is_in_use(const Store *s)
 {
@@ -50,7 +38,7 @@ static StoreStatus rename_to(Store *s, const char *staging, const char *path, St
         error = errno;
     if (error != 0)
         status = store_fail_errno(e, error == EEXIST ? "" : "cannot be read or written", error);
-    else if (rename_file(staging, path) != 0)
+    else if (private_rename_new(staging, path) != 0)
         status = store_fail_errno(e, "cannot be created", errno);
     if (status != STORE_OK) {
         store_remove(staging);

@@ -2,13 +2,13 @@
 
 local args = require "ponder.args"
 local cli = require "ponder.cli"
-local host = require "ponder.core.host"
 local json = require "ponder.json"
 local quote = require "ponder.quote"
 local redis = require "ponder.redis"
 local status = require "ponder.queue.status"
 local style = require "ponder.report.style"
 local task = require "ponder.task"
+local terminal = require "ponder.core.terminal"
 local text = require "ponder.report.text"
 
 local RULES = {
@@ -145,7 +145,7 @@ local function show(client, given)
         return fail(message)
     end
     local out = style.of(1)
-    local live = given.watch or not given.json and host.is_terminal(1)
+    local live = given.watch or not given.json and terminal.is_terminal(1)
     repeat
         task.sleep(SAMPLE_S)
         local list

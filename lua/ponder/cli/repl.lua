@@ -9,6 +9,7 @@ local private = require "ponder.core.private"
 local quote = require "ponder.quote"
 local state = require "ponder.state"
 local task = require "ponder.task"
+local terminal = require "ponder.core.terminal"
 
 local RULES = { verbose = { help = "show requests and replies on standard error, redacted" } }
 local ORDER = { "verbose" }
@@ -149,7 +150,7 @@ function repl.run(list)
     if path then
         line.load_history(path)
     end
-    if host.is_terminal(0) then
+    if terminal.is_terminal(0) then
         print("ponder " .. host.version .. ", " .. _VERSION .. "; Ctrl-D ends")
     end
     local more, status

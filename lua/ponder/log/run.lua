@@ -15,6 +15,7 @@ local random = require "ponder.core.random"
 local quote = require "ponder.quote"
 local runs = require "ponder.run"
 local scheduler = require "ponder.task.scheduler"
+local terminal = require "ponder.core.terminal"
 
 local run = {}
 
@@ -265,7 +266,7 @@ end
 ---@return boolean
 function run.has_input()
     local play = next_play()
-    return play ~= nil and play.input ~= nil or not host.is_terminal(0)
+    return play ~= nil and play.input ~= nil or not terminal.is_terminal(0)
 end
 
 ---Says what the current run came to.

@@ -1,9 +1,9 @@
 --- `--untrusted` and its flags, and loading scripts that run confined.
 
 local files = require "ponder.log.files"
-local host = require "ponder.core.host"
 local options = require "ponder.options"
 local quote = require "ponder.quote"
+local terminal = require "ponder.core.terminal"
 
 local untrusted -- ponder.untrusted, loaded on demand
 
@@ -90,7 +90,7 @@ end
 
 -- Output of a policy, made safe for a terminal.
 local function write(output)
-    stdout:write(host.is_terminal(1) and quote.terminal(output) or output)
+    stdout:write(terminal.is_terminal(1) and quote.terminal(output) or output)
 end
 
 local function load_tool(path)
@@ -134,7 +134,7 @@ function confined.options(given)
 end
 
 local function write_error(output)
-    io.stderr:write(host.is_terminal(2) and quote.terminal(output) or output)
+    io.stderr:write(terminal.is_terminal(2) and quote.terminal(output) or output)
 end
 
 ---Loads a script for many calls, whose time the command limits. Its output goes to standard error.
