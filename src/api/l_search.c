@@ -192,7 +192,7 @@ static int core_new(lua_State *L)
     return 1;
 }
 
-/* The collector's alone: a script that called it could free what a loop on the C stack is using. */
+/* Not a method: a script could free what a loop on the C stack is using. */
 static int core_gc(lua_State *L)
 {
     Core *core = core_check(L);
@@ -236,7 +236,7 @@ static int core_state(lua_State *L)
     return 1;
 }
 
-/* core:node(id) -> the node as a table; nil where it is gone. */
+/* core:node(id) -> the node as a table; nil if it was freed. */
 static int core_node(lua_State *L)
 {
     const Core *core = core_check(L);
@@ -248,7 +248,7 @@ static int core_node(lua_State *L)
     return 1;
 }
 
-/* core:kept_ids() -> the ids of the nodes that are there, where some are gone. */
+/* core:kept_ids() -> the ids of the nodes that were not freed. */
 static int core_kept_ids(lua_State *L)
 {
     const Search *s = &core_check(L)->search;
@@ -267,7 +267,7 @@ static int core_kept_ids(lua_State *L)
     return 1;
 }
 
-/* core:group(i) -> the ids of a level of `kept`, or of an island; nil: there is none. */
+/* core:group(i) -> the ids of a level of `kept`, or of an island, or nil. */
 static int core_group(lua_State *L)
 {
     const Search *s = &core_check(L)->search;
@@ -291,7 +291,7 @@ static int core_path(lua_State *L)
     return 1;
 }
 
-/* core:calling() -> name of the callback that runs, id and depth of its node; nil if none does. */
+/* core:calling() -> name of the running callback, id and depth of its node; or nil. */
 static int core_calling(lua_State *L)
 {
     const Core *core = core_check(L);

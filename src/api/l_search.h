@@ -25,7 +25,7 @@ enum {
 
 typedef struct Core {
     Search search;
-    const char *calling; /* the callback that runs or has just returned; NULL for our own errors */
+    const char *calling; /* the running or last callback; NULL for our own errors */
     uint32_t calling_node;
     const char *call_names[SEARCH_DONE];
     bool wants_node[SEARCH_DONE]; /* whether a callback has a parameter for the node */
@@ -37,8 +37,8 @@ typedef struct Core {
     VEC(SearchAsk) units; /* of the concurrent driver, in flight; SEARCH_DONE: a free slot */
 
     /* the loop's own (search_loop.c) */
-    bool running;  /* from its beginning until it has ended: nothing else may change the tree */
-    bool started;  /* by either driver: it runs once */
+    bool running;  /* until it ends nothing else may change the tree */
+    bool started;  /* by either driver: a search runs once */
     bool awaiting; /* the results of a callback are on top of the stack */
     SearchAsk ask;
     double deadline;              /* by the caller's clock, in seconds; infinity if there is none */
@@ -46,7 +46,7 @@ typedef struct Core {
     uint32_t chunk, parent_chunk; /* which tables of states are in CHUNK and PARENT */
 } Core;
 
-/* Where a chunk keeps the state of a node. */
+/* The index of a node's state in its chunk. */
 static inline lua_Integer core_slot(uint32_t id)
 {
     return (lua_Integer)(id & (SEARCH_CHUNK_SIZE - 1)) + 1;
@@ -54,16 +54,16 @@ static inline lua_Integer core_slot(uint32_t id)
 
 /* ---- nodes (search_nodes.c) ---- */
 
-/* Pushes a user value of the search at `index`: a table, unless a script has meddled with it. */
+/* Pushes a user value of the search at `index`, which must be a table. */
 void core_push_table(lua_State *L, int index, int which);
 
-/* The state of a node, on top of the stack; `states` is the index of the list of states. */
+/* Pushes the state of a node; `states` is the index of the list of states. */
 void core_push_state(lua_State *L, int states, uint32_t id);
 
 /* Pushes the table that holds the states of `id` and its neighbours. */
 void core_push_chunk(lua_State *L, int states, uint32_t id);
 
-/* The same, into the stack slot `slot`, unless `loaded` says that it is there. */
+/* The same, into the stack slot `slot`, unless it is already there, as `loaded` says. */
 static inline void core_load_chunk(lua_State *L, int states, int slot, uint32_t *loaded,
                                    uint32_t id)
 {
@@ -74,7 +74,7 @@ static inline void core_load_chunk(lua_State *L, int states, int slot, uint32_t 
     *loaded = id >> SEARCH_CHUNK_BITS;
 }
 
-/* Forgets the states of the nodes that were freed; true: a chunk is gone too. */
+/* Drops the states of freed nodes; true: a whole chunk was freed. */
 bool core_drop_states(lua_State *L, Core *core, int states);
 
 /* A node of the search at `self` as a table, see SearchNode in lua/ponder/search.lua; with a
@@ -89,10 +89,10 @@ void core_push_path(lua_State *L, const Core *core, int states, uint32_t id);
 /* __index of a node table: makes `path`, `inspirations`. Upvalue 1 is the search. */
 int core_node_index(lua_State *L);
 
-/* A list of ids. */
+/* Pushes a list of ids. */
 void core_push_ids(lua_State *L, const uint32_t *ids, size_t count);
 
-/* ---- what callbacks return (search_check.c); these raise ---- */
+/* ---- checks of callbacks' results, which raise (search_check.c) ---- */
 
 double core_check_score(lua_State *L, Core *core, SearchCall call, int index);
 bool core_check_boolean(lua_State *L, Core *core, SearchCall call, int index);
@@ -102,7 +102,7 @@ void core_check_key(lua_State *L, Core *core, int index, SearchKey *key, uint64_
 int core_wrong_result(lua_State *L, Core *core, SearchCall call, const char *expected, int index);
 int core_list_hole(lua_State *L, Core *core, SearchCall call, lua_Integer at);
 
-/* Raises without a position: the line of Lua that drives the search says nothing to a script. */
+/* Raises without a position: the line of the library's driver would not help a script. */
 int core_raise(lua_State *L, const char *format, ...);
 int core_no_memory(lua_State *L, Core *core);
 
@@ -117,15 +117,15 @@ void core_read_callbacks(lua_State *L, Core *core, int self, int index);
 /* Pushes the arguments of the callback; returns how many. COST, KEY: the state at `state`. */
 int core_push_arguments(lua_State *L, Core *core, int self, const SearchAsk *ask, int state);
 
-/* How many children expand is asked for; nil: all. */
+/* Pushes the number of children to ask expand for; nil: all. */
 void core_push_width(lua_State *L, const Core *core, const SearchAsk *ask);
 
 /* Checks what the callback returned and tells the engine; it raises. An expansion's list is at
  * `index`, and stays there. */
 void core_tell(lua_State *L, Core *core, int self, const SearchAsk *ask, int index);
 
-/* COST, KEY and MAKE: puts the state that they are about from the list at `list` into `state`,
- * unless it is there already. */
+/* COST, KEY and MAKE: copies their state from the list at `list` to the slot `state`, unless it is
+ * already there. */
 void core_fetch_state(lua_State *L, Core *core, const SearchAsk *ask, int list, int state);
 
 /* MAKE: makes children (search_make) and stores their states: those from the list at `list`, or the
@@ -133,7 +133,7 @@ void core_fetch_state(lua_State *L, Core *core, const SearchAsk *ask, int list, 
 void core_make_children(lua_State *L, Core *core, const SearchAsk *ask, int list, int state,
                         int states, int chunk);
 
-/* At the beginning of a round: what reflect has returned since joins the memory. */
+/* At the beginning of a round: adds new results of reflect to the memory. */
 void core_update_memory(lua_State *L, Core *core, int self);
 
 /* The options in the table at 1, which Lua has checked (lua/ponder/searches.lua). */
@@ -156,7 +156,7 @@ int core_fail(lua_State *L);
 int core_get_outcome(lua_State *L);
 int core_settle(lua_State *L);
 
-/* What both drivers begin with: the callbacks are argument 2. */
+/* Starts a search for either driver: the callbacks are argument 2. */
 Core *core_start(lua_State *L, bool one_at_a_time);
 
 /* core:run(callbacks) -> outcome, or "failed", message, code. In search_loop.c. */

@@ -1,6 +1,6 @@
 /*
- * search_calls.c -- between the engine's units of work and Lua's callbacks: their arguments, and
- * what they returned.
+ * search_calls.c -- makes the arguments of Lua callbacks from the engine's units of work, and
+ * passes their results to the engine.
  */
 #include <math.h>
 #include <string.h>
@@ -32,7 +32,7 @@ const char *core_call_name(const Core *core, SearchCall call)
     return call == SEARCH_EVALUATE && path ? "heuristic" : names[call];
 }
 
-/* The callbacks, by SearchCall, and {wants_node = {name = boolean}} say what there is. */
+/* Reads the callbacks and {wants_node = {name = boolean}}. */
 void core_read_callbacks(lua_State *L, Core *core, int self, int index)
 {
     index = lua_absindex(L, index);
@@ -110,7 +110,7 @@ static int push_event(lua_State *L, Core *core, int self, const SearchAsk *ask)
     return 1;
 }
 
-/* The states of the children, and their nodes where they are wanted. */
+/* Pushes the states of the children, and their nodes if the callback wants them. */
 static int push_children(lua_State *L, Core *core, int self, const SearchAsk *ask)
 {
     int count = (int)(ask->last - ask->node) + 1;
@@ -184,7 +184,7 @@ int core_push_arguments(lua_State *L, Core *core, int self, const SearchAsk *ask
 
 /* ---- results ---- */
 
-/* One number a child. */
+/* Tells one number for each child. */
 static void tell_list(lua_State *L, Core *core, const SearchAsk *ask, int index)
 {
     Search *s = &core->search;
@@ -328,7 +328,7 @@ void core_update_memory(lua_State *L, Core *core, int self)
     int top = lua_gettop(L);
     core_push_table(L, self, CORE_MEMORY);
     core_push_table(L, self, CORE_REFLECTIONS);
-    lua_newtable(L); /* a new list: that of the last round may be in use */
+    lua_newtable(L); /* a new list: a callback may still use the old one */
     lua_Integer old = (lua_Integer)lua_rawlen(L, top + 1), count = 0, skip;
     lua_newtable(L); /* all of them, oldest first */
     for (lua_Integer i = 1; i <= old; i++) {

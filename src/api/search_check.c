@@ -1,15 +1,15 @@
 /*
- * search_check.c -- what a search's callbacks returned: whether it is what they must return.
+ * search_check.c -- checks the results of a search's callbacks.
  *
- * Each check raises an error that names the callback, what was expected, what came, the node, and
- * where the callback is.
+ * Each check raises an error that names the callback, what was expected, what it returned, the
+ * node, and where the callback is defined.
  */
 #include <math.h>
 #include <string.h>
 
 #include "api/l_search.h"
 
-/* Pushes a second line, "evaluate is at FILE:LINE", or nothing where that is not known. */
+/* Pushes a second line, "evaluate is at FILE:LINE", or "" if that is not known. */
 static const char *push_place(lua_State *L, const Core *core, SearchCall call)
 {
     lua_Debug about;
@@ -83,7 +83,7 @@ lua_Integer core_check_list(lua_State *L, Core *core, SearchCall call, const cha
     lua_Integer length = (lua_Integer)lua_rawlen(L, index);
     if (length >= used)
         return length;
-    /* What follows the last element in the table's own order must not be a further index. */
+    /* The key after the last element, in the order of `next`, must not be another index. */
     if (length == 0)
         lua_pushnil(L);
     else
@@ -96,7 +96,7 @@ lua_Integer core_check_list(lua_State *L, Core *core, SearchCall call, const cha
     return length;
 }
 
-/* A float that is an integer is the same key as that integer, as in a table. */
+/* A float with an integer value is the same key as that integer, as in tables. */
 void core_check_key(lua_State *L, Core *core, int index, SearchKey *key, uint64_t *number)
 {
     int is_integer;

@@ -2,15 +2,15 @@
  * search_loop.c -- runs a search's callbacks one at a time.
  *
  * The engine says which callback is next (core/search.h); the loop calls it and tells the engine
- * what came. A callback may yield (a model call, a sleep): Lua then continues in `advance`, which
- * finds the three results of the callback on top of the stack.
+ * the result. A callback may yield (a model call, a sleep): Lua then continues in `advance`, with
+ * the three results of the callback on top of the stack.
  */
 #include <math.h>
 
 #include "api/l_search.h"
 #include "api/l_task.h"
 
-/* The loop's stack. */
+/* The stack of the loop. */
 enum {
     SELF = 1,
     NOW_FN,
@@ -26,7 +26,7 @@ enum {
     TOP = LIST
 };
 
-/* Where the first of a callback's three results is. */
+/* The index of the first of a callback's three results. */
 #define RESULT (-3)
 
 static int advance(lua_State *L, int status, lua_KContext context);
@@ -47,7 +47,7 @@ static void check_deadline(lua_State *L, Core *core)
     lua_pop(L, 1);
 }
 
-/* A reason to stop ends the search even where the callback that it came to caught the error. */
+/* A stop ends the search even if the callback has caught its error. */
 static void check_stop(lua_State *L, const Core *core)
 {
     if (task_stop_reason() != STOP_NONE && !core->stopped_before)
@@ -106,8 +106,7 @@ static void do_step(lua_State *L, Core *core)
     }
 }
 
-/* The three results of a callback are on top of the stack; false: it failed, and its unit is over.
- */
+/* Takes the three results of a callback from the stack; false: it failed, and its unit is over. */
 static bool take_results(lua_State *L, Core *core)
 {
     SearchCall done = core->ask.call;
@@ -138,8 +137,8 @@ static inline void call_for_child(lua_State *L, Core *core)
     call(L, core, 1 + wants_node);
 }
 
-/* The children in hand, one callback after another: most of all calls. Goes on with the one that
- * has returned, if one is awaited. */
+/* Calls the callbacks of a range of children: most calls are made here. Continues after the one
+ * that has just returned, if any. */
 static void judge_children(lua_State *L, Core *core)
 {
     Search *s = &core->search;
@@ -180,7 +179,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
 {
     (void)status, (void)context;
     Core *core = lua_touserdata(L, SELF);
-    if (core->search.chunks == NULL) /* a finalizer goes on with it while the state is closed */
+    if (core->search.chunks == NULL) /* a finalizer calls it while the Lua state is being closed */
         return luaL_error(L, "search.run: the search is closed");
     for (;;) {
         if (search_is_range(&core->search, core->ask.call))

@@ -1,6 +1,6 @@
 /*
- * search_units.c -- the methods of a search by which the concurrent driver, in
- * lua/ponder/search/concurrent.lua, gets units of work and tells what came of them.
+ * search_units.c -- the methods with which the concurrent driver (lua/ponder/search/concurrent.lua)
+ * gets units of work and tells their results.
  */
 #include <math.h>
 #include <string.h>
@@ -87,7 +87,7 @@ int core_ask(lua_State *L)
     return 1;
 }
 
-/* The unit in argument 2; raises where it is not in flight. */
+/* Argument 2, which must be a unit in flight. */
 static SearchAsk *check_unit(lua_State *L, Core *core)
 {
     lua_Integer unit = luaL_checkinteger(L, 2);
@@ -101,8 +101,8 @@ static SearchAsk *check_unit(lua_State *L, Core *core)
     return ask;
 }
 
-/* core:callback(unit) -> its name, its node, the function, and its arguments; nothing where the
- * search has ended, or its next step needs no callback. */
+/* core:callback(unit) -> its name, its node, the function, and its arguments; nothing if the search
+ * has ended or the next step needs no callback. */
 int core_callback(lua_State *L)
 {
     Core *core = check_started(L);
@@ -144,7 +144,7 @@ static void make_children(lua_State *L, Core *core, const SearchAsk *ask)
     core_make_children(L, core, ask, 5, 6, 7, 8);
 }
 
-/* core:tell(unit, result) -> whether the unit goes on: it has another callback. */
+/* core:tell(unit, result) -> whether the unit has another callback. */
 int core_tell_result(lua_State *L)
 {
     Core *core = check_started(L);
@@ -201,8 +201,7 @@ int core_get_outcome(lua_State *L)
     return 3;
 }
 
-/* core:settle(outcome): ends a search that nothing else has ended; what is not evaluated is
- * forgotten. */
+/* core:settle(outcome): ends a running search and drops unevaluated nodes. */
 int core_settle(lua_State *L)
 {
     Core *core = core_check(L);

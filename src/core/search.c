@@ -1,15 +1,14 @@
 /*
- * search.c -- the engine of all searches: the tree, its rounds, its best node and its end. search.h
- * says what a driver does with it. The other parts:
+ * search.c -- the engine of all searches: the tree, its rounds, its best node and its end; search.h
+ * says how a driver uses it. The other parts:
  *
  *     search_work.c         the order of the work on a round: what is asked next
- *     search_tell.c         what came of a callback
+ *     search_tell.c         the results of callbacks
  *     search_keys.c         the keys of the states in the tree
- *     search_bfs.c...       a policy each: what a round selects, and what it backs up
+ *     search_bfs.c...       one policy each: what a round selects, and how it backs up
  *     search_draw.c         random numbers of the policies
  *
- * A node is 16 bytes, in chunks of 4,096; what a policy keeps beside each node is in the same
- * chunk.
+ * Nodes are 16 bytes, in chunks of 4,096, together with the policy's data for each node.
  */
 #include "core/search_policy.h"
 
@@ -112,7 +111,7 @@ bool search_add_room(Search *s, uint32_t id)
     return true;
 }
 
-/* A node is held until its policy releases it, and by its children. */
+/* References: one until its policy releases it, and one from each child. */
 void search_note_added(Search *s, uint32_t id)
 {
     uint32_t parent = search_node(s, id)->parent;
@@ -131,7 +130,7 @@ static uint32_t *refs_of(const Search *s, uint32_t id)
     return (uint32_t *)(void *)(chunk + s->refs_offset) + (id & (SEARCH_CHUNK_SIZE - 1));
 }
 
-/* How many nodes of its chunk are gone. */
+/* The number of freed nodes in its chunk. */
 static uint32_t *freed_of(const Search *s, uint32_t id)
 {
     char *chunk = (char *)s->chunks[id >> SEARCH_CHUNK_BITS];
@@ -150,8 +149,8 @@ void search_hold(Search *s, uint32_t id)
         ++*refs_of(s, id);
 }
 
-/* A chunk is given back once all its nodes are gone; `freed` has no room only if memory is short,
- * and then the driver keeps a state longer than it must. */
+/* Frees a chunk once all its nodes are gone. Without memory for `freed` the driver only keeps a
+ * state longer than necessary. */
 void search_release(Search *s, uint32_t id)
 {
     while (s->options.retain_path && id != SEARCH_NO_NODE && --*refs_of(s, id) == 0) {
@@ -168,7 +167,7 @@ void search_release(Search *s, uint32_t id)
 
 /* ---- the best node ---- */
 
-/* Whether node `a` is the better answer: terminal, else with the higher score, else older. */
+/* Whether node `a` is the better answer: terminal, then the higher score, then the older. */
 static bool is_better(const Search *s, uint32_t a, uint32_t b)
 {
     const SearchNode *x = search_node(s, a), *y = search_node(s, b);
@@ -211,7 +210,7 @@ uint32_t search_best(const Search *s)
         return s->answer;
     if (s->best < s->count)
         return s->best;
-    uint32_t best = SEARCH_NO_NODE; /* the best was forgotten */
+    uint32_t best = SEARCH_NO_NODE; /* search_end dropped the best */
     for (uint32_t id = 0; id < s->count; id++)
         if (search_has(s, id) && search_node(s, id)->evaluated &&
             (best == SEARCH_NO_NODE || is_better(s, id, best)))
@@ -224,7 +223,7 @@ uint32_t search_best(const Search *s)
 SearchTicket *search_select(Search *s, uint32_t node)
 {
     SearchTicket *t = &s->tickets.items[s->tickets.count++];
-    memset(t, 0, sizeof *t); /* in place: a copy would wait for what was just written */
+    memset(t, 0, sizeof *t); /* in place: copying would stall on the stores just made */
     t->node = node;
     t->width = s->options.k;
     t->failed_from = SEARCH_NO_NODE;
@@ -287,7 +286,7 @@ bool search_back_up(Search *s)
 {
     s->pruned.count = 0;
     if (!s->policy->back_up(s)) {
-        s->ended = true; /* the statistics are half made */
+        s->ended = true; /* the statistics are incomplete */
         return false;
     }
     s->pruned_total += s->pruned.count;
@@ -306,7 +305,7 @@ void search_end(Search *s, SearchOutcome outcome, uint32_t keep)
         s->depth_limited -= search_has(s, id) && is_depth_limited(s, search_node(s, id));
     if (keep < s->count)
         s->count = keep;
-    s->ended = true; /* a frontier may hold what is forgotten */
+    s->ended = true; /* a frontier may still list dropped nodes */
     if (s->outcome == OUTCOME_NONE)
         s->outcome = outcome;
 }

@@ -1,21 +1,21 @@
 /*
- * search.h -- the one engine of all searches: the tree, its statistics, and the order of the work.
+ * search.h -- the engine of all searches: the tree, its statistics, and the order of the work.
  *
  * A search is a sequence of rounds. A round selects up to `batch` tickets from the statistics of
- * the tree, works on them (callbacks, which may overlap), and backs up what came of them, in the
- * order of the tickets. What a search selects and backs up is its policy's (search_policy.h, one
- * file each: search_bfs.c, search_uct.c...); everything else is here and in search_work.c.
+ * the tree, works on them (callbacks, which may overlap), and backs up the results in the order of
+ * the tickets. What to select and how to back up is the policy's (search_policy.h; one file each:
+ * search_bfs.c, search_uct.c...); everything else is here and in search_work.c.
  *
- * The engine calls nothing, reads no clock and stores no state of a user. A driver asks it what is
- * to be done next, does it, and tells it what came of it:
+ * The engine makes no calls, reads no clock and stores no user states. A driver asks it what to do
+ * next, does it, and tells it the result:
  *
  *     search_ask(s, &ask)          a unit of work: EXPAND, MAKE, EVALUATE...
  *     do                           run the callback, search_tell_...(s, &ask, result)
  *     while search_continue(s, &ask)     the next callback of the same unit, if it has one
  *
- * A driver that does one unit at a time gives SearchOptions.window 1; with more it may ask on while
- * units are in flight. The tree, the ids and the answer are the same. What was done in advance for
- * later tickets is forgotten when the search ends before their turn.
+ * A driver that does one unit at a time sets SearchOptions.window to 1; with more it may ask again
+ * while units are in flight. The tree, the ids and the answer are the same. Work done in advance
+ * for later tickets is dropped if the search ends before their turn.
  *
  * The ToT machine (tot.h) drives rounds itself: search_next_round, search_add, search_set_...
  */
@@ -60,13 +60,13 @@ typedef enum SearchParent { PARENT_WEIGHTED, PARENT_PUCT, PARENT_BEST } SearchPa
 typedef enum SearchStatus {
     SEARCH_OK,
     SEARCH_OVER,     /* no node is left to select */
-    SEARCH_LIMIT,    /* max_iterations, and something is still open */
+    SEARCH_LIMIT,    /* max_iterations, with nodes still open */
     SEARCH_FULL,     /* max_nodes: the child was not made */
     SEARCH_NO_MEMORY /* nothing was changed; from search_next_round: the search has ended */
 } SearchStatus;
 
 typedef enum SearchOutcome {
-    OUTCOME_NONE, /* it goes on */
+    OUTCOME_NONE, /* the search is running */
     OUTCOME_OVER, /* "terminal" or "exhausted" */
     OUTCOME_STOP,
     OUTCOME_MAX_NODES,
@@ -81,11 +81,11 @@ typedef struct SearchOptions {
     uint32_t k;          /* children used of an expansion; SEARCH_ALL */
     uint32_t max_depth;  /* the deepest child, at most SEARCH_MAX_DEPTH */
     uint32_t max_nodes;  /* the root included */
-    uint32_t beam_width; /* nodes kept a level (dvts: a subtree); best_first: cap, 0 for none */
-    uint32_t batch;      /* tickets a round */
+    uint32_t beam_width; /* nodes kept per level (dvts: per subtree); best_first: cap, 0: none */
+    uint32_t batch;      /* tickets per round */
     uint32_t window;     /* tickets worked on at the same time */
     uint64_t max_iterations;
-    /* which callbacks there are */
+    /* which callbacks exist */
     bool has_stop, has_key, has_cost, has_evaluate, evaluates_all, has_simulate, has_features;
     bool has_reflect, has_events, has_spent;
     bool wants_turns;     /* to be asked SEARCH_TURN before each ticket */
@@ -122,19 +122,19 @@ typedef struct IdList {
     VEC_OF(uint32_t);
 } IdList;
 
-/* How far the work on a ticket is. */
+/* The progress of the work on a ticket. */
 typedef enum SearchStage {
     STAGE_QUEUED,
     STAGE_EXPANDING,
-    STAGE_LISTED, /* the list is there; the tickets before it make their children first */
+    STAGE_LISTED, /* has its list, and waits for earlier tickets to make their children */
     STAGE_MAKING,
     STAGE_EVALUATING,
     STAGE_DONE
 } SearchStage;
 
 typedef struct SearchTicket {
-    uint32_t node;       /* SEARCH_NO_NODE: the root is to be evaluated, or a level */
-    uint32_t width;      /* how many children expand is asked for */
+    uint32_t node;       /* SEARCH_NO_NODE: evaluates the root, or a level */
+    uint32_t width;      /* the number of children to ask expand for */
     uint32_t first, end; /* its children are first .. end - 1 */
     uint32_t next, last; /* of the list that expand returned: the next place, the places used */
     uint32_t evaluated;  /* children */
@@ -152,7 +152,7 @@ typedef struct SearchTicket {
     bool full;                           /* max_nodes refused a child */
 } SearchTicket;
 
-/* What is to be done. The first are callbacks about a ticket, then those about a new node. */
+/* A unit of work. The first are callbacks about a ticket, then those about a new node. */
 typedef enum SearchCall {
     SEARCH_STOP,
     SEARCH_EXPAND,
@@ -171,7 +171,7 @@ typedef enum SearchCall {
     SEARCH_SCORED_EVENT,
     SEARCH_PRUNED_EVENT,
     SEARCH_TURN, /* a ticket's turn begins: look at the clock */
-    SEARCH_WAIT, /* nothing may start before a unit in flight has been told */
+    SEARCH_WAIT, /* nothing can start before a unit in flight is finished */
     SEARCH_DONE
 } SearchCall;
 
@@ -201,11 +201,11 @@ typedef struct Search {
     SearchNode **chunks; /* but for the first one never moved: growing copies no node */
     size_t chunk_capacity;
     size_t node_size, value_offset, refs_offset, chunk_size; /* see search_extra */
-    bool has_more_than_nodes;                                /* beside a node something is kept */
+    bool has_more_than_nodes;                                /* chunks also hold other data */
     bool has_policy_score;
     bool has_plain_children;   /* see search_is_range; search_begin knows */
     SearchCall first_call;     /* of them */
-    uint32_t count, room;      /* nodes, and how many there is memory for */
+    uint32_t count, room;      /* nodes, and their capacity */
     uint32_t evaluated_prefix; /* all nodes below it are evaluated, maybe more */
     uint32_t best;             /* SEARCH_NO_NODE if none is evaluated */
     double best_score;         /* below it only a terminal node can be the best */
@@ -214,11 +214,11 @@ typedef struct Search {
 
     /* the round */
     VEC(SearchTicket) tickets;
-    uint32_t selected; /* tickets that were selected; what follows them are waves and levels */
+    uint32_t selected;       /* selected tickets; waves and levels follow them */
     uint32_t round_children; /* the first id that the round made */
     uint64_t rounds, iterations;
     double spent;
-    IdList pruned; /* the nodes that the latest round dropped, in no order */
+    IdList pruned; /* the nodes that the last round dropped, unordered */
     IdList freed;  /* retain_path: the nodes that were freed since the driver last looked */
 
     /* the work (search_work.c) */
@@ -230,9 +230,9 @@ typedef struct Search {
     uint32_t in_flight;
     uint8_t turn;       /* SearchTurn */
     uint8_t round_step; /* SearchRoundStep */
-    bool turning;       /* a callback that nothing may overtake is in flight */
+    bool turning;       /* an in-turn callback is in flight, which nothing may overtake */
     bool full, refused; /* max_nodes: in a ticket's turn; ahead of it */
-    bool ended;         /* nothing is selected or made any more */
+    bool ended;         /* no more nodes are selected or made */
     SearchOutcome outcome;
     SearchAsk failure; /* with OUTCOME_FAILED: which callback */
 
@@ -265,36 +265,35 @@ static inline void search_set_evaluated(Search *s, uint32_t id);
 /* Selects the next round's tickets. The first round is the root's, which the driver has made. */
 SearchStatus search_next_round(Search *s);
 
-/* The first round, once its node is known: the root is made known to the policy. */
+/* Passes the root to the policy, in the first round. */
 void search_note_root(Search *s);
 
 /* Begins a round of nodes that the caller selects (search_select in search_policy.h), `count` at
  * the most. False: no memory. */
 bool search_start_round(Search *s, uint32_t count);
 
-/* Adds tickets to a round whose tickets are done: they follow from what these have made. */
+/* Adds tickets to a finished round that follow from its new children (SearchPolicy.wave). */
 bool search_next_wave(Search *s, SearchStatus *status);
 
 /* Backs up the round that is over. False: no memory, and the search has ended. */
 bool search_back_up(Search *s);
 
-/* Ends a search. Of the nodes from `keep` on, and from the first that is not evaluated on, nothing
- * is left. */
+/* Ends a search. Drops the nodes from `keep` on, and from the first unevaluated one on. */
 void search_end(Search *s, SearchOutcome outcome, uint32_t keep);
 
-/* What the search found: see "The best node" in the documentation of search.run. SEARCH_NO_NODE if
- * no node was evaluated. */
+/* The best node: see "The best node" in the documentation of search.run. SEARCH_NO_NODE if no node
+ * was evaluated. */
 uint32_t search_best(const Search *s);
 
 /* ---- ask and tell (search_work.c) ---- */
 
-/* Before the first search_ask, when `options` says which callbacks there are. */
+/* Call it before the first search_ask, once `options` says which callbacks exist. */
 void search_begin(Search *s);
 
-/* What is to be done next. False: no memory, and the search has ended. */
+/* The next unit of work. False: no memory, and the search has ended. */
 bool search_ask(Search *s, SearchAsk *ask);
 
-/* The next step of a unit whose step has been told; false: the unit is over. */
+/* The next callback of a unit, after the last one's result was told; false: the unit is over. */
 bool search_continue(Search *s, SearchAsk *ask);
 
 void search_tell_stop(Search *s, bool stop);
@@ -312,10 +311,10 @@ void search_tell_prior(Search *s, uint32_t node, double prior); /* of one child 
  * the last one, as search_add. */
 SearchStatus search_make(Search *s, const SearchAsk *ask);
 
-/* The callback failed: its unit is over. The search ends when its turn has come. */
+/* The callback failed: its unit is over. The search ends in its ticket's turn. */
 void search_fail(Search *s, const SearchAsk *ask);
 
-/* ---- what a policy knows of a node, for callbacks and results ---- */
+/* ---- a policy's statistics of a node, for callbacks and results ---- */
 
 typedef struct SearchFacts {
     bool has_visits, has_g, has_expansions;
@@ -338,7 +337,7 @@ static inline SearchNode *search_node(const Search *s, uint32_t id)
     return &s->chunks[id >> SEARCH_CHUNK_BITS][id & (SEARCH_CHUNK_SIZE - 1)];
 }
 
-/* What the policy keeps beside a node: zero when the node is made. */
+/* The policy's data of a node, zero in a new node. */
 static inline void *search_extra(const Search *s, uint32_t id)
 {
     char *chunk = (char *)s->chunks[id >> SEARCH_CHUNK_BITS];
@@ -365,7 +364,7 @@ static inline bool search_expandable(const Search *s, uint32_t id)
     return !node->terminal && node->depth < s->options.max_depth;
 }
 
-/* What is not so frequent is in search.c and search_work.c. */
+/* Less frequent paths, in search.c and search_work.c. */
 bool search_add_room(Search *s, uint32_t id);
 void search_note_added(Search *s, uint32_t id);
 void search_judge(Search *s, uint32_t id);

@@ -6,7 +6,7 @@
 
 #include "core/search_policy.h"
 
-/* The observations of an arm: their number, mean and sum of squared deviations; and Beta's. */
+/* The observations of an arm: number, mean, sum of squared deviations; and Beta's a and b. */
 typedef struct AbArm {
     double n, mean, m2, a, b;
 } AbArm;
@@ -19,13 +19,13 @@ enum { MIXED_SIDE = 16, MIXED_CELLS = MIXED_SIDE * MIXED_SIDE };
 
 /* A posterior over a grid of the two standard deviations; the rest is in closed form. */
 typedef struct AbMixed {
-    double running[MIXED_CELLS]; /* sums of the cells' weights */
+    double running[MIXED_CELLS]; /* cumulative weights of the cells */
     double mu[MIXED_CELLS], lambda[MIXED_CELLS];
 } AbMixed;
 
 void search_mixed_fit(AbMixed *m, const AbGroup *groups, size_t count);
 
-/* Draws an observation: of a group, or (NULL) of a group that is not there yet. */
+/* Draws an observation of a group, or of a new one (NULL). */
 double search_mixed_draw(const AbMixed *m, SearchDraw *d, const AbGroup *group);
 
 #endif

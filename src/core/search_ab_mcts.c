@@ -1,7 +1,7 @@
 /*
  * search_ab_mcts.c -- adaptive branching Monte Carlo tree search (Inoue et al. 2025, "Wider or
- * Deeper?"): at each node Thompson sampling decides whether to generate a new child or to go on
- * with one that is there, so that a node may be expanded many times.
+ * Deeper?"): at each node Thompson sampling decides whether to generate a new child or to continue
+ * with an existing one, so a node may be expanded many times.
  *
  * Posteriors: "gaussian" and "beta" (AB-MCTS-A) here, "mixed" (AB-MCTS-M) in search_mixed.c.
  */
@@ -10,17 +10,17 @@
 #include <string.h>
 
 typedef struct AbNode {
-    AbArm gen, cont, self; /* to generate, to go on with a child; and the node as a child */
+    AbArm gen, cont, self; /* generate a child, continue with one; the node itself as a child */
     uint32_t expansions, pending;
     uint32_t first_child, last_child, next_sibling;
-    uint32_t place; /* among its siblings, from 0 */
+    uint32_t place; /* index among its siblings */
     uint32_t child_count, open_children;
     uint32_t action;      /* from 1 */
     uint32_t buckets;     /* of its observations, in Ab.buckets; plus 1 */
     bool open, exhausted; /* an expansion returned nothing */
 } AbNode;
 
-/* How often an observation rounds to so many hundredths. */
+/* How many observations round to each hundredth. */
 typedef struct Bucket {
     double hundredths;
     uint32_t count, next;
@@ -77,7 +77,7 @@ static bool tell_node(Search *s, AbNode *node, double x)
     return s->options.posterior != POSTERIOR_MIXED || note_bucket(s, node, x);
 }
 
-/* Nearly all its observations are the same: nothing is left to learn below it. */
+/* Whether nearly all observations are equal, so that there is nothing left to learn below it. */
 static bool is_prunable(const Search *s, const AbNode *node)
 {
     const Ab *ab = s->data;
@@ -125,7 +125,7 @@ static uint32_t next_open(const Search *s, uint32_t id)
     for (uint32_t c = next_open(s, stats_of(s, v)->first_child); c != 0;                           \
          c = next_open(s, stats_of(s, c)->next_sibling))
 
-/* The child of `v` to go on with, or `v` itself: it is to be expanded. */
+/* The child of `v` to continue with, or `v` itself to expand it. */
 static uint32_t step_by_arms(const Search *s, uint32_t v)
 {
     const AbNode *node = stats_of(s, v);
@@ -209,7 +209,7 @@ static uint32_t descend(Search *s)
     return v;
 }
 
-/* Of several actions the one with the highest draw, from 1; 0 where there are none. */
+/* The action with the highest draw, from 1; 0: there are none. */
 static uint32_t choose_action(const Search *s, uint32_t v)
 {
     const Ab *ab = s->data;
@@ -249,7 +249,7 @@ static SearchStatus select_nodes(Search *s)
 
 /* ---- back up ---- */
 
-/* Whether a node is open follows from its own state; a change goes on to its parent. */
+/* Updates whether a node is open; a change propagates to its parent. */
 static void update_open(Search *s, uint32_t id)
 {
     for (;;) {

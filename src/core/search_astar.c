@@ -2,8 +2,8 @@
  * search_astar.c -- A* (Hart, Nilsson and Raphael 1968): the open node of least f = g + weight * h,
  * ties to the least h, then to the oldest.
  *
- * A state may be in the tree twice: a cheaper path to it makes another node, and the dearer one,
- * which is stale by then, is dropped when it is selected. So h need not be consistent.
+ * A state may be in the tree twice: a cheaper path to it makes another node, and the costlier one
+ * is stale and dropped when it is selected. So h need not be consistent.
  */
 #include "core/heap.h"
 #include "core/search_path.h"
@@ -19,7 +19,7 @@ typedef struct Astar {
     } open;
 } Astar;
 
-/* Which of two comes first cannot be predicted: no branches. */
+/* Branch-free, since the outcome cannot be predicted. */
 static bool least_first(const struct OpenHeap *heap, OpenNode a, OpenNode b)
 {
     (void)heap;
@@ -73,7 +73,7 @@ static void free_data(Search *s)
     vec_free(&astar->open, &s->alloc);
 }
 
-/* ---- for idastar too ---- */
+/* ---- shared with idastar ---- */
 
 void path_add(Search *s, const SearchTicket *ticket, uint32_t id, uint32_t place)
 {

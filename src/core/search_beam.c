@@ -1,6 +1,6 @@
 /*
- * search_beam.c -- beam search: a round is a level; of what it makes, the best `beam_width` are the
- * next one.
+ * search_beam.c -- beam search: a round is a level; the best `beam_width` of its children are the
+ * next.
  */
 #include "core/frontier.h"
 #include "core/search_policy.h"

@@ -1,9 +1,9 @@
 /*
  * search_best_first.c -- best-first search: a round is the best `batch` nodes of the frontier,
- * which keeps its best `beam_width` nodes where that is given.
+ * which may be capped to its best `beam_width` nodes.
  *
- * A capped frontier is two heaps of the same nodes, best first and worst first. A node that leaves
- * by one of them is no longer `open`; the other drops it when it comes up.
+ * A capped frontier is two heaps of the same nodes, best first and worst first. A node popped from
+ * one of them is no longer `open`, and the other drops it when it pops it.
  */
 #include "core/search_best_first.h"
 

@@ -1,6 +1,6 @@
 /*
- * search_best_first.h -- the frontier of a best-first search, for a machine that shows it and lets
- * somebody else choose from it.
+ * search_best_first.h -- the frontier of a best-first search, for the ToT machine, whose caller may
+ * list it and choose from it.
  */
 #ifndef PONDER_CORE_SEARCH_BEST_FIRST_H
 #define PONDER_CORE_SEARCH_BEST_FIRST_H
@@ -9,7 +9,7 @@
 
 uint32_t best_first_count(const Search *s);
 
-/* The open nodes, next first, into `ids`, which has room for them. False: no memory. */
+/* Writes the open nodes, next first, to `ids`, which has room for them. False: no memory. */
 bool best_first_list(const Search *s, uint32_t *ids);
 
 /* Puts a node on the frontier. False: no memory. */

@@ -1,7 +1,7 @@
 /*
  * search_bfs.c -- breadth-first search: the oldest node is next.
  *
- * What a round makes does not matter for the order, so a round grows while nodes are evaluated.
+ * New nodes do not change the order, so a round grows while nodes are evaluated.
  */
 #include "core/search_policy.h"
 
@@ -29,7 +29,7 @@ static bool add_tickets(Search *s, uint32_t most)
     return true;
 }
 
-/* All that is evaluated; but what reflect returns is known from the next round on. */
+/* Adds all evaluated nodes, except with reflect, whose results count from the next round on. */
 static SearchStatus select_next(Search *s)
 {
     uint32_t most = s->options.has_reflect ? s->options.batch : LONGEST_ROUND;

@@ -1,9 +1,9 @@
 /*
- * search_draw.c -- random numbers that depend on nothing but where they are drawn.
+ * search_draw.c -- random numbers that depend only on where in the tree they are drawn.
  *
  * splitmix64 (Steele, Lea and Flood 2014); normal and Student's t by Marsaglia's polar method and
- * Bailey's (1994); gamma after Marsaglia and Tsang (2000). Each formula is evaluated as it is
- * bracketed, so that a tree is the same on every machine.
+ * Bailey's (1994); gamma after Marsaglia and Tsang (2000). Parentheses fix the order of evaluation,
+ * so that a tree is the same on every machine.
  */
 #include "core/search_policy.h"
 

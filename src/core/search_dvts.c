@@ -1,6 +1,6 @@
 /*
  * search_dvts.c -- diverse verifier tree search (Beeching, Tunstall and Rush 2024): the children of
- * the root begin independent subtrees, each of which is a beam of its own.
+ * the root begin independent subtrees, each with its own beam.
  */
 #include "core/frontier.h"
 #include "core/search_policy.h"
@@ -13,7 +13,7 @@ typedef struct Dvts {
     Frontier candidates; /* of one subtree */
     IdList level;        /* subtree by subtree, the best first */
     IdList kept;         /* all levels */
-    IdList ends;         /* where each of them ends in `kept` */
+    IdList ends;         /* where each level ends in `kept` */
 } Dvts;
 
 static DvtsNode *dvts_node(const Search *s, uint32_t id)
@@ -28,7 +28,7 @@ static void add(Search *s, const SearchTicket *ticket, uint32_t id, uint32_t pla
             ticket->node == 0 ? place / s->options.k : dvts_node(s, ticket->node)->subtree;
 }
 
-/* Keeps the best of the candidates, which are those of a subtree; room has been reserved. */
+/* Keeps the best candidates of a subtree, in reserved room. */
 static void keep_best(Search *s)
 {
     Dvts *dvts = s->data;

@@ -3,7 +3,7 @@
  * island, and its children join that island.
  *
  * Parents after ShinkaEvolve ("weighted", Lange et al. 2025) and TTT-Discover ("puct", 2026); cells
- * after MAP-Elites (Mouret and Clune 2015): an island keeps one member a cell.
+ * after MAP-Elites (Mouret and Clune 2015): an island keeps one member for each cell.
  */
 #include "core/frontier.h"
 #include "core/search_policy.h"
@@ -55,7 +55,7 @@ static double score_of(const Search *s, uint32_t id)
 
 /* ---- parents ---- */
 
-/* Of numbers that are there; the mean of two where their number is even. */
+/* The median of a non-empty list. */
 static double median(Numbers *numbers)
 {
     size_t half = numbers->count / 2, odd = numbers->count % 2;
@@ -136,7 +136,7 @@ static uint32_t choose_best(const Search *s)
 
 /* ---- select ---- */
 
-/* Lists the members of an island that may generate; false: no memory. */
+/* Lists the members of an island that may be parents; false: no memory. */
 static bool list_eligible(Search *s, const IdList *island)
 {
     Evolve *e = s->data;
@@ -152,7 +152,7 @@ static bool list_eligible(Search *s, const IdList *island)
     return true;
 }
 
-/* The first island, from the ticket's own on, with an eligible member; these are listed then. */
+/* The first island, from the ticket's own on, with eligible members, which it lists. */
 static SearchStatus find_island(Search *s, uint64_t ticket, uint32_t *island)
 {
     Evolve *e = s->data;
@@ -237,7 +237,7 @@ static bool is_member(const IdList *island, uint32_t id)
     return false;
 }
 
-/* The best members of each island go to the next one; all are chosen before any moves. */
+/* Copies the best members of each island to the next one; chooses all before moving any. */
 static bool migrate(Search *s)
 {
     Evolve *e = s->data;

@@ -45,7 +45,7 @@ static bool back_up(Search *s)
     return true;
 }
 
-/* What becomes of a node that was popped. */
+/* Processes a popped node. */
 typedef enum Popped { POPPED_DROP, POPPED_WALK, POPPED_TICKET, POPPED_LATER } Popped;
 
 static Popped look_at(const Search *s, uint32_t id, double limit)

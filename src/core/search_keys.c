@@ -1,8 +1,8 @@
 /*
- * search_keys.c -- see search_keys.h. Linear probing in order: a key's home rises with its hash,
- * and the slots are sorted by their hashes. So a key that is not there is missed after a few slots,
- * and the table grows in place, front to back. The slots behind the last home take what is pushed
- * beyond it; a run does not wrap around.
+ * search_keys.c -- see search_keys.h. Ordered linear probing: a key's home slot rises with its
+ * hash, and slots are sorted by hash. So a missing key is detected after a few slots, and the table
+ * grows in place, front to back. Runs do not wrap around: LAST_SLOTS after the last home take
+ * overflow.
  */
 #include "core/search_keys.h"
 
@@ -45,7 +45,7 @@ void search_keys_free(SearchKeys *keys, const Alloc *alloc)
     keys->capacity = keys->count = 0;
 }
 
-/* Moves the keys to the end of a table half as large again, then each to its place. */
+/* Moves the keys to the end of a table 1.5 times as large, then each to its slot. */
 static bool grow(SearchKeys *keys, const Alloc *alloc)
 {
     size_t before = keys->capacity, capacity = before + before / 2 + FIRST_SLOTS;
@@ -99,7 +99,7 @@ static bool append(SearchKeys *keys, const Alloc *alloc, const SearchKey *key, u
     return true;
 }
 
-/* Where a key of that hash is, or belongs. */
+/* The slot where a key of that hash is, or would go. */
 static size_t find(const SearchKeys *keys, uint32_t hash, const SearchKey *key, uint32_t *entry)
 {
     const KeySlot *slots = keys->slots;
@@ -118,7 +118,7 @@ static size_t find(const SearchKeys *keys, uint32_t hash, const SearchKey *key, 
 KeyFound search_keys_add(SearchKeys *keys, const Alloc *alloc, const SearchKey *key,
                          uint32_t *entry)
 {
-    /* The last slots stay free: every run ends before them. */
+    /* The last slots stay free, so that every run ends before them. */
     if ((keys->count * 4 >= keys->capacity * 3 ||
          keys->slots[keys->capacity - LAST_SLOTS / 2].entry != 0) &&
         !grow(keys, alloc))

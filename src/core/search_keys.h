@@ -1,10 +1,9 @@
 /*
- * search_keys.h -- the keys of the states in a tree: a hash table of 64-bit hashes, the key
- * checked.
+ * search_keys.h -- a hash table of the keys of the states in a tree.
  *
- * A slot is 8 bytes: 32 bits of the hash and where the key is. The table grows in place, by half
- * when three quarters are in use: a key costs 11 to 16 bytes, and 4 beside itself. With `costs`, 8
- * more hold the least cost of a node with that key.
+ * A slot is 8 bytes: 32 bits of the hash and the position of the key. The table grows in place, by
+ * half when three quarters are in use: a key takes 11 to 16 bytes of slots, and 4 beside its bytes.
+ * With `costs`, 8 more hold the least cost of a node with that key.
  */
 #ifndef PONDER_CORE_SEARCH_KEYS_H
 #define PONDER_CORE_SEARCH_KEYS_H
@@ -18,13 +17,13 @@ typedef enum SearchKeyType { KEY_STRING, KEY_INTEGER, KEY_FLOAT } SearchKeyType;
 
 typedef struct SearchKey {
     SearchKeyType type;
-    const void *bytes; /* of a number: 8 */
+    const void *bytes; /* a number has 8 */
     size_t size;
 } SearchKey;
 
 typedef struct KeySlot {
     uint32_t hash;
-    uint32_t entry; /* in words of `words`, plus 1; 0: the slot is free */
+    uint32_t entry; /* index in `words`, plus 1; 0: the slot is free */
 } KeySlot;
 
 typedef struct SearchKeys {
@@ -40,7 +39,7 @@ void search_keys_free(SearchKeys *keys, const Alloc *alloc);
 
 typedef enum KeyFound { KEY_NEW, KEY_KNOWN, KEY_NO_MEMORY } KeyFound;
 
-/* Looks the key up and adds it if it is new; *entry says where it is. */
+/* Looks the key up and adds it if it is new; *entry is its index. */
 KeyFound search_keys_add(SearchKeys *keys, const Alloc *alloc, const SearchKey *key,
                          uint32_t *entry);
 

@@ -1,5 +1,5 @@
 /*
- * search_path.h -- what astar and idastar share: the cost of a path and what is left of it.
+ * search_path.h -- what astar and idastar share: the cost of a path and the estimate of the rest.
  */
 #ifndef PONDER_CORE_SEARCH_PATH_H
 #define PONDER_CORE_SEARCH_PATH_H
@@ -8,7 +8,7 @@
 
 typedef struct PathNode {
     double g, h;
-    uint32_t key_entry;          /* with keys: where the least g of its key is */
+    uint32_t key_entry;          /* with keys: the entry with the least g of its key */
     uint32_t first, child_count; /* idastar */
     bool expanded, processed;    /* idastar */
 } PathNode;
@@ -24,7 +24,7 @@ static inline double path_f(const Search *s, const PathNode *node)
     return node->g + s->options.weight * node->h;
 }
 
-/* Whether a cheaper node with its key was made; such a node is never processed. */
+/* Whether a cheaper node with the same key exists; a stale node is never processed. */
 static inline bool path_is_stale(const Search *s, const PathNode *node)
 {
     return s->options.has_key && search_keys_cost(&s->keys, node->key_entry) < node->g;

@@ -1,7 +1,7 @@
 /*
- * search_policy.h -- what one search is: what it selects and what it backs up.
+ * search_policy.h -- a policy: what one search strategy selects and how it backs up.
  *
- * A policy has no part in ids, duplicates, limits, events or the order of callbacks.
+ * Ids, duplicates, limits, events and the order of callbacks are the engine's.
  */
 #ifndef PONDER_CORE_SEARCH_POLICY_H
 #define PONDER_CORE_SEARCH_POLICY_H
@@ -19,22 +19,21 @@ typedef struct SearchPolicy {
     /* Adds the tickets of the next round (search_select): OK, OVER, LIMIT or NO_MEMORY. */
     SearchStatus (*select)(Search *s);
 
-    void (*free)(Search *s); /* of what `data` owns; may be NULL, as all that follow */
+    void (*free)(Search *s); /* frees what `data` owns; may be NULL, like all that follow */
 
-    /* What `evaluate` returned, where it is not the score itself. */
+    /* Takes the result of `evaluate`, if it is not the score itself. */
     void (*score)(Search *s, uint32_t id, double x);
 
-    /* Whether the ticket's next child is made although its key is known. */
+    /* Whether to make the ticket's next child although its key is known. */
     bool (*makes_again)(const Search *s, const SearchTicket *ticket);
 
     /* A node was made, from place `place` of its ticket's list; the root's ticket has no node. */
     void (*add)(Search *s, const SearchTicket *ticket, uint32_t id, uint32_t place);
 
-    /* Adds tickets to a round that is running; false: none, perhaps because of
-     * *status. */
+    /* Adds tickets to a running round; false: none, perhaps because of *status. */
     bool (*extend)(Search *s, SearchStatus *status);
 
-    /* Adds tickets that follow from what the round's tickets have made, before it is backed up. */
+    /* Adds tickets that follow from the round's new children, before it is backed up. */
     bool (*wave)(Search *s, SearchStatus *status);
 
     /* Whether evaluated node `a`, not terminal, is a better answer than `b`, not terminal. */
@@ -44,17 +43,17 @@ typedef struct SearchPolicy {
     bool (*group)(const Search *s, uint32_t i, const uint32_t **ids, size_t *count);
 
     bool counts_iterations;
-    bool scores_levels; /* evaluate_all gets all that a round has made */
+    bool scores_levels; /* evaluate_all gets all new nodes of a round at once */
     bool terminal_ends; /* processing a terminal node ends the search */
 } SearchPolicy;
 
 extern const SearchPolicy search_bfs, search_dfs, search_beam, search_best_first, search_uct,
     search_ab_mcts, search_astar, search_idastar, search_dvts, search_evolve;
 
-/* Adds a ticket for a node; room must have been reserved. */
+/* Adds a ticket for a node, into reserved room. */
 SearchTicket *search_select(Search *s, uint32_t node);
 
-/* How many tickets a round may have: min(batch, what max_iterations leaves). */
+/* The most tickets of a round: `batch`, or fewer if max_iterations is near. */
 static inline uint64_t search_round_limit(const Search *s)
 {
     uint64_t left = s->options.max_iterations - s->iterations;
@@ -66,11 +65,11 @@ static inline bool search_reserve_tickets(Search *s, size_t more)
     return vec_reserve(&s->tickets, &s->alloc, more);
 }
 
-/* retain_path: the node is in use (a frontier's entry, the best), or no longer. */
+/* retain_path: counts references to the node (by a frontier, as the best). */
 void search_hold(Search *s, uint32_t id);
 void search_release(Search *s, uint32_t id);
 
-/* ---- random numbers: functions of where they are drawn (search_draw.c) ---- */
+/* ---- random numbers (search_draw.c) ---- */
 
 typedef struct SearchDraw {
     uint64_t state;

@@ -1,5 +1,5 @@
 /*
- * search_tell.c -- what came of a callback; search_work.c decides what follows from it. A search
+ * search_tell.c -- stores the result of a callback; search_work.c decides what follows. A search
  * that has ended ignores it.
  */
 #include "core/search_policy.h"
@@ -60,7 +60,7 @@ void search_tell_value(Search *s, uint32_t node, double value)
         *search_simulated(s, node) = value;
 }
 
-/* Nothing may overtake it. */
+/* Whether the callback is made in its ticket's turn, so that nothing may overtake it. */
 static bool is_in_turn(SearchCall call)
 {
     return call == SEARCH_STOP || call == SEARCH_SPENT || call >= SEARCH_EXPANDED_EVENT;

@@ -1,7 +1,7 @@
 /*
  * search_uct.c -- uct and puct: Monte Carlo tree search.
  *
- * UCT after Kocsis and Szepesvari 2006, PUCT as AlphaZero has it (Silver et al. 2018). A ticket is
+ * UCT after Kocsis and Szepesvari 2006, PUCT as in AlphaZero (Silver et al. 2018). A ticket is
  * a descent to an open leaf; pending descents count as visits but not as values (WU-UCT, Liu et al.
  * 2020). With `guide` the balance shifts from width to depth as the budget runs out (BG-MCTS,
  * 2026).
@@ -13,7 +13,7 @@
 #include "core/search_policy.h"
 
 typedef struct UctNode {
-    double sum;       /* W; M where the maximum is backed up */
+    double sum;       /* W; M if the maximum is backed up */
     double depths;    /* D */
     double prior;     /* P */
     uint32_t visits;  /* N */
@@ -61,7 +61,7 @@ static void reopen_node(Search *s, uint32_t id)
     }
 }
 
-/* Whether a node that no ticket of the round holds is open. */
+/* Whether a node is open, apart from tickets of the round. */
 static bool may_be_open(const Search *s, uint32_t id)
 {
     const UctNode *u = stats_of(s, id);
@@ -79,7 +79,7 @@ static double mean_value(const Search *s, const UctNode *u, uint32_t id)
     return s->options.backs_up_max ? u->sum : u->sum / u->visits;
 }
 
-/* What the children of a node have in common. */
+/* The terms that the children of a node share. */
 typedef struct Parent {
     double log_visits, root_visits, weight;
 } Parent;

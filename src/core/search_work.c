@@ -1,10 +1,10 @@
 /*
  * search_work.c -- the order of the work on a round; see search.h.
  *
- * A ticket in its turn: stop(v)? expand(v); its children are made; all are evaluated; their prior
- * is asked. Ids come out in the order of the tickets, since a ticket makes its children only after
- * the one before it has. With a window of one ticket nothing is done out of turn. With more,
- * tickets are opened ahead of their turn; their turn then finds the work done.
+ * In its turn a ticket asks stop(v) and expand(v), makes its children, evaluates them all, and asks
+ * for their prior. Ids follow the order of the tickets, since a ticket makes its children only
+ * after the previous one has. With a window of one ticket nothing is done out of turn; with more,
+ * tickets are opened ahead of their turn, which then finds the work done.
  *
  * The units of one ticket:
  *
@@ -14,7 +14,7 @@
  *     EVALUATE_ALL                           before IS_TERMINAL, for all children of the ticket; or
  *                                            of the round, as a ticket that follows the others
  *     PRIOR                                  when all children are evaluated
- *     events                                 in its turn, as soon as what they report has happened
+ *     events                                 in its turn, as soon as what they report is done
  */
 #include "core/search_policy.h"
 
@@ -25,7 +25,7 @@ static bool scores_levels(const Search *s)
 
 /* ---- units that are ready ---- */
 
-/* Field by field: a copy of the whole would wait for the fields that were just written. */
+/* Field by field: copying the struct would stall on the fields just stored. */
 static inline void set_ask(SearchAsk *ask, SearchCall call, uint32_t ticket, uint32_t node,
                            uint32_t last)
 {
@@ -52,7 +52,7 @@ static bool push_ready(Search *s, SearchCall call, uint32_t ticket, uint32_t nod
     return true;
 }
 
-/* The first unit; those about children stand for a range of them. */
+/* Pops the first unit; an entry about children stands for a range of them. */
 static bool pop_ready(Search *s, SearchAsk *ask)
 {
     while (s->ready_next < s->ready.count) {
@@ -72,7 +72,7 @@ static bool pop_ready(Search *s, SearchAsk *ask)
     return false;
 }
 
-/* What follows `done` in the unit of a new node; SEARCH_WAIT: nothing. */
+/* The callback after `done` in the unit of a new node; SEARCH_WAIT: none. */
 static SearchCall call_after(const Search *s, SearchCall done, uint32_t id)
 {
     const SearchOptions *o = &s->options;
@@ -107,7 +107,7 @@ static void finish_children(Search *s, uint32_t ticket)
         t->stage = STAGE_DONE;
 }
 
-/* The children of a ticket are made: what is asked about them first; false: nothing. */
+/* The children of a ticket are made: *ask is the first unit about them; false: none. */
 static bool begin_children(Search *s, uint32_t ticket, SearchAsk *ask)
 {
     SearchTicket *t = &s->tickets.items[ticket];
@@ -132,7 +132,7 @@ static void begin_root(Search *s, uint32_t ticket)
 
 static bool begin_making(Search *s, SearchAsk *ask);
 
-/* The ticket in the maker's turn has made its children: the next one's turn. */
+/* Moves on to the next ticket that has to make its children. */
 static void advance_maker(Search *s)
 {
     for (; s->maker < s->opened && !s->refused; s->maker++) {
@@ -150,7 +150,7 @@ static void advance_maker(Search *s)
     }
 }
 
-/* One at a time, the unit goes on with the children; true: *ask is about them. */
+/* With one unit at a time it continues with the children; true: *ask is about them. */
 static bool finish_making(Search *s, SearchAsk *ask)
 {
     SearchTicket *t = &s->tickets.items[ask->ticket];
@@ -218,7 +218,7 @@ SearchStatus search_make(Search *s, const SearchAsk *ask)
     return status;
 }
 
-/* ---- what came of a call ---- */
+/* ---- after a callback ---- */
 
 /* A callback about a new node has returned; whether another one follows. */
 static bool continue_child(Search *s, SearchAsk *ask)
@@ -280,7 +280,7 @@ static bool ask_in_turn(Search *s, SearchAsk *ask, SearchCall call, uint32_t nod
     return true;
 }
 
-/* After the last ticket: those of the level that was made, as one. */
+/* After the last ticket: adds a ticket that evaluates the whole level. */
 static bool add_level(Search *s)
 {
     if (!search_reserve_tickets(s, 1)) {
@@ -306,7 +306,7 @@ static void commit(Search *s, const SearchTicket *t)
     if (s->full && (level || !scores_levels(s)))
         search_end(s, OUTCOME_MAX_NODES, s->committed);
     else if (scores_levels(s) && !level && (s->full || s->head == s->tickets.count)) {
-        s->head = (uint32_t)s->tickets.count; /* those behind a full one do not count */
+        s->head = (uint32_t)s->tickets.count; /* tickets after a full one do not count */
         s->opened = s->maker = s->head;
         if (s->committed > s->round_children)
             add_level(s);
@@ -352,7 +352,7 @@ static bool finish_ticket(Search *s, const SearchTicket *t)
     return true;
 }
 
-/* Goes on with the ticket in turn as far as its work allows; true: asks something. */
+/* Advances the ticket in turn as far as its work allows; true: *ask is set. */
 static bool take_turn(Search *s, SearchAsk *ask)
 {
     while (s->head < s->tickets.count && !s->turning && !s->ended) {
@@ -389,7 +389,7 @@ static bool take_turn(Search *s, SearchAsk *ask)
     return false;
 }
 
-/* Begins the work on the next ticket, if the window allows it; it may ask something at once. */
+/* Begins the work on the next ticket, if the window allows it; may set *ask at once. */
 static bool open_ticket(Search *s, SearchAsk *ask)
 {
     if (s->opened == s->tickets.count && s->policy->extend != NULL && s->head < s->opened &&
@@ -436,7 +436,7 @@ static void end_round(Search *s, SearchStatus status)
     s->turn = TURN_BEGIN;
 }
 
-/* Takes the round that is over to the next one; true: asks something. */
+/* Moves from a finished round to the next one; true: *ask is set. */
 static bool step_round(Search *s, SearchAsk *ask)
 {
     SearchStatus status = SEARCH_OK;

@@ -1,8 +1,8 @@
 /*
- * answers.c -- what a request is answered with: whole, or as a stream. See server.h.
+ * answers.c -- answers a request, at once or as a stream; see server.h.
  *
  *     http_write --> out --> read_stream (libmicrohttpd asks for more) --> the socket
- *                                 | nothing there
+ *                                 | nothing to send
  *                                 v
  *                             suspended until the next http_write
  */
@@ -12,7 +12,7 @@
 
 enum {
     BLOCK = 8192, /* bytes of a stream that libmicrohttpd asks for at a time */
-    KEPT = 4096   /* bytes of memory that a stream keeps while it has nothing to send */
+    KEPT = 4096   /* bytes of an empty `out` to keep */
 };
 
 static bool add_headers(struct MHD_Response *response, const char *headers, size_t size)
@@ -119,7 +119,7 @@ void http_abort(HttpServer *s, int64_t id)
         http_fail(r);
 }
 
-/* ---- the end ---- */
+/* ---- ending ---- */
 
 void http_free_request(Request *r)
 {
@@ -127,7 +127,7 @@ void http_free_request(Request *r)
     size_t slot = (size_t)(r->shown.id & 0xffffffff) - 1;
     loop_unwatch(r->watch);
     s->slots.items[slot] = NULL;
-    vec_push(&s->free_slots, (uint32_t)slot); /* there is room for all of them */
+    vec_push(&s->free_slots, (uint32_t)slot); /* reserved in take_slot */
     buffer_free(&r->text, &s->alloc);
     buffer_free(&r->query, &s->alloc);
     buffer_free(&r->headers, &s->alloc);

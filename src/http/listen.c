@@ -1,6 +1,4 @@
-/*
- * listen.c -- the sockets that a server listens at.
- */
+/* listen.c -- the sockets that a server listens on; see server.h. */
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>

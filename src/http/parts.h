@@ -12,10 +12,10 @@
 /* One connection, from accept to close. */
 typedef struct Peer {
     int fd;
-    double deadline_ms; /* of what is being received; INFINITY: of nothing */
+    double deadline_ms; /* for receiving the request; INFINITY: none */
     char address[64];   /* "127.0.0.1", "unix" */
-    size_t uri_bytes;   /* of the request that is being received, as it was sent */
-    bool has_nul;       /* that URI has an encoded NUL, at which libmicrohttpd cuts it */
+    size_t uri_bytes;   /* of the current request's URI, as sent */
+    bool has_nul;       /* it has an encoded NUL, at which libmicrohttpd truncates it */
     struct Peer *prev, *next;
 } Peer;
 
@@ -25,7 +25,7 @@ typedef enum RequestState {
     REQUEST_TAKEN,
     REQUEST_ANSWERED,
     REQUEST_STREAMING,
-    REQUEST_ENDED,  /* streaming, and nothing follows */
+    REQUEST_ENDED,  /* streaming, with nothing more to write */
     REQUEST_ABORTED /* its connection is being closed */
 } RequestState;
 
@@ -35,7 +35,7 @@ typedef struct Request {
     Peer *peer;
     RequestState state;
     bool suspended;
-    bool is_gone; /* told, or about to be */
+    bool is_gone; /* its client went away, and that was queued */
     HttpRequest shown;
     Buffer text; /* method NUL path NUL */
     Buffer query, headers, body;
@@ -43,7 +43,7 @@ typedef struct Request {
     size_t sent;
     struct MHD_Response *response;
     int status;
-    LoopWatch *watch; /* for the client's going away */
+    LoopWatch *watch; /* notices that the client goes away */
 } Request;
 
 typedef VEC(int64_t) IdQueue;
@@ -55,7 +55,7 @@ struct HttpServer {
     LoopWatch *watch;
     LoopTimer *run_timer;      /* when libmicrohttpd wants to run again */
     LoopTimer *deadline_timer; /* once a second while there are peers */
-    LoopTimer *watch_timer;    /* when what runs for long is watched */
+    LoopTimer *watch_timer;    /* when to start watching the clients of slow requests */
     bool watching;             /* that timer is set */
     LoopPort port;
     Peer *peers;
@@ -76,7 +76,7 @@ void http_on_completed(void *cls, struct MHD_Connection *connection, void **con_
 void http_on_watch_due(void *server);
 Peer *http_peer_of(struct MHD_Connection *connection);
 
-/* refusals.c: whether a request was answered as soon as its headers were there. */
+/* refusals.c: whether a request was refused by its headers. */
 bool http_is_refused(const HttpServer *s, struct MHD_Connection *connection,
                      enum MHD_Result *result);
 

@@ -1,7 +1,7 @@
 /*
- * refusals.c -- what is refused once its headers are there: a request whose length or host can be
- * read in two ways, of which a proxy in front may have read the other one; and a body announced to
- * be over the limit, while its client waits for leave to send it.
+ * refusals.c -- requests refused by their headers: an ambiguous length or host, which a proxy in
+ * front of us may have read the other way (request smuggling); and a body announced to be over the
+ * limit by a client that waits for 100 Continue.
  */
 #include <stdlib.h>
 #include <string.h>

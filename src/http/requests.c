@@ -1,9 +1,9 @@
 /*
- * requests.c -- one request from its first byte to the last byte of its answer. See server.h.
+ * requests.c -- a request from its first byte to the end of its answer; see server.h.
  *
- * While Lua works on a request its connection is suspended: libmicrohttpd leaves it alone until it
- * is resumed, and calls back again. A suspended connection does not tell that its client has gone,
- * so its descriptor is watched for that, unless the answer comes at once (most do).
+ * While Lua works on a request its connection is suspended: libmicrohttpd ignores it until it is
+ * resumed, then calls back again. It does not notice then that the client has gone, so we watch the
+ * descriptor, unless the answer comes within WATCH_AFTER_MS, as most do.
  */
 #include <errno.h>
 #include <math.h>
@@ -50,7 +50,7 @@ static bool take_slot(HttpServer *s, Request *r)
 
 /* ---- queues of ids ---- */
 
-/* The first of a queue that is still there, without those that have ended. */
+/* The first request of a queue that has not ended; drops those that have. */
 static Request *first_of(HttpServer *s, IdQueue *q, size_t *first)
 {
     while (*first < q->count) {
@@ -90,7 +90,7 @@ void http_drop_request(HttpServer *s)
     buffer_free(&r->query, &s->alloc);
 }
 
-/* An id is all that Lua needs of one that has gone: the request itself may have ended. */
+/* Only the id: the request itself may have ended. */
 int64_t http_first_gone(HttpServer *s)
 {
     if (s->gone_first < s->gone.count)
@@ -104,7 +104,7 @@ void http_drop_gone(HttpServer *s)
     s->gone_first++;
 }
 
-/* ---- the client's going away ---- */
+/* ---- clients that go away ---- */
 
 void http_tell_gone(Request *r)
 {
@@ -124,7 +124,7 @@ static void on_readable(void *request, int fd, int events)
     ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (n > 0) { /* the next request already: it waits for this one's end */
+    if (n > 0) { /* the next request, which waits for the end of this one */
         loop_watch_for(r->watch, 0);
         return;
     }
@@ -246,7 +246,7 @@ static bool receive(Request *r, const char *bytes, size_t n)
     return r->shown.refusal != 0 || buffer_append(&r->body, &s->alloc, bytes, n);
 }
 
-/* The whole request is there: Lua's turn. */
+/* The request is complete: queues it for Lua. */
 static bool hand_over(Request *r)
 {
     HttpServer *s = r->server;

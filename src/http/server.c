@@ -1,9 +1,8 @@
 /*
- * server.c -- libmicrohttpd's daemon on the loop, and the deadlines of its connections. See
- * server.h; requests.c has what becomes of a request.
+ * server.c -- libmicrohttpd's daemon on the loop, and the deadlines of its connections; see
+ * server.h, and requests.c for requests.
  *
- * The daemon has an epoll descriptor of its own, which the loop watches; when libmicrohttpd wants
- * to run again without news there, it says so, and a timer does it.
+ * The loop watches the daemon's epoll descriptor, and a timer serves libmicrohttpd's own timeouts.
  */
 #include "http/server.h"
 
@@ -86,7 +85,7 @@ static void add_peer(HttpServer *s, struct MHD_Connection *connection, void **co
     Peer *p = alloc_resize(&s->alloc, NULL, 0, sizeof *p);
     *context = p;
     if (p == NULL)
-        return; /* its first request closes it */
+        return; /* new_request will fail and close it */
     *p = (Peer){.fd = info->connect_fd,
                 .deadline_ms = loop_now_ms() + (double)s->options.header_timeout_ms,
                 .next = s->peers};
@@ -126,7 +125,7 @@ Peer *http_peer_of(struct MHD_Connection *connection)
     return info != NULL ? info->socket_context : NULL;
 }
 
-/* The first line of a request has come. */
+/* Called when the first line of a request has arrived. */
 static void *on_uri(void *server, const char *uri, struct MHD_Connection *connection)
 {
     HttpServer *s = server;
@@ -185,7 +184,7 @@ HttpServer *http_open(const Alloc *alloc, const HttpOptions *options)
     return s;
 }
 
-/* libmicrohttpd wants no connection suspended when it stops. */
+/* libmicrohttpd requires that no connection is suspended when it stops. */
 static void resume_all(HttpServer *s)
 {
     for (size_t i = 0; i < s->slots.count; i++)

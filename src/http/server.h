@@ -11,10 +11,10 @@
  *                                                               v    v
  *                                                               (sent)
  *
- * A client that goes away is noticed while its request is taken or streaming: http_first_gone gives
- * its id once, and whatever is then said of that id does nothing. Callbacks of libmicrohttpd append
- * to queues and never touch Lua; the server's port is posted when a queue has something.
- * One thread. A body over the limit is read to its end and dropped, so that the refusal arrives.
+ * If a client goes away while its request is taken or streaming, http_first_gone returns its id
+ * once, and further calls with that id do nothing. Callbacks of libmicrohttpd append to queues and
+ * never touch Lua; the server's port is posted when a queue has something. One thread. A body over
+ * the limit is read to its end and dropped, so that the client reads the refusal.
  */
 #ifndef PONDER_HTTP_SERVER_H
 #define PONDER_HTTP_SERVER_H
@@ -33,13 +33,13 @@ typedef struct HttpOptions {
     int64_t max_connections_per_address;
     int64_t max_header_bytes; /* of the path and the headers */
     int64_t max_body_bytes;
-    int64_t max_unsent_bytes; /* of a stream; a client that reads more slowly is gone */
+    int64_t max_unsent_bytes; /* of a stream; a client that reads too slowly is dropped */
     int64_t header_timeout_ms;
     int64_t body_timeout_ms;
     int64_t idle_timeout_ms; /* between requests */
 } HttpOptions;
 
-/* What a client sent. Texts end in NUL and live until the request is dropped from the queue. */
+/* A received request. Its texts live until it is dropped from the queue. */
 typedef struct HttpRequest {
     int64_t id;
     const char *method;
@@ -54,36 +54,36 @@ typedef struct HttpRequest {
 typedef struct HttpStats {
     int64_t connections; /* open now */
     int64_t requests;    /* received so far */
-    int64_t running;     /* not yet sent */
-    int64_t gone;        /* whose client went away */
+    int64_t running;     /* requests not fully answered */
+    int64_t gone;        /* requests whose client went away */
 } HttpStats;
 
 /* Listens at "HOST:PORT" (port 0: any free one), "[V6]:PORT" or "unix:PATH". Returns a descriptor,
- * or -1 with the reason in `error`. `shown` gets the address as it is, with the port. A socket file
- * that nobody listens to any more is replaced; it is for its owner alone. */
+ * or -1 with the reason in `error`. `shown` gets the actual address with the port. Replaces a stale
+ * socket file of ours; only its owner can connect to the new one. */
 int http_listen(const char *address, char shown[300], char error[200]);
 
-/* NULL: no memory, or libmicrohttpd could not start. */
+/* NULL: out of memory, or libmicrohttpd could not start. */
 HttpServer *http_open(const Alloc *alloc, const HttpOptions *options);
 
 /* Closes every connection. */
 void http_close(HttpServer *s);
 
-/* Accepts no further connection. */
+/* Stops accepting connections. */
 void http_stop_listening(HttpServer *s);
 
 LoopPort *http_port(HttpServer *s);
 
-/* The oldest request that was not taken; dropping it takes it. */
+/* The oldest queued request, or NULL; dropping it makes it a taken one. */
 const HttpRequest *http_first_request(HttpServer *s);
 void http_drop_request(HttpServer *s);
 
-/* The oldest taken request whose client went away, once; 0: none. */
+/* The id of the oldest taken request whose client went away; 0: none. */
 int64_t http_first_gone(HttpServer *s);
 void http_drop_gone(HttpServer *s);
 
-/* Answers a request. `headers` are "name NUL value NUL" pairs. False: it is not waiting for an
- * answer any more, or memory is short. */
+/* Answers a request. `headers` are "name NUL value NUL" pairs. False: it no longer waits for an
+ * answer, or out of memory. */
 bool http_respond(HttpServer *s, int64_t id, int status, const char *headers, size_t headers_size,
                   const char *body, size_t body_size);
 
