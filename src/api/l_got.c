@@ -7,6 +7,7 @@
  * raised so that the texts of new nodes can be stored first.
  */
 #include "api/l_got.h"
+#include "api/options.h"
 
 #include <math.h>
 
@@ -17,20 +18,7 @@ static const char *const reasons[] = {NULL, "success", "max_nodes", "max_depth",
 
 static uint32_t field_count(lua_State *L, const char *name)
 {
-    lua_getfield(L, 2, name);
-    lua_Integer n = luaL_checkinteger(L, -1);
-    lua_pop(L, 1);
-    if (n < 0 || n > INT32_MAX)
-        luaL_error(L, "got: %s is out of range", name);
-    return (uint32_t)n;
-}
-
-static bool field_flag(lua_State *L, const char *name)
-{
-    lua_getfield(L, 2, name);
-    bool flag = lua_toboolean(L, -1);
-    lua_pop(L, 1);
-    return flag;
+    return (uint32_t)options_integer(L, 2, name, INT32_MAX);
 }
 
 /* core:configure(options), complete and checked, before the first node */
@@ -39,7 +27,6 @@ static int m_configure(lua_State *L)
     Got *got = got_self(L);
     luaL_checktype(L, 2, LUA_TTABLE);
     luaL_argcheck(L, got->graph.node_count == 0, 1, "not fresh");
-    lua_getfield(L, 2, "aggregation_strategy");
     GotOptions o = {
         .max_nodes = field_count(L, "max_nodes"),
         .max_depth = field_count(L, "max_depth"),
@@ -47,10 +34,10 @@ static int m_configure(lua_State *L)
         .max_aggregated = field_count(L, "max_aggregated"),
         .votes = field_count(L, "votes"),
         .refine_rounds = field_count(L, "refine_rounds"),
-        .strategy = (GotStrategy)luaL_checkoption(L, 3, NULL, strategies),
-        .score_thoughts = field_flag(L, "score_thoughts"),
-        .connect = field_flag(L, "connect"),
-        .chain = field_flag(L, "chain"),
+        .strategy = (GotStrategy)options_name(L, 2, "aggregation_strategy", strategies),
+        .score_thoughts = options_flag(L, 2, "score_thoughts"),
+        .connect = options_flag(L, 2, "connect"),
+        .chain = options_flag(L, 2, "chain"),
     };
     luaL_argcheck(L, o.branching_factor > 0 && o.max_aggregated > 0 && o.votes > 0, 2,
                   "counts must be positive");

@@ -6,6 +6,7 @@
  * below.
  */
 #include "api/l_search.h"
+#include "api/options.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -66,42 +67,9 @@ static uint32_t check_id(lua_State *L, const Core *core, int arg)
 
 /* ---- options: lua/ponder/search.lua has checked them ---- */
 
-static uint64_t integer_field(lua_State *L, const char *name, uint64_t max)
-{
-    lua_getfield(L, 1, name);
-    lua_Integer value = luaL_optinteger(L, -1, 0);
-    luaL_argcheck(L, value >= 0, 1, name);
-    lua_pop(L, 1);
-    return (uint64_t)value < max ? (uint64_t)value : max;
-}
-
 static uint32_t field(lua_State *L, const char *name, uint32_t max)
 {
-    return (uint32_t)integer_field(L, name, max);
-}
-
-static double number_field(lua_State *L, const char *name, double absent)
-{
-    lua_getfield(L, 1, name);
-    double value = luaL_optnumber(L, -1, absent);
-    lua_pop(L, 1);
-    return value;
-}
-
-static bool flag_field(lua_State *L, const char *name)
-{
-    lua_getfield(L, 1, name);
-    bool value = lua_toboolean(L, -1);
-    lua_pop(L, 1);
-    return value;
-}
-
-static int name_field(lua_State *L, const char *name, const char *const *names)
-{
-    lua_getfield(L, 1, name);
-    int i = luaL_checkoption(L, -1, names[0], names);
-    lua_pop(L, 1);
-    return i;
+    return (uint32_t)options_integer(L, 1, name, max);
 }
 
 static uint32_t at_least_one(uint32_t n)
@@ -115,23 +83,23 @@ static void read_statistics(lua_State *L, SearchOptions *o)
     static const char *const priors[] = {"none", "uniform", "softmax", "function", NULL};
     static const char *const posteriors[] = {"gaussian", "beta", "mixed", NULL};
     static const char *const parents[] = {"weighted", "puct", "best", NULL};
-    o->c = number_field(L, "c", 0);
-    o->c_init = number_field(L, "c_init", 0);
-    o->c_base = number_field(L, "c_base", 1);
-    o->guide = number_field(L, "guide", NAN);
-    o->prior = (SearchPrior)name_field(L, "prior", priors);
-    o->normalize = flag_field(L, "normalize");
-    o->backs_up_max = flag_field(L, "backs_up_max");
-    o->greedy = flag_field(L, "greedy");
-    o->revisit = flag_field(L, "revisit");
-    o->posterior = (SearchPosterior)name_field(L, "posterior", posteriors);
+    o->c = options_number(L, 1, "c", 0);
+    o->c_init = options_number(L, 1, "c_init", 0);
+    o->c_base = options_number(L, 1, "c_base", 1);
+    o->guide = options_number(L, 1, "guide", NAN);
+    o->prior = (SearchPrior)options_name(L, 1, "prior", priors);
+    o->normalize = options_flag(L, 1, "normalize");
+    o->backs_up_max = options_flag(L, 1, "backs_up_max");
+    o->greedy = options_flag(L, 1, "greedy");
+    o->revisit = options_flag(L, 1, "revisit");
+    o->posterior = (SearchPosterior)options_name(L, 1, "posterior", posteriors);
     o->actions = field(L, "actions", UINT32_MAX);
-    o->select = (SearchParent)name_field(L, "select", parents);
+    o->select = (SearchParent)options_name(L, 1, "select", parents);
     o->islands = at_least_one(field(L, "islands", UINT32_MAX));
     o->population = field(L, "population", UINT32_MAX);
     o->migrate = field(L, "migrate", UINT32_MAX);
-    o->migrate_every = integer_field(L, "migrate_every", UINT64_MAX);
-    o->sharpness = number_field(L, "sharpness", 0);
+    o->migrate_every = options_integer(L, 1, "migrate_every", UINT64_MAX);
+    o->sharpness = options_number(L, 1, "sharpness", 0);
     lua_getfield(L, 1, "seed"); /* any integer */
     o->seed = (uint64_t)luaL_optinteger(L, -1, 0);
     lua_pop(L, 1);
@@ -142,7 +110,7 @@ SearchOptions search_read_options(lua_State *L)
     const char *strategies[SEARCH_STRATEGIES + 1] = {NULL};
     for (int i = 0; i < SEARCH_STRATEGIES; i++)
         strategies[i] = search_strategy_name((SearchStrategy)i);
-    SearchOptions o = {.strategy = (SearchStrategy)name_field(L, "search", strategies)};
+    SearchOptions o = {.strategy = (SearchStrategy)options_name(L, 1, "search", strategies)};
     o.k = field(L, "k", SEARCH_ALL - 1);
     o.k = o.k == 0 ? SEARCH_ALL : o.k;
     o.max_depth = field(L, "max_depth", SEARCH_MAX_DEPTH);
@@ -150,11 +118,11 @@ SearchOptions search_read_options(lua_State *L)
     o.beam_width = field(L, "beam_width", UINT32_MAX);
     o.batch = at_least_one(field(L, "batch", UINT32_MAX));
     o.window = at_least_one(field(L, "concurrency", UINT32_MAX));
-    o.max_iterations = integer_field(L, "max_iterations", UINT64_MAX);
-    o.retain_path = flag_field(L, "retain_path");
-    o.expandable_only = flag_field(L, "expandable_only");
-    o.has_simulate = flag_field(L, "has_simulate");
-    o.weight = number_field(L, "weight", 1);
+    o.max_iterations = options_integer(L, 1, "max_iterations", UINT64_MAX);
+    o.retain_path = options_flag(L, 1, "retain_path");
+    o.expandable_only = options_flag(L, 1, "expandable_only");
+    o.has_simulate = options_flag(L, 1, "has_simulate");
+    o.weight = options_number(L, 1, "weight", 1);
     o.subtrees = at_least_one(field(L, "subtrees", UINT32_MAX));
     read_statistics(L, &o);
     return o;
@@ -168,7 +136,7 @@ static int core_new(lua_State *L)
     SearchOptions options = search_read_options(L);
     Core *core = lua_newuserdatauv(L, sizeof *core, CORE_VALUES);
     memset(core, 0, sizeof *core);
-    core->memory_size = (lua_Integer)integer_field(L, "memory", UINT32_MAX);
+    core->memory_size = (lua_Integer)options_integer(L, 1, "memory", UINT32_MAX);
     bool ready = search_init(&core->search, api_alloc(L), &options);
     luaL_setmetatable(L, CORE_TYPE);
     if (!ready)

@@ -5,6 +5,7 @@
 #include "api/l_tot.h"
 
 #include "api/l_search.h"
+#include "api/options.h"
 
 #include <math.h>
 #include <string.h>
@@ -51,24 +52,7 @@ static uint32_t *push_room(lua_State *L, size_t count)
 
 static uint32_t count_option(lua_State *L, const char *name)
 {
-    lua_Integer value = lua_getfield(L, 1, name) == LUA_TNIL ? 0 : luaL_checkinteger(L, -1);
-    lua_pop(L, 1);
-    return value < 0 ? 0 : value >= TOT_NONE ? TOT_NONE - 1 : (uint32_t)value;
-}
-
-static double number_option(lua_State *L, const char *name, double absent)
-{
-    double value = lua_getfield(L, 1, name) == LUA_TNIL ? absent : luaL_checknumber(L, -1);
-    lua_pop(L, 1);
-    return value;
-}
-
-static uint8_t name_option(lua_State *L, const char *field, const char *const *names)
-{
-    lua_getfield(L, 1, field);
-    int i = luaL_checkoption(L, -1, names[0], names);
-    lua_pop(L, 1);
-    return (uint8_t)i;
+    return (uint32_t)options_integer(L, 1, name, TOT_NONE - 1);
 }
 
 static int tot_new(lua_State *L)
@@ -76,7 +60,6 @@ static int tot_new(lua_State *L)
     static const char *const orders[] = {"best_first", "bfs", "dfs", "search", NULL};
     static const char *const measures[] = {"best_so_far", "best_leaf", NULL};
     luaL_checktype(L, 1, LUA_TTABLE);
-    lua_getfield(L, 1, "stop_at_max_depth");
     TotOptions options = {
         .search = search_read_options(L),
         .branching_factor = count_option(L, "branching_factor"),
@@ -85,12 +68,12 @@ static int tot_new(lua_State *L)
         .max_nodes = count_option(L, "max_nodes"),
         .convergence_window = count_option(L, "convergence_window"),
         .max_parse_retries = count_option(L, "max_parse_retries"),
-        .order = name_option(L, "order", orders),
-        .measure = name_option(L, "convergence_measure", measures),
-        .stop_at_max_depth = lua_toboolean(L, -1),
-        .early_success_threshold = number_option(L, "early_success_threshold", 1),
-        .min_score_improvement = number_option(L, "min_score_improvement", 0),
-        .max_duration_ms = number_option(L, "max_duration_ms", INFINITY),
+        .order = (uint8_t)options_name(L, 1, "order", orders),
+        .measure = (uint8_t)options_name(L, 1, "convergence_measure", measures),
+        .stop_at_max_depth = options_flag(L, 1, "stop_at_max_depth"),
+        .early_success_threshold = options_number(L, 1, "early_success_threshold", 1),
+        .min_score_improvement = options_number(L, 1, "min_score_improvement", 0),
+        .max_duration_ms = options_number(L, 1, "max_duration_ms", INFINITY),
     };
     luaL_argcheck(L, options.branching_factor > 0, 1, "zero");
     Tot *t = (Tot *)machine_new_userdata(L, sizeof *t, &tot_kind);

@@ -2,8 +2,6 @@
 #include "api/options.h"
 
 #include <lauxlib.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "core/json.h"
@@ -129,4 +127,39 @@ void options_read(lua_State *L, int arg, const char *where, const Option *option
             raise_unknown(L, value - 1, where, options);
         read_value(L, value, where, o, (char *)out + o->offset);
     }
+}
+
+/* ---- fields of a checked table ---- */
+
+uint64_t options_integer(lua_State *L, int arg, const char *name, uint64_t max)
+{
+    lua_getfield(L, arg, name);
+    lua_Integer value = luaL_optinteger(L, -1, 0);
+    luaL_argcheck(L, value >= 0, arg, name);
+    lua_pop(L, 1);
+    return (uint64_t)value < max ? (uint64_t)value : max;
+}
+
+double options_number(lua_State *L, int arg, const char *name, double absent)
+{
+    lua_getfield(L, arg, name);
+    double value = luaL_optnumber(L, -1, absent);
+    lua_pop(L, 1);
+    return value;
+}
+
+bool options_flag(lua_State *L, int arg, const char *name)
+{
+    lua_getfield(L, arg, name);
+    bool value = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return value;
+}
+
+int options_name(lua_State *L, int arg, const char *name, const char *const *names)
+{
+    lua_getfield(L, arg, name);
+    int i = luaL_checkoption(L, -1, names[0], names);
+    lua_pop(L, 1);
+    return i;
 }
