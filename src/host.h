@@ -1,6 +1,4 @@
-/*
- * host.h -- the Lua state that scripts run in: memory limit, built-in modules, loaders.
- */
+/* host.h -- the Lua state that scripts run in: memory limit, built-in modules, loaders. */
 #ifndef PONDER_HOST_H
 #define PONDER_HOST_H
 

@@ -1,6 +1,4 @@
-/*
- * hostlib.c -- see hostlib.h.
- */
+/* hostlib.c -- see hostlib.h. */
 #include "hostlib.h"
 
 #include <lauxlib.h>

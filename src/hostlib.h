@@ -1,6 +1,4 @@
-/*
- * hostlib.h -- the Lua module ponder.core.host: this process, its limits, its embedded files.
- */
+/* hostlib.h -- the Lua module ponder.core.host: this process, its limits, its embedded files. */
 #ifndef PONDER_HOSTLIB_H
 #define PONDER_HOSTLIB_H
 

@@ -1,6 +1,4 @@
-/*
- * memory.c -- see memory.h.
- */
+/* memory.c -- see memory.h. */
 #include "memory.h"
 
 #include <assert.h>

@@ -1,6 +1,4 @@
-/*
- * memory.h -- the allocator of the Lua state and of all C code that uses it: malloc with limits.
- */
+/* memory.h -- the allocator of the Lua state and of all C code that uses it: malloc with limits. */
 #ifndef PONDER_MEMORY_H
 #define PONDER_MEMORY_H
 

@@ -1,6 +1,4 @@
-/*
- * api.h -- what the Lua modules of src/api share.
- */
+/* api.h -- what the Lua modules of src/api share. */
 #ifndef PONDER_API_API_H
 #define PONDER_API_API_H
 
@@ -9,8 +7,10 @@
 
 #include "core/alloc.h"
 
-/* Marks a luaopen_ function: the shared object exports nothing else. */
-#define PONDER_MODULE __attribute__((visibility("default")))
+/* Defines a luaopen_ function: the shared object exports nothing else. */
+#define PONDER_MODULE(open)                                                                        \
+    __attribute__((visibility("default"))) int open(lua_State *L);                                 \
+    int open(lua_State *L)
 
 /* The state's allocator, for the core: one memory limit covers C and Lua. */
 static inline Alloc api_alloc(lua_State *L)

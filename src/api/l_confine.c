@@ -207,9 +207,7 @@ static int confine_l_leave(lua_State *L)
     _exit(0);
 }
 
-PONDER_MODULE int luaopen_ponder_core_confine(lua_State *L);
-
-PONDER_MODULE int luaopen_ponder_core_confine(lua_State *L)
+PONDER_MODULE(luaopen_ponder_core_confine)
 {
     static const luaL_Reg functions[] = {{"enter", confine_l_enter},
                                          {"leave", confine_l_leave},

@@ -124,9 +124,7 @@ static int directory_open(lua_State *L)
     return 2;
 }
 
-PONDER_MODULE int luaopen_ponder_core_directory(lua_State *L);
-
-PONDER_MODULE int luaopen_ponder_core_directory(lua_State *L)
+PONDER_MODULE(luaopen_ponder_core_directory)
 {
     static const luaL_Reg functions[] = {
         {"files", directory_files}, {"open", directory_open}, {NULL, NULL}};

@@ -272,8 +272,7 @@ static int m_rank(lua_State *L)
     return 1;
 }
 
-PONDER_MODULE int luaopen_ponder_core_got(lua_State *L);
-int luaopen_ponder_core_got(lua_State *L)
+PONDER_MODULE(luaopen_ponder_core_got)
 {
     static const luaL_Reg methods[] = {
         {"configure", m_configure},

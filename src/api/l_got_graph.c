@@ -1,6 +1,4 @@
-/*
- * l_got_graph.c -- ponder.core.got: the graph behind the machine (src/core/graph.h).
- */
+/* l_got_graph.c -- ponder.core.got: the graph behind the machine (src/core/graph.h). */
 #include "api/l_got.h"
 
 #include <math.h>

@@ -1,6 +1,4 @@
-/*
- * l_http.c -- ponder.core.http: an HTTP server for Lua. Described in lua/ponder/meta/http.lua.
- */
+/* l_http.c -- ponder.core.http: an HTTP server for Lua. Described in lua/ponder/meta/http.lua. */
 #include <string.h>
 #include <unistd.h>
 
@@ -274,9 +272,7 @@ static int server_stats(lua_State *L)
     return 1;
 }
 
-PONDER_MODULE int luaopen_ponder_core_http(lua_State *L);
-
-PONDER_MODULE int luaopen_ponder_core_http(lua_State *L)
+PONDER_MODULE(luaopen_ponder_core_http)
 {
     static const luaL_Reg methods[] = {
         {"abort", server_abort}, {"begin", server_begin},

@@ -115,8 +115,7 @@ static const luaL_Reg FUNCTIONS[] = {{"encode", json_lua_encode}, {"decode", jso
                                      {"get", json_lua_get},       {"array", json_array},
                                      {"object", json_object},     {NULL, NULL}};
 
-PONDER_MODULE int luaopen_ponder_json(lua_State *L);
-PONDER_MODULE int luaopen_ponder_json(lua_State *L)
+PONDER_MODULE(luaopen_ponder_json)
 {
     luaL_newlibtable(L, FUNCTIONS);
     /* In the registry, so that marks are the same for every instance of the module. */

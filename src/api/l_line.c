@@ -233,9 +233,7 @@ static int line_save_history(lua_State *L)
     return 0;
 }
 
-PONDER_MODULE int luaopen_ponder_core_line(lua_State *L);
-
-PONDER_MODULE int luaopen_ponder_core_line(lua_State *L)
+PONDER_MODULE(luaopen_ponder_core_line)
 {
     static const luaL_Reg functions[] = {
         {"load_history", line_load_history}, {"read", line_read}, {"remember", line_remember},

@@ -162,9 +162,7 @@ static int watcher_close(lua_State *L)
     return 0;
 }
 
-PONDER_MODULE int luaopen_ponder_core_loop(lua_State *L);
-
-PONDER_MODULE int luaopen_ponder_core_loop(lua_State *L)
+PONDER_MODULE(luaopen_ponder_core_loop)
 {
     static const luaL_Reg methods[] = {{"number", port_number}, {"post", port_post}, {NULL, NULL}};
     static const luaL_Reg functions[] = {{"directory", loop_l_directory},

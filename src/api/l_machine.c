@@ -331,8 +331,7 @@ static int new_list(lua_State *L)
     return 1;
 }
 
-PONDER_MODULE int luaopen_ponder_core_machine(lua_State *L);
-int luaopen_ponder_core_machine(lua_State *L)
+PONDER_MODULE(luaopen_ponder_core_machine)
 {
     static const luaL_Reg functions[] = {
         {"unique_id", unique_id},

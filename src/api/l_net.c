@@ -1,6 +1,4 @@
-/*
- * l_net.c -- ponder.core.net: pumps and stream readers. Described in lua/ponder/meta/net.lua.
- */
+/* l_net.c -- ponder.core.net: pumps and stream readers. Described in lua/ponder/meta/net.lua. */
 #include <curl/curl.h>
 #include <errno.h>
 #include <math.h>
@@ -398,9 +396,7 @@ static const luaL_Reg functions[] = {
     {"reader", net_reader},       {NULL, NULL},
 };
 
-PONDER_MODULE int luaopen_ponder_core_net(lua_State *L);
-
-int luaopen_ponder_core_net(lua_State *L)
+PONDER_MODULE(luaopen_ponder_core_net)
 {
     api_new_class(L, PUMP, pump_methods, pump_l_close);
     api_new_class(L, READER, reader_methods, reader_l_free);

@@ -124,8 +124,7 @@ static const luaL_Reg functions[] = {
     {NULL, NULL},
 };
 
-PONDER_MODULE int luaopen_ponder_core_outline(lua_State *L);
-int luaopen_ponder_core_outline(lua_State *L)
+PONDER_MODULE(luaopen_ponder_core_outline)
 {
     luaL_newlib(L, functions);
     return 1;

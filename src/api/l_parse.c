@@ -76,8 +76,7 @@ static int l_find_json(lua_State *L)
     return 2;
 }
 
-PONDER_MODULE int luaopen_ponder_core_parse(lua_State *L);
-int luaopen_ponder_core_parse(lua_State *L)
+PONDER_MODULE(luaopen_ponder_core_parse)
 {
     static const luaL_Reg functions[] = {{"find_json", l_find_json}, {NULL, NULL}};
     api_new_class(L, FOUND, no_methods, found_gc);

@@ -219,9 +219,7 @@ static int private_tighten_file(lua_State *L)
     return 0;
 }
 
-PONDER_MODULE int luaopen_ponder_core_private(lua_State *L);
-
-PONDER_MODULE int luaopen_ponder_core_private(lua_State *L)
+PONDER_MODULE(luaopen_ponder_core_private)
 {
     static const luaL_Reg functions[] = {
         {"about", private_about},

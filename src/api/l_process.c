@@ -190,9 +190,7 @@ static int child_close(lua_State *L)
     return 0;
 }
 
-PONDER_MODULE int luaopen_ponder_core_process(lua_State *L);
-
-PONDER_MODULE int luaopen_ponder_core_process(lua_State *L)
+PONDER_MODULE(luaopen_ponder_core_process)
 {
     static const luaL_Reg methods[] = {
         {"close", child_close}, {"close_input", child_close_input},

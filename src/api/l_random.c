@@ -76,9 +76,7 @@ static const luaL_Reg functions[] = {
     {NULL, NULL},
 };
 
-PONDER_MODULE int luaopen_ponder_core_random(lua_State *L);
-
-PONDER_MODULE int luaopen_ponder_core_random(lua_State *L)
+PONDER_MODULE(luaopen_ponder_core_random)
 {
     luaL_newlibtable(L, functions);
     lua_getglobal(L, LUA_MATHLIBNAME);

@@ -89,9 +89,7 @@ static int reader_close(lua_State *L)
     return 0;
 }
 
-PONDER_MODULE int luaopen_ponder_core_reader(lua_State *L);
-
-PONDER_MODULE int luaopen_ponder_core_reader(lua_State *L)
+PONDER_MODULE(luaopen_ponder_core_reader)
 {
     static const luaL_Reg methods[] = {
         {"close", reader_close}, {"number", reader_number}, {"take", reader_take}, {NULL, NULL}};

@@ -135,9 +135,7 @@ static int connection_close(lua_State *L)
     return 0;
 }
 
-PONDER_MODULE int luaopen_ponder_core_redis(lua_State *L);
-
-PONDER_MODULE int luaopen_ponder_core_redis(lua_State *L)
+PONDER_MODULE(luaopen_ponder_core_redis)
 {
     static const luaL_Reg methods[] = {{"close", connection_close}, {"port", connection_port},
                                        {"send", connection_send},   {"state", connection_state},

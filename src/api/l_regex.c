@@ -55,9 +55,7 @@ static int regex_new(lua_State *L)
     return 2;
 }
 
-PONDER_MODULE int luaopen_ponder_core_regex(lua_State *L);
-
-PONDER_MODULE int luaopen_ponder_core_regex(lua_State *L)
+PONDER_MODULE(luaopen_ponder_core_regex)
 {
     static const luaL_Reg methods[] = {{"matches", regex_matches}, {NULL, NULL}};
     static const luaL_Reg functions[] = {{"new", regex_new}, {NULL, NULL}};

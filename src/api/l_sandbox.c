@@ -129,9 +129,7 @@ static int sandbox_l_run(lua_State *L)
     return results;
 }
 
-PONDER_MODULE int luaopen_ponder_core_sandbox(lua_State *L);
-
-PONDER_MODULE int luaopen_ponder_core_sandbox(lua_State *L)
+PONDER_MODULE(luaopen_ponder_core_sandbox)
 {
     static const luaL_Reg functions[] = {{"run", sandbox_l_run}, {NULL, NULL}};
     api_new_class(L, CLASS, no_methods, sandbox_finish);

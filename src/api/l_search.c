@@ -283,9 +283,7 @@ static int core_counts(lua_State *L)
     return n;
 }
 
-PONDER_MODULE int luaopen_ponder_core_search(lua_State *L);
-
-PONDER_MODULE int luaopen_ponder_core_search(lua_State *L)
+PONDER_MODULE(luaopen_ponder_core_search)
 {
     static const luaL_Reg methods[] = {
         {"ask", core_ask},

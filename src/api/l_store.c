@@ -1,6 +1,4 @@
-/*
- * l_store.c -- ponder.core.store: stores, one SQLite file each. Described in meta/store.lua.
- */
+/* l_store.c -- ponder.core.store: stores, one SQLite file each. Described in meta/store.lua. */
 #include <errno.h>
 #include <nettle/sha2.h>
 #include <string.h>
@@ -281,9 +279,7 @@ static const luaL_Reg functions[] = {
     {"in_use", l_in_use}, {NULL, NULL},
 };
 
-PONDER_MODULE int luaopen_ponder_core_store(lua_State *L);
-
-int luaopen_ponder_core_store(lua_State *L)
+PONDER_MODULE(luaopen_ponder_core_store)
 {
     api_new_class(L, STORE, store_methods, store_l_finish);
     api_new_class(L, STORE_ROWS, no_methods, store_rows_close);

@@ -1,6 +1,4 @@
-/*
- * l_store.h -- what the files of ponder.core.store share.
- */
+/* l_store.h -- what the files of ponder.core.store share. */
 #ifndef PONDER_API_L_STORE_H
 #define PONDER_API_L_STORE_H
 

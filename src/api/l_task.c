@@ -284,9 +284,7 @@ static const luaL_Reg functions[] = {{"create", task_create},
                                      {"protect", task_protect},
                                      {NULL, NULL}};
 
-PONDER_MODULE int luaopen_ponder_core_task(lua_State *L);
-
-PONDER_MODULE int luaopen_ponder_core_task(lua_State *L)
+PONDER_MODULE(luaopen_ponder_core_task)
 {
     stop_open();
     lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);

@@ -101,9 +101,7 @@ static int terminal_is_terminal(lua_State *L)
     return 1;
 }
 
-PONDER_MODULE int luaopen_ponder_core_terminal(lua_State *L);
-
-PONDER_MODULE int luaopen_ponder_core_terminal(lua_State *L)
+PONDER_MODULE(luaopen_ponder_core_terminal)
 {
     static const luaL_Reg functions[] = {{"fit", terminal_fit},
                                          {"is_terminal", terminal_is_terminal},

@@ -422,8 +422,7 @@ static int m_slot_children(lua_State *L)
     return 2;
 }
 
-PONDER_MODULE int luaopen_ponder_core_tot(lua_State *L);
-int luaopen_ponder_core_tot(lua_State *L)
+PONDER_MODULE(luaopen_ponder_core_tot)
 {
     static const luaL_Reg methods[] = {
         {"clone", m_clone},

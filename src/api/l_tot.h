@@ -1,6 +1,4 @@
-/*
- * l_tot.h -- what the files of ponder.core.tot share.
- */
+/* l_tot.h -- what the files of ponder.core.tot share. */
 #ifndef PONDER_API_L_TOT_H
 #define PONDER_API_L_TOT_H
 

@@ -46,8 +46,7 @@ static int m_start(lua_State *L)
     return 0;
 }
 
-PONDER_MODULE int luaopen_ponder_core_trm(lua_State *L);
-int luaopen_ponder_core_trm(lua_State *L)
+PONDER_MODULE(luaopen_ponder_core_trm)
 {
     static const luaL_Reg methods[] = {{"clone", m_clone}, {"start", m_start}, {NULL, NULL}};
     static const luaL_Reg functions[] = {{"new", trm_new}, {NULL, NULL}};

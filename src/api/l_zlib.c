@@ -55,9 +55,7 @@ static int zlib_l_decompress(lua_State *L)
     return 1;
 }
 
-PONDER_MODULE int luaopen_ponder_core_zlib(lua_State *L);
-
-PONDER_MODULE int luaopen_ponder_core_zlib(lua_State *L)
+PONDER_MODULE(luaopen_ponder_core_zlib)
 {
     static const luaL_Reg functions[] = {
         {"compress", zlib_l_compress}, {"decompress", zlib_l_decompress}, {NULL, NULL}};

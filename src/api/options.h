@@ -1,6 +1,4 @@
-/*
- * options.h -- reads a table of options from Lua into a C struct, by a list of its fields.
- */
+/* options.h -- reads a table of options from Lua into a C struct, by a list of its fields. */
 #ifndef PONDER_API_OPTIONS_H
 #define PONDER_API_OPTIONS_H
 

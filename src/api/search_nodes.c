@@ -1,6 +1,4 @@
-/*
- * search_nodes.c -- a search's nodes as Lua values: their states, their tables, their paths.
- */
+/* search_nodes.c -- a search's nodes as Lua values: their states, their tables, their paths. */
 #include <math.h>
 #include <string.h>
 

@@ -1,6 +1,4 @@
-/*
- * buffer.c -- see buffer.h.
- */
+/* buffer.c -- see buffer.h. */
 #include "core/buffer.h"
 
 #include "core/vec.h"

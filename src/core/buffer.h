@@ -1,6 +1,4 @@
-/*
- * buffer.h -- a growable array of bytes.
- */
+/* buffer.h -- a growable array of bytes. */
 #ifndef PONDER_CORE_BUFFER_H
 #define PONDER_CORE_BUFFER_H
 

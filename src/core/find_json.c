@@ -1,6 +1,4 @@
-/*
- * find_json.c -- see find_json.h: a pushdown automaton over the tokens after a bracket.
- */
+/* find_json.c -- see find_json.h: a pushdown automaton over the tokens after a bracket. */
 #include "core/find_json.h"
 
 #include <stdint.h>

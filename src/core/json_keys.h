@@ -1,6 +1,4 @@
-/*
- * json_keys.h -- sorts the keys of a JSON object.
- */
+/* json_keys.h -- sorts the keys of a JSON object. */
 #ifndef PONDER_CORE_JSON_KEYS_H
 #define PONDER_CORE_JSON_KEYS_H
 

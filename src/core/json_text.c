@@ -1,6 +1,4 @@
-/*
- * json_text.c -- JSON strings: UTF-8, escaping and unescaping.
- */
+/* json_text.c -- JSON strings: UTF-8, escaping and unescaping. */
 #include <string.h>
 
 #include "core/json.h"

@@ -1,6 +1,4 @@
-/*
- * outline.c -- see outline.h. Scanning functions take [p, end) and return where they stopped.
- */
+/* outline.c -- see outline.h. Scanning functions take [p, end) and return where they stopped. */
 #include "core/outline.h"
 
 #include <string.h>

@@ -1,6 +1,4 @@
-/*
- * search_ab.h -- what ab_mcts and its mixed posterior share.
- */
+/* search_ab.h -- what ab_mcts and its mixed posterior share. */
 #ifndef PONDER_CORE_SEARCH_AB_H
 #define PONDER_CORE_SEARCH_AB_H
 

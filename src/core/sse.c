@@ -1,6 +1,4 @@
-/*
- * sse.c -- see sse.h.
- */
+/* sse.c -- see sse.h. */
 #include "core/sse.h"
 
 #include <string.h>

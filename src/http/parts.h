@@ -1,6 +1,4 @@
-/*
- * parts.h -- what the files of src/http share.
- */
+/* parts.h -- what the files of src/http share. */
 #ifndef PONDER_HTTP_PARTS_H
 #define PONDER_HTTP_PARTS_H
 

@@ -1,6 +1,4 @@
-/*
- * parts.h -- what the files of src/loop share.
- */
+/* parts.h -- what the files of src/loop share. */
 #ifndef PONDER_LOOP_PARTS_H
 #define PONDER_LOOP_PARTS_H
 

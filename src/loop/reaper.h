@@ -1,6 +1,4 @@
-/*
- * reaper.h -- a process that kills our children when we end, however we end.
- */
+/* reaper.h -- a process that kills our children when we end, however we end. */
 #ifndef PONDER_LOOP_REAPER_H
 #define PONDER_LOOP_REAPER_H
 

@@ -1,6 +1,4 @@
-/*
- * host.c -- the hosts of a pump: each has an origin, a limit, and a FIFO queue.
- */
+/* host.c -- the hosts of a pump: each has an origin, a limit, and a FIFO queue. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>

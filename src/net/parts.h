@@ -1,6 +1,4 @@
-/*
- * parts.h -- what the files of src/net share: calls, hosts, transfers and the pump.
- */
+/* parts.h -- what the files of src/net share: calls, hosts, transfers and the pump. */
 #ifndef PONDER_NET_PARTS_H
 #define PONDER_NET_PARTS_H
 

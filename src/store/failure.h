@@ -1,6 +1,4 @@
-/*
- * failure.h -- errors of a store: codes, and messages for the user.
- */
+/* failure.h -- errors of a store: codes, and messages for the user. */
 #ifndef PONDER_STORE_FAILURE_H
 #define PONDER_STORE_FAILURE_H
 

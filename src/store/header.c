@@ -1,6 +1,4 @@
-/*
- * header.c -- the file format's first 100 bytes (sqlite.org/fileformat2.html, 1.3).
- */
+/* header.c -- the file format's first 100 bytes (sqlite.org/fileformat2.html, 1.3). */
 #include "store/header.h"
 
 #include <errno.h>
