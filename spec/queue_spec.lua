@@ -52,6 +52,8 @@ return {
     end,
     refuse = function(x) return nil, "no " .. x, "REFUSED", { x } end,
     raise = function(x) note(x) error("raised " .. x) end,
+    raise_table = function() error { a = 1 } end,
+    fail_oddly = function() return nil, { a = 1 }, 5, print end,
     raise_only = function(x) error("raised " .. x) end,
     raise_once = function(x)
         note(x)
@@ -144,6 +146,14 @@ describe("a queue", function()
             print(r.n, e[2].code, (e[2].message:gsub("^.-: ", "")))]]
         assert.equal("3\tDEAD\traised 2\n", out)
         assert.equal(6, #lab:lines "ran")
+    end)
+
+    it("shows what was raised or given in the place of a message", function()
+        assert.equal('{"a":1}\tDEAD\n{"a":1}\t5\n', (run [[
+            local _, e = q:map({ 1 }, "raise_table", { max_attempts = 1 })
+            print(e[1].message, e[1].code)
+            _, e = q:map({ 1 }, "fail_oddly")
+            print(e[1].message, e[1].code)]]))
     end)
 
     it("refuses what is too large or not JSON, and says which", function()
@@ -261,6 +271,8 @@ describe("a queue", function()
                 local _, e = q:map({ 1 }, "refuse")
                 print(e[1].message, e[1].code)
                 _, e = q:map({ 1 }, "raise_only", { max_attempts = 1 })
+                print(e[1].message, e[1].code)
+                _, e = q:map({ 1 }, "odd")
                 print(e[1].message, e[1].code)
                 _, e = q:map({ 900 }, "nap", { timeout_ms = 200 })
                 print(e[1].message, e[1].code)
@@ -391,6 +403,30 @@ describe("a coordinator that is killed", function()
         assert.equal("30", lab:sql "SELECT count(*) FROM calls WHERE status = 'ok'")
         local replay = lab:ponder { "replay", "main.db" }
         assert.same({ 0, resumed.out }, { replay.status, replay.out }, replay.err)
+    end)
+end)
+
+describe("jobs that somebody deletes", function()
+    it("are enqueued again, or cancelled where the queue is purged", function()
+        local lab <close> = workers.lab(FILES)
+        lab:worker { "--concurrency", "2", "--lease", "2s" }
+        local coordinator = lab:begin [[
+            local r, e = q:map({ 0.5, 900, 0.5, 0.5, 0.5 }, "nap", { timeout_ms = 3000 })
+            print(r[1], e[2].code, r[5])]]
+        eventually("some have begun", function() return lab:lines "ran"[3] end)
+        lab.server:cli "FLUSHALL"
+        assert.equal("0", coordinator:wait(), coordinator:said())
+        assert.same({ "slept\tTIMEOUT\tslept" },
+            lab:lines(coordinator.err:match "[^/]+$" .. ".out"))
+        os.execute("rm -f " .. lab.dir.path .. "/main.db* " .. lab.dir.path .. "/ran")
+        coordinator = lab:begin [[
+            local _, e = q:map({ 0, 900, 900, 900 }, "nap")
+            print(e[2].code, e[4].code, e[4].message)]]
+        eventually("some have begun", function() return lab:lines "ran"[3] end)
+        assert.equal(0, lab:ponder({ "queue", lab.server.url, "--queue", "t", "--purge" }).status)
+        assert.equal("0", coordinator:wait(), coordinator:said())
+        assert.same({ "CANCELLED\tCANCELLED\tthe job was cancelled" },
+            lab:lines(coordinator.err:match "[^/]+$" .. ".out"))
     end)
 end)
 

@@ -193,10 +193,16 @@ local function play(f, ...)
         return log.record(OUTCOME, nil, f)
     end
     local results = table.pack(pcall(f, ...))
-    if results[1] then
+    if not results[1] then
+        return nil, payload.text(results[2]), "DEAD"
+    elseif results[2] == nil then
         return table.unpack(results, 2, results.n)
     end
-    return nil, tostring(results[2]), "DEAD"
+    local sent, problem = payload.value(results[2])
+    if not sent then
+        return nil, problem, "BAD_RESULT"
+    end
+    return (payload.read(sent))
 end
 
 -- Does one job, and returns what its function did.
@@ -272,6 +278,9 @@ end
 ---  around the map was spent before a worker had it; of Redis
 function Queue:map(items, call, opts)
     check_call(self, "queue:map", call)
+    if type(items) ~= "table" then
+        error("queue:map: items must be a list (got " .. options.show(items) .. ")", 2)
+    end
     opts = options.check("queue:map", opts, MAP)
     local results, errors = task.map(items, function(item, index)
         return do_job(self, item, call, { index = index, max_attempts = opts.max_attempts,

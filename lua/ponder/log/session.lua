@@ -370,10 +370,11 @@ end
 ---A run within is over.
 ---@param status "completed"|"failed"|"cancelled"
 ---@param answer any of values that JSON has, else it is not kept
----@param message string?
+---@param message any why it failed: kept as text
 ---@param exit_status integer?
 function Session:finish_within(status, answer, message, exit_status)
     local rows = self.recorder
+    message = message ~= nil and tostring(message) or nil
     if rows and not self.keeps_row then
         local readable, text = pcall(json.encode, answer)
         text = answer ~= nil and readable and text or nil

@@ -13,7 +13,7 @@ local exchange = {}
 
 local WAIT = "a worker"
 local BLOCK_MS = 1000
-local PATIENCE_S = 5 -- before it says that nobody works
+local PATIENCE_S = 5 -- before it looks why nothing comes
 local BUDGET_RENEWAL_S = 1
 local MOST_SENT = 200 -- jobs of one script, or
 local MOST_BYTES = 1 << 20 -- so many bytes and one more
@@ -199,7 +199,11 @@ end
 
 local function dispatch(self, entry, fields)
     local slot = self.slots[fields.id]
-    if not slot then -- not yet: this run is resumed
+    if fields.status == "purged" then
+        for _, one in pairs(self.slots) do
+            settle(one, "cancelled")
+        end
+    elseif not slot then -- not yet: this run is resumed
         self.early[fields.id] = entry
     elseif fields.status == "dead" then
         set_dead(self, slot, fields.value)
@@ -259,6 +263,22 @@ local function look_for_workers(self)
             .. "--script %s"):format(self.name, self.script.path)
             or ("%d worker%s another version of %s (here it is %s)"):format(others,
                 others == 1 and " has" or "s have", self.script.path, self.script.code))
+    end
+end
+
+-- Nothing has come for long: jobs that are not in Redis any more are enqueued once more.
+local function look_for_jobs(self)
+    local ids = {}
+    for id, slot in pairs(self.slots) do
+        if not slot.status then
+            ids[#ids + 1] = id
+        end
+    end
+    local missing = self.client:eval(moves.MISSING, { self:key "state",
+        self:key("jobs:" .. self.script.code), self:key("results:" .. self.map) }, self.last,
+        table.unpack(ids))
+    for _, id in ipairs(missing or {}) do
+        table.insert(self.unsent, self.slots[id])
     end
 end
 
@@ -356,6 +376,8 @@ local function lead(self, slot)
             since = scheduler.clock()
         elseif scheduler.clock() - since > PATIENCE_S then
             look_for_workers(self)
+            look_for_jobs(self)
+            since = scheduler.clock()
         end
         if self.dead == self.waiting and self.dead > 0 then
             give_up(self)

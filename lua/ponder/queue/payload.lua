@@ -77,6 +77,15 @@ function payload.value(value, record)
     return #bytes <= payload.MAX_BYTES and bytes or pack(text, NO_RECORD)
 end
 
+---What was raised or given as a message, as text.
+---@param err any
+---@return string
+function payload.text(err)
+    local is_plain = type(err) == "table" and getmetatable(err) == nil
+    local ok, text = pcall(is_plain and json.encode or tostring, err)
+    return ok and text or type(err)
+end
+
 ---What a job failed with, with what was recorded.
 ---@param message any
 ---@param code any
@@ -84,7 +93,7 @@ end
 ---@param record? ponder.queue.Record
 ---@return string bytes
 function payload.failure(message, code, partial, record)
-    local what = { message = tostring(message):sub(1, LONGEST_MESSAGE),
+    local what = { message = payload.text(message):sub(1, LONGEST_MESSAGE),
         code = code and tostring(code), partial = partial }
     local ok, text = pcall(json.encode, what)
     local bytes = ok and pack(text, record or NO_RECORD)

@@ -142,7 +142,10 @@ end
 
 local OF_WORKERS = { workers = true, files = true } -- what those say that are there stays
 
----Deletes the jobs of a queue, with all that belongs to them, and its counters.
+local PURGED_S = 3600 -- how long those that wait for its jobs may find out
+
+---Deletes the jobs of a queue, with all that belongs to them, and its counters. Whoever waits for
+---one is told that it was cancelled.
 ---@param client ponder.redis.Client
 ---@param name string
 ---@return integer? keys
@@ -151,6 +154,7 @@ local OF_WORKERS = { workers = true, files = true } -- what those say that are t
 function status.purge(client, name)
     return attempt(function()
         local ask, count = asker(client), 0
+        local maps = ask("HKEYS", redis.prefix(name) .. "maps")
         local pattern = redis.prefix(name):gsub("[%[%]?*\\]", "\\%0") .. "*"
         scan(ask, pattern, function(keys)
             for _, key in ipairs(keys) do
@@ -158,6 +162,11 @@ function status.purge(client, name)
                 count = count + (OF_WORKERS[name_of] and 0 or ask("UNLINK", key))
             end
         end)
+        for _, map in ipairs(maps) do
+            local results = redis.prefix(name) .. "results:" .. map
+            ask("XADD", results, "*", "id", "", "status", "purged", "value", "")
+            ask("EXPIRE", results, PURGED_S)
+        end
         return count
     end)
 end

@@ -190,7 +190,7 @@ end
 
 -- It raised: it runs once more, alone, or was run often enough.
 local function again(self, job)
-    local message = tostring(job.run.error)
+    local message = payload.text(job.run.error)
     if job.attempt >= job.spec.max_attempts then
         bury(self, job, message, record_of(self, job))
         return
