@@ -548,6 +548,20 @@ describe("the page of a run", function()
         assert.is_truthy(b:text("#details pre"):find("We have the numbers", 1, true))
     end)
 
+    it("leaves out on crowded cards what siblings share, however short", function()
+        b:resize(1280, 800)
+        b:open(page_of "sample")
+        b:run [[window.drawn = [];
+            const draw = CanvasRenderingContext2D.prototype.fillText;
+            CanvasRenderingContext2D.prototype.fillText = function (text, ...at) {
+              window.drawn.push(text);
+              return draw.call(this, text, ...at);
+            };
+            document.getElementById('zoom-fit').click();]]
+        b:wait "return window.drawn.some((text) => text.startsWith('14'))" -- of "step 14 of 6"
+        b:resize(1280, 900)
+    end)
+
     it("keeps the number of a folded node inside its card", function()
         b:open(page_of "sample")
         b:press "]"

@@ -147,17 +147,17 @@ function commonLength(a, b) {
 }
 
 const LEAST_SHARED = 14; // characters that are worth leaving out
+const LEAST_CROWDED = 4; // the same where there is no room for all
 
-/* Where a label begins that leaves out what the others say, too: at a word. */
-function differsFrom(text, shared) {
-  if (shared < LEAST_SHARED || shared >= text.length) return 0;
-  let at = shared;
+/* A label that leaves out what the others say, too: it begins at a word. */
+function withoutShared(text, shared, least, mark) {
+  let at = shared < text.length ? shared : 0;
   while (at > 0 && /[\p{L}\p{N}]/u.test(text[at - 1])) at -= 1;
-  return at < LEAST_SHARED ? 0 : at;
+  return at < least ? text : mark + text.slice(at);
 }
 
 /* What cards say of nodes: without the beginning that a node shares with its parent or with the
- * sibling that is most like it. */
+ * sibling that is most like it; `brief` is for narrow cards. */
 function labelNodes(nodes, roots) {
   for (const node of nodes) node.words = firstLine(node.text, MOST_LABEL);
   for (const { words, children } of [{ words: '', children: roots }, ...nodes]) {
@@ -166,12 +166,10 @@ function labelNodes(nodes, roots) {
       const shared = [words, order[i - 1]?.words ?? '', order[i + 1]?.words ?? ''].map((other) =>
         other === node.words ? 0 : commonLength(other, node.words),
       );
-      node.from = differsFrom(node.words, Math.max(...shared));
+      const most = Math.max(...shared);
+      node.short = withoutShared(node.words, most, LEAST_SHARED, '…') || `#${node.id}`;
+      node.brief = withoutShared(node.words, most, LEAST_CROWDED, '') || `#${node.id}`;
     });
-  }
-  for (const node of nodes) {
-    const words = node.from > 0 ? `…${node.words.slice(node.from)}` : node.words;
-    node.short = words || `#${node.id}`;
   }
 }
 

@@ -287,13 +287,9 @@ function drawWords(view, context, node, style, x, y, wide, state) {
   const room = right - left,
     key = `${Math.round((room / style.size) * 8)} ${style.lines} ${left - x}`;
   if (node.labelKey !== key) {
-    node.label = wrapLabel(
-      context,
-      node.short,
-      style.lines,
-      room - indent - mark,
-      room,
-    );
+    const wrapped = (words) => wrapLabel(context, words, style.lines, room - indent - mark, room);
+    node.label = wrapped(node.short);
+    if (node.label.some((line) => line.endsWith('…'))) node.label = wrapped(node.brief);
     node.labelKey = key;
   }
   const first = node.label[1] ? y - style.size * 0.64 : y + 0.5;
