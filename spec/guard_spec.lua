@@ -32,7 +32,7 @@ describe("binary Lua code", function()
 
     it("is refused as a script, in one line that says so", function()
         local dir <close> = shell.directory { ["b.lua"] = string.dump(function() end) }
-        local refusal = ": binary Lua code is refused; expected the script's text\n"
+        local refusal = ": binary Lua code is refused; expected source text\n"
         local r = shell.ponder({ "b.lua" }, { cwd = dir.path })
         assert.equal("ponder: b.lua" .. refusal, r.err)
         assert.equal(1, r.status)

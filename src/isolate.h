@@ -15,7 +15,7 @@
  *
  * The exit status is the program's; ISOLATE_FAILED where the kernel or the surrounding container
  * does not allow the namespaces; 127 if there is no such program. Without a program it only checks
- * that the namespaces can be had.
+ * that the namespaces are available.
  */
 #ifndef PONDER_ISOLATE_H
 #define PONDER_ISOLATE_H

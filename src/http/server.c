@@ -16,8 +16,7 @@
 
 enum {
     CHECK_MS = 500,
-    HEAD_ROOM =
-        2 /* times the limit, so that what is over it can be read, and refused as all else */
+    HEAD_ROOM = 2 /* times the limit, so that a head over the limit can be read and refused by us */
 };
 
 /* ---- running ---- */

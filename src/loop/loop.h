@@ -110,7 +110,7 @@ LoopStats loop_stats(void);
 
 /* ---- the process ---- */
 
-/* Its id. Whoever belongs to the process that opened it asks often: that is not a system call. */
+/* Its id, without a system call: ownership is checked often. */
 pid_t loop_process_id(void);
 
 /* ---- descriptors ---- */

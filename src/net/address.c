@@ -1,7 +1,4 @@
-/*
- * address.c -- which addresses are those of anybody's server, and which of this machine and its
- * networks (RFC 6890).
- */
+/* address.c -- tells public addresses from those of this machine and its networks (RFC 6890). */
 #include <arpa/inet.h>
 #include <stdint.h>
 #include <string.h>
@@ -16,11 +13,11 @@ static bool is_public_v4(uint32_t address)
     } own[] = {
         {0x00000000, 8},  /* this network */
         {0x0a000000, 8},  /* private: 10 */
-        {0x64400000, 10}, /* a provider's */
+        {0x64400000, 10}, /* carrier-grade NAT */
         {0x7f000000, 8},  /* loopback */
-        {0xa9fe0000, 16}, /* link-local, where clouds have their keys */
+        {0xa9fe0000, 16}, /* link-local, with the metadata servers of clouds */
         {0xac100000, 12}, /* private: 172.16 */
-        {0xc0000000, 24}, /* protocols */
+        {0xc0000000, 24}, /* protocol assignments */
         {0xc0a80000, 16}, /* private: 192.168 */
         {0xc6120000, 15}, /* benchmarks */
         {0xe0000000, 3},  /* multicast, reserved */
@@ -36,7 +33,7 @@ static uint32_t v4_at(const unsigned char *bytes)
     return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
-/* Of the global range; not the tunnels, which hold an address of version 4. */
+/* In the global range, except tunnels, which embed an IPv4 address. */
 static bool is_public_v6(const unsigned char bytes[16])
 {
     static const unsigned char mapped[12] = {[10] = 0xff, [11] = 0xff};

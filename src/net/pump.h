@@ -38,7 +38,7 @@ typedef struct CallLimits {
 
 extern const CallLimits net_default_limits;
 
-/* Whether an address, as text, is none of this machine's or of a private network. */
+/* Whether a numeric address is neither this machine's nor in a private network. */
 bool address_is_public(const char *address);
 
 typedef struct PumpOptions {

@@ -93,8 +93,8 @@ static bool set_protocol(CURL *e)
 }
 
 /* If a connection dies before its reply, libcurl resends the request up to five times. A resent
- * call may be billed twice, so our caller has to decide: this aborts the second sending. Here we
- * also know the address that the request really goes to, whatever a name server said before. */
+ * call may be billed twice, so our caller has to decide: this aborts the second sending. It also
+ * checks the address that is actually connected to, after the name lookup. */
 static int before_request(void *transfer, char *ip, char *local_ip, int port, int local_port)
 {
     Transfer *t = transfer;

@@ -292,7 +292,7 @@ void redis_close(Redis *r)
 {
     Alloc alloc = r->alloc;
     if (redis_is_ours(r)) {
-        flush(r); /* what nobody waits for, as far as the socket takes it */
+        flush(r); /* unsent commands, as far as the socket accepts them */
         loop_unwatch(r->watch);
         curl_multi_remove_handle(r->multi, r->easy);
         curl_easy_cleanup(r->easy);
