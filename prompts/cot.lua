@@ -1,13 +1,14 @@
---- Prompts of the one-call baseline (ponder.strategy.cot).
+--- Prompts of the chain-of-thought strategy (ponder.strategy.cot).
 ---
---- Each function gets a context and returns the messages of one call, a list of {role, content}. A
---- copy of this file, changed, takes the place of the built-in one: see ponder.prompt.
+--- Each function gets a context and returns the messages of one call, a list of {role, content}. An
+--- edited copy of this file overrides the built-in one: see ponder.prompt.
 ---
 --- In every context:
 ---   context.prompt          the question
----   context.instructions    set where the user gave a string: it takes the place of the text below
----   context:quote(tag, text)  what others wrote, between tags that it cannot close: all of the
----                           question, of other texts up to max_text_bytes
+---   context.instructions    a string from the user: replaces the instructions below; or false
+---   context:quote(tag, text)  a text that others wrote, between tags that it cannot close;
+---   truncated
+---                           to max_text_bytes, except for the question
 
 local prompts = {}
 
@@ -34,7 +35,7 @@ function prompts.generate(context)
     }
 end
 
----The instructions alone, for those who want to start from them.
+---The instructions alone, as a starting point for your own.
 prompts.instructions = { generate = GENERATE }
 
 return prompts

@@ -1,12 +1,13 @@
 --- Prompts of ponder.ensemble: a judge's vote, and a round of a debate.
 ---
---- Each function gets a context and returns the messages of one call, a list of {role, content}. A
---- copy of this file, changed, takes the place of the built-in one: see ponder.prompt.
+--- Each function gets a context and returns the messages of one call, a list of {role, content}. An
+--- edited copy of this file overrides the built-in one: see ponder.prompt.
 ---
 --- In every context:
 ---   context.prompt            the question
----   context:quote(tag, text)  what others wrote, between tags that it cannot close: all of the
----                           question, of other texts up to max_text_bytes
+---   context:quote(tag, text)  a text that others wrote, between tags that it cannot close;
+---   truncated
+---                           to max_text_bytes, except for the question
 
 local prompts = {}
 
@@ -42,9 +43,9 @@ function prompts.judge(context)
     }
 end
 
----Asks a debater to look again; it follows the question and the debater's own last answer. Also in
----the context: `others`, a list of {name, content}, what the others said; `round` and `n_rounds`;
----`has_answer`, false where the debater's own first call failed.
+---Asks a debater to reconsider; follows the question and the debater's own last answer. Also in the
+---context: `others`, a list of {name, content}, the answers of the others; `round` and `n_rounds`;
+---`has_answer`, false if the debater has no answer yet because its calls failed.
 function prompts.debate(context)
     local parts = {}
     for i, other in ipairs(context.others) do
@@ -54,7 +55,7 @@ function prompts.debate(context)
     return { { role = "user", content = table.concat(parts, "\n\n") } }
 end
 
----The instructions alone, for those who want to start from them.
+---The instructions alone, as a starting point for your own.
 prompts.instructions = { judge = JUDGE, debate = DEBATE }
 
 return prompts

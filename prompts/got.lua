@@ -1,16 +1,16 @@
 --- Prompts of the Graph of Thoughts machine (ponder.got).
 ---
---- Each function gets a context and returns the messages of one call, a list of {role, content}. A
---- copy of this file, changed, takes the place of the built-in one: see ponder.prompt.
+--- Each function gets a context and returns the messages of one call, a list of {role, content}. An
+--- edited copy of this file overrides the built-in one: see ponder.prompt.
 ---
 --- In every context:
 ---   context.prompt            the question
----   context.instructions      a string of the user's: it takes the place of the instructions below
----   context:quote(tag, text)  what others wrote, between tags that it cannot close: all of the
----                           question, of other texts up to max_text_bytes
+---   context.instructions      a string from the user: replaces the instructions below; or false
+---   context:quote(tag, text)  a text that others wrote, between tags that it cannot close;
+---   truncated
+---                           to max_text_bytes, except for the question
 ---
 --- A thought in a context is {id, content, score, weight}; score and weight may be nil.
-
 
 local DATA_NOTE = [[
 
@@ -85,7 +85,7 @@ local function messages(context, name, parts)
     }
 end
 
---- `[n2] score 0.80`, and the thought below it. The id is quoted too: it may be somebody else's.
+--- `[n2] score 0.80`, and the thought below it. The id is quoted too, because it is not trusted.
 local function show(context, thought)
     local score = thought.score and (" score %.2f"):format(thought.score) or ""
     local weight = thought.weight and (" weight %.3f"):format(thought.weight) or ""
@@ -101,8 +101,8 @@ local function show_all(context, title)
     return parts
 end
 
---- Thoughts in one quotation, a line each: `[n2] the thought`. Lines after the first of a thought
---- are indented, so that none can pose as another thought; all share `max_text_bytes`.
+--- Quotes thoughts together, one per line: `[n2] the thought`. Further lines of a thought are
+--- indented, so that they cannot pose as another thought; all thoughts share `max_text_bytes`.
 local function outline(context, thoughts)
     local lines, share = {}, context.max_text_bytes // #thoughts
     for i, thought in ipairs(thoughts) do
@@ -129,8 +129,8 @@ end
 
 local prompts = {}
 
----Asks for one thought. Also in the context: `path`, the last few thoughts that led to the current
----one, oldest first; `place` and `places`, which of how many thoughts asked for at once.
+---Asks for one thought. Also in the context: `path`, the last thoughts that led to the current one,
+---oldest first; `place` and `places`: this is thought `place` of `places` requested at once.
 function prompts.generate(context)
     local parts = {}
     if #context.path > 0 then
@@ -143,8 +143,8 @@ function prompts.generate(context)
     return messages(context, "generate", parts)
 end
 
----Asks for a score for each thought. Also in the context: `thoughts`; `unread`, a reply just given
----that has no score of these from 0.0 to 1.0, or nil.
+---Asks for a score for each thought. Also in the context: `thoughts`; `unread`, a previous reply
+---that lacks scores from 0.0 to 1.0 for these, or nil.
 function prompts.score(context)
     local parts = show_all(context, "Thoughts:")
     if context.unread then
@@ -160,8 +160,8 @@ function prompts.connect(context)
     return messages(context, "connect", { outline(context, context.thoughts) })
 end
 
----Asks for one solution from several thoughts. Also in the context: `thoughts`, with weights where
----the strategy has them, best first; `links`, a list of {from, to, description}.
+---Asks for one solution from several thoughts. Also in the context: `thoughts`, best first, with
+---weights if the strategy is "weighted"; `links`, a list of {from, to, description}.
 function prompts.aggregate(context)
     local parts = show_all(context, "Thoughts:")
     parts[#parts + 1] = show_links(context, context.links)
@@ -182,7 +182,7 @@ function prompts.refine(context)
     })
 end
 
----The instructions alone, for those who want to start from them.
+---The instructions alone, as a starting point for your own.
 prompts.instructions = instructions
 
 return prompts

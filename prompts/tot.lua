@@ -1,18 +1,19 @@
 --- Prompts of the Tree of Thoughts machine (ponder.tot).
 ---
---- Each function gets a context and returns the messages of one call, a list of {role, content}. A
---- copy of this file, changed, takes the place of the built-in one: see ponder.prompt.
+--- Each function gets a context and returns the messages of one call, a list of {role, content}. An
+--- edited copy of this file overrides the built-in one: see ponder.prompt.
 ---
 --- In every context:
 ---   context.prompt          the question
----   context.steps           what has been thought so far on the way to this node, oldest first
----   context.steps_omitted   how many older steps were left out of that list
----   context.instructions    set where the user gave a string: it takes the place of the text below
----   context:quote(tag, text)  what others wrote, between tags that it cannot close: all of the
----                           question, of other texts up to max_text_bytes
+---   context.steps           the thoughts on the path to this node, oldest first
+---   context.steps_omitted   how many older ones are not in that list
+---   context.instructions    a string from the user: replaces the instructions below; or false
+---   context:quote(tag, text)  a text that others wrote, between tags that it cannot close;
+---   truncated
+---                           to max_text_bytes, except for the question
 ---
---- Quote whatever did not come from this file: a question or an earlier reply must not be able to
---- pose as an instruction.
+--- Quote everything that does not come from this file, so that a question or an earlier reply
+--- cannot pose as an instruction.
 
 local prompts = {}
 
@@ -54,8 +55,8 @@ local GENERATE_SYSTEM = GENERATE .. DATA_NOTE
 local EVALUATE_SYSTEM = EVALUATE .. DATA_NOTE
 local REPAIR_SYSTEM = REPAIR .. DATA_NOTE
 
---- The question and the steps so far, each between tags. A context serves the calls for thoughts
---- and for their scores, so the text is kept with it.
+--- The question and the steps so far, each between tags. Cached in the context, which is used for
+--- thoughts and for their scores.
 local function situation(context)
     local text = context.situation
     if text then
@@ -82,7 +83,7 @@ local function messages(context, system, text)
     }
 end
 
----Asks for thoughts. Also in the context: `count`, how many are wanted; `depth` and `max_depth`.
+---Asks for thoughts. Also in the context: `count`, the number of thoughts; `depth` and `max_depth`.
 function prompts.generate(context)
     local request = "\nPropose " .. context.count .. " next steps."
     if context.depth + 1 >= context.max_depth then
@@ -104,7 +105,7 @@ function prompts.evaluate(context)
     return messages(context, EVALUATE_SYSTEM, table.concat(parts, "\n"))
 end
 
----Asks again for a reply that could not be read. Also in the context: `reply`, that reply;
+---Asks for a repair of an unreadable reply. Also in the context: `reply`, that reply;
 ---`wanted`, `"thoughts"` or `"scores"`; `count`; and for scores `thoughts`.
 function prompts.repair(context)
     local parts = { context:quote("reply", context.reply) }
@@ -124,7 +125,7 @@ function prompts.repair(context)
     return messages(context, REPAIR_SYSTEM, table.concat(parts, "\n"))
 end
 
----The instructions alone, for those who want to start from them.
+---The instructions alone, as a starting point for your own.
 prompts.instructions = { generate = GENERATE, evaluate = EVALUATE, repair = REPAIR }
 
 return prompts

@@ -1,25 +1,26 @@
 --- Prompts of the TRM machine (ponder.trm).
 ---
---- Each function gets a context and returns the messages of one call, a list of {role, content}. A
---- copy of this file, changed, takes the place of the built-in one: see ponder.prompt.
+--- Each function gets a context and returns the messages of one call, a list of {role, content}. An
+--- edited copy of this file overrides the built-in one: see ponder.prompt.
 ---
 --- In every context:
 ---   context.question        the question
----   context.answer          the current answer; nil before there is one
----   context.reasoning       what was last thought about the answer; nil before
+---   context.answer          the current answer; nil before the first
+---   context.reasoning       the last reasoning about the answer; nil before the first
 ---   context.feedback        the last critique: {strengths, issues, suggestions, quality_score,
----                           raw_text}; nil before
----   context.suggestions     those of the critique, the weightiest first: a list of
+---                           raw_text}; nil before the first
+---   context.suggestions     those of the critique, most important first: a list of
 ---                           {content, impact, category}
 ---   context.trace           the beginnings of the last replies, oldest first
 ---   context.step            the step, from 1, and context.max_steps
----   context.ungraded        a critique just given, where it has no grade on the scale asked for
----   context.instructions    set where the user gave a string: it takes the place of the text below
----   context:quote(tag, text)  what others wrote, between tags that it cannot close: all of the
----                           question, of other texts up to max_text_bytes
+---   context.ungraded        the previous critique, if it has no grade on the requested scale
+---   context.instructions    a string from the user: replaces the instructions below; or false
+---   context:quote(tag, text)  a text that others wrote, between tags that it cannot close;
+---   truncated
+---                           to max_text_bytes, except for the question
 ---
---- Quote whatever did not come from this file: a question or an earlier reply must not be able to
---- pose as an instruction. `ponder.parse.critique` reads the replies.
+--- Quote everything that does not come from this file, so that a question or an earlier reply
+--- cannot pose as an instruction. `ponder.parse.critique` parses the replies.
 
 local prompts = {}
 
@@ -86,7 +87,7 @@ local function situation(context)
     return parts
 end
 
----The instructions alone, for those who want to start from them; `answer` is for the first call.
+---The instructions alone, as a starting point for your own; `answer` is for the first call.
 prompts.instructions = {
     answer = ANSWER,
     reason = REASON,
@@ -94,20 +95,20 @@ prompts.instructions = {
     improve = IMPROVE,
 }
 
-local noted = {} -- the same, ready for use
+local systems = {}
 for name, text in pairs(prompts.instructions) do
-    noted[name] = text .. DATA_NOTE
+    systems[name] = text .. DATA_NOTE
 end
 
 local function messages(context, name, parts)
     local own = context.instructions
     return {
-        { role = "system", content = own and own .. DATA_NOTE or noted[name] },
+        { role = "system", content = own and own .. DATA_NOTE or systems[name] },
         { role = "user", content = table.concat(parts, "\n") },
     }
 end
 
---- A critique's lists, as marked lines; nil if it has none.
+--- A critique's lists as marked lines, or nil.
 local function points(feedback, suggestions)
     local lines = {}
     for _, strength in ipairs(feedback.strengths) do
@@ -122,13 +123,13 @@ local function points(feedback, suggestions)
     return #lines > 0 and table.concat(lines, "\n") or nil
 end
 
---- The critique between tags: its points or, where it has none that can be told apart, its text.
+--- The critique between tags: its points or, if none were found, its text.
 local function quote_feedback(context, tag)
     local text = points(context.feedback, context.suggestions) or context.feedback.raw_text
     return context:quote(tag, text)
 end
 
----Asks for a first answer, or, once there is one, for thoughts about it.
+---Asks for a first answer, or for reasoning about the current one.
 function prompts.reason(context)
     local parts = situation(context)
     if not context.answer then

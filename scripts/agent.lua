@@ -1,4 +1,4 @@
---- An agent: a model with the tools of an MCP server, which it calls until it can answer.
+--- An agent: a model that calls the tools of an MCP server until it can answer.
 ---
 ---     ponder run scripts/agent.lua openai:gpt-4o-mini \
 ---         "npx -y @modelcontextprotocol/server-filesystem ." "Which licence has this project?"

@@ -3,15 +3,15 @@
 ---
 ---     ponder run scripts/connect4.lua [--first] [ITERATIONS]      --first: the machine begins
 ---
---- Only the machine's moves are nodes of the tree: between two of them the opponent's best reply is
---- made for it. A state is the columns that were played so far, as a string of digits.
+--- Only the machine's moves are nodes of the tree; between them the opponent makes its best reply.
+--- A state is the string of the columns played so far.
 
 local search = require "ponder.search"
 
 local machine_first = ... == "--first"
 local iterations = math.tointeger(tonumber(select(machine_first and 2 or 1, ...) or 400))
 if not iterations or iterations < 1 then
-    io.stderr:write("connect4: expected how many iterations a move may take, such as 400\n")
+    io.stderr:write("connect4: expected a number of iterations per move, such as 400\n")
     os.exit(2)
 end
 
@@ -56,8 +56,8 @@ local function is_over(moves)
     return has_won(moves, board_of(moves)) or #moves == WIDTH * HEIGHT
 end
 
--- The fours that each player can still complete, weighed by how many of them are there.
-local function standing(board)
+-- For each player the fours that it can still complete, weighted by the discs already in them.
+local function potential(board)
     local sum = { 0, 0 }
     for x = 1, WIDTH do
         for y = 1, HEIGHT do
@@ -79,12 +79,12 @@ local function standing(board)
     return sum[1], sum[2]
 end
 
--- How good a position is for `me`, in 0 to 1, when it is the other's move: after its best reply.
-local function worth(moves, me)
+-- The value of a position for `me`, 0 to 1, with the other player to move: after its best reply.
+local function value_of(moves, me)
     local function static(position)
         local board = board_of(position)
         if has_won(position, board) then return 2 - #position % 2 == me and 1 or 0 end
-        local first, second = standing(board)
+        local first, second = potential(board)
         local mine, theirs = me == 1 and first or second, me == 1 and second or first
         return 0.5 + 0.4 * (mine - theirs) / (mine + theirs + 1)
     end
@@ -95,13 +95,12 @@ local function worth(moves, me)
     return value
 end
 
--- The machine's moves are nodes; between them the opponent's best reply is made for it.
 local function choose(moves)
     local me = #moves % 2 + 1
     local function answer(position) -- the opponent's
         local best, least
         for _, reply in ipairs(replies(position)) do
-            local value = has_won(reply, board_of(reply)) and -1 or worth(reply, me)
+            local value = has_won(reply, board_of(reply)) and -1 or value_of(reply, me)
             if not least or value < least then best, least = reply, value end
         end
         return best
@@ -111,12 +110,13 @@ local function choose(moves)
         initial_state = { moves = moves },
         expand = function(state, _, node)
             local position = node.depth == 0 and state.moves or answer(state.moves)
-            local list, over = {}, is_over(position)
-            local after = over and {} or replies(position)
-            for i, reply in ipairs(after) do list[i] = { moves = reply } end
+            local list = {}
+            for i, reply in ipairs(is_over(position) and {} or replies(position)) do
+                list[i] = { moves = reply }
+            end
             return list
         end,
-        evaluate = function(state) return worth(state.moves, me) end,
+        evaluate = function(state) return value_of(state.moves, me) end,
         is_terminal = function(state) return is_over(state.moves) end,
     }
     local best

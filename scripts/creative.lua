@@ -1,14 +1,14 @@
---- Creative writing by a Tree of Thoughts with votes, after Yao et al. 2023, "Tree of Thoughts:
+--- Creative writing with a Tree of Thoughts and votes, after Yao et al. 2023, "Tree of Thoughts:
 --- Deliberate Problem Solving with Large Language Models".
 ---
 ---     ponder run scripts/creative.lua --model openai:gpt-4o-mini
 ---     ponder run scripts/creative.lua --model openai:gpt-4o-mini "First end." "Second end." ...
 ---
---- The task: a passage of four paragraphs, each of which ends with a given sentence. The tree has
---- two levels: 5 plans, of which 5 votes keep one; 5 passages from it, of which 5 votes keep one.
---- Votes are zero-shot, by the judge prompt of prompts/ensemble.lua. As in the paper the model then
---- grades the passage's coherence from 1 to 10, 5 times; that each paragraph ends as it must is
---- checked in plain Lua.
+--- The task: a passage of four paragraphs, each ending with a given sentence. The tree has two
+--- levels: 5 plans, of which 5 votes keep one; then 5 passages, of which 5 votes keep one. Votes
+--- are zero-shot, with the judge prompt of prompts/ensemble.lua. As in the paper the model then
+--- grades the passage's coherence from 1 to 10, 5 times. Plain Lua checks the ends of the
+--- paragraphs.
 
 local ensemble = require "ponder.ensemble"
 local policy = require "ponder.policy"
@@ -54,7 +54,7 @@ Passage:
 
 %s]]
 
--- The best of several replies to a prompt, by votes of the same model.
+-- The best of several replies, by votes of the same model.
 local function best(run, prompt)
     local result, message, code = ensemble.best_of_n(run.model, prompt, {
         n = run.opts.n, votes = run.opts.votes, temperature = run.opts.temperature,
@@ -64,7 +64,7 @@ local function best(run, prompt)
     return result.text
 end
 
--- The mean of the grades that could be read, or nil.
+-- The mean of the readable grades, or nil.
 local function grade(run, passage)
     local sum, count = 0, 0
     for _, text in ipairs(run:ask(GRADE:format(passage), run.opts.votes)) do

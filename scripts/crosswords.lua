@@ -1,13 +1,13 @@
---- 5x5 mini crosswords by a Tree of Thoughts, after Yao et al. 2023, "Tree of Thoughts: Deliberate
---- Problem Solving with Large Language Models".
+--- 5x5 mini crosswords with a Tree of Thoughts, after Yao et al. 2023, "Tree of Thoughts:
+--- Deliberate Problem Solving with Large Language Models".
 ---
 ---     ponder run scripts/crosswords.lua --model openai:gpt-4o-mini
 ---     ponder run scripts/crosswords.lua --model openai:gpt-4o --puzzles mini.json --index 1
 ---
---- Depth-first, with pruning: a step fills in one word. The model proposes words with how sure it
---- is; the surest is tried first. When a state is selected, it is asked of each open clue with
---- letters whether a word still fits; one "impossible" prunes the state. Of at most 100 states the
---- one with the most words is the answer.
+--- Depth-first with pruning: a step fills in one word. The model proposes words with its
+--- confidence; the most confident is tried first. When a state is selected, the model says for each
+--- incomplete word whether any word still fits; one "impossible" prunes the state. The answer is
+--- the state with the most words, of at most 100.
 ---
 --- A puzzle file is a JSON list of [clues, letters]: ten clues, across then down, and 25 letters.
 
@@ -42,7 +42,7 @@ Letters: %s]]
 
 local WEIGHTS = { certain = 1, high = 0.5, medium = 0.2, low = 0.1 }
 
--- Clue 1..5 is a row, 6..10 a column: the place on the board of its letter i.
+-- The position on the board of letter i of a clue: 1..5 are rows, 6..10 columns.
 local function place(clue, i)
     return clue <= 5 and (clue - 1) * 5 + i or (i - 1) * 5 + clue - 5
 end
@@ -53,7 +53,7 @@ local function pattern(board, clue)
     return table.concat(letters)
 end
 
--- The state with a word filled in, or nil where it does not fit.
+-- The state with a word filled in, or nil if it does not fit.
 local function fill(state, clue, word)
     local board = table.move(state.board, 1, 25, 1, {})
     for i = 1, 5 do
@@ -66,7 +66,7 @@ end
 
 local function spaced(word) return (word:gsub(".", "%0 "):sub(1, -2)) end
 
--- Whether no open clue that has letters is called impossible.
+-- Whether the model calls no incomplete word impossible.
 local function is_possible(run, clues, state)
     local open = {}
     for clue = 1, 10 do
@@ -81,7 +81,7 @@ local function is_possible(run, clues, state)
     return impossible == 0
 end
 
--- What the open clues ask for, a line each.
+-- The open clues, a line each.
 local function open_clues(clues, board)
     local lines = {}
     for clue = 1, 10 do
@@ -93,7 +93,7 @@ local function open_clues(clues, board)
     return table.concat(lines, "\n")
 end
 
--- The states after the words that the model proposes, the surest first.
+-- The states after each proposed word, the most confident first.
 local function propose(run, clues, state)
     local weights, words, children = {}, {}, {}
     local prompt = PROPOSE:format(open_clues(clues, state.board))

@@ -1,16 +1,16 @@
---- Merging documents by a Graph of Thoughts, after Besta et al. 2023, "Graph of Thoughts: Solving
---- Elaborate Problems with Large Language Models": agreements into one, without repetition and
---- without loss.
+--- Merging documents with a Graph of Thoughts, after Besta et al. 2023, "Graph of Thoughts: Solving
+--- Elaborate Problems with Large Language Models": several agreements into one, without repetition
+--- or loss.
 ---
 ---     ponder run scripts/document_merging.lua --model openai:gpt-4o-mini a.txt b.txt c.txt
 ---     ponder run scripts/document_merging.lua --model script:scripts/models/agreements.lua
 ---
 ---     io    one reply                          cot   one reply that makes an outline first
----     tot   10 merges, the best; 10 attempts at improving it, the best
----     got   5 merges, the best 3; these merged 5 times, the best; 10 attempts at improving it
+---     tot   the best of 10 merges, then the best of 10 improvements of it
+---     got   the best 3 of 5 merges; the best of 5 merges of these; the best of 10 improvements
 ---
---- Only a model can judge the result: it grades each document 3 times, from 0 to 10, for how little
---- it repeats and how much it retains; the score is the harmonic mean of the two means.
+--- A model judges the result: it grades each document 3 times, from 0 to 10, for how little it
+--- repeats and how much it retains; the score is the harmonic mean of the two means.
 
 local operations = require "ponder.operations"
 local policy = require "ponder.policy"

@@ -1,9 +1,9 @@
---- Game of 24 by puct (Silver et al. 2018) with a model as prior and value: Lua makes the steps,
---- the model says of all results of a step at once how likely 24 is from there.
+--- Game of 24 with puct (Silver et al. 2018) and a model as prior and value: Lua generates the
+--- steps, and one call rates all children of a node by how likely 24 is from there.
 ---
 ---     ponder run scripts/game24_mcts.lua --model openai:gpt-4o-mini 4 9 10 13
 ---
---- One call rates the children of a node: a rating over 10 is a value, over the sum of all a prior.
+--- A rating divided by 10 is a value; divided by the sum of all ratings, it is a prior.
 
 local policy = require "ponder.policy"
 local search = require "ponder.search"
@@ -64,7 +64,7 @@ local function is_24(items)
     return #items == 1 and math.abs(items[1].value - 24) < 1e-6
 end
 
--- The model's ratings of some positions, 0 to 10; what is a single number needs no model.
+-- The model's ratings of positions, 0 to 10; a single number needs no model.
 local function rate(run, list)
     local open, lines, ratings = {}, {}, {}
     for i, items in ipairs(list) do

@@ -1,14 +1,14 @@
---- Game of 24 by a Tree of Thoughts, after Yao et al. 2023, "Tree of Thoughts: Deliberate Problem
+--- Game of 24 with a Tree of Thoughts, after Yao et al. 2023, "Tree of Thoughts: Deliberate Problem
 --- Solving with Large Language Models".
 ---
 ---     ponder run scripts/game24_tot.lua --model openai:gpt-4o-mini 4 9 10 13
 ---     ponder run scripts/game24_tot.lua --model openai:gpt-4o --puzzles 24.csv --index 900-999
 ---
---- Breadth-first over four levels: three steps, each of which joins two numbers, and the answer.
---- The model proposes steps from the numbers that are left (one call gives several), and says of
---- each result, three times, whether 24 can be reached: sure, likely or impossible. The 5 with the
---- highest sums are kept a level. A line of the puzzle file has four numbers somewhere; lines count
---- from 1 below the head.
+--- Breadth-first over four levels: three steps, each of which combines two numbers, and the answer.
+--- One call proposes several steps from the numbers that are left. The model then says three times
+--- for each result whether 24 can be reached: sure, likely or impossible. Each level keeps the 5
+--- with the highest sums. Each line of a puzzle file has four numbers; lines count from 1 after the
+--- header.
 
 local policy = require "ponder.policy"
 local search = require "ponder.search"
@@ -56,7 +56,7 @@ Answer: %s]]
 
 local VALUES = { sure = 20, likely = 1, impossible = 0.001 }
 
--- The states after the steps that the model proposes.
+-- The states after each proposed step.
 local function expand(run, puzzle, state)
     local children = {}
     if state.left == "24" then
@@ -77,7 +77,7 @@ local function expand(run, puzzle, state)
     return children
 end
 
--- The sum of what three samples say.
+-- The sum of the values of three samples.
 local function evaluate(run, puzzle, state)
     if #state.steps == 0 then return 0 end
     local prompt = state.answer and JUDGE:format(puzzle, state.answer) or VALUE:format(state.left)
@@ -88,7 +88,7 @@ local function evaluate(run, puzzle, state)
     return sum
 end
 
--- Whether an answer makes 24 of just these numbers, by Lua's own arithmetic.
+-- Whether an answer makes 24 with exactly these numbers, computed by Lua.
 local function is_right(answer, puzzle)
     local expression = answer:match("^[^=]*")
     local function numbers(text)
@@ -106,7 +106,7 @@ local function is_right(answer, puzzle)
     return ok and type(value) == "number" and math.abs(value - 24) < 1e-6
 end
 
--- The answers that are kept at the end, best first.
+-- The best answers, best first.
 local function solve(run, puzzle)
     local result = search.run {
         initial_state = { steps = {}, left = puzzle },
@@ -128,11 +128,11 @@ local function solve(run, puzzle)
     return kept
 end
 
--- The puzzles of a file's lines `index`, as in "900-999" or "7".
+-- The puzzles in the lines `index` of a file, such as "900-999" or "7".
 local function read_puzzles(run, path, index)
     local first, last = index:match("^(%d+)%-?(%d*)$")
     if not first then run:fail("--index must be as in 900-999 (got " .. index .. ")", 2) end
-    local puzzles, row = {}, -1 -- the head
+    local puzzles, row = {}, -1 -- skips the header
     for line in run:read_file(path):gmatch("[^\n]+") do
         row = row + 1
         local wanted = row >= tonumber(first) and row <= (tonumber(last) or tonumber(first))

@@ -1,9 +1,9 @@
---- Two jugs and a tap: measure out an amount, with a custom key.
+--- Two jugs and a tap: measures out an amount, with a custom key.
 ---
 ---     ponder run scripts/jugs.lua 5 3 4     jugs of 5 and 3, 4 wanted
 ---
---- `key` says when two states are the same. Without it the tree would hold each situation once for
---- every way that leads there, without end; with it the search ends when nothing new is left.
+--- `key` identifies equal states. Without it the tree would have a node for every path to a state,
+--- without end; with it the search ends when there is no new state.
 
 local search = require "ponder.search"
 

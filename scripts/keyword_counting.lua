@@ -1,15 +1,14 @@
---- Counting keywords by a Graph of Thoughts, after Besta et al. 2023, "Graph of Thoughts: Solving
---- Elaborate Problems with Large Language Models": how often each country is named in a text.
+--- Counting keywords with a Graph of Thoughts, after Besta et al. 2023, "Graph of Thoughts: Solving
+--- Elaborate Problems with Large Language Models": how often a text names each country.
 ---
 ---     ponder run scripts/keyword_counting.lua --model openai:gpt-4o-mini --file article.txt
 ---     ponder run scripts/keyword_counting.lua --model script:scripts/models/countries.lua
 ---
---- `--method got` (the default) splits the text into parts of 4 sentences by code, counts in each 5
---- times and keeps the best, merges the counts of neighbours 10 times and keeps the best until one
---- is left, and tries to improve it 10 times where it has mistakes. `io`, `cot` and `tot` are the
---- paper's baselines; lua/ponder/operations/methods.lua has all four graphs. The score counts
---- mistakes, in plain Lua: for each country of the list below, the difference to the true count,
---- and one for each other word that was counted.
+--- `--method got` (the default) splits the text into parts of 4 sentences, counts 5 times in each
+--- and keeps the best; merges neighbours 10 times and keeps the best, until one is left; and, if it
+--- has mistakes, tries 10 times to improve it. `io`, `cot` and `tot` are the paper's baselines;
+--- lua/ponder/operations/methods.lua has all four graphs. The score is the number of mistakes: for
+--- each country below the difference to the true count, plus the counts of all other words.
 
 local json = require "ponder.json"
 local methods = require "ponder.operations.methods"
@@ -81,7 +80,7 @@ local function read(text)
     return { counts = kept }
 end
 
--- The text in parts of so many sentences.
+-- Splits the text into parts of `size` sentences.
 local function parts_of(text, size)
     local sentences = {}
     for sentence in text:gmatch "[^.]+%.?%s*" do sentences[#sentences + 1] = sentence end
@@ -90,7 +89,7 @@ local function parts_of(text, size)
     return parts
 end
 
--- A state is the text that it is about, and once they were counted, the counts by country.
+-- A state has a part of the text and, once counted, the counts by country.
 local function task_for(text, opts)
     local function prompt(how)
         return function(s) return COUNT:format(how, s.text) end

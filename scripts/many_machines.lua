@@ -1,16 +1,16 @@
---- The longest Collatz sequence that begins below a million: work for any number of machines.
+--- Finds the longest Collatz sequence that begins below a million, on any number of machines.
 ---
----     redis-server --appendonly yes                                 one machine that all reach
----     ponder work redis://host --script scripts/many_machines.lua   on each machine
----     ponder run scripts/many_machines.lua redis://host [BELOW]     the program that has the work
+---     redis-server --appendonly yes                                 on one machine
+---     ponder work redis://host --script scripts/many_machines.lua   on each worker machine
+---     ponder run scripts/many_machines.lua redis://host [BELOW]     the main program
 ---
---- Workers take the functions that this file returns; run as a program, it calls one of them for
---- each part of the range. Whatever is killed meanwhile, the answer is the same. More: `ponder help
---- machines`.
+--- Workers use the functions that this file returns; the main program calls one of them for each
+--- part of the range. The answer is the same even if processes are killed meanwhile. See `ponder
+--- help machines`.
 
 local jobs = {}
 
---- Among first, first + 1, ..., last: the number with the longest sequence, and how long it is.
+--- The number with the longest sequence among first, first + 1, ..., last, and the length.
 function jobs.longest(part)
     local best, most = part.first, 0
     for n = part.first, part.last do

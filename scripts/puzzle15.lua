@@ -1,10 +1,10 @@
---- The 15-puzzle by idastar: the shortest way to slide the tiles home (Korf 1985). h is the
+--- Solves the 15-puzzle with idastar in the fewest moves (Korf 1985). The heuristic is the
 --- Manhattan distance with linear conflicts (Hansson et al. 1992), which never overestimates.
 ---
 ---     ponder run scripts/puzzle15.lua 5 1 2 4 9 6 3 8 13 15 10 11 14 0 7 12
----     ponder run scripts/puzzle15.lua --korf ...      the empty square belongs first, as in Korf's
+---     ponder run scripts/puzzle15.lua --korf ...      the empty square comes first, as in Korf's
 ---
---- 0 is the empty square. A board is a string of 16 bytes. Memory stays flat however long it takes.
+--- 0 is the empty square. A board is a string of 16 bytes. Memory use is constant.
 
 local search = require "ponder.search"
 
@@ -49,8 +49,8 @@ for square = 0, 15 do
     end
 end
 
--- How many tiles of a line, whose homes in it are `homes`, must leave it to let the others pass:
--- all but the longest rising sequence.
+-- How many tiles of a line must leave it to let the others pass: all but the longest increasing
+-- sequence of their homes in it.
 local function conflicts_of(homes)
     local longest, most = {}, 0
     for i, at in ipairs(homes) do
@@ -65,10 +65,10 @@ local function conflicts_of(homes)
     return #homes - most
 end
 
-local memory = {} -- of lines, by their four bytes and place
+local cache = {} -- by line and its four bytes
 local function line_conflicts(tag, line, belongs)
     local key = tag .. line
-    local known = memory[key]
+    local known = cache[key]
     if not known then
         local homes = {}
         for i = 1, 4 do
@@ -76,7 +76,7 @@ local function line_conflicts(tag, line, belongs)
             homes[#homes + 1] = tile ~= 0 and belongs(home(tile)) or nil
         end
         known = 2 * conflicts_of(homes)
-        memory[key] = known
+        cache[key] = known
     end
     return known
 end
@@ -109,7 +109,7 @@ local function swap(board, a, b) -- a < b
         .. board:sub(a + 1, a + 1) .. board:sub(b + 2)
 end
 
--- Boards after one move; not back to the one before.
+-- The boards after one move, without the previous board.
 local function expand(board, _, node)
     local empty = board:find("\0", 1, true) - 1
     local path = node.path
@@ -128,7 +128,7 @@ end
 goal = table.concat(goal)
 local start = string.char(table.unpack(tiles))
 
--- Half of all boards cannot be solved: each move swaps two tiles and moves the empty square by one.
+-- Half of all boards have no solution: the parity of a permutation.
 local function is_solvable()
     local odd = 0
     for i = 1, 16 do

@@ -1,11 +1,11 @@
---- The 8-puzzle by best-first search: slide tiles until they read 1 2 3 / 4 5 6 / 7 8 _.
+--- Solves the 8-puzzle with best-first search: slides tiles until they read 1 2 3 / 4 5 6 / 7 8 _.
 ---
 ---     ponder run scripts/puzzle8.lua 867254301      0 is the empty square
 
 local search = require "ponder.search"
 
 local GOAL = "123456780"
-local MOVES = { -3, 3, -1, 1 } -- where the tile comes from: above, below, left, right
+local MOVES = { -3, 3, -1, 1 } -- the tile comes from above, below, left, right
 
 local start = ... or "867254301"
 for digit = 0, 8 do
@@ -33,7 +33,7 @@ local function expand(board)
     return boards
 end
 
--- 0 when all tiles are home, less the farther they are.
+-- 0 if all tiles are home, lower the farther they are.
 local function nearness(board)
     local sum = 0
     for at = 1, 9 do

@@ -1,4 +1,4 @@
---- n queens by depth-first search: one queen a row, none attacking another.
+--- n queens with depth-first search: one queen per row, none attacking another.
 ---
 ---     ponder run scripts/queens.lua 8
 

@@ -1,4 +1,5 @@
---- Many questions at the same time, answers in order: a line of standard input is a question.
+--- Asks many questions concurrently and prints the answers in order. Each line of standard input is
+--- a question.
 ---
 ---     ponder run scripts/questions.lua openai:gpt-4o-mini < questions.txt
 
@@ -12,7 +13,7 @@ if not name then
     os.exit(2)
 end
 
--- Recorded, so that a run that is resumed or replayed need not be given them again.
+-- Recorded, so that a resumed or replayed run does not need the input.
 local questions = {}
 for line in log.record("questions", {}, io.read, "a"):gmatch("[^\n]+") do
     if line:find("%S") then
@@ -20,7 +21,7 @@ for line in log.record("questions", {}, io.read, "a"):gmatch("[^\n]+") do
     end
 end
 
--- `adaptive` finds out how many calls at once the server bears; the rest wait their turn.
+-- `adaptive` finds how many concurrent calls the server can handle; the others wait.
 local m = model.open(name, { adaptive = true, max_tokens = 200 })
 local answers, errors = task.map(questions, function(question)
     return m:complete(question)

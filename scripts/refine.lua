@@ -1,5 +1,5 @@
---- Generate or refine, by ab_mcts (Inoue et al. 2025): a verifier scores each attempt, and Thompson
---- sampling decides whether to start again or to improve on one that is there.
+--- Generate or refine, with ab_mcts (Inoue et al. 2025): a verifier scores each attempt, and
+--- Thompson sampling decides whether to generate a new one or to refine an existing one.
 ---
 ---     ponder run scripts/refine.lua                                  offline: a scripted writer
 ---     ponder run scripts/refine.lua --model openai:gpt-4o-mini --tickets 40
@@ -48,7 +48,7 @@ local function words_of(text)
     return words
 end
 
--- In 0 to 1, and what is wrong in words.
+-- The score, 0 to 1, and what is wrong.
 local function verify(text)
     local words, right, seen, twice = words_of(text), 0, {}, 0
     for _, word in ipairs(words) do
@@ -63,7 +63,7 @@ local function verify(text)
         :format(#words, right, opts.letter, twice)
 end
 
--- A writer without a model: it picks words at random, and when refining replaces one that is wrong.
+-- A writer without a model: picks random words; to refine, replaces a wrong one.
 local LEXICON = { "some", "small", "slow", "ships", "sail", "south", "seeking", "silver", "sand",
     "under", "bright", "stars", "every", "silent", "summer", "night", "softly", "singing", "home" }
 

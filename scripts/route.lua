@@ -1,5 +1,6 @@
---- The cheapest way across a map, by astar (Hart et al. 1968). The map is a file of lines: `#` is a
---- wall, `S` the start, `G` the goal, a digit costs that much to enter, any other character 1.
+--- Finds the cheapest route across a map with astar (Hart et al. 1968). The map is a text file: `#`
+--- is a wall, `S` the start, `G` the goal; a digit is the cost of a square, any other character
+--- costs 1.
 ---
 ---     ponder run scripts/route.lua MAP
 
@@ -60,7 +61,7 @@ local result = search.run {
     is_terminal = function(at) return at.x == places.G.x and at.y == places.G.y end,
 }
 if not result.ok then
-    io.stderr:write("route: no way leads from S to G\n")
+    io.stderr:write("route: no route from S to G\n")
     os.exit(1)
 end
 for i = 2, #result.best_path - 1 do

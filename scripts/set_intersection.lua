@@ -1,14 +1,14 @@
---- Set intersection by a Graph of Thoughts, after Besta et al. 2023, "Graph of Thoughts: Solving
+--- Set intersection with a Graph of Thoughts, after Besta et al. 2023, "Graph of Thoughts: Solving
 --- Elaborate Problems with Large Language Models".
 ---
 ---     ponder run scripts/set_intersection.lua --model openai:gpt-4o-mini --size 32
 ---     ponder run scripts/set_intersection.lua --model script:scripts/models/lists.lua --method tot
 ---
---- `--method got` (the default) splits the second set into parts of 8 by code, intersects the
---- first set with each 5 times and keeps the best, merges neighbours 10 times and keeps the best
---- until one is left, and tries to improve it 10 times where it has mistakes. `io`, `cot` and `tot`
---- are the paper's baselines; lua/ponder/operations/methods.lua has all four graphs. The score
---- counts mistakes, in plain Lua: elements that are missing, do not belong, or come up again.
+--- `--method got` (the default) splits the second set into parts of 8, intersects the first set 5
+--- times with each and keeps the best; merges neighbours 10 times and keeps the best, until one is
+--- left; and, if it has mistakes, tries 10 times to improve it. `io`, `cot` and `tot` are the
+--- paper's baselines; lua/ponder/operations/methods.lua has all four graphs. The score is the
+--- number of mistakes: missing, wrong and repeated elements.
 
 local methods = require "ponder.operations.methods"
 local policy = require "ponder.policy"
@@ -48,7 +48,7 @@ local function as_set(list)
     return set
 end
 
--- How many mistakes `found` has as the intersection of two sets.
+-- The number of mistakes in `found` as the intersection of two sets.
 local function mistakes(found, first, second)
     local in_first, in_second, seen, count = as_set(first), as_set(second), {}, 0
     for _, n in ipairs(found) do
@@ -61,8 +61,7 @@ local function mistakes(found, first, second)
     return count
 end
 
--- A state is the part of the second set that it is about, and once there are any, the elements of
--- it that were found in the first.
+-- A state has a part of the second set and, once intersected, the elements found in the first.
 local function task_for(first, second, opts)
     local function prompt(how)
         return function(s) return INTERSECT:format(how, show(first), show(s.part)) end

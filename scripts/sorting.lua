@@ -1,16 +1,15 @@
---- Sorting by a Graph of Thoughts, after Besta et al. 2023, "Graph of Thoughts: Solving Elaborate
+--- Sorting with a Graph of Thoughts, after Besta et al. 2023, "Graph of Thoughts: Solving Elaborate
 --- Problems with Large Language Models".
 ---
 ---     ponder run scripts/sorting.lua --model openai:gpt-4o-mini
 ---     ponder run scripts/sorting.lua --model script:scripts/models/lists.lua 3 1 4 1 5 9 2 6
 ---     ponder run scripts/sorting.lua --model openai:gpt-4o-mini --method tot
 ---
---- `--method got` (the default) splits the list into parts of at most 16 by code, sorts each 5
---- times and keeps the best, merges neighbours 10 times and keeps the best until one is left, and
---- tries to improve it 10 times where it has mistakes. `io`, `cot` and `tot` are the paper's
---- baselines; lua/ponder/operations/methods.lua has all four graphs. The score counts mistakes, in
---- plain Lua: numbers that are smaller than the one before, and for each number how many times too
---- often or too seldom it is.
+--- `--method got` (the default) splits the list into parts of at most 16, sorts each 5 times and
+--- keeps the best; merges neighbours 10 times and keeps the best, until one is left; and, if it has
+--- mistakes, tries 10 times to improve it. `io`, `cot` and `tot` are the paper's baselines;
+--- lua/ponder/operations/methods.lua has all four graphs. The score is the number of mistakes:
+--- numbers smaller than the previous one, and missing and surplus numbers.
 
 local methods = require "ponder.operations.methods"
 local policy = require "ponder.policy"
@@ -42,7 +41,7 @@ Attempt: %s]]
 
 local show = policy.show_numbers
 
--- How many mistakes `sorted` has as the sorted form of `list`.
+-- The number of mistakes in `sorted` as the sorted form of `list`.
 local function mistakes(sorted, list)
     local count, surplus = 0, {}
     for i = 2, #sorted do
@@ -54,7 +53,7 @@ local function mistakes(sorted, list)
     return count
 end
 
--- A state is the numbers it is about, and once they were sorted, the sorted ones.
+-- A state has a list and, once sorted, the sorted list.
 local function task_for(list, opts)
     local function prompt(how)
         return function(s) return SORT:format(how, show(s.list)) end

@@ -50,7 +50,7 @@ describe("the command", function()
             "--temperature", "0", "Hello" })
         assert.same({ 0, "ok\n" }, { status, out })
         assert.equal("ponder chat: --temperature was omitted: "
-            .. "a reasoning model takes no temperature\n", err)
+            .. "reasoning models do not accept temperature\n", err)
     end)
 
     it("chat --verbose shows the call, without the key", function()

@@ -144,7 +144,7 @@ describe("tool calls in a stream", function()
             local reply, why, code = client.open("openai:gpt-4o", { max_retries = 0 }):chat {
                 messages = { { role = "user", content = "?" } }, on_delta = function() end }
             assert.same({ nil, "BAD_REPLY" }, { reply, code })
-            assert.matches("the reply holds more than 65536 tool calls", why, 1, true)
+            assert.matches("the reply has more than 65536 tool calls", why, 1, true)
         end)
     end)
 end)

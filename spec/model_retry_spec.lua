@@ -92,7 +92,7 @@ describe("retries", function()
         assert.equal("openai:gpt-4o-mini: Bad Gateway nginx (status 500, 3 attempts)" .. AT,
             results[2])
         results = call { { status = 503, body = "" } }
-        assert.truthy(results[2]:find("the reply says nothing more (status 503", 1, true))
+        assert.truthy(results[2]:find("the reply is empty (status 503", 1, true))
         results = call { { status = 400, body = '{"detail":[{"msg":"field required"}]}' } }
         assert.truthy(results[2]:find("field required", 1, true))
         results = call { { status = 400, body = '{"object":"error","message":"old vLLM"}' } }

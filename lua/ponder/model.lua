@@ -1,21 +1,21 @@
---- Language models, as functions that seem to block.
+--- Language models, called like blocking functions.
 ---
 ---     local model = require "ponder.model"
 ---     local m = model.open("openai:gpt-4o-mini", { temperature = 0.7 })
 ---     local reply, message, code = m:chat { messages = { { role = "user", content = "Hello" } } }
 ---     print(reply and reply.text or message)
 ---
---- A call suspends the task that makes it and nothing else: run several with ponder.task, and up to
---- `max_in_flight` of them are on the wire at once, while the others wait their turn in order.
+--- A call suspends only its own task: run several with ponder.task, and up to `max_in_flight` of
+--- them are sent at once, while the others queue in order.
 ---
---- What can go wrong on the way (network, provider, a reply that does not fit) is returned as
---- `nil, message, code`; a mistake in a call raises. Codes: `TIMEOUT`, `CONNECT`, `TLS`,
+--- Failures at run time (network, provider, an invalid reply) are returned as `nil, message, code`;
+--- a mistake in the arguments raises. Codes: `TIMEOUT`, `CONNECT`, `TLS`,
 --- `RATE_LIMITED`, `AUTH`, `BAD_REQUEST`, `NOT_FOUND`, `SERVER`, `BAD_REPLY`, `TOO_LARGE`, `QUOTA`,
 --- `CONTENT_FILTER`; within task.with_budget also `BUDGET` and `NO_PRICE`. A task that is cancelled
 --- closes its transfer at once and returns nothing.
 ---
---- ponder.model.provider says what a provider is, .retry which failure is tried again, .limit how
---- fast calls leave, .params what each model refuses, .schema how JSON replies are checked.
+--- See ponder.model.provider for providers, .retry for retries, .limit for rate limits, .params for
+--- the options that models refuse, .schema for JSON replies.
 
 local options = require "ponder.options"
 local task = require "ponder.task"
@@ -29,45 +29,46 @@ local transport = require "ponder.model.transport"
 local model = {}
 
 ---@class ponder.model.OpenOptions: ponder.model.CallOptions
----@field base_url? string URL of the provider's API; `openai` with one serves every compatible
----server (vLLM, llama.cpp, LM Studio, OpenRouter, Ollama's /v1)
+---@field base_url? string URL of the provider's API; use it with `openai` for any compatible server
+---(vLLM, llama.cpp, LM Studio, OpenRouter, Ollama's /v1)
 ---@field api_key? string in place of the environment's
----@field headers? table<string, string|false> further headers; false takes one away
----@field max_in_flight? integer calls at once to the host, default 64, at most 16384; the limit
----belongs to the host: the last model opened with one sets it for all models there
----@field adaptive? boolean find the right number of calls at once: from 20, up to max_in_flight
+---@field headers? table<string, string|false> further headers; false removes one
+---@field max_in_flight? integer concurrent calls to the host, default 64, at most 16384; all models
+---of a host share the limit, set by the last one opened with it
+---@field adaptive? boolean adapt the number of concurrent calls: from 20, up to max_in_flight
 ---@field requests_per_minute? integer
----@field tokens_per_minute? integer prompt and reply together
+---@field tokens_per_minute? integer of prompts and replies together
 ---@field ca_file? string PEM file of authorities to trust besides the system's
 ---@field proxy? string URL; default: http_proxy, https_proxy, all_proxy, no_proxy
 
 ---@class ponder.model.CallOptions
 ---@field system? string|table the system prompt
----@field n? integer samples, default 1: in one request where the provider takes it, else by n calls
----at the same time, with seeds that count up from `seed`
+---@field n? integer samples, default 1: in one request if the provider supports that, else in n
+---concurrent calls, with seeds `seed`, `seed + 1`...
 ---@field temperature? number
 ---@field top_p? number
 ---@field max_tokens? integer of the reply
 ---@field stop? string|string[]
 ---@field seed? integer
 ---@field response_format? string|table "json", or a JSON schema; the value is `reply.json`
----@field repair? boolean when the reply does not fit the schema, ask once more; default false
----@field logprobs? boolean|integer true, or how many alternatives of each token
+---@field repair? boolean ask once more if the reply does not match the schema; default false
+---@field logprobs? boolean|integer true, or the number of alternatives for each token
 ---@field tools? table[] {name, description, parameters = JSON schema} or in the provider's own form
 ---@field tool_choice? string|table "auto", "none", "required" or {name = "..."}
----@field reasoning_effort? string "none", "minimal", "low", "medium", "high"... as models have
+---@field reasoning_effort? string "none", "minimal", "low", "medium", "high"... depends on the
+---  model
 ---@field on_delta? fun(text: string, kind: "text"|"reasoning", sample: integer) streams the reply
 ---@field timeout_ms? integer of each attempt, from leaving the queue; default 600000. (For a limit
 ---over all attempts, use task.timeout.)
 ---@field connect_timeout_ms? integer default 5000
----@field idle_timeout_ms? integer of streams: longest time without data, default 60000; pings are
----no data
+---@field idle_timeout_ms? integer of streams: longest time without data, default 60000; pings do
+---not count as data
 ---@field max_body_bytes? integer default 64 MiB
 ---@field cross_host_redirects? boolean follow redirects to another host or port; default false
 ---@field max_retries? integer default 2
----@field cache? boolean false: never answered from a cache
+---@field cache? boolean false: bypass the cache
 ---@field sample? integer number of the first sample, default 1: part of the request's identity, so
----that the same prompt asked for twice is two requests; a seed counts up with it
+---that one prompt with two sample numbers makes two requests; added to the seed
 ---@field metadata? table passed to middleware and observers, never sent
 ---@field extra? table further fields of the request's body, in the provider's form
 
@@ -85,10 +86,10 @@ local model = {}
 ---@class ponder.model.ToolCall
 ---@field id string?
 ---@field name string
----@field arguments table? nil when the model wrote no JSON object
+---@field arguments table? nil if the model did not write a JSON object
 ---@field arguments_json string as the model wrote it
 
----@class ponder.model.Usage nil fields: the provider did not say
+---@class ponder.model.Usage nil fields: the provider did not report them
 ---@field input_tokens integer? cached ones included
 ---@field output_tokens integer? reasoning included
 ---@field total_tokens integer?
@@ -103,28 +104,28 @@ local model = {}
 ---@field reasoning string?
 ---@field refusal string?
 ---@field logprobs {token: string, logprob: number, top: table[]?}[]?
----@field blocks table? content as the provider sent it, where it must go back unchanged
+---@field blocks table? content as the provider sent it, if it must be returned unchanged
 
----@class ponder.model.Reply the first sample's fields, and of the whole:
----@field text string "" when there is none (tool calls)
+---@class ponder.model.Reply the fields of the first sample, and:
+---@field text string "" if there is none (tool calls)
 ---@field texts string[] of all samples
 ---@field samples ponder.model.Sample[]
----@field message ponder.model.Message to append to `messages` when the conversation goes on
+---@field message ponder.model.Message append it to `messages` to continue the conversation
 ---@field json any? the decoded value, with response_format
----@field jsons table<integer, any>? of all samples, nil where one does not fit, when n > 1
+---@field jsons table<integer, any>? if n > 1: of all samples, nil for those that do not match
 ---@field usage ponder.model.Usage? of all samples, repairs included
----@field model string? as the server names it
+---@field model string? the server's name for it
 ---@field id string?
----@field latency_ms number of the attempt that was answered, from leaving the queue
+---@field latency_ms number of the answered attempt, from leaving the queue
 ---@field time_to_first_ms number? until its first event or byte
----@field attempts integer requests that were made
----@field truncated boolean? a stream ended before the reply did
----@field cost number? USD, of all samples, repairs included; nil: the price is unknown, see
----ponder.model.price. 0 when it came from a cache
----@field cached true? it came from a cache: ponder.model.cache
----@field scripted true? a `script:` model's
+---@field attempts integer requests sent
+---@field truncated boolean? the stream ended before the reply was complete
+---@field cost number? USD, of all samples, repairs included; 0 from a cache; nil: the price is
+---unknown, see ponder.model.price
+---@field cached true? the reply came from a cache: ponder.model.cache
+---@field scripted true? the reply came from a `script:` model
 ---@field dropped table<string, string>? options that the model refuses, and why
----@field raw any the decoded reply; of a stream, the events that were more than text
+---@field raw any the decoded reply; of a stream, the events with more than text
 
 ---@class ponder.model.Model
 ---@field name string "openai:gpt-4o-mini"
@@ -171,11 +172,11 @@ local function open(self, text, opts, level)
         defaults = defaults, client = self, target = target }, Model)
 end
 
---- Opens a model. Nothing is sent yet.
+--- Opens a model. Sends nothing.
 ---
 --- Names: `openai:gpt-4o-mini`, `anthropic/claude-haiku-4-5`, `ollama:qwen3:8b`, an alias of the
---- config file ($XDG_CONFIG_HOME/ponder/config.lua), or a bare model name where $PONDER_PROVIDER
---- says whose it is. Raises when the provider is unknown, or its key is missing.
+--- config file ($XDG_CONFIG_HOME/ponder/config.lua), or only the model's name, if $PONDER_PROVIDER
+--- names the provider. Raises if the provider is unknown, or its key is missing.
 ---@param text? string default: $PONDER_MODEL
 ---@param opts? ponder.model.OpenOptions
 ---@return ponder.model.Model
@@ -184,24 +185,24 @@ function model.open(text, opts)
     return opened
 end
 
---- The file of a `script:` model. It is not run, as it is when such a model is opened.
+--- The file of a `script:` model. Unlike `open`, it does not run the file.
 ---@param text? string as for `open`
----@return string? path nil: the name is of another kind, or of none
+---@return string? path nil: another kind of name, or an invalid one
 function model.script_file(text)
     local known, path = default_client():resolve(text, {})
     return known == "script" and path or nil
 end
 
---- Whether a value is a model that `open` gave.
+--- Whether a value is a model returned by `open`.
 ---@param value any
 ---@return boolean
 function model.is_open(value) return getmetatable(value) == Model end
 
---- What the config file says.
+--- The settings of the config file.
 ---@return ponder.model.Config
 function model.config() return default_client():settings() end
 
---- The model that is meant when none is named: $PONDER_MODEL, else the config file's.
+--- The default model: $PONDER_MODEL, else the config file's.
 ---@return string? name
 function model.default_name()
     local shared_client = default_client()
@@ -223,14 +224,14 @@ end
 ---@return ponder.model.Reply?
 ---@return string? message the provider's own, with the model, the status and the attempts
 ---@return string? code
----@return ponder.model.Reply? partial what had come when it failed
+---@return ponder.model.Reply? partial what had arrived when the call failed
 function Model:chat(opts)
     check_call(self, "model.chat")
     local reply, message, code, partial = chat.run(self, opts, 3)
     return reply, message, code, partial
 end
 
---- Asks the model one thing.
+--- Sends one prompt and returns the text of the reply.
 ---@param prompt string
 ---@param opts? ponder.model.CallOptions
 ---@return string? text
@@ -248,8 +249,8 @@ function Model:complete(prompt, opts)
     return reply.text
 end
 
---- The models that the server offers, sorted by id. The model's `timeout_ms` (here 30 s by default)
---- and `max_retries` hold.
+--- The models that the server offers, sorted by id. Uses the model's `timeout_ms` (default here:
+--- 30 s) and `max_retries`.
 ---@return {id: string, name: string?, created: integer?}[]?
 ---@return string? message
 ---@return string? code
@@ -259,7 +260,7 @@ function Model:list()
     return models, message, code
 end
 
---- What one provider offers, without naming a model.
+--- The models that a provider offers.
 ---@param provider_name string
 ---@param opts? ponder.model.OpenOptions
 ---@return {id: string, name: string?, created: integer?}[]?
@@ -271,10 +272,10 @@ function model.list(provider_name, opts)
 end
 
 ---------------------------------------------------------------------------------------------------
--- What a program may add
+-- Extensions
 
---- Adds a provider, or puts another in the place of a built-in one.
----@param known string its name, as it stands before the colon
+--- Adds a provider, or replaces a built-in one.
+---@param known string its name, the part of model names before the colon
 ---@param definition ponder.model.Provider
 function model.register(known, definition)
     if type(known) ~= "string" or not known:find("^[%w_.-]+$") then
@@ -303,12 +304,10 @@ local function add(list, item, what)
     end
 end
 
---- Puts a function around every request, inside the ones that are there: a run log, a cache, a
---- budget. It is called as `middleware(request, next)` in the task that made the call, and returns
---- what `next(request)` returned (a ponder.model.Draft, or nil, message, code), or something of its
---- own. What it does after `next` is done before the script sees the reply; it may suspend the
---- task. `request:identity()` says what makes a request different from others,
---- `request:estimate()` what it may cost.
+--- Wraps every request in a function, inside the existing middleware. It is called as
+--- `middleware(request, next)` in the task that made the call, and returns the results of
+--- `next(request)` (a ponder.model.Draft, or nil, message, code), or other ones. It may suspend the
+--- task. `request:identity()` identifies a request, `request:estimate()` returns what it may cost.
 ---@param middleware fun(request: ponder.model.Request, next: fun(request?: ponder.model.Request)):
 ---ponder.model.Draft?, string?, string?
 ---@return fun(): boolean remove
@@ -317,8 +316,9 @@ function model.use(middleware)
     return remove
 end
 
---- Hears of every request sent and every reply, redacted: `{type = "request"|"reply"|"failure",
---- id, attempt, model, metadata, ...}`; ponder.model.verbose shows the fields.
+--- Adds a function that is called with every request sent and every reply, redacted:
+--- `{type = "request"|"reply"|"failure", id, attempt, model, metadata, ...}`; for the other fields
+--- see ponder.model.verbose.
 ---@param observer fun(event: table)
 ---@return fun(): boolean remove
 function model.observe(observer)
@@ -326,17 +326,17 @@ function model.observe(observer)
     return remove
 end
 
---- Has the models that are opened from here on share the limits of their keys with all machines
---- that use the same Redis: `requests_per_minute`, `tokens_per_minute`, and the waits that servers
---- want. `ponder work` does so.
----@param redis ponder.redis.Client? nil: no longer
+--- Makes models opened later share the limits of their keys with all machines that use the same
+--- Redis: `requests_per_minute`, `tokens_per_minute`, and the waits that servers demand. Used by
+--- `ponder work`.
+---@param redis ponder.redis.Client? nil: stop sharing
 function model.share_limits(redis) default_client().limits_at = redis end
 
---- Adds a rule on what a model refuses, in front of the built-in ones (ponder.model.params).
+--- Adds a rule on what a model refuses, before the built-in ones (ponder.model.params).
 ---@param rule ponder.model.Rule
 function model.refuse(rule) params.add(rule, 2) end
 
---- A client apart from the process's own, with its own transport, clock, environment and limits.
+--- A separate client with its own transport, clock, environment and limits.
 ---@param parts table see ponder.model.client
 ---@return {open: fun(text?: string, opts?: ponder.model.OpenOptions): ponder.model.Model}
 function model.client(parts)

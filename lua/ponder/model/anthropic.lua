@@ -1,4 +1,4 @@
---- Anthropic's messages API. See ponder.model.provider for what each field is for.
+--- The provider for Anthropic's messages API. See ponder.model.provider for the fields.
 
 local json = require "ponder.json"
 local read = require "ponder.model.read"
@@ -50,7 +50,7 @@ local function tool_result(message)
         is_error = message.is_error }
 end
 
--- `blocks` are the content of an earlier reply as it came: thinking must go back unchanged.
+-- `blocks` is the unchanged content of an earlier reply: thinking must be sent back unchanged.
 local function assistant_content(message)
     if message.blocks then return message.blocks end
     if not message.tool_calls then return message.content end
@@ -65,8 +65,8 @@ local function assistant_content(message)
     return blocks
 end
 
--- The system prompt stands beside the messages, and the results of one round of tools are one
--- message of the user.
+-- The system prompt is separate from the messages, and the results of one round of tools form one
+-- user message.
 local function build_messages(call)
     local messages, system = {}, { call.system }
     for _, message in ipairs(call.messages) do
@@ -88,7 +88,7 @@ local function build_messages(call)
     return messages, system
 end
 
--- Parts of a system prompt may be texts or lists of blocks (which can carry cache_control).
+-- Parts of a system prompt are texts or lists of blocks (which may have cache_control).
 local function build_system(parts)
     if #parts <= 1 then return parts[1] end
     local blocks = {}
@@ -103,7 +103,7 @@ local BUDGETS = { minimal = 1024, low = 2048, medium = 8192, high = 24576, xhigh
     max = 32768 }
 local EFFORT = { minimal = "low" }
 
--- Thinking and its effort: adaptive from 4.6 on, a budget of tokens before; Opus 4.5 has both.
+-- Thinking and its effort: adaptive since 4.6, a token budget before; Opus 4.5 has both.
 local function build_thinking(effort, version, max_tokens)
     if not effort then return nil end
     if effort == "none" then return version > 4.95 and { type = "disabled" } or nil end
@@ -136,8 +136,8 @@ local function build_tool_choice(choice)
     return CHOICES[choice] and { type = CHOICES[choice] } or { type = "tool", name = choice }
 end
 
--- A schema is enforced from 4.5 (Opus: 4.1) on; before, and without a schema, it is asked for.
-local function enforces(call, version)
+-- A schema is enforced since 4.5 (Opus: 4.1); else the prompt asks for JSON.
+local function enforces_schema(call, version)
     return call.format and call.format.schema ~= nil and version > 4.05
 end
 
@@ -149,7 +149,7 @@ function anthropic.build(call)
     local thinking, effort, with_budget =
         build_thinking(options.reasoning_effort, version, max_tokens)
     local messages, system = build_messages(call)
-    local enforced = enforces(call, version)
+    local enforced = enforces_schema(call, version)
     if call.format and not enforced then system[#system + 1] = schema.instruction(call.format) end
     local stop = options.stop
     return {
@@ -181,7 +181,7 @@ local FINISH = {
     refusal = "content_filter", model_context_window_exceeded = "length",
 }
 
--- input_tokens leaves out what was read from or written to the cache; ours includes it.
+-- Anthropic's input_tokens excludes tokens read from or written to the cache; ours includes them.
 local function usage_of(usage)
     if not usage then return nil end
     local cached = read.count(usage, "cache_read_input_tokens")
@@ -216,7 +216,7 @@ end
 
 function anthropic.parse(reply)
     if type(read.at(reply, "content")) ~= "table" then
-        return nil, "the reply holds no content"
+        return nil, "the reply has no content"
     end
     return { samples = { sample_of(reply.content, read.text(reply, "stop_reason")) },
         usage = usage_of(read.at(reply, "usage")),
@@ -234,7 +234,7 @@ function anthropic.reader(_, emit)
     return setmetatable({ emit = emit, blocks = {}, pieces = {}, usage = {} }, Reader)
 end
 
--- Which field of a block each kind of delta adds to, and what the script hears of it.
+-- For each kind of delta, the field of a block that it adds to, and the kind passed to on_delta.
 local DELTAS = {
     text_delta = { from = "text", to = "text", kind = "text" },
     thinking_delta = { from = "thinking", to = "thinking", kind = "reasoning" },
@@ -242,8 +242,8 @@ local DELTAS = {
     input_json_delta = { from = "partial_json", to = "input" },
 }
 
--- Counts so far, not increments.
-local function take_usage(self, usage)
+-- The counts are totals so far, not increments.
+local function update_usage(self, usage)
     for field, value in pairs(usage) do
         if value ~= json.null then self.usage[field] = value end
     end
@@ -254,7 +254,7 @@ local on = {}
 function on.message_start(self, event)
     self.model = read.text(event, "message", "model")
     self.id = read.text(event, "message", "id")
-    take_usage(self, read.list(event, "message", "usage"))
+    update_usage(self, read.list(event, "message", "usage"))
 end
 
 function on.content_block_start(self, event)
@@ -277,12 +277,12 @@ end
 
 function on.message_delta(self, event)
     self.stop_reason = read.text(event, "delta", "stop_reason") or self.stop_reason
-    take_usage(self, read.list(event, "usage"))
+    update_usage(self, read.list(event, "usage"))
 end
 
 function on.message_stop(self) self.stopped = true end
 
---- Takes the common event, some text, without building a table; false leaves it to `event`.
+--- Handles the common event, some text, without building a table; false: call `event`.
 function Reader:plain(event_name, data)
     if event_name ~= "content_block_delta" or not self.index
         or get(data, "delta", "type") ~= "text_delta" then
@@ -296,12 +296,12 @@ function Reader:plain(event_name, data)
     return true
 end
 
---- Takes one event. Returns its decoded form, or nil and a message when it was not JSON.
+--- Handles one event. Returns it decoded, or nil and a message if it was not JSON.
 function Reader:event(event_name, data)
     local event = json.decode(data)
     if type(event) ~= "table" then return nil, "an event of the stream is not a JSON object" end
-    local take = on[read.text(event, "type") or event_name]
-    if take then take(self, event) end
+    local handle = on[read.text(event, "type") or event_name]
+    if handle then handle(self, event) end
     return event
 end
 

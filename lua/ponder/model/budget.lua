@@ -1,6 +1,6 @@
 --- Budgets of model calls: what a call may need, what it used, and whether it may be sent. This
---- stands right before the network, inside all middleware: what a log or a cache answers does not
---- get here. The arithmetic is ponder.task.budget's; scripts use task.with_budget.
+--- runs right before the network, inside all middleware: it does not see calls that a log or a
+--- cache answers. ponder.task.budget does the arithmetic; scripts use task.with_budget.
 
 local json = require "ponder.json"
 local price = require "ponder.model.price"
@@ -17,10 +17,10 @@ local UNPAID = { AUTH = true, BAD_REQUEST = true, BUDGET = true, CONNECT = true,
 
 local NOTHING = { input_tokens = 0, output_tokens = 0 }
 
--- The message of net/transfer.c for a connection that was not made in time.
+-- The message of net/transfer.c for a connection timeout.
 local NOT_CONNECTED = "no connection within connect_timeout_ms"
 
---- Whether a failed attempt may have been billed: its reply had begun, or never came.
+--- Whether a failed attempt may have been billed: its reply had begun, or was never received.
 ---@param status integer? of HTTP
 ---@param code string
 ---@param message string?
@@ -43,7 +43,7 @@ end
 
 -- Settles the reservation of a call.
 ---@param settle fun(usage: table?, cost: number?, failed: boolean, partial: boolean?)
----@param billed boolean? of one that failed; nil: as its code says
+---@param billed boolean? of a failed call; nil: depends on its code
 local function close(settle, rates, draft, code, partial, billed)
     local reply = draft or partial
     if billed == nil then billed = partial ~= nil or not UNPAID[code] end
@@ -57,9 +57,9 @@ end
 
 -- What a request may need.
 local function need_of(one, rates)
-    local most = one:cost()
-    return { tokens = most.tokens,
-        cost = price.most(rates, most.input_tokens, most.output_tokens) }
+    local bound = one:cost()
+    return { tokens = bound.tokens,
+        cost = price.upper_bound(rates, bound.input_tokens, bound.output_tokens) }
 end
 
 -- Makes the call within the budgets in force.
@@ -72,9 +72,9 @@ local function send_within(innermost, rates, need, one, send, ...)
     if one then
         one.renew = function() return hold:renew() end
     end
-    local draft, said, why, partial = hold:run(send, ...)
+    local draft, problem, why, partial = hold:run(send, ...)
     close(function(...) hold:settle(...) end, rates, draft, why, partial, one and one.billed)
-    return draft, said, why, partial
+    return draft, problem, why, partial
 end
 
 --- Sends a request if the budgets in force have room for it; see task.with_budget.
@@ -105,8 +105,8 @@ function budget.run(client, one, send)
     return draft, message, code, partial
 end
 
---- Asks custom model, a table with `chat`, if the budgets in force have room for it.
---- It counts as one call, whatever it calls itself.
+--- Asks a custom model, a table with `chat`, if the budgets in force have room for it. Counts as
+--- one call, whatever calls `chat` makes.
 ---@param m {chat: function, name: string?, rates: ponder.model.Rates?}
 ---@param opts ponder.model.ChatOptions
 ---@return ponder.model.Reply? reply what its `chat` returned
@@ -122,7 +122,8 @@ function budget.ask(m, opts)
     local input, output = request.estimate_tokens(#json.encode(opts.messages),
         tally.count(opts.max_tokens) and opts.max_tokens * n, n)
     return send_within(innermost, m.rates, { tokens = input + output,
-        cost = price.most(m.rates, input, output) }, nil, task_budget.without, m.chat, m, opts)
+        cost = price.upper_bound(m.rates, input, output) }, nil, task_budget.without, m.chat, m,
+        opts)
 end
 
 --- Why a model cannot be called within a cost limit.
@@ -146,7 +147,7 @@ function budget.charge_lost(one, times)
     for _ = 1, times do task_budget.charge(need, nil, nil, true) end
 end
 
---- Counts what the log of this run answers in all budgets in force here, as when it was sent.
+--- Counts a call that the log of this run answers in all budgets in force, as when it was sent.
 ---@param one ponder.model.Request
 ---@param draft ponder.model.Draft?
 ---@param message string?

@@ -1,20 +1,19 @@
---- A cache of replies: what was asked before is answered from it, in any later run.
+--- A cache of replies: answers requests that any earlier run made.
 ---
 ---     local cache = require "ponder.model.cache"
 ---     local replies <close> = assert(cache.open "replies.db")
----     replies:use() -- in all calls from here on; `--cache FILE` of the commands does the same
+---     replies:use() -- for all later calls; `--cache FILE` of the commands does the same
 ---
---- A reply is found by the identity of its request: provider, model, messages, parameters and the
---- number of the sample (for a `script:` model, its text too). So sample 1 and sample 2 of a prompt
---- are two entries, and a run that asks the same again gets the same again. Two equal requests in
---- flight make one call, also in two processes: the second waits, and makes its own only if the
---- first comes to nothing. A call with `cache = false` neither reads nor writes. Failures, refusals
---- and replies that were cut off by a broken stream are not kept. A reply from the cache says so
---- (`reply.cached`), and costs nothing in a budget.
+--- The key of a reply is the identity of its request: provider, model, messages, parameters and
+--- sample number (for a `script:` model, its text too). So samples 1 and 2 of a prompt are two
+--- entries. Two equal requests in flight, even in two processes, make one call: the second waits,
+--- and calls only if the first fails. A call with `cache = false` neither reads nor writes.
+--- Failures, refusals and replies cut off by a broken stream are not kept. A reply from the cache
+--- has `cached = true`, and costs nothing in a budget.
 ---
---- The replies stand in a file (ponder.model.cache.file), or in a Redis that many machines share
---- (ponder.model.cache.shared). When that fails, a line on standard error says so once, and the run
---- goes on without.
+--- Replies are kept in a file (ponder.model.cache.file), or in a Redis that many machines share
+--- (ponder.model.cache.shared). If that fails, one line on standard error says so, and the run
+--- continues without a cache.
 
 local core = require "ponder.core.task"
 local file = require "ponder.model.cache.file"
@@ -37,17 +36,18 @@ local cache = { APPLICATION_ID = file.APPLICATION_ID }
 
 core.protect(debug.getinfo(1, "S").source)
 
---- Where replies stand. It deals with its own failures: nothing is found then, and nothing kept.
----@class ponder.model.cache.Shelf
+--- A backend, which keeps the replies. It handles its own failures: it then finds and keeps
+--- nothing.
+---@class ponder.model.cache.Backend
 ---@field find fun(self, key: string): string? the reply, JSON
 ---@field keep fun(self, key: string, text: string, draft: table, request: table, run: string?)
----@field maker fun(self, key: string): string? uid of the run which has paid for a reply
----@field board fun(self, key: string, find: fun(): table?): table?, table? waits while another
----process asks the same; what lets others ask when closed, or nil; or nil and what `find` found
+---@field payer fun(self, key: string): string? uid of the run that paid for a reply
+---@field claim fun(self, key: string, find: fun(): table?): table?, table? waits while another
+---process makes the same request; returns a claim to close, or nil; or nil and what `find` found
 ---@field close fun(self)
 
 ---@class ponder.model.Cache can be used as a to-be-closed variable
----@field private shelf ponder.model.cache.Shelf? nil: it is closed, or this is a replay
+---@field private backend ponder.model.cache.Backend? nil: it is closed, or this is a replay
 ---@field private flights table<string, ponder.model.Flight> by key: requests in flight
 local Cache = {}
 Cache.__index = Cache
@@ -57,41 +57,40 @@ local function warn_on_stderr(line)
     io.stderr:write("ponder: ", line, "\n")
 end
 
---- Opens a cache; makes it if there is none.
----@param place string path of a file, or the URL of a Redis
---- (ponder.model.cache.shared)
----@param warn? fun(line: string) told once, when nothing can be kept any more; default: a line on
----standard error
+--- Opens a cache, and creates it if it does not exist.
+---@param place string path of a file, or URL of a Redis (ponder.model.cache.shared)
+---@param warn? fun(line: string) called once if replies cannot be kept any more; default: writes a
+---line to standard error
 ---@return ponder.model.Cache?
 ---@return string? message begins with the place
----@return string? code NOT_A_LOG (another kind of file), NEWER, DAMAGED, NOT_FOUND (directory); of
----  ponder.redis
+---@return string? code NOT_A_LOG (another kind of file), NEWER, DAMAGED, NOT_FOUND (directory), or
+---  one of ponder.redis
 function cache.open(place, warn)
     if type(place) ~= "string" then
         error("cache.open: path must be a string (got " .. options.show(place) .. ")", 2)
     end
     local self = setmetatable({ flights = {} }, Cache)
-    if files.is_offline() then -- a replay neither asks nor keeps
+    if files.is_offline() then -- a replay neither finds nor keeps
         return self
     end
-    local shelves = redis.is_url(place) and shared or file
+    local backends = redis.is_url(place) and shared or file
     local message, code
-    self.shelf, message, code = shelves.open(place, warn or warn_on_stderr)
-    if not self.shelf then
+    self.backend, message, code = backends.open(place, warn or warn_on_stderr)
+    if not self.backend then
         return nil, message, code
     end
     return self
 end
 
---- Closes it. Calls go on without it.
+--- Closes it. Calls continue without it.
 function Cache:close()
-    local shelf = self.shelf
-    self.shelf = nil
+    local backend = self.backend
+    self.backend = nil
     if self.remove then
         self.remove()
     end
-    if shelf then
-        shelf:close()
+    if backend then
+        backend:close()
     end
 end
 
@@ -120,7 +119,7 @@ local function encode(draft)
     return ok and text or nil
 end
 
--- A new draft for each request; nil for a text that is not one.
+-- A new draft for each request; nil if the text is not a draft.
 local function decode(text)
     local draft = json.decode(text)
     if not provider.is_draft(draft) then
@@ -132,18 +131,18 @@ local function decode(text)
 end
 
 local function find(self, key)
-    local text = self.shelf and self.shelf:find(key)
+    local text = self.backend and self.backend:find(key)
     return text and decode(text)
 end
 
--- A run that was killed may have got a reply that its log does not have: when it is resumed, that
--- is counted as the call that it was. (The first of equal ones: others it gets from the cache.)
-local function count_own(self, request, key, draft)
+-- A killed run may have paid for a reply that its log lacks. When the run is resumed, the first
+-- request that gets this reply counts as a call.
+local function charge_own(self, request, key, draft)
     local tape, what = scheduler.tape(), scheduler.context "outside"
     if not tape or not tape.uid or not what or what.kind ~= "call" or what.occurrence ~= 1 then
         return
     end
-    if self.shelf and self.shelf:maker(key) == tape.uid then
+    if self.backend and self.backend:payer(key) == tape.uid then
         draft.origin, draft.attempts, draft.latency_ms = nil, 1, nil
         draft.cost = price.cost(request.target.rates, draft.usage)
         if not request.lost then
@@ -155,9 +154,9 @@ end
 -------------------------------------------------------------------------------
 -- Requests in flight
 
----@class ponder.model.Flight a request that has been sent; closed when it has ended
----@field waiting (ponder.task.Handle|false)[] who wants the same, in order
----@field text string? the reply, once it is there
+---@class ponder.model.Flight a request in flight; closed when it has ended
+---@field waiting (ponder.task.Handle|false)[] tasks with an equal request, in order
+---@field text string? the reply, once it has arrived
 local Flight = {}
 
 Flight.__close = function(flight)
@@ -181,27 +180,27 @@ end
 local function send(self, key, request, next)
     local flight <close> = setmetatable({ key = key, flights = self.flights, waiting = {} }, Flight)
     self.flights[key] = flight
-    local shelf, landing, found = self.shelf, nil, nil
-    if shelf then
-        landing, found = shelf:board(key, function() return find(self, key) end)
+    local claim, found
+    if self.backend then
+        claim, found = self.backend:claim(key, function() return find(self, key) end)
     end
-    local _ <close> = landing
+    local _ <close> = claim
     if found then
-        return found -- who waits here finds it, too
+        return found -- the waiting tasks find it, too
     end
     local draft, message, code, partial = next(request)
     local text = draft and encode(draft)
     if text then
-        if self.shelf then
+        if self.backend then
             local tape = scheduler.tape()
-            self.shelf:keep(key, redact.keep(text), draft, request, tape and tape.uid)
+            self.backend:keep(key, redact.keep(text), draft, request, tape and tape.uid)
         end
         flight.text = text
     end
     return draft, message, code, partial
 end
 
--- The text of a scripted model, which is what answers; by open model.
+-- The text of each scripted model, by target.
 local scripts = setmetatable({}, { __mode = "k" })
 
 local function script_of(request)
@@ -220,10 +219,10 @@ local function key_of(request)
     return store.sha256(identity)
 end
 
---- Answers a request from the cache, or by `next` and keeps what comes: middleware of model.use.
+--- Answers a request from the cache, else by `next`, and keeps the reply: middleware for model.use.
 ---@param request ponder.model.Request
 ---@param next fun(request: ponder.model.Request): ponder.model.Draft?, string?, string?
----@return ponder.model.Draft? draft with `origin = "cache"` if it came from there
+---@return ponder.model.Draft? draft with `origin = "cache"` if it came from the cache
 ---@return string? message
 ---@return string? code
 ---@return ponder.model.Draft? partial
@@ -242,7 +241,7 @@ function Cache:answer(request, next)
         end
         if draft then
             if not flight then
-                count_own(self, request, key, draft)
+                charge_own(self, request, key, draft)
             end
             return draft
         elseif not self.flights[key] then
@@ -251,7 +250,7 @@ function Cache:answer(request, next)
     end
 end
 
---- Puts the cache around all requests from here on, inside the middleware that is there.
+--- Wraps all later requests in the cache, inside the existing middleware.
 ---@param use? fun(middleware: function): fun(): boolean default: model.use
 ---@return fun(): boolean remove
 function Cache:use(use)

@@ -1,5 +1,6 @@
---- One request to one server: wait for a slot, send, read, and retry as ponder.model.retry says.
---- It knows no provider and no option of a script; see ponder.model.chat for those.
+--- Sends one request: waits for the rate limits, sends, reads the reply, and retries as
+--- ponder.model.retry decides. Independent of the provider and of the options of a call; see
+--- ponder.model.chat for those.
 
 local json = require "ponder.json"
 local budget = require "ponder.model.budget"
@@ -13,22 +14,22 @@ local tally = require "ponder.tally"
 
 local call = {}
 
-local LONGEST_MESSAGE = 2000 -- bytes
+local MAX_MESSAGE_BYTES = 2000
 
---- A provider's reply in one form for all. Plain tables that JSON can hold, unless the
---- server itself sent an Infinity or NaN.
+--- A reply in the form common to all providers: plain tables that JSON can represent, unless the
+--- server sent an Infinity or NaN.
 ---@class ponder.model.Draft
 ---@field samples ponder.model.Sample[]
 ---@field usage ponder.model.Usage?
----@field model string? as the server names it
+---@field model string? the server's name for it
 ---@field id string?
 ---@field attempts integer
----@field latency_ms number of the attempt that was answered, from leaving the queue
----@field time_to_first_ms number? until its first event, or its first byte
----@field truncated boolean? a stream that ended before its end
+---@field latency_ms number of the answered attempt, from leaving the queue
+---@field time_to_first_ms number? until its first event or byte
+---@field truncated boolean? the stream ended before the reply was complete
 ---@field cost number? USD; nil: unknown
----@field origin "cache"|"log"|nil where it came from; nil: from the model
----@field raw any the decoded reply; of a stream, its events that were more than text
+---@field origin "cache"|"log"|nil its source; nil: the model
+---@field raw any the decoded reply; of a stream, the events with more than text
 
 ---------------------------------------------------------------------------------------------------
 -- One attempt
@@ -45,7 +46,7 @@ local function transfer_of(request, body)
     }
 end
 
--- Folds the events of a stream. `stop` is set by an error inside the stream.
+-- Collects the events of a stream. An error inside the stream sets `stop`.
 local function open_stream(request)
     local reading = { raw = {}, stop = nil }
     local redactor, on_delta, base = request.target.redactor, request.on_delta, request.index_base
@@ -70,7 +71,7 @@ local function open_stream(request)
 end
 
 local function finish_stream(reading, result, redactor)
-    local draft, whole = reading.reader:finish()
+    local draft, is_complete = reading.reader:finish()
     draft.raw = reading.raw
     for _, sample in ipairs(draft.samples) do -- a secret may span two deltas
         sample.text = sample.text and redactor:reply(sample.text)
@@ -86,7 +87,7 @@ local function finish_stream(reading, result, redactor)
         return nil, failure.new("BAD_REPLY", "the reply is neither a stream of events nor JSON",
             result.headers, result.status), draft
     end
-    if (whole or result.done) and draft.samples[1] then return draft end
+    if (is_complete or result.done) and draft.samples[1] then return draft end
     local cut = failure.new("BAD_REPLY", "the stream ended before the reply did", result.headers,
         result.status)
     cut.cut, draft.truncated = true, true
@@ -130,14 +131,14 @@ local function send(client, request, attempt)
 end
 
 ---------------------------------------------------------------------------------------------------
--- Rate limits, and what each reply says of them
+-- Rate limits, and what replies report of them
 
 local function unbook(gate, cost)
     if gate.shared then return gate.shared:unbook(gate.buckets, cost) end
     gate:unbook(cost)
 end
 
--- A wait that the server wanted of another machine, too.
+-- Includes a wait that the server demanded of another machine.
 local function server_wait(client, gate, cost, waited)
     local wait_ms = gate:server_wait(cost, client.now_ms())
     if gate.shared and waited then return math.max(wait_ms, gate.shared:server_wait()) end
@@ -163,7 +164,7 @@ local function pass_gate(client, request)
     return cost
 end
 
-local function learn(client, request, result, draft, problem)
+local function update_limits(client, request, result, draft, problem)
     local target, now_ms = request.target, client.now_ms()
     target.gate:observe(result.headers or {}, now_ms, client.now_s())
     local host, changed = target.host, false
@@ -178,10 +179,6 @@ local function learn(client, request, result, draft, problem)
         host.current = adaptive.current
         client.transport:limit(target.url, adaptive.current)
     end
-end
-
-local function tokens_of(draft)
-    return draft and tally.total(draft.usage)
 end
 
 local function settle(gate, cost, used_tokens)
@@ -203,17 +200,15 @@ local function attempt_once(client, request, attempt)
         logged.queued_at = queued_at
         logged.sent_at = math.max(queued_at, clock() - (result.total_ms or 0) / 1000)
     end
-    learn(client, request, result, draft, problem)
-    if cost then settle(request.target.gate, cost, tokens_of(draft)) end
-    local said = draft or partial
-    if said then
-        said.attempts, said.latency_ms = attempt, result.total_ms
-        said.time_to_first_ms = result.first_event_ms or result.first_byte_ms
+    update_limits(client, request, result, draft, problem)
+    if cost then settle(request.target.gate, cost, draft and tally.total(draft.usage)) end
+    local received = draft or partial
+    if received then
+        received.attempts, received.latency_ms = attempt, result.total_ms
+        received.time_to_first_ms = result.first_event_ms or result.first_byte_ms
     end
-    if draft then
-        if client.observers[1] then
-            event.notify(client, "reply", attempt, request, result, draft)
-        end
+    if draft and client.observers[1] then
+        event.notify(client, "reply", attempt, request, result, draft)
     end
     return draft, problem, partial, result
 end
@@ -221,7 +216,7 @@ end
 ---------------------------------------------------------------------------------------------------
 -- All attempts
 
--- Common causes of a failure.
+-- A hint at the likely cause of a failure.
 local function advice(target, problem)
     if problem.status == 401 then
         return target.key_from and "the key is from " .. target.key_from or "no key was sent"
@@ -231,11 +226,11 @@ local function advice(target, problem)
     end
 end
 
---- The message of a failed call: the model, what the server said, status, attempts and URL.
+--- The message of a failed call: the model, the server's message, status, attempts and URL.
 ---@param target ponder.model.Target
 ---@param problem {message: string, status: integer?}
 ---@param attempts integer
----@param why? string it was not tried again
+---@param why? string the reason why it was not tried again
 ---@return string
 function call.explain(target, problem, attempts, why)
     local status = problem.status and "status " .. problem.status or "no reply"
@@ -243,10 +238,11 @@ function call.explain(target, problem, attempts, why)
     local text = ("%s: %s (%s, %d attempt%s%s)%s%s"):format(target.label, problem.message, status,
         attempts, attempts == 1 and "" or "s", why and "; " .. why or "",
         is_refused and target.url and " at " .. target.url or "", hint and ": " .. hint or "")
-    return quote.line(target.redactor:text(text), LONGEST_MESSAGE) -- whatever was sent
+    return quote.line(target.redactor:text(text), MAX_MESSAGE_BYTES)
 end
 
--- An attempt that may have been billed is only made again within the budgets in force.
+-- How long to wait before the next attempt; nil: do not retry, and why. After an attempt that may
+-- have been billed, the budgets in force must have room for another.
 local function wait_before_next(client, request, problem, attempt)
     if request.heard then return nil end
     local wait_ms, why = retry.wait_ms(problem, attempt,
@@ -273,7 +269,7 @@ local function answer_of_provider(request)
     return draft
 end
 
--- A provider that answers by itself (a scripted model): no server, so nothing to try again.
+-- Calls a provider without a server (a scripted model): there are no retries.
 local function call_provider(client, request)
     local heard, started_ms = client.observers[1], client.now_ms()
     if request.logged then request.logged.attempts = 1 end
@@ -285,7 +281,7 @@ local function call_provider(client, request)
     return nil, ("%s: %s"):format(request.target.label, problem.message), problem.code
 end
 
--- For the log, if there is one.
+-- Adds a failed attempt to the run log, if there is one.
 local function note_failure(request, attempt, result, problem, wait_ms)
     local logged = request.logged
     if logged then
@@ -296,7 +292,7 @@ local function note_failure(request, attempt, result, problem, wait_ms)
     end
 end
 
--- Whoever called the script may want to say when to come again: a server does.
+-- Tells the caller of the script, such as `ponder serve`, about a rate limit.
 local function tell_follower(client, problem)
     local follower = problem.code == "RATE_LIMITED" and scheduler.context "follower"
     if follower then
@@ -310,7 +306,7 @@ end
 ---@return ponder.model.Draft?
 ---@return string? message the provider's own, with the model, the status and the attempts
 ---@return string? code
----@return ponder.model.Draft? partial what a broken stream had brought
+---@return ponder.model.Draft? partial what arrived before the stream broke
 function call.run(client, request)
     if request.target.provider.call then return call_provider(client, request) end
     local attempt = 0

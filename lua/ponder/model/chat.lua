@@ -1,5 +1,5 @@
---- A call as a script makes it: its options, its samples, its JSON. Each request inside it goes
---- through ponder.model.call.
+--- The calls that scripts make: options, samples, JSON replies. ponder.model.call sends the
+--- requests of a call.
 
 local options = require "ponder.options"
 local task = require "ponder.task"
@@ -15,7 +15,7 @@ local tally = require "ponder.tally"
 
 local chat = {}
 
---- Options of a call. model.open takes them too, as defaults.
+--- Options of a call. model.open accepts them, too, as defaults.
 ---@type table<string, OptionRule>
 chat.OPTIONS = {
     system = { type = { "string", "table" } },
@@ -47,7 +47,7 @@ chat.OPTIONS = {
 local CALL = { messages = { type = "table", required = true } }
 options.merge(CALL, chat.OPTIONS)
 
--- What goes to the model, and so through the table of what models refuse.
+-- The options that are sent to the model, and so checked by ponder.model.params.
 local SENT = { "n", "temperature", "top_p", "max_tokens", "stop", "seed", "logprobs", "tools",
     "tool_choice", "reasoning_effort" }
 
@@ -92,7 +92,7 @@ local function check_tools(tools, level)
     end
 end
 
--- A tool's `run` is for the script; the model gets the rest.
+-- Tools as sent to the model, without `run`.
 local function without_functions(tools)
     local out = {}
     for i, tool in ipairs(tools) do
@@ -102,8 +102,8 @@ local function without_functions(tools)
     return out
 end
 
--- The options of one call over those of the open model; what is sent, apart from the rest.
--- `level` is the error level: 1 is this function.
+-- The plan of a call: its options merged with those of the open model. `all` are all options,
+-- `kept` those that are sent. `level` is the error level: 1 is this function.
 local function prepare(model, opts, level)
     local all = options.check("model.chat", opts, CALL, level)
     check_messages(all.messages, level + 1)
@@ -125,7 +125,7 @@ end
 -- `n` samples of a call, numbered on from `offset`.
 local function new_request(model, plan, n, offset)
     local all, kept, sample = plan.all, plan.kept, plan.first + offset
-    if kept.seed and sample > 1 then -- else all samples were the same
+    if kept.seed and sample > 1 then -- else all samples would be equal
         kept = options.merge({}, kept)
         kept.seed = kept.seed + sample - 1
     end
@@ -146,7 +146,7 @@ local function perform(client, one, depth)
     return middleware(one, function(other) return perform(client, other or one, depth + 1) end)
 end
 
--- As the tape of a logged run has it (ponder.log.tape), else through the middleware.
+-- From the tape of a logged run (ponder.log.tape), else through the middleware.
 local function answer(client, one)
     local tape = scheduler.tape()
     if not tape then return perform(client, one, 1) end
@@ -174,7 +174,7 @@ local function add_usage(a, b)
     return sum
 end
 
--- Unknown as soon as one of them is.
+-- nil (unknown) if either is.
 local function add_cost(a, b) return a and b and a + b end
 
 local function latest(a, b) return a and b and math.max(a, b) or a or b end
@@ -195,7 +195,7 @@ local function join(a, b)
         origin = a.origin == b.origin and a.origin or nil, joined = true }
 end
 
--- Calls for single samples, all at the same time; all are needed.
+-- Makes a concurrent call for each sample; fails if one fails.
 local function ask_each(model, plan, count, offset, draft)
     local numbers = {}
     for i = 1, count do numbers[i] = offset + i - 1 end
@@ -214,8 +214,8 @@ local function ask_each(model, plan, count, offset, draft)
     return draft
 end
 
--- A request for n samples was refused. If one sample alone is not, it was for the n, and this model
--- is not asked for several at once again.
+-- Called after a request for n samples was refused. If a request for one sample succeeds, n was the
+-- reason, and later calls of this model ask for one sample at a time.
 local function ask_alone(model, plan)
     local draft = ask(model, plan, 1, 0)
     if not draft then return nil end
@@ -223,8 +223,8 @@ local function ask_alone(model, plan)
     return ask_each(model, plan, plan.n - 1, 1, draft)
 end
 
--- Servers that speak OpenAI's format may refuse n, or ignore it: then what is missing is asked for
--- one by one.
+-- OpenAI-compatible servers may refuse n, or ignore it: then ask for the missing samples one by
+-- one.
 local function ask_all(model, plan)
     if plan.n > 1 and (plan.split or model.target.one_by_one) then
         return ask_each(model, plan, plan.n, 0, nil)
@@ -283,7 +283,7 @@ end
 ---------------------------------------------------------------------------------------------------
 -- JSON replies
 
--- One more request, which shows the model its answer and what is wrong with it.
+-- Sends the model its answer and what is wrong with it.
 local function repair(model, plan, sample, problem)
     local messages = table.move(plan.messages, 1, #plan.messages, 1, {})
     messages[#messages + 1] = { role = "assistant", content = sample.text, blocks = sample.blocks }
@@ -295,24 +295,24 @@ local function repair(model, plan, sample, problem)
         messages = messages }, 1, 0)
 end
 
--- The value of one sample; mends the draft if a repair was needed.
+-- The value of one sample; updates the draft if the sample was repaired.
 local function json_of(model, plan, draft, i)
     local value, problem = schema.parse(draft.samples[i].text, plan.format)
     if value ~= nil or not plan.all.repair or not draft.samples[i].text then
         return value, problem
     end
-    local mended = repair(model, plan, draft.samples[i], problem)
-    if not mended then return nil, problem end
-    draft.samples[i] = mended.samples[1] or {}
-    draft.usage = add_usage(draft.usage, mended.usage)
-    draft.cost = add_cost(draft.cost, mended.cost)
-    draft.attempts = read.sum(draft.attempts, mended.attempts)
+    local repaired = repair(model, plan, draft.samples[i], problem)
+    if not repaired then return nil, problem end
+    draft.samples[i] = repaired.samples[1] or {}
+    draft.usage = add_usage(draft.usage, repaired.usage)
+    draft.cost = add_cost(draft.cost, repaired.cost)
+    draft.attempts = read.sum(draft.attempts, repaired.attempts)
     return schema.parse(draft.samples[i].text, plan.format)
 end
 
--- The values by sample, nil where there is none; the first problem; the first value.
+-- The values by sample, nil for those without one; the first problem; the first value.
 local function read_json(model, plan, draft)
-    -- A repair must not reach what a log or a cache holds.
+    -- Repairs must not change the draft of a log or a cache.
     draft.samples = options.merge({}, draft.samples)
     local values, problem, first = {}, nil, nil
     for i, sample in ipairs(draft.samples) do
@@ -330,8 +330,7 @@ end
 
 ---------------------------------------------------------------------------------------------------
 
--- The message of a call whose reply is unusable.
-local function unusable(target, draft, message)
+local function unusable_message(target, draft, message)
     if target.provider.call then return ("%s: %s"):format(target.label, message) end
     return call.explain(target, { message = message, status = 200 }, draft.attempts or 1)
 end
@@ -345,15 +344,16 @@ function chat.run(model, opts, level)
     local draft, message, code, partial = ask_all(model, plan)
     if not draft then return nil, message, code, partial and assemble(plan, partial) end
     if all_refused(draft.samples) then
-        local said = draft.samples[1].refusal or "the provider's filter withheld the reply"
-        return nil, unusable(model.target, draft, said), "CONTENT_FILTER", assemble(plan, draft)
+        local refusal = draft.samples[1].refusal or "the provider's filter withheld the reply"
+        return nil, unusable_message(model.target, draft, refusal), "CONTENT_FILTER",
+            assemble(plan, draft)
     end
     if not plan.format then return assemble(plan, draft) end
     draft = options.merge({}, draft)
     local values, problem, first = read_json(model, plan, draft)
     local reply = assemble(plan, draft)
     if first == nil and problem then
-        return nil, unusable(model.target, draft, problem), "BAD_REPLY", reply
+        return nil, unusable_message(model.target, draft, problem), "BAD_REPLY", reply
     end
     if #draft.samples > 1 then reply.jsons = values end
     reply.json = first

@@ -1,6 +1,6 @@
---- What all open models share: providers, the transport, the limits of each host, middleware and
---- observers. There is one for the whole process; specs make their own, with a clock, a transport
---- and an environment that hold still.
+--- A client: what open models share, i.e. providers, transport, the limits of each host, middleware
+--- and observers. A process has one; specs create others with a fake clock, transport and
+--- environment.
 
 local task = require "ponder.task"
 local limit = require "ponder.model.limit"
@@ -13,12 +13,12 @@ local client = {}
 
 local IN_FLIGHT = 64
 
--- The sign that a provider is configured, and one of its models to try.
+-- A variable that shows that a provider is configured, and one of its models to suggest.
 local CONFIGURED = { { "OPENAI_API_KEY", "openai:gpt-4o-mini" },
     { "OPENAI_BASE_URL", "openai:MODEL" }, { "ANTHROPIC_API_KEY", "anthropic:claude-haiku-4-5" },
     { "ANTHROPIC_AUTH_TOKEN", "anthropic:claude-haiku-4-5" }, { "OLLAMA_HOST", "ollama:qwen3:8b" } }
 
---- The message for a missing model: none is chosen by default, since calls cost money.
+--- The message for a missing model. There is no default, since calls cost money.
 ---@param env fun(name: string): string?
 ---@return string
 function client.no_model(env)
@@ -35,20 +35,20 @@ function client.no_model(env)
         first or "ollama:qwen3:8b", first or "ollama:qwen3:8b")
 end
 
----@class ponder.model.Target where the requests of one open model go
+---@class ponder.model.Target the destination of the requests of an open model
 ---@field provider ponder.model.Provider
 ---@field label string "openai:gpt-4o-mini", for people
 ---@field model string
----@field base_url string? without userinfo; nil for a provider that answers by itself
+---@field base_url string? without userinfo; nil for a provider without a server
 ---@field url string?
----@field headers table<string, string> with keys: never shown
----@field key_from string? where the key is from, for people: "$OPENAI_API_KEY"; nil: there is none
+---@field headers table<string, string> contain keys: never shown
+---@field key_from string? the source of the key, for people: "$OPENAI_API_KEY"; nil: no key
 ---@field redactor ponder.Redactor
----@field one_by_one boolean? the server has refused to give several samples at once
+---@field one_by_one boolean? the server refused a request for several samples
 ---@field host table
 ---@field gate ponder.model.Gate
----@field price_name string by which its price is looked up
----@field rates ponder.model.Rates? nil: its price is unknown
+---@field price_name string the key of its price
+---@field rates ponder.model.Rates? nil: the price is unknown
 
 ---@class ponder.model.Client
 local Client = {}
@@ -61,8 +61,8 @@ local DEFAULTS = {
     now_s = os.time,
 }
 
--- Numbers in [0, 1) for the jitter of retries. Not math.random: a retry must not change the numbers
--- that a script draws. (Knuth's 64-bit linear congruential generator.)
+-- Random numbers in [0, 1) for the jitter of retries (Knuth's 64-bit linear congruential
+-- generator). Not math.random: retries must not change the numbers that a script draws.
 local function generator(seed)
     local state = seed
     return function()
@@ -81,7 +81,7 @@ function client.new(parts)
     local env = parts.env or DEFAULTS.env
     local self = {
         env = function(variable)
-            return name.key(env(variable)) -- no value here begins or ends with a space
+            return name.key(env(variable)) -- trims spaces
         end,
         config = parts.config, prices = parts.prices, providers = {}, observers = {},
         middleware = {}, hosts = {}, gates = {}, requests = 0,
@@ -107,14 +107,15 @@ function Client:settings()
     return self.config
 end
 
---- The prices that hold with this client's environment and config file, read once.
+--- The prices for this client's environment and config file, read once.
 ---@return table<string, ponder.model.Rates>
 function Client:price_list()
     self.prices = self.prices or price.load(self.env, self:settings())
     return self.prices
 end
 
-local function over(...)
+-- Merges tables; earlier ones take precedence.
+local function overlay(...)
     local merged = {}
     for i = 1, select("#", ...) do
         for field, value in pairs((select(i, ...)) or {}) do
@@ -124,7 +125,7 @@ local function over(...)
     return merged
 end
 
---- Which provider and model a name means, and the options that come with it.
+--- The provider and the model that a name refers to, and the options of its alias.
 ---@param text string? nil: $PONDER_MODEL, else the config file's default_model
 ---@param opts table as given
 ---@return string? provider nil with a message
@@ -141,23 +142,23 @@ function Client:resolve(text, opts)
     local fallback = self.env("PONDER_PROVIDER") or settings.default_provider
     local provider, model = name.split(meant, self.providers, fallback)
     if not provider then return nil, model end
-    return provider, model, over(opts, extra), settings
+    return provider, model, overlay(opts, extra), settings
 end
 
 local function host_of(url) return (url:match("^(%a+://[^/?#]+)")) end
 
--- The in-flight limit belongs to the host: the last open model that names one sets it for all.
+-- All models of a host share the in-flight limit, set by the last model opened with one.
 local function limit_host(self, host, url, opts)
-    local most = opts.max_in_flight or host.most or IN_FLIGHT
-    if opts.adaptive and (not host.adaptive or host.adaptive.most ~= most) then
-        host.adaptive = limit.adaptive(most)
+    local max = opts.max_in_flight or host.max or IN_FLIGHT
+    if opts.adaptive and (not host.adaptive or host.adaptive.max ~= max) then
+        host.adaptive = limit.adaptive(max)
     elseif opts.adaptive == false then
         host.adaptive = nil
     elseif host.adaptive then
-        host.adaptive.most = most
+        host.adaptive.max = max
     end
-    local current = host.adaptive and host.adaptive.current or most
-    host.most = most
+    local current = host.adaptive and host.adaptive.current or max
+    host.max = max
     if current ~= host.current then
         host.current = current
         self.transport:limit(url, current)
@@ -177,27 +178,28 @@ local function set_headers(headers, more)
     return headers
 end
 
--- A provider that answers by itself need not say where.
+-- A provider without a server has no endpoint.
 local function configure(provider, opts, env, file)
     if not provider.configure then return { headers = {}, secrets = {} } end
     return provider.configure(opts, env, file)
 end
 
---- The target that a name and options lead to.
+--- The target for a name and options.
 ---@param text string?
 ---@param opts table checked options of model.open
----@param check fun(all: table) raises when one that an alias or the file adds is wrong
+---@param check fun(all: table) raises if an option from an alias or the file is invalid
 ---@return ponder.model.Target? target nil with a message
----@return string|table rest the message, or the options with what aliases and the file add
+---@return string|table rest the message; or the options, with those of aliases and the file
 function Client:target(text, opts, check)
     local known, model, mine, settings = self:resolve(text, opts)
     if not known then return nil, model end
-    local its = (settings.providers or {})[known]
-    if its and type(its) ~= "table" then
+    local provider_settings = (settings.providers or {})[known]
+    if provider_settings and type(provider_settings) ~= "table" then
         return nil, ("the config file's providers.%s must be a table of options"):format(known)
     end
-    local provider, file = self.providers[known], over(its, settings.defaults)
-    local all = over(mine, file)
+    local provider = self.providers[known]
+    local file = overlay(provider_settings, settings.defaults)
+    local all = overlay(mine, file)
     check(all)
     local endpoint, message = configure(provider, mine, self.env, file)
     if not endpoint then return nil, message end
@@ -219,7 +221,7 @@ function Client:target(text, opts, check)
     return target, mine
 end
 
---- Gives a target its URL and the limits that it shares with others of its host.
+--- Sets the URL of a target and the limits that it shares with others of its host.
 ---@param target ponder.model.Target
 ---@param opts table
 function Client:connect(target, opts)

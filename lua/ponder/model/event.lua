@@ -1,48 +1,48 @@
---- What observers hear of requests and replies (see ponder.model.observe), redacted.
+--- The events of requests and replies that observers receive (see model.observe), redacted.
 
 local event = {}
 
--- Adds the fields of each kind. A scripted model is sent nothing: no method, URL or headers.
+-- Adds the fields of each kind. Scripted models have no method, URL or headers.
 local describe = {}
 
-function describe.request(said, request, body)
+function describe.request(out, request, body)
     local redactor, target = request.target.redactor, request.target
     local url = request.url or target.url
     if url then
-        said.method, said.url = request.method or "POST", redactor:text(url)
-        said.headers = redactor:headers(target.headers)
+        out.method, out.url = request.method or "POST", redactor:text(url)
+        out.headers = redactor:headers(target.headers)
     end
-    said.body = body and redactor:text(body)
+    out.body = body and redactor:text(body)
 end
 
-function describe.reply(said, request, result, draft)
-    said.status = result.status
-    said.total_ms, said.queue_ms = result.total_ms, result.queue_ms
-    said.time_to_first_ms, said.usage = draft.time_to_first_ms, draft.usage
-    said.texts = {}
+function describe.reply(out, request, result, draft)
+    out.status = result.status
+    out.total_ms, out.queue_ms = result.total_ms, result.queue_ms
+    out.time_to_first_ms, out.usage = draft.time_to_first_ms, draft.usage
+    out.texts = {}
     for i, sample in ipairs(draft.samples) do
-        said.texts[i] = request.target.redactor:text(tostring(sample.text or ""))
+        out.texts[i] = request.target.redactor:text(tostring(sample.text or ""))
     end
 end
 
-function describe.failure(said, request, result, problem, wait_ms)
-    said.status = problem.status
-    said.total_ms, said.queue_ms = result.total_ms, result.queue_ms
-    said.code, said.message = problem.code, request.target.redactor:text(problem.message)
-    said.retry_in_ms = wait_ms
+function describe.failure(out, request, result, problem, wait_ms)
+    out.status = problem.status
+    out.total_ms, out.queue_ms = result.total_ms, result.queue_ms
+    out.code, out.message = problem.code, request.target.redactor:text(problem.message)
+    out.retry_in_ms = wait_ms
 end
 
---- Tells every observer. To be called only if there is one: it costs a little.
+--- Calls all observers. Callers check first that there is one, to save the redaction.
 ---@param client ponder.model.Client
 ---@param kind "request"|"reply"|"failure"
 ---@param attempt integer
 ---@param request ponder.model.Request
 ---@param ... any the body; or the result and the draft; or the result, the failure and the wait
 function event.notify(client, kind, attempt, request, ...)
-    local said = { type = kind, id = request.number, attempt = attempt,
+    local out = { type = kind, id = request.number, attempt = attempt,
         model = request.target.label, metadata = request.metadata }
-    describe[kind](said, request, ...)
-    for _, observer in ipairs(client.observers) do observer(said) end
+    describe[kind](out, request, ...)
+    for _, observer in ipairs(client.observers) do observer(out) end
 end
 
 return event

@@ -1,4 +1,4 @@
---- Reads the error objects of all providers, and the bodies that proxies put in their place.
+--- Reads the error objects of all providers, and the error pages of proxies.
 ---
 ---     {"error": {"message", "type", "code", "param"}}           OpenAI, Anthropic, most servers
 ---     {"error": "text"}                                         Ollama
@@ -12,9 +12,9 @@ local retry = require "ponder.model.retry"
 
 local failure = {}
 
-local LONGEST_MESSAGE = 500 -- bytes
+local MAX_MESSAGE_BYTES = 500
 
--- The words that providers put in `type` or `code`. Those with `final` are never tried again.
+-- The values of `type` or `code`. Failures with `final` are never retried.
 local BY_WORD = {
     insufficient_quota = { code = "QUOTA", final = true },
     billing_error = { code = "QUOTA", final = true },
@@ -37,11 +37,11 @@ local BY_WORD = {
     invalid_request_error = { code = "BAD_REQUEST" },
 }
 
--- What servers without a word for it say of a prompt that does not fit the model.
+-- Messages of servers that have no code for a prompt beyond the context length.
 local TOO_LONG = { "maximum context length", "prompt is too long", "context size",
     "exceeds? the [%a ]*context", "context window", "context length" }
 
---- The error object inside a decoded reply or stream event, or nil if it holds none.
+--- The error object inside a decoded reply or stream event, or nil if there is none.
 ---@param decoded any
 ---@return table|string|nil
 function failure.object(decoded)
@@ -57,29 +57,29 @@ local function message_of(decoded, object)
         or read.text(object, "code") or read.text(object, "type")
 end
 
--- What the words of an error object mean, else those of its message.
-local function known_by(object, message)
+-- The failure that an error object's code or type identifies, else its message.
+local function classify(object, message)
     local known = BY_WORD[read.text(object, "code")] or BY_WORD[read.text(object, "type")]
     if known and known.code ~= "BAD_REQUEST" then return known end
-    local said = message and message:lower() or ""
+    local text = message and message:lower() or ""
     for _, pattern in ipairs(TOO_LONG) do
-        if said:find(pattern) then return BY_WORD.context_length_exceeded end
+        if text:find(pattern) then return BY_WORD.context_length_exceeded end
     end
     return known
 end
 
--- A page of HTML from a proxy is shown without its markup.
+-- The beginning of a body, without HTML markup.
 local function first_words(body)
-    local words = body:sub(1, 4 * LONGEST_MESSAGE):gsub("<[^>]*>", " "):gsub("[%s%c]+", " ")
+    local words = body:sub(1, 4 * MAX_MESSAGE_BYTES):gsub("<[^>]*>", " "):gsub("[%s%c]+", " ")
     return (words:gsub("^ ", ""):gsub(" $", ""))
 end
 
 local function shorten(message)
-    if #message <= LONGEST_MESSAGE then return message end
-    return message:sub(1, LONGEST_MESSAGE):gsub("[\xC0-\xFF][\x80-\xBF]*$", "") .. "..."
+    if #message <= MAX_MESSAGE_BYTES then return message end
+    return message:sub(1, MAX_MESSAGE_BYTES):gsub("[\xC0-\xFF][\x80-\xBF]*$", "") .. "..."
 end
 
---- The failure that an HTTP status and a body tell of.
+--- The failure that an HTTP status and a body report.
 ---@param status integer
 ---@param headers table<string, string>
 ---@param body string
@@ -88,25 +88,25 @@ function failure.from_reply(status, headers, body)
     local decoded = json.decode(body)
     local object = failure.object(decoded)
     local message = message_of(decoded, object) or first_words(body)
-    local known = known_by(object, object and message)
+    local known = classify(object, object and message)
     return {
-        -- Money, content filters and the context's length are what words say and a status does not.
+        -- A status does not distinguish quota, content filter and context length; the code does.
         code = known and known.final and known.code or retry.code_of_status(status),
         final = known and known.final or status == 402 or nil,
-        message = shorten(message ~= "" and message or "the reply says nothing more"),
+        message = shorten(message ~= "" and message or "the reply is empty"),
         status = status,
         headers = headers,
     }
 end
 
 --- The failure of an error object inside a reply that began with status 200.
----@param decoded table what held the object
+---@param decoded table contains the object
 ---@param object table|string
 ---@param headers table<string, string>
 ---@return ponder.model.Failure
 function failure.from_object(decoded, object, headers)
     local message = message_of(decoded, object)
-    local known = known_by(object, message)
+    local known = classify(object, message)
     local status = read.count(object, "code") or read.count(object, "status")
     if status and (status < 400 or status > 599) then status = nil end
     return {
@@ -118,7 +118,7 @@ function failure.from_object(decoded, object, headers)
     }
 end
 
---- A failure that no server told of.
+--- A failure that was detected here.
 ---@param code string
 ---@param message string
 ---@param headers? table<string, string>

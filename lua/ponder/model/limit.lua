@@ -1,20 +1,21 @@
---- Rate limiting. Three independent reasons to wait, asked in this order:
+--- Rate limiting. A call may wait for three independent reasons, in this order:
 ---
----   1. the caller's own limits, `requests_per_minute` and `tokens_per_minute`: token buckets that
----      hold one minute's worth and refill without pause;
----   2. what the server said in its headers (`x-ratelimit-*`, `anthropic-ratelimit-*`): when too
----      little is left, nothing leaves before the reset it named;
----   3. a pause, after the server answered 429 and named a wait.
+---   1. the caller's own limits, `requests_per_minute` and `tokens_per_minute`: token buckets with
+---   a
+---      capacity of one minute that refill continuously;
+---   2. the server's headers (`x-ratelimit-*`, `anthropic-ratelimit-*`): if they report too little
+---      left, calls wait for the reset;
+---   3. a pause, after the server answered 429 with a wait.
 ---
---- How many calls are in flight at once is the transport's business; `limit.adaptive` says how many
---- there should be. Pure: every function takes the time.
+--- The transport limits the calls in flight; `limit.adaptive` finds a good limit. This module is
+--- pure: functions take the time as a parameter.
 
 local retry = require "ponder.model.retry"
 
 local limit = {}
 
 local MINUTE_MS = 60000
-local LONGEST_RESET_MS = 60000 -- a later reset is left to the server's own 429
+local MAX_RESET_MS = 60000 -- later resets are ignored: the server may answer 429
 
 ---------------------------------------------------------------------------------------------------
 -- A token bucket
@@ -32,8 +33,8 @@ function Bucket:refill(now_ms)
     self.at = now_ms
 end
 
--- Books a place: the level goes below nothing, and the wait is the time it takes to come back. So
--- calls leave in the order in which they booked. What is more than a full bucket counts as that.
+-- Reserves tokens: the level may become negative, and the wait is the time until it is 0 again. So
+-- calls leave in the order of their bookings. A cost above the capacity counts as the capacity.
 function Bucket:book(cost, now_ms)
     self:refill(now_ms)
     self.level = self.level - math.min(cost, self.capacity)
@@ -45,7 +46,7 @@ function Bucket:give_back(cost)
 end
 
 ---------------------------------------------------------------------------------------------------
--- What a server says is left
+-- The server's limits
 
 local UNITS_MS = { h = 3600000, m = 60000, s = 1000, ms = 1 }
 
@@ -73,7 +74,7 @@ function limit.parse_reset(text, now_s)
     return text ~= "" and total or nil
 end
 
--- Each meter: the headers that tell of it, and which part of a call it counts.
+-- Each meter: its headers, and the part of a call's cost that it counts.
 local METERS = {
     { cost = "requests", remaining = "x-ratelimit-remaining-requests",
       reset = "x-ratelimit-reset-requests" },
@@ -91,7 +92,7 @@ local METERS = {
 }
 
 ---------------------------------------------------------------------------------------------------
--- The gate that calls to one model of one server pass
+-- The gate: all limits of the calls to one model of one server
 
 ---@class ponder.model.Cost
 ---@field requests integer
@@ -100,7 +101,7 @@ local METERS = {
 ---@field output_tokens integer
 
 ---@class ponder.model.Gate
----@field shared ponder.model.SharedLimit? in place of its own buckets, where machines share them
+---@field shared ponder.model.SharedLimit? replaces its own buckets if machines share them
 local Gate = {}
 Gate.__index = Gate
 
@@ -109,7 +110,7 @@ function limit.gate()
     return setmetatable({ buckets = {}, meters = {}, paused_until = nil }, Gate)
 end
 
---- Sets the caller's own limits; nil leaves one as it is.
+--- Sets the caller's own limits; nil leaves one unchanged.
 ---@param requests_per_minute integer?
 ---@param tokens_per_minute integer?
 ---@param now_ms number
@@ -129,10 +130,10 @@ function Gate:is_open()
         and next(self.meters) == nil
 end
 
---- Books a call's place within the caller's own limits.
+--- Reserves the cost of a call within the caller's own limits.
 ---@param cost ponder.model.Cost
 ---@param now_ms number
----@return number wait_ms when its turn comes
+---@return number wait_ms until the call may leave
 function Gate:book(cost, now_ms)
     local wait = 0
     for kind, bucket in pairs(self.buckets) do
@@ -141,14 +142,14 @@ function Gate:book(cost, now_ms)
     return wait
 end
 
---- Gives back the place of a call that did not leave.
+--- Returns the reservation of a call that was not sent.
 ---@param cost ponder.model.Cost
 function Gate:unbook(cost)
     for kind, bucket in pairs(self.buckets) do bucket:give_back(cost[kind]) end
 end
 
---- How long the server wants nothing like this call. Asked again after the wait: others may have
---- learned more meanwhile.
+--- How long to wait for the server's limits. Call it again after the wait: other replies may have
+--- reported new limits.
 ---@param cost ponder.model.Cost
 ---@param now_ms number
 ---@return number wait_ms
@@ -165,7 +166,7 @@ function Gate:server_wait(cost, now_ms)
     return wait
 end
 
---- Counts a call that leaves now against what the server said is left.
+--- Subtracts a call that leaves now from what the server reported as left.
 ---@param cost ponder.model.Cost
 function Gate:spend(cost)
     for index, meter in pairs(self.meters) do
@@ -173,9 +174,9 @@ function Gate:spend(cost)
     end
 end
 
---- Corrects the booking of a call that has ended by what it really used.
+--- Corrects the reservation of a call that has ended to what it used.
 ---@param cost ponder.model.Cost
----@param used_tokens integer? nil: unknown, the booking stands
+---@param used_tokens integer? nil: unknown, nothing is corrected
 function Gate:settle(cost, used_tokens)
     local bucket = self.buckets.tokens
     if not bucket or not used_tokens then return end
@@ -183,8 +184,8 @@ function Gate:settle(cost, used_tokens)
     bucket.level = math.min(bucket.capacity, bucket.level + booked - used_tokens)
 end
 
---- Takes in the headers of a reply. Replies overtake each other, so within one window only a
---- smaller number counts.
+--- Updates the server's limits from the headers of a reply. Replies may arrive out of order, so
+--- within a window only smaller numbers count.
 ---@param headers table<string, string>
 ---@param now_ms number
 ---@param now_s number wall clock
@@ -197,14 +198,14 @@ function Gate:observe(headers, now_ms, now_s)
             local reset_ms = headers[kind.reset] and limit.parse_reset(headers[kind.reset], now_s)
             local old = self.meters[index]
             local newer = not old or old.reset_at <= now_ms or remaining < old.remaining
-            if newer and reset_ms and reset_ms > 0 and reset_ms <= LONGEST_RESET_MS then
+            if newer and reset_ms and reset_ms > 0 and reset_ms <= MAX_RESET_MS then
                 self.meters[index] = { remaining = remaining, reset_at = now_ms + reset_ms }
             end
         end
     end
 end
 
---- Lets nothing leave for a while.
+--- Lets no calls leave for a while.
 ---@param ms number
 ---@param now_ms number
 function Gate:pause(ms, now_ms)
@@ -212,7 +213,7 @@ function Gate:pause(ms, now_ms)
 end
 
 ---------------------------------------------------------------------------------------------------
--- How many calls at once
+-- The adaptive limit of calls in flight
 
 local START, SHRINK = 20, 0.8
 
@@ -221,19 +222,20 @@ local START, SHRINK = 20, 0.8
 local Adaptive = {}
 Adaptive.__index = Adaptive
 
---- Finds how many calls a server bears: starts at 20, grows by one for each success until the first
---- 429 (so it doubles in a round), then by one a round, and shrinks by a fifth on a 429. Calls that
---- left before the last shrink count for nothing, else one burst would shrink it many times.
----@param most integer never more than this
+--- Finds how many concurrent calls a server accepts: starts at 20, grows by one for each success
+--- until the first 429 (so it doubles each round), then by one each round, and shrinks by a fifth
+--- on a 429. Calls sent before the last shrink are ignored, else one burst would shrink it many
+--- times.
+---@param max integer upper limit
 ---@return ponder.model.Adaptive
-function limit.adaptive(most)
-    return setmetatable({ current = math.min(START, most), most = most, credit = 0,
+function limit.adaptive(max)
+    return setmetatable({ current = math.min(START, max), max = max, credit = 0,
         settled = false, shrunk_at = -math.huge }, Adaptive)
 end
 
 ---@return boolean changed
 function Adaptive:success()
-    if self.current >= self.most then return false end
+    if self.current >= self.max then return false end
     self.credit = self.credit + (self.settled and 1 / self.current or 1)
     if self.credit < 1 then return false end
     self.current, self.credit = self.current + 1, 0

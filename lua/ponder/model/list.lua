@@ -11,7 +11,7 @@ local list = {}
 
 local TIMEOUT_MS = 30000
 
--- What a server said, decoded, or nil and what is wrong with it.
+-- The decoded reply, or nil and a failure.
 local function read_reply(target, result)
     if result.code then return nil, failure.new(result.code, result.error) end
     local body = target.redactor:reply(result.body or "")
@@ -24,7 +24,7 @@ local function read_reply(target, result)
         result.status)
 end
 
--- One attempt: the reply, or what is wrong and how long to wait before the next.
+-- One attempt: the reply; or nil, a failure and the wait before the next attempt.
 local function send(client, request, limits, attempt)
     local target, heard = request.target, client.observers[1]
     if heard then event.notify(client, "request", attempt, request) end

@@ -1,5 +1,5 @@
---- A request as the run log has it (ponder.log.call): the plain columns of its row, those of its
---- answer, and what it counts in budgets when the log answers it. The log knows no more of models.
+--- A model request in the form that the run log needs (ponder.log.call): the columns of its row and
+--- of its answer, and what it counts in budgets if the log answers it.
 
 local budget = require "ponder.model.budget"
 local json = require "ponder.json"
@@ -16,7 +16,7 @@ local logged = {}
 local Logged = {}
 Logged.__index = Logged
 
----@param one ponder.model.Request its `logged` is what is made here
+---@param one ponder.model.Request its `logged` is set to the result
 ---@return ponder.model.Logged
 function logged.new(one)
     one.logged = setmetatable({ one = one, identity = one:identity(), provider = one.provider,
@@ -39,7 +39,7 @@ function Logged:describe()
     return ("the call to %s (%s)"):format(self.one.target.label, text)
 end
 
----Asks something else in the place of the last message: see ponder.log.edit.
+---Replaces the last message: see ponder.log.edit.
 ---@param text string
 function Logged:replace_prompt(text)
     self.one:replace_prompt(text)
@@ -55,8 +55,8 @@ end
 
 local NOTHING = {}
 
----The columns of an answer, and of what there is of one.
----@param draft ponder.model.Draft? nil: nothing came
+---The columns of an answer, complete or partial.
+---@param draft ponder.model.Draft? nil: nothing arrived
 ---@return ponder.log.AnswerRow
 function Logged:answer(draft)
     draft = draft or NOTHING
@@ -73,7 +73,7 @@ function Logged:answer(draft)
         cost = origin and 0.0 or cost, saved_cost = origin and cost }
 end
 
----What an answer came to, and what there is of one.
+---The tokens and the cost of an answer, complete or partial.
 ---@param draft ponder.model.Draft?
 ---@return integer? tokens nil: unknown
 ---@return number? cost USD; nil: unknown
@@ -91,7 +91,7 @@ local function count_billed(failures)
     return n
 end
 
----What the log of this very run answers was paid for when it began.
+---Counts a call that the log of this run answers: it was paid for before the run was resumed.
 ---@param results table draft; or nil, message, code, partial
 ---@param failures {status: integer?, code: string?, message: string?}[] attempts that failed
 function Logged:charge(results, failures)
@@ -99,9 +99,9 @@ function Logged:charge(results, failures)
     budget.charge(self.one, draft, message, code, partial, count_billed(failures))
 end
 
----What the log of this very run does not answer may have been paid for all the same.
+---Counts attempts without an answer in the log of this run that may have been paid for.
 ---@param failures {status: integer?, code: string?, message: string?}[]
----@param in_flight boolean it was sent, and nothing is known of it
+---@param in_flight boolean an attempt was sent, and its outcome is unknown
 function Logged:charge_lost(failures, in_flight)
     self.one.lost = in_flight
     budget.charge_lost(self.one, count_billed(failures) + (in_flight and 1 or 0))

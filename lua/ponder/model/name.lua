@@ -1,7 +1,8 @@
---- From what a person writes ("openai:gpt-4o-mini", an alias, nothing at all) to where requests go.
+--- Resolves what a user writes ("openai:gpt-4o-mini", an alias, or nothing) to a provider, a model
+--- and an endpoint. Reads the config file.
 ---
---- What is said in several places is taken from the first of: the options, the alias of the config
---- file, the environment, the config file's providers and defaults, the built-in value.
+--- The order of precedence: options, aliases of the config file, the environment, providers and
+--- defaults of the config file, built-in values.
 
 local base64 = require "ponder.base64"
 local literals = require "ponder.redact.literals"
@@ -15,7 +16,7 @@ local name = {}
 ---------------------------------------------------------------------------------------------------
 -- URLs
 
---- A key without the line break that files and shells like to leave at its end; "" is none.
+--- A key without surrounding white space, such as a line break; nil if empty.
 ---@param key string?
 ---@return string?
 function name.key(key)
@@ -23,7 +24,7 @@ function name.key(key)
     return key ~= "" and key or nil
 end
 
---- The key of a provider, and where it is from, for people.
+--- The key of a provider, and where it comes from, for messages.
 ---@param opts {api_key: string?}
 ---@param env fun(name: string): string?
 ---@param file {api_key: string?} the provider's options of config.lua
@@ -37,17 +38,17 @@ function name.find_key(opts, env, file, variable)
 end
 
 ---@class ponder.model.Endpoint
----@field base_url string without userinfo and without a slash at its end
+---@field base_url string without userinfo and trailing slashes
 ---@field headers table<string, string>
 ---@field secrets string[]
 ---@field key_from string?
 
---- Where a provider's requests go. A user and password in the URL become a header, so that the URL
---- can be shown to anyone.
+--- The endpoint of a provider. A user and password in the URL become a header, so that the URL has
+--- no secret.
 ---@param base_url string
----@param secret string? the key that the headers hold
+---@param secret string? the key in the headers
 ---@param headers table<string, string|false|nil>
----@param key_from string? where the key is from, for people
+---@param key_from string? where the key comes from, for messages
 ---@return ponder.model.Endpoint?
 ---@return string? message
 function name.endpoint(base_url, secret, headers, key_from)
@@ -58,7 +59,7 @@ function name.endpoint(base_url, secret, headers, key_from)
         return nil, "base_url must begin with http:// or https://"
     end
     if not rest:find("^[%w%[._~%%-]") or base_url:find("[%s%c]") then
-        return nil, "base_url names no host"
+        return nil, "base_url has no host"
     end
     local kept, secrets = {}, { secret }
     for header, value in pairs(headers) do kept[header] = value or nil end
@@ -77,7 +78,7 @@ function name.endpoint(base_url, secret, headers, key_from)
         secrets = secrets, key_from = key_from }
 end
 
---- A path below a base URL, in front of its query if it has one (as Azure's does).
+--- Appends a path to a base URL, before its query if it has one (as Azure's does).
 ---@param base_url string
 ---@param path string
 ---@return string
@@ -102,7 +103,7 @@ end
 local SECTIONS = { default_model = "string", default_provider = "string", aliases = "table",
     providers = "table", defaults = "table", prices = "table", mcp = "table" }
 
--- A relative path is another file in each directory: that of a script must not be one.
+-- The config file must name scripts by absolute paths: a relative one depends on the directory.
 local function check_script(path, config, text)
     text = type(text) == "table" and text.model or text
     local script = type(text) == "string" and (text:match("^script[:/](.*)$")
@@ -129,7 +130,7 @@ local function check_config(path, config)
     return config
 end
 
--- What the environment names counts only if it is absolute: else it would lie where ponder runs.
+-- Ignores relative paths in the environment, which would depend on the working directory.
 local function absolute(value) return (value or ""):match("^/.*") end
 
 local function path_of(env, file)
@@ -138,20 +139,19 @@ local function path_of(env, file)
     return at and at .. "/ponder/" .. file
 end
 
---- Where the config file is looked for.
+--- The path of the config file.
 ---@param env fun(name: string): string?
 ---@return string?
 function name.config_path(env) return path_of(env, "config.lua") end
 
---- Where a file of prices is looked for.
+--- The path of the file of prices.
 ---@param env fun(name: string): string?
 ---@return string?
 function name.prices_path(env) return path_of(env, "prices.lua") end
 
---- What a file of settings holds: Lua without any library, so nothing but data. A broken one is an
---- error with its place.
+--- Loads a file of settings: Lua without any library, only data. A broken file raises.
 ---@param path string
----@return any value that it returns; nil when there is no such file
+---@return any value nil if the file does not exist
 function name.load_file(path)
     local text = read_file(path)
     if not text then return nil end
@@ -160,7 +160,7 @@ function name.load_file(path)
     return value
 end
 
--- `api_key = "$NAME"` is the value of that variable.
+-- Replaces `api_key = "$NAME"` by the value of that variable.
 local function expand_keys(value, env)
     for field, inner in pairs(value) do
         local variable = field == "api_key" and tostring(inner):match("^%$([%a_][%w_]*)$")
@@ -205,13 +205,13 @@ local function unknown_provider(text, providers)
             table.concat(options.names(providers), ", "))
 end
 
---- Splits "provider:model". What stands before the first `:` or `/` counts only if it is a
---- provider: names of models hold both.
+--- Splits "provider:model". The part before the first `:` or `/` must be a provider, because names
+--- of models contain these too.
 ---@param text string
 ---@param providers table<string, table>
----@param fallback string? the provider of a name that names none
+---@param fallback string? the provider of a bare model name
 ---@return string? provider
----@return string model or the message when there is no provider
+---@return string model; or a message
 function name.split(text, providers, fallback)
     local first, rest = text:match("^([^:/]*)[:/](.*)$")
     if first and providers[first] then
@@ -229,28 +229,28 @@ function name.split(text, providers, fallback)
     return fallback, text
 end
 
-local MOST_ALIASES = 8 -- one alias may stand for another, but not for ever
+local MAX_ALIASES = 8 -- length of a chain
 
 --- Follows the config file's aliases.
 ---@param text string
 ---@param aliases table<string, string|table>
----@return string? text nil with a message when they go round in a circle
----@return table|string opts options that the aliases bring
+---@return string? text nil and a message for a circle
+---@return table|string opts the options of the aliases
 function name.follow_aliases(text, aliases)
     local opts = {}
-    for _ = 1, MOST_ALIASES do
-        local meant = aliases[text]
-        if meant == nil then return text, opts end
-        if type(meant) == "table" then
-            for field, value in pairs(meant) do
+    for _ = 1, MAX_ALIASES do
+        local target = aliases[text]
+        if target == nil then return text, opts end
+        if type(target) == "table" then
+            for field, value in pairs(target) do
                 if field ~= "model" and opts[field] == nil then opts[field] = value end
             end
-            meant = meant.model
+            target = target.model
         end
-        if type(meant) ~= "string" then
-            return nil, ("the config file's alias %s names no model"):format(options.show(text))
+        if type(target) ~= "string" then
+            return nil, ("the config file's alias %s has no model"):format(options.show(text))
         end
-        text = meant
+        text = target
     end
     return nil, ("the config file's alias %s leads back to itself"):format(options.show(text))
 end

@@ -20,11 +20,11 @@ local ollama = {
 
 local DEFAULT_PORT = { http = "80", https = "443" }
 
---- The URL that OLLAMA_HOST stands for: as the server's own client reads it.
+--- The URL for OLLAMA_HOST, as Ollama's own client interprets it.
 ---
 ---     (nothing)            http://127.0.0.1:11434
 ---     gpu-box              http://gpu-box:11434
----     0.0.0.0:8000         http://127.0.0.1:8000        an address to listen on, not to call
+---     0.0.0.0:8000         http://127.0.0.1:8000        0.0.0.0 is an address to listen on
 ---     https://x.example    https://x.example:443
 ---     ::1, [::1]:8000      http://[::1]:11434, http://[::1]:8000
 ---
@@ -63,7 +63,7 @@ end
 
 function ollama.image(_, data) return { type = "image", data = data } end
 
--- Content is one text; images stand beside it, in base64.
+-- Splits a message's content into its text and its images in base64.
 local function split_parts(content)
     if type(content) ~= "table" then return content, nil end
     local texts, images = {}, {}
@@ -88,7 +88,7 @@ local function build_message(message)
     return out
 end
 
--- gpt-oss takes levels; other models only think or do not.
+-- gpt-oss has levels; other models have only on and off.
 local function build_think(effort, model)
     if effort == nil then return nil end
     if effort == "none" then return false end
@@ -107,7 +107,7 @@ function ollama.build(call)
     return {
         model = call.model,
         messages = messages,
-        stream = false, -- it streams unless told not to
+        stream = false, -- the default is true
         options = next(settings) and settings or nil,
         think = build_think(options.reasoning_effort, call.model),
         format = call.format and (call.format.schema or "json"),
@@ -120,7 +120,7 @@ end
 function ollama.build_stream(body) body.stream = true end
 
 ---------------------------------------------------------------------------------------------------
--- Replies: one object, or one a line; the last line has done = true and the counts.
+-- Replies: one object, or one per line; the last line has done = true and the counts.
 
 local function usage_of(reply)
     local input, output = read.count(reply, "prompt_eval_count"), read.count(reply, "eval_count")
@@ -137,13 +137,13 @@ function ollama.reader(_, emit)
         Reader)
 end
 
--- Whether a line may hold more than text. To say so of one that does not costs a little time.
+-- Whether a line may have more than text. False positives only cost time.
 local function has_more(data)
     return find(data, "thinking", 1, true) or find(data, "_calls", 1, true)
         or find(data, "logprobs", 1, true) or get(data, "done") ~= false
 end
 
---- Takes the common line, some text and nothing else, without building a table; false leaves it to
+--- Reads the common kind of line, which has only text, without building a table; false: use
 --- `event`.
 function Reader:plain(_, data)
     if not self.model then return false end
@@ -154,7 +154,7 @@ function Reader:plain(_, data)
     return true
 end
 
---- Takes one line. Returns its decoded form, or nil and a message when it was not JSON.
+--- Reads a line. Returns its decoded form, or nil and a message.
 function Reader:event(_, data)
     local event = json.decode(data)
     if type(event) ~= "table" then return nil, "a line of the stream is not a JSON object" end
@@ -194,7 +194,7 @@ end
 local function ignore() end
 
 function ollama.parse(reply)
-    if type(read.at(reply, "message")) ~= "table" then return nil, "the reply holds no message" end
+    if type(read.at(reply, "message")) ~= "table" then return nil, "the reply has no message" end
     local reader = ollama.reader(nil, ignore)
     reader:take(reply)
     return (reader:finish())

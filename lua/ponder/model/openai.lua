@@ -1,5 +1,5 @@
---- OpenAI chat completions, and every server that speaks the same: vLLM, llama.cpp, LM Studio,
---- OpenRouter, Ollama's /v1. See ponder.model.provider for what each field is for.
+--- OpenAI chat completions, and all compatible servers: vLLM, llama.cpp, LM Studio, OpenRouter,
+--- Ollama's /v1. ponder.model.provider documents the fields.
 
 local json = require "ponder.json"
 local read = require "ponder.model.read"
@@ -55,7 +55,7 @@ local function build_message(message)
     return out
 end
 
--- Without a schema, OpenAI gives JSON only if some message asks for it by name.
+-- Without a schema, OpenAI requires the word JSON in a message.
 local function says_json(messages)
     for _, message in ipairs(messages) do
         local content = message.content
@@ -89,7 +89,7 @@ local function build_format(format)
         json_schema = { name = format.name, schema = format.schema, strict = strict } }
 end
 
--- Options that mean the same here, under the same name.
+-- Options with the same name and meaning in the API.
 local SAME = { temperature = true, top_p = true, stop = true, max_tokens = true, seed = true,
     max_completion_tokens = true, reasoning_effort = true }
 
@@ -109,7 +109,7 @@ function openai.build(call)
     return body
 end
 
---- What a streamed request adds. Without include_usage a stream says nothing of tokens.
+--- Makes a body ask for a stream. Without include_usage a stream has no token counts.
 function openai.build_stream(body)
     body.stream = true
     body.stream_options = { include_usage = true }
@@ -117,7 +117,7 @@ end
 
 local FINISH = { function_call = "tool_calls" }
 
--- xAI leaves reasoning out of completion_tokens but not out of the total.
+-- xAI's completion_tokens do not include reasoning, but the total does.
 local function usage_of(usage)
     if type(usage) ~= "table" then return nil end
     local input = read.count(usage, "prompt_tokens")
@@ -163,7 +163,7 @@ end
 function openai.parse(reply)
     local samples = {}
     for i, choice in ipairs(read.list(reply, "choices")) do samples[i] = sample_of(choice) end
-    if #samples == 0 then return nil, "the reply holds no choices" end
+    if #samples == 0 then return nil, "the reply has no choices" end
     return { samples = samples, usage = usage_of(reply.usage),
         model = read.text(reply, "model"), id = read.text(reply, "id") }
 end
@@ -175,7 +175,7 @@ local Reader = {}
 Reader.__index = Reader
 
 function openai.reader(call, emit)
-    -- Where one delta can hold more than one piece of text, each event is decoded in full.
+    -- If a delta can have more than one piece of text, each event is decoded completely.
     local simple = call.n == 1 and not call.options.logprobs
     return setmetatable({ emit = emit, n = call.n, simple = simple, states = {} }, Reader)
 end
@@ -214,7 +214,7 @@ local function take_choice(self, choice)
     return true
 end
 
--- Whether an event may hold more than text. To say so of one that does not costs a little time.
+-- Whether an event may have more than text. False positives only cost time.
 local function has_more(data)
     if find(data, "_calls", 1, true) or find(data, "reasoning", 1, true) then return true end
     if find(data, 'finish_reason":null', 1, true) then return false end
@@ -222,8 +222,8 @@ local function has_more(data)
     return finish ~= nil and finish ~= null
 end
 
---- Takes the common event, some text and nothing else, without building a table; false leaves it
---- to `event`.
+--- Reads the common kind of event, which has only text, without building a table; false: use
+--- `event`.
 function Reader:plain(_, data)
     if not self.simple or not self.started then return false end
     local text = get(data, "choices", 1, "delta", "content")
@@ -234,7 +234,7 @@ function Reader:plain(_, data)
     return true
 end
 
---- Takes one event's data. Returns its decoded form, or nil and a message when it cannot be used.
+--- Reads an event's data. Returns its decoded form, or nil and a message.
 function Reader:event(_, data)
     local event = json.decode(data)
     if type(event) ~= "table" then return nil, "an event of the stream is not a JSON object" end
@@ -258,7 +258,7 @@ local function sample_of_state(state)
     }
 end
 
---- The reply so far. It is whole when every sample has said why it stopped.
+--- The reply so far. It is complete if every sample has a finish_reason.
 function Reader:finish()
     local samples, whole, last = {}, self.states[0] ~= nil, -1
     for index in pairs(self.states) do last = math.max(last, index) end
@@ -270,7 +270,7 @@ function Reader:finish()
     return { samples = samples, usage = self.usage, model = self.model, id = self.id }, whole
 end
 
---- The models of a list of them: {id, name?, created?}.
+--- The models in a list: {id, name?, created?}.
 function openai.parse_models(reply)
     local models = {}
     for _, model in ipairs(read.list(reply, "data")) do

@@ -1,8 +1,8 @@
---- What each model refuses, as data. A rule says: for these models, this option is dropped, renamed
---- or changed, and why. What a rule takes away is listed in `reply.dropped`, never lost in silence.
+--- Rules about options that models refuse. A rule says: for these models, drop, rename or split
+--- this option, and why. `reply.dropped` lists dropped options.
 ---
---- The first matching rule for an option wins, so a script's own rules (`params.add`, which puts
---- them in front) can also undo a built-in one with `action = "keep"`.
+--- The first matching rule for an option wins. A script's rules (`params.add`) come first, so they
+--- can undo a built-in rule with `action = "keep"`.
 
 local check = require("ponder.options").check
 
@@ -14,14 +14,14 @@ local params = {}
 ---@field option string name of a call option: temperature, max_tokens, seed, n...
 ---@field action "drop"|"keep"|"rename"|"split" split: one call for each of n samples
 ---@field to? string with "rename"
----@field when? fun(options: table): boolean only if this also holds of the call's options
+---@field when? fun(options: table): boolean a further condition on the call's options
 ---@field why? string shown in `reply.dropped`
 
 --- The family and version in the name of a Claude model: claude-opus-4-7-20260416 is "opus", 4.7;
 --- claude-3-5-haiku-latest is "haiku", 3.5.
 ---@param name string
----@return string? family nil when the name is not of this form
----@return number? version compare with room for rounding
+---@return string? family nil if the name does not have this form
+---@return number? version allow for rounding when comparing
 function params.claude(name)
     name = name:match("claude.*") or ""
     local family, major, minor = name:match("^claude%-(%a+)%-(%d+)[-.]?(%d?%d?)%f[%D]")
@@ -44,7 +44,7 @@ local function claude_without_sampling(name)
     return family ~= nil and (version > 4.95 or (family == "opus" and version > 4.65))
 end
 
--- These think always; to tell them not to is an error.
+-- Models that always think: disabling it is an error.
 local function claude_always_thinks(name)
     local family, version = params.claude(name)
     return family == "fable" or family == "mythos" or (version or 0) > 5.45
@@ -58,7 +58,7 @@ local function openai_reasoning(name)
         or name:find("^codex%-") ~= nil
 end
 
--- From gpt-5.1 on, a model that is told not to reason takes sampling parameters again.
+-- From gpt-5.1 on, models accept sampling parameters when reasoning is off.
 local function reasons(options) return options.reasoning_effort ~= "none" end
 
 local function openai_plain(name)
@@ -77,8 +77,8 @@ local RULE = {
     why = { type = "string" },
 }
 
-local REASONING = "a reasoning model takes no %s"
-local NEWEST = "this Claude model takes no sampling parameters"
+local REASONING = "reasoning models do not accept %s"
+local NEWEST = "this Claude model does not accept sampling parameters"
 
 local rules = {
     { provider = "openai", model = openai_reasoning, option = "max_tokens", action = "rename",
@@ -88,12 +88,13 @@ local rules = {
       why = REASONING:format("stop sequences") },
     { provider = "openai", model = openai_plain, option = "reasoning_effort", action = "drop",
       why = "this model does not reason" },
-    { provider = "anthropic", option = "seed", action = "drop", why = "Anthropic takes no seed" },
+    { provider = "anthropic", option = "seed", action = "drop",
+      why = "Anthropic does not accept a seed" },
     { provider = "anthropic", option = "logprobs", action = "drop",
-      why = "Anthropic gives no logprobs" },
+      why = "Anthropic does not return logprobs" },
     { provider = "anthropic", option = "n", action = "split" },
     { provider = "anthropic", model = claude_from(4.1), option = "top_p", action = "drop",
-      why = "temperature and top_p exclude each other",
+      why = "temperature and top_p are mutually exclusive",
       when = function(options) return options.temperature ~= nil end },
     { provider = "anthropic", model = function(name) return not claude_from(3.7)(name) end,
       option = "reasoning_effort", action = "drop", why = "this model does not reason" },
@@ -102,7 +103,7 @@ local rules = {
       when = function(options) return options.reasoning_effort == "none" end },
     { provider = "ollama", option = "n", action = "split" },
     { provider = "ollama", option = "tool_choice", action = "drop",
-      why = "Ollama takes no tool_choice" },
+      why = "Ollama does not accept tool_choice" },
 }
 
 for _, option in ipairs { "temperature", "top_p", "logprobs" } do
@@ -113,15 +114,15 @@ for _, option in ipairs { "temperature", "top_p" } do
     table.insert(rules, 1, { provider = "anthropic", model = claude_without_sampling,
         option = option, action = "drop", why = NEWEST })
     table.insert(rules, 2, { provider = "anthropic", option = option, action = "drop",
-        why = "extended thinking takes no " .. option,
+        why = "extended thinking does not accept " .. option,
         when = function(options)
             return options.reasoning_effort ~= nil and options.reasoning_effort ~= "none"
         end })
 end
 
---- Adds a rule in front of the others.
+--- Adds a rule before all others.
 ---@param rule ponder.model.Rule
----@param level? integer the error level: 1, the default, is who calls this function
+---@param level? integer the error level: 1, the default, is the caller
 function params.add(rule, level)
     check("model.refuse", rule, RULE, (level or 1) + 1)
     table.insert(rules, 1, rule)
@@ -147,9 +148,9 @@ local KEEP = { action = "keep" }
 ---@param provider string
 ---@param model string
 ---@param call table<string, any> all options
----@param sent string[] which of them go to the model
----@return table<string, any> kept those, without what it refuses, named as it wants them
----@return table<string, string>? dropped option to reason
+---@param sent string[] the options that are sent to the model
+---@return table<string, any> kept the accepted ones, by the model's names
+---@return table<string, string>? dropped option -> reason
 ---@return boolean split n samples need n calls
 function params.apply(provider, model, call, sent)
     local kept, dropped, split = {}, nil, false

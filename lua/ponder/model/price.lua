@@ -1,8 +1,8 @@
---- What a call costs, in USD. A price that nobody knows is nil, never 0.
+--- The cost of calls in USD. An unknown price is nil, never 0.
 ---
---- Prices are in ponder/model/prices.lua, in USD per million tokens. A table of the same form may
---- be returned by $XDG_CONFIG_HOME/ponder/prices.lua, or be `prices` in config.lua: its entries
---- come before the built-in ones, and `only = true` in it leaves those out.
+--- The built-in prices are in ponder/model/prices.lua, in USD per million tokens. A table in the
+--- same form, returned by $XDG_CONFIG_HOME/ponder/prices.lua or as `prices` in config.lua,
+--- overrides them; `only = true` in it disables the built-in ones.
 ---
 ---     return {
 ---         ["openai:gpt-4o"] = { input = 2.5, output = 10, cache_read = 1.25 },
@@ -11,11 +11,10 @@
 ---         ["http://localhost:8080/v1/*"] = { input = 0, output = 0, context = 32768 },
 ---     }
 ---
---- A model is named as in model.open; one that is served elsewhere than at OpenAI's or Anthropic's
---- own address by that address, a slash and its name. A name stands for itself and its dated
---- snapshots (gpt-4o for gpt-4o-2024-08-06, claude-haiku-4-5 for claude-haiku-4-5-20251001 and
---- -latest), one with a star at its end for all that begin so. The exact name counts first, then
---- the longest.
+--- A key is a model's name as in model.open; for a server other than OpenAI's or Anthropic's own,
+--- it is its URL, a slash and the name. A name also matches its dated snapshots (gpt-4o matches
+--- gpt-4o-2024-08-06, claude-haiku-4-5 matches claude-haiku-4-5-20251001 and -latest); a name with
+--- a star at its end matches all that begin with it. The exact name wins, then the longest match.
 
 local builtin = require "ponder.model.prices"
 local name = require "ponder.model.name"
@@ -28,11 +27,11 @@ local count = tally.count
 
 ---@class ponder.model.Rates USD per million tokens
 ---@field input number
----@field output number reasoning included
----@field cache_read number? of a prompt that was cached; default: as input
+---@field output number including reasoning
+---@field cache_read number? cached input; default: as input
 ---@field cache_write number? default: as input
----@field context integer? tokens that the model's context holds; nil: unknown
----@field long ponder.model.Rates? of requests whose prompt has more than `long.above` tokens
+---@field context integer? size of the model's context in tokens; nil: unknown
+---@field long ponder.model.Rates? for requests whose prompt has more than `long.above` tokens
 
 local HOME = { openai = "https://api.openai.com", anthropic = "https://api.anthropic.com" }
 local PER = 1000000
@@ -73,10 +72,10 @@ local function check_table(where, list)
     return checked
 end
 
----The prices that hold with an environment and its config file.
+---Loads the prices. A broken file or an invalid entry raises.
 ---@param env fun(name: string): string?
 ---@param config ponder.model.Config
----@return table<string, ponder.model.Rates> prices raises for a broken file or a wrong entry
+---@return table<string, ponder.model.Rates> prices
 function price.load(env, config)
     local path, own = name.prices_path(env), nil
     if path then
@@ -100,7 +99,7 @@ end
 
 local shared
 
--- Those of this process's environment, read once.
+-- The prices for this process's environment, loaded once.
 local function of_process()
     shared = shared or price.load(os.getenv, name.load_config(os.getenv))
     return shared
@@ -109,10 +108,10 @@ end
 -------------------------------------------------------------------------------
 -- One model
 
----The name by which a model stands in a table of prices.
+---The key of a model in a table of prices.
 ---@param provider string
 ---@param model string
----@param base_url? string where it is served; nil: at the provider's own address
+---@param base_url? string of its server; nil: the provider's own
 ---@return string
 function price.name(provider, model, base_url)
     local home = HOME[provider]
@@ -126,7 +125,7 @@ local function is_snapshot(rest)
     return rest:find("^[-@]%d%d%d%d[%d-]*$") ~= nil or rest == "-latest"
 end
 
--- How closely an entry stands for a model: the longer the name, and without a star, the closer.
+-- How closely a key matches a model, -1 if not: longer names, and names without a star, are closer.
 local function closeness(key, wanted)
     local front = key:match("^(.*)%*$")
     if front then
@@ -135,12 +134,12 @@ local function closeness(key, wanted)
     return wanted:sub(1, #key) == key and is_snapshot(wanted:sub(#key + 1)) and #key + 0.5 or -1
 end
 
----What a model costs.
+---The price of a model.
 ---@param provider string "openai"
 ---@param model string "gpt-4o-mini"
----@param base_url? string where it is served; nil: at the provider's own address
+---@param base_url? string of its server; nil: the provider's own
 ---@param prices? table<string, ponder.model.Rates> default: those of this process
----@return ponder.model.Rates? rates nil: nobody has said
+---@return ponder.model.Rates? rates nil: unknown
 function price.of(provider, model, base_url, prices)
     prices = prices or of_process()
     local wanted = price.name(provider, model, base_url)
@@ -156,10 +155,10 @@ function price.of(provider, model, base_url, prices)
     return best
 end
 
----What some usage costs.
+---The cost of a call.
 ---@param rates ponder.model.Rates? nil: unknown
 ---@param usage ponder.model.Usage? `input_tokens` includes cached ones, `output_tokens` reasoning
----@return number? usd nil where the price or the usage is unknown
+---@return number? usd nil if the price or the usage is unknown
 function price.cost(rates, usage)
     local input = rates and usage and count(usage.input_tokens)
     local output = input and count(usage.output_tokens)
@@ -176,12 +175,12 @@ function price.cost(rates, usage)
         + written * (at.cache_write or at.input) + output * at.output) / PER)
 end
 
----The most that a prompt and a reply may cost, on the safe side: as if the prompt were cached.
+---The upper bound of the cost of a prompt and a reply: as if the prompt were written to the cache.
 ---@param rates ponder.model.Rates?
 ---@param input_tokens integer
 ---@param output_tokens integer
 ---@return number? usd
-function price.most(rates, input_tokens, output_tokens)
+function price.upper_bound(rates, input_tokens, output_tokens)
     if not rates then
         return nil
     end
@@ -191,8 +190,8 @@ function price.most(rates, input_tokens, output_tokens)
     return plain and math.max(plain, price.cost(rates, usage))
 end
 
----What to say where a price is needed and not known.
----@param wanted string as `price.name` gives it
+---The message for a required price that is unknown.
+---@param wanted string from `price.name`
 ---@param env? fun(name: string): string?
 ---@return string
 function price.missing(wanted, env)

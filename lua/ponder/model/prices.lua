@@ -1,13 +1,13 @@
---- What models cost: USD per million tokens.
+--- Prices of models in USD per million tokens.
 ---
 --- Collected on 22 November 2026: list prices of the standard service, and of cache writes that
---- last five minutes (Anthropic) or 30 (OpenAI). Not all were read on the makers' own pages: each
---- group says where it is from. Models of the Responses API alone are left out. Prices change:
---- $XDG_CONFIG_HOME/ponder/prices.lua corrects and extends this list, see ponder.model.price. What
---- is not here is unknown, and is not called where dollars are limited. `context` is how many
---- tokens the model reads at most, where that is known: what cannot fit is not sent.
+--- last five minutes (Anthropic) or 30 (OpenAI). Each group names its source. Models that are only
+--- in the Responses API are not listed. $XDG_CONFIG_HOME/ponder/prices.lua corrects and extends
+--- this list (see ponder.model.price). With a cost limit, ponder refuses models that are not
+--- listed. `context` is the size of the model's context in tokens, if known: longer prompts are not
+--- sent.
 
--- From 272,000 tokens of prompt on, the whole request costs more.
+-- Above 272,000 tokens of prompt the whole request costs more.
 local function openai_long(rates)
     local long = { above = 272000, output = 1.5 * rates.output }
     for _, part in ipairs { "input", "cache_read", "cache_write" } do
@@ -17,7 +17,7 @@ local function openai_long(rates)
     return rates
 end
 
--- Cached prompts are written at 1.25 times the price of others.
+-- Writing a prompt to the cache costs 1.25 times its price.
 local function openai(input, cache_read, output)
     return openai_long { input = input, output = output, cache_read = cache_read,
         cache_write = 1.25 * input }
@@ -35,14 +35,14 @@ haiku_5_5.long.above = 100000
 return {
     -- Read on OpenAI's pages of the models (developers.openai.com/api/docs/models).
     ["openai:gpt-6.2-sol"] = openai(2, 0.1, 10),
-    -- Without the discount (4, 0.4, 20), which was promised until 21 November at least.
+    -- Without the temporary discount (4, 0.4, 20).
     ["openai:gpt-5.6-sol"] = openai(5, 0.5, 30),
     ["openai:gpt-5.6"] = openai(5, 0.5, 30),
     ["openai:gpt-5.6-terra"] = openai(2, 0.2, 12),
     ["openai:gpt-5.6-luna"] = openai(0.2, 0.02, 1.2),
 
-    -- Second-hand: from services that offer these models at OpenAI's prices and from lists that
-    -- developers keep, which agree.
+    -- From services that resell these models at OpenAI's prices, and from developers' lists, which
+    -- agree.
     ["openai:gpt-6-astra"] = openai(10, 1, 50),
     ["openai:gpt-6.1-sol"] = openai(2, 0.1, 10),
     ["openai:gpt-6-sol"] = openai(2, 0.2, 10),
@@ -91,7 +91,7 @@ return {
     ["anthropic:claude-haiku-4-5"] = claude(1, 5, nil, 200000),
     ["anthropic:claude-3-5-haiku"] = claude(0.8, 4, nil, 200000),
 
-    -- Served by oneself.
+    -- Local models.
     ["ollama:*"] = { input = 0, output = 0 },
     ["script:*"] = { input = 0, output = 0 },
 }

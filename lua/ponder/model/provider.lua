@@ -1,8 +1,9 @@
---- What a provider is: a table of pure functions between this client's tables and a server's.
+--- Defines providers: tables of pure functions that convert between this client's tables and a
+--- server's.
 ---
---- A provider does no I/O, reads no clock and knows nothing of retries, limits or tasks, so a new
---- one is a file of functions that specs can call with plain tables. `ponder.model.openai`,
---- `.anthropic` and `.ollama` are the built-in ones; `model.register` adds or replaces one.
+--- A provider does no I/O, reads no clock and knows nothing of retries, limits or tasks, so specs
+--- can call its functions with plain tables. `ponder.model.openai`, `.anthropic` and `.ollama` are
+--- built in; `model.register` adds or replaces one.
 
 local options = require "ponder.options"
 
@@ -10,32 +11,31 @@ local provider = {}
 
 ---@class ponder.model.Provider
 ---@field configure fun(opts: table, env: fun(name: string): string?, file: table):
----ponder.model.Endpoint?, string? where requests go and with which headers, or nil and a message:
----from model.open's options, else the environment, else what the config file says
+---ponder.model.Endpoint?, string? the endpoint and its headers, or nil and a message: from
+---model.open's options, else the environment, else the config file
 ---@field path string of chat calls, below base_url
----@field build fun(request: ponder.model.Request): table the body, without what asks for a stream
----@field build_stream fun(body: table) changes a body so that it asks for a stream
----@field stream "sse"|"ndjson" how streams are framed
+---@field build fun(request: ponder.model.Request): table the body of a request without a stream
+---@field build_stream fun(body: table) makes a body ask for a stream
+---@field stream "sse"|"ndjson" the format of streams
 ---@field parse fun(reply: table, request: ponder.model.Request): ponder.model.Draft?, string?
 ---@field reader fun(request: ponder.model.Request, emit: fun(text: string,
 ---kind: string, sample: integer)): ponder.model.Reader
 ---@field models_path string? of the list of models
 ---@field parse_models fun(reply: table): table[]
----@field image? fun(media_type: string, data: string): table a part of a message that is an image,
----in base64; nil: it takes none
+---@field image? fun(media_type: string, data: string): table the part of a message for an image in
+---base64; nil: images are not supported
 ---@field looks_like string[]? Lua patterns of model names, for "did you mean"
----@field call? fun(request: ponder.model.Request): table?, string?, string? in place of all the
----others but `configure` and `open`: answers by itself, with {text or texts, usage...} or nil,
----message, code
----@field open? fun(target: ponder.model.Target): boolean?, string? a model is being opened; nil and
----a message when it cannot be
+---@field call? fun(request: ponder.model.Request): table?, string?, string? replaces all others but
+---`configure` and `open`: returns {text or texts, usage...}, or nil, message, code
+---@field open? fun(target: ponder.model.Target): boolean?, string? called when a model is opened;
+---nil and a message refuse it
 
 ---@class ponder.model.Reader folds the events of a stream into a reply
----@field plain fun(self, name: string, data: string): boolean takes an event that is nothing but
----text, fast; false: hand it to `event`. A reader may always return false.
----@field event fun(self, name: string, data: string): table?, string? takes any event; the decoded
----event, or nil and a message when it cannot be read
----@field finish fun(self): ponder.model.Draft, boolean the reply so far, and whether it is whole
+---@field plain fun(self, name: string, data: string): boolean a fast path for events that have only
+---text; false: use `event`. A reader may always return false.
+---@field event fun(self, name: string, data: string): table?, string? reads any event; returns it
+---decoded, or nil and a message
+---@field finish fun(self): ponder.model.Draft, boolean the reply so far, and whether it is complete
 
 local SHAPE = {
     configure = { type = "function" },
@@ -60,7 +60,7 @@ local CALL_SHAPE = {
     name = { type = "string" },
 }
 
---- Checks a provider as `model.register` receives it; raises for what is missing or misspelled.
+--- Checks the provider passed to `model.register`; missing and misspelled fields raise.
 ---@param definition table
 ---@param level integer
 ---@return ponder.model.Provider
@@ -87,7 +87,7 @@ local function is_sample(sample)
     return true
 end
 
---- Whether a value, of a log or a cache say, has the form of a draft.
+--- Whether a value, such as one from a log or cache, has the form of a draft.
 ---@param value any
 ---@return boolean
 function provider.is_draft(value)

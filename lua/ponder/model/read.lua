@@ -1,4 +1,4 @@
---- Careful reading of decoded JSON that a stranger sent: nothing here raises, whatever came.
+--- Reads untrusted decoded JSON: no value makes these functions raise.
 
 local json = require "ponder.json"
 local tally = require "ponder.tally"
@@ -7,8 +7,8 @@ local read = {}
 
 local null, type, count = json.null, type, tally.count
 
--- Up to three steps into nested tables; JSON null is a value here. Every reply is read through the
--- functions below, so they take the first step themselves.
+-- Follows up to three keys into nested tables; may return JSON null. The functions below do the
+-- first step themselves, for speed.
 local function follow(value, a, b, c)
     if a == nil or value == nil then return value end
     if type(value) ~= "table" then return nil end
@@ -20,7 +20,7 @@ end
 ---@param a? string|integer
 ---@param b? string|integer
 ---@param c? string|integer
----@return any? value nil when a step is missing, or JSON null
+---@return any? value nil for a missing key or JSON null
 function read.at(value, a, b, c)
     if a ~= nil then
         if type(value) ~= "table" then return nil end
@@ -31,19 +31,19 @@ function read.at(value, a, b, c)
     return value
 end
 
---- Like `at`, but only a string that holds something counts.
+--- Like `at`, but only a non-empty string counts.
 ---@return string?
 function read.text(value, a, b, c)
     if a ~= nil then
         if type(value) ~= "table" then return nil end
         value = value[a]
-        if value == nil then return nil end -- most fields of most replies
+        if value == nil then return nil end -- the most frequent case
         if b ~= nil then value = follow(value, b, c) end
     end
     return type(value) == "string" and value ~= "" and value or nil
 end
 
---- Like `at`, but only a table counts; anything else reads as an empty one.
+--- Like `at`, but returns an empty table for anything but a table.
 ---@return table
 function read.list(value, a, b, c)
     if a ~= nil then
@@ -54,7 +54,7 @@ function read.list(value, a, b, c)
     return type(value) == "table" and value or {}
 end
 
---- Like `at`, but only what ponder.tally takes for a count: of tokens, a position.
+--- Like `at`, but only a valid count (ponder.tally) counts: of tokens, or an index.
 ---@return integer?
 function read.count(value, a, b, c)
     if a ~= nil then
@@ -74,7 +74,7 @@ local function alternatives(one)
     return #top > 0 and top or nil
 end
 
---- Adds log probabilities of tokens, from where the keys lead, to a list.
+--- Appends the log probabilities of tokens at these keys to a list.
 ---@param list {token: string, logprob: number, top: table[]?}[]
 ---@return table list
 function read.logprobs(list, value, a, b)
@@ -85,7 +85,7 @@ function read.logprobs(list, value, a, b)
     return list
 end
 
---- A sum in which an unknown part counts as nothing, and nothing known stays nil.
+--- The sum of the known parts, or nil if none is known.
 ---@param a integer?
 ---@param b integer?
 ---@return integer?
@@ -94,21 +94,21 @@ function read.sum(a, b)
     return a or b
 end
 
---- Appends a piece to a list of pieces; nil and "" are left out.
+--- Appends a piece to a list of pieces; ignores nil and "".
 ---@param pieces string[]
 ---@param piece string?
 function read.append(pieces, piece)
     if type(piece) == "string" and piece ~= "" then pieces[#pieces + 1] = piece end
 end
 
---- The pieces as one string, or nil when there are none.
+--- The pieces as one string, or nil if there are none.
 ---@param pieces string[]
 ---@return string?
 function read.join(pieces)
     if #pieces > 0 then return table.concat(pieces) end
 end
 
---- The arguments of a tool call as JSON text, from either of the forms that a message may hold.
+--- The arguments of a tool call as JSON text, from either form in a message.
 ---@param call table
 ---@return string
 function read.arguments_json(call)
@@ -129,7 +129,7 @@ function read.arguments(call)
     return arguments
 end
 
---- A tool call as every provider's reply holds it. Arguments that are not a JSON object stay text.
+--- A tool call in the form of replies. Arguments that are not a JSON object remain text.
 ---@param id string?
 ---@param name string?
 ---@param arguments string|table|nil

@@ -1,5 +1,5 @@
---- One request: what is asked of which model, apart from how it travels. This is what middleware
---- (a run log, a cache, a budget) receives, see ponder.model.use.
+--- One request to a model, independent of transport. Middleware (a run log, a cache, a budget) gets
+--- this object: see ponder.model.use.
 
 local json = require "ponder.json"
 local options = require "ponder.options"
@@ -9,42 +9,42 @@ local request = {}
 
 ---@class ponder.model.Request
 ---@field number integer counts the requests of this process
----@field target ponder.model.Target where it goes
+---@field target ponder.model.Target
 ---@field provider string
 ---@field model string
 ---@field messages table[]
 ---@field system string|table|nil
 ---@field options table the call's options without what the model refuses
 ---@field format ponder.model.Format?
----@field n integer samples that one reply is to hold
+---@field n integer samples in one reply
 ---@field sample integer the number of its first sample, part of its identity
----@field body table what is sent, apart from what asks for a stream
----@field extra table? fields of the body that the call gave itself
+---@field body table what is sent, without the fields for a stream
+---@field extra table? fields of the body from the call's option `extra`
 ---@field stream boolean
 ---@field limits table timeouts and retries, among the call's options
----@field cache boolean false: it must not be answered from a cache
+---@field cache boolean false: do not answer it from a cache
 ---@field metadata table? the caller's own, never sent
----@field billed boolean? its last attempt failed, and may have been billed all the same
----@field renew (fun(): any?, string?)? asks the budgets for another attempt after such a one
----@field logged ponder.model.Logged? what a run log has of it
----@field lost boolean? it was in flight when the process before this one ended, and is counted
----@field heard boolean something has reached the script through on_delta
+---@field billed boolean? its last attempt failed, but may have been billed
+---@field renew (fun(): any?, string?)? asks the budgets for another attempt after such a failure
+---@field logged ponder.model.Logged? its record in a run log
+---@field lost boolean? it was in flight when the previous process ended, and is already counted
+---@field heard boolean on_delta was called
 local Request = {}
 Request.__index = Request
 Request.__name = "ponder.model.Request"
 
-local BYTES_PER_TOKEN = 3 -- on the safe side: English has about 4, code and other scripts fewer
-local MOST_BYTES_PER_TOKEN = 6 -- of text in any language, on the other side
+local BYTES_PER_TOKEN = 3 -- conservative: English has about 4, code and other scripts fewer
+local MAX_BYTES_PER_TOKEN = 6 -- upper bound for text in any language
 local UNKNOWN_OUTPUT_TOKENS = 1024
 
---- What a prompt and its replies are likely to need at most.
+--- An upper estimate of the tokens of a prompt and its replies.
 ---@param bytes integer of the prompt
----@param most integer? tokens of all replies; nil: nobody capped them
+---@param max_output integer? tokens of all replies; nil: not limited
 ---@param n integer samples
 ---@return integer input_tokens
 ---@return integer output_tokens
-function request.estimate_tokens(bytes, most, n)
-    return bytes // BYTES_PER_TOKEN + 1, most or UNKNOWN_OUTPUT_TOKENS * n
+function request.estimate_tokens(bytes, max_output, n)
+    return bytes // BYTES_PER_TOKEN + 1, max_output or UNKNOWN_OUTPUT_TOKENS * n
 end
 
 local function merge(into, from)
@@ -57,10 +57,10 @@ local function merge(into, from)
     end
 end
 
---- A request with its body built and encoded: what the script does to its tables later, while the
---- request waits its turn, does not reach it.
+--- Makes a request, and builds and encodes its body at once: later changes to the script's tables
+--- do not affect it.
 ---@param fields table
----@param extra table? fields for the body, as `extra` of a call gives them
+---@param extra table? further fields for the body
 ---@return ponder.model.Request
 function request.new(fields, extra)
     local self = setmetatable(fields, Request)
@@ -80,8 +80,8 @@ function Request:build()
     end
 end
 
---- Asks something else in the place of its last message. Where a fork has edited a prompt: its
---- identity, by which a log finds it, has been taken before.
+--- Replaces the last message, for a fork with an edited prompt. (Its identity in the log was
+--- computed before.)
 ---@param text string
 function Request:replace_prompt(text)
     local messages = table.move(self.messages, 1, #self.messages, 1, {})
@@ -92,7 +92,7 @@ function Request:replace_prompt(text)
     self:build()
 end
 
---- The canonical bytes of what is asked: equal requests have equal ones, in every process.
+--- The canonical JSON of the body: the same bytes for equal requests, in every process.
 ---@return string
 function Request:body_json()
     if not self.encoded then
@@ -104,9 +104,8 @@ function Request:body_json()
     return self.encoded
 end
 
---- What makes this request different from others: the provider, the body (model, messages,
---- parameters) and the sample's number. Where the server stands and whether it streams is not part
---- of it.
+--- The identity of this request: the provider, the body (model, messages, parameters) and the
+--- sample number; not the server's address or streaming.
 ---@return string
 function Request:identity()
     return ("%s\n%d\n"):format(self.provider, self.sample) .. self:body_json()
@@ -124,16 +123,15 @@ function Request:wire()
     return self.streamed_bytes
 end
 
---- The most that this request is likely to use, for limits and budgets that reserve before they
---- send. `output_tokens` is nil when nobody capped it.
+--- An upper estimate of what this request uses, for limits and budgets that reserve before sending.
+--- `output_tokens` is nil if it is not limited.
 ---@return {input_tokens: integer, output_tokens: integer?}
 function Request:estimate()
     local body = self.body or {}
-    local most = body.max_tokens or body.max_completion_tokens
-        or (type(body.options) == "table" and body.options.num_predict) or self.options.max_tokens
-    most = tally.count(most)
+    local max_output = tally.count(body.max_tokens or body.max_completion_tokens
+        or (type(body.options) == "table" and body.options.num_predict) or self.options.max_tokens)
     return { input_tokens = (request.estimate_tokens(#self:body_json(), nil, self.n)),
-        output_tokens = most and most * self.n }
+        output_tokens = max_output and max_output * self.n }
 end
 
 local function text_bytes(content)
@@ -145,8 +143,8 @@ local function text_bytes(content)
     return sum
 end
 
---- Why it cannot fit the model's context, where its length is known (ponder.model.prices, or the
---- option num_ctx of Ollama). What may fit is the server's to count.
+--- Why the prompt cannot fit into the model's context, if its size is known (ponder.model.prices,
+--- or Ollama's option num_ctx). In doubt the server decides.
 ---@return string? message nil: it may fit
 function Request:misfit()
     local rates, body = self.target.rates or {}, self.body or {}
@@ -157,13 +155,13 @@ function Request:misfit()
     for _, message in ipairs(self.messages) do
         bytes = bytes + text_bytes(message.content)
     end
-    local tokens = bytes // MOST_BYTES_PER_TOKEN
+    local tokens = bytes // MAX_BYTES_PER_TOKEN
     if tokens <= window then return nil end
     return ("%s: the prompt is too long: %d bytes are more than %d tokens, and the model's context "
         .. "holds %d; nothing was sent"):format(self.target.label, bytes, tokens, window)
 end
 
---- What it costs at a gate (ponder.model.limit).
+--- Its cost for rate limits (ponder.model.limit).
 ---@return ponder.model.Cost
 function Request:cost()
     local input, output = request.estimate_tokens(#self:body_json(),
@@ -171,13 +169,13 @@ function Request:cost()
     return { requests = 1, tokens = input + output, input_tokens = input, output_tokens = output }
 end
 
---- Hands a piece of text to the script's on_delta.
+--- Passes a piece of text to the script's on_delta.
 function Request:emit(text, kind, index)
     self.heard = true
     self.on_delta(text, kind, self.index_base + index)
 end
 
---- Hands over all of a reply that did not come as a stream.
+--- Passes a complete reply to on_delta, if it was not streamed.
 ---@param draft ponder.model.Draft
 function Request:hear(draft)
     for i, sample in ipairs(draft.samples) do

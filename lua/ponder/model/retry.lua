@@ -1,32 +1,32 @@
---- When a failed attempt is made again, and after how long. Pure: the clock and the random number
---- are arguments.
+--- Decides whether and when to retry a failed attempt. Pure: the clock and the random number are
+--- arguments.
 ---
----     what happened                             code           again?
+---     failure                                   code           retry?
 ---     no connection, name not found, reset      CONNECT        yes
----     silence or time over, 408                 TIMEOUT        yes
+---     timeout, 408                              TIMEOUT        yes
 ---     certificate or TLS refused                TLS            no
 ---     body, line or event over its limit, 413   TOO_LARGE      no
 ---     401, 403                                  AUTH           no
 ---     404                                       NOT_FOUND      no
----     402, 429 for want of money                QUOTA          no
+---     402, 429 for lack of credit               QUOTA          no
 ---     429                                       RATE_LIMITED   yes
 ---     409, 5xx                                  SERVER         yes
 ---     other 4xx                                 BAD_REQUEST    no
 ---     refused for its content                   CONTENT_FILTER no
----     more than the model's context holds       CONTEXT_LENGTH no
+---     prompt too long for the model's context   CONTEXT_LENGTH no
 ---     no reply in the provider's format         BAD_REPLY      no
----     a stream cut short                        BAD_REPLY      yes
+---     truncated stream                          BAD_REPLY      yes
 ---
---- `x-should-retry: true` or `false` decides instead of the status. Nothing is made again once a
---- delta reached the script. The wait is `retry-after-ms`, else `retry-after` (seconds, fractions
---- or a date), else min(0.5 * 2^n, 8) seconds less up to a quarter; a server that asks for more
---- than 60 seconds is not waited for. The same numbers as the providers' own clients use.
+--- `x-should-retry: true` or `false` overrides the status. There is no retry once a delta has
+--- reached the script. The wait is `retry-after-ms`, else `retry-after` (seconds, fractions or a
+--- date), else min(0.5 * 2^n, 8) seconds minus up to a quarter. If the server asks for more than 60
+--- seconds, there is no retry. The providers' own clients use the same numbers.
 
 local net = require "ponder.core.net"
 
 local retry = {}
 
---- Where a call does not say.
+--- The default of max_retries.
 retry.MAX_RETRIES = 2
 
 local MAX_SERVER_WAIT_MS = 60000
@@ -66,10 +66,10 @@ local function parse_decimal(text)
     return tonumber(text:match("^%s*(%d+%.?%d*)%s*$") or text:match("^%s*(%.%d+)%s*$"))
 end
 
---- How long the server asks to wait.
+--- The wait that the server requests.
 ---@param headers table<string, string> names in lower case
 ---@param now_s number wall clock, seconds since 1970
----@return number? ms nil when it says nothing that can be read
+---@return number? ms nil if there is none
 function retry.server_wait_ms(headers, now_s)
     local ms = parse_decimal(headers["retry-after-ms"] or "")
     if ms then return ms end
@@ -80,7 +80,7 @@ function retry.server_wait_ms(headers, now_s)
     return date and math.max(0, (date - now_s) * 1000)
 end
 
---- The wait before retry number n when the server does not name one.
+--- The wait before retry number n if the server does not request one.
 ---@param n integer 0 for the first retry
 ---@param random number in [0, 1)
 ---@return number ms
@@ -93,21 +93,21 @@ end
 ---@field message string the provider's own words, or the transport's
 ---@field status integer?
 ---@field headers table<string, string>
----@field final boolean? never again, whatever the headers say (QUOTA, CONTENT_FILTER)
----@field cut boolean? a stream that ended early
+---@field final boolean? never retry, regardless of the headers (QUOTA, CONTENT_FILTER)
+---@field cut boolean? a truncated stream
 
---- Whether and when to try again.
+--- Whether and when to retry.
 ---@param failure ponder.model.Failure
 ---@param attempt integer attempts made so far, from 1
 ---@param max_retries integer
 ---@param now_s number wall clock, seconds since 1970
 ---@param random number in [0, 1)
----@return number? wait_ms nil: give up
----@return string? why given up though the code allows another attempt
+---@return number? wait_ms nil: no retry
+---@return string? why no retry although the code allows one
 function retry.wait_ms(failure, attempt, max_retries, now_s, random)
     local again = AGAIN[failure.code] or failure.cut or false
-    local said = failure.headers["x-should-retry"]
-    if said == "true" then again = true elseif said == "false" then again = false end
+    local override = failure.headers["x-should-retry"]
+    if override == "true" then again = true elseif override == "false" then again = false end
     if failure.final or not again then return nil end
     if attempt > max_retries then return nil end
     local asked = retry.server_wait_ms(failure.headers, now_s)

@@ -1,9 +1,9 @@
---- JSON Schema as far as replies need it: reading what a caller asks for, checking what a model
---- answered, and the forms that providers insist on.
+--- The part of JSON Schema needed for replies: reads the option response_format, checks replies,
+--- and converts schemas to the providers' forms.
 ---
---- Checked: type, required, properties, additionalProperties, items, enum, const, anyOf, oneOf,
---- allOf and $ref within the schema. Lengths, ranges and patterns are not: no provider enforces all
---- of them, and a script can compare numbers itself.
+--- Checks type, required, properties, additionalProperties, items, enum, const, anyOf, oneOf, allOf
+--- and $ref within the schema. Does not check lengths, ranges and patterns, which no provider
+--- enforces completely.
 
 local json = require "ponder.json"
 local options = require "ponder.options"
@@ -12,10 +12,10 @@ local read = require "ponder.model.read"
 
 local schema = {}
 
-local DEEPEST = 100
-local LONGEST_NAME = 64
+local MAX_DEPTH = 100
+local MAX_NAME_BYTES = 64
 
---- The schema of a tool that takes nothing.
+--- The schema of a tool without arguments.
 schema.NO_ARGUMENTS = { type = "object", properties = json.object() }
 
 local function each_subschema(node, visit)
@@ -30,19 +30,20 @@ local function each_subschema(node, visit)
     end
 end
 
--- Puts f of each part of a schema in its copy's place.
+-- Replaces each subschema in a copy by f(subschema).
 local function change_parts(node, copy, f)
     each_subschema(node, function(sub, field, key)
         if key == nil then copy[field] = f(sub) return end
-        if copy[field] == node[field] then copy[field] = {} end -- every entry is visited
+        if copy[field] == node[field] then copy[field] = {} end -- all its entries are visited
         copy[field][key] = f(sub)
     end)
     return copy
 end
 
---- A copy in which `required = {}` is a list: on its own, an empty table is an object in JSON.
+--- A copy in which `required = {}` is marked as a list: an unmarked empty table is an object in
+--- JSON.
 ---@param node any
----@param copies? table<table, table> of what was met before
+---@param copies? table<table, table> of tables visited before
 ---@return any
 function schema.with_lists(node, copies)
     copies = copies or {}
@@ -63,8 +64,8 @@ end
 ---@field name string
 ---@field strict boolean?
 
--- The part of a schema that a reference names: a JSON pointer (RFC 6901) as the fragment of a URI.
--- Nil where there is none, or the reference leads elsewhere.
+-- The part of a schema that a reference points to: a JSON pointer (RFC 6901) as a URI fragment. Nil
+-- if there is none, or the reference is external.
 local function follow(ref, root)
     local pointer = ref:match("^#(.*)$")
     pointer = pointer and quote.percent_decode(pointer)
@@ -78,7 +79,7 @@ local function follow(ref, root)
     return target
 end
 
---- The first reference of a schema that names no part of it.
+--- The first dangling reference of a schema.
 ---@param root any
 ---@return string? ref
 function schema.dangling(root)
@@ -94,20 +95,20 @@ function schema.dangling(root)
     return found
 end
 
---- What is said of such a reference.
+--- The message for such a reference.
 ---@param ref string
 ---@return string message
 function schema.no_part(ref)
-    return "no part of the schema is named by $ref " .. options.show(ref)
+    return "unknown $ref " .. options.show(ref)
 end
 
 local FORM = "model.chat: opts.response_format must be \"json\", a JSON schema, or "
     .. "{type = \"json_schema\", schema = ...} (got %s)"
 
--- Of a title, what OpenAI takes for a name.
+-- A title as a name that OpenAI accepts.
 local function name_of(title)
     if type(title) ~= "string" or title == "" then return "reply" end
-    return (title:gsub("[^%w_-]", "_"):sub(1, LONGEST_NAME))
+    return (title:gsub("[^%w_-]", "_"):sub(1, MAX_NAME_BYTES))
 end
 
 local function of_schema(format)
@@ -122,7 +123,7 @@ end
 --- Reads `response_format`: "json", a schema, or OpenAI's own tables.
 ---@param format string|table|nil
 ---@return ponder.model.Format? format nil for plain text
----@return string? message when it is none of these
+---@return string? message if it is invalid
 function schema.format(format)
     if format == nil or format == "text" then return nil end
     if format == "json" or format == "json_object" then return { name = "reply" } end
@@ -140,7 +141,7 @@ function schema.format(format)
     return of_schema { schema = format, name = name_of(format.title) }
 end
 
---- What is said to a model that takes no schema.
+--- The instruction for a model that does not support schemas.
 ---@param format ponder.model.Format
 ---@return string
 function schema.instruction(format)
@@ -150,7 +151,7 @@ function schema.instruction(format)
 end
 
 ---------------------------------------------------------------------------------------------------
--- What providers insist on
+-- Forms of providers
 
 local function names_all(required, properties)
     local named = {}
@@ -161,7 +162,8 @@ local function names_all(required, properties)
     return true
 end
 
---- Whether OpenAI's strict mode takes a schema: objects are closed and require all they describe.
+--- Whether OpenAI's strict mode accepts a schema: objects must be closed and require all
+--- properties.
 ---@param node table
 ---@return boolean
 function schema.is_strict(node)
@@ -180,8 +182,8 @@ end
 local UNSUPPORTED = { "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
     "minLength", "maxLength", "minItems", "maxItems", "uniqueItems" }
 
---- A copy as Anthropic wants it: objects are closed, and constraints that it cannot enforce stand
---- in the description, where the model at least reads them.
+--- A copy in Anthropic's form: objects are closed, and constraints that Anthropic does not enforce
+--- are moved to the description, where the model can read them.
 ---@param node table|boolean
 ---@return table|boolean
 function schema.closed(node)
@@ -241,13 +243,13 @@ end
 
 local function check_enum(value, node, path)
     if node.const ~= nil and not same(value, node.const) then
-        return path .. " is not the constant that the schema names"
+        return path .. " is not the constant in the schema"
     end
     if type(node.enum) ~= "table" then return nil end
     for _, allowed in ipairs(node.enum) do
         if same(value, allowed) then return nil end
     end
-    return path .. " is none of the values that the schema lists"
+    return path .. " is not one of the values in the schema"
 end
 
 local function is_string(key) return type(key) == "string" end
@@ -293,7 +295,7 @@ end
 
 function check(value, node, root, path, depth)
     if node == false then return path .. " is not in the schema" end
-    if depth > DEEPEST or type(node) ~= "table" then return nil end
+    if depth > MAX_DEPTH or type(node) ~= "table" then return nil end
     local ref = node["$ref"]
     if type(ref) == "string" then
         local target = follow(ref, root)
@@ -311,31 +313,30 @@ function check(value, node, root, path, depth)
 end
 
 --- Whether a decoded value fits a schema.
----@param value any as json.decode returns it
+---@param value any from json.decode
 ---@param node table
 ---@return true? ok
----@return string? message the first place that does not fit: "reply.n must be number (got string)"
+---@return string? message the first mismatch: "reply.n must be number (got string)"
 function schema.check(value, node)
     local message = check(value, node, node, "reply", 0)
     if message then return nil, message end
     return true
 end
 
--- What stands between two fences. No pattern here goes over a piece of text twice: a reply may be a
--- megabyte of line ends.
+-- The text between two fences. The patterns take linear time even for a megabyte of line ends.
 local function inside_fence(text)
     local _, opened = text:find "```%w*[ \t]*\r?\n"
     local closed = opened and text:find("\n[ \t]*```", opened)
     return closed and text:sub(opened + 1, closed - 1)
 end
 
---- The JSON value in a text, which models like to wrap in a fence, checked against a format.
+--- Parses the JSON value in a text, which may be in a fence, and checks it against a format.
 ---@param text string?
 ---@param format ponder.model.Format
 ---@return any? value
 ---@return string? message
 function schema.parse(text, format)
-    if not text then return nil, "the reply holds no text" end
+    if not text then return nil, "the reply has no text" end
     local value, message = json.decode(text)
     if value == nil then
         local fenced = inside_fence(text)

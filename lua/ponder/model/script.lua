@@ -1,4 +1,5 @@
---- Scripted models: `script:FILE` is a model written in Lua, for tests, demonstrations, teaching.
+--- Scripted models: `script:FILE` is a model written in Lua, for tests, demonstrations and
+--- teaching.
 ---
 ---     -- parrot.lua
 ---     return function(request)
@@ -6,13 +7,13 @@
 ---         return { text = last.content, usage = { input_tokens = 3, output_tokens = 3 } }
 ---     end
 ---
---- The file is run once for each open model, so what it keeps in local variables lasts from call
---- to call. A relative name counts from the working directory. The function is called in the task
---- that made the call, and may wait (task.sleep for a slow model). It returns text, or a table with
---- `text` or `texts`, and `usage`, `tool_calls`, `finish_reason`, `reasoning`; or nil, message,
---- code for a failure. An error that it raises is a failure with the code `SERVER`.
+--- The file runs once for each open model, so local variables keep their values between calls. A
+--- relative name is relative to the working directory. The function is called in the task that made
+--- the call, and may wait (task.sleep for a slow model). It returns text, or a table with `text` or
+--- `texts`, and `usage`, `tool_calls`, `finish_reason`, `reasoning`; or nil, message, code. An
+--- error is a failure with the code `SERVER`.
 ---
---- `scripted = true` stands on each reply, so that nobody takes it for a real model's.
+--- Each reply has `scripted = true`, so that it is not mistaken for a real model's.
 
 local files = require "ponder.log.files"
 local json = require "ponder.json"
@@ -21,17 +22,17 @@ local provider = require "ponder.model.provider"
 
 local script = { name = "script" }
 
----@class ponder.model.ScriptRequest what the function gets
+---@class ponder.model.ScriptRequest the argument of the function
 ---@field messages ponder.model.Message[]
 ---@field system string|table|nil
 ---@field options table the call's options: temperature, max_tokens, seed, tools...
----@field n integer samples wanted; fewer are asked for again
+---@field n integer number of samples; missing ones are requested again
 ---@field sample integer number of the first one
 ---@field metadata table?
----@field emit fun(text: string, kind?: "text"|"reasoning")? when the reply is to be streamed: hands
----over a piece. What was not emitted by the end is handed over as one piece.
+---@field emit fun(text: string, kind?: "text"|"reasoning")? for streamed replies: emits a piece.
+---The rest of the text is emitted at the end.
 
--- The function of a file, by the target of an open model.
+-- Target of an open model -> the function of its file.
 local loaded = setmetatable({}, { __mode = "k" })
 
 local function load_function(path)
@@ -59,7 +60,7 @@ function script.open(target)
     return answer ~= nil or nil, problem
 end
 
--- The pieces that a function hands over itself; what it says beyond them follows when it is done.
+-- The pieces that the function emits, and `emit`.
 local function emitter(request)
     local pieces = {}
     return pieces, function(text, kind)
@@ -72,7 +73,8 @@ local function emitter(request)
     end
 end
 
-local function seen_by_function(request)
+-- The argument of the function, and the list of its emitted pieces.
+local function script_request(request)
     local seen = { messages = request.messages, system = request.system,
         options = request.options, n = request.n, sample = request.sample,
         metadata = request.metadata }
@@ -84,7 +86,7 @@ local function seen_by_function(request)
     return seen, pieces
 end
 
--- A script may leave out what a server would say.
+-- Adds the fields of tool calls that a script may omit.
 local function complete_tool_calls(tool_calls)
     local list = {}
     for i, call in ipairs(tool_calls) do
@@ -97,7 +99,7 @@ local function complete_tool_calls(tool_calls)
     return list
 end
 
--- The text after what was emitted, as its last piece.
+-- Emits the rest of the text as the last piece.
 local function emit_rest(request, pieces, draft)
     local text, heard = draft.samples[1].text, table.concat(pieces)
     if heard == "" or not text then
@@ -115,12 +117,12 @@ end
 ---@return string? message
 ---@return string? code
 function script.call(request)
-    local seen, pieces = seen_by_function(request)
+    local seen, pieces = script_request(request)
     local ok, reply, message, code = xpcall(loaded[request.target], debug.traceback, seen)
     if not ok then
         return nil, tostring(reply), "SERVER"
     elseif reply == nil then
-        return nil, message and tostring(message) or "the script gave no reply", code
+        return nil, message and tostring(message) or "the script returned no reply", code
     end
     local draft, problem = provider.draft(reply)
     if not draft then

@@ -1,21 +1,21 @@
---- The limits of a provider's key, kept in a Redis, for all machines that use it: token buckets of
---- `requests_per_minute` and `tokens_per_minute` (as those of ponder.model.limit), and the pause
---- that a server wanted of any of them (Retry-After).
+--- Rate limits of a provider's key, shared by machines through Redis: token buckets of
+--- `requests_per_minute` and `tokens_per_minute` (like those of ponder.model.limit), and pauses
+--- that the server requests of any machine (Retry-After).
 ---
----     model.share_limits(assert(redis.open "redis://host")) -- `ponder work` does it by itself
+---     model.share_limits(assert(redis.open "redis://host")) -- `ponder work` does this itself
 ---
---- One key a limit, `ponder:1:{limits}:HASH` of server, model and key: a hash with the level of
---- each bucket, its time, and until when everybody waits. Redis' clock counts. It expires when
---- nobody has called for ten minutes. While Redis cannot be reached each machine keeps to the
---- limits by itself.
+--- Each limit has a Redis key `ponder:1:{limits}:HASH`, of server, model and API key: a hash with
+--- the level of each bucket, its time, and the end of the pause, by Redis's clock. It expires after
+--- ten minutes without calls. While Redis is unreachable, each machine applies the limits by
+--- itself.
 
 local redis = require "ponder.redis"
 local store = require "ponder.core.store"
 
 local shared_limit = {}
 
--- KEYS: limit. ARGV: of each bucket its name, capacity and what is taken (less than 0: given back).
--- -> ms to wait
+-- KEYS: limit. ARGV: for each bucket its name, capacity and the amount to take (negative: return).
+-- Returns the ms to wait.
 local TAKE = [[
 local time = redis.call('TIME')
 local now, wait = time[1] * 1000 + time[2] / 1000, 0
@@ -50,7 +50,7 @@ local SharedLimit = {}
 SharedLimit.__index = SharedLimit
 
 ---@param client ponder.redis.Client
----@param ... string what it is the limit of
+---@param ... string identify the limit: server, model, key
 ---@return ponder.model.SharedLimit
 function shared_limit.new(client, ...)
     local hash = store.sha256(table.concat({ ... }, "\0"))
@@ -65,21 +65,21 @@ local function take(self, buckets, amount_of)
     return self.client:eval(TAKE, self.keys, table.unpack(words))
 end
 
----Books a call's place.
+---Books a call.
 ---@param buckets table<string, { capacity: integer }> of a ponder.model.Gate
 ---@param cost ponder.model.Cost
----@return number? wait_ms nil: Redis cannot be reached
+---@return number? wait_ms nil: Redis is unreachable
 function SharedLimit:book(buckets, cost)
     return (take(self, buckets, function(name) return cost[name] end))
 end
 
----How long everybody waits, by what a server said to one of them.
+---The remaining pause that a server requested.
 ---@return number wait_ms
 function SharedLimit:server_wait()
     return take(self, {}) or 0
 end
 
----Gives back the place of a call that did not leave. Waits for nothing.
+---Cancels the booking of a call that was not sent. Does not wait.
 ---@param buckets table<string, { capacity: integer }>
 ---@param cost ponder.model.Cost
 function SharedLimit:unbook(buckets, cost)
@@ -89,7 +89,7 @@ function SharedLimit:unbook(buckets, cost)
     end
 end
 
----Corrects the booking of a call that has ended by what it really used.
+---Corrects the booking of an ended call by its actual usage.
 ---@param bucket { capacity: integer } of tokens
 ---@param cost ponder.model.Cost
 ---@param used_tokens integer
@@ -98,7 +98,7 @@ function SharedLimit:settle(bucket, cost, used_tokens)
         used_tokens - math.min(cost.tokens, bucket.capacity))
 end
 
----Lets nothing leave for a while, on any machine.
+---Pauses all calls, on all machines.
 ---@param ms number
 function SharedLimit:pause(ms)
     self.client:eval(PAUSE, self.keys, math.ceil(ms))

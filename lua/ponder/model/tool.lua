@@ -1,13 +1,13 @@
---- Tools as most servers write them: in the form of OpenAI, which others have taken over in part or
---- whole. For providers; see ponder.model.read for single calls and their arguments.
+--- Tools in OpenAI's form, which most servers use; for providers. See ponder.model.read for single
+--- calls and their arguments.
 
 local read = require "ponder.model.read"
 local schema = require "ponder.model.schema"
 
 local tool = {}
 
---- The tools of a request: `{type = "function", function = {name, description, parameters}}`. One
---- that has a `type` is in the provider's own form already.
+--- The tools of a request: `{type = "function", function = {name, description, parameters}}`. A
+--- tool with a `type` is already in the provider's form.
 ---@param tools table[]
 ---@return table[]
 function tool.functions(tools)
@@ -21,7 +21,7 @@ function tool.functions(tools)
     return out
 end
 
---- Adds the calls of a message (`tool_calls`) to a list.
+--- Appends the calls of a message (`tool_calls`) to a list.
 ---@param calls ponder.model.ToolCall[]
 ---@param message any as decoded
 ---@return ponder.model.ToolCall[] calls
@@ -34,13 +34,13 @@ function tool.take_calls(calls, message)
 end
 
 ---------------------------------------------------------------------------------------------------
--- Calls that a stream brings in pieces
+-- Streamed calls
 
-local MOST_CALLS = 1 << 16 -- in one reply
+local MAX_CALLS = 1 << 16 -- in one reply
 
 ---@class ponder.model.MergedCalls
----@field private list table[] in the order in which they began
----@field private slots table<integer, {by_id: table<string, table>, last: table}> by their number
+---@field private list table[] in order of their first pieces
+---@field private slots table<integer, {by_id: table<string, table>, last: table}> by number
 ---@field private highest integer? number
 
 ---@return ponder.model.MergedCalls
@@ -50,15 +50,15 @@ end
 
 local function begin_call(calls, slot, index)
     local list = calls.list
-    if #list >= MOST_CALLS then return nil end
+    if #list >= MAX_CALLS then return nil end
     local call = { index = index, order = #list + 1, pieces = {} }
     list[call.order], slot.last = call, call
     calls.highest = math.max(index, calls.highest or index)
     return call
 end
 
--- The call that a piece belongs to. Most servers number calls, some from 1; some number none, or
--- all of them 0, and send each whole: there another id with a name starts another call.
+-- The call that a piece belongs to. Most servers number calls, some from 1. Others send each call
+-- in one piece, without a number or with 0: there a new id with a name starts a new call.
 local function call_of(calls, id, named, index)
     if not index then
         index = calls.highest and calls.highest + (id and 1 or 0) or 0
@@ -75,15 +75,15 @@ local function call_of(calls, id, named, index)
     return call
 end
 
---- Takes one piece of a call. Its id and name come once, its arguments in pieces.
----@param calls ponder.model.MergedCalls those so far
+--- Adds a piece of a call. Its id and name come once, its arguments in pieces.
+---@param calls ponder.model.MergedCalls
 ---@param piece any as decoded
 ---@return boolean? ok nil: too many
 ---@return string? message
 function tool.merge(calls, piece)
     local id, named = read.text(piece, "id"), read.text(piece, "function", "name")
     local call = call_of(calls, id, named, read.count(piece, "index"))
-    if not call then return nil, ("the reply holds more than %d tool calls"):format(MOST_CALLS) end
+    if not call then return nil, ("the reply has more than %d tool calls"):format(MAX_CALLS) end
     call.name = call.name or named
     local arguments = read.at(piece, "function", "arguments")
     if type(arguments) == "table" then
@@ -98,7 +98,7 @@ local function is_before(a, b)
     return a.order < b.order
 end
 
---- The calls that were merged, by their numbers; nil when there are none.
+--- The merged calls, by number; nil if there are none.
 ---@param calls ponder.model.MergedCalls
 ---@return ponder.model.ToolCall[]?
 function tool.merged(calls)

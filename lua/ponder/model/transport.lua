@@ -1,29 +1,29 @@
---- The C transport (ponder.core.net) as something that a task can wait on.
+--- Makes the C transport (ponder.core.net) usable from tasks.
 ---
---- Transport:send suspends its task until the call has ended. What arrives meanwhile is kept until
---- the task's turn comes, and is handed over there, so that a callback of the script runs in the
---- task that made the call and may itself wait. A task that is cancelled closes its transfer.
+--- Transport:send suspends its task until the call ends. Events are queued until the task runs, so
+--- that the script's callbacks run in the task that made the call, and may wait. Cancelling the
+--- task closes the transfer.
 ---
---- Another transport is any table with these two methods; specs use one that answers from a table.
+--- Specs replace the transport by a table with the same methods.
 
 local net = require "ponder.core.net"
 local task = require "ponder.task"
 
 local transport = {}
 
---- Calls at once to all hosts, if there are descriptors for so many; each host has a limit of its
---- own, which is no greater.
+--- Limit for concurrent calls to all hosts, if there are enough descriptors. The limit of each host
+--- is not higher.
 transport.MAX_TOTAL = 16384
 
 local SPARE_ENTRIES = 64
 
 ---@class ponder.model.Transport
----@field private calls table<integer, table|false> by id: one under way, or false once it has ended
----@field private ended integer how many entries are false
+---@field private calls table<integer, table|false> by id; false: ended
+---@field private ended integer number of entries that are false
 local Transport = {}
 Transport.__index = Transport
 
--- One call under way. Events lie between 1 and `last` in pairs: name, data.
+-- A running call. Its list part has pairs of events, name and data, up to `last`.
 local Transfer = {}
 Transfer.__index = Transfer
 
@@ -34,8 +34,8 @@ function Transfer.__close(self)
     end
 end
 
--- Ids count up, so a table that lost an entry with each call would be rebuilt ever so often, by
--- chance at every call. Here it is, once as many entries are of no use as are in use.
+-- Removing entries one by one would rehash the table often, because ids count up. It is rebuilt
+-- only when most entries have ended.
 function Transport:forget(id)
     self.calls[id] = false
     self.ended = self.ended + 1
@@ -45,7 +45,7 @@ function Transport:forget(id)
     self.calls, self.ended = calls, 0
 end
 
--- Hands a batch to its calls, and wakes those of their tasks that wait for it, once.
+-- Distributes a batch to its calls and wakes their waiting tasks, once.
 function Transport:deliver(batch, n)
     for i = 1, n, 3 do
         local id, name = batch[i], batch[i + 1]
@@ -67,7 +67,7 @@ function Transport:deliver(batch, n)
     end
 end
 
---- What the scheduler takes replies from.
+--- The scheduler's source of replies.
 local function source_of(self)
     local pump, batch = self.pump, {}
     return {
@@ -77,7 +77,7 @@ local function source_of(self)
     }
 end
 
--- Opened by the first call, in the process that makes it.
+-- The pump, opened by the first call.
 local function pump_of(self)
     if self.pump then return self.pump end
     local pump, message, code = net.open { max_total = transport.MAX_TOTAL }
@@ -87,7 +87,7 @@ local function pump_of(self)
     return pump
 end
 
--- Hands the waiting events to on_event; true when that said to stop.
+-- Passes the queued events to on_event; true if it returned true to stop.
 local function drain(transfer, on_event)
     local i = 1
     while i < transfer.last do
@@ -102,7 +102,7 @@ end
 
 --- Sends a request and waits until the call has ended.
 ---@param opts ponder.net.SubmitOptions
----@param on_event? fun(name: string, data: string): boolean? of a stream; true ends the call
+---@param on_event? fun(name: string, data: string): boolean? for streams; true ends the call
 ---@return ponder.net.Result
 function Transport:send(opts, on_event)
     local pump, message, code = pump_of(self)
@@ -117,13 +117,13 @@ function Transport:send(opts, on_event)
             return transfer.result or { headers = {} }
         end
         if transfer.result and transfer.last == 0 then return transfer.result end
-        transfer.parked = true -- and not when on_event waits for something else
+        transfer.parked = true -- false while on_event waits for something else
         task.park()
     end
 end
 
---- Sends a request, does not wait, and drops what is answered. It leaves as soon as some task
---- waits; one that is still queued when the process ends never does.
+--- Sends a request without waiting, and ignores the reply. It is sent as soon as a task waits; if
+--- the process ends before, it is not sent.
 ---@param opts ponder.net.SubmitOptions
 function Transport:post(opts)
     local pump = pump_of(self)
@@ -142,7 +142,7 @@ function Transport:limit(url, max_in_flight)
     return pump:limit(url, max_in_flight)
 end
 
---- What the pump counts.
+--- The pump's statistics.
 ---@return ponder.net.Stats?
 function Transport:stats() return self.pump and self.pump:stats() end
 

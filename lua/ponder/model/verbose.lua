@@ -1,4 +1,4 @@
---- `--verbose`: every request and reply as it happens, redacted, with its timing.
+--- `--verbose`: shows every request and reply when it happens, redacted, with timing.
 ---
 ---     > 3 openai:gpt-4o-mini POST https://api.openai.com/v1/chat/completions
 ---     > 3   {"messages":[...],"model":"gpt-4o-mini"}
@@ -11,7 +11,7 @@ local quote = require "ponder.quote"
 
 local verbose = {}
 
-local LONGEST = 1000 -- bytes of a message
+local MAX_MESSAGE_BYTES = 1000
 
 local function milliseconds(ms) return ms and ("%.0f ms"):format(ms) or "? ms" end
 
@@ -57,7 +57,7 @@ end
 function show.failure(event)
     return ("! %d attempt %d: %s %s after %s: %s%s"):format(event.id, event.attempt,
         event.status or "-", event.code, milliseconds(event.total_ms),
-        quote.line(event.message, LONGEST),
+        quote.line(event.message, MAX_MESSAGE_BYTES),
         event.retry_in_ms and "; again in " .. milliseconds(event.retry_in_ms) or "")
 end
 

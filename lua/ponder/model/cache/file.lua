@@ -1,6 +1,6 @@
---- The replies of a cache in a file: an SQLite database, table `replies`, which any number of
---- processes share. When it cannot be written any more (locked, read-only, disk full) it says so
---- once; what it holds is still found.
+--- The backend of a cache in a file: an SQLite database, table `replies`, which any number of
+--- processes share. When it can no longer be written (locked, read-only, disk full) it warns once,
+--- and still finds existing replies.
 
 local flights = require "ponder.model.cache.flight"
 local redact = require "ponder.redact"
@@ -14,7 +14,7 @@ file.APPLICATION_ID = 0x706e6463 -- "pndc"
 local VERSION = 1
 local SCHEMA = [[
 CREATE TABLE replies (
-  identity TEXT PRIMARY KEY,  -- SHA-256 of what was asked
+  identity TEXT PRIMARY KEY,  -- SHA-256 of the request's identity
   provider TEXT NOT NULL, model TEXT NOT NULL, sample INTEGER NOT NULL,
   request TEXT NOT NULL,      -- the body sent, JSON
   reply TEXT NOT NULL,        -- JSON
@@ -23,15 +23,15 @@ CREATE TABLE replies (
   cost REAL,                  -- USD; NULL: unknown
   created_at REAL NOT NULL    -- seconds since 1970
 )]]
--- Which run has paid for a reply.
+-- The run that paid for each reply.
 local MAKERS = "CREATE TABLE IF NOT EXISTS makers (identity TEXT PRIMARY KEY, run TEXT NOT NULL)"
 local FIND = "SELECT reply FROM replies WHERE identity = ?"
 local KEEP = "INSERT OR IGNORE INTO replies VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
----@class ponder.model.cache.File: ponder.model.cache.Shelf
+---@class ponder.model.cache.File: ponder.model.cache.Backend
 ---@field db ponder.store.Store? nil once it is closed, or cannot be read
 ---@field private writes boolean
----@field private holder string this process, as ponder.model.cache.flight names it
+---@field private holder string identifies this process: ponder.model.cache.flight
 ---@field private warn fun(line: string)
 local File = {}
 File.__index = File
@@ -51,9 +51,9 @@ local function is_empty(path)
 end
 
 local TRIES, PAUSE_S = 40, 0.025
-local MOST_LOST = 3 -- tries in which another process has removed what was just begun
+local MAX_LOST = 3 -- tries in which another process removed the new file
 
--- For writing if possible. Another process may be making the same file just now.
+-- For writing if possible. Another process may be creating the same file.
 local function open_store(path)
     local db, message, code
     for try = 1, TRIES do
@@ -61,9 +61,9 @@ local function open_store(path)
         if code == "NOT_FOUND" then
             db, message, code = open_as(path, "create")
         end
-        local is_being_made = code == "EXISTS" or code == "LOCKED" or code == "NOT_A_LOG"
-            and is_empty(path) or code == "NOT_FOUND" and try <= MOST_LOST
-        if not is_being_made or not task.current() then
+        local is_being_created = code == "EXISTS" or code == "LOCKED" or code == "NOT_A_LOG"
+            and is_empty(path) or code == "NOT_FOUND" and try <= MAX_LOST
+        if not is_being_created or not task.current() then
             break
         end
         task.sleep(PAUSE_S)
@@ -74,12 +74,12 @@ local function open_store(path)
     return db, message, code
 end
 
--- These may pass, and are no reason to end a run; others say that the file is none of ours.
+-- Codes of failures that need not end a run; others mean that the file is not a usable cache.
 local PASSING = { EXISTS = true, FULL = true, IO = true, LOCKED = true, MEMORY = true,
     READ_ONLY = true }
 
--- Says once that nothing more is kept.
-local function give_up(self, message)
+-- Warns once that no more replies are kept.
+local function stop_writing(self, message)
     if self.writes then
         self.writes = false
         self.warn(("%s; replies are no longer kept in the cache"):format(
@@ -87,7 +87,7 @@ local function give_up(self, message)
     end
 end
 
----Opens the file; makes it if there is none.
+---Opens the file, and creates it if it does not exist.
 ---@param path string
 ---@param warn fun(line: string)
 ---@return ponder.model.cache.File?
@@ -106,11 +106,11 @@ function file.open(path, warn)
     local self = setmetatable({ db = db, writes = true, warn = warn, holder = flights.holder() },
         File)
     if db then
-        db:execute(flights.SCHEMA) -- where it cannot be written, nobody waits for others
+        db:execute(flights.SCHEMA) -- if this cannot be written, no process waits for others
         db:execute(MAKERS)
     end
     if message then
-        give_up(self, message)
+        stop_writing(self, message)
     end
     return self
 end
@@ -122,12 +122,12 @@ function File:find(key)
     local ok, text = pcall(self.db.row, self.db, FIND, key)
     if not ok then
         self.db = nil
-        give_up(self, text)
+        stop_writing(self, text)
     end
     return ok and text or nil
 end
 
-function File:maker(key)
+function File:payer(key)
     local ok, run = pcall(self.db.row, self.db, "SELECT run FROM makers WHERE identity = ?", key)
     return ok and run or nil
 end
@@ -145,27 +145,27 @@ function File:keep(key, text, draft, request, run)
         usage.output_tokens, tally.total(usage), usage.cache_read_tokens, usage.cache_write_tokens,
         usage.reasoning_tokens, draft.cost, os.time())
     if not done then
-        give_up(self, message)
+        stop_writing(self, message)
     end
 end
 
-local Landing = {}
+local Claim = {}
 
-function Landing:__close()
-    if self.db == self.shelf.db then
-        pcall(flights.land, self.db, self.key, self.shelf.holder)
+function Claim:__close()
+    if self.db == self.backend.db then
+        pcall(flights.release, self.db, self.key, self.backend.holder)
     end
 end
 
-function File:board(key, find)
+function File:claim(key, find)
     if not self.db or not self.writes then
         return nil
     end
-    local ok, draft = pcall(flights.board, self.db, key, self.holder, find)
+    local ok, draft = pcall(flights.claim, self.db, key, self.holder, find)
     if not ok or draft then
         return nil, draft or nil
     end
-    return setmetatable({ shelf = self, db = self.db, key = key }, Landing)
+    return setmetatable({ backend = self, db = self.db, key = key }, Claim)
 end
 
 function File:close()
@@ -174,7 +174,7 @@ function File:close()
     if db then
         local ok, message = db:close()
         if not ok then
-            give_up(self, message)
+            stop_writing(self, message)
         end
     end
 end

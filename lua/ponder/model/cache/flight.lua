@@ -1,9 +1,9 @@
---- Which process is asking a model for what a cache is to hold: so that of several with one cache
---- only one does, and the others wait for its reply.
+--- Requests in flight of processes that share a cache file: only one process makes a request, and
+--- the others wait for its reply.
 ---
---- A row of the cache's file says who asks. Nothing has to be tidied up after a process that was
---- killed: a holder is its process id with the time at which that process began, and where there is
---- no such process on this machine any more, the row counts for nothing.
+--- Each request in flight is a row of the cache's file, with its holder: a process id and the start
+--- time of that process. A row whose process no longer exists on this machine is ignored, so a
+--- killed process leaves nothing to clean up.
 
 local read_file = require("ponder.file").read
 local scheduler = require "ponder.task.scheduler"
@@ -13,11 +13,11 @@ local flight = {}
 flight.SCHEMA = "CREATE TABLE IF NOT EXISTS flights "
     .. "(identity TEXT PRIMARY KEY, holder TEXT NOT NULL, since INTEGER NOT NULL)"
 
-local FIRST_WAIT_S, LONGEST_WAIT_S = 0.02, 0.5
-local LONGEST_S = 900 -- after which a holder on another machine counts for nothing
+local FIRST_WAIT_S, MAX_WAIT_S = 0.02, 0.5
+local MAX_AGE_S = 900 -- after which a holder on another machine is ignored
 
--- A process, by its id and what no other with that id has: when it began (field 22 of proc(5)), and
--- since when the machine runs. "self" is this one; nil: there is none.
+-- A unique name of a process: its id, its start time (field 22 of proc(5)) and the machine's boot
+-- id. "self" is this process; nil: it does not exist.
 local function describe(pid)
     local stat = read_file(("/proc/%s/stat"):format(pid))
     local fields = {}
@@ -44,28 +44,28 @@ end
 local function is_alive(holder, since)
     local process, where = holder:match "^(%d+ %S+ %S+) %d+ (.*)$"
     if where ~= machine() then
-        return process ~= nil and os.time() - since <= LONGEST_S
+        return process ~= nil and os.time() - since <= MAX_AGE_S
     end
     return describe(process:match "%d+") == process
 end
 
--- Takes the row, where nobody has it; false: somebody who may still be asking has.
-local function take(db, key, holder)
+-- Takes the row unless a process that may still be asking has it; whether this holder has it now.
+local function try_claim(db, key, holder)
     local other, since = db:row("SELECT holder, since FROM flights WHERE identity = ?", key)
     if other == holder then
-        return true -- it could not be given back
+        return true -- its release had failed
     elseif other and is_alive(other, since) then
         return false
     elseif other then
         db:execute("DELETE FROM flights WHERE identity = ? AND holder = ?", key, other)
     end
     return db:execute("INSERT OR IGNORE INTO flights VALUES (?, ?, ?)", key, holder,
-        os.time()) ~= 0 -- nil: it cannot be written, and nobody is kept waiting
+        os.time()) ~= 0 -- nil: it cannot be written; then do not wait
 end
 
----@return fun() pause between two looks at whether the reply is there; see scheduler.doubling_pause
+---@return fun() pause between two checks for the reply; see scheduler.doubling_pause
 function flight.pause()
-    return scheduler.doubling_pause("another's reply", FIRST_WAIT_S, LONGEST_WAIT_S)
+    return scheduler.doubling_pause("another's reply", FIRST_WAIT_S, MAX_WAIT_S)
 end
 
 ---Waits until this process may ask, or until there is a reply.
@@ -73,28 +73,28 @@ end
 ---@param key string
 ---@param holder string
 ---@param find fun(): any? the reply, once another process has it
----@return any? reply nil: ask, and `flight.land` then
-function flight.board(db, key, holder, find)
+---@return any? reply nil: ask, then call `flight.release`
+function flight.claim(db, key, holder, find)
     local pause = flight.pause()
-    while not take(db, key, holder) do
+    while not try_claim(db, key, holder) do
         pause()
         local reply = find()
         if reply then
             return reply
         end
     end
-    local reply = find() -- somebody may have landed just before
+    local reply = find() -- another process may have kept it just before
     if reply then
-        flight.land(db, key, holder)
+        flight.release(db, key, holder)
     end
     return reply
 end
 
----Lets others ask.
+---Lets other processes ask.
 ---@param db ponder.store.Store
 ---@param key string
 ---@param holder string
-function flight.land(db, key, holder)
+function flight.release(db, key, holder)
     db:execute("DELETE FROM flights WHERE identity = ? AND holder = ?", key, holder)
 end
 

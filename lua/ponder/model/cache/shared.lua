@@ -1,23 +1,23 @@
---- The replies of a cache in a Redis, for many machines: the first that asks a model holds a
---- flight, the others wait for its reply.
+--- The backend of a cache in a Redis, for many machines: the first that makes a request claims it,
+--- and the others wait for its reply.
 ---
----     find ---> there is a reply: take it
+---     find ---> there is a reply: use it
 ---       |
----     board --> nobody asks: hold the flight, renewed at a quarter of its lease
----       |         `--> keep the reply, land
----       `-----> somebody asks: look again until there is a reply, or no flight
+---     claim --> no flight: claim it, renewed at a quarter of its lease
+---       |         `--> keep the reply, release the claim
+---       `-----> another's flight: look again until there is a reply, or no flight
 ---
---- Keys begin with `ponder:1:{cache}:`, where the number is the version of what is described here:
+--- Keys begin with `ponder:1:{cache}:`, where the number is the version of this layout:
 ---
----     reply:HASH    hash: reply (JSON), run (uid of the one that paid); expires with its age
----     flight:HASH   who asks; expires with its lease, so nobody waits long for a dead machine
+---     reply:HASH    hash: reply (JSON), run (uid of the run that paid); expires with its age
+---     flight:HASH   the holder of the claim; expires with its lease, in case its machine dies
 ---     ages          sorted set, HASH by the time at which its reply was kept
 ---     sizes         hash, HASH -> bytes
----     bytes         their sum; beyond `max_bytes` the oldest go
+---     bytes         their sum; beyond `max_bytes` the oldest replies are removed
 ---
---- `?max_age=168h` and `?max_mb=512` of its URL limit what it keeps: 30 days and 1,024 MiB
---- without them. While Redis cannot be reached calls go on without it. That is said once, and once
---- again when it is back.
+--- `?max_age=168h` and `?max_mb=512` in the URL limit what it keeps; defaults: 30 days and 1,024
+--- MiB. While Redis cannot be reached, calls continue without it. A warning says so once, and
+--- another says when it is back.
 
 local args = require "ponder.args"
 local flights = require "ponder.model.cache.flight"
@@ -29,11 +29,11 @@ local shared = {}
 local PREFIX = redis.prefix "cache"
 local LEASE_S = 20
 local TIMEOUT_MS = 5000
-local REST_S = 5 -- without Redis, before it is tried again
-local LARGEST = 8 << 20 -- bytes of one reply
+local RETRY_S = 5 -- without Redis, before it is tried again
+local MAX_REPLY_BYTES = 8 << 20
 
 -- KEYS: reply, flight. ARGV: holder, lease in ms. -> "reply" and the reply, "ask" or "wait"
-local BOARD = [[
+local CLAIM = [[
 local reply = redis.call('HGET', KEYS[1], 'reply')
 if reply then
     return {'reply', reply}
@@ -41,15 +41,15 @@ end
 local taken = redis.call('SET', KEYS[2], ARGV[1], 'NX', 'PX', ARGV[2])
 return {taken and 'ask' or 'wait'}]]
 
--- KEYS: flight. ARGV: holder, lease in ms (0: give it up). -> 1: it is the holder's
+-- KEYS: flight. ARGV: holder, lease in ms (0: release it). -> 1: the holder still has it
 local RENEW = [[
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
     return 0
 end
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])]]
 
--- Ends the flight, too. KEYS: reply, ages, sizes, bytes, flight. ARGV: hash, reply, run, bytes,
--- max_age_s, max_bytes, prefix of replies. At most 100 others are removed at once.
+-- Also ends the flight. KEYS: reply, ages, sizes, bytes, flight. ARGV: hash, reply, run, bytes,
+-- max_age_s, max_bytes, prefix of replies. Removes at most 100 old replies at once.
 local KEEP = [[
 redis.call('DEL', KEYS[5])
 if redis.call('EXISTS', KEYS[1]) == 1 then
@@ -75,11 +75,11 @@ for i = 1, 100 do
 end
 return 1]]
 
----@class ponder.model.cache.Shared: ponder.model.cache.Shelf
+---@class ponder.model.cache.Shared: ponder.model.cache.Backend
 ---@field private client ponder.redis.Client
----@field private holder string this cache of this process
----@field private count integer of flights
----@field private rests_until number? on the scheduler's clock, while Redis cannot be reached
+---@field private holder string identifies this cache of this process
+---@field private count integer of claims
+---@field private retry_at number? on the scheduler's clock, while Redis cannot be reached
 ---@field private max_age_s integer
 ---@field private max_bytes integer
 ---@field private warn fun(line: string)
@@ -92,17 +92,17 @@ end
 
 -- What `f(client, ...)` returns; nil while Redis cannot be reached.
 local function ask(self, f, ...)
-    if self.closed or self.rests_until and task.now() < self.rests_until then
+    if self.closed or self.retry_at and task.now() < self.retry_at then
         return nil
     end
     local reply, message, code = f(self.client, ...)
     if reply == nil then
-        if code ~= "CLOSED_HERE" and not self.rests_until then
-            self.warn(("%s; calls go on without the shared cache"):format(one_line(message)))
+        if code ~= "CLOSED_HERE" and not self.retry_at then
+            self.warn(("%s; calls continue without the shared cache"):format(one_line(message)))
         end
-        self.rests_until = task.now() + REST_S
-    elseif self.rests_until then
-        self.rests_until = nil
+        self.retry_at = task.now() + RETRY_S
+    elseif self.retry_at then
+        self.retry_at = nil
         self.warn(("%s: the shared cache is back"):format(self.client.name))
     end
     return reply
@@ -112,12 +112,12 @@ function Shared:find(key)
     return ask(self, self.client.call, "HGET", PREFIX .. "reply:" .. key, "reply") or nil
 end
 
-function Shared:maker(key)
+function Shared:payer(key)
     return ask(self, self.client.call, "HGET", PREFIX .. "reply:" .. key, "run") or nil
 end
 
 function Shared:keep(key, text, _, _, run)
-    if #text > LARGEST then
+    if #text > MAX_REPLY_BYTES then
         return
     end
     ask(self, self.client.eval, KEEP, { PREFIX .. "reply:" .. key, PREFIX .. "ages",
@@ -125,12 +125,12 @@ function Shared:keep(key, text, _, _, run)
         #text, self.max_age_s, self.max_bytes, PREFIX .. "reply:")
 end
 
-local Landing = {}
+local Claim = {}
 
--- Not waited for: the task may have been cancelled.
-function Landing:__close()
+-- Does not wait: the task may have been cancelled.
+function Claim:__close()
     self.renewing:cancel()
-    self.shelf.client:post("EVAL", RENEW, 1, self.flight, self.holder, 0)
+    self.backend.client:post("EVAL", RENEW, 1, self.flight, self.holder, 0)
 end
 
 local function renew(self, flight, holder)
@@ -139,20 +139,20 @@ local function renew(self, flight, holder)
     until ask(self, self.client.eval, RENEW, { flight }, holder, LEASE_S * 1000) == 0
 end
 
-function Shared:board(key, find)
+function Shared:claim(key, find)
     self.count = self.count + 1
     local flight, holder = PREFIX .. "flight:" .. key, ("%s %d"):format(self.holder, self.count)
     local pause = flights.pause()
     while true do
-        local said = ask(self, self.client.eval, BOARD, { PREFIX .. "reply:" .. key, flight },
+        local answer = ask(self, self.client.eval, CLAIM, { PREFIX .. "reply:" .. key, flight },
             holder, LEASE_S * 1000)
-        if not said then
+        if not answer then
             return nil
-        elseif said[1] == "reply" then
+        elseif answer[1] == "reply" then
             return nil, find()
-        elseif said[1] == "ask" then
-            return setmetatable({ shelf = self, flight = flight, holder = holder,
-                renewing = task.spawn(renew, self, flight, holder) }, Landing)
+        elseif answer[1] == "ask" then
+            return setmetatable({ backend = self, flight = flight, holder = holder,
+                renewing = task.spawn(renew, self, flight, holder) }, Claim)
         end
         pause()
     end
@@ -163,8 +163,8 @@ function Shared:close()
     self.client:close()
 end
 
--- The URL without the two limits, and the limits; nil and a message.
-local function take_limits(url)
+-- The URL without the two limits, and the limits; or nil and a message.
+local function split_limits(url)
     local place, query = url:match "^([^?]*)%??(.*)$"
     local rest, max_age_s, max_mb = {}, 30 * 24 * 3600, 1024
     for field in query:gmatch "[^&]+" do
@@ -185,15 +185,15 @@ local function take_limits(url)
     return place .. (rest[1] and "?" .. table.concat(rest, "&") or ""), max_age_s, max_mb << 20
 end
 
----Connects, where it can.
+---Connects to Redis; succeeds even if Redis cannot be reached at the moment.
 ---@param url string
 ---@param warn fun(line: string)
 ---@return ponder.model.cache.Shared?
 ---@return string? message
----@return string? code BAD_URL, WRONG_PASSWORD, NOT_ALLOWED, VERSION, TLS...: what does not pass by
----itself (ponder.redis)
+---@return string? code BAD_URL, WRONG_PASSWORD, NOT_ALLOWED, VERSION, TLS...: permanent failures
+---(ponder.redis)
 function shared.open(url, warn)
-    local place, max_age_s, max_bytes = take_limits(url)
+    local place, max_age_s, max_bytes = split_limits(url)
     if not place then
         return nil, max_age_s, "BAD_URL"
     end
