@@ -88,6 +88,27 @@ describe('retain = "path"', function()
         assert.is_true(most > 0 and most < 80, most)
     end)
 
+    -- y is evaluated ahead of its turn, and better than a; then the search stops before it.
+    it("keeps the best node that counts", function()
+        local children = { root = { "a", "p" }, p = { "w", "x", "y" }, w = { "w1" }, y = { "y1" } }
+        local scores, asked = { root = 0, a = 5, y1 = 9 }, {}
+        local result = task.run(search.run, { search = "dfs", initial_state = "root", k = 3,
+            batch = 3, concurrency = 3, retain = "path",
+            expand = function(state) return children[state] or {} end,
+            evaluate = function(state)
+                asked[state] = true
+                while state == "w1" and not asked.y1 do task.sleep(0.001) end
+                return scores[state] or 1
+            end,
+            is_terminal = function(state)
+                if state == "w1" then task.sleep(0.001) end
+                return false
+            end,
+            stop = function(node) return node.state == "x" end })
+        assert.same({ "stop", "a", { "root", "a" } },
+            { result.stop_reason, result.best_node.state, result.best_path })
+    end)
+
     it("is refused where the tree is needed", function()
         local refused, why = pcall(function()
             search.run(options { retain = "path", search = "bfs" })

@@ -178,18 +178,21 @@ static bool is_better(const Search *s, uint32_t a, uint32_t b)
     return x->score > y->score || (x->score == y->score && a < b);
 }
 
-/* Makes `id` the best node if it is better than the best so far. */
-void search_judge(Search *s, uint32_t id)
+void search_judge(Search *s, uint32_t end)
 {
-    if (s->best != SEARCH_NO_NODE && !is_better(s, id, s->best))
-        return;
-    const SearchNode *node = search_node(s, id);
-    search_hold(s, id);
-    if (s->best != SEARCH_NO_NODE)
-        search_release(s, s->best);
-    s->best = id;
-    if (s->policy->better == NULL)
-        s->best_score = node->terminal ? INFINITY : node->score;
+    for (; s->judged < end; s->judged++) {
+        uint32_t id = s->judged;
+        const SearchNode *node = search_node(s, id);
+        bool promising = node->terminal || node->score >= s->best_score;
+        if (!promising || (s->best != SEARCH_NO_NODE && !is_better(s, id, s->best)))
+            continue;
+        search_hold(s, id);
+        if (s->best != SEARCH_NO_NODE)
+            search_release(s, s->best);
+        s->best = id;
+        if (s->policy->better == NULL)
+            s->best_score = node->terminal ? INFINITY : node->score;
+    }
 }
 
 /* Whether max_depth alone keeps an evaluated node from being expanded. */
@@ -208,12 +211,9 @@ uint32_t search_best(const Search *s)
 {
     if (s->answer < s->count)
         return s->answer;
-    if (s->best < s->count)
-        return s->best;
-    uint32_t best = SEARCH_NO_NODE; /* search_end dropped the best */
-    for (uint32_t id = 0; id < s->count; id++)
-        if (search_has(s, id) && search_node(s, id)->evaluated &&
-            (best == SEARCH_NO_NODE || is_better(s, id, best)))
+    uint32_t best = s->best;
+    for (uint32_t id = s->judged; id < s->count && id < s->evaluated_prefix; id++)
+        if (best == SEARCH_NO_NODE || is_better(s, id, best))
             best = id;
     return best;
 }

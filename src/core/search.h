@@ -207,7 +207,8 @@ typedef struct Search {
     SearchCall first_call;     /* of them */
     uint32_t count, room;      /* nodes, and their capacity */
     uint32_t evaluated_prefix; /* all nodes below it are evaluated, maybe more */
-    uint32_t best;             /* SEARCH_NO_NODE if none is evaluated */
+    uint32_t judged;           /* all nodes below it were looked at for the best */
+    uint32_t best;             /* of them; SEARCH_NO_NODE if there are none */
     double best_score;         /* below it only a terminal node can be the best */
     uint32_t answer;           /* the terminal node that ended the search (astar, idastar) */
     SearchKeys keys;
@@ -367,7 +368,7 @@ static inline bool search_expandable(const Search *s, uint32_t id)
 /* Less frequent paths, in search.c and search_work.c. */
 bool search_add_room(Search *s, uint32_t id);
 void search_note_added(Search *s, uint32_t id);
-void search_judge(Search *s, uint32_t id);
+void search_judge(Search *s, uint32_t end);
 void search_advance_prefix(Search *s);
 void search_tell_policy_score(Search *s, uint32_t node, double score);
 void search_set_place(SearchTicket *t, uint32_t place);
@@ -411,15 +412,14 @@ static inline void search_tell_terminal(Search *s, uint32_t node, bool terminal)
 static inline void search_set_evaluated(Search *s, uint32_t id)
 {
     SearchNode *node = search_node(s, id);
-    bool terminal = node->terminal; /* read before the store: it shares a word with it */
-    s->depth_limited += !terminal && node->depth == s->options.max_depth;
+    /* The flags share a word with the depth: it is read before the store, which a load waits for.
+     */
+    s->depth_limited += !node->terminal && node->depth == s->options.max_depth;
     node->evaluated = true;
     if (s->options.window > 1)
         search_advance_prefix(s);
     else
         s->evaluated_prefix = id + 1;
-    if (terminal || node->score >= s->best_score)
-        search_judge(s, id);
 }
 
 /* One at a time, where evaluate and is_terminal are all that is asked about children, a unit is

@@ -298,14 +298,17 @@ static bool add_level(Search *s)
 /* The ticket in turn is done: from now on its nodes count. */
 static void commit(Search *s, const SearchTicket *t)
 {
-    bool level = t->node == SEARCH_NO_NODE;
+    /* The children of a level are evaluated by a ticket of its own. */
+    bool evaluated = t->node == SEARCH_NO_NODE || !scores_levels(s);
     s->committed = t->end;
     s->full = s->full || t->full;
     s->head++;
     s->turn = TURN_BEGIN;
-    if (s->full && (level || !scores_levels(s)))
+    if (evaluated)
+        search_judge(s, s->committed);
+    if (s->full && evaluated)
         search_end(s, OUTCOME_MAX_NODES, s->committed);
-    else if (scores_levels(s) && !level && (s->full || s->head == s->tickets.count)) {
+    else if (!evaluated && (s->full || s->head == s->tickets.count)) {
         s->head = (uint32_t)s->tickets.count; /* tickets after a full one do not count */
         s->opened = s->maker = s->head;
         if (s->committed > s->round_children)
