@@ -118,8 +118,9 @@ local function pass_through(client, jobs)
             last = entry[1]
             table.move({ moves.fields(entry[2]).id, last }, 1, 2, #words + 1, words)
         end
-        count = count + eval(moves.TAKE, { "state", "results:map", "open", "maps", "jobs:c",
-            "dead" }, table.unpack(words))
+        eval(moves.TAKE, { "state", "results:map", "open", "maps", "jobs:c", "dead" },
+            table.unpack(words))
+        count = count + #results
         local tenth = count * 10 // jobs
         memory[tenth] = memory[tenth]
             or tonumber(client:call("INFO", "memory"):match "used_memory:(%d+)")
