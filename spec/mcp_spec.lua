@@ -159,6 +159,15 @@ describe("an MCP server", function()
         assert.equal(2, sent[1].id)
     end)
 
+    it("refuses an id that is in use", function()
+        stopped = false
+        local sent = talk { call(1, "hangs", { prompt = "" }), request(1, "ping"),
+            { jsonrpc = "2.0", method = "notifications/cancelled", params = { requestId = 1 } } }
+        assert.is_true(stopped)
+        assert.equal(1, #sent)
+        assert.equal(-32600, sent[1].error.code)
+    end)
+
     it("speaks version 2026-07-28 without initialize", function()
         local meta = { ["io.modelcontextprotocol/protocolVersion"] = "2026-07-28",
             ["io.modelcontextprotocol/clientCapabilities"] = {} }
@@ -299,6 +308,23 @@ describe("ponder mcp", function()
         assert.equal(-32700, answers.junk.error.code)
         assert.matches("loading", r.err)
         assert.matches("x", r.err)
+    end)
+
+    it("reads lines of megabytes, and skips those that are too long", function()
+        local long = ("x"):rep(3 << 20)
+        local dir <close> = shell.directory { ["p.lua"] = "return function(r) return r.prompt end" }
+        local r = shell.ponder({ "mcp", "p.lua" }, { cwd = dir.path, input = table.concat({
+            json.encode(call(1, "p", { prompt = long })), ("y"):rep(17 << 20),
+            json.encode(request(2, "ping")) }, "\n") .. "\n" })
+        local answers = {}
+        for line in r.out:gmatch "[^\n]+" do
+            answers[#answers + 1] = json.decode(line)
+        end
+        table.sort(answers, function(a, b) return tostring(a.id) < tostring(b.id) end)
+        assert.equal(3, #answers)
+        assert.is_true(answers[1].result.content[1].text == long)
+        assert.same({ -32700, "Parse error: the line is too long" },
+            { answers[3].error.code, answers[3].error.message })
     end)
 
     it("says what is wrong with its arguments", function()

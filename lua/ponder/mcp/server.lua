@@ -391,6 +391,9 @@ function Session:receive(message, send)
     elseif not is_id(message.id) then
         return send(protocol.failure(nil, protocol.INVALID_REQUEST,
             "id must be a string or an integer"))
+    elseif self.running[message.id] then
+        return send(protocol.failure(message.id, protocol.INVALID_REQUEST,
+            "a request with this id is running"))
     end
     local id = message.id
     local handle = task.spawn(function()

@@ -35,15 +35,17 @@ local function each_piece(fd, take)
     input:close()
 end
 
--- A decoder of lines: call it with each piece of the input.
+-- A decoder of lines: call it with each piece of the input. (A pattern would look at each byte of
+-- a long line once for each byte before it.)
 local function lines(on_line, on_too_long)
     local parts, size = {}, 0
     return function(bytes)
-        local at = 1
-        for line, stop in bytes:gmatch "([^\n]*)\n()" do
-            parts[#parts + 1] = line
-            local whole = table.concat(parts)
-            parts, size, at = {}, 0, stop
+        local at, stop = 1, bytes:find("\n", 1, true)
+        while stop do
+            parts[#parts + 1] = bytes:sub(at, stop - 1)
+            local whole = size <= protocol.MAX_MESSAGE and table.concat(parts) or ""
+            parts, size, at = {}, 0, stop + 1
+            stop = bytes:find("\n", at, true)
             if whole:find "%S" then
                 on_line(whole)
             end
