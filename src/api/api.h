@@ -2,8 +2,10 @@
 #ifndef PONDER_API_API_H
 #define PONDER_API_API_H
 
+#include <errno.h>
 #include <lauxlib.h>
 #include <lua.h>
+#include <string.h>
 
 #include "core/alloc.h"
 
@@ -25,6 +27,23 @@ static inline void api_set_integer(lua_State *L, const char *name, lua_Integer v
 {
     lua_pushinteger(L, value);
     lua_setfield(L, -2, name);
+}
+
+/* The results of a failure with a file: nil, "PATH: why", code. */
+static inline int api_fail_file(lua_State *L, const char *path, const char *why, const char *code)
+{
+    luaL_pushfail(L);
+    lua_pushfstring(L, "%s: %s", path, why);
+    lua_pushstring(L, code);
+    return 3;
+}
+
+static inline int api_fail_errno(lua_State *L, const char *path, int error)
+{
+    const char *code = error == ENOENT || error == ENOTDIR ? "NOT_FOUND"
+                       : error == EEXIST                   ? "EXISTS"
+                                                           : "IO";
+    return api_fail_file(L, path, strerror(error), code);
 }
 
 /* Replaces a C function in the table on top of the stack; stores the old one in *out if given. */

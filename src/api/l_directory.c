@@ -24,20 +24,6 @@ static int directory_gc(lua_State *L)
     return 0;
 }
 
-static int fail_with(lua_State *L, const char *path, const char *problem, const char *code)
-{
-    lua_pushnil(L);
-    lua_pushfstring(L, "%s: %s", path, problem);
-    lua_pushstring(L, code);
-    return 3;
-}
-
-static int fail(lua_State *L, const char *path, int error)
-{
-    return fail_with(L, path, strerror(error),
-                     error == ENOENT || error == ENOTDIR ? "NOT_FOUND" : "IO");
-}
-
 /* Appends {name=, bytes=, modified_at=} to the list on top, if the entry is a file. */
 static lua_Integer add_file(lua_State *L, DIR *directory, const char *name, lua_Integer count)
 {
@@ -64,14 +50,14 @@ static int directory_files(lua_State *L)
     lua_toclose(L, -1);
     *directory = opendir(path);
     if (!*directory)
-        return fail(L, path, errno);
+        return api_fail_errno(L, path, errno);
     lua_newtable(L);
     lua_Integer count = 0;
     const struct dirent *entry;
     while ((errno = 0, entry = readdir(*directory)))
         count = add_file(L, *directory, entry->d_name, count);
     if (errno != 0)
-        return fail(L, path, errno);
+        return api_fail_errno(L, path, errno);
     return 1;
 }
 
@@ -113,12 +99,13 @@ static int directory_open(lua_State *L)
     luaL_setmetatable(L, LUA_FILEHANDLE);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
-        return fail(L, path, errno);
+        return api_fail_errno(L, path, errno);
     bool found = is_file(fd);
     if (!found || !push_path(L, fd) || (file->f = fdopen(fd, "rb")) == NULL) {
         int error = errno;
         close(fd);
-        return found ? fail(L, path, error) : fail_with(L, path, "not a regular file", "IO");
+        return found ? api_fail_errno(L, path, error)
+                     : api_fail_file(L, path, "not a regular file", "IO");
     }
     file->closef = close_file;
     return 2;

@@ -15,22 +15,6 @@
 
 enum { CHUNK = 4096, PERMISSIONS = 07777 };
 
-static int fail(lua_State *L, const char *path, const char *why, const char *code)
-{
-    luaL_pushfail(L);
-    lua_pushfstring(L, "%s: %s", path, why);
-    lua_pushstring(L, code);
-    return 3;
-}
-
-static int fail_errno(lua_State *L, const char *path, int error)
-{
-    const char *code = error == ENOENT || error == ENOTDIR ? "NOT_FOUND"
-                       : error == EEXIST                   ? "EXISTS"
-                                                           : "IO";
-    return fail(L, path, strerror(error), code);
-}
-
 /* ---- what kind of file it is ---- */
 
 static const char *kind_of(mode_t mode)
@@ -56,7 +40,7 @@ static int private_about(lua_State *L)
     struct stat file;
     bool follow = lua_toboolean(L, 2);
     if (fstatat(AT_FDCWD, path, &file, follow ? 0 : AT_SYMLINK_NOFOLLOW) != 0)
-        return fail_errno(L, path, errno);
+        return api_fail_errno(L, path, errno);
     lua_createtable(L, 0, 6);
     if (follow)
         set_absolute_path(L, path);
@@ -105,13 +89,13 @@ static int private_read(lua_State *L)
     const char *path = luaL_checkstring(L, 1);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
-        return fail_errno(L, path, errno);
+        return api_fail_errno(L, path, errno);
     const char *problem = secrecy_problem(fd);
     int error = problem == NULL ? push_content(L, fd) : 0;
     close(fd);
     if (problem != NULL)
-        return fail(L, path, problem, "NOT_PRIVATE");
-    return error != 0 ? fail_errno(L, path, error) : 1;
+        return api_fail_file(L, path, problem, "NOT_PRIVATE");
+    return error != 0 ? api_fail_errno(L, path, error) : 1;
 }
 
 /* ---- writing ---- */
@@ -139,14 +123,14 @@ static int private_write(lua_State *L)
     unlink(temporary);
     int fd = private_create(temporary);
     if (fd < 0)
-        return fail_errno(L, path, errno);
+        return api_fail_errno(L, path, errno);
     int error = write_all(fd, text, size);
     close(fd);
     if (error == 0)
         error = (is_new ? private_rename_new : rename)(temporary, path) == 0 ? 0 : errno;
     if (error != 0) {
         unlink(temporary);
-        return fail_errno(L, path, error);
+        return api_fail_errno(L, path, error);
     }
     lua_pushboolean(L, 1);
     return 1;
@@ -168,12 +152,13 @@ static int private_open_file(lua_State *L)
     luaL_setmetatable(L, LUA_FILEHANDLE);
     int fd = private_open(path, &why);
     if (fd < 0)
-        return why != NULL ? fail(L, path, why, "NOT_PRIVATE") : fail_errno(L, path, errno);
+        return why != NULL ? api_fail_file(L, path, why, "NOT_PRIVATE")
+                           : api_fail_errno(L, path, errno);
     file->f = fdopen(fd, "w");
     if (file->f == NULL) {
         int error = errno;
         close(fd);
-        return fail_errno(L, path, error);
+        return api_fail_errno(L, path, error);
     }
     file->closef = close_file;
     return 1;
@@ -202,11 +187,11 @@ static int private_make_directory(lua_State *L)
     if (error == 0 && stat(path, &directory) == 0 && !S_ISDIR(directory.st_mode))
         error = ENOTDIR;
     if (error != 0)
-        return fail(L, path,
-                    lua_pushfstring(L, "cannot create this directory: %s", strerror(error)), "IO");
+        return api_fail_file(
+            L, path, lua_pushfstring(L, "cannot create this directory: %s", strerror(error)), "IO");
     const char *problem = lua_toboolean(L, 2) ? make_private(path) : NULL;
     if (problem != NULL)
-        return fail(L, path, problem, "NOT_PRIVATE");
+        return api_fail_file(L, path, problem, "NOT_PRIVATE");
     lua_pushboolean(L, 1);
     return 1;
 }

@@ -193,15 +193,6 @@ static int l_open(lua_State *L)
 
 /* ---- other functions for logs ---- */
 
-/* nil, "PATH: what is wrong", code */
-static int fail_path(lua_State *L, const char *path, const StoreError *e)
-{
-    luaL_pushfail(L);
-    lua_pushfstring(L, "%s: %s", path, e->detail);
-    lua_pushstring(L, store_code(e->status));
-    return 3;
-}
-
 /* path -> whether it has a writer | nil, message, code */
 static int l_in_use(lua_State *L)
 {
@@ -214,7 +205,7 @@ static int l_in_use(lua_State *L)
         claim_close(claim, status == STORE_OK);
     }
     if (status != STORE_OK && status != STORE_LOCKED)
-        return fail_path(L, path, &e);
+        return api_fail_file(L, path, e.detail, store_code(e.status));
     lua_pushboolean(L, status == STORE_LOCKED);
     return 1;
 }
@@ -247,7 +238,7 @@ static int l_free_bytes(lua_State *L)
     if (statvfs(path, &disk) != 0) {
         StoreError e;
         store_fail_errno(&e, "cannot stat", errno);
-        return fail_path(L, path, &e);
+        return api_fail_file(L, path, e.detail, store_code(e.status));
     }
     lua_pushinteger(L, (lua_Integer)(disk.f_bavail * disk.f_frsize));
     return 1;
