@@ -255,6 +255,17 @@ describe("ponder run --untrusted", function()
             .. "the request is not one\n", r.out, r.err)
     end)
 
+    it("is told of what is too long for the log", function()
+        local dir <close> = shell.directory { ["p.lua"] = [[
+            local text, message, code = read "long"
+            print(text, message:match ": (.*)$", code)]] }
+        shell.run("cd " .. dir.path .. "; head -c 12000000 /dev/zero >long")
+        local r = shell.ponder({ "run", "--log", "a.db", "--untrusted", "--allow-read", ".",
+            "p.lua" }, { cwd = dir.path })
+        assert.equal("nil\twhat the function returned is too long for the log\tERROR\n", r.out,
+            r.err)
+    end)
+
     it("says what ended a policy", function()
         for code, expected in pairs {
             ["error 'oh'"] = "^ponder: p.lua:1: oh\nstack traceback:\n\tp.lua:1: [^\n]*\n$",
@@ -446,6 +457,32 @@ describe("one confined process", function()
     it("is ended when it prints for too long", function()
         assert.equal("SANDBOX\n", with_box([[
             print((select(3, box:call("call chatter", {}))))]], "patience = 0.5"))
+    end)
+
+    it("is ended when it prints too much", function()
+        assert.equal("SANDBOX\tthe policy printed, asked for and was told more than 1 MiB\n",
+            with_box([[
+            local _, message, code = box:call("call chatter", {})
+            print(code, message)]], "exchange_mb = 1"))
+    end)
+
+    it("is ended when it does not take what it is told", function()
+        local r = shell.ponder { "-e", [[
+            local confine, json = require "ponder.core.confine", require "ponder.json"
+            local child = assert(confine.spawn())
+            assert(child:send(json.encode { name = "=x", form = "functions", models = {},
+                text = "return { f = function() while true do end end }", memory_mb = 64,
+                cpu_seconds = 60 }))
+            local function begin(id, name, ...)
+                assert(child:send(json.encode { call = id, now = 0, time = 0, begin = {
+                    name = name, seed = 1, arguments = json.encode(json.array { ... }) } }))
+            end
+            begin(1, "load", {})
+            assert(child:receive(60))
+            begin(2, "call f")
+            print(child:send(("x"):rep(8 << 20), 0.2))
+            child:kill()]] }
+        assert.same({ "nil\tTIMEOUT\n", "" }, { r.out, r.err })
     end)
 
     it("goes on after a call that was cancelled", function()

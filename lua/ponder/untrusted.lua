@@ -25,6 +25,7 @@ local MEMORY_MB = 512
 local CPU_SECONDS = 600
 local MOST_REQUESTS = 100000 -- of a call, unanswered
 local MOST_BYTES = 32 << 20 -- of its requests, unanswered; of an answer
+local EXCHANGE_MB = 1024
 local TOO_MUCH = { message = "too much is asked at once", code = "DENIED" }
 local TOO_LONG = { message = ("the answer is longer than %d MiB"):format(MOST_BYTES >> 20),
     code = "TOO_LARGE" }
@@ -38,6 +39,7 @@ local WAIT, ROOM = "the policy's calls", "room for an answer"
 ---@field memory_mb? integer default 512
 ---@field max_steps? integer
 ---@field cpu_seconds? integer default 600
+---@field exchange_mb? integer that a call may print, ask for and be told; default 1024
 ---@field patience? number seconds between two waits; default: without limit
 ---@field write? fun(text: string) gets what the script prints
 
@@ -70,19 +72,31 @@ local function list_of(value)
     return type(value) == "table" and value or {}
 end
 
+local function finish(self, message)
+    self.child:kill()
+    self.child = nil
+    return { done = true, code = "SANDBOX", message = message }
+end
+
+local function too_slow(self)
+    return finish(self, ("the policy computed for longer than %g s"):format(self.opts.patience))
+end
+
 -- A message of the script's process, of the types that are expected.
-local function receive(self, deadline)
+local function receive(self, call, deadline)
     local left = deadline and deadline - scheduler.clock()
     local text, problem = nil, "TIMEOUT"
     if not left or left > 0 then -- what prints all the time leaves nothing to wait for
         text, problem = self.child:receive(left)
     end
     local message = text and requests.decode(text)
+    call.exchanged = call.exchanged + #(text or "")
+    local most = self.opts.exchange_mb or EXCHANGE_MB
     if problem == "TIMEOUT" then
-        self.child:kill()
-        self.child = nil
-        return { requests = {}, events = {}, done = true, code = "SANDBOX",
-            message = ("the policy computed for longer than %g s"):format(self.opts.patience) }
+        message = too_slow(self)
+    elseif call.exchanged > most << 20 then
+        message = finish(self, ("the policy printed, asked for and was told more than %d MiB")
+            :format(most))
     elseif type(message) ~= "table" then
         message = lost(self)
     end
@@ -95,25 +109,28 @@ local function receive(self, deadline)
 end
 
 -- Tells the process something of a call, and waits until that waits again. `answers` are JSON.
-local function exchange(self, child, message, answers)
+local function exchange(self, call, message, answers)
+    local child = call.child
     if child ~= self.child then
         return lost { child = nil }
     end
-    message.now, message.time = scheduler.now(), os.time()
+    message.call, message.now, message.time = call.id, scheduler.now(), os.time()
     self.is_talking = true
     local text = json.encode(message)
     if answers then
         text = ('%s,"answers":[%s]}'):format(text:sub(1, -2), table.concat(answers, ","))
     end
-    if not child:send(text) then
+    local patience = self.opts.patience
+    local deadline = patience and scheduler.clock() + patience
+    local sent, problem = child:send(text, patience)
+    if not sent then
         self.is_talking = false
-        return lost(self)
+        return problem == "TIMEOUT" and too_slow(self) or lost(self)
     end
-    local deadline = self.opts.patience and scheduler.clock() + self.opts.patience
-    local reply = receive(self, deadline)
+    local reply = receive(self, call, deadline)
     while reply.more and reply.output do
         self.write(reply.output)
-        reply = receive(self, deadline)
+        reply = receive(self, call, deadline)
     end
     self.is_talking = false
     if reply.output then
@@ -135,6 +152,7 @@ end
 
 local function give(call, id, answer)
     local text = encode(answer, id)
+    call.exchanged = call.exchanged + #text
     text = #text <= MOST_BYTES and text or encode(TOO_LONG, id)
     call.answers[#call.answers + 1], call.held = text, call.held + #text
 end
@@ -149,8 +167,8 @@ local function await_room(call)
 end
 
 local function perform(self, call, request, size)
-    local answer = requests.perform(self, request, await_room, call)
-    give(call, request.id, answer)
+    local ok, answer = pcall(requests.perform, self, request, await_room, call)
+    give(call, request.id, ok and answer or { message = tostring(answer), code = "ERROR" })
     call.open[request.id] = nil
     call.count, call.bytes = call.count - 1, call.bytes - size
     scheduler.wake(call.task, WAIT)
@@ -219,25 +237,24 @@ local Ending = {}
 
 -- The requests of a call that is over, or was cancelled, end with it.
 function Ending.__close(ending)
-    local self, call, child = ending.box, ending.call, ending.child
+    local self, call = ending.box, ending.call
     for _, t in pairs(call.open) do
         scheduler.cancel(t)
     end
     if self.is_talking then -- Ctrl-C, or the end of the time: it computes still
         self:close()
-    elseif not call.done and self.child == child then
-        exchange(self, child, { call = call.id, cancel = true })
+    elseif not call.done and self.child == call.child then
+        exchange(self, call, { cancel = true })
     end
 end
 
 local function make_call(self, name, arguments, on_event)
-    local child = self.child
     self.last = self.last + 1
-    local call = { id = self.last, task = scheduler.current(), answers = {}, open = {}, count = 0,
-        bytes = 0, held = 0, room = {} }
-    local _ <close> = setmetatable({ box = self, call = call, child = child }, Ending)
-    local reply = exchange(self, child, { call = call.id, begin = { name = name,
-        seed = math.random(0), arguments = json.encode(json.array(arguments)) } })
+    local call = { id = self.last, child = self.child, task = scheduler.current(), answers = {},
+        open = {}, count = 0, bytes = 0, held = 0, exchanged = 0, room = {} }
+    local _ <close> = setmetatable({ box = self, call = call }, Ending)
+    local reply = exchange(self, call, { begin = { name = name, seed = math.random(0),
+        arguments = json.encode(json.array(arguments)) } })
     while true do
         call.done = reply.done
         hear(on_event, reply.events)
@@ -245,7 +262,7 @@ local function make_call(self, name, arguments, on_event)
             return results_of(reply)
         end
         begin_requests(self, call, reply.requests)
-        reply = exchange(self, child, { call = call.id }, answers_of(call, reply.wait))
+        reply = exchange(self, call, {}, answers_of(call, reply.wait))
     end
 end
 

@@ -256,6 +256,7 @@ int confine_spawn(pid_t *pid, int *fd)
         return errno;
     struct timeval check = {.tv_usec = CHECK_MS * 1000};
     setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &check, sizeof check);
+    setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &check, sizeof check);
     /* Above CONFINE_FD: dup2 of a descriptor onto itself would keep its close-on-exec flag. */
     int theirs = fcntl(ends[1], F_DUPFD_CLOEXEC, CONFINE_FD + 1);
     int error = theirs >= 0 ? spawn(argv, theirs, pid) : errno;
@@ -271,49 +272,38 @@ int confine_spawn(pid_t *pid, int *fd)
 
 /* ---- the socket ---- */
 
-static int transfer_error(ssize_t done, bool (*stops)(void))
+/* Each read and write of the parent times out after CHECK_MS, to check `stops` and the deadline,
+ * since a signal that comes right before one does not interrupt it. */
+static int transfer_error(ssize_t done, bool (*stops)(void), double deadline)
 {
-    if (done > 0)
-        return 0;
     if (done == 0)
         return EPIPE;
-    return errno == EINTR && !(stops != NULL && stops()) ? 0 : errno;
-}
-
-int confine_send(int fd, const void *bytes, size_t n, bool (*stops)(void))
-{
-    const char *at = bytes;
-    while (n > 0) {
-        ssize_t done = send(fd, at, n, MSG_NOSIGNAL);
-        int error = transfer_error(done, stops);
-        if (error != 0)
-            return error;
-        at += done > 0 ? done : 0;
-        n -= done > 0 ? (size_t)done : 0;
-    }
-    return 0;
-}
-
-/* Checks `stops` and the deadline. Each read times out after CHECK_MS, since a signal that comes
- * right before a read does not interrupt it. */
-static int wait_error(double deadline, bool (*stops)(void))
-{
+    if (done < 0 && errno != EAGAIN && errno != EINTR)
+        return errno;
     if (stops != NULL && stops())
         return EINTR;
     return deadline > 0 && loop_now_ms() >= deadline ? ETIMEDOUT : 0;
 }
 
-int confine_receive(int fd, void *bytes, size_t n, bool (*stops)(void), double deadline)
+static int transfer(int fd, char *at, size_t n, bool out, bool (*stops)(void), double deadline)
 {
-    char *at = bytes;
     while (n > 0) {
-        ssize_t done = read(fd, at, n);
-        bool waited = done < 0 && (errno == EAGAIN || errno == EINTR);
-        int error = waited ? wait_error(deadline, stops) : transfer_error(done, stops);
-        if (error != 0)
-            return error;
+        ssize_t done = out ? send(fd, at, n, MSG_NOSIGNAL) : read(fd, at, n);
         at += done > 0 ? done : 0;
         n -= done > 0 ? (size_t)done : 0;
+        int error = n > 0 ? transfer_error(done, stops, deadline) : 0;
+        if (error != 0)
+            return error;
     }
     return 0;
+}
+
+int confine_send(int fd, const void *bytes, size_t n, bool (*stops)(void), double deadline)
+{
+    return transfer(fd, (char *)(size_t)bytes, n, true, stops, deadline);
+}
+
+int confine_receive(int fd, void *bytes, size_t n, bool (*stops)(void), double deadline)
+{
+    return transfer(fd, bytes, n, false, stops, deadline);
 }

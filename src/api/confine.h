@@ -40,7 +40,7 @@ void confine_spawn_early(void);
 /* Send or receive exactly `n` bytes, until `stops` (optional) returns true or `deadline` (of
  * loop_now_ms; 0: none). Return 0; EINTR: stopped; ETIMEDOUT; EPIPE: end of file; or another errno
  * value. */
-int confine_send(int fd, const void *bytes, size_t n, bool (*stops)(void));
+int confine_send(int fd, const void *bytes, size_t n, bool (*stops)(void), double deadline);
 int confine_receive(int fd, void *bytes, size_t n, bool (*stops)(void), double deadline);
 
 #endif

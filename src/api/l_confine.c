@@ -41,15 +41,15 @@ static int push_error(lua_State *L, int error)
     return 2;
 }
 
-static int send_message(lua_State *L, int fd, int index)
+static int send_message(lua_State *L, int fd, int index, bool (*stops)(void), double deadline)
 {
     size_t size;
     const char *text = luaL_checklstring(L, index, &size);
     luaL_argcheck(L, size <= MAX_MESSAGE, index, "message too long");
     uint32_t length = (uint32_t)size;
-    int error = confine_send(fd, &length, sizeof length, is_stopping);
+    int error = confine_send(fd, &length, sizeof length, stops, deadline);
     if (error == 0)
-        error = confine_send(fd, text, size, is_stopping);
+        error = confine_send(fd, text, size, stops, deadline);
     if (error != 0)
         return push_error(L, error);
     lua_pushboolean(L, 1);
@@ -82,17 +82,22 @@ static Child *check_child(lua_State *L)
     return child;
 }
 
+static double deadline_in(lua_State *L, int index)
+{
+    double seconds = luaL_optnumber(L, index, 0);
+    return seconds > 0 ? loop_now_ms() + seconds * 1e3 : 0;
+}
+
+/* child:send(message, [seconds]) -> true | nil, "TIMEOUT" or another message */
 static int child_send(lua_State *L)
 {
-    return send_message(L, check_child(L)->fd, 2);
+    return send_message(L, check_child(L)->fd, 2, is_stopping, deadline_in(L, 3));
 }
 
 /* child:receive([seconds]) -> message | nil, "TIMEOUT" or another message */
 static int child_receive(lua_State *L)
 {
-    int fd = check_child(L)->fd;
-    double seconds = luaL_optnumber(L, 2, 0);
-    return receive_message(L, fd, is_stopping, seconds > 0 ? loop_now_ms() + seconds * 1e3 : 0);
+    return receive_message(L, check_child(L)->fd, is_stopping, deadline_in(L, 2));
 }
 
 /* Kills the child; returns its wait status, or -1. */
@@ -192,7 +197,7 @@ static int confine_l_enter(lua_State *L)
 
 static int confine_l_send(lua_State *L)
 {
-    return send_message(L, CONFINE_FD, 1);
+    return send_message(L, CONFINE_FD, 1, NULL, 0);
 }
 
 static int confine_l_receive(lua_State *L)

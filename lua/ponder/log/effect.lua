@@ -100,8 +100,13 @@ function Effect:answer(log, results)
             reason(values)))
     end
     values = redact.keep(values)
+    local kept = decode(values)
+    if not kept then
+        return fail(self, log, ("log.%s: what the function returned is too long for the log")
+            :format(WHERE[self.what]))
+    end
     write_answer(self, log, "ok", values)
-    return decode(values)
+    return kept
 end
 
 ---@param log ponder.log.Recorder
