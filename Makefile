@@ -151,7 +151,7 @@ test: run-packages test-packages
 	PONDER_BUILD=$B .ci/run-specs $(SPEC)
 
 asan: run-packages test-packages
-	@$(MAKE) --no-print-directory all $B/asan/server B=$B/asan \
+	@$(MAKE) --no-print-directory all $B/asan/server $(FUZZERS:%=$B/asan/fuzz/%_replay) B=$B/asan \
 	    CFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"
 	@$(MAKE) --no-print-directory $B/asan/gc_stress.so B=$B/asan
 	PONDER_GC_STRESS=1 PONDER_BUILD=$B/asan \
@@ -168,6 +168,11 @@ $B/fuzz/%_fuzz: spec/fuzz/%_fuzz.c $(wildcard src/core/*.[ch])
 	@mkdir -p $(@D)/$*
 	@echo "  compile $<"
 	@clang $(CSTD) $(WARN) $(FUZZ_FLAGS) -Isrc -o $@ $< $(wildcard src/core/*.c) -lm
+
+# The same targets without libFuzzer: spec/fuzz_spec.lua runs the corpus through them.
+$B/fuzz/%_replay: spec/fuzz/%_fuzz.c spec/support/fuzz_replay.c $(patsubst %.c,$B/%.o,$(wildcard src/core/*.c))
+	@mkdir -p $(@D)
+	@$(CC) $(CSTD) $(WARN) $(CFLAGS) -Isrc -o $@ $^ -lm
 
 fuzz: fuzz-packages
 	@$(MAKE) --no-print-directory all $(FUZZERS:%=$B/fuzz/%_fuzz)

@@ -8,6 +8,8 @@ local shell = require "shell"
 local size = require "size"
 local store = require "ponder.core.store"
 
+local STEP = size { test = 5, asan = 5, full = 1 } -- from one kill at a write to the next
+
 local SCRIPT = [[
     task.map({ 1, 2, 3, 4, 5, 6 }, function(i)
         say(i, ask("item " .. i))
@@ -36,7 +38,7 @@ describe("a disk that fails", function()
     local function check_seen(out)
         for line in out:gmatch "%d\t(%d+)\n" do
             assert.equal(1, (w:row(("SELECT count(*) FROM calls WHERE status = 'ok' "
-                .. "AND instr(reply, '%s')"):format(line))))
+                .. "AND instr(reply, '\"%s\"')"):format(line))))
         end
     end
 
@@ -150,7 +152,7 @@ describe("a process that is killed at a write", function()
                 local resumed = w:resume()
                 assert.same({ 0, "" }, { resumed.status, resumed.err })
             end
-            at = at + (file and 5 or 1)
+            at = at + (file and STEP or 1)
         until r.failures == 0
         assert.is_true(killed > 15)
         assert.is_nil(io.open(w.log .. "-new"), "the last run has taken it over")

@@ -8,7 +8,7 @@ local store = require "ponder.core.store"
 
 local read = shell.read
 
-local COUNT = size { test = 75, asan = 40, full = 10000 }
+local COUNT = size { test = 75, asan = 40, full = 2500 } -- two kinds, two commands each
 local SEED = tonumber(os.getenv "PONDER_SEED") or 20261122
 
 local SCRIPT = [[

@@ -293,7 +293,7 @@ describe("over HTTP", function()
     end
 
     it("queued calls with faults: each answered or failed with its code, once", function()
-        local calls, tally = size { test = 5000, asan = 2000, full = 20000 }, {}
+        local calls, tally = size { test = 2000, asan = 2000, full = 100000 }, {}
         soak(calls, "fault=10&text=fine", tally)
         local counters = s:counters()
         assert.equal(calls, tally.ended)
