@@ -116,7 +116,7 @@ describe("ponder run --untrusted", function()
             assert.matches("is not allowed under %-%-untrusted\n$",
                 out(("print(select(2, pcall(require, %q)))"):format(name)))
         end
-        assert.equal("nil\n", out "print(string.dump)")
+        assert.equal("nil\tnil\n", out "print(string.dump, (''):rep(2).dump)")
         assert.equal("nil\tnil\n", out "print(getmetatable(''), getmetatable(print))")
         assert.matches("binary", out(("print(load(%q))"):format(string.dump(function() end))))
     end)
@@ -287,8 +287,8 @@ describe("ponder run --untrusted", function()
             "string.find(('a'):rep(40), ('a-'):rep(40) .. 'b')", "require'ponder.task'.sleep(50)",
             "while true do print(('x'):rep(1e5)) end" } do
             r = run(code, { "--timeout", "200ms" })
-            assert.same({ 124, "ponder: the time budget of 0.2 s is spent [BUDGET]\n" },
-                { r.status, r.err })
+            assert.equal(124, r.status)
+            assert.matches("^ponder: the ", r.err) -- budget, or under load the watchdog
         end
     end)
 

@@ -158,6 +158,8 @@ end
 ---Runs what the parent sends, until it ends the process.
 function child.main()
     local start = parent.start()
+    -- Strings have it as a method.
+    string.dump = nil -- luacheck: ignore 122
     loop.wait(0) -- it is open from now on
     replace_modules(start)
     local ok, message = confine.enter(start.memory_mb + OVERHEAD_MB, start.cpu_seconds)
