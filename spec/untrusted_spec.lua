@@ -77,6 +77,18 @@ describe("a process that is confined", function()
         assert.is_nil(r.out:find("escaped", 1, true))
     end)
 
+    -- It has them, and cannot give them to another: as where the kernel lacks them.
+    it("lacks Landlock and seccomp, which --untrusted and doctor say", function()
+        local said = confined([[
+            local confined = require "ponder.report.confined"
+            print(confined.mistake { untrusted = true })
+            print(confined.mistake { untrusted = true, weak_isolation = true })
+            require("ponder.cli.doctor").run {}]]).out
+        assert.matches("^%-%-untrusted: this kernel has no Landlock and no seccomp [^\n]*"
+            .. "%-%-weak%-isolation[^\n]*\n\n", said)
+        assert.matches("\n%-%- isolation +this kernel has no Landlock and no seccomp", said)
+    end)
+
     it("is ended at the limit of processor time", function()
         assert.equal(("status %d\n"):format(128 + 24),
             confined("while true do end", 4096, 2).out:match "status.*")
