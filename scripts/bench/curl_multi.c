@@ -1,6 +1,6 @@
 /*
- * curl_multi.c -- the least that a C program must do: `calls` POSTs over libcurl's multi interface,
- * `in_flight` at one time, replies kept in memory. What scripts/bench/net.lua measures against.
+ * curl_multi.c -- the baseline for scripts/bench/net.lua: a minimal C program that sends `calls`
+ * POSTs over libcurl's multi interface, `in_flight` at a time, and keeps the replies in memory.
  *
  *      curl_multi URL CALLS IN_FLIGHT      prints "WALL_MS CPU_MS CONNECTIONS ANSWERED"
  */

@@ -1,4 +1,4 @@
-/* empty.c -- what start-up is compared with: links what ponder links, and does nothing. */
+/* empty.c -- the baseline for start-up: links the libraries of ponder, and does nothing. */
 int main(void)
 {
     return 0;

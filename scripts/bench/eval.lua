@@ -1,9 +1,9 @@
--- Measures ponder eval: what an item costs beside its calls, how near the wall time comes to the
--- ideal one, and how fast the page draws.
+-- Measures ponder eval: the overhead of an item, the wall time compared to the ideal, and how fast
+-- the page draws.
 --
 --     ponder run --no-log scripts/bench/eval.lua        (`make bench` sets the paths)
 --
--- The figures of CPU are for logged runs: the bench runs itself as `ponder run --log`.
+-- The programs to measure run in processes of their own, with and without a log.
 
 local measure = require "measure"
 
@@ -11,7 +11,7 @@ local ITEMS, WAITING, WAIT_S, IN_FLIGHT = 10000, 2000, 0.05, 64
 local build = os.getenv "PONDER_BUILD" or "build"
 local scratch = os.tmpname()
 
--- Runs code in a process of its own; what it prints, as a number.
+-- Runs code in a separate process; returns the number that it prints.
 local function run(code, flags)
     local file <close> = assert(io.open(scratch, "wb"))
     file:write(code)

@@ -3,8 +3,8 @@
 --
 --     lua5.4 scripts/bench/got.lua        (`make bench` sets the paths)
 --
--- Figures are medians; limits stand in brackets. A bare loop that only joins the texts of the same
--- contexts runs beside the chain, to tell a slow machine from a slow program.
+-- Figures are medians; limits are in brackets. A bare loop that only joins the texts of the same
+-- contexts tells a slow machine from a slow program.
 
 local got = require "ponder.got"
 
@@ -48,7 +48,7 @@ local function chain(nodes)
     return machine
 end
 
--- The least that any program does for the same chain: the texts and messages of its contexts.
+-- The minimum work for the same chain: the texts and messages of its contexts.
 local function bare_chain(nodes)
     local contents, bytes = { PROMPT }, 0
     for made = 2, nodes do
@@ -65,7 +65,7 @@ local function bare_chain(nodes)
     return bytes
 end
 
--- Rounds of three thoughts, one scoring call each, until there are that many nodes.
+-- Rounds of three thoughts and one scoring call, up to that many nodes.
 local function rounds(nodes)
     local machine = got.new { max_nodes = nodes, max_depth = nodes, connect = false,
         min_nodes_for_aggregation = nodes + 1 }

@@ -1,6 +1,6 @@
 /*
- * http_minimal.c -- the least that a server on libmicrohttpd must do: it reads each request and
- * answers with a fixed text. What scripts/bench/serve.lua measures against.
+ * http_minimal.c -- the baseline for scripts/bench/serve.lua: a minimal server on libmicrohttpd
+ * that reads each request and answers with a fixed text.
  *
  *      http_minimal      prints its port; ends when it is killed
  */

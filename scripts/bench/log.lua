@@ -1,5 +1,5 @@
--- Measures the run log: what it adds to a run of 2,000 calls of 50 ms at 64 in flight, and how long
--- a run of 10,000 calls takes to be replayed.
+-- Measures the run log: its overhead in a run of 2,000 calls of 50 ms with 64 in flight, and the
+-- time to replay a run of 10,000 calls.
 --
 --     lua5.4 scripts/bench/log.lua        (`make bench` sets the paths)
 
@@ -30,7 +30,7 @@ local ANSWER = ("It is the sum of two primes, as far as anybody knows. "):rep(10
 local s <close> = server.start()
 local dir <close> = shell.directory { ["script.lua"] = SCRIPT }
 
--- Wall and CPU seconds of a command; a figure of bash, since the process has ended by then.
+-- Wall and CPU seconds of a command, measured by bash.
 local function seconds(delay, ...)
     local words = { shell.quote(shell.executable) }
     for _, word in ipairs { ... } do

@@ -1,5 +1,5 @@
--- Measures the event loop: how soon a task goes on that waits, alone and among 1,000 others; what a
--- call costs with 64 and with 10,000 in flight; how often an idle process wakes up.
+-- Measures the event loop: the latency of waking a task, alone and among 1,000 others; the CPU time
+-- of a call with 64 and with 10,000 in flight; the wake-ups of an idle process.
 --
 --     lua5.4 scripts/bench/loop.lua        (`make bench` sets the paths)
 
@@ -13,7 +13,7 @@ local median = require("measure").median
 
 local ROUNDS, OTHERS = 300, 1000
 
---- Microseconds from the end of a sleep to the task that slept.
+--- Microseconds from the end of a sleep until its task runs.
 local function measure_timers()
     local late = {}
     for i = 1, ROUNDS do
@@ -24,8 +24,8 @@ local function measure_timers()
     return median(late)
 end
 
---- Microseconds from the reply of a child process that repeats a line to the task that waits for
---- it: half of the way there and back, which wakes two processes.
+--- Microseconds from the reply of a child process, which echoes a line, until the waiting task
+--- runs: half of the round trip, which wakes two processes.
 local function measure_lines(child)
     local took = {}
     for i = 1, ROUNDS do

@@ -1,7 +1,7 @@
---- Measuring in one run: two ways of doing a thing, in turn, and the median of their ratio.
+--- Measures two programs in turn, and the median ratio of their figures.
 ---
---- Machines are noisy and slow down as they get warm, so a pair is always measured side by side, in
---- both orders, and only ratios are compared with a target.
+--- Machines are noisy and slow down as they get warm, so the two are measured in turn, in both
+--- orders, and only ratios are compared with a target.
 
 local measure = {}
 
@@ -14,7 +14,7 @@ function measure.median(list)
     return #sorted % 2 == 1 and sorted[middle] or (sorted[middle] + sorted[middle + 1]) / 2
 end
 
----CPU seconds that `f(...)` takes, garbage from before collected.
+---CPU seconds of `f(...)`, after a garbage collection.
 ---@param f function
 ---@return number seconds
 function measure.cpu(f, ...)
@@ -26,7 +26,7 @@ function measure.cpu(f, ...)
 end
 
 ---Measures pairs in turn: ours, theirs, theirs, ours, ...
----@param ours fun(): number a figure of its own choice, such as measure.cpu's
+---@param ours fun(): number any figure, such as measure.cpu's
 ---@param theirs fun(): number
 ---@param pairs? integer at least 5, the default
 ---@return number ratio median of ours / theirs over the pairs
@@ -45,7 +45,7 @@ function measure.pairs(ours, theirs, pairs)
     return measure.median(ratios), measure.median(our_figures), measure.median(their_figures)
 end
 
----Prints a line of a table: what, figure, target, and whether it is reached.
+---Prints a line of a table: name, figure, target, and whether the target is reached.
 ---@param what string
 ---@param figure number
 ---@param relation ">="|"<="

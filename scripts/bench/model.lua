@@ -2,9 +2,8 @@
 --
 --     build/ponder run --no-log scripts/bench/model.lua        (`make bench`)
 --
--- Each pair runs both, one after the other: ours by the executable, as people run it (it has
--- limits of memory and a pace of collecting garbage of its own), without the run log, whose cost is
--- another matter. Figures are medians.
+-- Pairs run one after the other: ours in the executable, which has its own memory limit and garbage
+-- collector settings, without the run log. Figures are medians.
 
 local json = require "ponder.json"
 local model = require "ponder.model"
@@ -32,7 +31,7 @@ local function numbers(n)
     return list
 end
 
--- A client with connections of its own, so that every run opens them again.
+-- Runs a function with a client that has its own connections, so that each run opens new ones.
 local function with_client(run)
     local wire = transport.new()
     local client = model.client { transport = wire, config = {}, env = function() return nil end }
@@ -104,7 +103,7 @@ local function check_memory(s)
     end)
 end
 
--- Every stream has a task and an on_delta of its own.
+-- Each stream has its own task and on_delta.
 local function run_streams(s)
     return with_client(function(client)
         local m = open(client, s, "deltas=" .. DELTAS)
@@ -165,7 +164,7 @@ local function measure_search(s)
         .. "path (<= 1.15)"):format(SEARCH_MS, median(walls), median(walls) / critical))
 end
 
--- What the client itself costs: no network, a transport that answers at once.
+-- The overhead of the client: no network, a transport that answers at once.
 local function measure_client()
     local body = json.encode { choices = { { message = { content = "ok" },
         finish_reason = "stop" } }, usage = { prompt_tokens = 10, completion_tokens = 5,

@@ -2,7 +2,7 @@
 --
 --     lua5.4 scripts/bench/net.lua        (`make bench` sets the paths)
 --
--- Each pair runs both, one after the other; figures are medians.
+-- Pairs run one after the other; figures are medians.
 
 local json = require "ponder.json"
 local net = require "ponder.core.net"
@@ -17,7 +17,7 @@ local STREAM_BODY = '{"messages":[{"content":"hello","role":"user"}],"model":"m"
 
 local median = require("measure").median
 
---- Wall time from the only clock of stock Lua that is fine enough: a poll that has its results.
+--- Wall time in ms; stock Lua has no clock that is fine enough.
 local function wall_ms()
     local file <close> = assert(io.open("/proc/uptime"))
     return file:read("n") * 1000
@@ -28,7 +28,7 @@ local function resident_kb()
     return tonumber(file:read("a"):match("VmRSS:%s*(%d+)"))
 end
 
---- Runs calls through a pump; the time of the last result counts from the first submit.
+--- Runs calls through a pump; `wall` is the time from the first submit to the last result.
 local function run_calls(url, calls)
     local cpu, wall = os.clock(), 0
     local pump <close> = assert(net.open { proxy = "", max_in_flight_per_host = IN_FLIGHT })

@@ -1,6 +1,5 @@
--- Measures queues against a redis-server of its own: what a trivial job costs the coordinator and
--- the workers together, how much faster two workers compute than one, and how near jobs that wait
--- come to the ideal time.
+-- Measures queues with a separate redis-server: the CPU time of a trivial job in the coordinator
+-- and the workers, the speed-up of two workers, and the time of waiting jobs compared to the ideal.
 --
 --     lua5.4 scripts/bench/queue.lua        (`make bench` sets the paths; JOBS=10000 for fewer)
 
@@ -36,7 +35,7 @@ local before, started, cpu = memory(), task.now(), os.clock()
 map(%d)
 print(task.now() - started, os.clock() - cpu, memory() - before)]]
 
-local TICKS = 100 -- a second, of the kernel's accounts
+local TICKS = 100 -- clock ticks per second of /proc/PID/stat
 
 local function cpu_of(process)
     local file <close> = assert(io.open("/proc/" .. process.pid .. "/stat"))
@@ -45,7 +44,7 @@ local function cpu_of(process)
     return (tonumber(user) + tonumber(system)) / TICKS
 end
 
--- Seconds, CPU seconds of the coordinator and of the workers, KiB that the coordinator grew.
+-- Seconds, CPU seconds of the coordinator and of the workers, growth of the coordinator in KiB.
 local function run(count, places, jobs, item, call)
     local lab <close> = workers.lab { ["job.lua"] = JOB }
     local crew, before, after, warm_up = {}, 0, 0, jobs // 10

@@ -1,5 +1,5 @@
---- `make bench`: the search engine beside a bare Lua loop that calls the same callbacks as often
---- and stores nothing; memory a node; start-up.
+--- Measures the search engine (`make bench`): its time compared to a bare Lua loop that calls the
+--- same callbacks as often and stores nothing; memory per node; start-up; task.map.
 
 local measure = require "measure"
 local search = require "ponder.search"
@@ -77,7 +77,7 @@ local function speed()
     end
 end
 
--- Rounds with nothing but the engine: trivial callbacks, scores uniform by hash.
+-- Searches with statistics: trivial callbacks, scores uniform by hash.
 local ROUNDS = {
     { name = "uct", target = 0.18, search = "uct", c = 0.1, k = 3 },
     { name = "puct", target = 0.15, search = "puct", k = 3 },
@@ -86,7 +86,7 @@ local ROUNDS = {
     { name = "dvts", target = 0.50, search = "dvts", subtrees = 100, k = 10, beam_width = 3 },
 }
 
--- Few values of f, as puzzles have.
+-- Few distinct values of f, as in puzzles.
 local function one_or_two(s)
     return s * 2654435761 >> 16 & 1
 end
@@ -115,7 +115,7 @@ local function run_rounds(policy, nodes)
     return result
 end
 
--- The mean depth of what was expanded: as many levels a descent has.
+-- The mean depth of expanded nodes, i.e. the mean length of a descent.
 local function mean_depth(result)
     local sum, count = 0, 0
     for _, node in ipairs(result.tree.nodes) do
@@ -210,7 +210,7 @@ local function read_number(command)
     return pipe:read("n")
 end
 
--- Runs the measurement of one policy in a process of its own, which this file starts again.
+-- Measures one policy in a separate process, which runs this file.
 local function bytes_a_node(policy_index, nodes)
     return read_number(("%s run %s --memory %d %d"):format(ponder(), arg[0], policy_index, nodes))
 end
@@ -224,8 +224,8 @@ local function resident(field)
     end
 end
 
--- In the child process: the growth of the peak while the search ran, a node. A state is an
--- integer and takes no memory of its own, so all of it is the tree's.
+-- In the child process: the growth of peak memory per node. States are integers, so the tree takes
+-- all of it.
 local function print_memory(policy, nodes)
     collectgarbage()
     local before = resident("VmRSS")

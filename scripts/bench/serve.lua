@@ -1,5 +1,5 @@
--- Measures ponder serve: requests a second beside a minimal program on libmicrohttpd, what a
--- request takes, 1,000 streams at once, and memory over 100,000 requests.
+-- Measures ponder serve: requests per second compared to a minimal libmicrohttpd server, the
+-- overhead of a request, 1,000 concurrent streams, and memory growth over 100,000 requests.
 --
 --     lua5.4 scripts/bench/serve.lua        (`make bench` sets the paths)
 
@@ -40,7 +40,7 @@ end
 
 local policies, post = file_of(POLICIES:format(DELTAS, PAUSE_S)), file_of(POST)
 
--- Starts a program that says its port.
+-- Starts a program that prints its port.
 local function start(command, pattern, ...)
     local pipe = assert(io.popen(("echo $$; exec " .. command .. " 2>&1"):format(...)))
     local pid, line = pipe:read "l", ""
@@ -72,8 +72,9 @@ local function percentile(list, p)
     return list[math.max(math.ceil(#list * p), 1)]
 end
 
--- Opens the streams one after the other, so that all are open at once for a while. Milliseconds to
--- the first delta of each, how many deltas came, and KiB that the server grew.
+-- Opens the streams one after the other, so that all are open at once for a while. Returns the 99th
+-- percentile of the milliseconds to the first delta, the number of deltas, and the server's growth
+-- in KiB per stream.
 local function run_streams(server)
     local pump <close> = assert(net.open { proxy = "", max_in_flight_per_host = STREAMS,
         max_total = STREAMS })

@@ -1,5 +1,6 @@
--- Checks ponder.stats against simulated tables: how often intervals hold the truth and tests reject
--- under no difference, over 10,000 tables of 200 items with a chance of 0.3; and its speed.
+-- Checks ponder.stats against 10,000 simulated tables of 200 items with a probability of 0.3: how
+-- often intervals contain the true value, and how often tests reject without a difference. Also
+-- measures its speed.
 --
 --     lua5.4 scripts/bench/stats.lua        (`make bench` sets the paths)
 

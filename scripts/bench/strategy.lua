@@ -1,5 +1,5 @@
--- Measures what a strategy adds to the time of its calls: a Tree of Thoughts of depth 3 in rounds
--- of 8 nodes, each call 100 ms at a server on this machine, beside the sum of its longest chain.
+-- Measures the overhead of a strategy: a Tree of Thoughts of depth 3 in rounds of 8 nodes, with a
+-- local server that takes 100 ms for a call. Compares wall time to the critical path.
 --
 --     lua5.4 scripts/bench/strategy.lua        (`make bench` sets the paths)
 
@@ -13,7 +13,7 @@ local transport = require "ponder.model.transport"
 
 local DELAY_MS, RUNS = 100, 5
 
--- Two models, one for each role: what they answer is always the same, when they do is the server's.
+-- A model for one role, which always gives the same reply.
 local function open(client, s, reply)
     local text = server.encode(json.encode(reply))
     return client.open("openai:test-model", { api_key = "sk-0123456789abcdef", proxy = "",
@@ -39,7 +39,7 @@ local function run_once(s)
     end)
     cpu = os.clock() - cpu
     wire:close()
-    -- A step is a round: however many nodes it selects, it is two calls long.
+    -- A step is a round: it takes two calls, for any number of nodes.
     return outcome.duration_ms, 2 * rounds * DELAY_MS, outcome.calls, cpu * 1000
 end
 

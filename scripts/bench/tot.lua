@@ -3,8 +3,8 @@
 --
 --     lua5.4 scripts/bench/tot.lua        (`make bench` sets the paths)
 --
--- Figures are medians of interleaved rounds; limits stand in brackets. A bare loop that only joins
--- the texts of as many messages runs beside them, to tell a slow machine from a slow program.
+-- Figures are medians of interleaved rounds; limits are in brackets. A bare loop that only joins
+-- the texts of as many messages tells a slow machine from a slow program.
 
 local tot = require "ponder.tot"
 local parse = require "ponder.parse"

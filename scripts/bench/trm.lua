@@ -3,8 +3,8 @@
 --
 --     lua5.4 scripts/bench/trm.lua        (`make bench` sets the paths)
 --
--- Figures are medians of runs taken in turn; limits stand in brackets. A bare loop that only joins
--- texts of the size of the same contexts runs beside, to tell a slow machine from a slow program.
+-- Figures are medians of interleaved runs; limits are in brackets. A bare loop that only joins
+-- texts of the same size tells a slow machine from a slow program.
 
 local critique = require "ponder.parse.critique"
 local trm = require "ponder.trm"
@@ -31,7 +31,7 @@ local function seconds(f, ...)
     return os.clock() - before
 end
 
---- The grades swing, so that nothing but max_steps ends a run.
+--- The grades alternate, so that only max_steps ends a run.
 local function graded(text)
     return { text .. "3", text .. "6" }
 end
@@ -59,7 +59,7 @@ local function drive(critiques)
     end
 end
 
---- The least that any program does for a message: a context of two texts, joined from parts.
+--- The minimum work for a message: a context of two texts, joined from parts.
 local function bare()
     local bytes = 0
     for i = 1, MESSAGES do

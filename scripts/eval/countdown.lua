@@ -1,9 +1,9 @@
---- Countdown: come as near as you can to a number, with some of the numbers given. How far a prompt
---- gets with more samples, beside a search without a model.
+--- Evaluates Countdown: come as close as possible to a number, using some of the given numbers.
+--- Compares one prompt with more and more samples, and a search without a model.
 ---
 ---     ponder eval scripts/eval/countdown.lua --limit 20
 ---
---- The score is 1 for the number itself and falls to 0 at a distance of 10, as the game counts.
+--- The score is 1 for the exact number and falls to 0 at a distance of 10, as in the game.
 
 local eval = require "ponder.eval"
 local expression = require "expression"
@@ -16,7 +16,7 @@ local model = flags.model or ("script:%smodels/arithmetic.lua"):format(here)
 local PUZZLES, TOLERANCE = 60, 10
 local LARGE = { 25, 50, 75, 100 }
 
--- Two large and two small numbers, and a goal that joining all four by a random chain gives.
+-- Two large and two small numbers, and a goal that combines all four with random operators.
 local function puzzle(seed)
     local dice = stats.splitmix64_below(seed, 1000, 8)
     local numbers = { LARGE[dice[1] % 4 + 1], LARGE[dice[2] % 4 + 1], dice[3] % 10 + 1,
@@ -39,7 +39,7 @@ local function puzzles()
     return list
 end
 
--- Whether each number used is one of those given, and used once.
+-- Whether the expression uses only given numbers, each at most once.
 local function is_allowed(used, numbers)
     local left = {}
     for _, n in ipairs(numbers) do left[n] = (left[n] or 0) + 1 end
@@ -59,8 +59,8 @@ local function score(item, answer)
     return math.max(0, 1 - distance / TOLERANCE), ("%g away"):format(distance)
 end
 
--- Without a model: join the first two numbers in all ways, over and over, the nearest first.
-local function join_in_order(item)
+-- A search without a model: combines the numbers from left to right, the closest result first.
+local function combine_in_order(item)
     local first = expression.fraction(item.numbers[1], 1)
     first.text, first.next = tostring(item.numbers[1]), 2
     local function distance(state) return -math.abs(item.goal - state.top / state.bottom) end
@@ -85,7 +85,7 @@ local policies = eval.matrix {
         .. "once. End with one line: the expression = its value",
     reward = function(answer, item) return (score(item, answer)) end,
 }
-policies.search = { search = join_in_order, answer = function(state) return state.text end }
+policies.search = { search = combine_in_order, answer = function(state) return state.text end }
 
 return { name = "countdown", data = puzzles, score = score, policies = policies, baseline = "k1",
     question = "Use {{numbers}} to make {{goal}}" }

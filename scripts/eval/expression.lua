@@ -1,5 +1,5 @@
---- Arithmetic expressions with exact fractions: reads what a model answered, as data. For
---- game24.lua and countdown.lua.
+--- Evaluates arithmetic expressions in a model's answer, with exact fractions. For game24.lua and
+--- countdown.lua.
 
 local expression = {}
 
@@ -25,7 +25,7 @@ local APPLY = {
     ["/"] = function(a, b) return a.top * b.bottom, a.bottom * b.top end,
 }
 
----What two fractions make; nil for a division by zero, or for a nil.
+---Applies an operator to two fractions; nil for a division by zero, or if one is nil.
 ---@param a table?
 ---@param operator "+"|"-"|"*"|"/"
 ---@param b table?
@@ -67,7 +67,7 @@ read_sum = read_chain(read_chain(read_factor, "*", "/"), "+", "-")
 
 ---The value of an expression, and the numbers in it.
 ---@param text string
----@return {top: integer, bottom: integer}? value nil where it is not an expression
+---@return {top: integer, bottom: integer}? value nil if the text is not an expression
 ---@return integer[] used sorted
 function expression.read(text)
     local tokens, used = {}, {}
@@ -81,8 +81,8 @@ function expression.read(text)
     return after == #tokens + 1 and value or nil, used
 end
 
----The last expression in an answer that may say more: of "So: (10 - 4) * (13 - 9) = 24." the part
----before the equals sign.
+---The last expression in an answer: in "So: (10 - 4) * (13 - 9) = 24." the part before the equals
+---sign.
 ---@param answer string
 ---@return {top: integer, bottom: integer}? value
 ---@return integer[] used

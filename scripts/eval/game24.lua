@@ -1,10 +1,10 @@
---- Game of 24, by seven policies: make 24 from four numbers with + - * /, each number used once.
+--- Evaluates seven policies on Game of 24: make 24 from four numbers with + - * /, each used once.
 ---
 ---     ponder eval scripts/eval/game24.lua --limit 20
 ---     ponder eval scripts/eval/game24.lua --model openai:gpt-4o-mini --max-cost 1
 ---
---- 100 puzzles that can be solved, drawn from a seed; a scripted model that plays badly unless
---- --model names another. `search` is the plain search of scripts/game24.lua, without a model.
+--- The data are 100 random puzzles with a solution. The default model is a scripted one that plays
+--- badly. `search` is the search of scripts/game24.lua, without a model.
 
 local cot = require "ponder.strategy.cot"
 local expression = require "expression"
@@ -17,9 +17,9 @@ local model = flags.model or ("script:%smodels/arithmetic.lua"):format(here)
 
 local GOAL, PUZZLES, SEED = 24, 100, 24
 
--- ---- the puzzles, and the plain search that tells which can be solved ----
+-- ---- the puzzles, and a search for those with a solution ----
 
--- All states a step away: two numbers of the list joined.
+-- All states after one step, which combines two numbers of the list.
 local function steps(state)
     local list = {}
     for i, a in ipairs(state) do
@@ -77,7 +77,7 @@ local function puzzles()
     return list
 end
 
--- ---- scores: exact, by a reader that shares no code with the search ----
+-- ---- scores ----
 
 local function is_right(item, answer)
     local value, used, text = expression.find(tostring(answer))
@@ -90,7 +90,7 @@ local function is_right(item, answer)
         .. (value.bottom ~= 1 and "/" .. value.bottom or "") or nil
 end
 
--- How near an answer comes: what a program knows without the solution.
+-- How close an answer comes to the goal.
 local function nearness(answer, item)
     local value, used = expression.find(answer)
     if not value or table.concat(used, "-") ~= item.id then return -1000 end

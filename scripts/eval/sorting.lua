@@ -1,9 +1,10 @@
---- Sorting: one call, several samples, and parts that are sorted alone and merged (after Besta et
---- al. 2023, "Graph of Thoughts: Solving Elaborate Problems with Large Language Models").
+--- Evaluates sorting: by one call, by the best of several samples, and by merging sorted parts
+--- (after Besta et al. 2023, "Graph of Thoughts: Solving Elaborate Problems with Large Language
+--- Models").
 ---
 ---     ponder eval scripts/eval/sorting.lua --limit 10
 ---
---- Two scorers: `exact` counts, `share` says how much of the list is right.
+--- Scorers: `exact`, whether the list is right, and `share`, how much of it is.
 
 local model = require "ponder.model"
 local policy = require "ponder.policy"
@@ -31,7 +32,7 @@ local function lists()
     return items
 end
 
--- How many numbers are out of order, missing or too many.
+-- The number of items that are out of order, missing or surplus.
 local function mistakes(list, numbers)
     local count, surplus = 0, {}
     for i = 2, #list do count = count + (list[i] < list[i - 1] and 1 or 0) end
@@ -45,7 +46,7 @@ local function read(answer)
     return policy.read_numbers(tostring(answer)) or {}
 end
 
--- The best of `n` replies, and what it holds; calls that fail end the run.
+-- The list with the fewest mistakes of `n` replies; or nil, message, code.
 local function best(m, prompt, n, numbers)
     local reply, message, code = m:chat { n = n, messages = { { role = "user",
         content = prompt } } }

@@ -1,5 +1,6 @@
---- A scripted model for scripts/document_merging.lua: merges by joining sentences, of which some
---- samples lose one and others repeat one; grades by counting what is lost and repeated.
+--- A scripted model for scripts/document_merging.lua. It merges documents by joining their
+--- sentences; some samples lose a sentence, others repeat one. It grades by counting lost and
+--- repeated sentences.
 
 local function hash(text)
     local h = 5381
@@ -7,7 +8,7 @@ local function hash(text)
     return h
 end
 
--- The different sentences of the documents with one of these tags, and how many there are in all.
+-- The distinct sentences of the documents with a tag, the number of all sentences, and the set.
 local function sentences(prompt, tag)
     local list, seen, count = {}, {}, 0
     for text in prompt:gmatch("<" .. tag .. "[ %d]*>(.-)</" .. tag) do

@@ -1,22 +1,22 @@
--- A scripted model that plays Game of 24, and not perfectly: to try the commands offline.
+-- A scripted model that plays Game of 24, imperfectly, to try the commands offline.
 --
 --     ponder tot --model script:scripts/models/arithmetic.lua "Use 4 4 6 8 to make 24"
 --
--- It answers what prompts/tot.lua, got.lua, trm.lua and cot.lua ask. It miscalculates, proposes
--- dead ends and misjudges, at random, but the same request with the same seed (the option, 40
--- if there is none) gets the same reply. ARITHMETIC_DELAY_MS makes it as slow as a real one.
+-- It answers the prompts of prompts/tot.lua, got.lua, trm.lua and cot.lua. It makes random
+-- mistakes, but the same request with the same seed (an option; default 40) gets the same reply.
+-- ARITHMETIC_DELAY_MS delays its replies, like those of a real model.
 
 local json = require "ponder.json"
 local task = require "ponder.task"
 
-local SKILL = 0.45 -- how often it sees what leads to the goal
-local SLIP = 0.1 -- how often it judges or calculates wrongly
-local MOST_NUMBERS = 5 -- more would take too long to search
-local MOST_SHOWN = 12 -- more numbers than this are not a game
+local SKILL = 0.45 -- probability of finding a solution
+local SLIP = 0.1 -- probability of a mistake
+local MAX_SOLVED = 5 -- numbers; more take too long to search
+local MAX_NUMBERS = 12 -- of a game
 local DELAY_S = (tonumber(os.getenv "ARITHMETIC_DELAY_MS") or 0) / 1000
 
 -------------------------------------------------------------------------------
--- Chance, from the text of the request alone
+-- Random numbers, from the text of the request alone
 
 local function dice(text, seed)
     local state = 2166136261
@@ -32,7 +32,7 @@ local function dice(text, seed)
 end
 
 -------------------------------------------------------------------------------
--- Fractions, each with the expression that made it: {top, bottom, text}
+-- Fractions with their expression: {top, bottom, text}
 
 local function fraction(top, bottom, text)
     if bottom < 0 then
@@ -68,7 +68,7 @@ local function is_goal(value, goal)
     return value.bottom == 1 and value.top == goal
 end
 
---- Every way to join two numbers of a list into one: {op, a, b, left}.
+--- All ways to combine two numbers of a list: {op, a, b, value, left}.
 local function moves(numbers)
     local list, seen = {}, {}
     for i = 1, #numbers do
@@ -97,7 +97,7 @@ end
 local function solve(numbers, goal)
     if #numbers == 1 then
         return is_goal(numbers[1], goal) and numbers[1].text or nil
-    elseif #numbers > MOST_NUMBERS then
+    elseif #numbers > MAX_SOLVED then
         return nil
     end
     for _, move in ipairs(moves(numbers)) do
@@ -108,14 +108,14 @@ local function solve(numbers, goal)
     end
 end
 
-local function bare(expression)
+local function strip_brackets(expression)
     return (expression:gsub("^%((.*)%)$", "%1"))
 end
 
 -------------------------------------------------------------------------------
 -- The question
 
---- "Use 4 4 6 8 to make 24": the numbers and the goal; nil if it is no such question.
+--- "Use 4 4 6 8 to make 24": the numbers and the goal; nil for other questions.
 local function read_question(text)
     local goal
     text = text:lower():gsub("%f[%a](%a+)%s+(%d+)", function(word, digits)
@@ -128,19 +128,19 @@ local function read_question(text)
     for digits in text:gmatch "%d+" do
         numbers[#numbers + 1] = #digits < 6 and fraction(math.tointeger(tonumber(digits)), 1) or nil
     end
-    if #numbers >= 2 and #numbers <= MOST_SHOWN then
+    if #numbers >= 2 and #numbers <= MAX_NUMBERS then
         return numbers, goal or 24
     end
 end
 
---- What stands between tags of that name.
+--- The text between tags of that name.
 local function quoted(text, tag)
     return text:match("<" .. tag .. "%-?%d*>\n(.-)\n</" .. tag)
 end
 
 local STEP = "^%s*(%-?[%d/]+) ([%+%-%*/]) (%-?[%d/]+) = (%-?[%d/]+)"
 
-local function take_out(numbers, text)
+local function remove_number(numbers, text)
     for i, number in ipairs(numbers) do
         if show(number) == text then
             return table.remove(numbers, i)
@@ -148,12 +148,12 @@ local function take_out(numbers, text)
     end
 end
 
---- The numbers that are left after a step such as "8 - 4 = 4 (left: 4 6 4)"; nil where it is wrong.
+--- The numbers left after a step such as "8 - 4 = 4 (left: 4 6 4)"; nil if the step is wrong.
 local function after(numbers, step)
     local a, op, b, result = step:match(STEP)
     local left = table.move(numbers, 1, #numbers, 1, {})
-    local first = a and take_out(left, a)
-    local second = first and take_out(left, b)
+    local first = a and remove_number(left, a)
+    local second = first and remove_number(left, b)
     local value = second and apply(op, first, second)
     if value and show(value) == result then
         left[#left + 1] = value
@@ -161,8 +161,8 @@ local function after(numbers, step)
     end
 end
 
---- Whether a text holds an expression of exactly these numbers that gives the goal; else how near
---- the expression comes.
+--- Whether a text contains an expression of exactly these numbers with the goal as its value; and
+--- a score of how close it comes.
 local function check(text, numbers, goal)
     local expression = text:match "([%d%s%+%-%*/%(%)]*[%+%-%*/][%d%s%+%-%*/%(%)]*%d[%d%s%)]*)="
     local used, wanted = {}, {}
@@ -185,20 +185,20 @@ local function check(text, numbers, goal)
 end
 
 -------------------------------------------------------------------------------
--- Whole answers, for got, trm, cot and plain questions
+-- Complete answers, for got, trm, cot and plain questions
 
---- "(4 + 8) * (6 - 4) = 24", or something near it.
+--- "(4 + 8) * (6 - 4) = 24", or a wrong expression.
 local function attempt(game, skill)
     local solution = game.random() < skill and solve(game.numbers, game.goal)
     if solution then
-        return ("%s = %d"):format(bare(solution), game.goal)
+        return ("%s = %d"):format(strip_brackets(solution), game.goal)
     end
     local numbers = game.numbers
     while #numbers > 1 do
         local list = moves(numbers)
         numbers = list[game.random(#list)].left
     end
-    return ("%s = %s"):format(bare(numbers[1].text), show(numbers[1]))
+    return ("%s = %s"):format(strip_brackets(numbers[1].text), show(numbers[1]))
 end
 
 local function grade(game, text)
@@ -243,7 +243,7 @@ end
 
 replies.thought = replies.plain
 
---- The thoughts that a prompt of prompts/got.lua shows, in order.
+--- The thoughts in a prompt of prompts/got.lua, in order.
 local function thoughts_of(user)
     local list = {}
     for id, text in user:gmatch "\n%[([^%]%s]+)%][^\n]*\n([^\n]*)" do
@@ -301,10 +301,10 @@ local function play_steps(game, user)
     return numbers
 end
 
---- One next step, in words; the last one is the whole expression.
-local function say(game, move)
+--- The text of a step; the last step is the complete expression.
+local function describe_step(game, move)
     if #move.left == 1 then
-        return ("%s = %s"):format(bare(move.value.text), show(move.value))
+        return ("%s = %s"):format(strip_brackets(move.value.text), show(move.value))
     end
     local left, result = {}, move.value
     for i, number in ipairs(move.left) do
@@ -326,7 +326,7 @@ function replies.generate(game, user)
     end
     while #thoughts < count and #list > 0 do
         local move, at
-        for _ = 1, 12 do -- looks at some, takes the first that it sees to be good
+        for _ = 1, 12 do -- tries some, takes the first that it finds to be good
             at = game.random(#list)
             move = list[at]
             if game.random() < SKILL and solve(move.left, game.goal) then
@@ -334,7 +334,7 @@ function replies.generate(game, user)
             end
         end
         table.remove(list, at)
-        thoughts[#thoughts + 1] = say(game, move)
+        thoughts[#thoughts + 1] = describe_step(game, move)
     end
     return json.encode { thoughts = json.array(thoughts) }
 end
@@ -361,7 +361,7 @@ function replies.evaluate(game, user)
 end
 
 -------------------------------------------------------------------------------
--- What is asked, by the words of the built-in instructions
+-- The role of a request, by the words of the built-in instructions
 
 local ROLES = {
     { "You explore a problem", "generate" }, { "You judge proposed", "evaluate" },
@@ -381,7 +381,7 @@ local function role_of(system)
     return "plain"
 end
 
---- Replies where there is no game: in the form asked for, as far as it matters.
+--- Replies to other questions, in the form that the role needs.
 local EXCUSE = "I only play arithmetic games: give me numbers, such as \"Use 4 4 6 8 to make 24\"."
 local OTHERWISE = {
     generate = json.encode { thoughts = json.array { EXCUSE } },

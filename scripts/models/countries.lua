@@ -1,6 +1,6 @@
---- A scripted model for scripts/keyword_counting.lua: counts words that begin with a capital letter
---- inside a sentence, and adds up counts, with a mistake in some samples. Which ones depends on the
---- prompt and the sample's number alone.
+--- A scripted model for scripts/keyword_counting.lua. It counts capitalized words inside sentences,
+--- and adds up counts. Some samples contain a mistake, depending only on the prompt and the
+--- sample's number.
 
 local json = require "ponder.json"
 

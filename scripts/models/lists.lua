@@ -1,5 +1,5 @@
---- A scripted model for scripts/sorting.lua and its neighbours: does what is asked, with a
---- mistake in some samples. Which ones depends on the prompt and the sample's number alone.
+--- A scripted model for scripts/sorting.lua and scripts/set_intersection.lua. Some samples contain
+--- a mistake, depending only on the prompt and the sample's number.
 
 local function lists_of(text)
     local lists = {}
@@ -17,7 +17,7 @@ local function is_in(list, n)
     end
 end
 
--- The lists after the prompt's own example: those of the last paragraph.
+-- Solves the task with the lists of the last paragraph, after the prompt's example.
 local function answer(prompt)
     local lists = lists_of(prompt:match(".*\n\n(.*)$") or prompt)
     local all = {}

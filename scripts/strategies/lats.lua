@@ -3,9 +3,9 @@
 ---
 ---     ponder ask --strategy scripts/strategies/lats.lua --iterations 10 "..."
 ---
---- Monte Carlo tree search over steps of reasoning. An iteration selects a leaf by UCT, asks for
---- its next steps, has the model value them, follows the best one down to an answer, and backs its
---- value up. An answer below the threshold is reflected upon; later steps see the reflections.
+--- Monte Carlo tree search over reasoning steps. An iteration selects a leaf by UCT, asks for its
+--- next steps, asks the model to value them, follows the best one down to an answer, and backs up
+--- its value. The model reflects on answers below the threshold; later steps see the reflections.
 
 local strategy = require "ponder.strategy"
 local task = require "ponder.task"
@@ -31,17 +31,17 @@ for name, text in pairs(SYSTEM) do
     end
 end
 
--- Upper confidence bound for trees (Kocsis and Szepesvari 2006): ties go to the older node. A node
--- is closed when nothing can come below it; nil: all are.
+-- Upper confidence bound for trees (Kocsis and Szepesvari 2006); ties go to the older node. A node
+-- is closed if its subtree is exhausted. Returns nil if all nodes are closed.
 local function select_leaf(root, exploration)
     local node = root
     while node.children[1] do
-        local best, most
+        local best, best_bound
         for _, child in ipairs(node.children) do
             local bound = child.visits == 0 and math.huge or child.sum / child.visits
                 + exploration * math.sqrt(math.log(node.visits) / child.visits)
-            if not child.closed and (not best or bound > most) then
-                best, most = child, bound
+            if not child.closed and (not best or bound > best_bound) then
+                best, best_bound = child, bound
             end
         end
         node.closed = not best
@@ -58,7 +58,7 @@ local function back_up(node, value)
     end
 end
 
--- Asks for the next steps from a node, and for the value of each; the best one.
+-- Adds the next steps below a node, each with its value; returns the best one.
 local function expand(thinker, question, lessons, node)
     local found = task.map(table.pack(("x"):rep(thinker.options.branching):byte(1, -1)), function()
         local text = thinker:ask("step", { question = question, steps = node.steps,
@@ -89,9 +89,9 @@ return strategy.new {
     name = "lats", summary = "search steps by Monte Carlo tree search, with reflection",
     roles = { "step", "value", "reflect" }, prompts = prompts,
     options = {
-        iterations = count(8, "of the search"), branching = count(3, "steps asked for at a node"),
-        max_depth = count(6, "steps to an answer"),
-        exploration = { type = "number", min = 0, default = 1.0, help = "weight of what is new" },
+        iterations = count(8, "search iterations"), branching = count(3, "next steps of a node"),
+        max_depth = count(6, "limit for the steps of a solution"),
+        exploration = { type = "number", min = 0, default = 1.0, help = "exploration weight" },
         threshold = { type = "number", min = 0, max = 1, default = 0.9,
             help = "value of an answer that ends the search" },
     },

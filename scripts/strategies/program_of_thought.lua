@@ -3,9 +3,9 @@
 ---
 ---     ponder ask --strategy scripts/strategies/program_of_thought.lua --samples 5 "..."
 ---
---- The model writes a program, here in Lua, and ponder.sandbox computes: within limits, and with
---- nothing in reach but Lua's pure library; the log keeps what came of it. A program that fails
---- goes back with its error. With several samples the result that most programs give is the answer.
+--- The model writes a Lua program, and ponder.sandbox runs it, with limits and only Lua's pure
+--- library; the log keeps the result. A program that fails is returned to the model with its error.
+--- With several samples, the most frequent result is the answer.
 
 local log = require "ponder.log"
 local sandbox = require "ponder.sandbox"
@@ -33,7 +33,7 @@ local function read_program(text)
     return text:match "```%w*[ \t]*\n(.-)```" or text
 end
 
--- A whole number without its point; nil for what is not an answer.
+-- The text of a result, whole numbers without a decimal point; nil if it is not an answer.
 local function show(value)
     if type(value) == "number" then
         return ("%s"):format(math.tointeger(value) or value)
@@ -62,19 +62,19 @@ end
 
 return strategy.new {
     name = "program_of_thought",
-    summary = "have a program written, and compute with it",
+    summary = "have the model write a program, and run it",
     roles = { "program" },
     prompts = prompts,
     counted = { "program", "programs" },
     options = {
         samples = { type = "integer", min = 1, max = 1000, default = 1,
-            help = "programs, whose results vote" },
+            help = "number of programs; the most frequent result wins" },
         repairs = { type = "integer", min = 0, max = 100, default = 2,
-            help = "times that a program which failed goes back" },
+            help = "repair attempts for each program that fails" },
         program_timeout_ms = { type = "integer", min = 1, default = 2000,
-            help = "of each program" },
+            help = "time limit for each program" },
         program_memory_mb = { type = "integer", min = 1, default = 64,
-            help = "memory of each program, in MiB" },
+            help = "memory limit for each program, in MiB" },
     },
 
     run = function(thinker, question)

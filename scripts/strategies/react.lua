@@ -2,10 +2,10 @@
 ---
 ---     ponder ask --strategy scripts/strategies/react.lua --tools tools.lua "..."
 ---
---- The model thinks and acts in turn: it writes a thought and one action, which is a tool with its
---- arguments as JSON; it gets the observation and goes on, until its action is to finish. Tools are
---- those of --tools; without any there is `calculate`. (Models with tools of their own need none of
---- this: they get --tools in every strategy.)
+--- The model thinks and acts in turn: it writes a thought and one action, a tool with its arguments
+--- as JSON, and gets the observation, until its action is to finish. The tools are those of
+--- --tools; the default is `calculate`. (Models with native tool calls do not need this strategy:
+--- they get --tools in every strategy.)
 
 local json = require "ponder.json"
 local log = require "ponder.log"
@@ -68,7 +68,7 @@ local function read_action(text)
     return name, arguments
 end
 
--- What the prompt says of the tools.
+-- The tools, as the prompt shows them.
 local function describe(tools)
     local list = {}
     for i, tool in ipairs(tools) do
@@ -94,7 +94,7 @@ return strategy.new {
     prompts = prompts,
     counted = { "turn", "turns" },
     options = { max_turns = { type = "integer", min = 1, max = 1000, default = 8,
-        help = "actions until the run gives up" } },
+        help = "limit for actions" } },
 
     run = function(thinker, question)
         local tools = thinker.options.tools[1] and thinker.options.tools or { CALCULATE }

@@ -3,9 +3,9 @@
 ---
 ---     ponder ask --strategy scripts/strategies/rsa.lua --population 8 --steps 4 "..."
 ---
---- A population of solutions is improved together: in each step every new solution is made of a
---- few of the last step's, drawn at random, whose good parts the model is asked to keep. The answer
---- that most of the last population give wins; of several with as many, the one given first.
+--- Improves a population of solutions: each step makes every new solution by merging a few random
+--- solutions of the previous step. The most frequent answer of the last population wins; among
+--- equally frequent ones, the first.
 
 local strategy = require "ponder.strategy"
 local task = require "ponder.task"
@@ -45,7 +45,7 @@ local function draw(count, n)
     return table.move(numbers, 1, math.min(count, n), 1, {})
 end
 
--- One member of the next population; `chosen` are those that it is made of.
+-- One member of the next population, merged from the members `chosen`.
 local function make(thinker, question, chosen)
     local solutions, parents = {}, {}
     for i, member in ipairs(chosen) do
@@ -60,7 +60,7 @@ local function make(thinker, question, chosen)
             parents = parents[1] and parents or nil } }
 end
 
--- The member whose answer most others give too, and which share of them does.
+-- The member with the most frequent answer, and the share of members that give it.
 local function majority(population)
     local votes, best = {}, nil
     for _, member in ipairs(population) do
@@ -82,9 +82,9 @@ return strategy.new {
         population = { type = "integer", min = 1, max = 1000, default = 4,
             help = "solutions in each step" },
         subset = { type = "integer", min = 1, max = 1000, default = 2,
-            help = "solutions that each new one is made of" },
+            help = "solutions merged into each new one" },
         steps = { type = "integer", min = 0, max = 1000, default = 2,
-            help = "times that the population is replaced" },
+            help = "number of times the population is replaced" },
     },
 
     run = function(thinker, question)
