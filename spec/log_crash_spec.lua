@@ -35,10 +35,10 @@ local KINDS = { "bfs", "dfs", "beam", "best_first", "tot", "got", "trm", "runs" 
 
 local s, dir, script
 
--- Runs the executable for so long, then sends it a signal. (The shell that says "Killed" says it to
--- no one.)
+-- Runs the executable for so long, then sends it a signal and waits (--foreground) until it has
+-- ended. (The shell that says "Killed" says it to no one.)
 local function run_for(seconds, signal, kind, ...)
-    local words = { ("timeout --preserve-status -s %s %.4f"):format(signal, seconds),
+    local words = { ("timeout --foreground --preserve-status -s %s %.4f"):format(signal, seconds),
         shell.quote(shell.executable) }
     for _, word in ipairs { ... } do
         words[#words + 1] = shell.quote(word)
