@@ -206,7 +206,7 @@ describe("ponder diff", function()
             end)
         end
         local r = diff("--all", many "a", many "b")
-        has(r.out, "; 10005 only in A, 10005 only in B, 0 with another score\n")
+        has(r.out, "; 10005 only in A, 10005 only in B, 0 scored differently\n")
         has(r.out, "\n- 10000  0.10   a10000\n... 5 more\n+ 1  0.10   b1\n")
     end)
 
@@ -228,7 +228,7 @@ describe("ponder diff", function()
             "\nseed: 42 | 7\n", "\nscript policy.lua\n-    2  return search.run",
             "\n+    2  return nil\n", "\nprompts prompts/tot.lua: only in A\n",
             "\ncalls: 40 the same, 0 only in A, 1 only in B\n+ 41 expand 4 openai:gpt-4o-mini\n",
-            "\nsearch 2, tot: 6 nodes | 7 nodes; 0 only in A, 1 only in B, 1 with another score\n"
+            "\nsearch 2, tot: 6 nodes | 7 nodes; 0 only in A, 1 only in B, 1 scored differently\n"
                 .. "the best path is the same\n+ n7  0.50   new?[2J\n"
                 .. "~ n5  0.3 | 0.99  8 - 4 = 4 (left: 2 4)\n" } do
             has(r.out, part)

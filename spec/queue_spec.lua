@@ -221,7 +221,7 @@ describe("a queue", function()
     it("names a function that is not there", function()
         local done = lab:coordinate [[q:map({ 1 }, "dubble")]]
         assert.equal(1, done.status)
-        assert.matches('job.lua has no function "dubble"; there are ask,', done.err)
+        assert.matches('job.lua has no function "dubble"; it has ask,', done.err)
         assert.matches("main.lua:4:", done.err)
     end)
 

@@ -202,7 +202,7 @@ describe("search.run", function()
             assert.equal(i - 1, node.id)
         end
         assert.equal(#result.tree.nodes, seen)
-        assert.has_error(function() result.tree.nodes[1] = {} end, "this list can only be read")
+        assert.has_error(function() result.tree.nodes[1] = {} end, "this list is read-only")
         assert.is_nil(result.tree.nodes[1].parent_id)
         assert.equal(2, result.tree.beam_width)
         assert.equal("best_first", result.tree.search)

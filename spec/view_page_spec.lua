@@ -209,7 +209,7 @@ describe("the served page", function()
         b:press "Enter"
         b:wait "return document.getElementById('verdict') !== null"
         assert.equal("different outcomes", b:text "#verdict")
-        assert.equal("1 only in A, 1 only in B, 1 with another score; the best path is the same",
+        assert.equal("1 only in A, 1 only in B, 1 scored differently; the best path is the same",
             b:text "#differ")
         local mark = "−"
         local list = rows "nodes"

@@ -14,7 +14,7 @@
 ---     }, { concurrency = 8, epochs = 3 })
 ---     print(result.policies[1].accuracy.value)
 ---
---- An evaluation is a table; `ponder eval FILE` runs the one that a file returns.
+--- An evaluation is a table; `ponder eval FILE` runs the table that a file returns.
 ---
 --- | field      | default           | meaning                                                     |
 --- |------------|-------------------|-------------------------------------------------------------|

@@ -1,8 +1,8 @@
---- The run log: what a run asked, what came of it, and in which order, so that it can be looked at,
---- resumed after a crash, replayed offline and forked. ponder.log.schema says what it holds, and
+--- The run log records requests, results and their order, so that a run can be inspected, resumed
+--- after a crash, replayed offline and forked. ponder.log.schema describes its tables, and
 --- ponder.log.tape how a run is played again.
 ---
---- `ponder run` and the commands that call models begin one (ponder.log.run). A script has three
+--- `ponder run` and the commands that call models begin a log (ponder.log.run). Scripts use three
 --- functions:
 ---
 ---     local log = require "ponder.log"
@@ -10,8 +10,8 @@
 ---     log.event("chapter", { number = 3 })                         -- for ponder show --events
 ---     local g <close> = log.graph { name = "merge sort" }          -- for ponder show --tree
 ---
---- ponder.log.graph says what a graph can do. Without a log the first calls `fetch`, and the others
---- do nothing.
+--- ponder.log.graph describes graphs. Without a log, `record` calls `fetch`, and the others do
+--- nothing.
 
 local current = require "ponder.log.current"
 local json = require "ponder.json"
@@ -27,7 +27,7 @@ local function check_name(where, name)
     end
 end
 
--- Loaded when it is first needed, since it loads what most runs do not: start-up is mostly loading.
+-- Loads ponder.log.effect on demand: most of the start-up time is loading.
 local function perform(kind, name, key, f, ...)
     local what = require("ponder.log.effect").new(kind, name, key)
     local tape = scheduler.tape()
@@ -49,15 +49,14 @@ local function check_function(where, f)
     end
 end
 
----Takes something in from outside that is neither a model's reply nor the time: calls f(...). The
----log keeps what it returns (values that JSON has, else it raises), and a resumed or replayed run
----gets that in place of calling f. What f raises is kept as text. It may wait. Without a log it
----just calls f.
----@param name string what is asked
----@param key any of which: a value that JSON has; equal ones are told apart by their order
+---Records outside input that is neither a model's reply nor the time: calls f(...) and logs its
+---results, which must be JSON values. A resumed or replayed run gets them from the log instead of
+---calling f. Errors of f are logged as text. f may wait. Without a log this just calls f.
+---@param name string of the input
+---@param key any identifies it: a JSON value; equal keys are distinguished by their order
 ---@param f function
 ---@param ... any
----@return any ... what f returned; raises what f raised, as text where there is a log
+---@return any ... results of f; raises its errors, as text if there is a log
 function log.record(name, key, f, ...)
     check_name("log.record", name)
     check_function("log.record", f)
@@ -75,7 +74,7 @@ function log.has_record(name)
         and scheduler.tape():whole():has(require("ponder.log.effect").new("outside", name))
 end
 
----Runs a tool: as log.record.
+---Runs a tool, like log.record.
 ---@param name string
 ---@param arguments any
 ---@param f function
@@ -88,9 +87,9 @@ function log.tool(name, arguments, f, ...)
     return perform("tool", name, arguments, f, ...)
 end
 
----Notes an event.
+---Logs an event.
 ---@param name string
----@param data? table of values that JSON has; raises for others
+---@param data? table of JSON values; raises for others
 function log.event(name, data)
     check_name("log.event", name)
     local text
@@ -107,9 +106,8 @@ function log.event(name, data)
     end
 end
 
----Begins a graph that a policy draws of its own work: see ponder.log.graph, which says more, and
----is loaded when it is first needed.
----@param opts {name: string?, kind: string?, options: table?} as there
+---Begins a graph that a policy draws of its own work: see ponder.log.graph.
+---@param opts {name: string?, kind: string?, options: table?}
 ---@return ponder.log.Graph
 function log.graph(opts)
     return require "ponder.log.graph"(opts)

@@ -1,43 +1,43 @@
---- What a person is told once and is not an error: a line on standard error.
+--- Notices that are not errors: a line on standard error, shown once per process.
 
 local notice = {}
 
-local said = {} -- by key
+local shown = {} -- by key
 
 local function on_stderr(line)
     io.stderr:write("ponder: ", line, "\n")
 end
 
-local say = on_stderr
+local show = on_stderr
 
----Has a function told what is said, in place of standard error.
+---Sends notices to a function instead of standard error.
 ---@param listener fun(line: string)? nil: standard error again
----@return fun(line: string) before who was told until now
+---@return fun(line: string) before the previous listener
 function notice.listen(listener)
-    local before = say
-    say = listener or on_stderr
+    local before = show
+    show = listener or on_stderr
     return before
 end
 
----Says something, unless this process has said it before.
+---Shows a notice, unless this process has shown it before.
 ---@param line string
----@param key? string what counts as the same; default: the line
+---@param key? string identifies the notice; default: the line
 function notice.once(line, key)
     key = key or line
-    if not said[key] then
-        said[key] = true
-        say(line)
+    if not shown[key] then
+        shown[key] = true
+        show(line)
     end
 end
 
----Forgets what has been said, for specs.
+---Forgets which notices were shown, for specs.
 function notice.forget()
-    said = {}
+    shown = {}
 end
 
----Says that a quoted text was cut, once.
+---Shows once that a quoted text was truncated.
 ---@param where string "tot"
----@param event MachineEvent its `text_cut`, as ponder.machine.run makes it
+---@param event MachineEvent a `text_cut` of ponder.machine.run
 function notice.of_cut(where, event)
     notice.once(("%s: a quoted text (%s) of %d bytes was cut to its first %d; see max_text_bytes")
         :format(where, event.metadata.tag, event.measurements.bytes, event.measurements.max_bytes),

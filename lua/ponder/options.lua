@@ -1,4 +1,4 @@
---- The one checker of option tables: names, types, ranges and defaults, with one style of error.
+--- Checks option tables: names, types, ranges and defaults, with one style of error.
 ---
 ---     local opts = options.check("search.run", opts, {
 ---         k      = { type = "integer", min = 1, default = 1 },
@@ -7,13 +7,13 @@
 ---         stop   = { type = { "string", "table" } },
 ---     })
 ---
---- A mistake raises one line at the place that called the checked function:
+--- A mistake raises one line at the caller of the checked function:
 ---
 ---     policy.lua:3: search.run: opts.k must be an integer >= 1 (got 0)
 ---     policy.lua:3: search.run: unknown option "beamwidth" (did you mean "beam_width"?)
 ---
---- Which mistake is reported does not depend on the order of `pairs`: unknown names come first,
---- then the options by name.
+--- Which mistake is reported does not depend on the order of `pairs`: unknown names first, then
+--- options by name.
 
 local options = {}
 
@@ -29,11 +29,11 @@ local options = {}
 ---| "any"
 
 ---@class OptionRule
----@field type OptionType|OptionType[] what the value may be
+---@field type OptionType|OptionType[] of the value
 ---@field required? boolean an absent value is an error
----@field default? any what an absent value becomes (the same value each time, not a copy)
----@field min? number least number, inclusive
----@field max? number greatest number, inclusive
+---@field default? any replaces an absent value (the same value each time, not a copy)
+---@field min? number inclusive
+---@field max? number inclusive
 ---@field finite? boolean numbers: refuse infinities too
 ---@field enum? any[] the only values allowed
 
@@ -51,13 +51,13 @@ local NOUNS = {
     any = "given",
 }
 
-local LONGEST_SHOWN = 40 -- bytes of a string that an error repeats
-local LONGEST_NAME = 64 -- bytes of a name that is worth comparing
+local MAX_SHOWN = 40 -- bytes of a string in an error
+local MAX_NAME = 64 -- bytes of a name that options.nearest compares
 
 local function quote(text)
-    if #text > LONGEST_SHOWN then
-        -- Cut before a character, not inside one.
-        text = text:sub(1, LONGEST_SHOWN):gsub("[\xC0-\xFF][\x80-\xBF]*$", "") .. "..."
+    if #text > MAX_SHOWN then
+        -- Drops an incomplete character.
+        text = text:sub(1, MAX_SHOWN):gsub("[\xC0-\xFF][\x80-\xBF]*$", "") .. "..."
     end
     return '"' .. text:gsub('[%c"\\]', function(c)
         return c == "\n" and "\\n" or (c == '"' or c == "\\") and "\\" .. c
@@ -65,7 +65,8 @@ local function quote(text)
     end) .. '"'
 end
 
----How an error shows a value: `0`, `1.5`, `nan`, `"text"`, `nil`, `true`, `a table`, `a function`.
+---Formats a value for an error: `0`, `1.5`, `nan`, `"text"`, `nil`, `true`, `a table`, `a
+---function`.
 ---@param value any
 ---@return string
 function options.show(value)
@@ -82,7 +83,7 @@ end
 
 local show = options.show
 
---- Words joined as prose: `a`, `a or b`, `a, b or c`.
+--- Joins words: `a`, `a or b`, `a, b or c`.
 local function alternatives(words)
     local last = #words
     if last == 1 then
@@ -94,8 +95,8 @@ end
 -------------------------------------------------------------------------------
 -- The nearest name
 
---- Edits (insert, delete, replace, swap neighbours) that turn `a` into `b`: the optimal string
---- alignment distance.
+--- The optimal string alignment distance: edits (insert, delete, replace, swap neighbours) that
+--- turn `a` into `b`.
 local function distance(a, b)
     local before, row = {}, {}
     for j = 0, #b do
@@ -116,7 +117,7 @@ local function distance(a, b)
     return row[#b]
 end
 
---- `maxDepth`, `max-depth` and `max_depth` are meant to be the same.
+--- Normalizes a name, so that `maxDepth`, `max-depth` and `max_depth` are equal.
 local function fold(name)
     return (name:gsub("(%l)(%u)", "%1_%2"):lower():gsub("[%s_-]+", "_"):gsub("^_", ""))
 end
@@ -125,14 +126,13 @@ local function has_word(name, word)
     return #word >= 3 and ("_" .. name .. "_"):find("_" .. word .. "_", 1, true) ~= nil
 end
 
----The candidate that was most likely meant by `name`, or nil if none is close: at most a third of
----the letters differ, or one is a whole word of the other (`width`, `beam_width`). Ties go to the
----first.
----@param name any what was written; anything but a string has no near name
+---The candidate closest to `name`, or nil if none is close: at most a third of the letters differ,
+---or one is a whole word of the other (`width`, `beam_width`). Ties go to the first.
+---@param name any only strings have a near name
 ---@param candidates string[]
 ---@return string?
 function options.nearest(name, candidates)
-    if type(name) ~= "string" or #name > LONGEST_NAME then
+    if type(name) ~= "string" or #name > MAX_NAME then
         return nil
     end
     local wanted = fold(name)
@@ -150,10 +150,10 @@ function options.nearest(name, candidates)
     return best
 end
 
----The end of a message about a name that is not known: ` (did you mean "width"?)`, or nothing.
+---The end of a message about an unknown name: ` (did you mean "width"?)`, or "".
 ---@param name any
 ---@param candidates string[]
----@param form? string of the name that is near; default: in quotes
+---@param form? string format of the near name; default: in quotes
 ---@return string
 function options.hint(name, candidates, form)
     local near = options.nearest(name, candidates)
@@ -168,7 +168,7 @@ local function in_range(value, rule)
         and not (rule.finite and (value == math.huge or value == -math.huge))
 end
 
---- Whether `value` is a `kind`, and the value to keep.
+--- Whether `value` is a `kind`, and the normalized value.
 local function accept(value, kind, rule)
     if kind == "any" then
         return value ~= nil, value
@@ -218,7 +218,7 @@ local function as_list(kinds)
     return type(kinds) == "table" and kinds or { kinds }
 end
 
---- What a rule asks for, and a hint at the enum's value that was meant.
+--- What a rule expects, and a hint at the nearest value of an enum.
 local function expectation(value, rule)
     local words = {}
     for i, word in ipairs(rule.enum or as_list(rule.type)) do
@@ -228,13 +228,13 @@ local function expectation(value, rule)
     return alternatives(words), near and ("; did you mean %s?"):format(show(near)) or ""
 end
 
----One value against one rule: for fields that are not options, such as those of a saved state.
+---Checks one value against one rule, for fields that are not options.
 ---@param value any
----@param rule OptionRule `required` and `default` have no part in it
----@return any kept the value to keep, or nil
----@return string? problem what was wrong: `must be an integer >= 1 (got 0)`
+---@param rule OptionRule `required` and `default` are ignored
+---@return any kept the normalized value, or nil
+---@return string? problem `must be an integer >= 1 (got 0)`
 function options.check_value(value, rule)
-    if type(rule.type) == "string" then -- most rules, and most are kept
+    if type(rule.type) == "string" then -- the fast path
         local ok, kept = accept(value, rule.type, rule)
         if ok and is_allowed(kept, rule) then
             return kept
@@ -254,7 +254,7 @@ end
 -------------------------------------------------------------------------------
 -- A whole table
 
--- What is derived from a schema: all names in order, and those that matter when they are absent.
+-- By schema: all names in order, and the required and default ones.
 local derived = setmetatable({}, { __mode = "k" })
 
 local function derive(schema)
@@ -272,7 +272,7 @@ local function derive(schema)
     return known
 end
 
---- The unknown key to complain of: the least one as text, so that it is always the same.
+--- The unknown key to report: the first in text order, so that it is always the same.
 local function unknown_key(opts, schema)
     local found, found_text
     for key in pairs(opts) do
@@ -286,7 +286,7 @@ local function unknown_key(opts, schema)
     return found, found_text
 end
 
--- The mistake to complain of: unknown names first, then the options by name.
+-- The mistake to report: unknown names first, then options by name.
 local function first_mistake(opts, schema, names)
     local key, text = unknown_key(opts, schema)
     if key ~= nil then
@@ -303,7 +303,7 @@ local function first_mistake(opts, schema, names)
     end
 end
 
--- The options without a metatable: what its __index holds counts as given.
+-- The options without a metatable; fields from its __index count as given.
 local function plain(opts, names)
     if opts == nil or getmetatable(opts) == nil then
         return opts or {}
@@ -315,8 +315,8 @@ local function plain(opts, names)
     return copy
 end
 
--- Fills `checked` from options without a mistake; false leaves it to first_mistake to find the one
--- to complain of. Most tables name few of many options, so this looks at those only.
+-- Fills `checked`; returns false after a mistake, which first_mistake then finds. Most tables give
+-- few of many options, so this looks only at those.
 local function check_given(opts, schema, known, checked)
     for name, value in pairs(opts) do
         local rule = schema[name]
@@ -344,12 +344,12 @@ end
 
 ---Checks a table of options against a schema.
 ---
----The schema should be a constant of the module: what is derived from it is kept with it.
----@param where string the function being called, as its user writes it: `"search.run"`
----@param opts table? the user's table; nil counts as an empty one; it is not changed
+---The schema should be a constant of the module: data derived from it is cached.
+---@param where string the checked function: `"search.run"`
+---@param opts table? the user's table, not changed; nil is an empty one
 ---@param schema OptionSchema
 ---@param level integer? the error level, as in `error`, counted from the function
----that calls `check`: 1 is that function, 2 (the default) whoever called it
+---that calls `check`: 1 is that function, 2 (the default) its caller
 ---@return table checked a new table with the known options, defaults filled in, integers normalised
 function options.check(where, opts, schema, level)
     level = (level or 2) + 1
@@ -379,7 +379,7 @@ end
 
 ---The keys of a table, sorted.
 ---@param map table
----@param keep? fun(name: any, value: any): boolean which of them; default: all
+---@param keep? fun(name: any, value: any): boolean filter; default: all
 ---@return string[]
 function options.names(map, keep)
     local names = {}

@@ -41,7 +41,7 @@ function Run:fail(message, status)
     error(self.failure, 0)
 end
 
----The text of a file, which the run's log keeps; ends the run where it cannot be read.
+---The text of a file, recorded in the log; ends the run if it cannot be read.
 ---@param path string
 ---@return string
 function Run:read_file(path)
@@ -49,7 +49,7 @@ function Run:read_file(path)
     return text or self:fail(message, 2)
 end
 
----Asks the model one thing, `n` times; ends the run where that fails.
+---Asks the model for `n` samples; ends the run if that fails.
 ---@param prompt string
 ---@param n? integer samples, default 1
 ---@return string[] texts
@@ -64,14 +64,14 @@ function Run:ask(prompt, n)
     return reply.texts
 end
 
----A list of numbers as prompts show it.
+---Formats a list of numbers for a prompt.
 ---@param list integer[]
 ---@return string text "[3, 1]"
 function policy.show_numbers(list)
     return "[" .. table.concat(list, ", ") .. "]"
 end
 
----The last list of whole numbers in brackets of a reply.
+---The last bracketed list of whole numbers in a reply.
 ---@param text string
 ---@return integer[]? list
 function policy.read_numbers(text)
@@ -94,7 +94,7 @@ local function expect(name, value, rule)
     end
 end
 
----A list in parts of at most `size`.
+---Splits a list into parts of at most `size`.
 ---@param list any[]
 ---@param size integer >= 1
 ---@return any[][] parts
@@ -108,7 +108,7 @@ function policy.split(list, size)
     return parts
 end
 
----Joins neighbours at the same time, over and over, until one is left.
+---Joins neighbours concurrently, repeatedly, until one is left.
 ---@generic T
 ---@param parts T[] at least one
 ---@param join fun(a: T, b: T): T
@@ -122,18 +122,19 @@ function policy.merge(parts, join)
     return parts[1]
 end
 
----The last word of a reply in small letters, where it was asked for one.
+---The last word of a reply, in lower case.
 ---@param text string
 ---@return string? word
 function policy.last_word(text)
     return text:sub(-200):lower():match("(%a+)%A*$")
 end
 
----Asks `n` times, reads each reply, and keeps what scores best; ties go to the first.
+---Asks for `n` samples, reads each, and returns the one with the fewest errors; ties go to the
+---first.
 ---@generic T
 ---@param prompt string
 ---@param n integer
----@param read fun(text: string): T? nil: of no use
+---@param read fun(text: string): T? nil: unusable
 ---@param errors fun(value: T): number fewer are better
 ---@return T? best nil when no reply could be read
 ---@return number? count its errors
@@ -149,7 +150,7 @@ function Run:keep_best(prompt, n, read, errors)
     return best, fewest
 end
 
----Runs a graph of operations with the run's model; ends the run where that fails.
+---Runs a graph of operations with the run's model; ends the run if that fails.
 ---@param g ponder.operations.Graph
 ---@return ponder.operations.Thought best the first of the last leaf
 function Run:graph(g)
@@ -162,7 +163,7 @@ function Run:graph(g)
     return last[1] or self:fail("no thought was left at the end of the graph [BAD_REPLY]")
 end
 
----Prints the answer, its score, and what the run took.
+---Prints the answer, its score, and the run's calls, tokens and time.
 ---@param answer string
 ---@param score string one line
 ---@return integer status 0

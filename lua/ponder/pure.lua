@@ -1,18 +1,17 @@
---- Runs Lua that nobody vouches for in this very state, without harm to it: prompt files with Lua's
---- pure library, files of settings as data.
+--- Runs untrusted Lua in this state: prompt files with Lua's pure library, settings files as data.
 ---
---- An environment is made for each file. It has copies of Lua's pure tables, so that what a file
---- changes in `string` or `table` is its own; metatables that it has not set itself are out of its
---- reach (that of strings, those of contexts); and nothing in it reads, writes, runs, loads or
---- waits. `require` gives copies of a few modules of ponder's that are pure as well.
+--- Each file gets its own environment. It has copies of Lua's pure tables, so that changes to
+--- `string` or `table` affect only the file; metatables that the file has not set itself (of
+--- strings, of contexts) cannot be reached; and nothing in it reads, writes, runs, loads or waits.
+--- `require` returns copies of a few pure modules of ponder.
 ---
---- Programs that a model wrote run in a state of their own.
+--- Programs that a model wrote run in a separate state: see ponder.sandbox.
 
 local builtin = require "ponder.builtin"
 
 local pure = {}
 
--- A file that runs later may have replaced what it reached of Lua's library.
+-- Locals, since a script may replace functions of Lua's library.
 local create, resume = coroutine.create, coroutine.resume
 local sethook, set_any_metatable = debug.sethook, debug.setmetatable
 local any_metatable = debug.getmetatable
@@ -60,20 +59,20 @@ for library, names in pairs(LIBRARIES) do
     ORIGINALS[library] = copy(_G[library], names)
 end
 
--- The modules that a file may require: what it gets is its own.
+-- Returns a copy of a module that a file may require.
 local function pure_require(name)
     local prompts = type(name) == "string" and name:match("^prompts%.([%a_]+)$")
     if prompts then
         return copy_all(builtin.prompts(prompts))
     elseif not MODULES[name] then
-        error(("module %s is not available here: there are ponder.quote, ponder.template and the "
-            .. "built-in prompts (prompts.tot)"):format(tostring(name)), 2)
+        error(("module %s is not available here; ponder.quote, ponder.template and the built-in "
+            .. "prompts (prompts.tot) are"):format(tostring(name)), 2)
     end
     return copy_all(require(name))
 end
 
--- setmetatable and getmetatable for tables whose metatable the file itself has set. Without __gc: a
--- finalizer runs at any time, within anything.
+-- setmetatable and getmetatable, limited to metatables that the file itself has set. __gc is
+-- refused: a finalizer could run at any time, in any code.
 local function guarded_metatables()
     local own = setmetatable({}, { __mode = "k" })
     local function set(t, meta)
@@ -94,8 +93,8 @@ local function guarded_metatables()
     end
 end
 
--- Lua calls a handler where the error was raised. For one that a limit raises that is within a
--- hook, and so beyond all limits: here the handler is called afterwards.
+-- Lua's xpcall calls the handler where the error is raised. For an error of a limit that is within
+-- a hook, where limits do not apply; so this calls the handler afterwards.
 local function pure_xpcall(f, handler, ...)
     local results = table.pack(pcall(f, ...))
     if results[1] then
@@ -117,12 +116,12 @@ function pure.environment()
     return env
 end
 
--- As Lua does: skips a byte order mark and a first line that begins with #.
+-- Like Lua, skips a byte order mark and a first line that begins with #.
 local function without_mark(text)
     return (text:gsub("^\xEF\xBB\xBF", ""):gsub("^#[^\n]*", ""))
 end
 
----A chunk of the text of a file, with an environment of its own.
+---Compiles the text of a file, with its own environment.
 ---@param text string
 ---@param name string of the chunk, such as `"@prompts/tot.lua"`
 ---@param env? table default `pure.environment()`
@@ -136,12 +135,12 @@ end
 -- Limits
 
 local MEMORY_MB = 64
--- Steps of Lua's virtual machine, and how many from one look at them to the next: 0.1 s.
+-- Instructions (0.1 s), and how many between two checks.
 local CODE = { steps = 10000000, between = 1000 }
--- A few steps that join strings suffice to fill any memory.
+-- Checked after each instruction, since a few concatenations can fill any memory.
 local DATA = { steps = 500000, between = 1 }
 
--- Where the host counts what is allocated, one allocation cannot go beyond the limit either.
+-- In the executable, limits each allocation too; the stock interpreter cannot.
 local function limit_memory()
     local ok, host = pcall(require, "ponder.core.host")
     if not ok then
@@ -155,19 +154,19 @@ local function limit_memory()
     end
 end
 
--- Once a limit is reached every further step raises: what catches errors cannot go on.
+-- Once a limit is reached, every further instruction raises, so that pcall cannot continue.
 local function set_limits(thread, limits)
-    local left, most = limits.steps, count_memory("count") + MEMORY_MB * 1024
+    local left, max = limits.steps, count_memory("count") + MEMORY_MB * 1024
     local too_long = "did not end within " .. limits.steps .. " steps"
     local too_large = "needs more than " .. MEMORY_MB .. " MiB of memory"
     local function check()
         left = left - limits.between
-        if left <= 0 or count_memory("count") > most then
+        if left <= 0 or count_memory("count") > max then
             sethook(thread, check, "", 1)
             error(left <= 0 and too_long or too_large, 2)
         end
     end
-    -- While a limit of the whole run is watched, that one bounds this thread too.
+    -- sethook fails while the whole run has a limit, which then applies to this thread too.
     if not pcall(sethook, thread, check, "", limits.between) then
         return function() end
     end
@@ -186,8 +185,8 @@ end
 ---Calls a function, which must not wait, within limits of steps and memory.
 ---@param f function
 ---@param ... any
----@return boolean ok as pcall
----@return any ... what f returned, or what it raised
+---@return boolean ok
+---@return any ... results of f, or its error
 function pure.call(f, ...)
     local results = call(f, CODE, ...)
     return table.unpack(results, 1, results.n)
@@ -196,13 +195,13 @@ end
 -------------------------------------------------------------------------------
 -- Data
 
-local DEEPEST = 100
+local MAX_DEPTH = 100
 
 local function check_data(value, what, depth)
     local kind = type(value)
     if kind == "table" then
-        if depth > DEEPEST then
-            error(("%s: tables are nested too deeply, or hold themselves"):format(what), 0)
+        if depth > MAX_DEPTH then
+            error(("%s: tables are nested too deeply or cyclic"):format(what), 0)
         end
         for key, field in next, value do
             check_data(key, what, depth + 1)
@@ -215,7 +214,7 @@ local function check_data(value, what, depth)
     return value
 end
 
--- What the chunk returns; while it runs, strings have no methods.
+-- Runs a chunk without string methods, which would give access to the string library.
 local function call_without_library(chunk)
     local methods = any_metatable("")
     set_any_metatable("", nil)
@@ -227,11 +226,11 @@ local function call_without_library(chunk)
     return table.unpack(results, 1, 2)
 end
 
----What a file of settings returns: Lua with no library at all, within limits.
+---Runs a settings file, without any library and within limits.
 ---@param text string
 ---@param name string of the file
----@return any value of strings, numbers, booleans and tables; raises for others and for a broken
----  file, with its place
+---@return any value strings, numbers, booleans and tables; raises for other values and for errors
+---  in the file, with their place
 function pure.data(text, name)
     local chunk, message = pure.load(text, "@" .. name, {})
     if not chunk then

@@ -9,24 +9,24 @@
 ---         script = "solve.lua" }))
 ---     local answers, errors = q:map(items, "solve", { concurrency = 500 })
 ---
---- Each item is a job: a run of its own (ponder.run), which a worker does. What the worker recorded
---- of it (calls, trees, costs, its tape) comes back with the result, into the log of this process:
---- `show`, `replay` and `diff` work there as if it had run here. A replay, and a resumed run for
---- what had ended, calls the functions here and plays what was recorded; nothing is asked of Redis.
+--- Each item is a job: a separate run (ponder.run) on a worker. What the worker records (calls,
+--- trees, costs, its tape) comes back with the result, into the log of this process: `show`,
+--- `replay` and `diff` work as if the job had run here. A replay, or a resume for jobs that had
+--- ended, calls the functions here and plays the recording, without Redis.
 ---
---- A job is delivered at least once and has one result (ponder.queue.moves). What a worker had paid
---- for when it died is not paid for again. A function that returns `nil, message, code` has failed,
---- and that is its result; one that raises is tried again, alone, and after `max_attempts` it is a
---- dead letter, as is a job with which so many workers died. `ponder queue` lists dead letters,
---- retries and drops them; a map waits for nothing else before it gives them up.
+--- A job is delivered at least once and has one result (ponder.queue.moves). Calls that a worker
+--- had paid for when it died are not paid for again. If a function returns `nil, message, code`,
+--- that failure is the result; if it raises an error, the job is tried again, alone, and after
+--- `max_attempts` it becomes a dead letter, as does a job with which that many workers died.
+--- `ponder queue` lists, retries and drops dead letters; a map does not wait for retries.
 ---
 ---     job ---enqueue---> Redis ~~~ a worker ~~~ results:MAP
----                                                   |  one of those that wait reads for all
+---                                                   |  one waiting task reads for all
 ---     run within this one, waits  <-----------------'
 ---
---- Workers take only jobs for the version of the script that they have: the same text, modules
---- beside it that it names in `require`, and prompts. A job that computes without waiting for
---- longer than the workers' --lease is given to another worker, too.
+--- Workers take only jobs for their version of the script: the same text, modules beside it that it
+--- requires, and prompts. A job that computes without waiting for longer than the workers' --lease
+--- is given to another worker as well.
 
 local budgets = require "ponder.queue.budget"
 local core = require "ponder.core.task"
@@ -48,17 +48,17 @@ local task_budget = require "ponder.task.budget"
 
 local queue = {}
 
-local BUDGET_LEASE_MS = 60000 -- of what calls of this process hold of a shared budget
+local BUDGET_LEASE_MS = 60000 -- of this process's reservations in a shared budget
 
 ---@class ponder.queue.Queue
 ---@field name string
 ---@field private exchange ponder.queue.Exchange
----@field private called boolean? Queue:call was: what was taken is settled when it is closed
+---@field private called boolean? Queue:call was used: acknowledge taken results on close
 local Queue = {}
 Queue.__index = Queue
 Queue.__name = "ponder.queue.Queue"
 
--- Redis is asked outside of what the log follows.
+-- Calls f outside of the log's tape.
 local function outside(f, ...)
     return scheduler.with_context("outside", true, f, ...)
 end
@@ -76,7 +76,7 @@ local OPEN = {
 
 local opened = setmetatable({}, { __mode = "k" }) -- queues of each run
 
--- What names the jobs of a queue that was opened here: the same when the run is resumed.
+-- The id that names the jobs of a queue opened here; a resumed run gets the same.
 local function name_map(name)
     local tape, run = scheduler.tape(), runs.current()
     local uid = tape and tape:whole().uid or ("%016x"):format(random.draw())
@@ -90,8 +90,8 @@ end
 ---Opens a queue. Within `task.run`.
 ---@param url string? see ponder.redis.url; nil: $PONDER_REDIS_URL
 ---@param opts { name: string?, script: string, concurrency: integer?, functions_of: function? }
----  name: default "default"; script: the file that the workers have; concurrency: of `submit`, jobs
----  that wait (default 1000); functions_of: see ponder.queue.script
+---  name: default "default"; script: the workers' file; concurrency: unfinished jobs of `submit`
+---  (default 1000); functions_of: see ponder.queue.script
 ---@return ponder.queue.Queue?
 ---@return string? message
 ---@return string? code "BAD_URL", "BAD_SCRIPT", and those of ponder.redis.Client
@@ -131,7 +131,7 @@ end
 ---------------------------------------------------------------------------------------------------
 -- One job
 
--- What the worker recorded becomes this run's.
+-- Adds the worker's recording to this run.
 local function adopt(self, run, record)
     if record.rows == "" or not run.session then
         return
@@ -148,7 +148,7 @@ local function adopt(self, run, record)
     return ok
 end
 
-local function there(self, run, slot)
+local function run_on_worker(self, run, slot)
     local ok, message, code = self.exchange:await(slot)
     if not ok then
         return nil, message, code
@@ -157,7 +157,7 @@ local function there(self, run, slot)
     end
     local value, record = payload.read(slot.value)
     if not record or slot.status ~= "ok" and type(value) ~= "table" then
-        return nil, "what Redis has kept of the job is damaged", "PROTOCOL"
+        return nil, "the job's result in Redis is damaged", "PROTOCOL"
     end
     slot.recorded = adopt(self, run, record)
     if slot.status == "ok" then
@@ -166,8 +166,8 @@ local function there(self, run, slot)
     return nil, value.message, value.code, value.partial
 end
 
--- What bounds the job, from the outermost budget on: each is shared with the workers.
----@return table[]? list what goes with the job
+-- Shares the budgets around the job with the workers, outermost first.
+---@return table[]? list part of the job
 ---@return table<ponder.queue.Budget, true> backings
 local function budgets_around(self, index)
     local list, backings, one = {}, {}, task_budget.current()
@@ -185,9 +185,9 @@ local function budgets_around(self, index)
     return list[1] and list, backings
 end
 
-local OUTCOME = "queue.outcome" -- of a job that no worker has done: nil, message, code
+local OUTCOME = "queue.outcome" -- of a job that no worker has finished: nil, message, code
 
--- What a worker would have come to, of what the log has.
+-- Plays a worker's recording from the log.
 local function play(f, ...)
     if log.has_record(OUTCOME) then
         return log.record(OUTCOME, nil, f)
@@ -205,7 +205,7 @@ local function play(f, ...)
     return (payload.read(sent))
 end
 
--- Does one job, and returns what its function did.
+-- Runs one job and returns the results of its function.
 local function do_job(self, item, call, opts)
     self.jobs = self.jobs + 1
     local index, name = self.jobs, ("%s[%d]"):format(call, opts.index or self.jobs)
@@ -224,7 +224,7 @@ local function do_job(self, item, call, opts)
             local spec = { call = call, name = name, index = opts.index, seed = run.seed,
                 max_attempts = opts.max_attempts, timeout_ms = opts.timeout_ms, budgets = list }
             slot = { id = id, spec = json.encode(spec), item = text, backings = backings }
-            results = table.pack(outside(there, self, run, slot))
+            results = table.pack(outside(run_on_worker, self, run, slot))
         end
         if results[2] and not (slot and slot.recorded) then
             return log.record(OUTCOME, nil, table.unpack, results, 1, results.n)
@@ -234,13 +234,13 @@ local function do_job(self, item, call, opts)
     local results = table.pack(run:call_elsewhere(function()
         return play(self.script.functions[call], payload.decode(text), opts.index)
     end, elsewhere))
-    if not slot or slot.entry then -- the log has it by now
+    if not slot or slot.entry then -- it is in the log
         self.exchange:forget(id, slot and slot.entry or "w")
     end
     return table.unpack(results, 1, results.n)
 end
 
-local function settle_up(self)
+local function acknowledge(self)
     log.record("queue.taken", { queue = self.name }, function()
         self.exchange:flush()
     end)
@@ -257,20 +257,20 @@ local function check_call(self, where, call)
     if getmetatable(self) ~= Queue then
         error(where .. ": call it with a queue (q:map(...), not q.map(...))", 3)
     elseif not self.script.functions[call] then
-        error(("%s: %s has no function %s; there are %s"):format(where, self.script.path,
+        error(("%s: %s has no function %s; it has %s"):format(where, self.script.path,
             options.show(call), table.concat(options.names(self.script.functions), ", ")), 3)
     end
     scheduler.check(where)
 end
 
----Has workers call a function of the script for each item of a list, and waits for all.
+---Calls a function of the script on workers for each item of a list, and waits for all.
 ---
----Items are values that JSON has, of up to 8 MiB. Equal ones are two jobs. The first value that the
----function returns is the result of its item.
+---Items are JSON values of up to 8 MiB. Equal items are separate jobs. The function's first return
+---value is the result of its item.
 ---@param items any[]
 ---@param call string the name of the function; it is called with (item, index)
 ---@param opts? { concurrency: integer?, max_attempts: integer?, timeout_ms: integer? }
----  concurrency: jobs that are enqueued and not done, default 1000; max_attempts: default 3;
+---  concurrency: unfinished jobs, default 1000; max_attempts: default 3;
 ---  timeout_ms: of each attempt
 ---@return table results by index; `results.n` is `#items`
 ---@return table<integer, ponder.task.ItemError> errors by index, as of task.map; code "DEAD": a
@@ -286,15 +286,15 @@ function Queue:map(items, call, opts)
         return do_job(self, item, call, { index = index, max_attempts = opts.max_attempts,
             timeout_ms = opts.timeout_ms })
     end, { concurrency = opts.concurrency, on_error = "collect" })
-    settle_up(self)
+    acknowledge(self)
     return results, errors
 end
 
----Has a worker call a function of the script for one item, and waits for it.
----@param item any as of map
+---Calls a function of the script on a worker for one item, and waits for it.
+---@param item any as in map
 ---@param call string the name of the function
----@param opts? { max_attempts: integer?, timeout_ms: integer? } as of map
----@return any result what the function returned first; nil
+---@param opts? { max_attempts: integer?, timeout_ms: integer? } as in map
+---@return any result the function's first return value; or nil
 ---@return string? message
 ---@return string? code as in the errors of map
 ---@return any partial
@@ -305,7 +305,7 @@ function Queue:call(item, call, opts)
     return do_job(self, item, call, opts)
 end
 
----Enqueues one job; waits while `concurrency` of queue.open are not done.
+---Enqueues one job; waits while `concurrency` jobs (queue.open) are unfinished.
 ---@param item any
 ---@param call string the name of the function
 ---@param opts? { max_attempts: integer?, timeout_ms: integer? }
@@ -329,7 +329,7 @@ function Queue:submit(item, call, opts)
     return ticket
 end
 
----Iterates over the results of what was submitted, as they come; ends when none is left.
+---Iterates over the results of submitted jobs as they arrive; ends when no job is left.
 ---
 ---    for ticket, value, message, code in q:results() do ... end
 ---@return fun(): integer?, any, string?, string?
@@ -338,7 +338,7 @@ function Queue:results()
     return function()
         while not self.finished[first] do
             if self.unfinished == 0 then
-                settle_up(self)
+                acknowledge(self)
                 return nil
             end
             self.collector = task.current()
@@ -351,7 +351,7 @@ function Queue:results()
     end
 end
 
----What is in the queue, of all who use it.
+---The figures of the queue, of all its users.
 ---@return ponder.queue.Figures?
 ---@return string? message
 ---@return string? code
@@ -359,8 +359,8 @@ function Queue:status()
     return log.record("queue.status", { queue = self.name }, status.figures, self.client, self.name)
 end
 
----Withdraws the jobs of this queue object that are not done; each returns the code "CANCELLED".
----Workers that have begun one notice when they renew its lease.
+---Cancels the unfinished jobs of this queue object; each returns the code "CANCELLED". A worker
+---notices it when it renews the lease of a running job.
 function Queue:cancel()
     log.record("queue.cancel", { queue = self.name }, function()
         for _, slot in pairs(self.exchange.slots) do
@@ -373,19 +373,19 @@ function Queue:cancel()
     end)
 end
 
----Deletes all jobs of the queue, whoever has put them there, dead letters and counters.
----@return integer? keys how many there were
+---Deletes all jobs of the queue, of all users, and its dead letters and counters.
+---@return integer? keys how many were deleted
 ---@return string? message
 ---@return string? code
 function Queue:purge()
     return log.record("queue.purge", { queue = self.name }, status.purge, self.client, self.name)
 end
 
----Closes its connections. A run that Ctrl-C ends leaves no jobs behind that no worker has begun,
----where its queue is a to-be-closed variable.
+---Closes the connections. After Ctrl-C, withdraws the jobs that no worker has begun, if the queue
+---is a to-be-closed variable.
 function Queue:close()
     if self.called and scheduler.current() and not core.stop_reason() then
-        settle_up(self)
+        acknowledge(self)
     end
     self.exchange:close()
 end

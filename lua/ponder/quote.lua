@@ -1,16 +1,16 @@
---- Text from a user or a model, made safe to stand in a prompt.
+--- Makes text safe to quote: in prompts, on terminals, in a shell.
 ---
---- A prompt that quotes text marks where it begins and ends with tags that the text cannot
---- contain, so that nothing in it can close the quotation and pose as an instruction; and it cuts
---- the text at a length, so that one reply cannot fill the context of the next call.
+--- In a prompt, quoted text is between tags that it does not contain, so that nothing in it can
+--- close the quotation and pose as an instruction; and it is truncated, so that one reply cannot
+--- fill the context of the next call.
 
 local quote = {}
 
--- A script may take Lua's library apart, and its error is still to be printed.
+-- Locals, so that errors are printed even if a script has replaced Lua's library functions.
 local find, gsub, sub, concat = string.find, string.gsub, string.sub, table.concat
 local utf8_len = utf8.len
 
----Valid UTF-8: every byte that is not part of a character becomes U+FFFD. Linear in the length.
+---Makes a text valid UTF-8: bytes that are not part of a character become U+FFFD. Linear time.
 ---@param text string
 ---@return string
 function quote.utf8(text)
@@ -29,7 +29,7 @@ function quote.utf8(text)
     return concat(parts)
 end
 
----The first `max` bytes at most, cut before a character, not inside one.
+---Truncates a text to at most `max` bytes, not inside a character.
 ---@param text string
 ---@param max integer bytes
 ---@return string
@@ -44,7 +44,7 @@ function quote.head(text, max)
     return text:sub(1, last)
 end
 
----As `head`, with a note of how much was left out.
+---Like `head`, with a note of how many bytes were left out.
 ---@param text string
 ---@param max integer bytes
 ---@return string
@@ -56,8 +56,8 @@ function quote.cut(text, max)
     return ("%s [... %d bytes left out]"):format(head, #text - #head)
 end
 
----A text without white space at its ends. (A pattern that does it at once goes over long runs of
----spaces again and again: `^%s*(.-)%s*$` takes minutes for 100 KB.)
+---Removes white space at both ends, in linear time. (The pattern `^%s*(.-)%s*$` takes minutes for
+---100 KB of spaces.)
 ---@param text string
 ---@return string
 function quote.trim(text)
@@ -65,14 +65,13 @@ function quote.trim(text)
     return last and text:sub((text:find "%S"), last) or ""
 end
 
--- What a terminal obeys, and marks that turn the direction of writing around, which can make a line
--- read as another one.
+-- Control characters, and bidirectional marks, which can make a line read as a different one.
 local CONTROLS = { "[%z\1-\8\11-\31\127]", "\xC2[\x80-\x9F]" }
 local MARKS = { "\xD8\x9C", "\xE2\x80[\x8E\x8F\xA8-\xAE]", "\xE2\x81[\xA6-\xA9]" }
 
----A text that anybody wrote (a server, a model, a log), made safe for a terminal: valid UTF-8 in
----which control characters but line breaks and tabs are "?", and marks of direction are left out.
----All that is printed passes here, or through `line`.
+---Makes untrusted text (from a server, a model, a log) safe for a terminal: valid UTF-8 where
+---control characters except newlines and tabs are "?", without bidirectional marks. All printed
+---text goes through this function or `line`.
 ---@param text string
 ---@return string
 function quote.terminal(text)
@@ -86,8 +85,9 @@ function quote.terminal(text)
     return text
 end
 
----The same of a text that comes in pieces, which may end within a character.
----@return fun(piece: string?): string safe what can be printed by now; nil: there is no more
+---Like `terminal`, for a text in pieces, which may end within a character.
+---@return fun(piece: string?): string safe returns what can be printed so far; call it with nil at
+---  the end
 function quote.terminal_pieces()
     local held = ""
     return function(piece)
@@ -102,7 +102,7 @@ function quote.terminal_pieces()
     end
 end
 
----JSON as `json.encode` gives it, in which a terminal obeys nothing: the same value.
+---Makes JSON from `json.encode` safe for a terminal, by escapes that do not change its value.
 ---@param text string
 ---@return string
 function quote.terminal_json(text)
@@ -116,7 +116,7 @@ function quote.terminal_json(text)
     return text
 end
 
----One short line for a log or a message: valid UTF-8 without control characters.
+---Makes a text one short line for a message: valid UTF-8 without control characters.
 ---@param text string
 ---@param max? integer bytes, default 200
 ---@return string
@@ -147,7 +147,7 @@ local function free_tag(name, text)
     return name .. "-" .. n
 end
 
----The text between tags that it does not contain, cut at `max` bytes:
+---Encloses a text, truncated to `max` bytes, in tags that it does not contain:
 ---
 ---     <problem>
 ---     How do cities reduce heat?
@@ -155,7 +155,7 @@ end
 ---
 ---@param name string the tag: letters and underscores
 ---@param text string
----@param max integer bytes of the text that are kept
+---@param max integer bytes
 ---@return string
 function quote.tagged(name, text, max)
     if #text > max then
@@ -165,7 +165,7 @@ function quote.tagged(name, text, max)
     return "<" .. tag .. ">\n" .. text .. "\n</" .. tag .. ">"
 end
 
----The text that a part of a URL stands for: `%41` is A.
+---Decodes a part of a URL: `%41` is A.
 ---@param part string
 ---@return string
 function quote.percent_decode(part)
@@ -174,7 +174,7 @@ function quote.percent_decode(part)
     end))
 end
 
----A word for a shell: as it is, or in quotes where it has more than plain characters.
+---Quotes a word for a shell, if it has special characters.
 ---@param word string
 ---@return string
 function quote.shell(word)

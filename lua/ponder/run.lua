@@ -1,33 +1,33 @@
---- A run as a value: any number of runs live in one process, one within another, and none sees
---- what another does.
+--- A run as a value: any number of runs can exist in one process, nested and isolated from each
+--- other.
 ---
 ---     local run = require "ponder.run"
 ---
 ---     local r = run.new { name = "question 7", budget = { max_cost = 0.10 }, timeout_ms = 60000 }
 ---     local answer, message, code, partial = r:call(solve, question)
 ---
---- What a command does is the outermost run; a script begins others within it, also many at once
---- (task.map over questions). A run has, apart from all others:
+--- A command is the outermost run; a script starts others within it, also many at once (task.map
+--- over questions). Each run has its own
 ---
----   * **tasks**: those that it starts, numbered from 1, the function of `call`. They run in rounds
----     of their own (ponder.task): their order depends on what reaches this run alone, not on what
----     else goes on. The run ends with its last task. When it is cancelled, when its time is up,
----     when its function raises or calls os.exit, its tasks end, and those of the runs within it.
----   * **a budget**, which counts what is called within; budgets around the call count it too.
----   * **random numbers**: math.random and math.randomseed, from its seed on.
----   * **clocks**: os.time, os.clock, os.date and task.now, as far as it is logged.
----   * **a log**: its calls, effects, searches and events are numbered from 1, and its tape is
----     played by itself when it is resumed or replayed (ponder.log.tape).
+---   * **tasks**, numbered from 1, the function of `call`. They run in separate rounds
+--- (ponder.task):     their order depends only on what reaches this run. The run ends with its last
+--- task. When it is     cancelled, times out, or its function raises or calls os.exit, its tasks
+--- end, and those of runs     within it.
+---   * **budget**, which counts calls within; budgets around the call count them, too.
+---   * **random numbers**: math.random and math.randomseed, from its seed.
+---   * **clocks**: os.time, os.clock, os.date and task.now, if it is logged.
+---   * **log**: its calls, effects, searches and events are numbered from 1, and it has its own
+--- tape     for resume and replay (ponder.log.tape).
 ---
---- How runs hang together: a run within another is one operation of the outer one, like a call. The
---- outer tape notes when it was over; what happened within is on its own tape.
+--- An inner run is one operation of the outer one, like a call. The outer tape records when it
+--- ended; everything within is on its own tape.
 ---
----     outer run    call ............................ waits ........ over: noted, goes on
+---     outer run    call ............................ waits ....... ended: recorded, continues
 ---                   |                                              ^
----     its run       `-> tasks, calls, timers, on a tape of its own |
+---     inner run     `-> tasks, calls, timers, on its own tape -----|
 ---
---- So N runs at once give each the rows, the readings and the order of wakings that it would have
---- alone. What they share is what a script makes them share: a variable that two runs write, a
+--- So each of N concurrent runs has the rows, the readings and the order of wakings that it would
+--- have alone. They share only what a script makes them share: a variable that two runs write, a
 --- semaphore, a handle of another run's task.
 
 local budgets = require "ponder.task.budget"
@@ -42,15 +42,15 @@ local run = {}
 
 local FIELD = "run" -- of a task's context
 local WAIT = "run:call" -- as ponder.log.playing has it
-local OWN = { "asker", "outside" } -- of a context: what a run within does not inherit
+local NOT_INHERITED = { "asker", "outside" } -- context fields that an inner run does not inherit
 
 ---@class ponder.RunOptions
----@field name string? for people; among runs of one name the order tells them apart
----@field seed integer? of math.random; default: one that nobody can foresee
----@field budget ponder.task.Limits? as of task.with_budget
----@field labels table<string, string|number|boolean>? by which others find it
----@field timeout_ms number? time for the whole run, until its last task has ended
----@field input string? what it is asked, for its log
+---@field name string? for people; runs of one name are distinguished by their order
+---@field seed integer? of math.random; default: unpredictable
+---@field budget ponder.task.Limits? as in task.with_budget
+---@field labels table<string, string|number|boolean>? to find the run by
+---@field timeout_ms number? of the whole run, until its last task has ended
+---@field input string? for its log
 
 ---@class ponder.Run
 ---@field name string?
@@ -61,15 +61,15 @@ local OWN = { "asker", "outside" } -- of a context: what a run within does not i
 ---@field status "new"|"running"|"completed"|"failed"|"cancelled"
 ---@field outer ponder.Run? the run within which it was called
 ---@field budget ponder.task.Budget? what it has spent
----@field reported any what it said last that it would answer
----@field error any what its function raised, as it was raised
----@field exit_status integer? what os.exit was called with within
+---@field reported any its last reported answer
+---@field error any the error of its function, unchanged
+---@field exit_status integer? the argument of os.exit within it
 ---@field group ponder.task.Group? its tasks
----@field is_late boolean? its time was up
----@field is_command boolean? it is what a command does
----@field log ponder.log.Run? of a command whose run is logged
----@field session ponder.log.Session? of a run within one that is logged
----@field before_exit (fun(status: integer): integer)? of a command: what is done before os.exit
+---@field is_late boolean? it has timed out
+---@field is_command boolean? the outermost run
+---@field log ponder.log.Run? of a logged command
+---@field session ponder.log.Session? of a run within a logged one
+---@field before_exit (fun(status: integer): integer)? of a command: called before os.exit
 local Run = {}
 Run.__index = Run
 Run.__name = "ponder.Run"
@@ -104,9 +104,9 @@ function run.new(opts)
         and options.check("run.new: opts.budget", opts.budget, budgets.LIMITS))
 end
 
----The same for options that ponder has made itself.
+---Like `new`, for options that need no check.
 ---@param opts ponder.RunOptions
----@param limits ponder.task.Limits? in the place of `opts.budget`
+---@param limits ponder.task.Limits? replaces `opts.budget`
 ---@return ponder.Run
 function run.unchecked(opts, limits)
     return setmetatable({ name = opts.name, seed = opts.seed or random.draw(),
@@ -116,17 +116,17 @@ function run.unchecked(opts, limits)
         exit_status = nil, cancelled = nil, is_late = nil }, Run)
 end
 
----The run that the current task belongs to; nil outside of tasks, and in a `task.run` of a stock
----lua5.4 that no run has begun in.
+---The run of the current task; nil outside of tasks, and in a `task.run` of a stock lua5.4 without
+---a run.
 ---@return ponder.Run?
 function run.current()
     return scheduler.context(FIELD)
 end
 
----Calls `f(...)` as what a command does, the outermost run; as the main task. For ponder.cli.
+---Calls `f(...)` as the outermost run, in the main task. For ponder.cli.
 ---@param f function
 ---@param ... any
----@return any ... what `f` returned
+---@return any ... results of `f`
 function Run:enter(f, ...)
     self.is_command, self.status, self.group = true, "running", scheduler.current().group
     return scheduler.with_context(FIELD, self, f, ...)
@@ -137,14 +137,14 @@ end
 
 local function context_within(self, context)
     local inner = options.merge({}, context)
-    for _, name in ipairs(OWN) do
+    for _, name in ipairs(NOT_INHERITED) do
         inner[name] = nil
     end
     inner[FIELD] = self
     return inner
 end
 
--- The main task. A tape follows the timer of its run; else who calls the run has it.
+-- The main task. With a tape, the timeout is a timer of the run itself; else the caller has it.
 local function main(self, f, ...)
     if not self.timeout_ms or not scheduler.tape() then
         return budgets.within(self.budget, f, ...)
@@ -164,7 +164,7 @@ local function main(self, f, ...)
     return table.unpack(results, 1, results.n)
 end
 
--- Its last task has ended.
+-- Called when the last task has ended.
 local function finish(self, results)
     self.results = results
     if self.session then
@@ -178,7 +178,7 @@ local function fail(self, message, code)
     return table.pack(nil, message, code, self.reported)
 end
 
--- What `call` returns of a run whose last task has ended.
+-- The results of `call` for a run whose last task has ended.
 local function outcome(self)
     local group = self.group
     local t = group.main
@@ -208,7 +208,7 @@ local function outcome(self)
     return results
 end
 
--- Waits for the last task of a run that no tape follows, or for the end of its time.
+-- Waits for the last task of a run without a tape, or for its timeout.
 local function await(self, t, leave)
     local deadline = self.timeout_ms and scheduler.now() + self.timeout_ms / 1000
     scheduler.park(t, WAIT, leave, deadline)
@@ -221,6 +221,7 @@ local function await(self, t, leave)
     end
 end
 
+-- `there`: runs the work elsewhere; `here` then only plays what a log has.
 local function call(self, where, here, there, ...)
     local t, tape = scheduler.check(where), scheduler.tape()
     if tape then
@@ -230,7 +231,7 @@ local function call(self, where, here, there, ...)
     end
     local f = here
     if there and not (tape and self.session:is_known()) then
-        f, self.timeout_ms = there, nil -- it is kept there
+        f, self.timeout_ms = there, nil -- the other side enforces the timeout
         if tape then
             self.session:forget_past()
         end
@@ -272,31 +273,31 @@ end
 ---run is called once.
 ---@param f function
 ---@param ... any
----@return any ... what `f` returned; or, where the run failed, nil
+---@return any ... results of `f`; or, if the run failed, nil
 ---@return string message
----@return string code what `f` returned; "ERROR" if it raised (see `r.error`) or a task that nobody
----  joined did; "BUDGET" if it raised because the budget was spent; "TIMEOUT"; "CANCELLED"; "EXIT"
----  if it called os.exit (`r.exit_status`)
----@return any partial what `f` returned, else what the run reported last
+---@return string code returned by `f`; "ERROR" if it raised (see `r.error`) or an unjoined task
+---  did; "BUDGET" if it raised because the budget was spent; "TIMEOUT"; "CANCELLED"; "EXIT" if it
+--- called  os.exit (`r.exit_status`)
+---@return any partial returned by `f`, else the last reported answer
 function Run:call(f, ...)
     check_call(self, "run:call", f)
     return call(self, "run:call", f, nil, ...)
 end
 
----Calls `there(...)` as `call` does: it has the work of `here(...)` done elsewhere, and gives this
----run's log what was recorded of it (ponder.log.carry). Where a log is played that has all of the
----run, `here(...)` plays it.
+---Like `call`, but `there(...)` has the work of `here(...)` done elsewhere, and adds the recording
+---to this run's log (ponder.log.carry). If a log that is played has the whole run, calls
+---`here(...)`.
 ---@param here function
 ---@param there function
 ---@param ... any
----@return any ... as of call
+---@return any ... as in call
 function Run:call_elsewhere(here, there, ...)
     check_call(self, "run:call_elsewhere", there)
     return call(self, "run:call_elsewhere", here, there, ...)
 end
 
----Ends all tasks of the run, and those of the runs within it; its `call` returns "CANCELLED". A
----task of the run itself does not go on after this.
+---Ends all tasks of the run, and those of runs within it; its `call` returns "CANCELLED". Does not
+---return to a task of the run itself.
 function Run:cancel()
     if self.status == "running" then
         self.cancelled = true
@@ -304,9 +305,9 @@ function Run:cancel()
     end
 end
 
----Notes what the run would answer by now. It is what `call` returns as `partial` if the run fails,
----and an event of the log ("run.report") with the time and with what was spent so far.
----@param answer any a value that JSON has
+---Reports the answer so far. `call` returns it as `partial` if the run fails, and the log gets an
+---event ("run.report") with the time and the amounts spent so far.
+---@param answer any a JSON value
 function Run:report(answer)
     local spent = self:spent()
     local data = { answer = answer, calls = spent.calls, tokens = spent.tokens, cost = spent.cost }
@@ -318,8 +319,8 @@ function Run:report(answer)
     log.event("run.report", data)
 end
 
----What the run has spent, with the runs within it, as task.spent(). Of what a command does: calls,
----tokens and cost, as far as it is logged.
+---What the run and the runs within it have spent, like task.spent(). Of a command: calls, tokens
+---and cost, if it is logged.
 ---@return ponder.task.Spent
 function Run:spent()
     local tape = self.is_command and self.group.tape
@@ -331,7 +332,7 @@ end
 
 local exit = os.exit
 
--- Within a run that another called, it ends that run alone; else the process, and its log.
+-- Within an inner run, ends only that run; else the log and the process.
 os.exit = function(code, close) -- luacheck: ignore 122
     local self = run.current()
     if not self then
@@ -344,7 +345,7 @@ os.exit = function(code, close) -- luacheck: ignore 122
     end
     self.exit_status = status
     scheduler.abort(self.group)
-    error("os.exit: the run ends", 0) -- where a task cannot stop at once: a callback of C
+    error("os.exit: the run ends", 0) -- within a C callback, where abort does not stop this task
 end
 
 return run

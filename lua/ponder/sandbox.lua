@@ -1,4 +1,4 @@
---- Runs programs that nobody has read, such as those that a model wrote.
+--- Runs programs that no one has reviewed, such as those that a model wrote.
 ---
 ---     local sandbox = require "ponder.sandbox"
 ---     local sum, message, code = sandbox.run([[
@@ -7,22 +7,21 @@
 ---         return n
 ---     ]], { globals = { numbers = { 1, 2, 3 } }, timeout_ms = 100, memory_mb = 16 })
 ---
---- Each program has a Lua state of its own, with limits of its own, and Lua's pure library:
---- `coroutine`, `math` (whose `random` begins the same each time), `string`, `table`, `utf8`,
---- os.time (now), os.clock, os.difftime, and of the basic functions those that reach nothing
---- outside (no `print`, no `require`; `load` takes text alone). Nothing of one program reaches
---- another.
+--- Each program has its own Lua state and limits, and Lua's pure library: `coroutine`, `math`
+--- (`random` always starts with the same seed), `string`, `table`, `utf8`, os.time (now), os.clock,
+--- os.difftime, and the basic functions without access to the outside (no `print`, no `require`;
+--- `load` takes only text). Programs cannot affect each other.
 ---
---- A program that goes beyond a limit ends there, whatever it catches, and even within a call of C
---- (a pattern that backtracks). Its `__gc` and `__close` do not run then. While one runs no task
---- does, so `timeout_ms` is also how long all others may have to wait.
+--- A program that exceeds a limit ends at once, even if it catches errors, and even within a C
+--- function (a pattern that backtracks). Its `__gc` and `__close` then do not run. No task runs
+--- meanwhile, so `timeout_ms` is also how long all others may have to wait.
 ---
 --- Values are copied in and out: nil, booleans, numbers, strings, and tables of these without their
---- metatables, at most 100 deep. What is shared stays shared; a table that contains itself, a
---- function or a coroutine is an error.
+--- metatables, at most 100 levels deep. Shared tables stay shared; cyclic tables, functions and
+--- coroutines are errors.
 ---
---- This guards against programs, not against errors of Lua itself: an attacker who knows one might
---- crash the process. Run what comes from a stranger under `ponder --untrusted` besides.
+--- This does not protect against bugs in Lua itself, which an attacker might use to crash the
+--- process: also use `ponder --untrusted` for code from untrusted sources.
 
 local core = require "ponder.core.sandbox"
 local options = require "ponder.options"
@@ -30,11 +29,11 @@ local options = require "ponder.options"
 local sandbox = {}
 
 ---@class ponder.sandbox.Options
----@field memory_mb integer? MiB that it may use; default 64
----@field steps integer? instructions of Lua that it may take; starting a coroutine counts as up to
----  1,000; default 100,000,000
+---@field memory_mb integer? memory limit in MiB; default 64
+---@field steps integer? limit of Lua instructions; starting a coroutine counts as up to 1,000;
+---  default 100,000,000
 ---@field timeout_ms integer? wall time; default 1000
----@field globals table<string, any>? what it has besides the library
+---@field globals table<string, any>? further globals
 
 local OPTIONS = {
     memory_mb = { type = "integer", min = 1, max = 1 << 20, default = 64 },
@@ -53,10 +52,10 @@ end
 ---Runs a program.
 ---@param code string Lua
 ---@param opts ponder.sandbox.Options?
----@return any ... what it returned; or nil
+---@return any ... its results; or nil
 ---@return string message
----@return "MEMORY"|"STEPS"|"TIMEOUT"|"ERROR" code ERROR: it raised, is not Lua, or returned what
----  cannot be copied
+---@return "MEMORY"|"STEPS"|"TIMEOUT"|"ERROR" code ERROR: it raised, does not compile, or returned
+---  values that cannot be copied
 function sandbox.run(code, opts)
     if type(code) ~= "string" then
         error(("sandbox.run: code must be a string (got %s)"):format(options.show(code)), 2)

@@ -74,7 +74,8 @@ local HAS_NO_MAX_DEPTH = { astar = true, idastar = true, evolve = true } -- by d
 local USES_HEURISTIC = { astar = true, idastar = true }
 
 -- luacheck: push no max line length
----@class SearchOptions: ponder.search.UctOptions, ponder.search.AbMctsOptions, ponder.search.PathOptions, ponder.search.DvtsOptions, ponder.search.EvolveOptions
+---@class SearchOptions: ponder.search.UctOptions, ponder.search.AbMctsOptions,
+---  ponder.search.PathOptions, ponder.search.DvtsOptions, ponder.search.EvolveOptions
 ---@field initial_state any anything but nil
 ---@field expand fun(state: any, k: integer?, node: SearchNode): any[] the next states, of which the
 ---  first `k` are used; `k` is nil where all are used
@@ -97,16 +98,16 @@ local USES_HEURISTIC = { astar = true, idastar = true }
 ---@field max_nodes? integer including the root; default 10000000
 ---@field max_duration_ms? number default none; the search ends with what it has
 ---@field key? fun(state: any): string|number a state whose key is in the tree is not added again:
----  the first node stays, even if best_first would reach it by a better path later. astar and idastar
----  do add a state again when they find a cheaper path to it
+---  the first node stays, even if best_first would reach it by a better path later. astar and
+--- idastar  do add a state again when they find a cheaper path to it
 ---@field retain? "tree"|"path" default "tree"; "path" (dfs, idastar): a node is freed once nothing
 ---  open descends from it, so memory stays flat; idastar then expands again in each pass. Not with
 ---  `key`
 ---@field reflect? fun(state: any, node: SearchNode): any called for each new terminal node; its
 ---  result is in `node.memory` for all callbacks of later rounds
 ---@field memory? integer with `reflect`: how many of its newest results to keep, default 4
----@field on_event? fun(event: table) {type = "expanded", id, depth, children}, {type = "scored", id,
----  depth, score, terminal, state}, {type = "pruned", ids}, {type = "done", stop_reason, stats}
+---@field on_event? fun(event: table) {type = "expanded", id, depth, children}, {type = "scored",
+---  id, depth, score, terminal, state}, {type = "pruned", ids}, {type = "done", stop_reason, stats}
 -- luacheck: pop
 
 ---@class SearchNode a node of the tree; built when it is read

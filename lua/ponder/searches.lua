@@ -1,5 +1,5 @@
---- What the searches can be told besides their callbacks: rules of options for `search.run` and the
---- Tree of Thoughts machine, and the table that the engine (ponder.core.search) reads.
+--- The options of searches besides callbacks: rules for `search.run` and the Tree of Thoughts
+--- machine, and their conversion for the engine (ponder.core.search).
 
 local searches = {}
 
@@ -12,28 +12,28 @@ searches.RULES = {
         help = "uct, puct, ab_mcts, evolve: thoughts expanded" },
     -- uct, puct; c: evolve too
     c = { type = "number", min = 0, finite = true,
-        help = "uct (1.41), evolve (1): weight of what was tried little" },
+        help = "uct (1.41), evolve (1): exploration weight" },
     c_init = { type = "number", finite = true, default = 1.25,
-        help = "puct: the same" },
+        help = "puct: exploration weight" },
     c_base = { type = "number", min = 1, finite = true, default = 19652,
-        help = "puct: visits from which it grows" },
+        help = "puct: visits at which the weight starts to grow" },
     normalize = { type = "boolean", default = true,
-        help = "false: leave values as they are (uct, puct)" },
+        help = "false: do not normalize values (uct, puct)" },
     backup = { type = "string", enum = { "mean", "max" }, default = "mean",
-        help = "uct, puct: what a thought's descendants are worth to it" },
+        help = "uct, puct: how scores of descendants are backed up" },
     rollout = { type = "string", enum = { "none", "greedy" }, default = "none",
-        help = "uct, puct: greedy goes on with the best new thought" },
+        help = "uct, puct: greedy continues with the best new thought" },
     revisit = { type = "boolean", default = false,
-        help = "uct, puct: what cannot be expanded stays open" },
+        help = "uct, puct: keep thoughts open that cannot be expanded" },
     guide = { type = "number", finite = true,
         help = "uct, puct: from wide to deep as iterations run out (1)" },
     -- ab_mcts, evolve
     posterior = { type = "string", enum = { "gaussian", "beta", "mixed" }, default = "gaussian",
-        help = "ab_mcts: how scores are taken to be distributed" },
+        help = "ab_mcts: assumed distribution of scores" },
     seed = { type = "integer", default = 0 },
     -- astar, idastar
     weight = { type = "number", min = 0, finite = true, default = 1,
-        help = "astar, idastar: of the way that is left" },
+        help = "astar, idastar: weight of the heuristic" },
     -- dvts
     subtrees = { type = "integer", min = 1, default = 4,
         help = "dvts: independent beams" },
@@ -41,18 +41,18 @@ searches.RULES = {
     islands = { type = "integer", min = 1, max = 65536, default = 1,
         help = "evolve: populations" },
     sharpness = { type = "number", finite = true, default = 10,
-        help = "evolve: how much better thoughts are preferred" },
+        help = "evolve: how strongly better thoughts are preferred" },
     population = { type = "integer", min = 1,
-        help = "evolve: most members of an island" },
+        help = "evolve: maximum members of an island" },
     migrate_every = { type = "integer", min = 1,
         help = "evolve: iterations between migrations" },
     migrate = { type = "integer", min = 0, default = 1,
         help = "evolve: members that migrate from an island" },
 }
 
----Options by these rules, in the names and with the defaults of the engine.
+---Converts options to the names and defaults of the engine.
 ---@param opts table with `search`, `k`, `beam_width`, `prior` (a name or a function)
----@param more table fields that are the caller's: `max_depth`, `max_nodes`, `batch`...
+---@param more table the caller's fields: `max_depth`, `max_nodes`, `batch`...
 ---@return table for ponder.core.search
 function searches.core_options(opts, more)
     local prior = opts.prior or opts.search == "puct" and "uniform" or "none"
@@ -77,9 +77,9 @@ function searches.core_options(opts, more)
     return core
 end
 
----What a search knows of a node besides its score, in words: "12 visits, value 0.53"; "cost 7".
+---The figures of a node besides its score: "12 visits, value 0.53"; "cost 7".
 ---@param node {visits: integer?, value: number?, g: number?}
----@return string? figures nil: nothing
+---@return string? figures nil: none
 function searches.figures(node)
     if node.visits and node.visits > 0 then
         return ("%d visit%s%s"):format(node.visits, node.visits == 1 and "" or "s",

@@ -1,9 +1,8 @@
---- Lists that are made when they are read.
+--- Read-only lists whose elements are computed on access.
 
 local sequence = {}
 
----A sequence of `length()` elements, `get(i)` made on reading: `#`, indexing, ipairs and pairs
----work, and so does `ponder.json`.
+---A list of `length()` elements `get(i)`. `#`, indexing, ipairs, pairs and `ponder.json` work.
 ---@param length fun(): integer
 ---@param get fun(i: integer): any
 ---@return table
@@ -17,16 +16,16 @@ function sequence.new(length, get)
         __name = "ponder.sequence",
         __len = length,
         __index = function(_, i)
-            local place = type(i) == "number" and math.tointeger(i) -- 2.0 is 2, as in a table
-            if place and place >= 1 and place <= length() then
-                return get(place)
+            local index = type(i) == "number" and math.tointeger(i) -- 2.0 is 2, as in a table
+            if index and index >= 1 and index <= length() then
+                return get(index)
             end
         end,
         __pairs = function(self)
             return step, self, 0
         end,
         __newindex = function()
-            error("this list can only be read", 2)
+            error("this list is read-only", 2)
         end,
     })
 end

@@ -1,5 +1,5 @@
---- Policies as models that existing clients can call: a server with the APIs of OpenAI (chat
---- completions, responses) and Anthropic (messages).
+--- Serves policies as models to existing clients, with the APIs of OpenAI (chat completions,
+--- responses) and Anthropic (messages).
 ---
 ---     local serve = require "ponder.serve"
 ---     local server = serve.new { policies = { echo = function(request)
@@ -7,14 +7,14 @@
 ---     end } }
 ---     local address, message = server:start()
 ---     print("http://" .. address .. "/v1")
----     server:wait() -- until it was drained
+---     server:wait() -- until it is drained
 ---
 --- A request goes through
 ---
----     received -> who may ask (guard) -> which endpoint -> its fields (chat, responses, messages)
----       -> a free place, or the queue -> a run for each choice (jobs) -> answered, or streamed
+---     received -> access (guard) -> endpoint -> its fields (chat, responses, messages)
+---       -> a free slot, or the queue -> a run for each choice (jobs) -> answered, or streamed
 ---
---- When its client goes away the run is cancelled, and so are the model calls in flight.
+--- When a client disconnects, its run and the model calls in flight are cancelled.
 
 local budgets = require "ponder.task.budget"
 local guard = require "ponder.serve.guard"
@@ -60,7 +60,7 @@ local OPTIONS = {
 local TRANSPORT = { "max_connections", "max_connections_per_address", "max_header_bytes",
     "max_body_bytes", "header_timeout_ms", "body_timeout_ms", "idle_timeout_ms" }
 
-local KEEP_ALIVE_S = 15 -- a silent stream gets a comment so often
+local KEEP_ALIVE_S = 15 -- longest silence of a stream before it gets a comment
 local TICK_S = 5
 
 ---@class ponder.serve.Server
@@ -75,7 +75,7 @@ Server.__index = Server
 options.merge(Server, require "ponder.serve.handler")
 
 local function list_policies(given, page)
-    local byname, names = {}, {}
+    local by_name, names = {}, {}
     local list = given
     if #given == 0 and not (page and next(given) == nil) then
         local message
@@ -85,34 +85,35 @@ local function list_policies(given, page)
         end
     end
     for _, policy in ipairs(list) do
-        if byname[policy.name] then
+        if by_name[policy.name] then
             return nil, ("two policies are called %s"):format(policy.name)
         end
-        byname[policy.name], names[#names + 1] = policy, policy.name
+        by_name[policy.name], names[#names + 1] = policy, policy.name
     end
-    return byname, names, list
+    return by_name, names, list
 end
 
 ---@class ponder.serve.Options
 ---@field policies table by name (functions, strategies, tables with run), or a list from
 ---  ponder.serve.policies
 ---@field listen? string default "127.0.0.1:8321"; or "unix:PATH"
----@field keys? ponder.serve.Key[] who may ask; without them it listens to this machine alone
----@field cors? string[] origins whose pages may ask
----@field page? table with `handle`, which answers requests of its own (ponder.view)
----@field prompts? ponder.mcp.Catalog what /mcp offers besides tools
----@field resources? ponder.mcp.Catalog
----@field gauges? fun(): table[] more figures of /metrics: see ponder.serve.metrics
+---@field keys? ponder.serve.Key[] allowed keys; without them it accepts only this machine
+---@field cors? string[] origins of allowed web pages
+---@field page? table with `handle`, which answers further requests (ponder.view)
+---@field prompts? ponder.mcp.Catalog offered at /mcp besides tools
+---@field resources? ponder.mcp.Catalog likewise
+---@field gauges? fun(): table[] further metrics for /metrics: see ponder.serve.metrics
 ---@field concurrency? integer requests at once, default 64
----@field max_queue? integer requests that wait for a place, default 256
+---@field max_queue? integer requests that wait for a slot, default 256
 ---@field queue_timeout_ms? number how long they wait, default 60000
 ---@field timeout_ms? number of a request, default 600000
----@field drain_ms? number how long requests in flight may take when it ends, default 30000
----@field log? fun(text: string) what failed and why; default to standard error
+---@field drain_ms? number how long requests in flight may take after drain, default 30000
+---@field log? fun(text: string) gets failures; default: standard error
 ---@field max_cost? number USD, of all requests
 ---@field max_cost_per_request? number USD
 ---@field max_calls_per_request? integer
----@field max_connections? integer this and what follows: ponder.http.Options has the defaults
+---@field max_connections? integer see ponder.http.Options for the defaults of this and the
+---  following
 ---@field max_connections_per_address? integer
 ---@field max_header_bytes? integer
 ---@field max_body_bytes? integer
@@ -120,13 +121,13 @@ end
 ---@field body_timeout_ms? integer
 ---@field idle_timeout_ms? integer
 
----A server that does not listen yet.
+---Creates a server, which does not listen yet.
 ---@param opts ponder.serve.Options
 ---@return ponder.serve.Server
 function serve.new(opts)
     opts = options.check("serve.new", opts, OPTIONS)
-    local byname, names, list = list_policies(opts.policies, opts.page)
-    if not byname then
+    local by_name, names, list = list_policies(opts.policies, opts.page)
+    if not by_name then
         error("serve.new: opts.policies: " .. names, 2)
     elseif not opts.keys and not guard.is_local(opts.listen) then
         error(("serve.new: opts.listen: %s can be reached from other machines, which needs keys")
@@ -136,7 +137,7 @@ function serve.new(opts)
     for _, key in ipairs(opts.keys or {}) do
         key_budgets[key] = budgets.new { max_cost = key.max_cost }
     end
-    return setmetatable({ opts = opts, policies = byname, names = names, metrics = metrics.new(),
+    return setmetatable({ opts = opts, policies = by_name, names = names, metrics = metrics.new(),
         permits = task.semaphore(opts.concurrency), in_flight = 0, queued = 0, running = {},
         budget = budgets.new { max_cost = opts.max_cost }, key_budgets = key_budgets,
         mcp = mcp.new { policies = list, prompts = opts.prompts, resources = opts.resources,
@@ -162,7 +163,7 @@ end
 -------------------------------------------------------------------------------
 -- The server's own tasks
 
--- Starts a task for each request, and ends those whose client has gone.
+-- Starts a task for each request, and cancels those whose client has disconnected.
 function Server:accept()
     while true do
         for r in self.http.take, self.http do
@@ -181,7 +182,7 @@ end
 
 local function always() return true end
 
--- Wakes the acceptor when something has come.
+-- Wakes the acceptor when requests arrive or clients disconnect.
 function Server:source()
     return { port = self.http:port(), pending = always, take = function()
         if self.acceptor then
@@ -192,9 +193,8 @@ function Server:source()
     end }
 end
 
----Listens, and answers from now on. Call it within a task; the server's own tasks are spawned from
----it.
----@return string? address as it is, with the port
+---Listens and starts to answer. Call it within a task, which spawns the server's own tasks.
+---@return string? address with the actual port
 ---@return string? message why it cannot listen
 function Server:start()
     local transport = { address = self.opts.listen }
@@ -219,8 +219,8 @@ function Server:wake_if_drained()
     end
 end
 
----Takes no new requests; `wait` returns when those that run have ended, or after `drain_ms`, when
----they are cancelled. The second call cancels them at once.
+---Refuses new requests; `wait` returns when the running ones have ended, or are cancelled after
+---`drain_ms`. A second call cancels them at once.
 function Server:drain()
     if self.draining then
         return self:cancel_all()
@@ -245,14 +245,14 @@ function Server:cancel_all()
     self:wake_if_drained()
 end
 
----Waits until the server was drained, and closes it.
----@return boolean finished whether all requests were answered: none had to be cancelled
+---Waits until the server is drained, and closes it.
+---@return boolean finished whether all requests were answered, and none cancelled
 function Server:wait()
     if not self.draining or next(self.running) ~= nil then
         self.waiter = task.current()
         task.park()
     end
-    task.sleep(0) -- what was answered last is sent
+    task.sleep(0) -- sends the last answers
     for _, handle in ipairs(self.tasks) do
         handle:cancel()
     end
@@ -261,14 +261,14 @@ function Server:wait()
     return self.cancelled == 0
 end
 
----Drains the server at SIGTERM or Ctrl-C, and ends it at the second one.
+---Drains the server at SIGTERM or Ctrl-C; a second signal cancels all requests.
 ---@return fun() stop restores the defaults
 function Server:follow_signals()
-    local came = 0
+    local received = 0
     self.tasks[#self.tasks + 1] = task.spawn(function()
         local handled = 0
         while true do
-            if handled == came then
+            if handled == received then
                 self.signal_waiter = task.current()
                 task.park()
             end
@@ -277,7 +277,7 @@ function Server:follow_signals()
         end
     end)
     return signals.follow(function(name)
-        self.signalled, came = name, came + 1
+        self.signalled, received = name, received + 1
         local waiter = self.signal_waiter
         self.signal_waiter = nil
         if waiter then

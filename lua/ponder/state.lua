@@ -1,4 +1,4 @@
---- The state directory, $XDG_STATE_HOME/ponder: small files that are for their owner alone.
+--- The state directory, $XDG_STATE_HOME/ponder: small files that only their owner may read.
 ---
 ---     local state = require "ponder.state"
 ---     local key = state.read "key"
@@ -7,21 +7,21 @@
 ---         key = state.read "key"
 ---     end
 ---
---- Files have mode 0600 and the directory 0700, whatever the umask. A file that others may read or
---- write, that belongs to somebody else, or that is a symbolic link is not read.
+--- Files have mode 0600 and the directory 0700, whatever the umask. Files that others may read or
+--- write or that others own, and symbolic links are not read.
 
 local private = require "ponder.core.private"
 
 local state = {}
 
--- What the environment names counts only if it is absolute.
+-- Relative paths in the environment are ignored.
 local function absolute(value)
     return (value or ""):match("^/.*")
 end
 
----Where the files are.
+---The path of the directory.
 ---@param env? fun(name: string): string? default os.getenv
----@return string? path nil where neither $XDG_STATE_HOME nor $HOME says where
+---@return string? path nil if neither $XDG_STATE_HOME nor $HOME is set
 function state.directory(env)
     env = env or os.getenv
     local home = absolute(env("HOME"))
@@ -31,7 +31,7 @@ end
 
 local NOWHERE = "$HOME: not set to an absolute path, so there is no state directory"
 
----Makes the directory, private.
+---Creates the directory, private.
 ---@return string? path
 ---@return string? message
 ---@return "NOT_FOUND"|"NOT_PRIVATE"|"IO"|nil code
@@ -49,7 +49,7 @@ end
 
 ---The path of a file in it.
 ---@param name string
----@return string? path nil where there is no such directory
+---@return string? path nil if there is no state directory
 function state.path(name)
     local at = state.directory()
     return at and at .. "/" .. name
@@ -76,7 +76,7 @@ local function write(name, text, is_new)
     return private.write(at .. "/" .. name, text, is_new)
 end
 
----Writes a file, all of it or nothing; it takes the place of one that is there.
+---Writes or replaces a file atomically.
 ---@param name string
 ---@param text string
 ---@return true?
@@ -86,7 +86,7 @@ function state.write(name, text)
     return write(name, text, false)
 end
 
----Writes a file that is not there yet; of several processes one wins.
+---Writes a new file; of several processes one wins.
 ---@param name string
 ---@param text string
 ---@return true?

@@ -1,45 +1,45 @@
---- Sums of what replies say was used.
+--- Sums the usage that replies report.
 ---
---- A server may say anything. What is not a whole number from 0 to 2^40 is not a count: it is
---- unknown. Sums end at 2^53 rather than wrap, which numbers of JSON and SQL hold exactly.
+--- Servers may report anything: a value that is not a whole number from 0 to 2^40 counts as
+--- unknown. Sums saturate at 2^53, the largest integer that JSON and SQL hold exactly.
 
 local tally = {}
 
 local math_type, tointeger = math.type, math.tointeger
 
-local MOST, MOST_SUM = 1 << 40, 1 << 53
+local MAX, MAX_SUM = 1 << 40, 1 << 53
 
---- The same for SQL, of columns that an older log or another hand may have filled.
+--- The sum of a column in SQL, which older logs or other programs may have filled.
 ---@param column string
----@param where? string what rows count
----@return string sql an expression: the sum, NULL where no row has a count
+---@param where? string condition
+---@return string sql an expression: the sum, NULL if no row has a count
 function tally.sql_sum(column, where)
     local count = ("CASE WHEN typeof(%s) = 'integer' AND %s BETWEEN 0 AND %d THEN %s END"):format(
-        column, column, MOST, column)
+        column, column, MAX, column)
     local rows = where and (" FILTER (WHERE %s)"):format(where) or ""
     return ("CASE WHEN count(%s)%s > 0 THEN CAST(min(total(%s)%s, %d) AS INTEGER) END"):format(
-        count, rows, count, rows, MOST_SUM)
+        count, rows, count, rows, MAX_SUM)
 end
 
---- A count as somebody gave it.
+--- Validates a count.
 ---@param value any
----@return integer? count nil: it is not one
+---@return integer? count nil: not a count
 local function count(value)
     local kind = math_type(value)
     local n = kind == "integer" and value or kind and tointeger(value)
-    return n and n >= 0 and n <= MOST and n or nil
+    return n and n >= 0 and n <= MAX and n or nil
 end
 
 tally.count = count
 
---- An amount that may be a fraction, likewise.
+--- Validates an amount, which may be a fraction.
 ---@param value any
 ---@return number?
 function tally.amount(value)
-    return type(value) == "number" and value >= 0 and value <= MOST and value or nil
+    return type(value) == "number" and value >= 0 and value <= MAX and value or nil
 end
 
---- USD as somebody gave them.
+--- Validates an amount of USD.
 ---@param value any
 ---@return number? usd nil: not an amount
 function tally.usd(value)
@@ -51,25 +51,25 @@ end
 ---@param b integer
 ---@return integer
 function tally.plus(a, b)
-    return a > MOST_SUM - b and MOST_SUM or a + b
+    return a > MAX_SUM - b and MAX_SUM or a + b
 end
 
---- Whether a usage claims more than any reply can use, so that nobody knows what was billed.
+--- Whether a usage claims more than any reply can use, so that the billed amount is unknown.
 ---@param usage any
 ---@return boolean
 function tally.exceeds(usage)
     usage = type(usage) == "table" and usage or {}
     for _, value in pairs(usage) do
-        if type(value) == "number" and value > MOST then
+        if type(value) == "number" and value > MAX then
             return true
         end
     end
     return usage.implausible == true
 end
 
---- A usage without what is not a count in it.
+--- The valid counts of a usage.
 ---@param usage any
----@return ponder.model.Usage? usage `implausible` where it claimed too much; nil: not a table
+---@return ponder.model.Usage? usage `implausible` if it claims too much; nil: not a table
 function tally.clean(usage)
     if type(usage) ~= "table" then
         return nil
@@ -83,7 +83,7 @@ end
 
 --- Adds the counts of one usage to a sum.
 ---@param sum table<string, number> changed
----@param usage any a ponder.model.Usage; what is not a count in it is passed over
+---@param usage any a ponder.model.Usage; fields that are not counts are ignored
 ---@param read? fun(value: any): number? default tally.count
 ---@return table<string, number> sum
 function tally.add(sum, usage, read)
@@ -99,8 +99,7 @@ end
 
 --- The total of one usage.
 ---@param usage ponder.model.Usage?
----@return integer? total as the provider says, but prompt and reply at least; nil: one of them is
----  unknown
+---@return integer? total as reported, but at least prompt plus reply; nil: one of them is unknown
 function tally.total(usage)
     if type(usage) ~= "table" then
         return nil
@@ -110,10 +109,10 @@ function tally.total(usage)
     return both and total and math.max(both, total) or both or total
 end
 
---- What one usage counts in a budget.
+--- The tokens that one usage counts in a budget.
 ---@param usage ponder.model.Usage?
----@param reserved integer what was set aside for the call
----@return integer tokens where the usage does not say all, what was set aside at least
+---@param reserved integer the reservation of the call
+---@return integer tokens at least `reserved` if the usage is incomplete
 function tally.tokens(usage, reserved)
     usage = type(usage) == "table" and usage or {}
     return tally.total(usage) or math.max(reserved, tally.plus(

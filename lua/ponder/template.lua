@@ -3,14 +3,14 @@
 ---     local render = template.compile "Task: {{task}}\n{{#steps}}\n- {{.}}\n{{/steps}}"
 ---     print(render { task = "add", steps = { "one", "two" } })
 ---
---- `{{name}}`, `{{a.b}}`     a text or number; an error where there is none
---- `{{#name}}...{{/name}}`   for each item of a list (`{{.}}`, its fields before outer ones); once
----                           for any other value, but never for nil, false, "" and {}
---- `{{^name}}...{{/name}}`   once in just those cases
---- `{{! note}}`              nothing
+--- `{{name}}`, `{{a.b}}`     a text or number; an error if there is none
+--- `{{#name}}...{{/name}}`   for each item of a list (`{{.}}`; its fields hide outer ones); once
+--- for                           any other value; not at all for nil, false, "" and {}
+--- `{{^name}}...{{/name}}`   once for nil, false, "" and {}
+--- `{{! note}}`              a comment
 ---
---- A tag of the last three kinds takes its line with it if it stands there alone. Values are put in
---- as they are: quote what others wrote, as in `{ task = context:quote("task", text) }`.
+--- A line with only a tag of the last three kinds is removed. Values are inserted unchanged: quote
+--- text from others, as in `{ task = context:quote("task", text) }`.
 local show = require("ponder.options").show
 
 local function find(scopes, key)
@@ -44,7 +44,7 @@ local function write(nodes, scopes, out)
     return out
 end
 
----Reads a template once, to fill it in often; `NAME:LINE:` begins each error.
+---Compiles a template to a function that fills it in; errors begin with `NAME:LINE:`.
 ---@param text string
 ---@param name? string for errors, default "template"
 ---@return fun(values: table): string

@@ -1,18 +1,17 @@
---- Runs scripts that a stranger wrote, for --untrusted: in a process that may compute and ask this
---- one for what is allowed, and nothing else.
+--- Runs untrusted scripts, for --untrusted, in a process that may only compute and send requests to
+--- this one.
 ---
----     this process                          the script's, confined by the kernel
----     keys, network, log, budget   <------  "these calls, these files; then this goes on"
----     makes the calls              ------>  what came of them, and the time
+---     this process                          the script's process, confined by the kernel
+---     keys, network, log, budget   <------  requests: calls, files
+---     makes the calls              ------>  their results, and the time
 ---
---- One process holds any number of calls of the script's functions. They take turns: this process
---- waits while one computes, as it does while a script of its own computes, but no longer than
---- `patience` (then that process is killed, its calls fail with SANDBOX, and the next call starts
---- another one).
+--- One process runs any number of calls of the script's functions. They take turns: this process
+--- waits while one computes, but no longer than `patience`; then that process is killed, its calls
+--- fail with SANDBOX, and the next call starts a new one.
 ---
---- Nothing that the script's process says is believed: models by name are those of --allow-model,
---- calls have the fields below alone, files lie below a directory of --allow-read when all links
---- have been followed, hosts and tools are those that were named.
+--- Everything that the script's process sends is checked: models must be in --allow-model, calls
+--- have only the fields below, files must be below a directory of --allow-read after all links are
+--- resolved, hosts and tools must be named.
 
 local confine = require "ponder.core.confine"
 local json = require "ponder.json"
@@ -26,7 +25,7 @@ local CPU_SECONDS = 600
 local MOST_REQUESTS = 100000 -- of a call, unanswered
 local MOST_BYTES = 32 << 20 -- of its requests, unanswered; of an answer
 local EXCHANGE_MB = 1024
-local TOO_MUCH = { message = "too much is asked at once", code = "DENIED" }
+local TOO_MUCH = { message = "too many requests at once", code = "DENIED" }
 local TOO_LONG = { message = ("the answer is longer than %d MiB"):format(MOST_BYTES >> 20),
     code = "TOO_LARGE" }
 local WAIT, ROOM = "the policy's calls", "room for an answer"

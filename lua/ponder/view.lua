@@ -1,4 +1,4 @@
---- The page of run logs, live: a list of runs, each run as it goes on, two runs beside each other,
+--- The live page of run logs: a list of runs, each run as it proceeds, two runs side by side,
 --- evaluations. For `ponder view`, and `GET /` of `ponder serve`.
 ---
 ---     local page = view.new { logs = logs.new { "run.db" } }
@@ -9,12 +9,11 @@
 ---                                ?eval=NAME#1: of an evaluation
 ---     GET /view/runs             the rows of the list, as JSON
 ---     GET /view/data?run=        what the page of a run shows, as JSON
----     GET /view/events?follow=   what is new of it; without follow: that a log has changed
----     GET /view/log?run=         all that a log holds of a run, as JSON
+---     GET /view/events?follow=   its updates; without follow: notices that a log has changed
+---     GET /view/log?run=         everything that a log holds of a run, as JSON
 ---
---- Every request has to carry the token, which is in the URL that `url` gives: without it nothing
---- is read. The server checks the Host header (ponder.serve.guard). A page comes with all that it
---- needs and may connect to its own server only.
+--- Every request needs the token in the URL that `url` returns. The server checks the Host header
+--- (ponder.serve.guard). Pages are self-contained and may connect only to their own server.
 
 local changes = require "ponder.view.changes"
 local compare = require "ponder.report.compare"
@@ -35,20 +34,20 @@ local task = require "ponder.task"
 
 local view = {}
 
-local LIST_S = 1 -- how often a page hears that logs have changed, at most
+local LIST_S = 1 -- shortest time between two notices that logs have changed
 local HEADERS = { "Cache-Control", "no-store", "X-Content-Type-Options", "nosniff",
     "Referrer-Policy", "no-referrer", "Cross-Origin-Resource-Policy", "same-origin",
     "X-Frame-Options", "DENY", "Content-Type" }
 
 ---@class ponder.view.Page
 ---@field token string
----@field alone boolean? the server has nothing but the page
----@field streams integer pages that are open now
+---@field alone boolean? the server serves only the page
+---@field streams integer open pages
 local Page = {}
 Page.__index = Page
 
----@param opts {logs: ponder.view.Logs, alone: boolean?} alone: the server has nothing else, so that
----  every other path needs the token too
+---@param opts {logs: ponder.view.Logs, alone: boolean?} alone: the server serves nothing else, so
+---  that every other path needs the token, too
 ---@return ponder.view.Page
 function view.new(opts)
     return setmetatable({ logs = opts.logs, alone = opts.alone, runs = runs.new(opts.logs),
@@ -56,12 +55,12 @@ function view.new(opts)
         token = ("%016x%016x"):format(random.draw(), random.draw()) }, Page)
 end
 
--- A text in the query of a URL.
+-- Escapes a text for the query of a URL.
 local function escape(text)
     return (text:gsub("[^%w%-._~/]", function(c) return ("%%%02X"):format(c:byte()) end))
 end
 
----Where the page is, with its token.
+---The URL of the page, with its token.
 ---@param address string of the server
 ---@param run string? NAME#3: the page of that run
 ---@return string
@@ -70,7 +69,7 @@ function Page:url(address, run)
         run and "&run=" .. escape(run) or "")
 end
 
--- What watches a directory, made when the first page asks.
+-- The watcher of a directory, created on first use.
 function Page:changes_of(directory)
     self.changes[directory] = self.changes[directory] or changes.new(directory)
     return self.changes[directory]
@@ -92,7 +91,7 @@ local MESSAGE = [[<!DOCTYPE html>
 ]]
 local RETRY = '<meta http-equiv="refresh" content="1">'
 
--- A page of one sentence; `again`: it is asked for again by itself.
+-- Answers with a page of one sentence; `again`: it reloads itself.
 local function say(server, r, status, text, again)
     local safe = text:gsub("[<>&\"]", { ["<"] = "&lt;", [">"] = "&gt;", ["&"] = "&amp;",
         ['"'] = "&quot;" })
@@ -104,7 +103,7 @@ local function respond_json(server, r, value)
     respond(server, r, 200, "application/json", json.encode(value))
 end
 
--- The run that a request names, or nil after saying that there is none.
+-- The run that a request names; or nil, after answering that there is none.
 function Page:find(server, r, name)
     local log, number = self.logs:find(name)
     if not log then
@@ -117,7 +116,7 @@ function Page:find(server, r, name)
 end
 
 -------------------------------------------------------------------------------
--- Modules and entries
+-- Routes
 
 local ROUTES = {}
 
@@ -146,7 +145,7 @@ function Page:data_of(server, r)
     return data
 end
 
--- One of two runs that are compared, closed with its scope; nil after saying what is wrong.
+-- Opens the log of a run; or nil, after answering what is wrong.
 function Page:open(server, r, name)
     local log, number = self:find(server, r, name)
     if not log then
@@ -156,7 +155,7 @@ function Page:open(server, r, name)
     return opened or say(server, r, 404, message)
 end
 
--- The trees of one of them.
+-- The trees of one of two compared runs.
 local function trees_of(log, name)
     local data = page_data.new():update(log, true)
     data.name = name
@@ -223,7 +222,7 @@ ROUTES["/view/log"] = function(self, server, r)
     respond(server, r, 200, "application/json", table.concat(parts))
 end
 
--- Says once in a while that logs have changed.
+-- Sends notices that logs have changed.
 local function stream_changes(self, write)
     local watched = {}
     for i, directory in ipairs(self.logs.directories) do
@@ -254,7 +253,7 @@ end
 
 ROUTES["/view/events"] = function(self, server, r)
     local follower = r.query.follow and self.followers:take(r.query.follow)
-    if r.query.follow and not follower then -- the page loads what there is, and follows that
+    if r.query.follow and not follower then -- the page loads the data again, and follows that
         return say(server, r, 410, "This stream has ended.")
     end
     self.streams = self.streams + 1
@@ -277,10 +276,10 @@ local function is_allowed(self, r)
     return guard.is_equal(self.token, given or "")
 end
 
----Answers a request, if it is one for the page.
+---Answers a request, if it is for the page.
 ---@param server ponder.serve.Server
 ---@param r ponder.http.Request
----@return boolean answered false: it is for somebody else
+---@return boolean answered false: not for the page
 function Page:handle(server, r)
     local route = ROUTES[r.path]
     if not route and not self.alone then

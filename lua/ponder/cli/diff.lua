@@ -175,7 +175,7 @@ local function write_search(w, search)
             search.b_kind or "none"))
         return
     end
-    w:title(("search %d, %s: %s | %s; %d only in A, %d only in B, %d with another score"):format(
+    w:title(("search %d, %s: %s | %s; %d only in A, %d only in B, %d scored differently"):format(
         search.id, kind, amount.of(search.a_nodes, "node"), amount.of(search.b_nodes, "node"),
         search.only_a_count, search.only_b_count, search.scored_count))
     if search.a_reason ~= search.b_reason then

@@ -1,7 +1,7 @@
 /*
- * The camera of the drawing of a search, and where it shows things. It has one zoom for both
- * directions, but neither direction shrinks further than it must to fit: zoomed out, a tree of
- * thousands of leaves keeps the width of its columns.
+ * The camera of a tree drawing: zoom, position, and the screen coordinates of nodes. One zoom
+ * applies to both directions, but neither shrinks further than it must to fit: zoomed out, a tree
+ * of thousands of leaves keeps the width of its columns.
  */
 
 const COLUMN = 236,
@@ -9,15 +9,15 @@ const COLUMN = 236,
   ROW = 52,
   CARD_HEIGHT = 42; // pixels at zoom 1
 const MARGIN = 26;
-const LEAST_CARD = 12; // pixels: a node that is less high is a bar
-const NARROWEST_CARD = 40;
-const TWO_LINES = 34; // pixels: a card of this height has room for two lines
-const MOST_ZOOM = 2.5;
+const MIN_CARD_HEIGHT = 12; // pixels: a lower node is drawn as a bar
+const MIN_CARD_WIDTH = 40;
+const TWO_LINES = 34; // pixels: a card of this height fits two lines
+const MAX_ZOOM = 2.5;
 
 const worldWidth = (view) => Math.max(1, view.layout.width * COLUMN - (COLUMN - CARD_WIDTH));
 const worldHeight = (view) => Math.max(1, view.layout.height * ROW - (ROW - CARD_HEIGHT));
 
-/* How much each direction shrinks, at most, to show everything. */
+/* The scale of each direction that shows everything. */
 function fitScales(view) {
   return {
     x: Math.min(1, (view.canvas.clientWidth - 2 * MARGIN) / worldWidth(view)),
@@ -32,7 +32,7 @@ function scalesOf(view) {
 
 function clampCamera(view) {
   const fit = fitScales(view);
-  view.zoom = Math.min(MOST_ZOOM, Math.max(view.zoom, Math.min(fit.x, fit.y)));
+  view.zoom = Math.min(MAX_ZOOM, Math.max(view.zoom, Math.min(fit.x, fit.y)));
   view.x = Math.min(Math.max(view.x, 0), worldWidth(view));
   view.y = Math.min(Math.max(view.y, 0), worldHeight(view));
 }
@@ -55,7 +55,7 @@ function panTree(view, dx, dy) {
   view.redraw();
 }
 
-/* Zooms and keeps what is at (x, y) there; the middle without a place. */
+/* Zooms around the point (x, y), by default the middle. */
 function zoomTree(view, factor, x = view.canvas.clientWidth / 2, y = view.canvas.clientHeight / 2) {
   const before = scalesOf(view);
   view.zoom *= factor;
@@ -70,7 +70,7 @@ function zoomTree(view, factor, x = view.canvas.clientWidth / 2, y = view.canvas
   view.redraw();
 }
 
-/* Brings a node into sight, without moving what need not move. */
+/* Scrolls a node into view, moving as little as possible. */
 function revealNode(view, node) {
   if (!node.shown) return;
   const { clientWidth: width, clientHeight: height } = view.canvas;
@@ -85,7 +85,7 @@ function revealNode(view, node) {
   view.redraw();
 }
 
-/* ---- where things are on the screen ---- */
+/* ---- screen coordinates ---- */
 
 function projectionOf(view, width, height) {
   const scale = scalesOf(view);
@@ -95,7 +95,7 @@ function projectionOf(view, width, height) {
     width,
     height,
     high,
-    cards: high >= LEAST_CARD && CARD_WIDTH * scale.x >= NARROWEST_CARD,
+    cards: high >= MIN_CARD_HEIGHT && CARD_WIDTH * scale.x >= MIN_CARD_WIDTH,
     left: width / 2 - view.x * scale.x,
     top: height / 2 - view.y * scale.y,
     wide: Math.max(2, CARD_WIDTH * scale.x),
@@ -111,15 +111,15 @@ function placeOf(view, node, p) {
   };
 }
 
-/* Where a card is drawn. Where columns are too narrow for one, it lies over its neighbours. */
+/* The place of a card. If its column is too narrow, it covers its neighbours. */
 function cardPlace(view, node, p) {
   const { x, y, width } = placeOf(view, node, p);
-  if (width >= NARROWEST_CARD) return { x, y, width };
+  if (width >= MIN_CARD_WIDTH) return { x, y, width };
   const wide = Math.min(CARD_WIDTH, p.width - 8);
   return { x: Math.max(4, Math.min(x, p.width - wide - 4)), y, width: wide };
 }
 
-/* The node at a point, and whether that is on its handle; the nearest bar within a few pixels. */
+/* The node at a point, or the nearest bar within a few pixels; `handle`: on the node's handle. */
 function nodeAt(view, x, y) {
   const p = projectionOf(view, view.canvas.clientWidth, view.canvas.clientHeight);
   for (const node of drawnLarge(view, p)) {
@@ -135,11 +135,11 @@ function nodeAt(view, x, y) {
   if (Math.abs(y - place.y) > Math.max(p.high / 2, 4)) return null;
   const past = x - place.x - place.width;
   if (past > (p.cards ? 26 : 4)) return null;
-  const inside = view.see().folded.has(node) ? 24 : 2; // where the number of a folded node stands
+  const inside = view.see().folded.has(node) ? 24 : 2; // width of a folded node's count
   return { node, handle: p.cards && past > -inside && node.children.length > 0 };
 }
 
-/* By halves: the node of a column that is nearest to a height. */
+/* The node of a column that is nearest to a height, by binary search. */
 function nearestInColumn(column, y) {
   let low = 0,
     high = column.length - 1;

@@ -1,6 +1,6 @@
-/* What both drawings share: a canvas of the right size, colours of the style sheet, gestures. */
+/* Shared by both drawings: canvas size, colours of the style sheet, gestures. */
 
-/* Colours as the canvas understands them; asked again when the theme changes. */
+/* Resolves the style sheet's colours for the canvas; called again when the theme changes. */
 function readColours() {
   const probe = element('span', { hidden: true });
   document.body.append(probe);
@@ -43,7 +43,7 @@ function readColours() {
 
 const RAMP_STEPS = 24;
 
-/* Colours between the three of the ramp, in equal steps. */
+/* Interpolates the three colours of the ramp in equal steps. */
 function makeRamp(stops) {
   const channels = stops.map((colour) =>
     colour
@@ -59,7 +59,7 @@ function makeRamp(stops) {
   });
 }
 
-/* The step of a score on the ramp; -1 without a score. */
+/* The step of a score on the ramp; -1: no score. */
 function rampStep(score, range) {
   if (score === undefined) return -1;
   if (!range) return score > 0 ? RAMP_STEPS - 1 : 0;
@@ -67,7 +67,7 @@ function rampStep(score, range) {
   return Math.round(Math.min(1, Math.max(0, part)) * (RAMP_STEPS - 1));
 }
 
-/* Gives the canvas as many pixels as the screen has there; true if that changed. */
+/* Resizes the canvas to the screen's pixels; returns whether the size changed. */
 function fitCanvas(canvas) {
   const scale = window.devicePixelRatio || 1;
   const width = Math.round(canvas.clientWidth * scale),
@@ -78,7 +78,7 @@ function fitCanvas(canvas) {
   return true;
 }
 
-/* Starts a drawing: its size in CSS pixels and an empty canvas. */
+/* Clears the canvas and returns its context, and its size in CSS pixels. */
 function beginDrawing(canvas) {
   const context = canvas.getContext('2d');
   const scale = window.devicePixelRatio || 1;
@@ -89,7 +89,7 @@ function beginDrawing(canvas) {
   return { context, width, height };
 }
 
-/* At most one drawing a frame, however often it is asked for. */
+/* Limits redraws to one per frame. */
 function oncePerFrame(draw) {
   let waiting = false;
   return () => {
@@ -109,7 +109,7 @@ const CLICK_SLOP = 4; // pixels that a click may move
  * actions.hover(x, y) (undefined when the pointer leaves), actions.click(x, y).
  */
 function watchGestures(canvas, { pan, zoom, hover, click }) {
-  // What moves is not what the tip was about.
+  // Panning and zooming hide the tooltip.
   const actions = {
     hover,
     click,
@@ -184,7 +184,7 @@ function watchGestures(canvas, { pan, zoom, hover, click }) {
   );
 }
 
-/* Shows a few lines beside the pointer, inside the window; nothing hides them. */
+/* Shows a tooltip beside the pointer, inside the window; an empty text hides it. */
 function showTip(text, x, y) {
   const tip = byElementId('tip');
   tip.hidden = !text;
@@ -196,7 +196,7 @@ function showTip(text, x, y) {
   tip.style.top = `${Math.max(8, top)}px`;
 }
 
-/* Text shortened to a width, as the context's font is. */
+/* Shortens a text to a width in the context's font. */
 function shorten(context, text, room) {
   if (room <= 0 || text === '') return '';
   const whole = context.measureText(text).width;

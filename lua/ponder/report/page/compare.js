@@ -1,14 +1,14 @@
 /*
- * Two runs beside each other: what `ponder diff` says of them, drawn on their trees. A node that is
- * chosen on one side is chosen on the other, too, where the other has it.
+ * Two runs side by side: the differences of `ponder diff`, drawn on their trees. Selecting a node
+ * on one side also selects the equal node on the other.
  */
 
 const data = JSON.parse(byElementId('data').textContent);
 const { diff } = data;
 const runs = { a: readRun(data.a), b: readRun(data.b) };
 
-let shown = null; // the comparison of the searches that are drawn
-let entries = []; // what differs between them, in order
+let shown = null; // the comparison of the drawn searches
+let entries = []; // their differences, in order
 let chosen = null; // an entry, or nodes { a, b }
 
 /* ---- the two drawings ---- */
@@ -23,7 +23,7 @@ function makeSide(name) {
 const sides = { a: makeSide('a'), b: makeSide('b') };
 const bothSides = (action) => Object.values(sides).forEach(action);
 
-/* Marks the nodes of one side: its own, and those with another score on the other. */
+/* Marks the nodes that only this side has, and those with different scores. */
 function markNodes(search, ids, scored) {
   if (!search) return;
   for (const node of search.nodes) node.mark = null;
@@ -60,7 +60,7 @@ function showSearch(found) {
 function differWords(found) {
   if (!found.only_a) return 'The searches are of different kinds';
   const path = found.best_path_same ? 'the best path is the same' : 'the best path differs';
-  return `${found.only_a_count} only in A, ${found.only_b_count} only in B, ${found.scored_count} with another score; ${path}`;
+  return `${found.only_a_count} only in A, ${found.only_b_count} only in B, ${found.scored_count} scored differently; ${path}`;
 }
 
 function place({ state, view }) {
@@ -70,7 +70,7 @@ function place({ state, view }) {
   view.redraw();
 }
 
-/* The nodes of both sides that are the same as one of one side. */
+/* A node of one side with the equal node of the other. */
 function nodesLike(name, node) {
   const pair = (shown?.pairs ?? []).find((ids) => ids[name === 'a' ? 0 : 1] === node.id);
   const other = (side, i) => (pair ? sides[side].state.search.byId.get(pair[i]) : undefined);
@@ -184,11 +184,11 @@ function callLine(mark, { id, purpose, provider, model }) {
   return element('p', null, `${mark} ${purpose ?? 'call'} #${id} ${provider}:${model}`);
 }
 
-/* Without a node: what they were given, and the calls of one of them alone. */
+/* Details without a selection: inputs that differ, and calls that only one run has. */
 function runParts() {
   const { given, files, calls } = diff;
   const all = [
-    given.length + files.length > 0 ? element('h3', null, 'Given') : null,
+    given.length + files.length > 0 ? element('h3', null, 'Inputs') : null,
     ...given.map(({ name, a, b }) => element('p', null, `${name}: ${asText(a)} | ${asText(b)}`)),
     ...files.map(({ path, kind, a, b }) =>
       element('p', null, `${kind} ${path}${a && b ? ' differs' : a ? ': only in A' : ': only in B'}`),

@@ -1,5 +1,5 @@
-/* What is chosen, in full: a node, a call, or the run itself. Returns elements; page.js puts them
- * in their place. `go` has node(node) and call(call), which choose another. */
+/* The details of the selection: a node, a call, or the run. Functions return elements for page.js;
+ * go.node(node) and go.call(call) change the selection. */
 
 function facts(pairs) {
   const list = element('dl', { class: 'facts' });
@@ -10,7 +10,7 @@ function facts(pairs) {
   return list;
 }
 
-/* Puts a text on the clipboard, and says so on the button that was pressed. */
+/* Copies a text to the clipboard and reports it on the button. */
 async function copyText(text, button) {
   const words = button.textContent;
   try {
@@ -22,7 +22,7 @@ async function copyText(text, button) {
   setTimeout(() => (button.textContent = words), 1500);
 }
 
-/* `text` may be a function that gives it. */
+/* `text` is a string or a function that returns one. */
 function copyButton(text, label) {
   return element(
     'button',
@@ -36,9 +36,9 @@ function copyButton(text, label) {
   );
 }
 
-/* A long text: scrolls, can be reached by the keyboard, can be copied, says if its end was left
- * out. */
-function longText(text, label, most) {
+/* A long text that scrolls, takes the focus and can be copied; `cut` is the number of bytes
+ * that the page omits. */
+function longText(text, label, cut) {
   const parts = [
     element(
       'div',
@@ -47,19 +47,19 @@ function longText(text, label, most) {
       copyButton(text, label),
     ),
   ];
-  if (most > 0)
+  if (cut > 0)
     parts.push(
-      element('p', { class: 'cut' }, `${inGroups.format(most)} more bytes are not in this page.`),
+      element('p', { class: 'cut' }, `${inGroups.format(cut)} more bytes are not in this page.`),
     );
   return parts;
 }
 
-/* A text of the run by its place: -1 where it was left out. */
+/* A text of the run by its number; -1: omitted. */
 function textAt(run, place, label) {
   if (place === undefined) return [];
   if (place < 0)
     return [
-      element('p', { class: 'cut' }, 'This text is not in this page: see the note at its top.'),
+      element('p', { class: 'cut' }, 'This text is not in this page: see the note at the top.'),
     ];
   return longText(run.texts[place], label, run.cut?.[place] ?? 0);
 }
@@ -91,26 +91,26 @@ function nodeLink(node, go, note) {
   );
 }
 
-const MOST_LINKS = 40;
+const MAX_LINKS = 40;
 
 function linkList(nodes, go, noteOf = () => null) {
   if (nodes.length === 0) return null;
   const list = element(
     'div',
     { class: 'trail' },
-    ...nodes.slice(0, MOST_LINKS).map((node) => nodeLink(node, go, noteOf(node))),
+    ...nodes.slice(0, MAX_LINKS).map((node) => nodeLink(node, go, noteOf(node))),
   );
-  if (nodes.length > MOST_LINKS)
+  if (nodes.length > MAX_LINKS)
     list.append(
-      element('p', { class: 'cut' }, `and ${inGroups.format(nodes.length - MOST_LINKS)} more`),
+      element('p', { class: 'cut' }, `and ${inGroups.format(nodes.length - MAX_LINKS)} more`),
     );
   return list;
 }
 
-function wayTo(node) {
-  const way = [];
-  for (let above = node.parent; above && way.length < 12; above = above.parent) way.unshift(above);
-  return way;
+function pathTo(node) {
+  const path = [];
+  for (let up = node.parent; up && path.length < 12; up = up.parent) path.unshift(up);
+  return path;
 }
 
 /* ---- a node ---- */
@@ -184,14 +184,14 @@ function nodeDetails(run, search, node, go) {
     ...titled(
       'Calls for its parent',
       above.length > 0
-        ? element('p', { class: 'cut' }, 'Where it was proposed, and perhaps scored.')
+        ? element('p', { class: 'cut' }, 'They proposed the node, and may have scored it.')
         : null,
       ...above.map((call, i) => callBox(run, call, own.length === 0 && i === 0)),
     ),
     own.length + above.length === 0
-      ? element('p', { class: 'cut' }, 'No call of a model belongs to this node.')
+      ? element('p', { class: 'cut' }, 'No model call belongs to this node.')
       : null,
-    ...titled('Way from the root', linkList(wayTo(node), go)),
+    ...titled('Path from the root', linkList(pathTo(node), go)),
     ...titled('Children', linkList(node.children, go)),
     ...linksOf(node, search, go),
   ];
@@ -199,7 +199,7 @@ function nodeDetails(run, search, node, go) {
 
 /* ---- a call ---- */
 
-/* A call that folds; what is inside is made when it is opened first. */
+/* A collapsible call; its content is created when it is first opened. */
 function callBox(run, call, open) {
   const side = [
     callOutcome(call),
@@ -226,7 +226,7 @@ function callFacts(run, call) {
   const from = { log: 'from the log of the run it was forked from', cache: 'from the cache' };
   return facts([
     ['Model', [call.provider, call.model].filter(Boolean).join(':')],
-    ['Status', [call.status ?? 'no answer was kept', from[call.origin]].filter(Boolean).join(', ')],
+    ['Status', [call.status ?? 'no answer', from[call.origin]].filter(Boolean).join(', ')],
     ['Asked', `${showSeconds(call.asked - run.run.started_at) || '0'} after the start`],
     ['Waited', waitTime(call) > 0 ? `${showSeconds(waitTime(call))} for a slot` : null],
     [
@@ -345,7 +345,7 @@ function modelTable(totals) {
   return tableOf(['Model', 'Calls', 'In', 'Out', 'Cost'], rows);
 }
 
-/* How long calls that were sent took, by purpose: half, 95 and 99 of 100 took no longer. */
+/* Percentiles of the time of calls that were sent, by purpose. */
 function latencyTable(calls) {
   const byPurpose = new Map();
   for (const call of calls) {
@@ -430,7 +430,7 @@ function runDetails(run, search) {
 
 /* ---- as JSON ---- */
 
-/* A call with its texts in place of their numbers. */
+/* A call with its texts instead of their numbers. */
 function wholeCall(run, { id, prompt, reply, ...rest }) {
   const at = (place) => (place === undefined ? undefined : (run.texts[place] ?? null));
   const own = ['index', 'kind', 'node', 'searchObject', 'lane', 'until', 'start', 'stop', 'left'];
@@ -450,7 +450,7 @@ function wholeCall(run, { id, prompt, reply, ...rest }) {
 
 const NODE_FIELDS = ['id', 'searchId', 'up', 'depth', 'score', 'status', 'terminal', 'best', 'text'];
 
-/* What is chosen, as data. */
+/* The selection as data. */
 function asData(run, search, selected) {
   if (!selected) {
     const { nodes, byId, roots, links, range, bestPath, byScore, ...about } = search ?? {};
@@ -463,7 +463,7 @@ function asData(run, search, selected) {
 
 function jsonDetails(run, search, selected) {
   const whole = run.follow
-    ? element('p', null, element('a', { href: served('/view/log', { run: run.name }) }, 'All of the log'))
+    ? element('p', null, element('a', { href: served('/view/log', { run: run.name }) }, 'The whole log'))
     : null;
   const text = JSON.stringify(asData(run, search, selected), null, 2);
   return [whole, ...longText(text, 'JSON')].filter(Boolean);

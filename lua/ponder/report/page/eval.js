@@ -1,5 +1,5 @@
-// An evaluation: the table, the curves, and a list of its runs of which only what is in sight has
-// elements. Records come as lists of their fields, in the order of `fields`.
+// An evaluation: the table, the curves, and a virtual list of its runs. Records are lists of values
+// in the order of `fields`.
 
 const data = JSON.parse(document.getElementById('data').textContent);
 const $ = (id) => document.getElementById(id);
@@ -36,7 +36,7 @@ function draw(tag, attributes, ...children) {
   return element;
 }
 
-// ---- numbers as people like them ----
+// ---- formatting ----
 
 const known = (x) => x !== null && x !== undefined;
 

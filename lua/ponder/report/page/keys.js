@@ -1,19 +1,19 @@
-/* Keys. */
+/* Keyboard shortcuts. */
 
 const HELP = [
-  ['← → ↑ ↓', 'go to the parent, a child, the nodes beside; in lists, the rows'],
+  ['← → ↑ ↓', 'parent, child, neighbours; in lists, rows'],
   ['Home End', 'first and last'],
-  ['Enter', 'open what is chosen'],
+  ['Enter', 'open the selection'],
   ['Space', 'fold or unfold'],
   ['f', 'fold all but the best path, or unfold all'],
-  ['b', 'end of the best path; again: along it from its beginning'],
-  ['+ - 0', 'zoom in, out, show everything'],
+  ['b', 'end of the best path; again: along it from the root'],
+  ['+ - 0', 'zoom in, zoom out, show everything'],
   ['/', 'find text; n N for the next and the previous match'],
   ['[ ]', 'previous and next search of the run'],
   ['t', 'dark or light'],
-  ['j', 'details as JSON, or in words'],
+  ['j', 'details as JSON or as text'],
   ['Esc', 'close, clear, back to the run'],
-  ['Wheel, pinch', 'zoom; drag to move, Shift and wheel to move sideways'],
+  ['Wheel, pinch', 'zoom; drag to move, Shift + wheel to move sideways'],
 ];
 
 function escape() {
@@ -65,7 +65,7 @@ const KEYS = {
 
 const MOVES = new Set(['ArrowUp', 'ArrowDown', 'ArrowLeft', 'ArrowRight', 'Home', 'End']);
 
-/* Keys of the drawing, the lists and the time line; true if it was one of theirs. */
+/* Handles keys of the drawing, the lists and the time line; returns whether it did. */
 function moveKey(key, target) {
   const isNodes = target === tree.canvas || target === outline.box;
   const isCalls = target === time.canvas || target === calls.box;

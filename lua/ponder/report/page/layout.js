@@ -1,12 +1,12 @@
 /*
- * Places of nodes: a column for each depth, and in it places from top to bottom, one apart at the
- * least. Parents stand in the middle of their children and equal subtrees look alike (Reingold and
- * Tilford 1981), in linear time (Buchheim, Jünger and Leipert 2002): the outlines of neighbouring
- * subtrees are followed along threads, and what they have to move apart is spread over those
- * between them. Nothing recurs, since a tree may be thousands deep.
+ * Lays out a tree: a column for each depth, and at least one unit between nodes of a column.
+ * Parents are centred on their children and equal subtrees look alike (Reingold and Tilford 1981),
+ * in linear time (Buchheim, Jünger and Leipert 2002): the contours of neighbouring subtrees are
+ * followed along threads, and the distance that they must move apart is spread over the subtrees
+ * between them. No recursion, since a tree may have thousands of levels.
  */
 
-/* Nodes in sight, parents first, as arrays that the two walks need. */
+/* The shown nodes, parents first, and the arrays of the two walks. */
 function arrange(roots, isFolded) {
   const nodes = [];
   depthFirst(
@@ -34,7 +34,7 @@ function arrange(roots, isFolded) {
 const firstBelow = (t, v) => (t.nodes[v].open ? t.nodes[v].children[0].place : t.thread[v]);
 const lastBelow = (t, v) => (t.nodes[v].open ? t.nodes[v].children.at(-1).place : t.thread[v]);
 
-/* Moves the subtree at `right` down, and remembers to spread that over those since `left`. */
+/* Moves the subtree at `right` down, and records it for spreadShifts. */
 function moveSubtree(t, left, right, distance) {
   const apart = t.number[right] - t.number[left];
   t.change[right] -= distance / apart;
@@ -44,7 +44,7 @@ function moveSubtree(t, left, right, distance) {
   t.mod[right] += distance;
 }
 
-/* The sibling to the left of v whose subtree holds the node u of the outline. */
+/* The left sibling of v whose subtree contains the contour's node u. */
 function greatestSibling(t, u, siblings, fallback) {
   const candidate = t.ancestor[u];
   return t.nodes[candidate].parent === siblings[0].parent &&
@@ -54,7 +54,8 @@ function greatestSibling(t, u, siblings, fallback) {
     : fallback;
 }
 
-/* Follows the outlines between v's subtree and its left siblings' to where one of them ends. */
+/* Follows the contours of v's subtree and of its left siblings until one ends, and moves
+ * v's subtree where they overlap. */
 function apportion(t, v, siblings, fallback) {
   if (t.number[v] === 0) return fallback;
   let inRight = v,
@@ -98,7 +99,7 @@ function apportion(t, v, siblings, fallback) {
   return fallback;
 }
 
-/* Carries out what moveSubtree remembered. */
+/* Applies the moves that moveSubtree has recorded. */
 function spreadShifts(t, children) {
   let shift = 0,
     change = 0;
@@ -124,8 +125,7 @@ function placeNode(t, v, siblings) {
   else t.y[v] = middle;
 }
 
-/* Children before parents: the order of `nodes` backwards has the siblings backwards too, so the
- * walk keeps its own place among the children of each node on the way down. */
+/* Places children before parents, and siblings in order, with an explicit stack. */
 function placeAll(t, roots) {
   const stack = [{ children: roots, next: 0, fallback: -1 }];
   while (stack.length > 0) {
@@ -152,7 +152,7 @@ function settle(t, level) {
   level.next += 1;
 }
 
-/* Sums up what was moved on the way down, and gives each node its column. */
+/* Adds up the moves from the roots down, and sets the column of each node. */
 function walkDown(t, roots) {
   const sums = new Float64Array(t.nodes.length);
   let top = Infinity;
@@ -168,12 +168,12 @@ function walkDown(t, roots) {
   return top;
 }
 
-/* A graph's nodes stand in the column of their depth, which may be further on than one. */
+/* In a graph a node's column is its depth, which may exceed its parent's by more than one. */
 function useDepths(nodes) {
-  let least = Infinity;
-  for (const { depth } of nodes) least = Math.min(least, depth ?? Infinity);
+  let min = Infinity;
+  for (const { depth } of nodes) min = Math.min(min, depth ?? Infinity);
   for (const node of nodes) {
-    const own = node.depth !== undefined ? node.depth - least : 0;
+    const own = node.depth !== undefined ? node.depth - min : 0;
     node.column = Math.max(own, node.parent ? node.parent.column + 1 : 0);
   }
 }
@@ -186,19 +186,19 @@ function columnsOf(nodes) {
   return columns;
 }
 
-/* Moves nodes of one column apart where they are closer than one, around where they were. */
+/* Moves nodes of a column that are closer than one unit apart, and recentres the column. */
 function spaceColumn(column) {
   let moved = 0;
   for (let i = 1; i < column.length; i++) {
-    const least = column[i - 1].y + 1;
-    if (column[i].y >= least) continue;
-    moved += least - column[i].y;
-    column[i].y = least;
+    const min = column[i - 1].y + 1;
+    if (column[i].y >= min) continue;
+    moved += min - column[i].y;
+    column[i].y = min;
   }
   if (moved > 0) for (const node of column) node.y -= moved / column.length;
 }
 
-/* A node that came from several stands amid them; what is below it goes with it. */
+/* Centres a merged node on its sources; its descendants move with it. */
 function centreMerged(columns, links) {
   const sources = new Map();
   for (const { from, to } of links) {
@@ -216,7 +216,7 @@ function centreMerged(columns, links) {
   }
 }
 
-/* What is drawn of a search: { nodes, columns, width: number of columns, height: in places }. */
+/* Lays out a search: { nodes, columns, width: number of columns, height: in units }. */
 function layOut(search, isFolded) {
   for (const node of search.nodes) node.shown = false;
   const t = arrange(search.roots, isFolded);

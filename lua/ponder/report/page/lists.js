@@ -2,8 +2,7 @@
 
 /* ---- the tree ---- */
 
-/* Nodes that have a row: unfolded, and while something is searched for, matches and what is above
- * them. */
+/* The nodes that have a row: unfolded ones; during a text search, matches and their ancestors. */
 function outlineOf(state) {
   if (!state.search) return [];
   const { isMatch, above } = state.matches;
@@ -65,7 +64,7 @@ function fillNode(state, view, node) {
 
 /* ---- calls ---- */
 
-/* What calls can be filtered by. */
+/* The fields that filter calls. */
 const FILTERS = ['status', 'model', 'purpose'];
 
 function passes(call, filter) {
@@ -76,7 +75,7 @@ function callsOf(state, run) {
   return run.calls.filter((call) => !isFaded(call, state));
 }
 
-/* A choice for each, with the values that the run has; apply(by, value) is called with a new one. */
+/* Shows a choice of values for each field; calls apply(by, value) when one changes. */
 function showFilter(box, run, filter, apply) {
   const choices = FILTERS.map((by) => {
     const values = [...new Set(run.calls.map((call) => valueOf(call, by)))].sort();

@@ -1,16 +1,15 @@
 /*
- * A served page, and a run that is going on. The server sends what is new of the run as events of
- * the form of the page's data; they are merged into that, and the page is drawn from it as it was
- * from the whole.
+ * Follows a running run on a served page. The server sends changes as events in the form of the
+ * page's data; they are merged into the data, from which the page is drawn again.
  */
 
-/* The URL of something that the server has: every request carries the token. */
+/* A URL of the server, with the token that every request needs. */
 function served(path, query = {}) {
   const token = new URLSearchParams(location.search).get('token') ?? '';
   return `${path}?${new URLSearchParams({ token, ...query })}`;
 }
 
-/* What has an id that was there takes its place; the rest is appended. */
+/* Replaces items with known ids and appends the others. */
 function mergeById(list, news, merge = (_, item) => item) {
   const places = new Map(list.map((item, i) => [item.id, i]));
   for (const item of news) {
@@ -25,7 +24,7 @@ function mergeSearch(before, news) {
   return { ...news, nodes: before.nodes, edges: news.edges ?? before.edges };
 }
 
-/* Takes into the data of a page what is new of its run. */
+/* Merges changes of the run into the page's data. */
 function mergeNews(raw, { searches, calls, texts, cut, ...rest }) {
   mergeById(raw.searches, searches, mergeSearch);
   mergeById(raw.calls, calls);
@@ -36,8 +35,8 @@ function mergeNews(raw, { searches, calls, texts, cut, ...rest }) {
 const RETRY_MS = 2000;
 
 /*
- * Calls take(news) for what is new of the run, take(whole, true) where the page has missed
- * something, and tell(connected) when the server is gone or back.
+ * Calls take(news) with changes of the run, take(whole, true) with all data if the page has missed
+ * changes, and tell(connected) when the connection is lost or back.
  */
 function followRun(raw, take, tell) {
   const source = new EventSource(served('/view/events', { follow: raw.follow }));

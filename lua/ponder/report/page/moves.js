@@ -1,4 +1,4 @@
-/* Folding, and where arrows lead. */
+/* Folding, and moving with arrow keys. */
 
 function unfoldedTo(node) {
   let { folded } = state;
@@ -38,7 +38,7 @@ function seenWith(folded, node) {
   return true;
 }
 
-/* Along the best path: its end first, then back to its beginning and down again. */
+/* Selects the end of the best path; then walks it from the root. */
 function stepBest() {
   const path = state.search?.bestPath ?? [];
   if (path.length === 0) return;
@@ -46,7 +46,7 @@ function stepBest() {
   go.node(at < 0 ? path.at(-1) : path[(at + 1) % path.length]);
 }
 
-/* The node to which an arrow leads: in the drawing by place, in the list by row. */
+/* The node that a key leads to: by place in the drawing, by row in the list. */
 function nodeTowards(key, node, inList) {
   const { search, folded } = state;
   if (!node)

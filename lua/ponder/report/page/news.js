@@ -1,6 +1,6 @@
-/* The page of a run that is going on, drawn again when something has come (live.js). */
+/* Redraws the page of a running run after each update (live.js). */
 
-/* The same node or call in what was read last. */
+/* The present object for a node or call of the previous data. */
 function current(thing) {
   if (!thing) return null;
   if (thing.kind === 'call') return run.calls.find(({ id }) => id === thing.id) ?? null;
@@ -10,7 +10,7 @@ function current(thing) {
 const firstSearch = () =>
   run.searches.find((search) => search.nodes.length > 0) ?? run.searches[0] ?? null;
 
-/* Shows what the data has become. */
+/* Reads the changed data and shows it. */
 function showNews() {
   const hadSearch = run.searches.length > 0;
   run = readRun(raw);
@@ -28,8 +28,8 @@ function showNews() {
   });
 }
 
-const LEAST_PAUSE_MS = 200;
-const REST = 5; // the page rests so many times as long as drawing news took
+const MIN_PAUSE_MS = 200;
+const REST = 5; // the pause is at least this many times as long as a redraw took
 let newsTimer = 0,
   newsTook = 0;
 
@@ -40,7 +40,7 @@ function drawNewsSoon() {
     const began = performance.now();
     showNews();
     newsTook = performance.now() - began;
-  }, Math.max(LEAST_PAUSE_MS, REST * newsTook));
+  }, Math.max(MIN_PAUSE_MS, REST * newsTook));
 }
 
 function takeNews(news, isWhole) {
@@ -52,10 +52,10 @@ function takeNews(news, isWhole) {
 function tellConnection(connected) {
   const box = byElementId('lost');
   box.hidden = connected;
-  box.textContent = connected ? '' : 'The page has lost its server: this is what it had sent.';
+  box.textContent = connected ? '' : 'Connection to the server lost: this page may be out of date.';
 }
 
-/* Calls in flight grow meanwhile. */
+/* Redraws each second, since the bars of calls in flight grow. */
 function tick() {
   if (run.run.status === 'running' && newsTook < 50) drawNewsSoon();
 }

@@ -1,4 +1,4 @@
-/* The state of the page, what follows from each change of it, and the parts that stay. */
+/* The state of the page, how each change of it updates the views, and the fixed parts. */
 
 let raw = JSON.parse(byElementId('data').textContent);
 let run = readRun(raw);
@@ -15,9 +15,9 @@ let state = {
   view: 'drawing',
   colourBy: 'purpose',
   filter: { status: '', model: '', purpose: '' }, // of calls
-  json: false, // details as data
+  json: false, // details as JSON
   theme: '',
-  news: 0, // how often something came of a run that is going on
+  news: 0, // number of updates of a running run
 };
 
 const see = () => state;
@@ -31,12 +31,12 @@ const calls = makeRows(byElementId('calls'), 'call', (call) =>
 
 const details = { key: null, shown: null, search: null };
 
-/* Whether two are the same node or call, perhaps read again. */
+/* Whether two objects are the same node or call, perhaps read again. */
 function isSame(a, b) {
   return a?.kind === b?.kind && a?.id === b?.id && a?.searchId === b?.searchId;
 }
 
-/* Choosing a node, which may be another search's, or a call. */
+/* Selects a node, also of another search, or a call. */
 const go = {
   node: (node) => {
     const search = run.searches.find(({ byId }) => byId.get(node.id) === node);
@@ -46,14 +46,14 @@ const go = {
   call: (call) => change({ selected: call }),
 };
 
-/* What is clicked is chosen; clicked again it opens, where details have no room beside it. */
+/* A click selects; a second click opens the details on narrow screens. */
 function pick(found) {
   if (found && found === state.selected) change({ view: 'details' });
   else if (found?.kind === 'node') go.node(found);
   else change({ selected: found });
 }
 
-/* ---- one change, and what follows from it ---- */
+/* ---- changes of the state ---- */
 
 function change(news) {
   const before = state;
@@ -65,7 +65,8 @@ function change(news) {
   if (changed('colourBy', 'theme', 'news')) applyColours();
   if (changed('search', 'folded', 'query', 'theme')) setRows(outline, outlineOf(state), -1);
   if (changed('news', 'filter')) applyFilter();
-  if (changed('search', 'query', 'theme', 'colourBy', 'news', 'filter')) setRows(calls, callsOf(state, run), -1);
+  if (changed('search', 'query', 'theme', 'colourBy', 'news', 'filter')) setRows(calls,
+callsOf(state, run), -1);
   if (changed('search', 'query', 'news', 'filter')) showMatches();
   if (changed('search', 'selected', 'news', 'json')) showDetails();
   if (changed('list')) applyList();
@@ -83,7 +84,7 @@ function placeNodes(isNew) {
   const wasWhole = !tree.touched;
   tree.layout = layOut(state.search, (node) => state.folded.has(node));
   if (isNew || wasWhole) fitTree(tree);
-  else if (before && chosen.shown) tree.y += (chosen.y - before.y) * ROW; // it stays where it was
+  else if (before && chosen.shown) tree.y += (chosen.y - before.y) * ROW; // stays in its place
   clampCamera(tree);
 }
 
@@ -106,7 +107,7 @@ function reveal(selected) {
   else revealCall(time, selected);
 }
 
-/* What is chosen comes into sight, unless it is what was chosen before the run went on. */
+/* Scrolls a new selection into view; one that an update kept stays where it is. */
 function applySelected(before) {
   if (isSame(before.selected, state.selected)) return;
   if (state.selected) reveal(state.selected);
@@ -116,7 +117,7 @@ function applySelected(before) {
 function applyColours() {
   tree.colours = readColours();
   time.colours = tree.colours;
-  tellApart(time, state.colourBy);
+  colourCalls(time, state.colourBy);
   showKeys(time, byElementId('keys'));
 }
 
@@ -165,7 +166,7 @@ function showLegend(search) {
   byElementId('legend').replaceChildren(...parts);
 }
 
-/* What the details of something depend on: while that is the same they stay as they are. */
+/* A key of everything that the details show; they are redrawn when it changes. */
 function detailsKey({ selected, search }) {
   const brief = (list) => list.map(({ id, status }) => [id, status]);
   if (!selected) return JSON.stringify([run.run, run.totals, search?.id, search?.status]);
@@ -175,7 +176,7 @@ function detailsKey({ selected, search }) {
   return JSON.stringify([search.id, id, text, score, status, best, below, all]);
 }
 
-/* What can be opened, by names that stay. */
+/* The collapsible boxes, by title. */
 const boxesOf = (box) =>
   Array.from(box.querySelectorAll('details'), (one) => [one.firstElementChild.textContent, one]);
 
@@ -201,7 +202,7 @@ function showDetails() {
   const isNew = !isSame(selected, details.shown) || search?.id !== details.search;
   const box = byElementId('details');
   if (!isNew && box.contains(document.activeElement) && document.activeElement.matches('textarea'))
-    return; // somebody writes there
+    return; // the user is typing there
   Object.assign(details, { key, shown: selected, search: search?.id });
   const title = titleOf(selected);
   byElementId('details-title').textContent = title;
@@ -223,7 +224,7 @@ function announce(words) {
   byElementId('live').textContent = words;
 }
 
-/* ---- what the pointer and the controls do ---- */
+/* ---- pointer and controls ---- */
 
 function applyQuery() {
   const query = byElementId('query').value.trim().toLowerCase();
@@ -251,7 +252,7 @@ function callTip(call) {
   ].join('\n');
 }
 
-/* Says what is under the pointer. */
+/* Shows a tooltip for the object under the pointer. */
 function hover(view, found, tip, x, y) {
   if (found !== view.hovered) {
     view.hovered = found;
@@ -332,7 +333,7 @@ function watchControls() {
   new ResizeObserver(() => time.redraw()).observe(time.canvas);
 }
 
-/* ---- the parts that stay ---- */
+/* ---- fixed parts ---- */
 
 function showTop() {
   const {

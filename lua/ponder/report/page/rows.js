@@ -1,11 +1,11 @@
-/* Rows of which only those in sight exist. */
+/* Virtual lists: only visible rows have elements. */
 
 const ROW_HEIGHT = 28;
-const SPARE_ROWS = 6; // above and below what is in sight
+const SPARE_ROWS = 6; // above and below the visible ones
 
 /*
- * A list of `items`; fill(item, index) gives a row's element. The list has the focus, and says by
- * aria-activedescendant which row is active.
+ * A list of `items`; fill(item, index) returns a row's element. The list has the focus, and names
+ * the active row in aria-activedescendant.
  */
 function makeRows(box, prefix, fill) {
   const spacer = element('div', { role: 'presentation' });
@@ -22,7 +22,7 @@ function setRows(rows, items, active) {
   drawRows(rows, true);
 }
 
-/* Makes the rows in sight; `changed`: what they show may be other than before. */
+/* Creates the visible rows; `changed`: also if the same rows are visible as before. */
 function drawRows(rows, changed) {
   const { box, items } = rows;
   if (box.clientHeight === 0) return;
@@ -64,7 +64,7 @@ function revealRow(rows) {
   drawRows(rows, true);
 }
 
-/* Which item a click was on. */
+/* The item of a click. */
 function rowOf(rows, event) {
   const row = event.target.closest('[data-row]');
   return row ? rows.items[Number(row.dataset.row)] : null;

@@ -1,6 +1,6 @@
 /*
- * The list of runs: filtered, searched, sorted. The server says when logs have changed, and the list
- * is fetched again. Two runs that are chosen (Space) can be compared; Enter opens one.
+ * The list of runs, with filters, search and sorting. It is fetched again when the server reports a
+ * changed log. Space chooses two runs to compare; Enter opens one.
  */
 
 let all = [];
@@ -20,7 +20,7 @@ const COLUMNS = [
   { name: 'log', title: 'Log', of: (run) => run.log },
 ];
 
-/* A run as the list shows it, from its row; `at` has the place of each field. */
+/* A run from its row; `at` has the index of each field. */
 function readRunRow(row, at, log, unended) {
   const [startedAt, endedAt] = [row[at.started_at], row[at.ended_at]];
   const id = row[at.id];
@@ -51,7 +51,7 @@ function readDamage({ log, damage }) {
   return { ...run, parent: null, started_at: 0, seconds: null, calls: 0, tokens: null };
 }
 
-/* All runs, the newest first. */
+/* All runs, newest first. */
 function readRuns({ fields, logs }) {
   const at = Object.fromEntries(fields.map((name, i) => [name, i]));
   const runs = logs.flatMap((log) =>
@@ -70,14 +70,14 @@ const parsed = (text) => {
   }
 };
 
-/* The command as it was typed. */
+/* The command line. */
 function commandOf(run) {
   const words = [run.command, ...(parsed(run.arguments) ?? [])].map(String);
   run.typed ??= words.map((word) => (/[\s"']/.test(word) ? JSON.stringify(word) : word)).join(' ');
   return run.typed;
 }
 
-/* The beginning of an answer, in words as far as it has them. */
+/* The beginning of an answer: its text if it has one, also if its JSON is truncated. */
 function answerOf({ answer }) {
   if (!answer) return '';
   const value = parsed(answer);
@@ -92,7 +92,7 @@ const isEvaluation = (run) => run.command === 'eval' && run.parent === null;
 
 const linkOf = (run) => served('/', { [isEvaluation(run) ? 'eval' : 'run']: run.run });
 
-/* Labels as words: {"policy":"tot","item":"x"} is policy=tot item=x. */
+/* Formats labels: {"policy":"tot","item":"x"} is policy=tot item=x. */
 function labelsOf(run) {
   return Object.entries(parsed(run.labels) ?? {})
     .map(([name, value]) => `${name}=${typeof value === 'object' ? JSON.stringify(value) : value}`)
@@ -120,7 +120,7 @@ function compare(a, b) {
   return a === b ? 0 : a < b ? -1 : 1;
 }
 
-/* Runs that are equal in a column stay in the order of their beginning, the newest first. */
+/* Sorts stably: runs that are equal in a column stay in order, newest first. */
 function sorted(runs) {
   if (filter.sort === 'when' && filter.down) return runs; // as they are
   const { of } = COLUMNS.find(({ name }) => name === filter.sort);
@@ -138,12 +138,12 @@ function cell(kind, ...words) {
 
 function whatOf(run) {
   const words = firstLine([titleOf(run), labelsOf(run)].filter(Boolean).join('  '), 200);
-  const came = firstLine(run.error ?? answerOf(run), 160);
+  const result = firstLine(run.error ?? answerOf(run), 160);
   return element(
     'span',
-    { title: `${commandOf(run)}\n${came}` },
+    { title: `${commandOf(run)}\n${result}` },
     ...markText(words, filter.query),
-    came ? element('span', { class: 'inner' }, '  ', ...markText(came, filter.query)) : null,
+    result ? element('span', { class: 'inner' }, '  ', ...markText(result, filter.query)) : null,
   );
 }
 
@@ -309,12 +309,12 @@ function watch() {
   watchTheme(() => {});
 }
 
-/* ---- what the server has ---- */
+/* ---- updates from the server ---- */
 
 function tell(connected) {
   const box = byElementId('lost');
   box.hidden = connected;
-  box.textContent = connected ? '' : 'The page has lost its server: this is what it had sent.';
+  box.textContent = connected ? '' : 'Connection to the server lost: this page may be out of date.';
 }
 
 async function refresh() {

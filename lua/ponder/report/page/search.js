@@ -1,6 +1,6 @@
-/* Searching: what matches a text, and stepping through it. */
+/* Finds text, and steps through the matches. */
 
-/* Texts are many times the same: each is read once. */
+/* Lower-case texts, converted once: many calls share a text. */
 const lowered = [];
 const lowerText = (i) => (lowered[i] ??= run.texts[i].toLowerCase());
 
@@ -55,7 +55,7 @@ function nameTab(name, words, n) {
   byElementId(`tab-${name}`).replaceChildren(words, figure);
 }
 
-/* The next match after what is chosen, or the one before, in the list that is shown. */
+/* Selects the next or the previous match in the visible list. */
 function stepMatch(by) {
   const list = state.list === 'outline' ? state.matches.nodes : state.matches.calls;
   if (list.length === 0) return;

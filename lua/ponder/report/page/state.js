@@ -1,31 +1,31 @@
 /*
  * How the page works.
  *
- * The data, one JSON text in #data, is read (readRun) into plain objects: a run with searches, whose
- * nodes know their parent, children and calls. What comes later of a run that is going on is merged
- * into the data (live.js), which is then read again; the objects themselves never change.
+ * The data, JSON in #data, is read (readRun) into plain objects: a run with searches, whose nodes
+ * refer to their parent, children and calls. Updates of a running run are merged into the data
+ * (live.js), which is then read again; the objects themselves never change.
  *
- * What a reader can change is in one object, `state` (page.js): which search, what is folded, what
- * is chosen, what is searched for, colours. Every key and click makes a change of it through
- * `change({...})`; what follows from it flows one way:
+ * Everything that the user can change is in one object, `state` (page.js): the search, folded
+ * nodes, the selection, the text to find, colours. Every key and click changes it with
+ * `change({...})`, and changes flow one way:
  *
  *     state -> layout (layout.js) -> drawings (tree.js, time.js), lists (lists.js), details
  *
- * Drawings are canvases: what is out of sight is left out, and what is too small to read becomes a
- * bar. The lists beside them hold the same for the keyboard and for screen readers; only rows in
- * sight exist. Texts of the run are only ever set as text, never as markup.
+ * Drawings are canvases: nodes out of view are skipped, and those too small to read become bars.
+ * The lists beside them show the same for keyboards and screen readers; only visible rows have
+ * elements. Texts of the run are only set as text, never as markup.
  *
  *     state.js     reads the data           lists.js     tree and calls as rows (rows.js)
- *     text.js      words and elements       details.js   one node, one call, or the run
- *     layout.js    places of nodes          search.js    finding text
- *     canvas.js    sizes, colours, drags    moves.js     folding, where arrows lead
- *     camera.js    zoom and places          keys.js      keys
- *     tree.js      draws a search           live.js      a run that is going on
- *     time.js      draws the time line      news.js      and draws it again
+ *     text.js      formats, elements        details.js   one node, one call, or the run
+ *     layout.js    places of nodes          search.js    finds text
+ *     canvas.js    size, colours, gestures  moves.js     folding, arrow keys
+ *     camera.js    zoom and coordinates     keys.js      keyboard shortcuts
+ *     tree.js      draws a search           live.js      follows a running run
+ *     time.js      draws the time line      news.js      redraws it
  *     fork.js      commands that fork a run page.js      the state
  */
 
-/* Text ids with numbers in them in the order of the numbers: n2 before n10. */
+/* Orders ids by the numbers in them: n2 before n10. */
 const idOrder = new Intl.Collator('en', { numeric: true });
 
 function compareIds(a, b) {
@@ -34,7 +34,7 @@ function compareIds(a, b) {
     : idOrder.compare(String(a), String(b));
 }
 
-/* JSON has no infinities: they come by name. */
+/* JSON has no infinities: they arrive as strings. */
 function readScore(score) {
   return score === undefined ? undefined : Number(score);
 }
@@ -59,7 +59,7 @@ function readNode(raw, index, searchId) {
   };
 }
 
-/* Parents before their children, depth first, without recursion: a tree may be thousands deep. */
+/* Visits parents before their children, without recursion: a tree may have thousands of levels. */
 function depthFirst(roots, visit, isFolded = () => false) {
   const stack = roots.slice().reverse();
   while (stack.length > 0) {
@@ -71,8 +71,8 @@ function depthFirst(roots, visit, isFolded = () => false) {
   }
 }
 
-/* Hangs nodes below their parents; one whose parent is missing, or is below itself, is a root. */
-function hangNodes(nodes, byId) {
+/* Links nodes to their parents; a node whose parent is missing or its descendant becomes a root. */
+function linkNodes(nodes, byId) {
   const roots = [];
   for (const node of nodes) {
     const parent = node.up === undefined ? undefined : byId.get(node.up);
@@ -130,45 +130,44 @@ function readLinks(raw, byId) {
   return links;
 }
 
-/* The best first, those without a score last. */
+/* Orders nodes best first, those without a score last. */
 function compareScores(a, b) {
   const [x, y] = [a.score ?? -Infinity, b.score ?? -Infinity];
   return x === y ? 0 : x > y ? -1 : 1;
 }
 
-/* The text of a node on one line, as far as a card can show it. */
-const MOST_LABEL = 2000;
+const MAX_LABEL = 2000; // characters of a node's text that a card may show
 
 function commonLength(a, b) {
-  const most = Math.min(a.length, b.length);
+  const max = Math.min(a.length, b.length);
   let n = 0;
-  while (n < most && a[n] === b[n]) n += 1;
+  while (n < max && a[n] === b[n]) n += 1;
   return n;
 }
 
-const LEAST_SHARED = 14; // characters that are worth leaving out
-const LEAST_CROWDED = 4; // the same where there is no room for all
+const MIN_SHARED = 14; // a shorter common beginning is shown
+const MIN_SHARED_NARROW = 4; // the same for narrow cards
 
-/* A label that leaves out what the others say, too: it begins at a word. */
-function withoutShared(text, shared, least, mark) {
+/* Removes the shared beginning of a text, if it has at least `min` characters, up to a word. */
+function withoutShared(text, shared, min, mark) {
   let at = shared < text.length ? shared : 0;
   while (at > 0 && /[\p{L}\p{N}]/u.test(text[at - 1])) at -= 1;
-  return at < least ? text : mark + text.slice(at);
+  return at < min ? text : mark + text.slice(at);
 }
 
-/* What cards say of nodes: without the beginning that a node shares with its parent or with the
- * sibling that is most like it; `brief` is for narrow cards. */
+/* Sets the labels of cards: texts without the beginning that a node shares with its parent or
+ * its most similar sibling; `brief` is for narrow cards. */
 function labelNodes(nodes, roots) {
-  for (const node of nodes) node.words = firstLine(node.text, MOST_LABEL);
+  for (const node of nodes) node.words = firstLine(node.text, MAX_LABEL);
   for (const { words, children } of [{ words: '', children: roots }, ...nodes]) {
     const order = children.slice().sort((a, b) => (a.words < b.words ? -1 : 1));
     order.forEach((node, i) => {
       const shared = [words, order[i - 1]?.words ?? '', order[i + 1]?.words ?? ''].map((other) =>
         other === node.words ? 0 : commonLength(other, node.words),
       );
-      const most = Math.max(...shared);
-      node.short = withoutShared(node.words, most, LEAST_SHARED, '…') || `#${node.id}`;
-      node.brief = withoutShared(node.words, most, LEAST_CROWDED, '') || `#${node.id}`;
+      const longest = Math.max(...shared);
+      node.short = withoutShared(node.words, longest, MIN_SHARED, '…') || `#${node.id}`;
+      node.brief = withoutShared(node.words, longest, MIN_SHARED_NARROW, '') || `#${node.id}`;
     });
   }
 }
@@ -179,7 +178,7 @@ function readSearch(raw) {
     .sort((a, b) => compareIds(a.id, b.id))
     .map((node, index) => readNode(node, index, raw.id));
   const byId = new Map(nodes.map((node) => [node.id, node]));
-  const roots = hangNodes(nodes, byId);
+  const roots = linkNodes(nodes, byId);
   countBelow(roots);
   labelNodes(nodes, roots);
   return {
@@ -195,7 +194,7 @@ function readSearch(raw) {
   };
 }
 
-/* Calls that never ended are drawn up to the end of the run. */
+/* A call without an end is drawn up to the end of the run. */
 function readCall(raw, index, searches, end) {
   const search = searches.get(raw.search);
   const node = search?.byId.get(raw.node) ?? null;

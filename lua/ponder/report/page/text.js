@@ -1,4 +1,4 @@
-/* Words for figures, and elements. Everything that comes from the run is set as text. */
+/* Formats values, and creates elements. Everything from the run is set as text. */
 
 /* element('p', { class: 'x', onclick: f, 'aria-label': 'y' }, 'text', child, null) */
 function element(tag, properties, ...children) {
@@ -45,7 +45,7 @@ function showMoney(usd) {
     : `$${Number(usd.toPrecision(3)).toFixed(Math.min(8, 2 - Math.floor(Math.log10(usd))))}`;
 }
 
-/* Money of several calls, some of which have no known price. */
+/* The cost of several calls, some with an unknown price. */
 function showCost(cost, unpriced) {
   if (!unpriced) return showMoney(cost ?? 0);
   return cost === undefined
@@ -65,7 +65,7 @@ function showDate(seconds) {
   return dateFormat.format(new Date(seconds * 1000));
 }
 
-/* Characters that mean something to a terminal become pictures of themselves. */
+/* Replaces control characters by their symbols (U+2400...). */
 function visible(text) {
   return text.replace(/[\x00-\x08\x0b-\x1f\x7f]/g, (c) =>
     String.fromCharCode(c === '\x7f' ? 0x2421 : 0x2400 + c.charCodeAt(0)),
@@ -84,7 +84,7 @@ function firstLine(text, most = 240) {
       );
 }
 
-/* JSON on several lines where the text is JSON, else the text. */
+/* Indents a text if it is JSON. */
 function indentJson(text) {
   if (!/^\s*[[{]/.test(text)) return text;
   try {
@@ -94,7 +94,7 @@ function indentJson(text) {
   }
 }
 
-/* A call in a few words: "evaluate #12". */
+/* The name of a call: "evaluate #12". */
 function callName(call) {
   return `${call.purpose ?? 'call'} #${call.id}`;
 }
@@ -111,7 +111,7 @@ function callOutcome(call) {
 
 const hasFailed = (call) => call.status === 'error';
 
-/* Seconds for which a call waited for a slot before its last attempt left; 0 where nobody says. */
+/* Seconds that a call waited for a slot before its last attempt was sent; 0 if unknown. */
 function waitTime(call) {
   return call.sent === undefined ? 0 : Math.max(0, call.sent - (call.queued ?? call.asked));
 }
@@ -126,11 +126,11 @@ function callWords(call, texts) {
   const sample = call.reply?.[0];
   const text = sample?.text >= 0 ? texts[sample.text] : '';
   return (
-    firstLine(text, 120) || call.message || (call.status === undefined ? 'no answer was kept' : '')
+    firstLine(text, 120) || call.message || (call.status === undefined ? 'no answer' : '')
   );
 }
 
-/* Calls together: tokens, cost, time. Only an answered call can have an unknown price. */
+/* Sums tokens, cost and time of calls. Only an answered call can have an unknown price. */
 function sumCalls(calls) {
   const sum = {
     calls: calls.length,
@@ -150,12 +150,12 @@ function sumCalls(calls) {
   return sum;
 }
 
-/* Text with what is searched for marked, as a list of nodes. */
+/* A text as a list of nodes with the match marked. */
 function markText(text, query) {
   if (!query) return [text];
   const at = text.toLowerCase().indexOf(query);
   if (at < 0) return [text];
-  const from = at > 24 ? at - 12 : 0; // what is found stays in sight
+  const from = at > 24 ? at - 12 : 0; // keeps the match visible
   return [
     from > 0 ? `…${text.slice(from, at)}` : text.slice(0, at),
     element('mark', null, text.slice(at, at + query.length)),

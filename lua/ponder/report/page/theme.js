@@ -1,4 +1,4 @@
-/* Light or dark: as the system is, or as one likes. */
+/* Light or dark colours: the system's choice or the user's. */
 
 const systemIsDark = window.matchMedia('(prefers-color-scheme: dark)');
 const THEME = 'ponder.theme';
@@ -6,7 +6,7 @@ let theme = 'auto';
 
 const shownTheme = () => (theme === 'auto' ? (systemIsDark.matches ? 'dark' : 'light') : theme);
 
-/* A page that is a file may have no place to remember it. */
+/* A page opened as a file may have no localStorage. */
 function remembered(action) {
   try {
     return action(window.localStorage);
@@ -34,7 +34,7 @@ function switchTheme() {
   themeChanged(next);
 }
 
-/* Applies it, now and when it changes: changed('dark') or changed('light') is called then. */
+/* Applies the theme now and whenever it changes; then calls changed('dark') or changed('light'). */
 function watchTheme(changed) {
   const before = remembered((place) => place.getItem(THEME));
   if (before === 'dark' || before === 'light') theme = before;

@@ -1,14 +1,13 @@
 /*
- * Draws when calls were in flight: each a bar in the first lane that was free when it was asked
- * for, so that as many lanes are taken as calls were in flight at the same time. What is pale is
- * the time that it waited for a slot; a call that failed is red above and below. Hours in which
- * nobody ran, before a run was resumed, are cut out of the line and marked.
+ * Draws when calls were in flight: each call is a bar in the first free lane, so that there are as
+ * many lanes as calls were in flight at once. The pale part of a bar is the wait for a slot; a
+ * failed call has red edges. Long gaps before a run was resumed are cut out of the line and marked.
  */
 
 const AXIS = 22; // pixels of the scale at the top
-const LEAST_LANE = 1,
-  MOST_LANE = 24;
-const LONG_GAP = 5; // seconds between two sessions that are worth cutting out
+const MIN_LANE = 1,
+  MAX_LANE = 24;
+const LONG_GAP = 5; // seconds between two sessions; longer gaps are cut out
 
 function makeTimeView(canvas, see, run) {
   const view = { canvas, see, hovered: null, colours: null, keys: [], keyOf: null };
@@ -18,7 +17,7 @@ function makeTimeView(canvas, see, run) {
   return view;
 }
 
-/* Shows a run, or what it has become: all of it, if all was in sight. */
+/* Sets the run to show, new or updated; keeps showing all of it if all was visible. */
 function showRun(view, run) {
   const whole = !view.line || view.to - view.from >= view.line.length;
   view.run = run;
@@ -30,7 +29,7 @@ function showRun(view, run) {
   if (whole) fitTime(view);
 }
 
-/* ---- the line: seconds since the start, without the hours between sessions ---- */
+/* ---- the line: seconds since the start, without long gaps between sessions ---- */
 
 function makeLine({ run, calls, sessions, end }) {
   const starts = sessions.map((session) => session.started_at).sort((a, b) => a - b);
@@ -133,9 +132,9 @@ function revealCall(view, call) {
 
 const STATUS_COLOUR = { ok: 'good', error: 'bad', cancelled: 'muted' };
 
-/* Tells calls apart by their purpose, model or status: view.keys is [{ name, count, colour }], the
- * most frequent first, and view.keyOf has the place in it of each call. */
-function tellApart(view, by) {
+/* Colours calls by purpose, model or status: view.keys is [{ name, count, colour }], most frequent
+ * first, and view.keyOf has the index of each call in it. */
+function colourCalls(view, by) {
   const counts = new Map();
   for (const call of view.run.calls) {
     const name = valueOf(call, by);
@@ -162,8 +161,8 @@ function valueOf(call, by) {
 
 function timeProjection(view, width, height) {
   const lane = Math.max(
-    LEAST_LANE,
-    Math.min(MOST_LANE, (height - AXIS - 6) / Math.max(1, view.lanes)),
+    MIN_LANE,
+    Math.min(MAX_LANE, (height - AXIS - 6) / Math.max(1, view.lanes)),
   );
   const scale = (width - 20) / (view.to - view.from);
   return {
@@ -211,7 +210,7 @@ function drawTime(view) {
   drawChosen(view, context, p, state);
 }
 
-/* A step of 1, 2 or 5 times a power of ten, or of minutes, that leaves room for the words. */
+/* A round step of the scale, at least `least` seconds, that leaves room for labels. */
 function scaleStep(least) {
   const steps = [
     1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400,
@@ -271,18 +270,18 @@ function drawBreaks(view, context, p) {
   }
 }
 
-/* Whether a call is not among those that are looked for. */
+/* Whether a call does not match the text to find or the filter. */
 function isFaded(call, { query, matches, filter }) {
   return (query !== '' && !matches.isMatch.has(call)) || !passes(call, filter);
 }
 
 const SHADES = [0.85, 0.18, 0.3]; // in flight, faded, waiting for a slot
 
-/* Bars of one colour and shade are one path; those too narrow to be told apart become one bar. */
+/* Draws bars of one colour and shade as one path; merges those too narrow to distinguish. */
 function drawSpans(view, context, p, state) {
   const groups = view.keys.flatMap(() => SHADES.map(() => []));
   const reached = new Float64Array(groups.length * view.lanes).fill(-Infinity);
-  const last = new Uint32Array(reached.length); // where the bar that reached there is in its group
+  const last = new Uint32Array(reached.length); // index of the bar that ends there in its group
   const add = (call, shade, start, stop) => {
     const group = view.keyOf[call.index] * SHADES.length + shade;
     const slot = group * view.lanes + call.lane;
@@ -314,7 +313,7 @@ function drawSpans(view, context, p, state) {
 
 const barHeight = (p) => Math.max(1, p.lane - (p.lane > 4 ? 2 : 0.5));
 
-/* Calls that failed, whatever their colours mean. */
+/* Marks failed calls, in every colouring. */
 function drawFailed(view, context, p, state) {
   const high = barHeight(p),
     thick = Math.min(2, high / 3);
@@ -328,7 +327,7 @@ function drawFailed(view, context, p, state) {
   }
 }
 
-/* Boxes as x, y and width, one after the other. */
+/* Fills boxes, given as a flat list of x, y and width. */
 function fillBoxes(context, boxes, high) {
   context.beginPath();
   for (let i = 0; i < boxes.length; i += 3) {
@@ -339,7 +338,7 @@ function fillBoxes(context, boxes, high) {
   context.fill();
 }
 
-/* A cut across the bar where an attempt failed. */
+/* Marks failed attempts by a cut across the bar. */
 function drawAttempts(view, context, p) {
   const high = Math.max(3, p.lane - 1);
   for (const call of view.tried) {
@@ -366,7 +365,7 @@ function drawChosen(view, context, p, { selected }) {
   }
 }
 
-/* The colours' names, above the line. */
+/* Shows the names of the colours above the line. */
 function showKeys(view, list) {
   const items = view.keys.slice(0, 8).map(({ name, count: n, colour }) => {
     const swatch = element('i');

@@ -1,6 +1,6 @@
 /*
- * Draws a search: nodes as cards with score and text or, where those would be too small to read, as
- * bars coloured by score, of which the best is drawn where several share a pixel.
+ * Draws a search: nodes as cards with score and text or, if those would be too small to read, as
+ * bars coloured by score. Where several bars share a pixel, the best is drawn.
  */
 
 function makeTreeView(canvas, see) {
@@ -52,7 +52,7 @@ function nodesInSight(view, p) {
   return list;
 }
 
-/* One node for each pixel that shows any: the one with the best score, or a match. */
+/* One node per pixel: a match, or the one with the best score. */
 function barsInSight(view, p, state) {
   const rows = Math.ceil(p.height) + 1;
   const columnsShown = Math.ceil(p.width) + 1;
@@ -74,7 +74,7 @@ function barsInSight(view, p, state) {
   return list;
 }
 
-/* What keeps its words when all else is a bar. */
+/* The nodes that stay cards when the others are bars: best path, selected, hovered. */
 function drawnLarge(view, p) {
   if (p.cards) return [];
   const { search, selected } = view.see();
@@ -91,7 +91,7 @@ function drawnLarge(view, p) {
   return list.reverse();
 }
 
-/* From the right of a parent to the left of its child. */
+/* Traces an edge from the right side of a parent to the left side of its child. */
 function traceEdge(context, p, from, to, curved) {
   const x1 = p.left + from.column * COLUMN * p.scale.x + p.wide;
   const y1 = p.top + (from.y * ROW + CARD_HEIGHT / 2) * p.scale.y;
@@ -119,7 +119,7 @@ function drawEdges(view, context, p, nodes) {
   context.globalAlpha = 1;
 }
 
-/* Links beyond those to parents, dashed; those of the chosen node stand out. */
+/* Draws further links, dashed; those of the selected or hovered node are thicker. */
 function drawLinks(view, context, p, { search, selected }) {
   if (search.links.length === 0) return;
   const isNear = ({ from, to }) =>
@@ -147,7 +147,7 @@ function strokeLinks(context, p, links, width, alpha) {
   context.globalAlpha = 1;
 }
 
-/* Between columns as an edge; within one, a bow past its right side. */
+/* Between columns like an edge; within a column, an arc to its right. */
 function traceLink(context, p, from, to) {
   if (to.column > from.column) {
     traceEdge(context, p, from, to, true);
@@ -179,7 +179,7 @@ function scoreColour(view, step) {
   return step < 0 ? view.colours.unscored : view.colours.ramp[step];
 }
 
-/* Bars of one colour are one path. */
+/* Draws bars of one colour as one path. */
 function drawBars(view, context, p, state, nodes) {
   const groups = new Map();
   const high = Math.max(1, p.high - 0.5);
@@ -264,7 +264,7 @@ function drawCard(view, context, p, state, node, style) {
     drawHandle(view, context, state, node, style, x + wide, y);
 }
 
-/* How wide the number of a folded node is, which stands inside its card. */
+/* The width of the count inside a folded node's card. */
 function badgeWidth(context, state, node, style) {
   if (!state.folded.has(node) || node.children.length === 0) return 0;
   context.font = `${style.size * 0.85}px ${style.family}`;
@@ -308,7 +308,7 @@ function drawWords(view, context, node, style, x, y, wide, state) {
   context.fillText(score, left, first);
 }
 
-/* Text on a line, or on two that break between words; a first line without room stays empty. */
+/* Wraps a text on one or two lines, between words; the first stays empty if it has no room. */
 function wrapLabel(context, text, lines, firstRoom, room) {
   const whole = shorten(context, text, firstRoom);
   if (lines === 1 || whole === text) return [whole, ''];
@@ -318,12 +318,12 @@ function wrapLabel(context, text, lines, firstRoom, room) {
   return [text.slice(0, end), shorten(context, text.slice(end).trimStart(), room)];
 }
 
-/* Nodes that the search gave up. */
+/* Whether the search gave up a node. */
 function isAside(node) {
   return /prun|fail|error|dead|reject|discard/i.test(node.status ?? '');
 }
 
-/* What folds a node's subtree; folded, it says how many are in it. */
+/* The handle that folds a subtree; folded, it shows the number of nodes in it. */
 function drawHandle(view, context, state, node, style, right, y) {
   const { colours } = view;
   const folded = state.folded.has(node);
