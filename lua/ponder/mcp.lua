@@ -11,15 +11,15 @@
 ---     local result = assert(files:call("read_file", { path = "README.md" }))
 ---     print(result.text)
 ---
---- A server runs, or is asked, since a script, a flag (--mcp) or its user named it, and never
---- because a file lies somewhere. What it says is data. It gets no key: its environment is that of
+--- A server is used only because a script, a flag (--mcp) or the user named it, never because of a
+--- file that happens to exist. Its answers are data. It gets no keys: its environment is that of
 --- ponder.process.
 ---
---- What a server answers is on the run log. A replayed run starts no server; a resumed one starts
---- it with the first call that the log does not answer, and what it knew is gone.
+--- A server's answers are in the run log. A replay starts no server; a resumed run starts it with
+--- the first call that the log does not answer, without its previous state.
 ---
 --- The server ends with `close`, when the task that opened the session is cancelled or fails, and
---- with ponder. Versions 2024-10-07 to 2025-11-25 of the protocol, and 2026-07-28.
+--- with ponder. Supports versions 2024-10-07 to 2025-11-25 of the protocol, and 2026-07-28.
 
 local client = require "ponder.mcp.client"
 local command = require "ponder.process.command"
@@ -39,10 +39,10 @@ local wire = require "ponder.process.wire"
 
 local mcp = {}
 
-local LONGEST_NAME = 64 -- of a tool: what each provider takes
-local LONGEST_LABEL = 60
+local MAX_NAME = 64 -- of a tool: accepted by every provider
+local MAX_LABEL = 60
 
-local function say(label, level, text)
+local function report(label, level, text)
     if (protocol.level(level) or 0) >= protocol.level "warning" then
         io.stderr:write(("ponder: %s: %s\n"):format(label, quote.line(text)))
     end
@@ -70,39 +70,39 @@ local function check_url(opts)
     return opts
 end
 
--- The server's name for people, and what the log has of it.
+-- The server's name for people, and its key in the log.
 local function describe(opts)
     if opts.url then
         local url = redact.address(opts.url, redact.MARK)
         return url, { url = url }
     end
     local shown = opts.shell and opts.command[3] or table.concat(opts.command, " ")
-    return quote.line(shown, LONGEST_LABEL), wire.key(opts)
+    return quote.line(shown, MAX_LABEL), wire.key(opts)
 end
 
 ---@class ponder.mcp.OpenOptions `command` or `url`
----@field command? string[]|string the program, found by PATH, and its arguments; for a shell a text
+---@field command? string[]|string the program, found by PATH, and its arguments; or a shell command
 ---@field shell? boolean `command` is a text for /bin/sh
 ---@field env? table names of variables to pass on (as a list), and values by name
 ---@field cwd? string its working directory
----@field url? string of a server that is reached over streamable HTTP
+---@field url? string of a server over streamable HTTP
 ---@field headers? table<string, string> of each request
 ---@field timeout_ms? integer of each request, also of the first; default 60000
 ---@field max_tools? integer that the server may list; default 1000
----@field log? fun(level: string, text: string) what the server logs; default: warnings and what is
----  worse go to standard error
+---@field log? fun(level: string, text: string) gets the server's log messages; default: prints
+---  warnings and errors on standard error
 
 ---@class ponder.mcp.ClientSession
----@field server {name: string?, version: string?} as the server says
----@field instructions string? what the server says of its use
----@field tools_changed boolean the server has said that its tools have changed since they were
+---@field server {name: string?, version: string?} as the server reports
+---@field instructions string? the server's instructions for use
+---@field tools_changed boolean the server has announced that its tools have changed since they were
 ---  listed, as of the last call
 ---@field private client ponder.mcp.Client? nil: not connected
 local Session = {}
 Session.__index = Session
 Session.__name = "ponder.mcp.ClientSession"
 
--- What its task closes that is cancelled: nothing can wait then.
+-- Closes a session when its task is cancelled; nothing can wait then.
 local Ending = {}
 Ending.__index = Ending
 
@@ -115,7 +115,7 @@ function Ending:close()
     end
 end
 
--- The connection, which a run that was resumed makes now.
+-- The connection; a resumed run connects on first use.
 local function connect(self)
     local permit <close> = self.gate:acquire() -- luacheck: ignore 211
     if self.closed then
@@ -140,15 +140,15 @@ end
 ---@param opts ponder.mcp.OpenOptions
 ---@return ponder.mcp.ClientSession?
 ---@return string? message
----@return string? code NOT_FOUND (no such program), SPAWN, LOST (it ended), BAD_REPLY (it speaks
----  something else), TIMEOUT, UNSUPPORTED (its version is unknown), SERVER, TOO_LARGE; over HTTP
----  also AUTH, BAD_REQUEST and those of ponder.core.net
+---@return string? code NOT_FOUND (no such program), SPAWN, LOST (it ended), BAD_REPLY (not MCP),
+---  TIMEOUT, UNSUPPORTED (unknown version), SERVER, TOO_LARGE; over HTTP also AUTH, BAD_REQUEST and
+---  those of ponder.core.net
 function mcp.open(opts)
     local is_url = type(opts) == "table" and opts.url ~= nil
     opts = is_url and check_url(opts) or command.check("mcp.open", opts, COMMAND)
     local label, key = describe(opts)
     scheduler.check("mcp.open")
-    opts.log = opts.log or function(level, text) say(label, level, text) end
+    opts.log = opts.log or function(level, text) report(label, level, text) end
     local self = setmetatable({ opts = opts, label = label, key = key,
         gate = task.semaphore(1), tools_changed = false }, Session)
     local about, message, code = log.record("mcp.open", key, function()
@@ -170,25 +170,25 @@ end
 -------------------------------------------------------------------------------
 -- Tools
 
--- A name that all providers take, and that no other tool has.
+-- A unique name that every provider accepts.
 local function free_name(self, name, taken)
-    local plain = name:gsub("[^%w_-]", "_"):sub(1, LONGEST_NAME)
+    local plain = name:gsub("[^%w_-]", "_"):sub(1, MAX_NAME)
     if taken[plain] or plain == "" then
         plain = (tostring(self.server.name or "mcp") .. "_" .. name):gsub("[^%w_-]", "_")
-            :sub(1, LONGEST_NAME)
+            :sub(1, MAX_NAME)
     end
     local free, n = plain, 1
     while taken[free] do
         n = n + 1
-        free = plain:sub(1, LONGEST_NAME - #tostring(n) - 1) .. "_" .. n
+        free = plain:sub(1, MAX_NAME - #tostring(n) - 1) .. "_" .. n
     end
     taken[free] = true
     return free
 end
 
----The server's tools, as they are now, for the `tools` of a strategy. A tool that fails is not
----called again by itself: it may have done something.
----@param beside? ponder.strategy.Tool[] whose names they must not have
+---The server's present tools, for the `tools` of a strategy. A failed tool is not called again
+---automatically: it may have had effects.
+---@param beside? ponder.strategy.Tool[] tools whose names are taken
 ---@return ponder.strategy.Tool[]? tools
 ---@return string? message
 ---@return string? code TOO_LARGE: more than max_tools; those of `mcp.open`
@@ -227,22 +227,22 @@ local CALL = {
 }
 
 ---@class ponder.mcp.Result
----@field text string for a model: what is not text is named
----@field content table[] parts, as the protocol has them
----@field structured any what fits the tool's output schema, if it has one
+---@field text string for a model: other content is only named
+---@field content table[] parts in the protocol's form
+---@field structured any content for the tool's output schema, if it has one
 
 local function result_of(raw)
     return { text = content.text(raw), content = raw.content, structured = raw.structuredContent }
 end
 
----Calls a tool. A call that is cancelled, or takes too long, is cancelled at the server too.
+---Calls a tool. A call that is cancelled or times out is cancelled at the server, too.
 ---@param name string
 ---@param arguments? table
 ---@param opts? {timeout_ms: integer?, on_progress: (fun(done: number, total: number?,
----  message: string?))?} on_progress is not called for what a log answers
+---  message: string?))?} on_progress is not called if a log answers
 ---@return ponder.mcp.Result? result
 ---@return string? message
----@return string? code TOOL_FAILED: the tool says so; TIMEOUT; SERVER: there is no such tool, or
+---@return string? code TOOL_FAILED: the tool reports an error; TIMEOUT; SERVER: no such tool, or
 ---  the like; CLOSED; those of `mcp.open`
 ---@return ponder.mcp.Result? partial with TOOL_FAILED
 function Session:call(name, arguments, opts)
@@ -276,8 +276,8 @@ function Session:call(name, arguments, opts)
     return result
 end
 
----Ends the session, and the server that it started: it has two seconds to end by itself. Where the
----caller cannot wait (its task is cancelled) it is killed.
+---Ends the session, and the server that it started, which is killed after two seconds; at once if
+---the caller cannot wait (its task is cancelled).
 function Session:close()
     self.closed = true
     local made = self.client

@@ -3,18 +3,18 @@
 ---     local client <close> = assert(redis.open "redis://localhost:6379/0")
 ---     local value, message, code = client:call("GET", "a key")
 ---
---- A call waits for its reply, and other tasks go on: their calls go out with it, in one packet.
---- nil of Redis is false. A connection that broke is made again by the next call; nothing is sent
---- twice by itself, so whoever tries again (`redis.persist`) must send what may be done twice.
+--- A call waits for its reply while other tasks continue; their calls are sent in the same packet.
+--- Redis' nil is false. After a broken connection the next call connects again. Nothing is sent
+--- twice automatically, so retries (`redis.persist`) must be safe to repeat.
 ---
----     call ---> not signed in yet: kept ----. signed in
+---     call ---> not signed in yet: queued --. signed in
 ---       `-----> sent, in order of calls <---'  |
----                   |                          | the connection broke, or a reply took too long:
+---                   |                          | the connection breaks, or a reply takes too long:
 ---                   v                          v
----                reply                 nil, message, code for all that wait
+---                reply                 nil, message, code for all waiting calls
 ---
---- What it says does not go on a run's tape: within a run that is logged, call it where nothing is
---- followed (in log.record, or a task with `outside` in its context).
+--- Replies are not recorded on a run's tape: within a logged run, use a client only in log.record
+--- or in a task with `outside` in its context.
 
 local core = require "ponder.core.redis"
 local options = require "ponder.options"
@@ -29,15 +29,15 @@ local OLDEST = 7 -- major version
 
 ---@class ponder.redis.Slot a command that waits for its reply
 ---@field words (string|number)[]
----@field task ponder.task.Handle? nil: nobody waits for it any more
----@field on_reply fun(ok: boolean, reply: any)? of those that sign in
+---@field task ponder.task.Handle? nil: no task waits for it
+---@field on_reply fun(ok: boolean, reply: any)? of commands that sign in
 
 ---@class ponder.redis.Client can be used as a to-be-closed variable
 ---@field name string its URL without the password
----@field version string? of the server, once it has been asked
+---@field version string? of the server, once known
 ---@field private core ponder.redis.CoreConnection? nil: the next call connects
----@field private ready boolean it has signed in
----@field private kept ponder.redis.Slot[] what is sent when it has
+---@field private ready boolean signed in
+---@field private kept ponder.redis.Slot[] to send after signing in
 ---@field private slots ponder.redis.Slot[] sent, from `first` to `last`
 ---@field private waiting integer tasks
 local Client = {}
@@ -45,9 +45,9 @@ Client.__index = Client
 Client.__name = "ponder.redis.Client"
 
 ---------------------------------------------------------------------------------------------------
--- What goes wrong
+-- Errors
 
--- By the first word of an error of Redis: the code, and what to do.
+-- By the first word of Redis' error: the code, and advice.
 local CODES = {
     OOM = { "FULL", "Redis is full: raise its maxmemory, or purge what is not needed" },
     MISCONF = { "FULL", "Redis cannot write to its disk" },
@@ -62,12 +62,12 @@ local CODES = {
     MOVED = { "CLUSTER", "name the node of the cluster that has this queue" },
 }
 
--- May pass by itself, or when somebody repairs the server: worth waiting for.
+-- Errors that may pass, also after somebody repairs the server.
 local PASSING = { CONNECT = true, CLOSED = true, TIMEOUT = true, FULL = true, READ_ONLY = true,
     LOADING = true, BUSY = true }
 
 ---@param code string?
----@return boolean whether what failed with this code is worth trying again
+---@return boolean whether to try again after this code
 function redis.is_passing(code)
     return PASSING[code] or false
 end
@@ -102,7 +102,7 @@ local function give(self, slot, ok, reply)
     end
 end
 
--- The connection is gone: so are the replies to what was sent.
+-- Closes the connection; waiting calls fail.
 local function lose(self, message, code)
     local slots, first, last, kept = self.slots, self.first, self.last, self.kept
     sources.remove(self.source)
@@ -133,14 +133,14 @@ local function submit(self, slot)
     end
 end
 
--- What has come. Runs outside of all tasks.
+-- Handles replies that have arrived. Runs outside of all tasks.
 local function take(self)
     local connection = self.core
     local ok, reply = connection:take()
     while ok ~= nil do
         local slot = self.slots[self.first]
         if not slot then
-            return lose(self, self.name .. ": a reply that nobody has asked for", "PROTOCOL")
+            return lose(self, self.name .. ": unexpected reply", "PROTOCOL")
         end
         self.slots[self.first] = nil
         self.first = self.first + 1
@@ -182,8 +182,8 @@ local function signed_in(self)
     end
 end
 
--- One step after the other; what waits is sent when all have been answered. Without the right to
--- ask for the version it is taken for new enough.
+-- Signs in step by step, then sends the queued commands. If the user may not ask for the version,
+-- it is assumed to be new enough.
 local function sign_in(self, steps, i)
     local step = steps[i]
     if not step then
@@ -226,16 +226,16 @@ end
 
 local Waiting = {}
 
--- Nothing is left behind: the reply of a cancelled call is dropped when it comes.
+-- The reply of a cancelled call is dropped when it arrives.
 function Waiting:__close()
     self.client.waiting = self.client.waiting - 1
     self.slot.task = nil
 end
 
 ---Sends a command and waits for the reply.
----@param timeout_ms number for the reply: longer than what the command itself waits (BLOCK)
+---@param timeout_ms number for the reply: longer than the command itself waits (BLOCK)
 ---@param words (string|number)[] the command and its arguments
----@return any reply strings, integers, lists; false where Redis says nil; or nil
+---@return any reply strings, integers, lists; false for Redis' nil; or nil
 ---@return string? message what went wrong, and where
 ---@return string? code CONNECT, CLOSED, TIMEOUT, LOADING, READ_ONLY, FULL, BUSY (these may pass:
 ---  see redis.is_passing), WRONG_PASSWORD, NOT_ALLOWED, VERSION, TLS, CLUSTER, PROTOCOL, REDIS (any
@@ -270,8 +270,8 @@ function Client:call(...)
     return self:send(self.timeout_ms, { ... })
 end
 
----Sends a command whose reply nobody waits for, where there is a connection; it need not be called
----in a task.
+---Sends a command without waiting for its reply, if there is a connection; may be called outside of
+---tasks.
 ---@param ... string|number
 function Client:post(...)
     if self.ready then
@@ -282,9 +282,9 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Scripts
 
-local hashes = {} -- of scripts that a Redis has told us
+local hashes = {} -- of scripts, from Redis
 
----Runs a script of Redis' own Lua, which no other command interrupts.
+---Runs a Lua script in Redis, atomically.
 ---@param script string
 ---@param keys string[]
 ---@param ... string|number arguments
@@ -346,24 +346,24 @@ end
 
 redis.is_url = urls.is_url
 
----What the keys of one thing begin with: a version of its format, and braces that put them on one
----node of a cluster.
+---The prefix of keys that belong together: the version of their format, and braces that put them on
+---one node of a cluster.
 ---@param name string of a queue; or "cache", "limits"
 ---@return string prefix
 function redis.prefix(name)
     return ("ponder:1:{%s}:"):format(name)
 end
 
-local FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2
+local FIRST_PAUSE_S, MAX_PAUSE_S = 0.05, 2
 
 ---Calls `f()` until it succeeds or fails for good, with a pause that grows from 50 ms to 2 s.
----@param on_trouble? fun(message: string?, waited_s: number) told of each failure, and, with nil,
----  that it has passed
----@param f fun(): any, string?, string? returns what it has; or nil, message, code
----@return any ... what `f` returned
+---@param on_trouble? fun(message: string?, waited_s: number) called after each failure, and with
+---  nil once it has passed
+---@param f fun(): any, string?, string? returns a result; or nil, message, code
+---@return any ... results of `f`
 function redis.persist(on_trouble, f)
     local began = scheduler.clock()
-    local pause = scheduler.doubling_pause("Redis to come back", FIRST_PAUSE_S, LONGEST_PAUSE_S)
+    local pause = scheduler.doubling_pause("Redis to come back", FIRST_PAUSE_S, MAX_PAUSE_S)
     local results = table.pack(f())
     while results[1] == nil and PASSING[results[3]] do
         if on_trouble then
