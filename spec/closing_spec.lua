@@ -86,7 +86,7 @@ describe("the end of a run", function()
             .. "until [ -s c.db ]; do sleep 0.02; done; sleep 0.3; kill -INT $pid; wait $pid; } "
             .. ">$OUT 2>$ERR"):format(shell.quote(dir.path), shell.quote(shell.executable)))
         assert.equal(130, r.status)
-        assert.matches("^ponder run: 3 calls, .*, log c.db, to go on: ponder resume c.db\n$",
+        assert.matches("^ponder run: 3 calls, .*, log c.db, to continue: ponder resume c.db\n$",
             r.closing)
     end)
 

@@ -378,22 +378,22 @@ function redis.persist(on_trouble, f)
     return table.unpack(results, 1, results.n)
 end
 
-local FIRST_WORD_S, NEXT_WORD_S = 5, 30
+local FIRST_NOTICE_S, NEXT_NOTICE_S = 5, 30
 
----For the `on_trouble` of `persist`, of any number of tasks: says what is wrong when it has lasted
----5 s, then every 30 s, and that it has passed.
+---An `on_trouble` for `persist`, shared by any number of tasks: reports a failure that has lasted 5
+---s, then every 30 s, and when it has passed.
 ---@param say fun(line: string)
 ---@return fun(message: string?, waited_s: number)
 function redis.announcer(say)
-    local said_at
+    local last_notice
     return function(message, waited_s)
         local now = scheduler.clock()
-        if not message and said_at then
-            said_at = nil
+        if not message and last_notice then
+            last_notice = nil
             say "Redis is back"
-        elseif message and waited_s >= FIRST_WORD_S
-            and not (said_at and now - said_at < NEXT_WORD_S) then
-            said_at = now
+        elseif message and waited_s >= FIRST_NOTICE_S
+            and not (last_notice and now - last_notice < NEXT_NOTICE_S) then
+            last_notice = now
             say(message .. "; waiting for it")
         end
     end

@@ -31,20 +31,20 @@ local TOO_LONG = { message = ("the answer is longer than %d MiB"):format(MOST_BY
 local WAIT, ROOM = "the policy's calls", "room for an answer"
 
 ---@class ponder.untrusted.Options
----@field models? string[] that may be called
----@field directories? string[] that may be read
----@field hosts? string[] HOST or HOST:PORT, that may be asked
----@field tools? table<string, function> that may be run
+---@field models? string[] allowed models
+---@field directories? string[] readable directories
+---@field hosts? string[] allowed servers, HOST or HOST:PORT
+---@field tools? table<string, function> allowed tools
 ---@field memory_mb? integer default 512
 ---@field max_steps? integer
 ---@field cpu_seconds? integer default 600
----@field exchange_mb? integer that a call may print, ask for and be told; default 1024
----@field patience? number seconds between two waits; default: without limit
----@field write? fun(text: string) gets what the script prints
+---@field exchange_mb? integer limit of what a call may print, request and receive; default 1024
+---@field patience? number seconds that the script may compute between two waits; default: no limit
+---@field write? fun(text: string) gets the script's output
 
----@class ponder.untrusted.Box a process, and the script that it holds
----@field about any what its form says of the script: see ponder.untrusted.forms
----@field private child userdata? nil: there is none now
+---@class ponder.untrusted.Box a script and its process
+---@field about any description of the script by its form: see ponder.untrusted.forms
+---@field private child userdata? nil: not running
 ---@field private last integer number of the last call
 ---@field private is_talking boolean? a message waits for its answer
 local Box = {}
@@ -81,11 +81,11 @@ local function too_slow(self)
     return finish(self, ("the policy computed for longer than %g s"):format(self.opts.patience))
 end
 
--- A message of the script's process, of the types that are expected.
+-- Receives a message of the script's process; fields of wrong types are nil.
 local function receive(self, call, deadline)
     local left = deadline and deadline - scheduler.clock()
     local text, problem = nil, "TIMEOUT"
-    if not left or left > 0 then -- what prints all the time leaves nothing to wait for
+    if not left or left > 0 then -- a script that prints all the time may use up its patience
         text, problem = self.child:receive(left)
     end
     local message = text and requests.decode(text)
@@ -107,7 +107,7 @@ local function receive(self, call, deadline)
         code = string_of(message.code) or "ERROR" }
 end
 
--- Tells the process something of a call, and waits until that waits again. `answers` are JSON.
+-- Sends a message about a call, and waits for the next message. `answers` are JSON.
 local function exchange(self, call, message, answers)
     local child = call.child
     if child ~= self.child then
@@ -156,7 +156,7 @@ local function give(call, id, answer)
     call.answers[#call.answers + 1], call.held = text, call.held + #text
 end
 
--- Waits until the script's process has taken most of what is there for it.
+-- Waits until the script's process has taken most answers.
 local function await_room(call)
     while call.held > MOST_BYTES do
         local t = scheduler.current()
@@ -196,8 +196,7 @@ local function hear(on_event, events)
     end
 end
 
--- What the call is told next: answers that are there, or that come before it is to go on; of many
--- long ones the first.
+-- Waits for answers, at most until the call's wait ends; returns as many as fit in one message.
 local function answers_of(call, wait)
     if not call.answers[1] then
         scheduler.park_until(call.task, WAIT, wait and scheduler.now() + wait or math.huge)
@@ -221,7 +220,7 @@ end
 local function results_of(reply)
     local list = reply.results and requests.decode(reply.results)
     if type(list) ~= "table" then
-        return nil, reply.message or "what the policy returned cannot be read", reply.code
+        return nil, reply.message or "cannot read the policy's results", reply.code
     end
     local n = #list
     for i = 1, n do
@@ -234,13 +233,13 @@ end
 
 local Ending = {}
 
--- The requests of a call that is over, or was cancelled, end with it.
+-- Cancels the requests of a call that has ended or was cancelled.
 function Ending.__close(ending)
     local self, call = ending.box, ending.call
     for _, t in pairs(call.open) do
         scheduler.cancel(t)
     end
-    if self.is_talking then -- Ctrl-C, or the end of the time: it computes still
+    if self.is_talking then -- Ctrl-C or a timeout while the script computes
         self:close()
     elseif not call.done and self.child == call.child then
         exchange(self, call, { cancel = true })
@@ -283,14 +282,14 @@ local function start(self)
     return about, message, code
 end
 
----Calls a function of the script; within a task, whose budget, log and run its calls are part of.
----@param name string as the script's form names it
+---Calls a function of the script, within a task, whose budget, log and run apply to its calls.
+---@param name string in the script's form
 ---@param arguments any[] data
----@param on_event? fun(name: string, ...) what the function says on its way
----@return any ... what it returned, as data; or nil
+---@param on_event? fun(name: string, ...) called for events of the function
+---@return any ... its results, as data; or nil
 ---@return string? message
 ---@return "ERROR"|"STEPS"|"MEMORY"|"SANDBOX"|string|nil code SANDBOX: its process could not be
----  started, or was ended
+---  started, or has ended
 function Box:call(name, arguments, on_event)
     scheduler.check "untrusted.call"
     if not self.child then
@@ -302,7 +301,7 @@ function Box:call(name, arguments, on_event)
     return make_call(self, name, arguments, on_event)
 end
 
----Ends the process.
+---Kills the process.
 function Box:close()
     self.is_talking = false
     if self.child then
@@ -314,13 +313,13 @@ Box.__close = Box.close
 
 -------------------------------------------------------------------------------
 
----What the kernel lacks to confine a process.
----@return string[] names of its parts
+---The kernel features missing to confine a process.
+---@return string[] names
 function untrusted.missing()
     return confine.missing()
 end
 
----Loads a script in a process of its own; within a task.
+---Loads a script in its own process; call it within a task.
 ---@param script {text: string, name: string, form: string, arguments: any}
 ---@param opts ponder.untrusted.Options
 ---@return ponder.untrusted.Box?

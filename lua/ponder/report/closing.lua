@@ -35,7 +35,7 @@ function closing.of(was_interrupted)
         return {}
     end
     return { "log " .. require("ponder.report.text").line(short(path)),
-        was_interrupted and "to go on: " .. log_run.resume_command() or nil }
+        was_interrupted and "to continue: " .. log_run.resume_command() or nil }
 end
 
 -------------------------------------------------------------------------------

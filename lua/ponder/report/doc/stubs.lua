@@ -6,7 +6,7 @@ local private = require "ponder.core.private"
 
 local stubs = {}
 
--- The line that declares a function without a `function OWNER.NAME` line of its own.
+-- Declares a function that has no `function OWNER.NAME` line in the code.
 local function declaration(entry, variable)
     if entry.code:find("^[%w_.]+ = ") then
         local names = {}
