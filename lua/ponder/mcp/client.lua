@@ -1,10 +1,10 @@
---- A client of the Model Context Protocol, over a connection (ponder.mcp.pipe, ponder.mcp.web).
+--- A client of the Model Context Protocol over a connection (ponder.mcp.pipe, ponder.mcp.web).
 ---
 ---     initialize -- agreed ----------------------------> notifications/initialized --> ready
 ---         `------- refused --> server/discover --------------------------------------> ready
----                              (2026-07-28: each request says its version)
+---                              (2026-07-28: each request names its version)
 ---
---- It offers a server nothing (no roots, no sampling, no elicitation), and answers its pings.
+--- It offers servers no roots, sampling or elicitation, and answers their pings.
 
 local json = require "ponder.json"
 local mirror = require "ponder.mcp.mirror"
@@ -16,23 +16,23 @@ local client = {}
 
 ---@class ponder.mcp.Connection
 ---@field label string of the server, for messages
----@field version string? that was agreed upon
----@field send fun(self, message: table) sends what nothing answers; does not wait
----@field notify fun(self, message: table) the same, and may wait until it is sent
+---@field version string? of the protocol, once negotiated
+---@field send fun(self, message: table) sends a message without a reply; does not wait
+---@field notify fun(self, message: table) as send, but may wait until it is sent
 ---@field exchange fun(self, message: table, call: ponder.mcp.Call): boolean?, string?, string?
 ---@field close fun(self, can_wait: boolean)
 
 ---@class ponder.mcp.Call a request that is under way
 ---@field id integer
 ---@field timeout_ms integer
----@field reply table? the message that answers it
----@field headers table<string, string>? over HTTP: what repeats arguments
----@field private progress table[] what has come of notifications/progress
+---@field reply table? the answering message
+---@field headers table<string, string>? over HTTP: those that repeat arguments
+---@field private progress table[] undelivered params of notifications/progress
 ---@field private on_progress fun(done: number, total: number?, message: string?)?
 local Call = {}
 Call.__index = Call
 
----Hands over the progress that has come; in the task of the call.
+---Reports the progress received; runs in the task of the call.
 function Call:deliver()
     while self.progress[1] do
         local params = table.remove(self.progress, 1)
@@ -40,7 +40,7 @@ function Call:deliver()
     end
 end
 
--- A call that ends without an answer is cancelled at the server, too.
+-- A call that ends without an answer is cancelled at the server too.
 function Call:__close()
     self.client.calls[self.id] = nil
     if not self.over and self.method ~= "initialize" and not self.client.cancels_by_closing then
@@ -51,10 +51,10 @@ end
 
 ---@class ponder.mcp.Client
 ---@field connection ponder.mcp.Connection
----@field server table serverInfo, as the server gave it
+---@field server table serverInfo of the server
 ---@field capabilities table of the server
 ---@field instructions string?
----@field tools_changed boolean the server has said so since they were listed
+---@field tools_changed boolean whether the server has announced that since they were listed
 ---@field private calls table<integer, ponder.mcp.Call>
 ---@field private mirrored table<string, table<string, string[]>>? by tool: see ponder.mcp.mirror
 local Client = {}
@@ -89,7 +89,7 @@ function client.connect(open, opts)
 end
 
 -------------------------------------------------------------------------------
--- What a server sends
+-- Messages from the server
 
 local HEARD = {}
 
@@ -110,7 +110,7 @@ HEARD["notifications/tools/list_changed"] = function(self)
     self.tools_changed = true
 end
 
----Takes a message of the server; does not wait.
+---Handles a message of the server; does not wait.
 ---@param message any
 ---@return boolean ok false: it is not JSON-RPC
 function Client:receive(message)
@@ -121,7 +121,7 @@ function Client:receive(message)
         if call and (message.result ~= nil or message.error ~= nil) then
             call.reply = message
         end
-        return message.id ~= nil -- an answer to what is not asked (any more) changes nothing
+        return message.id ~= nil -- an answer to no open request is ignored
     elseif message.id ~= nil then
         self.connection:send(message.method == "ping"
             and protocol.success(message.id, json.object {})
@@ -151,7 +151,7 @@ local function with_meta(self, call, params)
     return json.object(params)
 end
 
--- The result of a call that was answered.
+-- The result of an answered call.
 local function result_of(self, call)
     local label, err, result = self.connection.label, call.reply.error, call.reply.result
     if type(err) == "table" then
@@ -182,7 +182,7 @@ local function perform(self, method, params, timeout_ms, on_progress, headers)
     return result_of(self, call)
 end
 
--- A server may forget a session: then another begins.
+-- Begins another session if the server has forgotten this one.
 local function perform_in_session(self, method, ...)
     local result, message, code, rpc = perform(self, method, ...)
     if code == "NO_SESSION" then
@@ -197,8 +197,7 @@ local function perform_in_session(self, method, ...)
     return result, message, code, rpc
 end
 
----Asks the server and waits for its answer. What it says of its progress until then is handed to
----`on_progress`, in the task that asks.
+---Sends a request and waits for the answer. `on_progress` is called in this task.
 ---@param method string
 ---@param params table
 ---@param timeout_ms? integer default: that of the client
@@ -206,8 +205,8 @@ end
 ---@param headers? table<string, string> over HTTP
 ---@return table? result
 ---@return string? message
----@return string? code TIMEOUT; SERVER: an error of JSON-RPC; BAD_REPLY; those of the connection
----@return integer? rpc the number of an error of JSON-RPC
+---@return string? code TIMEOUT; SERVER (a JSON-RPC error); BAD_REPLY; those of the connection
+---@return integer? rpc the code of a JSON-RPC error
 function Client:request(method, params, timeout_ms, on_progress, headers)
     timeout_ms = timeout_ms or self.timeout_ms
     local result, message, code, rpc = task.timeout(timeout_ms / 1000, perform_in_session, self,
@@ -220,9 +219,9 @@ function Client:request(method, params, timeout_ms, on_progress, headers)
 end
 
 -------------------------------------------------------------------------------
--- The beginning
+-- Agreeing on a version
 
--- What a server says that does not know `initialize`.
+-- JSON-RPC errors of servers that do not know `initialize`.
 local WITHOUT_INITIALIZE = { [protocol.METHOD_NOT_FOUND] = true, [protocol.INVALID_PARAMS] = true,
     [protocol.INVALID_REQUEST] = true, [protocol.HEADER_MISMATCH] = true,
     [protocol.UNSUPPORTED_VERSION] = true }
@@ -255,7 +254,7 @@ local function discover(self, is_web)
     return learn(self, result, protocol.STATELESS)
 end
 
----Agrees with the server on a version.
+---Agrees on a version with the server.
 ---@param is_web boolean
 ---@return boolean? ok
 ---@return string? message
@@ -279,9 +278,9 @@ function Client:begin(is_web)
     return true
 end
 
----The server's tools.
----@param most integer how many it may have
----@return table[]? tools as the protocol has them
+---Lists the server's tools.
+---@param most integer limit of the list
+---@return table[]? tools of the protocol
 ---@return string? message
 ---@return string? code
 function Client:list_tools(most)
@@ -318,7 +317,7 @@ end
 ---@param name string
 ---@param arguments table
 ---@param opts {timeout_ms: integer?, on_progress: function?, max_tools: integer}
----@return table? result as the protocol has it
+---@return table? result of the protocol
 ---@return string? message
 ---@return string? code
 function Client:call_tool(name, arguments, opts)

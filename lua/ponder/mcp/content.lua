@@ -1,4 +1,4 @@
---- What a tool of the Model Context Protocol answers, as text for a model.
+--- The result of a tool of the Model Context Protocol, as text for a model.
 
 local json = require "ponder.json"
 
@@ -23,7 +23,7 @@ local PARTS = {
 }
 
 ---@param result table of tools/call
----@return string text what is not text is named; without any, the structured content as JSON
+---@return string text names parts that are not text; without parts, the structured content as JSON
 function content.text(result)
     local texts = {}
     for _, part in ipairs(type(result.content) == "table" and result.content or {}) do

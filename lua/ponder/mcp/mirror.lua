@@ -1,5 +1,5 @@
---- What headers repeat of a body, from version 2026-07-28 on: the name of a tool, and those of its
---- arguments that its schema marks with `x-mcp-header`, so that proxies can route without reading
+--- Headers that repeat parts of the body, from version 2026-07-28 on: a tool's name, and the
+--- arguments that its schema marks with `x-mcp-header`. Proxies route by them without reading
 --- bodies (SEP-2243).
 
 local base64 = require "ponder.base64"
@@ -8,7 +8,7 @@ local mirror = {}
 
 local TOKEN = "^[%w!#$%%&'*+.^_`|~-]+$" -- of RFC 9110
 
----A text as a header may have it: in base64 unless it is plain.
+---Encodes a text as a header's value: base64 unless it is plain.
 ---@param text string
 ---@return string
 function mirror.value(text)
@@ -33,7 +33,7 @@ local function collect(schema, path, found)
     return found
 end
 
----The arguments of a tool that headers repeat.
+---Finds the arguments of a tool that headers repeat.
 ---@param schema any inputSchema
 ---@return table<string, string[]> paths of names, by header
 function mirror.paths(schema)
@@ -50,7 +50,7 @@ local function as_text(value)
     end
 end
 
----The headers for a call.
+---Makes the headers of a call.
 ---@param paths table<string, string[]>
 ---@param arguments table
 ---@return table<string, string>

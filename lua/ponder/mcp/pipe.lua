@@ -1,6 +1,6 @@
---- A connection to a server of the Model Context Protocol that is a child process: one JSON object
---- a line on its standard streams. What it writes is taken as it comes, also while nobody waits for
---- an answer, so that its pings are answered.
+--- A connection to a server of the Model Context Protocol in a child process: one JSON object a
+--- line over its standard streams. Output is handled as it arrives, even while no call waits, so
+--- that pings are answered.
 
 local child = require "ponder.process.child"
 local json = require "ponder.json"
@@ -9,14 +9,14 @@ local quote = require "ponder.quote"
 
 local pipe = {}
 
-local MAX_UNREAD = 1 << 20 -- bytes of our answers that a server has not read
-local END_MS, TERM_MS = 2000, 1000 -- how long a server may take to end, and after SIGTERM
-local STATUS_MS = 1000 -- from the end of its output to its own
+local MAX_UNREAD = 1 << 20 -- bytes written that the server has not read
+local END_MS, TERM_MS = 2000, 1000 -- to exit once its input ends, and after SIGTERM
+local STATUS_MS = 1000 -- to exit once its output ends
 
 ---@class ponder.mcp.Pipe: ponder.mcp.Connection
 ---@field private child ponder.process.Child
----@field private failure {[1]: string, [2]: string}? message and code of what has ended it
----@field private ended boolean its output has
+---@field private failure {[1]: string, [2]: string}? message and code
+---@field private ended boolean whether its output has ended
 local Pipe = {}
 Pipe.__index = Pipe
 
@@ -39,13 +39,13 @@ function pipe.open(opts, label, receive)
     return self
 end
 
--- Nothing more is exchanged.
+-- Ends the connection.
 local function fail(self, message, code)
     self.failure = self.failure or { ("%s: %s"):format(self.label, message), code }
     self.child:close()
 end
 
--- Takes what the server has written; it must not wait.
+-- Handles the server's output; must not wait.
 function Pipe:take()
     self.child:drain_stderr()
     while self.child.core do
@@ -57,13 +57,13 @@ function Pipe:take()
             end
             return
         elseif line:find "%S" and not self.receive((json.decode(line))) then
-            fail(self, ("it wrote what is not JSON-RPC to its standard output: %s"):format(
+            fail(self, ("its standard output is not JSON-RPC: %s"):format(
                 quote.line(line, 100)), "BAD_REPLY")
         end
     end
 end
 
--- Why a server whose output has ended has ended.
+-- Records why the server ended its output.
 local function explain_end(self)
     local done = child.wait(self.child, STATUS_MS)
     local how = not done and "closed its standard output" or done.signal and "was ended by "
@@ -73,7 +73,7 @@ local function explain_end(self)
         "LOST")
 end
 
----Sends a message that nothing answers; does not wait.
+---Sends a message without a reply; does not wait.
 ---@param message table
 function Pipe:send(message)
     local unread = self.child.core and self.child.core:write(json.encode(message) .. "\n")
@@ -107,7 +107,7 @@ function Pipe:exchange(message, call)
     return nil, failure[1], failure[2]
 end
 
----Ends the server: asks it to by ending its input, then with SIGTERM, then kills it.
+---Ends the server: closes its input, then sends SIGTERM, then SIGKILL.
 ---@param can_wait boolean false: kills it at once
 function Pipe:close(can_wait)
     if can_wait and self.child.core then

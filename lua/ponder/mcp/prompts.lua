@@ -1,9 +1,9 @@
---- The prompts of prompts/, or the files that take their places, as prompts of the Model Context
---- Protocol: `tot.generate` with the argument `prompt` gives the messages that `ponder tot` would
+--- The prompts of prompts/, or the files that replace them, as prompts of the Model Context
+--- Protocol: `tot.generate` with the argument `prompt` returns the messages that `ponder tot` would
 --- send.
 ---
---- The arguments are the fields of the context that the prompt needs. A list has an item a line.
---- What a client does not give is empty: nothing of the samples is in the messages.
+--- Arguments are the context fields that the prompt needs; a list has one item a line. Fields that
+--- the client omits are empty: the messages hold nothing of the samples.
 
 local check = require "ponder.prompt.check"
 local json = require "ponder.json"
@@ -13,8 +13,8 @@ local strategy = require "ponder.strategy"
 local prompts = {}
 
 local NAMES = { "ensemble", table.unpack(strategy.names) } -- of the files of prompts/
-local REQUIRED = { prompt = true, question = true } -- what is asked; other arguments may be empty
-local CHOICES = { wanted = true } -- texts of a context that are not material
+local REQUIRED = { prompt = true, question = true } -- other arguments may be empty
+local CHOICES = { wanted = true } -- fields that select a variant of the prompt
 
 local function describe(name, function_name, fields)
     local arguments = json.array {}
@@ -26,7 +26,7 @@ local function describe(name, function_name, fields)
         description = ("What ponder %s asks a model to %s"):format(name, function_name) }
 end
 
--- A value in the form of a sample's.
+-- Converts an argument to the form of a sample's value.
 local function in_form_of(sample, text)
     if type(sample) ~= "table" then
         return text
@@ -43,7 +43,7 @@ local function in_form_of(sample, text)
     return list
 end
 
--- The first context that has items in a field, to see its form.
+-- The first value of a field that is not empty, which shows its form.
 local function form_of(contexts, field)
     for _, context in ipairs(contexts) do
         local value = context[field]
@@ -54,7 +54,7 @@ local function form_of(contexts, field)
     return {}
 end
 
--- A value without the material that samples have made up.
+-- A value without the made-up texts of samples.
 local function blank(value)
     if type(value) == "string" then
         return ""
@@ -68,7 +68,7 @@ local function blank(value)
     return record
 end
 
--- A context with what a client gives.
+-- A context made from the client's arguments.
 local function fill(contexts, needs, arguments)
     local context = {}
     for field, value in pairs(contexts[1]) do
@@ -94,7 +94,7 @@ local function list()
     return all
 end
 
--- A prompt by its name: whose it is, which, and the contexts of its samples.
+-- Finds a prompt by name: its subject, function and sample contexts.
 local function find(name)
     local own, function_name = name:match "^([^.]+)%.(.+)$"
     for _, known in ipairs(NAMES) do
@@ -106,7 +106,7 @@ local function find(name)
     end
 end
 
--- Roles of the protocol are user and assistant.
+-- The protocol has the roles user and assistant only.
 local function as_protocol(messages)
     local converted = json.array {}
     for i, message in ipairs(messages) do

@@ -1,13 +1,13 @@
---- The words of the Model Context Protocol, over JSON-RPC 2.0.
+--- Constants and messages of the Model Context Protocol over JSON-RPC 2.0.
 ---
---- Versions up to 2025-11-25 begin with `initialize`. From 2026-07-28 on there is none: each
---- request says its version in `params._meta`, and each result says that it is complete.
+--- Versions up to 2025-11-25 begin with `initialize`. 2026-07-28 has none: each request names its
+--- version in `params._meta`, and each result is marked complete.
 
 local json = require "ponder.json"
 
 local protocol = {}
 
---- Newest first: what `initialize` may agree upon.
+--- Versions that `initialize` can negotiate, newest first.
 protocol.WITH_INITIALIZE = { "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07" }
 protocol.STATELESS = "2026-07-28"
 
@@ -28,7 +28,7 @@ protocol.UNSUPPORTED_VERSION = -32022
 
 protocol.MAX_MESSAGE = 16 * 1024 * 1024 -- bytes of JSON
 
---- In order of gravity.
+--- By severity.
 protocol.LEVELS = { "debug", "info", "notice", "warning", "error", "critical", "alert",
     "emergency" }
 

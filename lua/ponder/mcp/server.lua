@@ -1,12 +1,12 @@
---- A server of the Model Context Protocol: policies are tools. It knows no transport: a message
---- goes in, and what is to be sent comes out through `send`.
+--- A server of the Model Context Protocol: policies are tools. It is independent of the transport:
+--- it receives messages and passes its own to `send`.
 ---
 ---     local session = server.new { policies = list }:session(send)
----     session:receive(message)      -- a decoded object; answers go to send(table), also later
----     session:close()               -- cancels what still runs
+---     session:receive(message)      -- a decoded object; answers go to send(table), perhaps later
+---     session:close()               -- cancels running requests
 ---
 ---     initialize ---> ready            2025-11-25 and before
----     (nothing)  ---> ready            2026-07-28: each request says its version
+---     (nothing)  ---> ready            2026-07-28: each request names its version
 
 local json = require "ponder.json"
 local options = require "ponder.options"
@@ -20,14 +20,14 @@ local server = {}
 local PAGE = 100 -- items of a list at a time
 
 ---@class ponder.mcp.Catalog what a server offers besides tools
----@field list fun(): table[] as the protocol shows them
----@field get fun(name: string, arguments: table): table?, string? nil: there is none; or with a
----  message: what is wrong with it or the arguments
+---@field list fun(): table[] in the protocol's form
+---@field get fun(name: string, arguments: table): table?, string? nil: not found; nil, message: what
+---  is wrong with it or its arguments
 ---@field templates table[]? of resources
 
 ---@class ponder.mcp.Server
 ---@field opts table
----@field tools table[] as the protocol shows them, in order
+---@field tools table[] in the protocol's form, in order
 ---@field by_name table<string, ponder.serve.Policy>
 local Server = {}
 Server.__index = Server
@@ -35,7 +35,7 @@ Server.__index = Server
 local PROMPT_SCHEMA = { type = "object", required = json.array { "prompt" },
     properties = { prompt = { type = "string", description = "what is asked" } } }
 
--- A schema as JSON wants it: an empty table is an object.
+-- A schema for JSON, where an empty table is an object.
 local function as_schema(node)
     local copy = json.object {}
     for name, value in pairs(node) do
@@ -69,7 +69,7 @@ local OPTIONS = {
 
 ---@param opts table policies: a list from ponder.serve.policies; prompts, resources:
 ---  ponder.mcp.Catalog; version: of the program; timeout_ms, max_cost_per_request (USD),
----  max_calls_per_request of a call; log(text): what failed and why
+---  max_calls_per_request of a call; log(text): called with each failure
 ---@return ponder.mcp.Server
 function server.new(opts)
     opts = options.check("mcp.server.new", opts, OPTIONS)
@@ -84,8 +84,8 @@ end
 ---@class ponder.mcp.Session one client
 ---@field server ponder.mcp.Server
 ---@field send fun(message: table)
----@field version string? agreed upon by `initialize`
----@field level integer? of the log messages that the client wants
+---@field version string? negotiated by `initialize`
+---@field level integer? lowest level of the log messages that the client wants
 ---@field running table<any, ponder.task.Handle> by the request's id
 local Session = {}
 Session.__index = Session
@@ -110,7 +110,7 @@ end
 -------------------------------------------------------------------------------
 -- Tools
 
--- What a policy says while it runs, as notifications. Progress only rises.
+-- A policy's output while it runs, as notifications. Progress must only rise.
 local function new_sink(call)
     local step
     local function progress(done, total, message)
@@ -139,7 +139,7 @@ local function tool_error(text)
     return { content = json.array { { type = "text", text = text } }, isError = true }
 end
 
--- Parts of the protocol that a policy has made itself.
+-- Content parts that a policy has made itself.
 local function own_parts(value)
     local content = type(value) == "table" and value.content
     for _, part in ipairs(type(content) == "table" and content or { false }) do
@@ -150,7 +150,7 @@ local function own_parts(value)
     return json.array(content)
 end
 
--- What a policy came to, as the protocol has it.
+-- A policy's outcome as a result of the protocol.
 local function tool_result(policy, result)
     local parts = not policy.returns and own_parts(result.value)
     if parts then
@@ -161,7 +161,7 @@ local function tool_result(policy, result)
         structuredContent = result.value or policy.returns and { answer = result.answer } or nil }
 end
 
--- Runs a policy for a client; its result as the protocol has it.
+-- Runs a policy for a client.
 local function call_tool(self, call)
     local arguments, policy, opts = call.arguments, call.policy, self.server.opts
     local ok, problem = schema.check(arguments, policy.parameters or PROMPT_SCHEMA)
@@ -270,7 +270,7 @@ METHODS["resources/templates/list"] = function(self, params)
     return page(from and from.templates or {}, "resourceTemplates", params)
 end
 
--- What a catalog has under a name; or nil and why not.
+-- An entry of a catalog, or nil and the reason.
 local function look_up(from, name, arguments)
     if from and type(name) == "string" then
         return from.get(name, type(arguments) == "table" and arguments or {})
@@ -289,17 +289,17 @@ METHODS["resources/read"] = function(self, params, stateless)
         problem or "Resource not found", { uri = params.uri })
 end
 
--- What a client of version 2026-07-28 may keep; nothing here may be kept.
+-- Results that 2026-07-28 gives a lifetime; here it is zero.
 local CACHEABLE = { ["server/discover"] = true, ["tools/list"] = true, ["prompts/list"] = true,
     ["resources/list"] = true, ["resources/templates/list"] = true, ["resources/read"] = true }
 
--- What version 2026-07-28 has no more.
+-- Methods that 2026-07-28 removed.
 local GONE = { initialize = true, ping = true, ["logging/setLevel"] = true }
 
 -------------------------------------------------------------------------------
 -- Messages
 
--- The version that a request says it is of; nil: it is of a session with `initialize`.
+-- The version that a request names; nil: the request belongs to a session with `initialize`.
 local function stateless_version(params)
     local meta = params._meta
     local version = type(meta) == "table" and meta[protocol.VERSION_FIELD] or nil
@@ -314,7 +314,7 @@ local function stateless_version(params)
     return version
 end
 
--- The result of a request; raises what went wrong.
+-- Computes the result of a request; raises failures.
 local function perform(self, message, send)
     local params = message.params
     if params ~= nil and type(params) ~= "table" then
@@ -338,7 +338,6 @@ local function perform(self, message, send)
     return result
 end
 
--- Answers a request.
 local function answer(self, message, send)
     local ok, result = pcall(perform, self, message, send)
     if ok then
@@ -355,7 +354,7 @@ local function is_id(id)
     return type(id) == "string" or math.type(id) == "integer"
 end
 
--- A notification. Those that the server does not know change nothing.
+-- Handles a notification; unknown ones are ignored.
 local function notice(self, message)
     local params = type(message.params) == "table" and message.params or {}
     if message.method == "notifications/cancelled" and params.requestId ~= nil then
@@ -373,16 +372,16 @@ function Session:cancel(id)
     end
 end
 
----Takes a message. A request is answered by a task of its own.
+---Handles a message. Each request is answered in its own task.
 ---@param message any decoded JSON
----@param send? fun(message: table) where its answer and notifications go; default the session's
+---@param send? fun(message: table) sends its answer and notifications; default the session's
 ---@return ponder.task.Handle? handle of a request's task
 function Session:receive(message, send)
     send = send or self.send
     if type(message) ~= "table" or message.jsonrpc ~= "2.0" or #message > 0 then
         return send(protocol.failure(nil, protocol.INVALID_REQUEST, "not a JSON-RPC request"))
     elseif message.method == nil then
-        return nil -- an answer: nothing was asked
+        return nil -- an answer; the server sends no requests
     elseif type(message.method) ~= "string" then
         return send(protocol.failure(is_id(message.id) and message.id or nil,
             protocol.INVALID_REQUEST, "method must be a string"))
@@ -404,7 +403,7 @@ function Session:receive(message, send)
     return handle
 end
 
----Cancels what still runs.
+---Cancels running requests.
 function Session:close()
     for id in pairs(self.running) do
         self:cancel(id)

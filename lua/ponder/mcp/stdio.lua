@@ -7,9 +7,9 @@ local task = require "ponder.task"
 
 local stdio = {}
 
-local GRACE_S = 2 -- for requests that run when the input ends
+local GRACE_S = 2 -- for running requests once the input ends
 
--- Calls `take(bytes)` as bytes come, until they end.
+-- Calls `take(bytes)` as input arrives, until it ends.
 local function each_piece(fd, take)
     local input = reader.open(fd)
     local waiter, posted
@@ -35,8 +35,8 @@ local function each_piece(fd, take)
     input:close()
 end
 
--- A decoder of lines: call it with each piece of the input. (A pattern would look at each byte of
--- a long line once for each byte before it.)
+-- Returns a function that splits pieces of input into lines. (Matching a pattern would take
+-- quadratic time on a long line.)
 local function lines(on_line, on_too_long)
     local parts, size = {}, 0
     return function(bytes)
@@ -60,8 +60,8 @@ local function lines(on_line, on_too_long)
     end
 end
 
----Serves one client over standard input and output, until its input ends. Requests that still run
----then have two seconds.
+---Serves one client over standard input and output until the input ends; running requests then
+---have two seconds to finish.
 ---@param server ponder.mcp.Server
 function stdio.serve(server)
     local out = io.stdout

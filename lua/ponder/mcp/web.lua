@@ -1,11 +1,11 @@
 --- A connection to a server of the Model Context Protocol over streamable HTTP: each message is a
---- POST; a request is answered with JSON or with a stream of events.
+--- POST; the server answers a request with JSON or a stream of events.
 ---
---- Up to 2025-11-25 a server may give a session (Mcp-Session-Id), which a DELETE ends. From
---- 2026-07-28 on there is none, headers repeat what the body says, and to close the answer is to
---- cancel the request. A server of a version before that may end the stream of an answer early,
---- after an event with an id: the rest is asked for (GET, Last-Event-ID) after the time that it
---- wants. There is no stream of what a server says unasked.
+--- Up to 2025-11-25 a server may open a session (Mcp-Session-Id), which a DELETE ends, and may end
+--- the stream of an answer early, after an event with an id: the client then fetches the rest (GET,
+--- Last-Event-ID) after the server's retry time. 2026-07-28 has no sessions; headers repeat parts
+--- of the body, and closing the answer cancels the request. The optional stream of unsolicited
+--- messages is not opened.
 
 local json = require "ponder.json"
 local mirror = require "ponder.mcp.mirror"
@@ -23,10 +23,10 @@ local DELETE_MS = 2000
 local RETRY_MS, LONGEST_RETRY_MS, MOST_RETRIES = 1000, 60000, 1000
 
 ---@class ponder.mcp.Web: ponder.mcp.Connection
----@field version string? that was agreed upon
+---@field version string? of the protocol, once negotiated
 ---@field session string?
 ---@field private url string
----@field private given table<string, string> headers of the user's
+---@field private given table<string, string> the user's headers
 local Web = {}
 Web.__index = Web
 
@@ -72,7 +72,7 @@ local function request_for(self, message, timeout_ms, call)
         max_body_bytes = protocol.MAX_MESSAGE }
 end
 
--- Takes a message, or a list of them; false: it is not JSON-RPC.
+-- Handles a message or a list of them; false: not JSON-RPC.
 local function take(self, text)
     local message = json.decode(text)
     if type(message) ~= "table" or not message[1] then
@@ -86,13 +86,13 @@ local function take(self, text)
     return true
 end
 
----Sends a message that nothing answers; does not wait.
+---Sends a message without a reply; does not wait.
 ---@param message table
 function Web:send(message)
     self.net:post(request_for(self, message, DELETE_MS))
 end
 
----Sends a notification and waits until the server has it.
+---Sends a notification and waits until the server has received it.
 ---@param message table
 function Web:notify(message)
     self.net:send(request_for(self, message, DELETE_MS))
@@ -104,7 +104,7 @@ end
 
 local CODES = { [401] = "AUTH", [403] = "AUTH" }
 
--- What an answer that is not 2xx says. One that is an error of JSON-RPC answers the request.
+-- Handles a status other than 2xx. A JSON-RPC error in the body answers the request.
 local function refused(self, result, call)
     local body = result.body and json.decode(result.body)
     local err = type(body) == "table" and body.error
@@ -123,13 +123,13 @@ local function malformed(self, text)
     return failure(self, "the answer is not JSON-RPC: " .. quote.line(text, 100), "BAD_REPLY")
 end
 
--- Whether the rest of a stream that ended before the answer came can be asked for.
+-- Whether a stream that ended before the answer can be resumed.
 local function can_resume(self, result, call)
     return result.event_id ~= nil and not call.reply and self.version ~= protocol.STATELESS
         and result.code ~= "TIMEOUT"
 end
 
--- Asks for the rest of a stream, until the answer is there or nothing more comes of it.
+-- Fetches the rest of a stream until the answer arrives or it cannot be resumed.
 local function resume(self, result, call, hear)
     local ends = task.now() + call.timeout_ms / 1000
     for _ = 1, MOST_RETRIES do
@@ -160,7 +160,7 @@ end
 ---@return string? code of ponder.core.net; AUTH, NO_SESSION, SERVER, BAD_REQUEST, BAD_REPLY
 function Web:exchange(message, call)
     local wrong
-    local begins = message.method == "initialize" -- its headers are needed, which come at the end
+    local begins = message.method == "initialize" -- needs the headers, which are known at the end
     local request = request_for(self, message, call.timeout_ms, call)
     local function hear(_, data)
         if data:find "%S" and not take(self, data) then
