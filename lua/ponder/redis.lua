@@ -1,4 +1,4 @@
---- A connection to Redis, for what ponder shares between machines: queues, caches, budgets.
+--- A connection to Redis, which holds what machines share: queues, caches, budgets.
 ---
 ---     local client <close> = assert(redis.open "redis://localhost:6379/0")
 ---     local value, message, code = client:call("GET", "a key")
@@ -27,7 +27,7 @@ local redis = {}
 local WAIT = "Redis"
 local OLDEST = 7 -- major version
 
----@class ponder.redis.Slot a command that waits for its reply
+---@class ponder.redis.Slot a command awaiting its reply
 ---@field words (string|number)[]
 ---@field task ponder.task.Handle? nil: no task waits for it
 ---@field on_reply fun(ok: boolean, reply: any)? of commands that sign in
@@ -39,7 +39,7 @@ local OLDEST = 7 -- major version
 ---@field private ready boolean signed in
 ---@field private kept ponder.redis.Slot[] to send after signing in
 ---@field private slots ponder.redis.Slot[] sent, from `first` to `last`
----@field private waiting integer tasks
+---@field private waiting integer number of tasks
 local Client = {}
 Client.__index = Client
 Client.__name = "ponder.redis.Client"
@@ -261,7 +261,7 @@ function Client:send(timeout_ms, words)
     return table.unpack(slot.results, 1, slot.results.n)
 end
 
----Sends a command and waits for the reply: see Client:send, with the client's `timeout_ms`.
+---Sends a command and waits for the reply, with the client's `timeout_ms`: see Client:send.
 ---@param ... string|number
 ---@return any reply
 ---@return string? message
@@ -311,7 +311,7 @@ end
 
 ---------------------------------------------------------------------------------------------------
 
----Closes the connection; calls that wait for a reply fail.
+---Closes the connection; waiting calls fail.
 function Client:close()
     if self.core then
         lose(self, self.name .. ": the connection was closed", "CLOSED_HERE")
@@ -326,10 +326,10 @@ local OPEN = {
     connect_timeout_ms = { type = "integer", min = 1, default = 5000 },
 }
 
----A client of the Redis that a URL names (ponder.redis.url). The first call connects.
+---Returns a client for a URL (ponder.redis.url). The first call connects.
 ---@param url string? nil: $PONDER_REDIS_URL
----@param opts? {timeout_ms: integer?, connect_timeout_ms: integer?} timeout_ms: for
----  each reply, default 10000; connect_timeout_ms: default 5000
+---@param opts? {timeout_ms: integer?, connect_timeout_ms: integer?} timeout_ms: for each reply,
+---  default 10000; connect_timeout_ms: default 5000
 ---@return ponder.redis.Client?
 ---@return string? message the URL is wrong, or its password file cannot be read
 ---@return string? code "BAD_URL"

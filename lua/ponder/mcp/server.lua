@@ -21,8 +21,8 @@ local PAGE = 100 -- items of a list at a time
 
 ---@class ponder.mcp.Catalog what a server offers besides tools
 ---@field list fun(): table[] in the protocol's form
----@field get fun(name: string, arguments: table): table?, string? nil: not found; nil, message: what
----  is wrong with it or its arguments
+---@field get fun(name: string, arguments: table): table?, string? nil: not found; nil, message:
+---  what is wrong with it or its arguments
 ---@field templates table[]? of resources
 
 ---@class ponder.mcp.Server

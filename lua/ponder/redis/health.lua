@@ -1,4 +1,4 @@
---- Whether a Redis can be trusted with work: `ponder doctor redis://...`.
+--- Checks that a Redis is fit for work: `ponder doctor redis://...`.
 
 local redis = require "ponder.redis"
 local task = require "ponder.task"
@@ -8,7 +8,7 @@ local health = {}
 local PINGS = 21
 local SLOW_MS = 50
 
--- "name:value" of each line.
+-- Parses lines of "name:value".
 local function read_info(text)
     local info = {}
     for name, value in text:gmatch "([%w_]+):([^\r\n]*)" do
@@ -74,10 +74,10 @@ end
 local LOOKS = { { "server", look_at_server }, { "latency", look_at_latency },
     { "memory", look_at_memory }, { "persistence", look_at_persistence } }
 
----Looks at a Redis, in a task.
+---Checks a Redis; runs in a task.
 ---@param url string
 ---@param timeout_ms integer for each reply, and to connect
----@return ponder.redis.Finding[] findings the first: whether it can be reached
+---@return ponder.redis.Finding[] findings the first one tells whether it can be reached
 function health.look(url, timeout_ms)
     local client <close>, problem, code = redis.open(url,
         { timeout_ms = timeout_ms, connect_timeout_ms = timeout_ms })
@@ -99,9 +99,9 @@ function health.look(url, timeout_ms)
 end
 
 ---@class ponder.redis.Finding
----@field about string what was looked at
+---@field about string what was checked
 ---@field state "ok"|"problem"
 ---@field found string
----@field advice string? what to do
+---@field advice string?
 
 return health

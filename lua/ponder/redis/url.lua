@@ -1,11 +1,11 @@
---- Where a Redis is, and how to sign in there.
+--- The address of a Redis, and its credentials.
 ---
 ---     redis[s]://[[user]:password@]host[:port][/db]         rediss: TLS
 ---     redis+unix://[[user]:password@]/path/of/the.sock
 ---
---- with ?db=N, ?password_file=FILE (its first line), ?ca_file=FILE (PEM, of authorities to trust).
---- Parts are percent-decoded. The password of $PONDER_REDIS_URL serves each URL of the same place
---- that has none.
+--- with ?db=N, ?password_file=FILE (its first line), ?ca_file=FILE (PEM, trusted authorities).
+--- Parts are percent-decoded. A URL without a password takes that of $PONDER_REDIS_URL if that
+--- names the same place.
 
 local quote = require "ponder.quote"
 local redact = require "ponder.redact"
@@ -13,8 +13,8 @@ local redact = require "ponder.redact"
 local url = {}
 
 ---@class ponder.redis.Place
----@field name string the URL without its password: what is shown
----@field base_url string as ponder.core.redis.connect has it
+---@field name string the URL without its password, for messages
+---@field base_url string for ponder.core.redis.connect
 ---@field socket_path string?
 ---@field user string?
 ---@field password string? never shown
@@ -24,7 +24,7 @@ local url = {}
 local FORMS = "redis://[user:password@]host[:port][/db], rediss://... or redis+unix:///path?db=N"
 local FIELDS = { db = true, password_file = true, ca_file = true }
 
--- "a=1&b=2"; nil and a message where a field is not known.
+-- Parses "a=1&b=2"; nil and a message for an unknown field.
 local function fields_of(query)
     local fields = {}
     for name, value in query:gmatch "([^&=]+)=?([^&]*)" do
@@ -52,7 +52,7 @@ end
 
 local SCHEME = { redis = "http", rediss = "https", ["redis+unix"] = "http", unix = "http" }
 
--- Of host and port.
+-- Parses host and port.
 local function set_address(place, scheme, address)
     local host, port = address:match "^(%[[%x:.]+%]):?(%d*)$"
     if not host then
@@ -109,7 +109,7 @@ local function parse(text)
     return set_db(place, fields.db or path:sub(2))
 end
 
--- The password that the environment has for the same place.
+-- The password in the environment for the same place.
 local function borrow_password(place)
     local its = parse(os.getenv "PONDER_REDIS_URL" or "")
     if its and its.at == place.at then
@@ -139,11 +139,11 @@ function url.parse(text)
             return nil, message
         end
     end
-    redact.new { place.password } -- no log, no event shows it
+    redact.new { place.password } -- never shown in logs and events
     return place
 end
 
----Whether a text is the URL of a Redis, rather than the path of a file.
+---Whether a text is a Redis URL rather than a file's path.
 ---@param text string
 ---@return boolean
 function url.is_url(text)

@@ -1,7 +1,6 @@
---- What a script that runs under --untrusted is to its parent: which of its functions are called,
---- and what the parent learns of it. Each form takes the table of functions to fill, the chunk and
---- its argument, and returns data, or nil, message, code. ponder.untrusted.proxies has the other
---- end.
+--- The forms of a script under --untrusted: which of its functions the parent can call, and how it
+--- is described to the parent. Each form receives the table of functions to fill, the chunk and its
+--- argument, and returns data, or nil, message, code. ponder.untrusted.proxies is the other end.
 
 local parent = require "ponder.untrusted.parent"
 
@@ -38,11 +37,11 @@ local function teller(name)
     end
 end
 
--- What takes the deltas of a request.
+-- Receives the deltas of a request.
 local SINK = { think = teller "think", write = teller "write", progress = teller "progress",
     log = teller "log" }
 
----`ponder serve`: policies; the argument is the name of one that has none.
+---`ponder serve`: policies; the argument names one that has no name.
 function forms.policies(functions, chunk, name)
     local policies = require "ponder.serve.policies"
     local request = require "ponder.serve.request"
@@ -65,14 +64,14 @@ function forms.policies(functions, chunk, name)
     return { policies = about }
 end
 
--- What a policy of an evaluation is given.
+-- The fields of the run that a policy of an evaluation receives.
 local function run_of(evaluation, item, fields)
     fields.item, fields.question = item, evaluation.question(item)
     fields.report, fields.samples = teller "report", teller "samples"
     return fields
 end
 
----`ponder eval`: an evaluation. Items are known by their ids.
+---`ponder eval`: an evaluation. Ids stand for items.
 function forms.evaluation(functions, chunk, flags)
     local definition = require "ponder.eval.definition"
     local evaluation, message = definition.new(chunk(flags), { seed = 0 }, 2)

@@ -1,5 +1,5 @@
---- ponder.model as a policy has it that runs under --untrusted: the parent makes the calls, to the
---- models that --allow-model names, within its budget.
+--- ponder.model for scripts under --untrusted: the parent makes the calls, to the models that
+--- --allow-model names, within its budget.
 
 local options = require "ponder.options"
 local parent = require "ponder.untrusted.parent"
@@ -17,7 +17,7 @@ local function is_callable(f)
     return type(f) == "function"
 end
 
--- What stays here: the parent gets data alone.
+-- Functions stay in this process: the parent receives only data.
 local function without_functions(opts)
     local call = {}
     for name, value in pairs(opts) do
@@ -38,7 +38,7 @@ local function without_functions(opts)
     return call
 end
 
----See ponder.model. A reply comes as a whole: `on_delta` is called once.
+---See ponder.model. A reply arrives whole: `on_delta` is called once.
 ---@param opts ponder.model.ChatOptions
 function Model:chat(opts)
     if type(opts) ~= "table" then
@@ -74,7 +74,7 @@ function Model:complete(prompt, opts)
     return reply.text, reply
 end
 
----Opens a model. Options of calls become defaults; others are the parent's.
+---Opens a model. Options of calls become defaults; the parent decides the others.
 ---@param name? string default: the first that --allow-model names
 ---@param opts? ponder.model.OpenOptions
 ---@return table
@@ -93,7 +93,7 @@ function model.default_name()
     return names[1]
 end
 
----Says which models there are.
+---Sets the allowed models.
 ---@param list string[]
 function model.allow(list)
     names = list

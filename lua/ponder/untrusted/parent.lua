@@ -1,10 +1,10 @@
---- What the process of a script that runs under --untrusted asks of its parent.
+--- The requests of a script under --untrusted to its parent process.
 ---
---- The parent calls functions of the script (ponder.untrusted.child). A call is a group of tasks:
---- it runs until all of them wait, says what they ask for, and goes on with what has been answered.
---- Meanwhile other calls may run: each has its own random numbers, timers and output. There is no
---- clock: time is what the last message says. So a call is the same each time that the answers are,
---- and can be resumed.
+--- The parent calls functions of the script (ponder.untrusted.child). A call is a group of tasks
+--- that runs until all of them wait; then it sends its requests and continues with the answers.
+--- Other calls may run meanwhile: each has its own random numbers, timers and output. There is no
+--- clock: the time is that of the last message. So a call depends only on its answers, and can be
+--- resumed.
 
 local confine = require "ponder.core.confine"
 local core = require "ponder.core.task"
@@ -15,8 +15,8 @@ local scheduler = require "ponder.task.scheduler"
 local parent = {}
 
 local WAIT = "an answer of the parent"
-local MOST_OUTPUT = 1 << 16 -- bytes that are held back
-local MOST_BYTES = 24 << 20 -- of what is asked, told or returned at once
+local MOST_OUTPUT = 1 << 16 -- bytes buffered
+local MOST_BYTES = 24 << 20 -- in one message
 
 ---@class ponder.untrusted.Call
 ---@field id integer
@@ -27,17 +27,17 @@ local MOST_BYTES = 24 << 20 -- of what is asked, told or returned at once
 ---@field events table[] to be sent
 ---@field output string[] to be sent
 ---@field output_size integer
----@field outcome table? it is over
+---@field outcome table? set at its end
 
 local calls, running = {}, nil -- by id; the one that the parent waits for
-local root -- the group around all calls
+local root -- the group of all calls
 local now, time = 0, 0
 local functions -- of the script, by name
 
 local function receive()
     local text = confine.receive()
     if not text then
-        confine.leave() -- the parent has gone
+        confine.leave() -- the parent has exited
     end
     return json.decode(text)
 end
@@ -51,12 +51,12 @@ end
 -------------------------------------------------------------------------------
 -- Within a call
 
----The call of the task that runs.
+---The call that the current task belongs to.
 local function current()
     return calls[scheduler.current().group] or running
 end
 
--- Data as JSON; raises at the caller of who calls this.
+-- Encodes data as JSON; raises at the caller of its caller.
 local function encode(call, name, data)
     local ok, text = pcall(json.encode, data)
     if ok and call.size + #text > MOST_BYTES then
@@ -69,7 +69,7 @@ local function encode(call, name, data)
     return text
 end
 
----Asks for something; waits.
+---Sends a request to the parent and waits for the answer.
 ---@param kind "chat"|"read"|"fetch"|"tool"|"process"
 ---@param request table data
 ---@return table answer
@@ -83,7 +83,7 @@ function parent.ask(kind, request)
     return scheduler.park_until(t, WAIT, math.huge)
 end
 
----Tells the parent something; does not wait.
+---Sends an event to the parent; does not wait.
 ---@param name string
 ---@param ... any data
 function parent.tell(name, ...)
@@ -92,7 +92,7 @@ function parent.tell(name, ...)
     call.events[#call.events + 1] = { name = name, what = text }
 end
 
----Writes to the standard output of the parent.
+---Writes to the parent's standard output.
 ---@param text string
 function parent.write(text)
     local call = current()
@@ -116,7 +116,7 @@ end
 -------------------------------------------------------------------------------
 -- Calls
 
--- The part of a traceback that is the script's own.
+-- The script's own part of a traceback.
 local function describe(err)
     local text = type(err) == "string" and err or ("a %s value was raised"):format(type(err))
     local message, trace = text:match "^(.-)\n(stack traceback:.*)$"
@@ -165,7 +165,7 @@ local function outcome_of(main)
     return { message = "the call was cancelled", code = "CANCELLED" }
 end
 
--- Time is what the parent says, for the tasks of a call alone.
+-- The tape of a call's tasks: its clock is the parent's.
 local Tape = {}
 Tape.__index = Tape
 Tape.now = parent.now
@@ -205,7 +205,7 @@ local function go_on(call, message)
     scheduler.fire_timers(call.group, now)
 end
 
--- All tasks of the call that runs wait, or have ended.
+-- Reports the running call: all its tasks wait or have ended.
 local function reply(call)
     local first = call.group.timers.heap[1]
     local message = call.outcome or {}
@@ -219,7 +219,7 @@ local function reply(call)
     confine.send(json.encode(message))
 end
 
--- What the scheduler does when no task is ready.
+-- Called by the scheduler when no task is ready.
 local function wait()
     if running then
         reply(running)
@@ -236,14 +236,14 @@ local function wait()
     end
 end
 
----What may be called and where: the first message.
+---Receives the first message: what may be called, and where.
 ---@return table start
 function parent.start()
     return receive()
 end
 
----Makes calls until the process is ended.
----@param by_name table<string, function> also those that come later
+---Serves calls until the process is ended.
+---@param by_name table<string, function> may grow later
 function parent.serve(by_name)
     functions = by_name
     local ok, err = pcall(scheduler.run, { clock = parent.now, wait = wait }, function()
@@ -258,7 +258,7 @@ function parent.serve(by_name)
     confine.send(json.encode(outcome))
 end
 
----What cannot be confined is not run.
+---Reports that the process cannot be confined; nothing runs.
 ---@param message string
 function parent.refuse(message)
     receive()

@@ -1,11 +1,11 @@
---- Policies and evaluations whose functions are in the process of a script that runs under
---- --untrusted, as values of this process: the other end of ponder.untrusted.forms.
+--- Policies and evaluations whose functions run in the process of an untrusted script, as values of
+--- this process: the other end of ponder.untrusted.forms.
 
 local json = require "ponder.json"
 
 local proxies = {}
 
--- The inputs of a policy of a request.
+-- The inputs of a policy, from its request.
 local REQUEST = { "messages", "prompt", "model", "params", "arguments", "response_format",
     "max_output_tokens", "seed" }
 
@@ -17,7 +17,7 @@ local function strings_of(value)
     return list
 end
 
--- Passes on what a function says on its way, to methods of these names. What is wrong is dropped.
+-- Passes a function's events on to methods of these names; drops malformed ones.
 local function hearer(object, names)
     return function(name, ...)
         if names[name] then
@@ -42,9 +42,9 @@ local function policy_of(box, about)
         end }
 end
 
----Policies to be served.
+---Makes policies to be served.
 ---@param box ponder.untrusted.Box of the form "policies"
----@return table<string, table> policies by name, as ponder.serve.policies takes them
+---@return table<string, table> policies by name, for ponder.serve.policies
 function proxies.policies(box)
     local list = {}
     for _, about in ipairs(type(box.about) == "table" and box.about.policies or {}) do
@@ -66,9 +66,9 @@ local function items_of(value)
     return items
 end
 
----An evaluation.
+---Makes an evaluation.
 ---@param box ponder.untrusted.Box of the form "evaluation"
----@return table evaluation as its file would return it
+---@return table evaluation in the form that an evaluation file returns
 function proxies.evaluation(box)
     local about = type(box.about) == "table" and box.about or {}
     local made = { name = type(about.name) == "string" and about.name or nil,
@@ -89,7 +89,7 @@ function proxies.evaluation(box)
     return made
 end
 
----Functions by name.
+---Makes functions by name.
 ---@param box ponder.untrusted.Box of the form "functions"
 ---@return table<string, function>
 function proxies.functions(box)

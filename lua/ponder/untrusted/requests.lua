@@ -1,5 +1,5 @@
---- What the process of a script that runs under --untrusted may ask for, and how it is done: in
---- this process, for what is allowed alone.
+--- The requests that an untrusted script may send, and how this process carries them out, if they
+--- are allowed.
 
 local directories = require "ponder.core.directory"
 local host = require "ponder.core.host"
@@ -11,28 +11,28 @@ local task = require "ponder.task"
 local requests = {}
 
 local MOST_FILE = 32 << 20 -- bytes
-local MOST_TRANSFERS = 4 -- files and replies of servers at once
+local MOST_TRANSFERS = 4 -- concurrent files and server replies
 local MOST_BODY = 16 << 20
 local FETCH_MS = 60000
 
--- What a policy may say of a call. Not where it goes, nor further fields of the request.
+-- Fields of a call that a policy may set: neither the address nor extra fields of the request.
 local CALL = { "messages", "system", "n", "temperature", "top_p", "max_tokens", "max_output_tokens",
     "stop", "seed", "response_format", "repair", "logprobs", "tools", "tool_choice",
     "reasoning_effort", "timeout_ms", "max_retries", "cache", "sample" }
 
--- What it learns of a reply: all but what the provider said besides.
+-- Fields of a reply that it receives: not the provider's extra ones.
 local REPLY = { "text", "texts", "samples", "message", "json", "jsons", "usage", "model", "id",
     "finish_reason", "tool_calls", "reasoning", "refusal", "logprobs", "latency_ms", "attempts",
     "truncated", "cost", "cached", "scripted", "dropped" }
 
 local LONG = 1 << 20 -- bytes
-local MOST_VALUES = 1 << 20 -- of a longer text: each takes memory that its text does not show
+local MOST_VALUES = 1 << 20 -- of a longer text: each takes more memory than its text
 
 local function count(text)
     return select(2, text:gsub("[%[{,]", "%0"))
 end
 
----Decodes what the script's process said.
+---Decodes a message of the script's process.
 ---@param text string
 ---@return any value nil: it is not JSON, or has too many values
 function requests.decode(text)
@@ -77,8 +77,8 @@ local function is_below(path, directory)
     return directory == "/" or path:sub(1, #directory + 1) == directory .. "/"
 end
 
--- Between a look at a path and its opening others may put a link there: what counts is where the
--- file lies that is open.
+-- A link may be put in place between the check of a path and its opening: the opened file's own
+-- path is checked.
 local function read_below(path, directory)
     local opened <close>, place, code = directories.open(path)
     if not opened then
@@ -114,7 +114,7 @@ end
 
 local PORTS = { http = "80", https = "443" }
 
--- The host and port of a URL; nil for one that two readers might understand differently.
+-- The host and port of a URL; nil for one that parsers could read differently.
 local function server_of(url)
     local scheme, name, rest = url:match "^(https?)://([%w.-]+)(.*)$"
     local port, path = (rest or ""):match "^:?(%d*)(.*)$"
@@ -130,7 +130,7 @@ local function is_allowed(self, url)
     return name and (self.hosts[name .. ":" .. port] or port == usual and self.hosts[name])
 end
 
--- The names that nobody can register: where they lead is the user's own matter.
+-- Reserved names, which nobody can register: their addresses are the user's choice.
 local OWN_NAMES = { "^[%d.]+$", "^[^.]+$", "%.localhost$", "%.local$", "%.internal$",
     "%.home%.arpa$" }
 
@@ -143,7 +143,7 @@ local function is_own(name)
     return false
 end
 
--- A proxy of the environment says itself whom it asks.
+-- A proxy of the environment would resolve names itself.
 local PROXIES = { "http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY" }
 
 local function has_proxy()
@@ -155,7 +155,7 @@ local function has_proxy()
     return false
 end
 
--- Not those that say which host is meant, nor where a message ends.
+-- Headers that name the host or delimit the message are refused.
 local REFUSED = { host = true, connection = true, ["content-length"] = true, te = true,
     ["transfer-encoding"] = true, trailer = true, upgrade = true, ["keep-alive"] = true }
 
@@ -164,7 +164,7 @@ local function is_header(name, value)
         and not name:lower():find "^proxy" and type(value) == "string" and not value:find "%c"
 end
 
--- Where a redirect leads the policy may ask for itself, if that is allowed.
+-- A redirect is returned to the policy, which may request its target if that is allowed.
 local function send(url, opts, name)
     local result = require("ponder.model.transport").shared():send { url = url,
         method = opts.method, headers = opts.headers, body = opts.body,
@@ -220,9 +220,9 @@ end
 local PROCESS = { "command", "shell", "input", "timeout_ms", "max_output_bytes", "max_memory_mb" }
 local PROGRAM_MS = 60000
 local MOST_OF_PROGRAM = { timeout_ms = 600000, max_output_bytes = 16 << 20, max_memory_mb = 1024 }
-local MOST_PROGRAMS = 4 -- at once
+local MOST_PROGRAMS = 4 -- concurrent
 
--- Isolated ones, which see no directory of ours; `env` sets variables, and passes none on.
+-- Only isolated programs, which see no directory of ours; `env` sets variables but passes none on.
 local function process(self, what)
     local given = type(what.opts) == "table" and what.opts or {}
     local opts = pick(given, PROCESS)
@@ -246,10 +246,10 @@ end
 
 local KINDS = { chat = chat, read = read, fetch = fetch, process = process, tool = tool }
 
----Does what is asked, if it is allowed; within a task.
+---Carries a request out, if it is allowed; within a task.
 ---@param self ponder.untrusted.Box
----@param request table as the script's process sent it
----@param await_room fun(call: table) waits before much is read
+---@param request table from the script's process
+---@param await_room fun(call: table) waits before a large read
 ---@param call table its argument
 ---@return table answer
 function requests.perform(self, request, await_room, call)
@@ -259,7 +259,7 @@ function requests.perform(self, request, await_room, call)
         or refuse("the request is not one")
 end
 
----Opens what is allowed.
+---Opens the resources that are allowed.
 ---@param self ponder.untrusted.Box
 ---@param opts ponder.untrusted.Options
 ---@return boolean? ok
