@@ -1,4 +1,4 @@
---- Work for many machines, through Redis: functions of a script that workers call.
+--- Work for many machines, through Redis: workers call functions of a script.
 ---
 ---     -- solve.lua, for `ponder work redis://host --script solve.lua` on each machine
 ---     return { solve = function(item, index) ... return answer end }
@@ -74,7 +74,7 @@ local OPEN = {
     functions_of = { type = "function" },
 }
 
-local opened = setmetatable({}, { __mode = "k" }) -- queues of each run
+local opened = setmetatable({}, { __mode = "k" }) -- by run
 
 -- The id that names the jobs of a queue opened here; a resumed run gets the same.
 local function name_map(name)
@@ -87,8 +87,8 @@ local function name_map(name)
     return store.sha256(("%s\n%s\n%d"):format(uid, name, count)):sub(1, 16)
 end
 
----Opens a queue. Within `task.run`.
----@param url string? see ponder.redis.url; nil: $PONDER_REDIS_URL
+---Opens a queue; within `task.run`.
+---@param url string? see ponder.redis.url; default $PONDER_REDIS_URL
 ---@param opts { name: string?, script: string, concurrency: integer?, functions_of: function? }
 ---  name: default "default"; script: the workers' file; concurrency: unfinished jobs of `submit`
 ---  (default 1000); functions_of: see ponder.queue.script
@@ -217,7 +217,7 @@ local function do_job(self, item, call, opts)
         timeout_ms = opts.timeout_ms }
     local id = store.sha256(("%s\n%d\n%s"):format(self.map_id, index, text)):sub(1, 32)
     local slot
-    local function elsewhere() -- the seed is that of the log, where it has one
+    local function elsewhere() -- with the seed of the log, if it has one
         local results = { nil, task_budget.spent(), "BUDGET", n = 3 }
         if not results[2] then
             local list, backings = budgets_around(self, index)
@@ -268,14 +268,14 @@ end
 ---Items are JSON values of up to 8 MiB. Equal items are separate jobs. The function's first return
 ---value is the result of its item.
 ---@param items any[]
----@param call string the name of the function; it is called with (item, index)
+---@param call string the name of the function, called with (item, index)
 ---@param opts? { concurrency: integer?, max_attempts: integer?, timeout_ms: integer? }
 ---  concurrency: unfinished jobs, default 1000; max_attempts: default 3;
 ---  timeout_ms: of each attempt
 ---@return table results by index; `results.n` is `#items`
----@return table<integer, ponder.task.ItemError> errors by index, as of task.map; code "DEAD": a
----  dead letter; "TOO_LARGE", "BAD_ITEM", "BAD_RESULT"; "TIMEOUT"; "CANCELLED"; "BUDGET": a budget
----  around the map was spent before a worker had it; of Redis
+---@return table<integer, ponder.task.ItemError> errors by index, as of task.map; codes: "DEAD" (a
+---  dead letter), "TOO_LARGE", "BAD_ITEM", "BAD_RESULT", "TIMEOUT", "CANCELLED", "BUDGET" (a budget
+---  around the map was spent before a worker took the job), and those of ponder.redis.Client
 function Queue:map(items, call, opts)
     check_call(self, "queue:map", call)
     if type(items) ~= "table" then
@@ -296,7 +296,7 @@ end
 ---@param opts? { max_attempts: integer?, timeout_ms: integer? } as in map
 ---@return any result the function's first return value; or nil
 ---@return string? message
----@return string? code as in the errors of map
+---@return string? code see the errors of map
 ---@return any partial
 function Queue:call(item, call, opts)
     check_call(self, "queue:call", call)
@@ -309,7 +309,7 @@ end
 ---@param item any
 ---@param call string the name of the function
 ---@param opts? { max_attempts: integer?, timeout_ms: integer? }
----@return integer ticket counts up from 1
+---@return integer ticket counting from 1
 function Queue:submit(item, call, opts)
     check_call(self, "queue:submit", call)
     opts = options.check("queue:submit", opts, JOB)

@@ -1,21 +1,21 @@
---- A budget that the machines of a queue share: what `task.with_budget`, `--max-cost` or
---- `--max-calls` allow the coordinator bounds it and all its jobs together, wherever they run.
+--- A budget that the machines of a queue share: the limits of `task.with_budget`, `--max-cost` or
+--- `--max-calls` at the coordinator hold for it and all its jobs together, wherever they run.
 ---
 ---     coordinator: budgets around a map ---- with each job: id, limits, used so far
 ---                                                              |
----     worker: budgets of the same limits around the job <------'
----                 |  each call: reserve, before it is sent; settle, when it is over
+---     worker: budgets with the same limits around the job <----'
+---                 |  each call: reserve before sending; settle afterwards
 ---                 v
----     Redis: calls, tokens and cost that were used; what calls in flight hold
+---     Redis: calls, tokens and cost used, and held by calls in flight
 ---
---- Both moves are one script, so machines together never spend more than one would. What is held
---- has an owner, which renews its lease; where that is over, the calls were sent and nobody will
---- settle them: they count at what was reserved. Keys, after the queue's prefix:
+--- Either move is one script, so that machines together never overspend. A hold has an owner, which
+--- renews a lease. When the lease has expired, the calls were sent but nobody will settle them:
+--- they count at the amount reserved. Keys, after the queue's prefix:
 ---
 ---     budget:ID           hash: calls, tokens, cost (billionths of a dollar) used; held_tokens,
----                         held_cost; spent: what was refused first. Expires after a week
+---                         held_cost; spent: the first limit to refuse a call. Expires in a week
 ---     budget:ID:holds     hash, reservation -> its owner, tokens and cost
----     budget:ID:owners    hash, owner -> until when it has its lease, in ms
+---     budget:ID:owners    hash, owner -> end of its lease, in ms
 
 local budgets = require "ponder.task.budget"
 local random = require "ponder.core.random"
@@ -28,12 +28,12 @@ local NANO = 1e9
 local MOST_AT_ONCE = 1000 -- settled by one script
 local FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.5
 
--- What both scripts begin with. KEYS: budget, holds, owners. ARGV: owner, lease in ms, ...
+-- The common head of both scripts. KEYS: budget, holds, owners. ARGV: owner, lease in ms, ...
 local BEGIN = [[
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local function add(field, n)
-    redis.call('HINCRBY', KEYS[1], field, string.format('%.0f', n + 0)) -- a -0 is not an integer
+    redis.call('HINCRBY', KEYS[1], field, string.format('%.0f', n + 0)) -- HINCRBY takes no -0
 end
 local function get(field)
     return tonumber(redis.call('HGET', KEYS[1], field) or 0)
@@ -56,9 +56,9 @@ for i = 1, 3 do
 end
 ]]
 
--- ... reservation, tokens, cost, max_calls, max_tokens, max_cost ('': none), and what was used at
--- least: calls, tokens, cost. -> nothing; or what is exceeded, how much was used, how much is
--- needed, and 1 where that stays so whatever calls in flight come to
+-- ... reservation, tokens, cost, max_calls, max_tokens, max_cost ('': none), and the least amounts
+-- used: calls, tokens, cost. -> nothing; or the limit exceeded, the amount used, the amount needed,
+-- and 1 if calls in flight cannot change that
 local RESERVE = BEGIN .. [==[
 local dead, any = {}, false
 local owners = redis.call('HGETALL', KEYS[3])
@@ -75,7 +75,7 @@ for i = 1, #holds, 2 do
     end
 end
 if redis.call('HEXISTS', KEYS[2], ARGV[3]) == 1 then
-    return false -- asked again, after the connection broke
+    return false -- a repeated request, after the connection broke
 end
 local spent = redis.call('HGET', KEYS[1], 'spent')
 if spent then
@@ -105,7 +105,7 @@ add('held_tokens', ARGV[4])
 add('held_cost', ARGV[5])
 return false]==]
 
--- ... and of each reservation: its name, calls (-1: it was not made), tokens, cost -> `spent`
+-- ... and of each reservation: its name, calls (-1: never made), tokens, cost -> `spent`
 local SETTLE = BEGIN .. [[
 for i = 3, #ARGV, 4 do
     settle(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])
@@ -117,11 +117,11 @@ local LIMITS = { "max_calls", "max_tokens", "max_cost", "in_flight" }
 ---@class ponder.queue.Budget: ponder.task.Backing
 ---@field private client ponder.redis.Client
 ---@field private keys string[]
----@field private owner string this budget of this process
+---@field private owner string this process's share of the budget
 ---@field private lease_ms integer
----@field private budget ponder.task.Budget its limits, and what is known here of what was used
----@field private at_least number[] calls, tokens, cost that were used elsewhere or before
----@field private settled table<string, (string|number)[]> what Redis may not know yet
+---@field private budget ponder.task.Budget the limits, and the use known here
+---@field private at_least number[] calls, tokens and cost used elsewhere or before
+---@field private settled table<string, (string|number)[]> not yet confirmed by Redis
 ---@field private count integer of reservations
 local Shared = {}
 Shared.__index = Shared
@@ -134,11 +134,11 @@ local function used_of(budget)
     return { budget.calls, budget.tokens, budget.cost * NANO // 1 | 0 }
 end
 
----Backs a budget of this process by one in Redis.
+---Backs a budget of this process by a budget in Redis.
 ---@param budget ponder.task.Budget
 ---@param client ponder.redis.Client
 ---@param key string
----@param lease_ms integer how long reservations stand without Shared:renew
+---@param lease_ms integer how long reservations last without Shared:renew
 ---@param at_least? number[] calls, tokens and cost (in billionths) used elsewhere
 ---@return ponder.queue.Budget
 function shared.back(budget, client, key, lease_ms, at_least)
@@ -200,7 +200,7 @@ local function post(self, script, ...)
     self.client:post("EVAL", script, 3, self.keys[1], self.keys[2], self.keys[3], ...)
 end
 
----See ponder.task.Backing. Reserved there, it is refused there: the others are told.
+---See ponder.task.Backing. A call refused here after its reservation: tells the other processes.
 function Shared:refuse(need)
     post(self, RESERVE, table.unpack(words_of(self, self.owner, need)))
 end
@@ -221,8 +221,8 @@ function Shared:release(name)
     settle(self, name, -1, 0, 0)
 end
 
----Keeps what is held here, and says once more what was settled: Redis may have been away. Ends the
----budget here when another process has been refused a call.
+---Renews the lease of holds here and repeats unconfirmed settlements. Ends the budget here when
+---another process has been refused a call.
 ---@return boolean? ok
 ---@return string? message
 ---@return string? code
@@ -250,7 +250,7 @@ function Shared:renew()
     return true
 end
 
----What goes with a job: how other processes know the budget.
+---Describes the budget for other processes; sent with a job.
 ---@return table
 function Shared:about()
     local about = { key = self.keys[1], at_least = {} }
@@ -263,8 +263,8 @@ function Shared:about()
     return about
 end
 
----The budget that came with a job, for this process.
----@param about table of Shared:about
+---Makes the budget of this process that arrived with a job.
+---@param about table from Shared:about
 ---@param client ponder.redis.Client
 ---@param lease_ms integer
 ---@return ponder.task.Budget
@@ -278,8 +278,8 @@ function shared.of(about, client, lease_ms)
     return budget
 end
 
----Whether a budget in force here has refused a call, on whatever machine. Call it where nothing is
----followed, as all that asks Redis.
+---Whether a shared budget in force here has refused a call, on any machine. It asks Redis: call it
+---outside the recording.
 ---@return boolean
 function shared.is_spent()
     local one, spent = budgets.current(), budgets.spent() ~= nil

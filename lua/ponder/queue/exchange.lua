@@ -1,6 +1,6 @@
---- What a queue object exchanges with Redis: jobs that are enqueued, their results, and what Redis
---- may forget. There is no task for it: of the jobs that wait one sends for all, one reads for all,
---- and where it has its result, or is cancelled, another one does.
+--- A queue object's traffic with Redis: it enqueues jobs, reads results and acknowledges them. No
+--- task is dedicated to it: one waiting job sends for all, one reads for all, and when that job has
+--- its result or is cancelled, another one continues.
 
 local core = require "ponder.core.task"
 local json = require "ponder.json"
@@ -13,43 +13,43 @@ local exchange = {}
 
 local WAIT = "a worker"
 local BLOCK_MS = 1000
-local PATIENCE_S = 5 -- before it looks why nothing comes
+local PATIENCE_S = 5 -- before it looks for the reason why no result arrives
 local BUDGET_RENEWAL_S = 1
-local MOST_SENT = 200 -- jobs of one script, or
-local MOST_BYTES = 1 << 20 -- so many bytes and one more
+local MOST_SENT = 200 -- jobs in one script, or
+local MOST_BYTES = 1 << 20 -- this many bytes and one more job
 
----@class ponder.queue.Slot a job that is waited for
+---@class ponder.queue.Slot an awaited job
 ---@field id string
 ---@field spec string JSON
 ---@field item string JSON
----@field backings table<ponder.queue.Budget, true> the budgets that it counts for
----@field recorded boolean? what came of it has brought rows for the log
+---@field backings table<ponder.queue.Budget, true> the shared budgets around it
+---@field recorded boolean? its outcome included rows for the log
 ---@field task ponder.task.Handle
----@field status "ok"|"failed"|"dead"|"cancelled"|"refused"|nil nil: it goes on
----@field dead string? it is a dead letter that may yet be retried: what it failed with, as stored
----@field value string? of one that Redis has refused: {message, code}
----@field entry string? of the stream of results
+---@field status "ok"|"failed"|"dead"|"cancelled"|"refused"|nil nil: unfinished
+---@field dead string? the stored error of a dead letter, which may still be retried
+---@field value string? {message, code} of a job that Redis refused
+---@field entry string? in the stream of results
 
 ---@class ponder.queue.Exchange
 ---@field client ponder.redis.Client
 ---@field slots table<string, ponder.queue.Slot>
----@field backings table<ponder.queue.Budget, true> budgets that workers share
----@field private reader ponder.redis.Client for reads that block
+---@field backings table<ponder.queue.Budget, true> budgets shared with workers
+---@field private reader ponder.redis.Client for blocking reads
 ---@field private prefix string
----@field private map string what names the jobs of this queue object
+---@field private map string prefix of the ids of this queue object's jobs
 ---@field private script ponder.queue.Script
 ---@field private waiting integer
----@field private dead integer of those that wait
+---@field private dead integer how many of them are dead letters
 ---@field private unsent ponder.queue.Slot[] not enqueued yet
----@field private sender ponder.task.Handle? who enqueues for all
----@field private leader ponder.task.Handle? who reads results for all
----@field private taken string[] id and entry of what Redis may forget
----@field private early table<string, string> entries of results that nobody waits for yet, by id
+---@field private sender ponder.task.Handle? enqueues for all
+---@field private leader ponder.task.Handle? reads results for all
+---@field private taken string[] ids and entries to be acknowledged
+---@field private early table<string, string> entries of results not awaited yet, by id
 local Exchange = {}
 Exchange.__index = Exchange
 
 ---@param of { name: string, map: string, client: ponder.redis.Client,
----  reader: ponder.redis.Client, script: ponder.queue.Script } the name of the queue
+---  reader: ponder.redis.Client, script: ponder.queue.Script } name: of the queue
 ---@return ponder.queue.Exchange
 function exchange.new(of)
     local self = setmetatable({ prefix = redis.prefix(of.name), name = of.name, map = of.map,
@@ -74,7 +74,7 @@ local function wake(slot)
     scheduler.wake(slot.task, WAIT, true)
 end
 
----What came of a job.
+---The outcome of a job.
 ---@param slot ponder.queue.Slot
 ---@param status string
 ---@param value any
@@ -92,9 +92,9 @@ local function set_dead(self, slot, value)
 end
 
 ---------------------------------------------------------------------------------------------------
--- Enqueuing: one of the jobs that wait does it for all that have come meanwhile
+-- Enqueuing: one waiting job sends all that have arrived meanwhile
 
--- It was there: done for the process before this one, or dead.
+-- A job that was in Redis before: done for an earlier process, or dead.
 local function recall(self, slot, state)
     local kind, entry = state:sub(1, 1), self.early[slot.id]
     if kind == "d" and entry then
@@ -110,7 +110,7 @@ local function recall(self, slot, state)
     end
 end
 
--- Jobs may be enqueued again: it does nothing to those that are there.
+-- Enqueuing a job again has no effect.
 local function enqueue(self, batch)
     if not batch[1] then
         return
@@ -138,7 +138,7 @@ local function enqueue(self, batch)
     end
 end
 
--- Those to be sent next that are still wanted, and how many were looked at.
+-- The next jobs to send that are still wanted, and how many were examined.
 local function next_batch(self, slots, first)
     local batch, bytes, last = {}, 0, math.min(first + MOST_SENT - 1, #slots)
     for i = first, last do
@@ -155,7 +155,7 @@ end
 
 local Sender = {}
 
--- What it has not heard of goes out once more.
+-- Sends unconfirmed jobs again.
 function Sender:__close()
     local of = self.exchange
     of.sender = nil
@@ -174,7 +174,7 @@ end
 local function send(self, slot)
     local sender <close> = setmetatable({ exchange = self, slots = {}, sent = 0 }, Sender)
     self.sender = slot.task
-    scheduler.park_until(slot.task, WAIT) -- others of this round come along
+    scheduler.park_until(slot.task, WAIT) -- lets other jobs of this round join
     while self.unsent[1] do
         sender.slots, sender.sent, self.unsent = self.unsent, 0, {}
         while sender.sent < #sender.slots do
@@ -186,9 +186,9 @@ local function send(self, slot)
 end
 
 ---------------------------------------------------------------------------------------------------
--- Results: one of the jobs that wait reads them for all
+-- Results: one waiting job reads them for all
 
--- Nothing goes on but dead letters: they are the result.
+-- Only dead letters are left: their errors become results.
 local function give_up(self)
     for _, slot in pairs(self.slots) do
         if slot.dead and not slot.status then
@@ -203,7 +203,7 @@ local function dispatch(self, entry, fields)
         for _, one in pairs(self.slots) do
             settle(one, "cancelled")
         end
-    elseif not slot then -- not yet: this run is resumed
+    elseif not slot then -- a resumed run has not asked for it yet
         self.early[fields.id] = entry
     elseif fields.status == "dead" then
         set_dead(self, slot, fields.value)
@@ -217,9 +217,9 @@ local function dispatch(self, entry, fields)
     end
 end
 
----Redis may forget a job.
+---Marks a job's result for acknowledgement.
 ---@param id string
----@param entry string that of its result; "g" or "w" as moves.TAKE has them
+---@param entry string of the result; or "g" or "w", see moves.TAKE
 function Exchange:forget(id, entry)
     local taken = self.taken
     taken[#taken + 1], taken[#taken + 2] = id, entry
@@ -234,7 +234,7 @@ local function take(self, taken)
     return self.client:eval(moves.TAKE, take_keys(self), self.map, table.unpack(taken))
 end
 
----Has Redis forget what was taken.
+---Acknowledges results: Redis deletes them.
 ---@return any? ok
 ---@return string? message
 ---@return string? code
@@ -249,7 +249,7 @@ function Exchange:flush()
     end)
 end
 
--- Nobody seems to work: says why.
+-- Reports why no worker seems to be working.
 local function look_for_workers(self)
     local others, ours = 0, 0
     for _, text in pairs(moves.fields(self.client:call("HGETALL", self:key "workers") or {})) do
@@ -266,7 +266,7 @@ local function look_for_workers(self)
     end
 end
 
--- Nothing has come for long: jobs that are not in Redis any more are enqueued once more.
+-- After a long silence, enqueues again the jobs that have vanished from Redis.
 local function look_for_jobs(self)
     local ids = {}
     for id, slot in pairs(self.slots) do
@@ -282,8 +282,8 @@ local function look_for_jobs(self)
     end
 end
 
--- What has come since the last time. After Redis was away it may have forgotten jobs: they are
--- enqueued once more.
+-- Reads the results since the last read. After an outage Redis may have lost jobs: enqueues those
+-- again.
 local function read(self)
     local was_away = false
     local reply, message, code = redis.persist(function(...)
@@ -310,8 +310,7 @@ local function read(self)
     return reply ~= false
 end
 
--- Adds the jobs that are still waited for, of one budget or all: so that those that no worker has
--- are withdrawn.
+-- Lists the awaited jobs, of one budget or all, to withdraw those that no worker has taken.
 local function add_unbegun(self, taken, backing)
     for id, slot in pairs(self.slots) do
         if not slot.status and (not backing or slot.backings[backing]) then
@@ -321,7 +320,7 @@ local function add_unbegun(self, taken, backing)
     return taken
 end
 
--- Nothing more may be asked: what no worker has begun is not done.
+-- The budget is spent: withdraws the jobs that no worker has taken.
 local function withdraw(self, backing)
     local words = add_unbegun(self, {}, backing)
     for _, id in ipairs(words[1] and take(self, words) or {}) do
@@ -389,7 +388,7 @@ end
 
 local Waiting = {}
 
--- It has a result, or nobody wants it any more.
+-- A job has its result, or is no longer wanted.
 function Waiting:__close()
     local of, slot = self.exchange, self.slot
     of.slots[slot.id] = nil
@@ -400,7 +399,7 @@ function Waiting:__close()
     end
 end
 
----Enqueues a job, unless it is there, and waits for what comes of it.
+---Enqueues a job, unless Redis has it, and waits for its outcome.
 ---@param slot ponder.queue.Slot
 ---@return boolean? ok
 ---@return string? message
@@ -429,8 +428,8 @@ function Exchange:await(slot)
     return true
 end
 
--- The process is asked to stop, and waits for nothing: what no worker has is withdrawn. What one
--- has may be paid for by now: its result stays, for when the run is resumed.
+-- The process was asked to stop and cannot wait: withdraws jobs that no worker has taken. Those
+-- that workers have may be paid for: their results stay in Redis for a resumed run.
 local function leave(self)
     local taken = add_unbegun(self, self.taken)
     for i = 2, #taken, 2 do

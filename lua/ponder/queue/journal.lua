@@ -1,8 +1,8 @@
---- The journal of a job: each reply of a model is in Redis before the script sees it, so that
---- whoever takes the job over gets it from there and pays for what was in flight alone.
+--- The journal of a job: each model reply is stored in Redis before the script sees it, so that the
+--- next worker that takes the job over pays only for calls that were in flight.
 ---
---- A reply is found by the identity of its call and its number among equal ones, as a log has them
---- (ponder.log.call): a script that goes another way the second time gets what it asks again.
+--- A reply is found by its call's identity and its number among equal calls, as in a log
+--- (ponder.log.call); a script that asks something else the second time is simply answered anew.
 
 local budget = require "ponder.model.budget"
 local json = require "ponder.json"
@@ -16,20 +16,20 @@ local task = require "ponder.task"
 
 local journal = {}
 
-local FIELD = "queue.journal" -- of a task's context
+local FIELD = "queue.journal" -- in a task's context
 
 ---@class ponder.queue.Journal
 ---@field client ponder.redis.Client
----@field keys string[] of the states of jobs, and of this journal
+---@field keys string[] the job states, and this journal
 ---@field id string of the job
 ---@field on_trouble fun(message: string?, waited_s: number)
----@field replies table<string, string> by call: what was there when the job was taken
----@field found integer calls that it has answered
+---@field replies table<string, string> stored before this attempt, by call
+---@field found integer calls answered from it
 
 ---@param client ponder.redis.Client
 ---@param prefix string of the queue's keys
 ---@param id string
----@param on_trouble fun(message: string?, waited_s: number) as of redis.persist
+---@param on_trouble fun(message: string?, waited_s: number) see redis.persist
 ---@return ponder.queue.Journal
 function journal.new(client, prefix, id, on_trouble)
     return { client = client, on_trouble = on_trouble,
@@ -37,7 +37,7 @@ function journal.new(client, prefix, id, on_trouble)
         replies = {}, found = 0 }
 end
 
----Gets what is there, of a job that was begun before.
+---Reads the replies of earlier attempts.
 ---@param self ponder.queue.Journal
 ---@return boolean? ok
 ---@return string? message
@@ -51,18 +51,18 @@ function journal.read(self)
     return true
 end
 
--- What of a reply is kept: as it was, so that it counts what it cost.
+-- A reply in its stored form, with its cost.
 local function encode(draft)
     local ok, text = pcall(json.encode, draft)
     if not ok then
         local copy = options.merge({}, draft)
-        copy.raw = nil -- a server may have sent an Infinity
+        copy.raw = nil -- may hold an Infinity
         text = json.encode(copy)
     end
     return redact.keep(text)
 end
 
--- Outside of other middleware: what a cache answers is journaled too.
+-- Outermost of the middleware: replies from a cache are journaled too.
 local function answer(request, next)
     local self, what = task.context(FIELD), scheduler.context "outside"
     if not self or type(what) ~= "table" or what.kind ~= "call" then
@@ -87,17 +87,17 @@ local function answer(request, next)
     return draft, message, code, partial
 end
 
----Has the calls of all tasks that `within` has begun journaled.
+---Journals the calls of all tasks started by `within`.
 ---@return fun() remove
 function journal.follow()
     return model.use(answer)
 end
 
----Calls `f(...)`, with its calls and those of its tasks in this journal.
+---Calls `f(...)`; its calls and those of its tasks use this journal.
 ---@param self ponder.queue.Journal
 ---@param f function
 ---@param ... any
----@return any ... what `f` returned
+---@return any ... the results of `f`
 function journal.within(self, f, ...)
     return task.with_context(FIELD, self, f, ...)
 end

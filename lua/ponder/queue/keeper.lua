@@ -1,5 +1,5 @@
---- What a worker does beside its jobs: it renews their leases, gives up those that it could not
---- renew, claims what dead workers have left, and says who it is.
+--- A worker's housekeeping beside its jobs: it renews their leases, gives up jobs whose lease it
+--- could not renew, claims those of dead workers, and announces itself.
 
 local host = require "ponder.core.host"
 local json = require "ponder.json"
@@ -8,9 +8,9 @@ local scheduler = require "ponder.task.scheduler"
 
 local keeper = {}
 
-keeper.FORGET_MS = 600000 -- after which a worker that is gone is forgotten
+keeper.FORGET_MS = 600000 -- after which a dead worker is forgotten
 
----A job is somebody else's, or will be: it is cancelled.
+---Cancels a job that another worker has, or will have.
 ---@param job ponder.queue.Job
 function keeper.lose(job)
     job.lost = true
@@ -19,7 +19,7 @@ function keeper.lose(job)
     end
 end
 
--- Leases that were not renewed in time: what they are for is left to others.
+-- Gives up the jobs whose leases could not be renewed in time.
 local function fence(self)
     local now, count = scheduler.clock(), 0
     for _, job in pairs(self.held) do
@@ -69,7 +69,7 @@ local function describe(self)
         started_at = self.started_at, seen_at = os.time(), lease_ms = self.opts.lease_ms }
 end
 
--- Jobs that wait for another version of the script are not this worker's.
+-- Jobs for another version of the script belong to other workers.
 local function look_for_others(self)
     local codes = moves.fields(self.client:call("HGETALL", self.prefix .. "codes") or {})
     for code, about in pairs(codes) do
@@ -99,10 +99,10 @@ local function sweep(self)
         table.unpack(long_gone))
 end
 
--- Claims what a dead worker has left, one by one: each of them runs alone.
+-- Claims the jobs of dead workers one by one: each runs alone.
 local function claim(self)
     if self.returned[1] or self.alone or self.stopping then
-        return -- what is claimed now would die with the one that runs alone
+        return -- a job claimed now would be lost with the one that runs alone
     end
     local claimed = self:with_group(function()
         return self.client:eval(moves.CLAIM, { self.jobs }, self.name,
@@ -113,7 +113,7 @@ local function claim(self)
     end
 end
 
----Keeps what a worker has, until its task is cancelled.
+---Keeps house until its task is cancelled.
 ---@param self ponder.queue.Worker
 function keeper.keep(self)
     local turns = 0

@@ -1,38 +1,38 @@
---- What a queue is in Redis, and how a job moves there. Each move is one script of Redis' own Lua:
---- it happens as a whole or not at all, whatever is killed meanwhile, and may be tried again.
+--- The layout of a queue in Redis, and the moves of its jobs. Each move is one Lua script in Redis:
+--- it takes effect entirely or not at all, whatever is killed, and may be repeated.
 ---
 ---     enqueue --> waiting --read, claim--> with a worker --finish--> done --take--> (gone)
 ---                   ^                        |    |  ^
----                   |                        |    `--' renew, before its lease is over
----                   `---- retry ---- dead <--' bury, after so many attempts
+---                   |                        |    `--' renew, before the lease expires
+---                   `---- retry ---- dead <--' bury, after max_attempts
 ---
---- All keys of a queue begin with `ponder:1:{NAME}:`: the number is the version of what is
---- described here, and the braces put them on one node of a cluster.
+--- All keys of a queue begin with `ponder:1:{NAME}:`: the number is the version of this layout, and
+--- the braces keep the keys on one node of a cluster.
 ---
----     jobs:CODE     stream with the group "workers": jobs for workers that have this version of
----                   the script. Fields: id, map, spec (JSON), item (JSON). What is done is deleted
----                   (XDEL; MAXLEN would drop what is pending, too)
+---     jobs:CODE     stream with the group "workers": jobs for workers with this version of the
+---                   script. Fields: id, map, spec (JSON), item (JSON). Done entries are deleted
+---                   (XDEL; MAXLEN would also drop pending ones)
 ---     state         hash, id -> "q ENTRY" waiting or with a worker, "d" done, "x" dead and
 ---                   awaited, "g" dead and given up
----     journal:ID    hash, what was asked -> the model's reply
----     errors        hash, id -> what the last attempt raised
+---     journal:ID    hash, call -> the model's reply
+---     errors        hash, id -> the last attempt's error
 ---     dead          hash, id -> the job and its last error (JSON)
 ---     results:MAP   stream, read by the coordinator of that map: id, status, value
----     maps, open    hashes, map -> who waits for it (JSON), and for how many jobs
----     codes         hash, code -> what script it is (JSON)
----     files         hash, SHA-256 -> text of a file that workers have read
+---     maps, open    hashes, map -> who waits for it (JSON), and number of open jobs
+---     codes         hash, code -> the script's description (JSON)
+---     files         hash, SHA-256 -> text of a file read by a worker
 ---     budget:ID     see ponder.queue.budget
----     workers       hash, name -> what it says of itself (JSON)
+---     workers       hash, name -> its announcement (JSON)
 ---     stats         hash of counters: enqueued, done, failed, dead, retried
 ---
---- A worker's name ends in "/LEASE", in milliseconds: who claims what it has left waits for that.
+--- A worker's name ends in "/LEASE", in milliseconds: its jobs may be claimed after that time.
 
 local moves = {}
 
 moves.GROUP = "workers"
 
 -- KEYS: jobs, state, maps, open, codes, stats. ARGV: map, who, code, what, then of each job its id,
--- spec and item. -> of jobs that were there: id, state, id, state...
+-- spec and item. -> of jobs already there: id, state, id, state...
 moves.ENQUEUE = [==[
 local known, count = {}, 0
 for i = 5, #ARGV, 3 do
@@ -55,8 +55,8 @@ if count > 0 then
 end
 return known]==]
 
--- KEYS: jobs. ARGV: worker, entries that it has... -> nothing, or entry, attempt, fields of a job
--- whose lease is over
+-- KEYS: jobs. ARGV: worker, its entries... -> nothing, or entry, attempt and fields of a job whose
+-- lease has expired
 moves.CLAIM = [==[
 local mine = {}
 for i = 2, #ARGV do
@@ -74,7 +74,7 @@ for _, p in ipairs(pending) do
 end
 return false]==]
 
--- KEYS: jobs. ARGV: worker, entries... -> those that are no longer the worker's
+-- KEYS: jobs. ARGV: worker, entries... -> those that the worker has lost
 moves.RENEW = [==[
 local lost = {}
 for i = 2, #ARGV do
@@ -86,14 +86,14 @@ for i = 2, #ARGV do
 end
 return lost]==]
 
--- KEYS: state, journal. ARGV: id, what was asked, the reply. Nothing is kept of a job that is over.
+-- KEYS: state, journal. ARGV: id, call, reply. Replies of a finished job are not stored.
 moves.JOURNAL = [==[
 if string.sub(redis.call('HGET', KEYS[1], ARGV[1]) or '', 1, 1) == 'q' then
     return redis.call('HSETNX', KEYS[2], ARGV[2], ARGV[3])
 end
 return 0]==]
 
--- The worker tries again what raised, or gives it back for others to claim at once.
+-- The worker retries a job that raised ("again"), or returns it for others to claim ("back").
 -- KEYS: jobs, errors. ARGV: worker, entry, id, error, "again" or "back" -> the attempt, or nothing
 moves.RELEASE = [==[
 if not redis.call('XPENDING', KEYS[1], 'workers', ARGV[2], ARGV[2], 1, ARGV[1])[1] then
@@ -109,7 +109,7 @@ end
 redis.call('XCLAIM', KEYS[1], 'workers', ARGV[1], 0, ARGV[2])
 return redis.call('XPENDING', KEYS[1], 'workers', ARGV[2], ARGV[2], 1, ARGV[1])[1][4]]==]
 
--- Jobs that somebody else has finished, or that nobody wants any more, are left out.
+-- Skips jobs that another worker has finished, or that are not wanted any more.
 -- KEYS: jobs, state, errors, stats. ARGV: of each job its entry, id, map, status and value.
 moves.FINISH = [==[
 local prefix = string.match(KEYS[2], '^(.*:)state$')
@@ -129,7 +129,7 @@ for i = 1, #ARGV, 5 do
 end
 return 1]==]
 
--- Its journal stays: a retry pays for nothing twice.
+-- The journal stays, so that a retry pays for nothing twice.
 -- KEYS: jobs, state, results, dead, errors, stats. ARGV: entry, id, letter, error.
 moves.BURY = [==[
 redis.call('XACK', KEYS[1], 'workers', ARGV[1])
@@ -162,7 +162,7 @@ end
 redis.call('HINCRBY', KEYS[6], 'retried', 1)
 return 1]==]
 
--- Whoever waits for it gets its error. KEYS: state, results, dead, journal. ARGV: id, value.
+-- Whoever awaits it gets its error. KEYS: state, results, dead, journal. ARGV: id, value.
 moves.DROP = [==[
 if redis.call('HDEL', KEYS[3], ARGV[1]) == 0 then
     return 0
@@ -186,10 +186,10 @@ local function close(map, count)
 end
 ]==]
 
--- The coordinator has the results of these jobs, gives up dead ones, or wants others no more.
--- KEYS: state, results, open, maps, jobs, dead. ARGV: map, then of each job its id and entry of
--- `results`, or "g" to give it up, "w" to withdraw it, "u" unless a worker has it.
--- -> those of "u" that were withdrawn
+-- The coordinator acknowledges results, gives up dead jobs, or withdraws jobs.
+-- KEYS: state, results, open, maps, jobs, dead. ARGV: map, then of each job its id and its entry of
+-- `results`, or "g": give it up, "w": withdraw it, "u": withdraw it unless a worker has it.
+-- -> the withdrawn jobs of "u"
 moves.TAKE = CLOSE .. [==[
 local count, withdrawn, prefix = 0, {}, string.match(KEYS[1], '^(.*:)state$')
 for i = 2, #ARGV, 2 do
@@ -224,8 +224,8 @@ end
 close(ARGV[1], count)
 return withdrawn]==]
 
--- Jobs that are waited for and that somebody has deleted from Redis: they may be enqueued again.
--- KEYS: state, jobs, results. ARGV: the last result that was read, ids... -> ids of deleted ones
+-- Finds awaited jobs that somebody has deleted from Redis, and makes room to enqueue them again.
+-- KEYS: state, jobs, results. ARGV: the last result read, ids... -> ids of deleted ones
 moves.MISSING = [==[
 local missing, unread = {}, redis.call('XRANGE', KEYS[3], '(' .. ARGV[1], '+', 'COUNT', 1)[1]
 for i = 2, #ARGV do
@@ -239,7 +239,7 @@ for i = 2, #ARGV do
 end
 return missing]==]
 
--- Forgets workers that are long gone. KEYS: jobs, workers. ARGV: milliseconds, names...
+-- Forgets workers long dead. KEYS: jobs, workers. ARGV: milliseconds, names...
 moves.SWEEP = [==[
 for i = 2, #ARGV do
     redis.call('HDEL', KEYS[2], ARGV[i])
@@ -255,7 +255,7 @@ for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], 'workers')) 
 end
 return 1]==]
 
----The fields of a stream's entry, or of a hash, by name.
+---Makes a table of the fields of a stream's entry or a hash.
 ---@param list string[] name, value, name...
 ---@return table<string, string>
 function moves.fields(list)

@@ -1,14 +1,14 @@
---- What travels through a queue, as bytes: items, and what became of them.
+--- Items and results as bytes in a queue.
 
 local json = require "ponder.json"
 local zlib = require "ponder.core.zlib"
 
 local payload = {}
 
---- Of an item, or of a result with what was recorded of it.
+--- Limit of an item, and of a result with its record.
 payload.MAX_BYTES = 8 << 20
 
-local WORTH_IT = 1024 -- bytes: less is not compressed
+local WORTH_IT = 1024 -- bytes; shorter texts are not compressed
 local LARGEST = 1 << 30
 local LONGEST_MESSAGE = 1 << 16
 
@@ -16,12 +16,12 @@ local function mebibytes(n)
     return ("%.1f MiB"):format(n / (1 << 20))
 end
 
--- Why json.encode has refused a value.
+-- The reason why json.encode refused a value.
 local function reason(message)
     return (message:gsub("^.-json%.encode: ", ""))
 end
 
----@param item any of values that JSON has
+---@param item any a JSON value
 ---@return string? text JSON
 ---@return string? message
 ---@return string? code "BAD_ITEM", "TOO_LARGE"
@@ -38,7 +38,7 @@ function payload.item(item)
 end
 
 ---@param text string JSON
----@return any value null is nil
+---@return any value nil for null
 function payload.decode(text)
     local value = json.decode(text)
     if value ~= json.null then
@@ -46,9 +46,9 @@ function payload.decode(text)
     end
 end
 
--- What was recorded: the rows of the run, and the files that it was made of, as JSON.
+-- The record of a job: the rows of its run, and the files that it used, as JSON.
 ---@class ponder.queue.Record
----@field rows string of ponder.log.carry
+---@field rows string from ponder.log.carry
 ---@field files string
 
 local NO_RECORD = { rows = "", files = "" }
@@ -59,7 +59,7 @@ local function pack(text, record)
         record.rows, record.files)
 end
 
----What a function returned, with what was recorded.
+---Encodes the result of a function, with its record.
 ---@param value any
 ---@param record? ponder.queue.Record
 ---@return string? bytes
@@ -77,7 +77,7 @@ function payload.value(value, record)
     return #bytes <= payload.MAX_BYTES and bytes or pack(text, NO_RECORD)
 end
 
----What was raised or given as a message, as text.
+---Converts an error value or a message to text.
 ---@param err any
 ---@return string
 function payload.text(err)
@@ -86,7 +86,7 @@ function payload.text(err)
     return ok and text or type(err)
 end
 
----What a job failed with, with what was recorded.
+---Encodes a job's failure, with its record.
 ---@param message any
 ---@param code any
 ---@param partial? any
@@ -104,10 +104,10 @@ function payload.failure(message, code, partial, record)
     return bytes
 end
 
----What was stored of a job.
+---Decodes the stored outcome of a job.
 ---@param bytes string
----@return any value; of a failure {message =, code =, partial =}
----@return ponder.queue.Record? record nil: it is damaged
+---@return any value of a failure {message =, code =, partial =}
+---@return ponder.queue.Record? record nil: damaged
 function payload.read(bytes)
     local whole, squeezed, text, rows, files = pcall(string.unpack, "<Bs4s4s4", bytes)
     if whole and squeezed == 1 then

@@ -1,4 +1,4 @@
---- The script whose functions workers call, and what tells one version of it from another.
+--- The script whose functions workers call, and the code of its version.
 
 local builtin = require "ponder.builtin"
 local files = require "ponder.log.files"
@@ -11,11 +11,11 @@ local strategy = require "ponder.strategy"
 local script = {}
 
 ---@class ponder.queue.Script
----@field path string as it was named
+---@field path string as given
 ---@field functions table<string, function>
----@field code string 16 hex digits: the same for the same script, modules and prompts
+---@field code string 16 hex digits, equal for equal script, modules and prompts
 
--- The texts of the modules beside a script that it names in `require`, and of those that these do.
+-- Collects the texts of the modules beside a script that it requires, directly or indirectly.
 local function add_modules(texts, directory, text)
     for name in text:gmatch "require%s*%(?%s*[\"']([%w_.-]+)[\"']" do
         local base = directory .. name:gsub("%.", "/")
@@ -39,8 +39,8 @@ local function add_prompts(texts)
     end
 end
 
--- What a worker must have in common with whoever enqueues jobs: the script, the modules beside it
--- that it names, and the prompts.
+-- What worker and coordinator must have in common: the script, the modules beside it that it
+-- requires, and the prompts.
 local function fingerprint(path, text)
     local texts, parts = { [""] = text }, {}
     add_modules(texts, path:match "^.*/" or "", text)
@@ -51,7 +51,7 @@ local function fingerprint(path, text)
     return store.sha256(table.concat(parts, "\n")):sub(1, 16)
 end
 
----A script whose functions are elsewhere (ponder.untrusted).
+---A script whose functions run elsewhere (ponder.untrusted).
 ---@param path string
 ---@param functions table<string, function>
 ---@return ponder.queue.Script
@@ -60,10 +60,10 @@ function script.of(path, functions)
         code = fingerprint(path, (files.read(path, "script"))) }
 end
 
----Loads a script: runs it, and takes the functions of the table that it returns.
+---Loads a script: runs it and takes the functions of the table that it returns.
 ---@param path string
----@param functions_of? fun(chunk: function, path: string): any functions by name, of what else a
----script may return
+---@param functions_of? fun(chunk: function, path: string): any gets the functions of a script that
+---returns something else
 ---@return ponder.queue.Script?
 ---@return string? message
 ---@return string? code "BAD_SCRIPT"

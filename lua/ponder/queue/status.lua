@@ -1,4 +1,4 @@
---- What is in a queue: figures for people and for monitoring, and its dead letters.
+--- The figures of queues, for people and for monitoring, and their dead letters.
 
 local json = require "ponder.json"
 local moves = require "ponder.queue.moves"
@@ -9,18 +9,18 @@ local status = {}
 
 ---@class ponder.queue.Figures
 ---@field queue string
----@field waiting integer jobs that no worker has
+---@field waiting integer jobs that no worker has taken
 ---@field running integer jobs that workers have
 ---@field dead integer dead letters
----@field results integer that nobody has taken yet
----@field maps integer that are waited for
----@field oldest_s number? how long the first job that waits has waited
----@field totals table<string, integer> so far: enqueued, done, failed, dead, retried
----@field workers table[] what each says of itself; `name`, `silent_s`
+---@field results integer not yet acknowledged
+---@field maps integer being waited for
+---@field oldest_s number? age of the oldest waiting job
+---@field totals table<string, integer> enqueued, done, failed, dead, retried
+---@field workers table[] their announcements; `name`, `silent_s`
 
 local TOTALS = { "enqueued", "done", "failed", "dead", "retried" }
 
--- Calls, one after the other; the first that fails ends all.
+-- Sends commands one after another; the first failure ends them.
 local function asker(client)
     return function(...)
         local reply, message, code = client:call(...)
@@ -41,7 +41,7 @@ local function attempt(f, ...)
     return nil, "what Redis has of the queue has another form: " .. tostring(results[2]), "PROTOCOL"
 end
 
--- When Redis made an entry: seconds since 1970.
+-- When Redis added an entry, in seconds since 1970.
 local function time_of(entry)
     return tonumber(entry:match "^%d+") / 1000
 end
@@ -51,7 +51,7 @@ local function now(ask)
     return tonumber(time[1]) + tonumber(time[2]) / 1e6
 end
 
--- The jobs for one version of the script.
+-- Counts the jobs for one version of the script.
 local function add_jobs(ask, figures, stream, at)
     local length = ask("XLEN", stream)
     if length == 0 then
@@ -79,7 +79,7 @@ local function list_workers(ask, prefix, at)
     return json.array(workers)
 end
 
----What is in a queue now.
+---The figures of a queue.
 ---@param client ponder.redis.Client
 ---@param name string
 ---@return ponder.queue.Figures?
@@ -106,7 +106,7 @@ function status.figures(client, name)
     end)
 end
 
--- All keys of a pattern, in batches.
+-- All keys that match a pattern, in batches.
 local function scan(ask, pattern, each)
     local cursor = "0"
     repeat
@@ -116,7 +116,7 @@ local function scan(ask, pattern, each)
     until cursor == "0"
 end
 
----The names of the queues that there are.
+---The names of all queues.
 ---@param client ponder.redis.Client
 ---@return string[]?
 ---@return string? message
@@ -140,12 +140,12 @@ function status.queues(client)
     end)
 end
 
-local OF_WORKERS = { workers = true, files = true } -- what those say that are there stays
+local OF_WORKERS = { workers = true, files = true } -- kept, for the workers still running
 
-local PURGED_S = 3600 -- how long those that wait for its jobs may find out
+local PURGED_S = 3600 -- how long coordinators can learn that their jobs were purged
 
----Deletes the jobs of a queue, with all that belongs to them, and its counters. Whoever waits for
----one is told that it was cancelled.
+---Deletes the jobs of a queue, with all their data, and its counters. Jobs that somebody awaits end
+---as cancelled.
 ---@param client ponder.redis.Client
 ---@param name string
 ---@return integer? keys
@@ -181,7 +181,7 @@ local GAUGES = {
     { "ponder_queue_failed", "Jobs that have failed so far", "failed" },
 }
 
----The figures of all queues, for the `gauges` of ponder.serve.
+---The figures of all queues, as `gauges` of ponder.serve.
 ---@param client ponder.redis.Client
 ---@return table[]
 function status.gauges(client)
@@ -217,7 +217,7 @@ end
 
 ---@param client ponder.redis.Client
 ---@param name string
----@return ponder.queue.Letter[]? letters the oldest first
+---@return ponder.queue.Letter[]? letters oldest first
 ---@return string? message
 ---@return string? code
 function status.dead_letters(client, name)
@@ -252,11 +252,11 @@ local function move(client, name, script, keys, ...)
     return reply
 end
 
----Enqueues a dead letter again; it has all its attempts, and pays for nothing that was paid.
+---Enqueues a dead letter again, with all its attempts; its journal is kept.
 ---@param client ponder.redis.Client
 ---@param name string
 ---@param letter ponder.queue.Letter
----@return integer? moved 0: it is not dead any more
+---@return integer? moved 0: it is no longer dead
 ---@return string? message
 ---@return string? code
 function status.retry(client, name, letter)
@@ -265,11 +265,11 @@ function status.retry(client, name, letter)
         letter.item)
 end
 
----Forgets a dead letter; whoever waits for it gets its error.
+---Drops a dead letter; whoever awaits it gets its error.
 ---@param client ponder.redis.Client
 ---@param name string
 ---@param letter ponder.queue.Letter
----@return integer? moved 0: it is not dead any more
+---@return integer? moved 0: it is no longer dead
 ---@return string? message
 ---@return string? code
 function status.drop(client, name, letter)

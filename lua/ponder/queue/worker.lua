@@ -1,15 +1,15 @@
---- A worker: takes jobs of one queue, runs each as a run of its own (ponder.run), and stores what
---- it came to with what was recorded of it.
+--- A worker: takes jobs of one queue, runs each as a run of its own (ponder.run), and stores its
+--- outcome with its record.
 ---
----     reader    waits for jobs while there are free places, and begins them
----     keeper    renews the leases at a quarter of their time; claims what dead workers have left
+---     reader    waits for jobs while there are free places, and starts them
+---     keeper    renews leases at a quarter of their time; claims the jobs of dead workers
 ---     jobs      one task each
----     storer    stores what has come of them, in one script for all that have ended meanwhile
+---     storer    stores the outcomes of all jobs that have ended meanwhile, in one script
 ---
---- Where a lease cannot be renewed for half of its time, somebody else may have the job soon: it is
---- cancelled, so that nothing is paid twice. What was paid is in its journal. A job that came back,
---- since a worker died with it or since it raised, runs alone: what ends this worker too is then
---- known to be this job, and costs its neighbours nothing.
+--- If a lease cannot be renewed for half of its time, another worker may soon take the job: it is
+--- cancelled here, so that nothing is paid twice; its journal has the replies paid for. A job that
+--- came back, because a worker died with it or because it raised, runs alone: if it ends this
+--- worker too, it is known to be the cause, and no other job is lost.
 
 local budgets = require "ponder.queue.budget"
 local carry = require "ponder.log.carry"
@@ -31,29 +31,29 @@ local task_budget = require "ponder.task.budget"
 
 local worker = {}
 
-local BLOCK_MS = 500 -- how long one read waits, and so how late a signal is noticed
-local MOST_AT_ONCE = 64 -- jobs of one read
-local MOST_STORED = 200 -- results of one script, or
-local MOST_BYTES = 1 << 20 -- so many bytes and one more
-local RETRY_S = 0.2 -- pause before what raised runs again; each time four times as long
+local BLOCK_MS = 500 -- length of one read, and so the delay in noticing a signal
+local MOST_AT_ONCE = 64 -- jobs in one read
+local MOST_STORED = 200 -- results in one script, or
+local MOST_BYTES = 1 << 20 -- this many bytes and one more result
+local RETRY_S = 0.2 -- pause before a job that raised runs again; each time four times as long
 
 ---@class ponder.queue.WorkerOptions
 ---@field budget ponder.task.Limits? of each job
 ---@field client ponder.redis.Client
----@field reader ponder.redis.Client a connection of its own, for reads that block
+---@field reader ponder.redis.Client another connection, for blocking reads
 ---@field queue string
 ---@field script ponder.queue.Script
 ---@field concurrency integer
 ---@field lease_ms integer
----@field say fun(line: string) for people
+---@field say fun(line: string) prints a message
 
----@class ponder.queue.Job one that this worker has
+---@class ponder.queue.Job a job that this worker has
 ---@field entry string
 ---@field attempt integer
 ---@field fields table<string, string> of the stream
 ---@field taken_at number
 ---@field run ponder.Run?
----@field lost boolean? it is somebody else's, or will be
+---@field lost boolean? another worker has it, or will have it
 
 ---@class ponder.queue.Worker
 ---@field name string
@@ -71,7 +71,7 @@ function worker.new(opts)
         jobs = prefix .. "jobs:" .. opts.script.code, held = {}, returned = {}, running = 0,
         done = 0, failed = 0, started_at = os.time(), lease_s = opts.lease_ms / 1000,
         renewed_at = 0, told = {},
-        budgets = setmetatable({}, { __mode = "v" }), -- of several machines, by key
+        budgets = setmetatable({}, { __mode = "v" }), -- budgets shared with other machines, by key
         concluded = {}, waiting = {}, files = {}, sent_files = 0 }, Worker)
     local pid, machine = host.process()
     self.name = ("%s-%d-%04x/%d"):format(machine:gsub("[^%w.-]", "_"), pid,
@@ -84,7 +84,7 @@ local function key(self, name)
     return self.prefix .. name
 end
 
--- Wakes whoever waits in `wait`.
+-- Wakes the tasks in `wait`.
 local function notify(self)
     local waiting = self.waiting
     self.waiting = {}
@@ -93,7 +93,7 @@ local function notify(self)
     end
 end
 
----Waits until something has happened, or so many seconds.
+---Waits for an event, or a number of seconds.
 ---@param seconds number?
 function Worker:wait(seconds)
     local t = scheduler.check "worker"
@@ -102,9 +102,9 @@ function Worker:wait(seconds)
 end
 
 ---------------------------------------------------------------------------------------------------
--- Redis, which may be away
+-- Redis, which may be unreachable
 
--- Once it has begun, a worker waits for everything to be put right.
+-- A worker that has started waits for every problem to pass.
 local function persist(self, f)
     local began = scheduler.clock()
     while true do
@@ -126,9 +126,9 @@ local function make_group(self)
     return made, message, code
 end
 
----Calls `f()` again once it has made the group, where Redis has lost it.
+---Calls `f()`; if Redis has lost the group, makes it and calls `f()` again.
 ---@param f fun(): any, string?, string?
----@return any ... what `f` returned
+---@return any ... the results of `f`
 function Worker:with_group(f)
     local reply, message, code = f()
     if reply == nil and code == "REDIS" and message:find("NOGROUP", 1, true) then
@@ -144,7 +144,7 @@ end
 ---------------------------------------------------------------------------------------------------
 -- One job
 
--- Hands over what has come of a job: it has its place until that is stored.
+-- Passes the outcome of a job to the storer; the job keeps its place until it is stored.
 local function conclude(self, job, status, value)
     table.insert(self.concluded, { job, status, value })
     job.is_concluded = true
@@ -153,7 +153,7 @@ local function conclude(self, job, status, value)
     end
 end
 
--- What was recorded of a job. The texts of files are in Redis once.
+-- The record of a job. The text of a file is stored in Redis once.
 local function record_of(self, job)
     local rows = job.run.session and carry.pack(job.run.session)
     if not rows then
@@ -188,7 +188,7 @@ local function bury(self, job, message, record)
     end)
 end
 
--- It raised: it runs once more, alone, or was run often enough.
+-- The job raised: it runs once more, alone, or has run often enough.
 local function again(self, job)
     local message = payload.text(job.run.error)
     if job.attempt >= job.spec.max_attempts then
@@ -207,7 +207,7 @@ local function again(self, job)
     end
 end
 
--- Calls `f(...)` within the budgets of a job that others share, from the `i`th on.
+-- Calls `f(...)` within the shared budgets of a job, from the `i`th on.
 local function within_budgets(self, list, i, f, ...)
     local about = list and list[i]
     if not about then
@@ -233,14 +233,14 @@ local function perform(self, job)
     if job.lost then
         return nil, "lost", "CANCELLED"
     end
-    -- Its run is followed by the log; what the worker does around it is not.
+    -- Only the run is recorded, not what the worker does around it.
     local results = table.pack(scheduler.with_context("outside", nil, journal.within, book,
         within_budgets, self, spec.budgets, 1, job.run.call, job.run, f,
         payload.decode(job.fields.item), spec.index))
     return table.unpack(results, 1, 4)
 end
 
--- What a run came to, as it is stored; nil where that is not for this worker to say.
+-- The outcome of a run, to be stored; nil if another worker should decide it.
 local function finish(self, job, value, message, code, partial)
     local run = job.run
     if job.lost or run and run.status == "cancelled" then
@@ -336,7 +336,7 @@ local function run_job(self, job)
     place.keeps = work_on(self, job) -- it waits for its next attempt
 end
 
----Begins a job; one that came back waits until it is alone.
+---Starts a job; one that came back waits until it is alone.
 ---@param entry string
 ---@param attempt integer
 ---@param fields string[] of the stream's entry
@@ -344,7 +344,7 @@ function Worker:take(entry, attempt, fields)
     local job = { entry = entry, attempt = attempt, fields = moves.fields(fields),
         taken_at = scheduler.clock() }
     job.spec = json.decode(job.fields.spec or "null")
-    if type(job.spec) ~= "table" then -- not ours, or deleted meanwhile
+    if type(job.spec) ~= "table" then -- malformed, or deleted meanwhile
         self.client:call("XACK", self.jobs, moves.GROUP, entry)
         return
     end
@@ -406,9 +406,9 @@ end
 
 ---------------------------------------------------------------------------------------------------
 
----Takes jobs until it is stopped, and finishes those that it has then.
+---Takes jobs until it is stopped, then finishes those it has.
 ---@return boolean? ok
----@return string? message why it cannot begin
+---@return string? message why it cannot start
 ---@return string? code
 function Worker:work()
     return scheduler.with_context("outside", true, function()
@@ -432,7 +432,7 @@ function Worker:work()
     end)
 end
 
--- What it still has is for others, at once.
+-- Returns unfinished jobs for other workers to claim at once.
 function Worker:leave()
     for entry, job in pairs(self.held) do
         self.client:eval(moves.RELEASE, { self.jobs, key(self, "errors") }, self.name, entry,
@@ -442,8 +442,8 @@ function Worker:leave()
     self.client:eval(moves.SWEEP, { self.jobs, key(self, "workers") }, keeper.FORGET_MS)
 end
 
----Asks it to finish what it has and take no more; the second time, to give that back. May be called
----outside of tasks.
+---Asks it to finish its jobs and take no more; a second call returns them to the queue. Needs no
+---task.
 function Worker:stop()
     if self.stopping then
         self.aborted = true
