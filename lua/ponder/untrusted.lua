@@ -22,8 +22,8 @@ local untrusted = {}
 
 local MEMORY_MB = 512
 local CPU_SECONDS = 600
-local MOST_REQUESTS = 100000 -- of a call, unanswered
-local MOST_BYTES = 32 << 20 -- of its requests, unanswered; of an answer
+local MOST_REQUESTS = 100000 -- unanswered, of a call
+local MOST_BYTES = 32 << 20 -- of unanswered requests; of an answer
 local EXCHANGE_MB = 1024
 local TOO_MUCH = { message = "too many requests at once", code = "DENIED" }
 local TOO_LONG = { message = ("the answer is longer than %d MiB"):format(MOST_BYTES >> 20),
@@ -46,7 +46,7 @@ local WAIT, ROOM = "the policy's calls", "room for an answer"
 ---@field about any description of the script by its form: see ponder.untrusted.forms
 ---@field private child userdata? nil: not running
 ---@field private last integer number of the last call
----@field private is_talking boolean? a message waits for its answer
+---@field private is_talking boolean? a message awaits its answer
 local Box = {}
 Box.__index = Box
 Box.__name = "ponder.untrusted.Box"

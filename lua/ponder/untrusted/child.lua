@@ -1,8 +1,8 @@
---- The process of a script that runs under --untrusted.
+--- The child process that runs a script under --untrusted.
 ---
---- What keeps the script in is the kernel (ponder.core.confine), and the parent, which believes
---- nothing. Besides, the script has an environment of what is allowed: Lua's pure library, and the
---- modules of ponder's below.
+--- The kernel confines the process (ponder.core.confine), and the parent trusts nothing it sends.
+--- In addition the script's environment holds only Lua's pure library and the modules of ponder
+--- listed below.
 
 local builtin = require "ponder.builtin"
 local confine = require "ponder.core.confine"
@@ -50,7 +50,7 @@ local function print_out(...)
 end
 
 -------------------------------------------------------------------------------
--- What the parent does for it
+-- Requests to the parent
 
 ---Reads a file below a directory that --allow-read names.
 ---@param path string
@@ -65,7 +65,7 @@ local function read(path)
     return answer.text, answer.message, answer.code
 end
 
----Asks a server that --allow-net names.
+---Sends a request to a server that --allow-net names.
 ---@param url string
 ---@param opts? {method: string?, headers: table?, body: string?, timeout_ms: integer?}
 ---@return {status: integer, headers: table<string, string>, body: string}?
@@ -79,7 +79,7 @@ local function fetch(url, opts)
     return answer.reply, answer.message, answer.code
 end
 
----Runs a tool that --allow-tool names, in the parent.
+---Runs a tool that --allow-tool names, in the parent process.
 ---@param name string
 ---@param arguments any data
 ---@return any result data; or nil
@@ -93,7 +93,7 @@ local function tool(name, arguments)
     return answer.result, answer.message, answer.code
 end
 
----@return table env of the script
+---@return table env for the script
 local function environment()
     local env, date, started = pure.environment(), os.date, parent.now()
     env.coroutine = copy_all(coroutine)
@@ -114,7 +114,7 @@ local function environment()
     return env
 end
 
----ponder.process.run, of isolated programs alone: the parent runs them.
+---ponder.process.run for isolated programs, which the parent runs.
 ---@param opts ponder.process.RunOptions
 local function run_program(opts)
     if type(opts) ~= "table" or opts.isolate ~= true then
@@ -129,7 +129,7 @@ end
 
 -------------------------------------------------------------------------------
 
--- What has its own form here: the parent does it.
+-- Replaces modules by versions that ask the parent.
 local function replace_modules(start)
     local model = require "ponder.untrusted.model"
     model.allow(start.models)
@@ -138,7 +138,7 @@ local function replace_modules(start)
     package.loaded["ponder.process"] = { run = run_program }
 end
 
--- The functions of the script, and "load", which finds them.
+-- The script's functions, once "load" has found them.
 local function functions_of(start)
     local functions = {}
     function functions.load(arguments)
@@ -155,12 +155,12 @@ local function functions_of(start)
     return functions
 end
 
----Runs what the parent sends, until it ends the process.
+---Serves the parent until it ends this process.
 function child.main()
     local start = parent.start()
-    -- Strings have it as a method.
+    -- Also reachable as a method of strings.
     string.dump = nil -- luacheck: ignore 122
-    loop.wait(0) -- it is open from now on
+    loop.wait(0) -- opens the loop, which cannot be opened later
     replace_modules(start)
     local ok, message = confine.enter(start.memory_mb + OVERHEAD_MB, start.cpu_seconds)
     if ok then
