@@ -406,6 +406,20 @@ describe("a coordinator that is killed", function()
     end)
 end)
 
+describe("a worker without Redis", function()
+    it("ends when it is asked to stop", function()
+        local lab <close> = workers.lab(FILES)
+        local worker = lab:worker()
+        eventually("it works", function()
+            return lab.server:cli "EXISTS 'ponder:1:{t}:workers'" == "1"
+        end)
+        lab.server:kill()
+        os.execute "sleep 1" -- it waits for Redis to come back
+        worker:kill "TERM"
+        assert.equal("0", worker:wait(), worker:said())
+    end)
+end)
+
 describe("jobs that somebody deletes", function()
     it("are enqueued again, or cancelled where the queue is purged", function()
         local lab <close> = workers.lab(FILES)

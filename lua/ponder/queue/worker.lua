@@ -108,7 +108,12 @@ end
 local function persist(self, f)
     local began = scheduler.clock()
     while true do
-        local results = table.pack(redis.persist(self.on_trouble, f))
+        local results = table.pack(redis.persist(self.on_trouble, function()
+            if self.aborted then
+                return false
+            end
+            return f()
+        end))
         if results[1] ~= nil or self.aborted then
             return table.unpack(results, 1, results.n)
         end
@@ -380,6 +385,9 @@ end
 local function read(self, places)
     local reader = self.opts.reader
     local reply = persist(self, function()
+        if self.stopping then
+            return false
+        end
         return self:with_group(function()
             return reader:send(BLOCK_MS + reader.timeout_ms, { "XREADGROUP", "GROUP", moves.GROUP,
                 self.name, "COUNT", math.min(places, MOST_AT_ONCE), "BLOCK", BLOCK_MS, "STREAMS",
