@@ -1,4 +1,4 @@
---- Sets of numbers of rows: a bit for each, where a table would take forty bytes.
+--- Sets of row ids: one bit per id, where a table would take forty bytes.
 
 local bits = {}
 

@@ -1,4 +1,4 @@
---- A model call as the log has it: a row of `calls`.
+--- A model call in the log: a row of `calls`.
 
 local json = require "ponder.json"
 local options = require "ponder.options"
@@ -8,22 +8,22 @@ local task = require "ponder.task"
 
 local call = {}
 
----@class ponder.log.Asked what a model is asked, in columns of `calls`, and who knows what it costs
----@field identity string equal requests have equal ones
+---@class ponder.log.Asked a model call's request, as columns of `calls`, and its accounting
+---@field identity string equal requests have equal identities
 ---@field provider string
 ---@field model string
 ---@field sample integer
 ---@field samples integer
 ---@field request string
 ---@field metadata string?
----@field attempts integer that this process has sent
----@field failures ponder.log.Failure[] those of them that failed
----@field clock (fun(): number)? the log's, once it is asked
+---@field attempts integer sent by this process
+---@field failures ponder.log.Failure[] failed ones among these attempts
+---@field clock (fun(): number)? the log's clock, once the call is asked
 ---@field describe fun(self): string
----@field is_reply fun(self, reply: any): boolean whether it has what a reply has
----@field replace_prompt fun(self, text: string) a fork asks something else; `identity` stays
+---@field is_reply fun(self, reply: any): boolean whether it has the fields of a reply
+---@field replace_prompt fun(self, text: string) for a fork that edits the prompt; `identity` stays
 ---@field answer fun(self, reply: table?): ponder.log.AnswerRow
----@field spent fun(self, reply: table?): integer?, number? tokens and USD of what was live
+---@field spent fun(self, reply: table?): integer?, number? tokens and USD of a live reply
 ---@field charge fun(self, results: table, failures: ponder.log.Failure[])
 ---@field charge_lost fun(self, failures: ponder.log.Failure[], in_flight: boolean)
 
@@ -31,14 +31,14 @@ local call = {}
 ---@field origin "live"|"cache"|"log"
 ---@field total_tokens integer?
 ---@field cost number?
----@field saved_cost number? of what was not asked: what it would have cost
+---@field saved_cost number? what an answer that was not asked live would have cost
 
 ---@class ponder.log.Failure columns of `attempts`
 
 ---@class ponder.log.Call: ponder.log.Operation
 ---@field asked ponder.log.Asked
----@field ticket integer? of its row, if that is held back
----@field again integer? if it had a row, the same of the change of it
+---@field ticket integer? of its row, if the insert is held back
+---@field again integer? ticket of the row's update, if the call is asked again
 ---@field asked_at number seconds since 1970
 local Call = { kind = "call" }
 Call.__index = Call
@@ -46,8 +46,8 @@ Call.__index = Call
 ---@param asked ponder.log.Asked
 ---@return ponder.log.Call
 function call.new(asked)
-    local identity = redact.keep(asked.identity) -- as the log will have it
-    return setmetatable({ asked = asked, identity = store.sha256(identity), -- room for the others:
+    local identity = redact.keep(asked.identity) -- as the log stores it
+    return setmetatable({ asked = asked, identity = store.sha256(identity), -- fields set later:
         within = nil, within_id = nil, occurrence = nil, id = nil, run = nil, session = nil,
         asked_at = nil, ticket = nil, again = nil, search = nil, node = nil, purpose = nil }, Call)
 end
@@ -63,8 +63,8 @@ end
 
 local REPLACEMENT = "\u{FFFD}" -- of bytes that are not UTF-8
 
--- JSON has no infinity and no NaN; the raw reply of a careless server may. `exact`: what it decodes
--- to is the same.
+-- JSON has no infinity or NaN; a server's raw reply may. Also returns whether decoding the text
+-- gives back the same draft.
 local function encode(draft)
     local ok, text = pcall(json.encode, draft)
     if ok then
@@ -97,7 +97,7 @@ local AGAIN = "UPDATE calls SET session = ?, asked_at = ?, status = NULL WHERE r
 local ANSWER = ("UPDATE calls SET (%s) = (%s) WHERE run = ?1 AND id = ?2"):format(
     table.concat(ANSWERED, ", "), ("?, "):rep(#ANSWERED - 1):gsub("?", "?3", 1) .. "?")
 
--- What is known when it is asked, as ASKED has it; and then what comes.
+-- Values for ASKED, followed by the given ones.
 local function asked_values(self, ...)
     local asked = self.asked
     return self.run, self.id, self.session, self.identity, self.occurrence,
@@ -105,7 +105,7 @@ local function asked_values(self, ...)
         self.within_id, self.search, self.node, self.purpose, self.asked_at, ...
 end
 
--- A row is written once, with its answer, unless that takes long.
+-- Holds the row back until the answer: it is written once, unless the answer takes long.
 ---@param log ponder.log.Recorder
 function Call:insert(log)
     local asker = task.context("asker")
@@ -118,7 +118,7 @@ function Call:insert(log)
     self.ticket = log:hold_back(ASK, asked_values(self))
 end
 
--- Whether its row is still to be written.
+-- Whether the row is not written yet.
 local function is_unwritten(self, log)
     if self.again then
         log.writer:take_back(self.again)
@@ -127,7 +127,7 @@ local function is_unwritten(self, log)
     return not self.ticket or log.writer:take_back(self.ticket)
 end
 
--- A statement with its values, which ANSWERED lists.
+-- Returns a statement and its values; `...` are the values for ANSWERED.
 local function answered(self, log, ...)
     if is_unwritten(self, log) then
         return ASK_AND_ANSWER, asked_values(self, ...)
@@ -168,7 +168,7 @@ end
 
 ---@param log ponder.log.Recorder
 ---@param results table draft; or nil, message, code, partial
----@return table results for the script: what the log has, where that is not the same
+---@return table results for the script: as the log stores them, where that differs
 function Call:answer(log, results)
     local draft, message, code, partial = table.unpack(results, 1, 4)
     write_failures(self, log)
@@ -196,7 +196,7 @@ function Call:cancel(log)
         .. "WHERE run = ? AND id = ?", log.clock(), self.asked.attempts, self.run, self.id)
 end
 
--- Its attempts that failed.
+-- Returns the failed attempts of a call.
 local function failures_of(db, run, id)
     local failures = {}
     for _, status, code, message in db:rows("SELECT attempt, status, code, message FROM attempts "
@@ -206,12 +206,12 @@ local function failures_of(db, run, id)
     return failures
 end
 
---- What the script gets of a row.
+--- Reads the results of a call, as the script gets them.
 ---@param db userdata
 ---@param run integer
 ---@param id integer
----@param what ponder.log.Call that asks
----@return table? results nil: they are damaged; `failures` are the attempts that failed
+---@param what ponder.log.Call the call that asks
+---@return table? results `failures`: the failed attempts; nil if the row is damaged
 function call.results(db, run, id, what)
     local status, reply, message, code, has_failed = db:row("SELECT status, reply, message, code, "
         .. "EXISTS (SELECT 1 FROM attempts WHERE run = ?1 AND call = ?2) FROM calls "
@@ -226,7 +226,7 @@ function call.results(db, run, id, what)
     return { nil, message, code, draft, n = 4, failures = failures }
 end
 
---- What the log of this very run answers was paid for when it began.
+--- Charges an answer replayed from the log of the same run: an earlier process paid for it.
 ---@param results table
 ---@param log ponder.log.Recorder
 function Call:played(results, log)
@@ -234,7 +234,7 @@ function Call:played(results, log)
     self.asked:charge(results, results.failures)
 end
 
---- What the log of this very run does not answer may have been paid for all the same.
+--- Charges a call that the log of the same run does not answer: it may have been paid for.
 ---@param db userdata
 ---@param run integer
 ---@param id integer
@@ -243,7 +243,7 @@ function Call:lost(db, run, id)
     self.asked:charge_lost(failures_of(db, run, id), status == nil or status == "cancelled")
 end
 
---- Takes over an answer from another log.
+--- Stores an answer copied from another log.
 ---@param log ponder.log.Recorder
 ---@param results table
 function Call:copy(log, results)

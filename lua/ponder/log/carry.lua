@@ -1,9 +1,9 @@
---- The rows of a run, carried from the log of one machine to that of another: what a worker has
---- recorded of a job becomes what the run within has that stands for the job on the coordinator.
+--- Carries the rows of a run from the log of one machine to that of another: a worker records a
+--- job, and the coordinator stores the rows in the inner run that stands for the job.
 ---
---- All that a run has goes along: its calls, effects, trees and events, its tape and what its
---- clocks said, and the runs within it. Files do not: both sides have the same. Numbers that count
---- over all runs of a log (runs.id, the order of tapes) are new there, those within a run stay.
+--- All rows of the run go along: calls, effects, trees, events, tape and clock readings, and inner
+--- runs. Files do not: both sides have them. Numbers that count over all runs of a log (runs.id,
+--- the order of tapes) are reassigned; those within a run stay.
 
 local budgets = require "ponder.task.budget"
 local host = require "ponder.core.host"
@@ -13,10 +13,10 @@ local zlib = require "ponder.core.zlib"
 local carry = {}
 
 local FORM = 2
-local HEAD = "<I2 i8 s4 d i8" -- form, process, machine, when it began, seed
-local LARGEST = 1 << 30 -- bytes of rows that are taken
-local WORTH_IT = 512 -- less is not compressed
-local PLAIN = "\xff\xff\xff\xff" -- in the place of what compressed bytes begin with: their size
+local HEAD = "<I2 i8 s4 d i8" -- form, process, machine, start time, seed
+local LARGEST = 1 << 30 -- bytes of rows that are accepted
+local WORTH_IT = 512 -- smaller data is not compressed
+local PLAIN = "\xff\xff\xff\xff" -- in place of the size with which compressed bytes begin
 
 -- The tables whose rows go along.
 local TABLES = { "calls", "attempts", "effects", "tape", "readings", "searches", "nodes", "edges",
@@ -43,7 +43,7 @@ end
 
 local FORMS = { "<i8", "<d", "<s4" }
 
--- Reads values one after the other.
+-- Returns a function that reads one value after the other.
 local function reader(text, at)
     return function()
         local form = FORMS[text:byte(at)]
@@ -59,7 +59,7 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Out of a log
 
-local columns = {} -- by table, of this version of the schema
+local columns = {} -- by table, of this schema version
 
 local function columns_of(db, name)
     if not columns[name] then
@@ -80,12 +80,12 @@ local function put_values(out, count, mark, ...)
     return mark
 end
 
--- What a recorder has counted of the tables that have rows only then.
+-- The recorder's counter that is positive if a table has rows.
 local COUNTED = { calls = "calls", attempts = "calls", effects = "effects", searches = "searches",
     nodes = "searches", edges = "searches", events = "events", tape = "noted", readings = "noted" }
 
--- Of each table that has rows its name, its columns, and its rows, each behind a mark.
----@param recorder? ponder.log.Recorder that has written the run
+-- Writes the name, columns and rows of each table that has rows; each row follows a mark.
+---@param recorder? ponder.log.Recorder the one that wrote the run
 local function put_rows(out, db, run, recorder)
     for _, name in ipairs(TABLES) do
         local list = (not recorder or recorder[COUNTED[name]] > 0) and columns_of(db, name)
@@ -113,9 +113,9 @@ local function put_runs(out, db, parent)
     put(out, nil)
 end
 
----What the log has of a run within, once `run:call` has returned.
+---Packs the rows of an inner run, once `run:call` has returned.
 ---@param session ponder.log.Session of that run
----@return string? bytes nil: it is not logged, or there is no file
+---@return string? bytes nil if the run is not logged or has no file
 function carry.pack(session)
     local file = session.root.recorder and session.root.recorder.writer
     if not file or not file.db then
@@ -136,7 +136,7 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Into a log
 
--- How a table is written, and where the columns are that count: of those that came.
+-- How to write the received rows of a table, and the positions of its columns.
 local function shape_of(name, names)
     local shape, count = { name = name, at = {} }, 0
     for column in names:gmatch "[%w_]+" do
@@ -148,7 +148,7 @@ local function shape_of(name, names)
     return shape
 end
 
--- A call that was made elsewhere counts here: in the run's account and in the budgets around it.
+-- Counts a call made elsewhere in this run's account and the budgets in force.
 local function count_call(recorder, at, row)
     local cost = row[at.cost]
     local usage = { input_tokens = row[at.input_tokens], output_tokens = row[at.output_tokens],
@@ -161,7 +161,7 @@ local function count_call(recorder, at, row)
     end
 end
 
--- Reads the rows of one run. Those that are ordered over all runs of the log wait in `ordered`.
+-- Reads the rows of one run. Rows ordered over all runs of the log are collected in `ordered`.
 local function take_rows(read, ordered, recorder, session)
     for name in read do
         local shape = shape_of(assert(COUNTED[name] and name, "no such table"), read())
@@ -215,11 +215,11 @@ local function write_ordered(recorder, ordered, ids)
     end
 end
 
----Gives the rows that came from another machine to a run within that runs here.
+---Stores the rows from another machine in an inner run of this one.
 ---@param session ponder.log.Session of that run
----@param bytes string of carry.pack
----@return boolean? taken nil: nothing is logged here
----@return string? message they are damaged
+---@param bytes string from carry.pack
+---@return boolean? taken nil if nothing is logged here or the bytes are damaged
+---@return string? message if they are damaged
 function carry.unpack(session, bytes)
     local recorder = session.recorder
     if not recorder then
@@ -235,11 +235,11 @@ function carry.unpack(session, bytes)
         return nil, "what a worker recorded cannot be read: " .. (message or "of another version")
     end
     local _, pid, name, started_at, seed, at = HEAD:unpack(text)
-    session:prepare_call() -- there may be calls
+    session:prepare_call() -- the rows may hold calls
     if session.is_held then
         session:write_held()
     end
-    if session.what.known then -- rows of an attempt that failed
+    if session.what.known then -- remove the rows of a failed attempt
         for _, of in ipairs(TABLES) do
             recorder:write(("DELETE FROM %s WHERE run = ?"):format(of), recorder.run)
         end

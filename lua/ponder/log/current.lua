@@ -1,18 +1,18 @@
---- Where the rows of the current run go, if it is logged.
+--- Finds the recorder of the current run, if it is logged.
 
 local scheduler = require "ponder.task.scheduler"
 
 local current = {}
 
----The recorder of the current run, for what is to be written; a run that has noted nothing but the
----time gets one now, whose file comes with the first call.
+---Returns the recorder of the current run, for writing; a run that has only read clocks so far gets
+---one now, whose file is created with the first call.
 ---@return ponder.log.Recorder?
 function current.writer()
     local tape = scheduler.tape()
     return tape and tape:whole().recorder
 end
 
----The recorder of the current run, if it has one.
+---Returns the recorder of the current run, if it has one.
 ---@return ponder.log.Recorder?
 function current.recorder()
     local tape = scheduler.tape()

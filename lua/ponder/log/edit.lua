@@ -1,6 +1,6 @@
---- What a fork changes of the run that it repeats: the reply from which a node came, the reply of a
---- call, or what a call asks. All that does not depend on it is answered from the log; the rest is
---- asked live.
+--- The edit that a fork makes to the run it repeats: of the reply a node came from, of the reply of
+--- a call, or of a call's prompt. Requests that do not depend on it are answered from the log; the
+--- others are asked live.
 
 local json = require "ponder.json"
 
@@ -9,9 +9,9 @@ local edit = {}
 ---@class ponder.log.Edit
 ---@field run integer runs.id
 ---@field call integer calls.id
----@field prompt string? what it asks in the place of its last message; else its reply is edited
----@field samples table<integer, string>? texts of its reply, by their places
----@field applied boolean? the fork has come to it
+---@field prompt string? replaces the last message of the call; if nil, its reply is edited
+---@field samples table<integer, string>? new texts of the reply's samples, by index
+---@field applied boolean? the fork has reached the edited call
 
 local function sample_texts(reply)
     local draft, texts = reply and json.decode(reply), {}
@@ -21,12 +21,12 @@ local function sample_texts(reply)
     return texts
 end
 
--- As it stands inside a JSON string.
+-- Returns the text as it appears inside a JSON string.
 local function escaped(text)
     return json.encode(text):sub(2, -2)
 end
 
--- The reply with the thought replaced; nil: it is not in there.
+-- Returns the reply with the thought replaced, or nil if the reply does not contain it.
 local function replaced(reply, thought, text)
     for _, encode in ipairs { function(s) return s end, escaped } do
         local from, to = reply:find(encode(thought), 1, true)
@@ -46,9 +46,9 @@ local function searches_with(db, run, search, id)
     return found
 end
 
----The edit that gives a node another text: in the first reply among the calls for its parent, or
----for itself, that has it.
----@param db ponder.store.Store of the log
+---Makes the edit that gives a node another text: edits the first reply that contains the node's
+---text, among the calls for its parent or for itself.
+---@param db ponder.store.Store the log
 ---@param run integer runs.id
 ---@param given {id: string, search: integer?, text: string}
 ---@return ponder.log.Edit?
@@ -80,7 +80,7 @@ function edit.node(db, run, given)
         and ("; edit a reply: --call %d --text FILE"):format(calls[1]) or "")
 end
 
----The edit that gives a call another reply, or has it ask something else.
+---Makes the edit that gives a call another reply or another prompt.
 ---@param db ponder.store.Store
 ---@param run integer runs.id
 ---@param given {call: integer, text: string?, prompt: string?}
@@ -99,9 +99,9 @@ function edit.call(db, run, given)
     return { run = run, call = id, samples = { given.text } }
 end
 
----The results of a call with its reply edited.
+---Returns the results of a call with its reply edited.
 ---@param made ponder.log.Edit
----@param results table as of ponder.log.call: {draft, n = 1}
+---@param results table from ponder.log.call: {draft, n = 1}
 ---@return table
 function edit.apply(made, results)
     made.applied = true

@@ -1,4 +1,4 @@
---- Something else that a run asks of the world outside, as the log has it: a row of `effects`.
+--- A tool call or log.record in the log: a row of `effects`.
 
 local json = require "ponder.json"
 local redact = require "ponder.redact"
@@ -12,21 +12,21 @@ Effect.__index = Effect
 
 local WHERE = { outside = "record", tool = "tool" } -- the function of ponder.log
 
--- Why json.encode has refused a value.
+-- Why json.encode refused a value.
 local function reason(message)
     return (message:gsub("^.-json%.encode: ", ""))
 end
 
 ---@param kind "tool"|"outside"
 ---@param name string
----@param key any what is asked, of values that JSON has
+---@param key any JSON values that say what is asked
 ---@return ponder.log.Effect
 function effect.new(kind, name, key)
     local ok, encoded = pcall(json.encode, key)
     if not ok then
         error(("log.%s: key: %s"):format(WHERE[kind], reason(encoded)), 0)
     end
-    encoded = redact.keep(encoded) -- as the log will have it
+    encoded = redact.keep(encoded) -- as the log stores it
     return setmetatable({ what = kind, name = name, key = encoded,
         identity = ("%s\n%s\n%s"):format(kind, name, encoded) }, Effect)
 end
@@ -57,7 +57,7 @@ local function write_answer(self, log, status, value, message)
         .. "WHERE run = ? AND id = ?", status, log.clock(), value, message, log.run, self.id)
 end
 
--- Results are true and then values, as pcall has them; these are kept, nil as JSON's null.
+-- Encodes the values of pcall's results (true, values); nil becomes JSON's null.
 local function encode(results)
     local list = {}
     for i = 2, results.n do
@@ -80,7 +80,7 @@ local function decode(text)
     return results
 end
 
--- What was raised, as the script gets it.
+-- Stores an error; returns the results for the script.
 local function fail(self, log, err)
     local message = redact.keep(tostring(err))
     write_answer(self, log, "error", nil, message)
@@ -88,7 +88,7 @@ local function fail(self, log, err)
 end
 
 ---@param log ponder.log.Recorder
----@param results table true, values; or false, what was raised
+---@param results table true and values; or false and the error
 ---@return table results
 function Effect:answer(log, results)
     if not results[1] then
@@ -117,7 +117,7 @@ end
 ---@param db userdata
 ---@param run integer
 ---@param id integer
----@return table? results nil: they are damaged
+---@return table? results nil if they are damaged
 function effect.results(db, run, id)
     local status, value, message = db:row("SELECT status, value, message FROM effects "
         .. "WHERE run = ? AND id = ?", run, id)

@@ -1,8 +1,7 @@
---- Opens the file of a run log, and checks that it is one. Whoever reads a log reads it through
---- this module.
+--- Opens the file of a run log and checks that it is one. All readers of a log use this module.
 ---
---- SQLite finds damage in its own structure when it meets it. What it cannot find are values that a
---- log never holds: each row is checked as it is read, and raises "FILE: damaged: ..." in one line.
+--- SQLite detects damage to its own structure. It cannot detect values that a log never holds, so
+--- each row is checked as it is read; a bad one raises "FILE: damaged: ..." in one line.
 
 local json = require "ponder.json"
 local schema = require "ponder.log.schema"
@@ -15,16 +14,16 @@ local file = {}
 ---------------------------------------------------------------------------------------------------
 -- Tables
 
--- Large columns, and the run, are not in every statement.
+-- Large columns, and `run`, which some statements do not select.
 local OFTEN_LEFT_OUT = { run = true, request = true, text = true }
 
--- A statement without its comments and with one space between words, so that neither is part of a
--- version. (Quotes stay, which no statement of the schema has: `--` within them hides nothing.)
+-- A statement without comments and with single spaces, so that these do not matter when schemas are
+-- compared. (Quotes need no care: no statement of the schema has any.)
 local function bare(sql)
     return (sql:gsub("%-%-[^\n]*", ""):gsub("%s+", " "):gsub(" ?([(),]) ?", "%1"))
 end
 
--- The statements of the schema, and the types of the columns, by table.
+-- The statements of the schema, and by table its columns with their types.
 local statements, columns_of = {}, {}
 for statement in schema.SQL:gsub("%-%-[^\n]*", ""):gmatch "(CREATE .-);" do
     statements[#statements + 1] = bare(statement)
@@ -40,12 +39,13 @@ for statement in schema.SQL:gsub("%-%-[^\n]*", ""):gmatch "(CREATE .-);" do
     columns_of[name or ""] = columns
 end
 
--- Whether it has today's tables, and nothing that runs by itself.
+-- Whether the database has the log's tables, and no triggers or views, which would run by
+-- themselves.
 local function has_tables(db)
     if db:row "SELECT count(*) FROM sqlite_schema WHERE type IN ('trigger', 'view')" ~= 0 then
         return false
     elseif version1.is(db) then
-        return true -- its columns are checked when it is presented
+        return true -- present() checks its columns
     end
     local found = {}
     for sql in db:rows "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL" do
@@ -64,10 +64,10 @@ end
 
 local TYPES = { INTEGER = "integer", REAL = "float", TEXT = "string" }
 local LATEST = 253402300799 -- 9999-12-31
-local MOST = 1 << 53 -- what is counted, and numbered
-local LARGEST = 1e15 -- what is measured
+local MOST = 1 << 53 -- of counts and ids
+local LARGEST = 1e15 -- of measurements
 
--- Columns with JSON, and what it is.
+-- Columns that hold JSON, and the kind of value.
 local JSON = { labels = "object", arguments = "list", options = "object", versions = "object",
     stats = "object", metadata = "any", request = "any", reply = "object", key = "any",
     value = "any", answer = "any", data = "any" }
@@ -80,11 +80,11 @@ local function is_time(name)
     return name:sub(-3) == "_at" or name == "at"
 end
 
--- Columns of any type that hold numbers, too.
+-- Columns of any type, which may hold numbers.
 local IDS = { source = true, id = true, parent = true, node = true, best = true, target = true,
     what = true }
 
--- What is wrong with a value of a column; nil: nothing.
+-- Returns what is wrong with a column's value, or nil.
 local function fault(column, name, value)
     local wanted = TYPES[column.kind] or not IDS[name] and "string"
     local kind = math.type(value) or type(value)
@@ -104,13 +104,13 @@ local function damaged(path, what, ...)
     error(("%s: damaged: %s"):format(path, what:format(...)), 0)
 end
 
--- Ids of a row, for a message.
+-- Names a row by its id, for a message.
 local function place_of(row)
     local id = row.id or row.call or row.seq or row.path
     return id ~= nil and (" " .. tostring(id):gsub("%c", "?"):sub(1, 40)) or ""
 end
 
----The only row of a statement, which ends with it.
+---Returns the only row of a statement and finishes the statement.
 ---@param db ponder.store.Store
 ---@param sql string
 ---@param ... any
@@ -122,7 +122,7 @@ function file.row(db, sql, ...)
     return row
 end
 
----Checks a row as `columns` of a store gives it; raises a line that names what is damaged.
+---Checks a row from `columns` of a store; raises a line that names what is damaged.
 ---@param path string of the log
 ---@param name string of the table
 ---@param row table<string, any>
@@ -137,7 +137,7 @@ function file.check(path, name, row)
     for field, value in pairs(row) do
         if COUNTS[field] and math.type(value) == "integer" then
             value = tally.count(value)
-            row[field] = value -- an older log may hold whatever a server said
+            row[field] = value -- an older log may hold any number that a server sent
         end
         local column = columns[field]
         local wrong = column and value ~= nil and fault(column, field, value)
@@ -148,14 +148,14 @@ function file.check(path, name, row)
     return row
 end
 
--- Whether decoded JSON is what a column has.
+-- Whether decoded JSON is of the column's kind.
 local function is_kind(value, kind)
     return kind == "any" or type(value) == "table"
         and (kind == "object" and #value == 0 or kind == "list" and (value[1] ~= nil
         or next(value) == nil))
 end
 
----Decodes columns with JSON. What is damaged is NULL: less is said of a run then, but not nothing.
+---Decodes JSON columns. Damaged ones become nil, so that the rest of the run can still be shown.
 ---@param name string of the table
 ---@param row table<string, any>
 ---@param ... string columns
@@ -174,7 +174,7 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Opening
 
----Splits FILE#3, unless there is such a file.
+---Splits FILE#3 into path and number, unless a file has the whole name.
 ---@param what string
 ---@return string path
 ---@return integer? number runs.id
@@ -191,7 +191,7 @@ function file.split(what)
     return path, math.tointeger(tonumber(number))
 end
 
--- What was raised, as one line about the file.
+-- Turns an error into one line about the file.
 local function line_of(path, raised)
     local line = tostring(raised):gsub("%c+", " ")
     return line:sub(1, #path + 2) == path .. ": " and line or ("%s: damaged: %s"):format(path, line)
@@ -212,9 +212,9 @@ local function prepare(db, path, opts)
 end
 
 ---@class ponder.log.FileOptions
----@field mode "read"|"write" a log of version 1 that is to be written is upgraded
+---@field mode "read"|"write" "write" upgrades a log of version 1
 ---@field sync? "normal"|"full"
----@field look_up boolean? a run of it is to be played
+---@field look_up boolean? a run of the log will be replayed
 
 ---Opens a log.
 ---@param path string

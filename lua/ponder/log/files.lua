@@ -1,7 +1,6 @@
---- The files that make a run what it is: its script and modules, prompts, scripted models, tools,
---- the data of a policy.
---- They are read through here, so that a log can keep their texts, and a replay can do without the
---- files.
+--- The files a run depends on: its script and modules, prompts, scripted models, tools and policy
+--- data. They are read through this module, so that the log keeps their texts and a replay does not
+--- need the files.
 
 local builtin = require "ponder.builtin"
 local read_file = require("ponder.file").read
@@ -17,9 +16,9 @@ local files = {}
 
 local BUILT_IN = "built in: "
 
-local read_by_path = {} -- of this run, in order and by path
-local recorded = {} -- texts of the run that is played, by path
-local alone = false -- no other file is read
+local read_by_path = {} -- files of this run, in order and by path
+local recorded = {} -- texts of the replayed run, by path
+local alone = false -- true: no file outside `recorded` is read
 local hear
 
 local function note(path, kind, text, piped)
@@ -34,16 +33,16 @@ local function note(path, kind, text, piped)
     return text
 end
 
----The files that the run has read by now, in order.
+---Returns the files that the run has read so far, in order.
 ---@return ponder.log.File[]
 function files.noted()
     return table.move(read_by_path, 1, #read_by_path, 1, {})
 end
 
----Takes over a file that was read on another machine, unless the run has one of that path.
+---Adds a file that was read on another machine, unless the run has one with that path.
 ---@param path string
 ---@param kind string
----@param text fun(): string? its text
+---@param text fun(): string? returns its text
 function files.adopt(path, kind, text)
     local found = not read_by_path[path] and text()
     if found then
@@ -51,13 +50,13 @@ function files.adopt(path, kind, text)
     end
 end
 
----The text of a file of the run.
+---Reads a file of the run.
 ---@param path string "-" is standard input
 ---@param kind string
----@param hash? string SHA-256 that it must have
+---@param hash? string the SHA-256 that it must have
 ---@return string? text
 ---@return string? message
----@return string? problem why what is there cannot be read
+---@return string? problem why an existing file cannot be read
 function files.read(path, kind, hash)
     if recorded[path] then
         return note(path, kind, recorded[path])
@@ -84,7 +83,7 @@ function files.read(path, kind, hash)
     return note(path, kind, text, piped)
 end
 
----Whether the run has, or had, such a file.
+---Whether the file exists, or did in the replayed run.
 ---@param path string
 ---@return boolean
 function files.exists(path)
@@ -95,27 +94,27 @@ function files.exists(path)
     return file ~= nil and file:close()
 end
 
----Whether the text of a file comes from the log of the run that is played.
+---Whether the text of a file comes from the log of the replayed run.
 ---@param path string
 ---@return boolean
 function files.is_recorded(path)
     return recorded[path] ~= nil
 end
 
----Whether no file is read, since all texts come from a log.
+---Whether all texts come from a log and no file is read.
 ---@return boolean
 function files.is_offline()
     return alone
 end
 
----Says that the built-in prompts of a name are used.
+---Records that built-in prompts are used.
 ---@param name string
 function files.note_built_in(name)
     local text = builtin.text(name)
     note(BUILT_IN .. "prompts/" .. name .. ".lua", "prompts", text)
 end
 
----A chunk of a file, as loadfile gives it.
+---Loads a chunk, like loadfile.
 ---@param path string
 ---@param kind string
 ---@return function? chunk
@@ -128,7 +127,7 @@ function files.load(path, kind)
     return load(text:gsub("^\xEF\xBB\xBF", ""):gsub("^#[^\n]*", ""), "@" .. path, "t")
 end
 
----Has every file that is read told to a function, also those of before.
+---Calls a function for every file read so far and from now on.
 ---@param listener fun(file: ponder.log.File)
 function files.listen(listener)
     hear = listener
@@ -137,19 +136,19 @@ function files.listen(listener)
     end
 end
 
----Answers from these texts from now on.
+---Answers reads from these texts from now on.
 ---@param texts table<string, string> by path
----@param only boolean and from no other file
+---@param only boolean read no other file
 function files.play(texts, only)
     recorded, alone = texts, only
 end
 
----What has become of a file since it was recorded.
+---Returns how a file has changed since it was recorded.
 ---@param path string
 ---@param hash string SHA-256
----@param absolute? string where it was, if it was a file
----@return string? problem nil: it is the same
----@return boolean? gone it is not there
+---@param absolute? string its absolute path, if it was a file
+---@return string? problem nil if it is the same
+---@return boolean? gone it no longer exists
 function files.change(path, hash, absolute)
     local text
     local built_in = path:match("^" .. BUILT_IN .. "prompts/(.*)%.lua$")
@@ -166,7 +165,7 @@ function files.change(path, hash, absolute)
     return store.sha256(text) ~= hash and path .. " has changed" or nil
 end
 
--- Modules beside the script are found by the host; a log keeps their texts.
+-- Records the texts of modules beside the script, which the host finds.
 local function note_modules()
     local beside = package.searchers[3]
     package.searchers[3] = function(name)
@@ -178,7 +177,7 @@ local function note_modules()
     end
 end
 
--- Modules of a run that is played: by the end of their recorded path.
+-- Finds a module of the replayed run by the end of its recorded path.
 local function find_recorded(name)
     local tail = "/" .. name:gsub("%.", "/")
     for _, ending in ipairs { tail .. ".lua", tail .. "/init.lua" } do
@@ -191,7 +190,7 @@ local function find_recorded(name)
     return "no such module in the log"
 end
 
----Looks after the modules that the script requires.
+---Records the modules that the script requires, and finds those of a replayed run.
 function files.follow_modules()
     note_modules()
     if next(recorded) then

@@ -5,7 +5,7 @@ local run = require "ponder.log.run"
 
 local flags = {}
 
---- For ponder.args.
+--- Rules for ponder.args.
 ---@type table<string, ArgumentRule>
 flags.RULES = {
     log = { value = "FILE", files = true, help = "log the run in FILE, a new one (default: in "
@@ -18,10 +18,10 @@ flags.RULES = {
     view = { help = "show the run in a browser while it goes on (ponder view)" },
 }
 
---- In the order in which --help lists them.
+--- In the order of --help.
 flags.ORDER = { "log", "no_log", "keep", "sync", "view" }
 
----Adds the options to those of a command.
+---Adds these options to those of a command.
 ---@param rules table<string, ArgumentRule>
 ---@param order? string[]
 function flags.add(rules, order)
@@ -31,11 +31,11 @@ function flags.add(rules, order)
     end
 end
 
----Begins the run of a command, unless it is not to be logged.
----@param given table<string, any> the options as read
+---Begins the run log of a command, unless --no-log is given.
+---@param given table<string, any> the parsed options
 ---@param about ponder.log.About
 ---@return boolean ok
----@return string? message why the log cannot be written
+---@return string? message what is wrong with the options, or why the log cannot be written
 function flags.begin(given, about)
     if given.no_log then
         return not given.log and not given.view, given.log and "--log or --no-log, not both"

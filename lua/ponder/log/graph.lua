@@ -1,4 +1,4 @@
---- A graph that a policy draws of its own work, for `ponder show --tree`, the page, exports and
+--- Graphs that a policy draws of its own work, for `ponder show --tree`, the page, exports and
 --- diffs:
 ---
 ---     local log = require "ponder.log"
@@ -7,8 +7,8 @@
 ---     local half = g:node { text = "1 3", parents = { root }, kind = "sorts", score = 0.5 }
 ---     g:best(half)
 ---
---- Nodes are written when the next model call is asked for and at the end, so that a run which is
---- killed leaves the graph as it stood. Without a run log all of it does nothing.
+--- Nodes are written when the next model call is asked and at the end, so that a killed run leaves
+--- the graph as it was. Without a run log all methods do nothing.
 
 local options = require "ponder.options"
 local task = require "ponder.task"
@@ -48,8 +48,8 @@ end
 
 ---Adds a node.
 ---@param opts {text: string?, state: any, score: number?, status: string?, terminal: boolean?,
----  parents: integer[]?, kind: string?} `state`: shown as JSON where there is no text; `parents`:
----  what it was made from; `kind`: how, for the edges from its parents
+---  parents: integer[]?, kind: string?} `state`: shown as JSON if there is no text; `parents`: the
+---  nodes it was made from; `kind`: of the edges from its further parents
 ---@return integer id from 1
 function Graph:node(opts)
     opts = options.check("graph:node", opts, NODE)
@@ -67,7 +67,7 @@ function Graph:node(opts)
     return id
 end
 
----Adds an edge that is not one from a parent.
+---Adds an edge between two nodes, beside those from parents.
 ---@param from integer
 ---@param to integer
 ---@param kind string? "connects" is drawn without a direction
@@ -77,7 +77,7 @@ function Graph:edge(from, to, kind)
     self.edges[#self.edges + 1] = { source = from, target = to, kind = kind }
 end
 
----Changes what is known of a node; what is not given stays.
+---Changes fields of a node; those not given stay.
 ---@param id integer
 ---@param opts {text: string?, score: number?, status: string?, terminal: boolean?}
 function Graph:set(id, opts)
@@ -85,14 +85,14 @@ function Graph:set(id, opts)
     options.merge(node, options.check("graph:set", opts, CHANGES))
 end
 
----Names the best node: that and the nodes above it are the path to the answer.
+---Marks the best node: it and its ancestors are the path to the answer.
 ---@param id integer? nil: none
 function Graph:best(id)
     self.best_id = id and known(self, "graph:best", id).id
 end
 
----Calls f(...) so that the model calls within it belong to a node.
----@param id integer? nil: to the graph as a whole
+---Calls f(...) and attributes the model calls within it to a node.
+---@param id integer? nil: the graph as a whole
 ---@param purpose string? such as "generate"
 ---@param f function
 ---@param ... any

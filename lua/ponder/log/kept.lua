@@ -1,4 +1,4 @@
---- The runs that are kept: the logs in $XDG_STATE_HOME/ponder.
+--- The kept runs: the logs in $XDG_STATE_HOME/ponder.
 
 local directories = require "ponder.core.directory"
 local run_file = require "ponder.log.file"
@@ -8,10 +8,10 @@ local version1 = require "ponder.log.version1"
 
 local kept = {}
 
--- The names that ponder gives; see ponder.log.session.
+-- Matches the names that ponder.log.session gives.
 local OWN_NAME = "^%d+%-%d+%-.+%-%x+%.db"
 
--- When a run began, as its log says; or nil and what is wrong with the file.
+-- Returns when a run began according to its log; or nil and what is wrong with the file.
 local function start_of(path)
     local db, message, code = run_file.open(path, { mode = "read" })
     if not db then
@@ -22,10 +22,10 @@ local function start_of(path)
     return ok and started_at or nil, ok and path .. ": holds no run" or tostring(started_at)
 end
 
--- Behind the name of a log that is being made; it stays where the process was killed meanwhile.
+-- Suffix of a log that is being created; it remains if the process is killed meanwhile.
 local STAGING = ".db-new"
 
--- A file that somebody did not finish, and nobody goes on with.
+-- Whether a file was left unfinished by a process that has ended.
 local function is_unfinished(path)
     return path:sub(-#STAGING) == STAGING and not store.in_use(path)
 end
@@ -37,7 +37,7 @@ local function look_at(at, file)
     if name then
         local started_at, message, code = start_of(path)
         if code == "NOT_A_LOG" and file.bytes > 0 and not file.name:find(OWN_NAME) then
-            return nil -- somebody else's
+            return nil -- not ours
         end
         kept_run.started_at, kept_run.damage = started_at or file.modified_at,
             not started_at and message or nil
@@ -48,17 +48,17 @@ local function look_at(at, file)
     end
 end
 
----@class ponder.log.Kept a file among the kept runs
+---@class ponder.log.Kept a file in the directory of kept runs
 ---@field path string
 ---@field name string
 ---@field bytes integer
----@field started_at number of one that is damaged: when it was last written
+---@field started_at number seconds since 1970; of a damaged file, when it was last written
 ---@field damage string? what is wrong with it
 
----The kept runs, newest first, and what is damaged among them.
+---Lists the kept runs, newest first, damaged ones included.
 ---@param at? string the directory; default state.directory()
 ---@return ponder.log.Kept[] runs
----@return string? message why the directory cannot be read; one that is not there is empty
+---@return string? message why the directory cannot be read; a missing one is empty
 function kept.list(at)
     at = at or state.directory()
     local files, message, code = {}, nil, nil
@@ -78,7 +78,7 @@ function kept.list(at)
     return runs, code ~= "NOT_FOUND" and message or nil
 end
 
--- With what lies beside it, unless somebody writes it.
+-- Removes a log and the files beside it, unless a process has it open.
 local function remove(path)
     if store.in_use(path) == false then
         for _, ending in ipairs { "", "-wal", "-shm", "-journal", version1.BACKUP } do
@@ -87,10 +87,10 @@ local function remove(path)
     end
 end
 
----Makes room for one more: removes the oldest files that ponder has named itself, damaged ones
----too, but none of a run that goes on; and all that are unfinished.
+---Makes room for one more run: removes the oldest files that ponder named itself, damaged ones too,
+---and all unfinished ones; never those in use.
 ---@param at string the directory
----@param keep integer how many runs may be there then
+---@param keep integer how many runs may remain, the new one included
 function kept.prune(at, keep)
     local names = {}
     for _, file in ipairs(directories.files(at) or {}) do
@@ -114,7 +114,7 @@ local function exists(path)
     return file ~= nil
 end
 
--- Among the kept runs: the nth newest, or the one of that name.
+-- Finds the nth newest kept run, or the one with that name.
 local function among_kept(what, at)
     local name = what and tostring(what)
     if name and not name:match("^%d+$") then
@@ -130,9 +130,9 @@ local function among_kept(what, at)
     end
 end
 
----The path of a run's log.
+---Finds the path of a run's log.
 ---@param what? string|integer a path; a name or a number (1 is the newest) among the kept runs;
----  nothing: the newest
+---  default: the newest
 ---@return string? path
 ---@return string? message
 ---@return integer? number runs.id of FILE#3

@@ -1,13 +1,13 @@
---- Plays a tape (ponder.log.tape): hands what its past holds to the tasks that ask, in the order
---- and after the rounds in which they got it the first time. What this needs of the tape:
+--- Plays a tape (ponder.log.tape): gives recorded answers to the tasks that ask, in the recorded
+--- order and after the recorded rounds. It uses these fields of the tape:
 ---
----     waiting    tasks by what they have asked, which the past has an answer to
----     held       tasks that have asked something new, in order: they wait for the tape to end
----     runs       runs within that have begun, by what the past has of them
----     inner      all runs within that are not over
+---     waiting    tasks whose request has a recorded answer, by that answer
+---     held       tasks whose request is new, in order: they wait for the tape to end
+---     runs       inner runs that have begun, by their recorded answer
+---     inner      all inner runs that are not over
 ---
---- An entry whose task has not asked yet waits as long as any task can go on; then it is passed
---- over.
+--- An entry whose task has not asked yet waits as long as any task can continue; then it is
+--- skipped.
 
 local groups = require "ponder.task.groups"
 local scheduler = require "ponder.task.scheduler"
@@ -15,10 +15,10 @@ local task = require "ponder.task"
 
 local playing = {}
 
---- What tasks wait for that have called a run within.
+--- The reason for which tasks wait that have called an inner run.
 playing.WAIT_FOR_RUN = "run:call"
 
----The script does not do what it did before.
+---Notes that the script diverges from the recording; raises when offline or frozen.
 ---@param self ponder.log.Tape
 ---@param where string
 function playing.diverge(self, where)
@@ -30,7 +30,7 @@ function playing.diverge(self, where)
     end
 end
 
----A run within is over.
+---Queues the end of an inner run for the next commit.
 ---@param self ponder.log.Tape
 ---@param what ponder.log.Inner
 function playing.note_over(self, what)
@@ -38,7 +38,7 @@ function playing.note_over(self, what)
         waits = playing.WAIT_FOR_RUN }
 end
 
--- Whether a run within has still to play what came before an entry.
+-- Whether an inner run has earlier entries still to play.
 local function is_ahead(self, entry)
     for what in pairs(self.inner) do
         local next_one = what.tape.playing and what.tape.past:entry()
@@ -49,7 +49,7 @@ local function is_ahead(self, entry)
     return false
 end
 
--- Plays the next entry; false: not yet.
+-- Plays the next entry; returns false if its turn has not come.
 local function play_entry(self, entry)
     if next(self.inner) and is_ahead(self, entry) then
         return false
@@ -71,14 +71,14 @@ local function play_entry(self, entry)
         task.wake(waits, true)
         return true
     end
-    return scheduler.is_idle(self.group) -- pass it over
+    return scheduler.is_idle(self.group) -- nobody asks for it: skip it
 end
 
 local function by_id(a, b)
     return a.task.id < b.task.id
 end
 
--- The tape has ended. Who waits has an answer that was never handed over, or asks outside.
+-- Ends playing: wakes all waiting tasks, which then use an answer off the tape or ask live.
 local function go_live(self)
     self.playing = false
     local now = scheduler.clock(self.group)
@@ -108,14 +108,14 @@ local function go_live(self)
     self.waiting, self.held, self.runs = {}, {}, {}
 end
 
--- Whether a run that is to go on alone has begun.
+-- Whether the chosen inner run has begun, so that this run stays where it is.
 local function is_held(self)
     return self.frozen and self.session.root.has_begun
 end
 
----Plays what is next, as far as it goes; at the end of the tape the script goes live.
+---Plays the next entries as far as possible; goes live at the end of the tape.
 ---@param self ponder.log.Tape
----@param rounds integer of its tasks so far
+---@param rounds integer rounds of its tasks so far
 function playing.turn(self, rounds)
     local past, group = self.past, self.group
     if is_held(self) then
@@ -152,10 +152,10 @@ function playing.pass_over(self, at_end)
     return true
 end
 
----Waits for its turn on the tape.
+---Waits for the current task's turn on the tape.
 ---@param self ponder.log.Tape
 ---@param answered ponder.log.Answered?
----@return boolean woken true: it may have the past's answer; false: the tape has ended
+---@return boolean woken true: the recorded answer may be used; false: the tape has ended
 function playing.wait_for_turn(self, answered)
     local t = task.current()
     if answered then
@@ -166,7 +166,7 @@ function playing.wait_for_turn(self, answered)
     return task.park(function() groups.remove_item(self.held, t) end)
 end
 
----Offline: the past must have the answer.
+---Raises for a request that the recording does not answer, in an offline replay.
 ---@param self ponder.log.Tape
 ---@param what ponder.log.Operation
 ---@param known ponder.log.Answered?

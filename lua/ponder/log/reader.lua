@@ -1,13 +1,13 @@
---- Reads a run log: what `ponder show`, `diff` and `export` tell of a run.
+--- Reads a run log, for `ponder show`, `diff` and `export`.
 ---
----     local log, message, code = reader.open("run.db")     -- or nothing: the newest run
+---     local log, message, code = reader.open("run.db")     -- without a path: the newest run
 ---     for call in log:calls() do print(call.id, call.model, call.cost) end
 ---     log:call(7).reply.samples[1].text
 ---     log:close()
 ---
---- Rows are tables by column name (see ponder.log.schema); columns with JSON are decoded, and a
---- column that is NULL is nil. Iterators read a row at a time, and what was sent and replied only
---- where it says so: a log may hold 100,000 calls.
+--- Rows are tables by column name (see ponder.log.schema); JSON columns are decoded, and NULL is
+--- nil. Iterators read one row at a time, and requests and replies only where documented: a log may
+--- hold 100,000 calls.
 
 local file = require "ponder.log.file"
 local kept = require "ponder.log.kept"
@@ -29,7 +29,7 @@ local LIGHT = "id, session, identity, occurrence, provider, model, sample, sampl
     .. "code, message, latency_ms, time_to_first_ms, attempts, input_tokens, output_tokens, "
     .. "total_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, cost"
 
--- Rows of a table, checked, with these columns decoded. `sql` has a place for the run.
+-- Iterates over checked rows with the given JSON columns decoded. `?1` of `sql` is the run.
 local function rows_of(self, name, sql, values, ...)
     local rows = self.db:columns(sql, self.number, table.unpack(values, 1, values.n))
     local json_columns = table.pack(...)
@@ -48,7 +48,7 @@ local function first(rows)
     return row
 end
 
--- The run of a number; or the first, within which all others began.
+-- Finds the run with a number; without one, the first, which contains all others.
 local function find_run(self, number)
     local found = self.db:row("SELECT id FROM runs WHERE id >= ? ORDER BY id LIMIT 1", number or 1)
     self.number = found
@@ -58,10 +58,9 @@ local function find_run(self, number)
     return self:run()
 end
 
----Opens a log to read it. A run that is under way may be read too: as it stands now, whatever is
----written meanwhile.
----@param what? string a path; the name of a run among those kept, or its number, 1 the newest;
----  nothing: the newest. FILE#3 is the third run of a log
+---Opens a log for reading. A run in progress is read as it is now; later writes are not seen.
+---@param what? string a path; the name of a kept run or its number, 1 being the newest; default:
+---  the newest. FILE#3 is the third run of a log
 ---@return ponder.log.Reader?
 ---@return string? message one line that begins with the path
 ---@return string? code NOT_FOUND, NOT_A_LOG, NEWER, DAMAGED, IO, MEMORY
@@ -76,7 +75,7 @@ function reader.open(what)
     end
     local self = setmetatable({ path = path, db = db }, Reader)
     local began = true
-    if store.in_use(path) then -- else nobody writes, and nobody who wants to has to wait
+    if store.in_use(path) then -- else a transaction would only make a new writer wait
         began, message, code = db:begin()
     end
     if not began then
@@ -95,14 +94,14 @@ function reader.open(what)
     return self
 end
 
----The run, with `labels`, `arguments`, `options`, `versions` and `answer` decoded.
+---Returns the run, with `labels`, `arguments`, `options`, `versions` and `answer` decoded.
 ---@return table
 function Reader:run()
     return first(rows_of(self, "runs", "SELECT * FROM runs WHERE id = ?", NONE, "labels",
         "arguments", "options", "versions", "answer"))
 end
 
----The numbers of all runs that the file holds.
+---Returns the ids of all runs in the file.
 ---@return integer[]
 function Reader:numbers()
     local numbers = {}
@@ -112,14 +111,14 @@ function Reader:numbers()
     return numbers
 end
 
----Another run of the same file, to be read until this one is closed.
+---Returns a reader of another run of the same file, valid until this one is closed.
 ---@param number integer
 ---@return ponder.log.Reader
 function Reader:other(number)
     return setmetatable({ path = self.path, number = number, db = self.db }, Reader)
 end
 
----How the run stands: what it ended as, or whether a process still has it.
+---Returns the state of the run: its final status, or whether a process still runs it.
 ---@return "completed"|"failed"|"interrupted"|"running"|"killed"
 function Reader:state()
     local status = self.db:row("SELECT status FROM runs WHERE id = ?", self.number)
@@ -131,37 +130,36 @@ function Reader:state()
     return now and now:row("SELECT status FROM runs WHERE id = ?", self.number) or "killed"
 end
 
----The processes that ran it.
+---Iterates over the processes that ran it.
 ---@return fun(): table?
 function Reader:sessions()
     return rows_of(self, "sessions", "SELECT * FROM sessions WHERE run = ? ORDER BY id", NONE)
 end
 
----Scripts, prompts and other files that it read, with their text.
+---Iterates over the scripts, prompts and other files it read, with their texts.
 ---@return fun(): table?
 function Reader:files()
     return rows_of(self, "files", "SELECT * FROM files WHERE run = ? ORDER BY path", NONE)
 end
 
----Model calls in the order in which they were asked, without request and reply.
+---Iterates over model calls in the order asked, without request and reply.
 ---@return fun(): table? call `metadata` is decoded
 function Reader:calls()
     return rows_of(self, "calls", "SELECT " .. LIGHT .. " FROM calls WHERE run = ? ORDER BY id",
         NONE, "metadata")
 end
 
----The same with `request` and `reply`, decoded, one call at a time.
----@param after? integer calls.id: those after that one
+---Iterates over model calls with `request` and `reply`, decoded.
+---@param after? integer calls.id: only calls after this one
 ---@return fun(): table?
 function Reader:contents(after)
     return rows_of(self, "calls", "SELECT * FROM calls WHERE run = ? AND id > ? ORDER BY id",
         { after or 0, n = 1 }, "metadata", "request", "reply")
 end
 
----One call with all that was sent and answered: `request` and `reply` decoded, and `failures`, the
----attempts that failed.
+---Returns one call, with `request` and `reply` decoded, and with its failed attempts in `failures`.
 ---@param id integer
----@return table? call nil: there is none
+---@return table? call nil if there is none
 function Reader:call(id)
     local row = first(rows_of(self, "calls", "SELECT * FROM calls WHERE run = ? AND id = ?",
         { id, n = 1 }, "metadata", "request", "reply"))
@@ -176,35 +174,35 @@ function Reader:call(id)
     return row
 end
 
----Attempts that failed.
+---Iterates over the failed attempts of all calls.
 ---@return fun(): table?
 function Reader:attempts()
     return rows_of(self, "attempts", "SELECT * FROM attempts WHERE run = ? ORDER BY call, attempt",
         NONE)
 end
 
----Tools and what else came from outside, in order; `key` and `value` are decoded.
+---Iterates over tool calls and log.record results, in order; `key` and `value` are decoded.
 ---@return fun(): table?
 function Reader:effects()
     return rows_of(self, "effects", "SELECT * FROM effects WHERE run = ? ORDER BY id", NONE, "key",
         "value")
 end
 
----Searches and runs of machines, in order; `options` and `stats` are decoded.
+---Iterates over searches and machine runs, in order; `options` and `stats` are decoded.
 ---@return fun(): table?
 function Reader:searches()
     return rows_of(self, "searches", "SELECT * FROM searches WHERE run = ? ORDER BY id", NONE,
         "options", "stats")
 end
 
--- Ids of a search are numbers; those of machines are n1, n2... n10, which come in that order too.
+-- Node ids of searches are numbers; those of machines are n1, n2... n10, and sort by length first.
 local function order_of(self, search)
     local first_is_text = self.db:row("SELECT typeof(id) = 'text' FROM nodes WHERE run = ? "
         .. "AND search = ? ORDER BY id LIMIT 1", self.number, search)
     return first_is_text == 1 and { "length(id)", "id" } or { "id" }
 end
 
----ORDER BY, for the nodes of a search in the order in which they were made.
+---Returns the ORDER BY clause that sorts the nodes of a search by creation.
 ---@param search integer searches.id
 ---@param descending? boolean
 ---@return string sql
@@ -213,7 +211,7 @@ function Reader:order_of_nodes(search, descending)
     return " ORDER BY " .. table.concat(order_of(self, search), direction .. ", ") .. direction
 end
 
----The nodes of a search, in the order of their ids.
+---Iterates over the nodes of a search, in creation order.
 ---@param search integer searches.id
 ---@return fun(): table?
 function Reader:nodes(search)
@@ -221,11 +219,11 @@ function Reader:nodes(search)
         .. self:order_of_nodes(search), { search, n = 1 })
 end
 
--- The path to the answer, or else the root.
+-- The path to the answer, and the root.
 local PATH = "SELECT id FROM nodes WHERE run = ?1 AND search = ?2 AND (best = 1 OR parent IS NULL)"
 
----The nodes that a drawing shows of a large tree: those without a parent, the path to the answer,
----and their children.
+---Iterates over the nodes that a drawing of a large tree shows: those without a parent, the path to
+---the answer, and their children.
 ---@param search integer
 ---@return fun(): table?
 function Reader:nodes_by_path(search)
@@ -235,7 +233,7 @@ function Reader:nodes_by_path(search)
         .. self:order_of_nodes(search), { search, n = 1 })
 end
 
----How many nodes a search has.
+---Returns the number of nodes of a search.
 ---@param search integer
 ---@return integer
 function Reader:node_count(search)
@@ -243,16 +241,16 @@ function Reader:node_count(search)
         search))
 end
 
----One node.
+---Returns one node.
 ---@param search integer
----@param id any as in nodes.id; the text of a number will do
+---@param id any as in nodes.id; digits as text are accepted
 ---@return table?
 function Reader:node(search, id)
     return first(rows_of(self, "nodes", "SELECT * FROM nodes WHERE run = ? AND search = ? "
         .. "AND id IN (?, ?)", { search, id, math.tointeger(tonumber(id)) or id, n = 3 }))
 end
 
----The calls that were made for a node, without request and reply.
+---Iterates over the calls made for a node, without request and reply.
 ---@param search integer
 ---@param id any
 ---@return fun(): table?
@@ -261,7 +259,7 @@ function Reader:calls_of(search, id)
         .. "AND node = ? ORDER BY id", { search, id, n = 2 }, "metadata")
 end
 
----Edges of a graph that are not a node's parent.
+---Iterates over the edges of a graph other than those from parents.
 ---@param search integer
 ---@return fun(): table?
 function Reader:edges(search)
@@ -269,7 +267,7 @@ function Reader:edges(search)
         { search, n = 1 })
 end
 
----Events in order; `data` is decoded.
+---Iterates over events in order; `data` is decoded.
 ---@return fun(): table?
 function Reader:events()
     return rows_of(self, "events", "SELECT * FROM events WHERE run = ? ORDER BY id", NONE, "data")
@@ -306,20 +304,20 @@ FROM calls %s]]
 SUMS = SUMS:gsub("%$(%w+)", { live = LIVE, sums = token_sums(),
     usd = "typeof(cost) = 'real' AND cost BETWEEN 0 AND 1e18" })
 
----@class ponder.log.Totals nil where no call says; tokens, retries and cost are of what was sent
+---@class ponder.log.Totals tokens, retries and cost are of live calls; nil if no call reports them
 ---@field calls integer
 ---@field ok integer
 ---@field errors integer
 ---@field cancelled integer
----@field pending integer without an answer
+---@field pending integer not answered
 ---@field reused integer answered from a log or a cache
 ---@field retries integer attempts beyond the first
 ---@field input_tokens integer?
 ---@field output_tokens integer?
 ---@field total_tokens integer?
 ---@field cost number? USD, of calls whose price is known
----@field saved_cost number? USD, of those that were answered from a log or a cache
----@field unpriced integer calls that were sent, answered, and whose price is unknown
+---@field saved_cost number? USD, of calls answered from a log or a cache
+---@field unpriced integer live calls that succeeded and whose price is unknown
 ---@field models table[] the same by `provider` and `model`, in the order of their first calls
 ---@field tools integer
 ---@field tool_errors integer
@@ -331,7 +329,7 @@ local function plus(a, b)
     return a + b
 end
 
--- Adds a row of SUMS to a sum of them; what is nil in both stays nil.
+-- Adds a row of SUMS to a total; fields that are nil in both stay nil.
 local function add_row(sum, row)
     local function add(fields, combine)
         for _, field in ipairs(fields) do
@@ -346,12 +344,12 @@ local function add_row(sum, row)
     add({ "last_at" }, math.max)
 end
 
-local CHUNK = 20000 -- calls whose sums SQLite holds at once, while it groups them
+local CHUNK = 20000 -- calls that SQLite groups at once
 local NEXT = "SELECT min(id) FROM calls WHERE run = ? AND id > ?"
 local OF_MODELS = SUMS:format("provider, model,",
     "WHERE run = ? AND id BETWEEN ? AND ? GROUP BY provider, model ORDER BY min(id)")
 
--- The sums of each model, in the order of their first calls.
+-- Returns the sums of each model, in the order of their first calls.
 local function models_of(self)
     local models, by_name = {}, {}
     local from = self.db:row(NEXT, self.number, math.mininteger)
@@ -370,7 +368,7 @@ local function models_of(self)
     return models
 end
 
----What all calls come to.
+---Returns the sums over all calls.
 ---@return ponder.log.Totals
 function Reader:totals()
     local totals = { models = models_of(self) }
@@ -385,7 +383,7 @@ function Reader:totals()
     return totals
 end
 
----What calls failed with, the first kind first: `calls` is how many.
+---Iterates over the errors of calls, grouped, in order of first occurrence; `calls` is the count.
 ---@return fun(): {code: string?, message: string?, calls: integer}?
 function Reader:failures()
     return self.db:columns("SELECT code, message, count(*) AS calls FROM calls "
@@ -393,20 +391,20 @@ function Reader:failures()
         self.number)
 end
 
----What is wrong with the file, as far as SQLite can tell. It reads all of it.
----@return string? damage nil: nothing
+---Reads the whole file and returns the first damage that SQLite finds.
+---@return string? damage nil if none
 function Reader:damage()
     local ok, found = pcall(self.db.row, self.db, "PRAGMA quick_check(1)")
     return (not ok or found ~= "ok") and tostring(found) or nil
 end
 
----The database, for a report with a question of its own.
+---Returns the database, for reports with queries of their own.
 ---@return table db see ponder.core.store
 function Reader:database()
     return self.db
 end
 
----Closes it; safe to call again.
+---Closes the log; may be called more than once.
 function Reader:close()
     self.db:close()
 end

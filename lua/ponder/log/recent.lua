@@ -1,5 +1,5 @@
---- A map that keeps what was used lately, and forgets the rest: its owner looks that up again.
---- Texts are keys as numbers of 60 bits, from their hashes: an entry takes 24 bytes, not 150.
+--- A map that keeps recently set entries and forgets others, which its owner then looks up again.
+--- Texts become 60-bit keys by their hashes: an entry takes 24 bytes, not 150.
 
 local store = require "ponder.core.store"
 
@@ -8,7 +8,7 @@ local recent = {}
 local MOST = 1 << 15 -- entries of a generation; there are two
 
 ---@class ponder.log.Recent
----@field forgets boolean it has forgotten something
+---@field forgets boolean it has forgotten entries
 local Recent = {}
 Recent.__index = Recent
 
@@ -26,7 +26,7 @@ function recent.new()
 end
 
 ---@param key integer
----@return any value nil: it is not known, or was forgotten
+---@return any value nil if unknown or forgotten
 function Recent:get(key)
     return self.young[key] or self.old[key]
 end

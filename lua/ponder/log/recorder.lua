@@ -1,5 +1,5 @@
---- Records one run: its rows of ponder.log.schema, which ponder.log.writer writes with those of the
---- other runs of the file.
+--- Records one run: makes its rows (ponder.log.schema), which ponder.log.writer writes together
+--- with those of the other runs in the file.
 
 local tally = require "ponder.tally"
 local writer = require "ponder.log.writer"
@@ -10,13 +10,13 @@ local recorder = {}
 ---@field writer ponder.log.Writer
 ---@field run integer runs.id
 ---@field session integer
----@field begun ponder.log.Session? of a new run within another: its rows may be held back
+---@field begun ponder.log.Session? of a new inner run: its rows may be held back
 ---@field saved ponder.log.Saved
 ---@field clock fun(): number seconds since 1970
 local Recorder = {}
 Recorder.__index = Recorder
 
--- What a run has made before that is new.
+-- `before` of a new run: nothing was derived earlier.
 local NOTHING = { events = {}, searches = {} }
 
 ---@param file ponder.log.Writer
@@ -28,7 +28,7 @@ function recorder.new(file, run)
         saved = writer.nothing_saved() }, Recorder)
 end
 
--- Numbers go on where the run ends.
+-- Continues numbering after the run's last rows.
 local function count_rows(self)
     local function last(of)
         local sql = ("SELECT max(id) FROM %s WHERE run = ?"):format(of)
@@ -37,8 +37,8 @@ local function count_rows(self)
     self.session, self.calls, self.effects = last "sessions" + 1, last "calls", last "effects"
 end
 
--- What a run makes of what comes in it makes again when it is played: trees and events, but for
--- their times.
+-- Deletes the derived rows: trees and events are regenerated when the run is replayed. Keeps their
+-- times.
 local function forget_made(self)
     local events, searches, db = {}, {}, self.writer.db
     for name, at in db:rows("SELECT name, at FROM events WHERE run = ? ORDER BY id", self.run) do
@@ -54,8 +54,8 @@ local function forget_made(self)
     end
 end
 
---- Goes on with a run.
----@param file ponder.log.Writer that has opened it
+--- Continues a run.
+---@param file ponder.log.Writer with the file open
 ---@param run integer runs.id
 ---@return ponder.log.Recorder
 function recorder.continue(file, run)
@@ -72,7 +72,7 @@ function Recorder:write(sql, ...)
     self.writer:write(sql, ...)
 end
 
-local MOST_IN_A_ROW = 200 -- readings: as many as table.unpack and string.pack take with ease
+local MOST_IN_A_ROW = 200 -- readings: few enough for table.unpack and string.pack
 
 local function write_readings(self, clock, list)
     local form = clock == "seed" and "<i8" or "<d"
@@ -127,7 +127,7 @@ end
 
 local COUNTER = { call = "calls", effect = "effects" }
 
--- Gives an operation its row.
+-- Gives an operation its id.
 local function number(self, what)
     local counter, within = COUNTER[what.kind], what.within
     self[counter] = self[counter] + 1
@@ -156,7 +156,7 @@ end
 
 --- See ponder.log.Sink.
 function Recorder:ask(what)
-    if what.id then -- asked before, and not answered
+    if what.id then -- asked before and not answered
         what:ask_again(self)
     else
         number(self, what)
@@ -194,7 +194,7 @@ function Recorder:count_asked(what, within)
     return count or 0
 end
 
---- Notes an event.
+--- Records an event.
 ---@param name string
 ---@param data string? JSON
 ---@param search integer?
@@ -206,18 +206,18 @@ function Recorder:event(name, data, search)
         search, name, data)
 end
 
---- The number of a new search.
+--- Numbers a new search.
 ---@return integer
 ---@return number began seconds since 1970
----@return number? ended where it has come to its end before
+---@return number? ended when it completed, if it did so before
 function Recorder:next_search()
     self.searches = self.searches + 1
     local before = self.before.searches[self.searches] or {}
     return self.searches, before.began or self.clock(), before.ended
 end
 
---- Notes that an answer was not paid for.
----@param cost number? USD that it had cost; nil: unknown
+--- Counts an answer that was not paid for.
+---@param cost number? what it had cost, in USD; nil if unknown
 function Recorder:save(cost)
     for _, saved in ipairs { self.saved, self.writer.saved } do
         saved.calls = saved.calls + 1
@@ -226,9 +226,9 @@ function Recorder:save(cost)
     end
 end
 
---- Notes what a call came to.
----@param tokens integer? nil: unknown
----@param cost number? USD; nil: unknown
+--- Counts what a call cost.
+---@param tokens integer? nil if unknown
+---@param cost number? USD; nil if unknown
 function Recorder:spend(tokens, cost)
     local spent = self.writer.spent
     spent.calls = spent.calls + 1
