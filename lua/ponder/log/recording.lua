@@ -1,5 +1,5 @@
---- What a log holds of a run, for the tape of the next one. It is looked up as it is needed: a log
---- may hold millions of calls.
+--- Reads what a log holds of a run, for the tape of the next run. Rows are looked up on demand: a
+--- log may hold millions of calls.
 
 local bits = require "ponder.log.bits"
 local call = require "ponder.log.call"
@@ -11,9 +11,9 @@ local schema = require "ponder.log.schema"
 local recording = {}
 
 local LOAD = { call = call.results, effect = effect.results }
-local BATCH = 256 -- rows of the tape that are read at once
+local BATCH = 256 -- rows of the tape read at once
 
----@class ponder.log.Answered what was asked, and perhaps answered
+---@class ponder.log.Answered a recorded operation, answered or not
 ---@field kind "call"|"effect"|"run"
 ---@field id integer
 ---@field seed integer? of a run
@@ -29,9 +29,9 @@ local BATCH = 256 -- rows of the tape that are read at once
 
 ---@class ponder.log.Recording
 ---@field run integer runs.id
----@field ordered boolean it is the same run: played in order, in its own rows
----@field edit ponder.log.Edit? of another run: what is changed of it
----@field ended boolean it holds all that was asked: one process ran it, and was not killed
+---@field ordered boolean it is the same run: played in order, and continued in its own rows
+---@field edit ponder.log.Edit? the edit that a fork makes
+---@field ended boolean it holds every request: one process ran it and was not killed
 ---@field first_now number?
 ---@field last_now number?
 ---@field last_cpu number?
@@ -42,7 +42,7 @@ local function sets()
     return { call = bits.new(), effect = bits.new(), run = bits.new() }
 end
 
--- What a log that is whole does not hold.
+-- Raises for rows that an intact log never holds.
 local function damaged(self, what, ...)
     error(("%s: damaged: %s"):format(self.path, what:format(...)), 0)
 end
@@ -50,8 +50,8 @@ end
 ---------------------------------------------------------------------------------------------------
 -- What was asked
 
--- Whether what was asked has an answer to be played. What ended a run is tried again: failures that
--- are not on the tape; and what another budget may allow.
+-- Whether a recorded operation has an answer to play. Failures that ended the run are tried again;
+-- in another run, so are exceeded budgets.
 local function is_answered(self, kind, id, status, code, within)
     if status == "error" and code == "BUDGET" and not self.ordered then
         return false
@@ -67,7 +67,7 @@ local function is_edited(self, kind, id)
     return edited ~= nil and kind == "call" and edited.call == id and edited.run == self.run
 end
 
--- There is one table for each of them, as long as anybody has it.
+-- Returns the table of an operation: always the same one while it is in use.
 local function known_of(self, kind, id, status, code, within)
     local known = self.known[kind][id]
     if not known then
@@ -81,7 +81,7 @@ end
 
 local STATUS = { completed = "ok", failed = "error" }
 
--- Runs within this one. Their rows come in the order in which they began, without a gap.
+-- Reads the rows of inner runs, in the order in which they began.
 local function read_runs(self)
     local rows, status_of = {}, {}
     for id, name, within, seed, status in self.db:rows("SELECT id, name, within, seed, status "
@@ -94,7 +94,7 @@ local function read_runs(self)
     return rows, status_of
 end
 
--- By their names.
+-- Groups the inner runs by name.
 local function keep_runs(self, rows)
     self.known.run = {}
     for _, row in ipairs(rows) do
@@ -116,8 +116,8 @@ local IN_ORDER = {
     effect = "SELECT id, status, NULL, within " .. FIND.effect
         .. " AND within IS ?5 AND occurrence = ?6 ORDER BY +id DESC LIMIT 1",
 }
--- Of another run: first what its script asked, then what its tools asked, each after the last one
--- that was found. (The plus keeps SQLite from going through all rows in the order of their ids.)
+-- In the log of another run: first the script's operations, then those of its tools, each after
+-- the last one found. (The plus keeps SQLite from scanning all rows by id.)
 local OUTSIDE_AFTER = {
     call = "SELECT id, status, code, within, occurrence " .. FIND.call .. " AND within IS NULL "
         .. "AND occurrence >= ?3 AND (occurrence > ?3 OR id > ?4) ORDER BY occurrence, id LIMIT 1",
@@ -132,7 +132,7 @@ local INSIDE_AFTER = {
         .. " AND within IS NOT NULL AND +id > ?6 ORDER BY +id LIMIT 1",
 }
 
--- What a method of the store returns for a statement of FIND, with further values.
+-- Calls a method of the store with a statement of FIND and further values.
 local function query(self, method, sql, what, ...)
     local db = self.db
     if what.kind == "call" then
@@ -141,10 +141,10 @@ local function query(self, method, sql, what, ...)
     return db[method](db, sql, self.run, what.what, what.name, what.key, ...)
 end
 
----What the log of the same run has on an operation.
+---Looks up an operation in the log of the same run.
 ---@param what ponder.log.Operation
 ---@param within integer? effects.id of the tool that asks
----@param occurrence integer its number among equal ones there
+---@param occurrence integer its number among equal ones within that tool
 ---@return ponder.log.Answered?
 function Recording:find(what, within, occurrence)
     local known
@@ -162,7 +162,7 @@ function Recording:find(what, within, occurrence)
     return known
 end
 
----What the log of another run has on an operation that was not found yet.
+---Finds the next equal operation in the log of another run that was not found yet.
 ---@param what ponder.log.Operation
 ---@return ponder.log.Answered?
 function Recording:find_next(what)
@@ -205,8 +205,8 @@ local COUNT = {
         .. " AND within IS ?5 ORDER BY occurrence DESC",
 }
 
----How often an operation was asked by the process that plays this past, as far as that is on the
----log of the same run.
+---Returns how often this process has asked for an operation, as far as the log of the same run
+---shows.
 ---@param what ponder.log.Operation
 ---@param within integer?
 ---@return integer
@@ -243,7 +243,7 @@ local NEXT_OF_TAPE = TAPE
     .. "AND seq > ?2 AND (?3 IS NULL OR tape.kind <> 'run' OR what = ?3) ORDER BY seq LIMIT ?4"
 local ANSWERS_OF_TAPE = TAPE .. "AND tape.kind <> 'timers' ORDER BY seq "
 
--- What a row of these names; nil: the log does not hold it.
+-- Returns the operation that a row of the tape names, or nil if the log does not hold it.
 local function answered_by(self, kind, what, id, status, code, within)
     if kind == "run" then
         return self.known.run[what]
@@ -251,7 +251,7 @@ local function answered_by(self, kind, what, id, status, code, within)
     return id and known_of(self, kind, id, status, code, within)
 end
 
--- The next rows of the tape whose operations are answered.
+-- Reads the next rows of the tape whose operations are answered.
 local function read_batch(self)
     local entries = {}
     while not entries[1] and not self.at_end do
@@ -273,7 +273,7 @@ local function read_batch(self)
     self.entries, self.next = entries, 1
 end
 
----The next entry that is to be played.
+---Returns the next entry to play.
 ---@return ponder.log.Entry? nil: the tape has ended
 function Recording:entry()
     if not self.entries[self.next] and not self.at_end then
@@ -282,14 +282,14 @@ function Recording:entry()
     return self.entries[self.next]
 end
 
----It has been played.
+---Moves on to the next entry.
 function Recording:advance()
     self.next = self.next + 1
 end
 
----What nobody has asked for again.
----@return integer left how many answers
----@return string? first in a few words
+---Counts the answers on the tape that were left unused.
+---@return integer left
+---@return string? first label of the first one
 function Recording:left()
     if not self.ordered then
         return 0
@@ -321,9 +321,9 @@ local function unpack_readings(self, clock, bytes)
     return list
 end
 
----What a clock said next.
+---Returns the next recorded reading of a clock.
 ---@param clock string
----@return number? nil: the log holds no more
+---@return number? nil after the last one
 function Recording:reading(clock)
     local on = self.clocks[clock]
     if not on then
@@ -349,7 +349,7 @@ local function end_of_readings(self, clock, order)
     return list[order == "" and 1 or #list]
 end
 
--- What the scheduler's clock said first and last.
+-- Sets the first and last times of the scheduler's clock, and the last CPU time.
 local function set_times(self)
     self.first_now, self.last_now = end_of_readings(self, "now", ""),
         end_of_readings(self, "now", "DESC")
@@ -364,8 +364,8 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Opening
 
--- The row of the tape where the failures at its end begin; nil: it ends well. Runs that went well
--- may lie between those that did not: they are independent.
+-- Returns the seq at which the failures at the end of the tape begin, or nil if there are none.
+-- Inner runs that succeeded may lie between failures: they are independent.
 local function first_failure(self, status_of_run)
     local first
     for seq, _, kind, what, _, status in self.db:rows(ANSWERS_OF_TAPE .. "DESC", self.run) do
@@ -381,8 +381,8 @@ local function first_failure(self, status_of_run)
     return first
 end
 
--- What ended a run is tried again: the failures at the end of the tape are cut off, with all that
--- came after the first of them. (Those that are not on the tape were cut off before.)
+-- Deletes the failures at the end of the tape, and all that follows the first of them, so that they
+-- are tried again. (Failures that are not on the tape were deleted from it earlier.)
 local function cut_failures(self, status_of_run)
     local first = first_failure(self, status_of_run)
     if first then
@@ -416,11 +416,11 @@ local function count_rows(self)
     end
 end
 
----@param db userdata an open log; of a run that is resumed, open to be written
+---@param db userdata an open log; writable to resume it
 ---@param run integer runs.id
 ---@param how {path: string, ordered: boolean, retries: boolean?, edit: ponder.log.Edit?,
----  only: integer?} ordered: it is the same run; retries: and what it failed with is tried again;
----  edit: of another run; only: the others of the runs within it are left out
+---  only: integer?} ordered: it is the same run; retries: its failures are tried again; edit: for a
+---  fork; only: the id of one inner run, without the others
 ---@return ponder.log.Recording
 function recording.new(db, run, how)
     local weak = { __mode = "v" }
@@ -429,8 +429,8 @@ function recording.new(db, run, how)
         runs = {}, found = sets(), on_tape = sets(),
         known = { call = setmetatable({}, weak), effect = setmetatable({}, weak) },
         last_found = recent.new(), entries = {}, next = 1, read_to = -1, clocks = {} }, Recording)
-    -- A call that one process had asked for may have been cancelled in the next, still waiting for
-    -- the tape to end: it has no row.
+    -- A process may cancel a call that the one before had asked for, while the call waits for
+    -- the tape to end: it then has no row.
     self.ended = db:row("SELECT ended_at FROM runs WHERE id = ?", run) ~= nil
         and db:row("SELECT count(*) FROM sessions WHERE run = ?", run) == 1
     local runs, status_of_run = read_runs(self)
@@ -452,23 +452,23 @@ local NAME = {
     run = "SELECT 'run ' || coalesce(name, id) FROM runs WHERE parent = ? AND id = ?",
 }
 
---- What was asked, in a few words.
+--- Returns a short description of a recorded operation.
 ---@param answered ponder.log.Answered
 ---@return string
 function Recording:label(answered)
     return (self.db:row(NAME[answered.kind], self.run, answered.id))
 end
 
----The past of a run within this one.
+---Returns the recording of an inner run.
 ---@param known ponder.log.Answered
----@param is_chosen boolean? it is resumed by itself: what it failed with is tried again
+---@param is_chosen boolean? it is resumed by itself: its failures are tried again
 ---@return ponder.log.Recording
 function Recording:within(known, is_chosen)
     return recording.new(self.db, known.id, { path = self.path, ordered = self.ordered,
         edit = self.edit, retries = is_chosen or self.retries and not known.answered })
 end
 
---- Counts in the budgets in force what was asked and may have been paid for, without an answer.
+--- Charges the budgets in force for an operation without an answer that may have been paid for.
 ---@param what ponder.log.Operation
 ---@param known ponder.log.Answered
 function Recording:charge(what, known)
@@ -477,7 +477,7 @@ function Recording:charge(what, known)
     end
 end
 
---- How many calls had been sent and not answered when the process before this one ended.
+--- Returns how many calls were unanswered when the previous process ended.
 ---@return integer
 function Recording:unanswered()
     return (self.db:row("SELECT count(*) FROM calls WHERE status IS NULL AND run IN "
@@ -485,7 +485,7 @@ function Recording:unanswered()
 end
 
 ---@param answered ponder.log.Answered
----@param what ponder.log.Operation that asks
+---@param what ponder.log.Operation the one that asks
 ---@return table results
 function Recording:results(answered, what)
     local results = LOAD[answered.kind](self.db, self.run, answered.id, what)

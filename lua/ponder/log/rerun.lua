@@ -19,12 +19,12 @@ local rerun = {}
 
 local SERVERS = { serve = true, mcp = true }
 
----@class ponder.log.Rerun a log that is to be run again
+---@class ponder.log.Rerun a log to be run again
 ---@field path string
 ---@field db ponder.store.Store
 ---@field mode "read"|"write"
----@field run table its row of `runs`, arguments and options decoded; the outermost run's
----@field only integer? runs.id of the run within it that was named: it goes on alone
+---@field run table row of the outermost run in `runs`, with arguments and options decoded
+---@field only integer? runs.id of the named inner run, which is to continue alone
 ---@field files table<string, {absolute: string?, kind: string, hash: string, text: string}>
 ---  by path
 local Rerun = {}
@@ -51,7 +51,7 @@ local function read(db, path, number)
     return row, list
 end
 
--- The run that a run began in, and so on outwards.
+-- Returns the outermost run around a run.
 local function outermost_of(db, number)
     local parent = db:row("SELECT parent FROM runs WHERE id = ?", number)
     while math.type(parent) == "integer" and parent < number do
@@ -61,7 +61,7 @@ local function outermost_of(db, number)
     return number
 end
 
----@param what? string a path, or a run that is kept; nothing: the newest
+---@param what? string a path or a kept run; default: the newest
 ---@param mode "read"|"write"
 ---@param sync? "normal"|"full"
 ---@return ponder.log.Rerun?
@@ -88,7 +88,7 @@ function rerun.open(what, mode, sync)
         only = number ~= outermost and number or nil }, Rerun)
 end
 
--- What a log has of the run; of a server, where one request is named, that request alone.
+-- Returns the recording of the run; if a request to a server is named, of that request alone.
 local function recording_of(self, how)
     if self.only and SERVERS[self.run.command] then
         local name, input, seed = self.db:row("SELECT name, input, seed FROM runs WHERE id = ?",
@@ -99,20 +99,20 @@ local function recording_of(self, how)
     return recording.new(self.db, self.run.id, how)
 end
 
----Whether this user's ponder wrote what would be run.
+---Whether this user's ponder wrote all that would be run.
 ---@return boolean
 function Rerun:is_signed()
     return trust.is_signed(self.db, self.run.id)
 end
 
----What would be run, and where it would ask, for people.
+---Describes what would be run and which servers it would call.
 ---@return string
 function Rerun:describe()
     return trust.describe(self.run, self.files)
 end
 
----Signs it: from now on it is this user's. A log that cannot be written, or is of version 1 and
----only read, stays as it is.
+---Signs the run with this user's key. A log that is not writable, or is of version 1 and opened for
+---reading, stays as it is.
 function Rerun:sign()
     local db, other = self.db, nil
     if self.mode == "read" then
@@ -128,7 +128,7 @@ function Rerun:sign()
     end
 end
 
----Why the run cannot go on, or be played, from what the log holds.
+---Returns why the log does not allow the run to be resumed or replayed, or nil.
 ---@param plays_only boolean? no model is called
 ---@return string?
 function Rerun:obstacle(plays_only)
@@ -147,9 +147,9 @@ function Rerun:obstacle(plays_only)
     end
 end
 
----What is no longer as it was: scripts, prompts, the environment.
+---Describes changes since the run: of scripts, prompts and environment variables.
 ---@return string? changes "game24.lua has changed, PONDER_MODEL is ... now"
----@return boolean gone a file is not there
+---@return boolean gone whether a file is missing
 function Rerun:changes()
     local list, gone = {}, false
     for path, one in pairs(self.files) do
@@ -169,7 +169,7 @@ function Rerun:changes()
     return list[1] and table.concat(list, "; ") or nil, gone
 end
 
--- What is not set now is as it was then. `all`: what is set is too.
+-- Restores environment variables that are not set now; `all`: the others, too.
 local function restore_environment(self, all)
     for _, name in ipairs(session.ENVIRONMENT) do
         local before = self.run.options[name]
@@ -180,7 +180,7 @@ local function restore_environment(self, all)
     end
 end
 
--- `piped`: only of what is not a file.
+-- Returns the texts of files by path; `piped`: only of those that were not files.
 local function texts_of(self, piped)
     local texts = {}
     for path, one in pairs(self.files) do
@@ -189,7 +189,7 @@ local function texts_of(self, piped)
     return texts
 end
 
--- To where the command was typed, if it is there.
+-- Changes to the run's working directory, if it still exists.
 local function go_to_directory(self)
     if self.run.directory then
         host.directory(self.run.directory)
@@ -204,7 +204,7 @@ local function start(self, execute, play, arguments)
     return execute(self.run.command, arguments or self.run.arguments)
 end
 
--- The same, until the run that was named has ended. It takes what is around that run with it.
+-- Runs the command until the named inner run has ended, which cancels the runs around it.
 local function start_one(self, execute, play)
     local around = runs.new()
     local _, message = around:call(start, self, execute, play)
@@ -218,13 +218,13 @@ local function start_one(self, execute, play)
     return 1
 end
 
----Runs on from where the log ends.
+---Resumes the run where the log ends.
 ---@param execute fun(command: string, arguments: string[]): integer runs a command
 ---@return integer status
 function Rerun:resume(execute)
     restore_environment(self, false)
     go_to_directory(self)
-    files.play(texts_of(self, true), false) -- files are as they were, and hold their keys
+    files.play(texts_of(self, true), false) -- files are read from disk: they still hold their keys
     if self.only then
         return start_one(self, execute, { kind = "resume",
             past = recording_of(self, { ordered = true }),
@@ -243,11 +243,11 @@ function Rerun:resume(execute)
             self.run.id) })
 end
 
--- A model that is never called needs no key, but a provider asks for one.
+-- No model is called, but providers require a key.
 local STAND_IN = "not-needed"
 local KEYS = { "OPENAI_API_KEY", "ANTHROPIC_API_KEY" }
 
----Runs it from the log alone.
+---Replays the run from the log alone.
 ---@param execute fun(command: string, arguments: string[]): integer runs a command
 ---@return integer status
 function Rerun:replay(execute)
@@ -259,16 +259,16 @@ function Rerun:replay(execute)
     end
     files.play(texts_of(self), true)
     host.begin_replay()
-    self.db:begin() -- SQLite locks the file once, not for each row; where it cannot, it does
+    self.db:begin() -- lock the file once rather than for each row; may fail
     return (self.only and start_one or start)(self, execute, { kind = "replay",
         past = recording_of(self, { ordered = true }) })
 end
 
----Runs it, perhaps changed, into a new log.
+---Runs the command again, perhaps changed, with a new log.
 ---@param execute fun(command: string, arguments: string[]): integer runs a command
 ---@param arguments string[]
 ---@param path? string of the new log
----@param edit? ponder.log.Edit what is changed of what the log answers
+---@param edit? ponder.log.Edit change to the recorded answers
 ---@return integer status
 function Rerun:fork(execute, arguments, path, edit)
     restore_environment(self, false)

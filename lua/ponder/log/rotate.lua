@@ -1,16 +1,16 @@
---- The log of a server keeps its newest requests: the oldest that have ended go, a tenth of them at
---- a time, and those that follow take their room in the file.
+--- The log of a server keeps its newest requests: the oldest ended ones are deleted, a tenth of the
+--- limit at a time, and their space in the file is reused.
 
 local host = require "ponder.core.host"
 
 local rotate = {}
 
-local SETTLED_S = 1 -- after its end everything that a run has noted is written
+local SETTLED_S = 1 -- this long after its end, all rows of a run are written
 
 local TABLES = { "sessions", "files", "calls", "attempts", "effects", "tape", "readings",
     "searches", "nodes", "edges", "events" }
 
--- The requests that go, and the runs within them.
+-- The requests to delete, and their inner runs.
 local OLD = [[(WITH RECURSIVE old(id) AS (
     SELECT id FROM runs WHERE parent = ?1 AND ended_at < ?3
         AND id <= (SELECT id FROM runs WHERE parent = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)
@@ -21,7 +21,7 @@ local LAST_SEQ = "(SELECT max(seq) FROM tape WHERE run IN " .. OLD .. ")"
 
 local function delete_old(rows, keep)
     local values = { rows.run, keep, host.time() - SETTLED_S }
-    for _, name in ipairs { "tape", "readings" } do -- of the server itself
+    for _, name in ipairs { "tape", "readings" } do -- the server's own
         rows:write(("DELETE FROM %s WHERE run = ?1 AND seq <= %s"):format(name, LAST_SEQ),
             table.unpack(values))
     end
@@ -31,7 +31,7 @@ local function delete_old(rows, keep)
     rows:write("DELETE FROM runs WHERE id IN " .. OLD, table.unpack(values))
 end
 
----A run within that of the server has ended.
+---Counts the end of a request; deletes old ones when enough have ended.
 ---@param root ponder.log.Session
 function rotate.note_end(root)
     local keep = root.run.opts.max_runs

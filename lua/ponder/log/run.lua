@@ -1,11 +1,11 @@
---- The run of a command, as far as it is logged:
+--- The run of a command, and its log:
 ---
----     run       a first run: noted from the start; the file comes with its first call, or is named
----     resume    the log's own tape is played, then it goes on there
----     replay    the log's tape is played, and nothing else is asked; nothing is written
+---     run       a new run, recorded from the start; the file is made for --log or the first call
+---     resume    plays the log's own tape, then continues in that log
+---     replay    plays the log's tape; asks and writes nothing
 ---     fork      a new log; equal requests are answered from the old one
 ---
---- What only a run with a file needs is loaded when there is one: ponder.log.session.
+--- ponder.log.session, which only runs with a file need, is loaded on demand.
 
 local core = require "ponder.core.task"
 local files = require "ponder.log.files"
@@ -19,32 +19,32 @@ local terminal = require "ponder.core.terminal"
 
 local run = {}
 
-core.protect((debug.getinfo(1, "S").source:gsub("/run%.lua$", ""))) -- ponder/log: all of it
+core.protect((debug.getinfo(1, "S").source:gsub("/run%.lua$", ""))) -- all of ponder/log
 
----@class ponder.log.About what is run
+---@class ponder.log.About the command
 ---@field command string "run", "tot"...
 ---@field arguments string[] as typed
 ---@field script string?
 ---@field input string? what was read from standard input
 
 ---@class ponder.log.Options
----@field path string? of the log; nil: among the kept runs, from the first call on
+---@field path string? of the log; nil: among the kept runs, created with the first call
 ---@field sync "normal"|"full"|nil
----@field keep integer? how many runs are kept
----@field max_runs integer? of a server: how many of the runs within it stay in its log
+---@field keep integer? how many runs to keep
+---@field max_runs integer? of a server: how many requests stay in its log
 
----@class ponder.log.Play what a run is to play
+---@class ponder.log.Play what a run is to resume, replay or fork
 ---@field kind "resume"|"replay"|"fork"
 ---@field past ponder.log.Recording
 ---@field seed integer
----@field input string? what it had read from standard input
----@field source string? path of the log that is forked
+---@field input string? the recorded standard input
+---@field source string? path of the log to fork
 ---@field path string? of the new log
----@field recorder ponder.log.Recorder? of the log that is resumed
----@field only integer? runs.id of the run within that goes on alone; and then
----@field asked {name: string, input: any, seed: any}? of a server: the one request that is
----  answered again
----@field rows ponder.log.Writer? of the log that is resumed
+---@field recorder ponder.log.Recorder? of the log to resume
+---@field only integer? runs.id of the inner run that continues alone; and then
+---@field asked {name: string, input: any, seed: any}? of a server: the one request to answer
+---  again
+---@field rows ponder.log.Writer? of the log to resume
 
 ---@class ponder.log.Run
 ---@field kind "run"|"resume"|"replay"|"fork"
@@ -56,17 +56,17 @@ core.protect((debug.getinfo(1, "S").source:gsub("/run%.lua$", ""))) -- ponder/lo
 ---@field play ponder.log.Play?
 ---@field group ponder.task.Group
 ---@field owner ponder.Run
----@field session ponder.log.Session? once more than the time has come from outside
----@field answer any what the run came to, of values that JSON has
+---@field session ponder.log.Session? once the run needs more than an EarlyTape
+---@field answer any result of the run, of JSON values
 ---@field error string?
 ---@field after fun()? called once its log is closed
 
 ---------------------------------------------------------------------------------------------------
--- Clocks: while a run is logged, what Lua's own tell its tasks goes through the tape
+-- Clocks: while a run is logged, its tasks read Lua's clocks through the tape
 
 local date, time, cpu_time, randomseed = os.date, os.time, os.clock, math.randomseed
 
--- Seeds come in pairs; the second is read when the first has been.
+-- Draws two seeds; returns a function that returns one, then the other.
 local function seeds()
     local first, second = randomseed()
     local next = first
@@ -77,7 +77,7 @@ local function seeds()
     end
 end
 
--- What a clock tells the task that runs: of the tape's, if it is followed.
+-- Reads a clock for the current task: through its tape, if it is recorded.
 local function read(name, live)
     local tape, t = scheduler.tape(), scheduler.current()
     if not tape or not t or scheduler.context("outside") then
@@ -90,7 +90,7 @@ local function whole_seconds()
     return math.tointeger(read("time", time))
 end
 
--- Puts the tape's clocks in the place of Lua's, until the process ends.
+-- Replaces Lua's clocks by those of the tape, until the process ends.
 local function install_clocks()
     os.time = function(when) -- luacheck: ignore 122
         if when ~= nil then
@@ -117,17 +117,17 @@ local function install_clocks()
 end
 
 ---------------------------------------------------------------------------------------------------
--- The tape of a run that has not called a model yet: it only notes, with as little as it takes.
--- Most runs of plain scripts never need more.
+-- The tape of a run that has not called a model yet: it records timers and clocks only, at little
+-- cost. Most plain scripts never need more.
 
 local MOST = 1 << 20 -- entries and readings
 
 ---@class ponder.log.EarlyTape: ponder.task.Tape
----@field entries table[] as ponder.log.Tape has them
+---@field entries table[] as in ponder.log.Tape
 ---@field readings table<string, number[]>
----@field kept integer how many of both
----@field grow fun(self: ponder.log.EarlyTape): ponder.log.Tape makes the whole tape
----@field incomplete boolean? it was too much
+---@field kept integer number of both
+---@field grow fun(self: ponder.log.EarlyTape): ponder.log.Tape makes the full tape
+---@field incomplete boolean? there were more than MOST
 local Early = {}
 Early.__index = Early
 
@@ -182,7 +182,7 @@ local function grow(self, tape)
     return self.session.tape
 end
 
--- What a first run notes until it calls a model.
+-- Records a new run with an EarlyTape until it calls a model.
 local function note_early(self)
     scheduler.set_tape(self.group, setmetatable({ entries = {}, readings = {}, kept = 0,
         grow = function(tape) return grow(self, tape) end }, Early))
@@ -216,7 +216,7 @@ function run.begin(about, opts)
     end
     grow(self)
     if self.kind == "fork" and not opts.path then
-        return self -- kept once it calls a model, as any other run
+        return self -- the file is created with the first call, as for any other run
     end
     local ok, message = self.session:open()
     if not ok then
@@ -226,10 +226,10 @@ function run.begin(about, opts)
     return self
 end
 
----Where the log of a run is, or will be once it calls a model.
+---Returns the path of a run's log, which may not exist before the first call.
 ---@param self ponder.log.Run
 ---@return string? path absolute
----@return string? message why there can be none
+---@return string? message why it cannot have one
 function run.planned_path(self)
     local path = self.opts.path
     if not path then
@@ -238,7 +238,7 @@ function run.planned_path(self)
     return path:find "^/" and path or ("%s/%s"):format(host.directory(), path)
 end
 
----Says what the current run is to play, once it begins.
+---Sets what the current run is to play once it begins.
 ---@param play ponder.log.Play
 function run.prepare(play)
     runs.current().next_play = play
@@ -249,28 +249,28 @@ local function next_play()
     return owner and owner.next_play
 end
 
----Whether the next run is to play a log.
+---Whether the next run plays a log.
 ---@return boolean
 function run.is_played()
     return next_play() ~= nil
 end
 
----What a command reads from standard input: what the run that is played had read, else all.
+---Reads a command's standard input: that of the run being played, or else all of stdin.
 ---@return string
 function run.read_input()
     local play = next_play()
     return play and play.input or io.read("a") or ""
 end
 
----Whether there is such input without anybody typing it.
+---Whether there is such input without a user typing it.
 ---@return boolean
 function run.has_input()
     local play = next_play()
     return play ~= nil and play.input ~= nil or not terminal.is_terminal(0)
 end
 
----Says what the current run came to.
----@param answer any of values that JSON has
+---Sets the answer of the current run.
+---@param answer any of JSON values
 function run.answer(answer)
     local self = run.current()
     if self then
@@ -278,7 +278,7 @@ function run.answer(answer)
     end
 end
 
----Says what a run failed with.
+---Sets the error of a run.
 ---@param message string
 ---@param owner? ponder.Run default: the current one
 function run.failure(message, owner)
@@ -289,21 +289,21 @@ function run.failure(message, owner)
 end
 
 ---@param owner? ponder.Run default: the current one
----@return ponder.log.Run? run nil: it is not logged
+---@return ponder.log.Run? run nil if it is not logged
 function run.current(owner)
     owner = owner or runs.current()
     return owner and owner.log
 end
 
----Where the log of the current run is written.
----@return string? path nil: nowhere, or not yet
+---Returns the path of the current run's log.
+---@return string? path nil if there is no file, or not yet
 function run.path()
     local self = run.current()
     local rows = self and self.session and self.session.recorder
     return rows and rows.writer.path
 end
 
----What goes on with the current run once it has ended; it has a log.
+---Returns the command that resumes the current run; it must have a log.
 ---@return string command for a shell
 function run.resume_command()
     local path = run.path()
@@ -312,7 +312,7 @@ function run.resume_command()
         not is_newest and path or nil)
 end
 
----Whether a run was aborted, since its log cannot be written.
+---Whether a run was aborted because its log cannot be written.
 ---@param owner? ponder.Run default: the current one
 ---@return boolean
 function run.is_broken(owner)
@@ -321,7 +321,7 @@ function run.is_broken(owner)
     return begun ~= nil and begun.tape.broken ~= nil
 end
 
--- Ends the log, and says on standard error what is to be said.
+-- Ends the log and prints problems and remarks on standard error.
 local function close(self, status)
     local problem, remark = self.session:finish(status)
     if remark then
@@ -336,9 +336,9 @@ end
 
 ---Ends the log of a run, if there is one.
 ---@param owner ponder.Run
----@param status integer what the process would end with
----@return integer status what it is to end with: 1 where the log could not be written, or a replay
----  was not the run that the log has
+---@param status integer exit status of the process so far
+---@return integer status exit status to use: 1 instead of 0 if the log could not be written, or a
+---  replay differed from its log
 function run.finish(owner, status)
     local self = owner.log
     owner.log, owner.before_exit = nil, nil

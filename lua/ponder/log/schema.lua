@@ -1,16 +1,16 @@
---- What a run log holds: runs in one SQLite file.
+--- The tables of a run log: runs in one SQLite file.
 ---
----     runs       a row for each run          calls      every request to a model, and its reply
----     sessions   the processes that ran it   attempts   those of its attempts that failed
----     files      scripts, prompts, models    effects    what else came from outside: tools...
----     searches   searches and machines       tape       what reached the script, in order
----     nodes      their trees                 readings   what its clocks said
+---     runs       one row for each run        calls      requests to models, with their replies
+---     sessions   the processes that ran it   attempts   failed attempts of calls
+---     files      scripts, prompts, models    effects    results of tools and of log.record
+---     searches   searches and machines       tape       inputs of the script, in order
+---     nodes      their trees                 readings   clock readings
 ---     edges      further edges of graphs     events     of searches and machines
 ---
---- Rows belong to a run by `run` and are numbered within it, calls and effects in the order in
---- which they were asked for. Times are seconds since 1970, UTC; money is in USD, and NULL where
---- the price is unknown; columns that hold JSON say so. Columns of type ANY hold text, or bytes
---- that are not UTF-8, or what their comments say. Version 1 is described in ponder.log.version1.
+--- Rows belong to a run by `run` and are numbered within it, calls and effects in the order asked.
+--- Times are seconds since 1970, UTC; money is in USD, NULL if the price is unknown; columns that
+--- hold JSON say so. Columns of type ANY hold text, bytes that are not UTF-8, or what their
+--- comments say. Version 1 is described in ponder.log.version1.
 
 local schema = {}
 
@@ -171,7 +171,7 @@ CREATE TABLE events (
 ) STRICT, WITHOUT ROWID;
 ]]
 
---- The tables, those first that others point to.
+--- The tables, referenced ones first.
 schema.TABLES = { "runs", "sessions", "files", "calls", "attempts", "effects", "tape", "readings",
     "searches", "nodes", "edges", "events" }
 

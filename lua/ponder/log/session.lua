@@ -1,4 +1,4 @@
---- A run with its tape, and with its file if it writes one.
+--- A run with its tape, and with its recorder if it writes a log.
 
 local call = require "ponder.log.call"
 local files = require "ponder.log.files"
@@ -17,7 +17,7 @@ local writer = require "ponder.log.writer"
 
 local session = {}
 
---- What of the environment makes a run what it is.
+--- Environment variables that influence a run.
 session.ENVIRONMENT = { "PONDER_MODEL", "PONDER_PROVIDER", "PONDER_PROMPTS", "OPENAI_BASE_URL",
     "ANTHROPIC_BASE_URL", "OLLAMA_HOST" }
 
@@ -26,27 +26,27 @@ local KEEP = 100
 
 ---@class ponder.log.Session
 ---@field run ponder.log.Run
----@field root ponder.log.Session that of the outermost run of the log, which has its file
+---@field root ponder.log.Session session of the log's outermost run, which owns the file
 ---@field tape ponder.log.Tape
----@field recorder ponder.log.Recorder? nil: nothing is written
----@field wanted boolean the file is to be made at the first call
----@field rows ponder.log.Writer? of the root: the file
----@field what ponder.log.Inner? of a run within another: what it is to that one
+---@field recorder ponder.log.Recorder? nil if nothing is written
+---@field wanted boolean the file is created at the first call
+---@field rows ponder.log.Writer? of the root: the writer
+---@field what ponder.log.Inner? of an inner run: the operation of the outer one
 ---@field is_held boolean? its rows are not written yet
----@field has_inner boolean? there are runs within it
----@field elsewhere {pid: integer, host: string, started_at: number, seed: integer}? who recorded it
----@field is_frozen boolean? it stays where the log ends: another run is to go on alone
----@field is_chosen boolean? it is to go on alone
----@field has_begun boolean? of the root: that one has begun
----@field ended {status: string, message: string?}? of the root: the run that was to go on alone
----@field private keys integer? how many were known when files were last written; nil: none was
+---@field has_inner boolean? it has inner runs
+---@field elsewhere {pid: integer, host: string, started_at: number, seed: integer}? the worker
+---@field is_frozen boolean? it stops where the log ends: an inner run is to continue alone
+---@field is_chosen boolean? it is the one that continues alone
+---@field has_begun boolean? of the root: the chosen run has begun
+---@field ended {status: string, message: string?}? of the root: how the chosen run ended
+---@field private keys integer? keys known when files were last written; nil: never written
 ---@field private files ponder.log.File[]
 local Session = {}
 Session.__index = Session
 
 ---------------------------------------------------------------------------------------------------
--- Secrets: what redactors know never reaches the file (see ponder.log.recorder). A script may hold
--- the key of a model that it opens, so files are not written before the first call or the end.
+-- Secrets: keys known to redactors never reach the file (see ponder.log.writer). A script may
+-- contain the key of a model that it opens: files are written with the first call or at the end.
 
 local function note_environment_keys()
     local keys = {}
@@ -63,7 +63,7 @@ local function write_file(self, file)
         store.sha256(file.text), file.kind == "data" and file.text or redact.script(file.text))
 end
 
--- Writes the files that were held back; those with a key that was not known yet once more.
+-- Writes the files held back, and rewrites those with a key that became known since.
 local function write_files(self)
     local before = self.keys
     if redact.count_keys() == before then
@@ -83,7 +83,7 @@ local function without_secret_headers(text)
     return type(headers) == "table" and json.encode(redact.without_values(headers)) or text
 end
 
--- The command line, as it may be kept.
+-- Returns the command line without secrets.
 local function arguments_of(about)
     local arguments = {}
     for i, argument in ipairs(about.arguments) do
@@ -133,7 +133,7 @@ local function write_session(self, started_at, ended_at)
         self.run.kind, pid, name, started_at, ended_at)
 end
 
--- A name that sorts by time: 20261122-021033-game24-4f2a91c0.
+-- Returns a name that sorts by time: 20261122-021033-game24-4f2a91c0.
 local function name_of(run)
     local script = run.about.script or ""
     local what = script:match("([%w_-]+)%.%w+$") or script:match("^([%w_]+)$") or run.about.command
@@ -141,7 +141,7 @@ local function name_of(run)
         run.uid & 0xffffffff)
 end
 
----The path of a new log among the kept runs.
+---Returns the path of a new log among the kept runs; prunes them.
 ---@param run ponder.log.Run
 ---@return string? path
 ---@return string? message
@@ -154,7 +154,7 @@ function session.new_path(run)
     return ("%s/%s.db"):format(at, name_of(run))
 end
 
----Makes the file of a run that is to be written, unless it is there.
+---Creates the file of the run, if it is to have one and has none yet.
 ---@return boolean? ok
 ---@return string? message
 function Session:open()
@@ -183,16 +183,16 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Calls
 
--- A file that nobody asked for may fail to open: the run goes on without one.
+-- Creates the file. If that fails, the run continues without a log, which was not asked for.
 local function open_late(self)
     local ok, message = self:open()
     if not ok then
         io.stderr:write(("ponder: %s; this run is not logged\n"):format(message))
-        self.recorder.writer:discard() -- the tape stays: tasks may wait for what is on it
+        self.recorder.writer:discard() -- the tape stays: tasks may wait for its entries
     end
 end
 
----Makes the file, if there is to be one, and writes what the run is made of.
+---Creates the file, if there is to be one, and writes the files of the run.
 function Session:prepare_call()
     if self.root.recorder then
         write_files(self.root)
@@ -200,7 +200,7 @@ function Session:prepare_call()
     end
 end
 
--- Who asks is told where that stands.
+-- Gives the asker the id of the call and the path of the log.
 local function tell(self, what, ...)
     local asker = scheduler.context("asker")
     if asker then
@@ -222,7 +222,7 @@ end
 
 ---------------------------------------------------------------------------------------------------
 
--- Where the rows go: to a new file, to the one that is resumed, nowhere.
+-- Returns the recorder: of a new file, of the log to resume, or none.
 local function open_recorder(self)
     local play = self.run.play
     if play and play.kind == "replay" then
@@ -235,7 +235,7 @@ local function open_recorder(self)
     return recorder.new(rows, rows:next_run())
 end
 
--- What names the run, also when it is resumed.
+-- Returns the uid of the run, which it keeps when resumed.
 local function uid_of(self)
     local rows = self.recorder
     local db = not self.is_held and rows.writer.db
@@ -243,7 +243,7 @@ local function uid_of(self)
         or ("%016x"):format(self.run.uid)
 end
 
--- Gives a run its tape.
+-- Makes the tape of the run.
 local function make_tape(self, past, opts)
     local sink = self.recorder or recorder.new(writer.new(host.time):discard(), 1)
     opts.offline, opts.frozen = self.root.run.kind == "replay", self.is_frozen
@@ -255,9 +255,9 @@ end
 local REOPEN = [[UPDATE runs SET ended_at = NULL, status = NULL, exit_status = NULL, answer = NULL,
     error = NULL WHERE id = ?]]
 
----Gives a run its tape.
+---Starts the session of a run, with its tape.
 ---@param run ponder.log.Run
----@param before? ponder.log.EarlyTape what has been noted until now
+---@param before? ponder.log.EarlyTape the tape recorded so far
 ---@return ponder.log.Session
 function session.start(run, before)
     note_environment_keys()
@@ -276,7 +276,7 @@ function session.start(run, before)
         write_session(self, host.time())
         files.listen(function(file)
             table.insert(self.files, file)
-            redact.script(file.kind ~= "data" and file.text or "") -- before anything is asked
+            redact.script(file.kind ~= "data" and file.text or "") -- learn its keys before any call
             if self.keys then
                 write_file(self, file)
             end
@@ -286,13 +286,13 @@ function session.start(run, before)
 end
 
 ---------------------------------------------------------------------------------------------------
--- Runs within a run
+-- Inner runs
 
 local INNER_RUN = [[INSERT INTO runs (id, uid, parent, within, name, labels, command, arguments,
     script, input, seed, options, versions, started_at, ended_at, status, exit_status, answer,
     error) VALUES (?, ?, ?, ?, ?, ?, ?, '[]', ?, ?, ?, '{}', '{}', ?, ?, ?, ?, ?, ?)]]
 
----Writes the rows of a new run within another, with its end if that has come: see Writer:hold.
+---Writes the rows of a new inner run, with its end if it has ended: see Writer:hold.
 function Session:write_held()
     local run, what, about, ended = self.run, self.what, self.about, self.end_of_run or {}
     self.is_held = false
@@ -303,7 +303,7 @@ function Session:write_held()
     write_session(self, run.started_at, ended.at)
 end
 
--- The rows of a run within: new ones, or those that the log has.
+-- Makes the recorder of an inner run: with new rows, or those in the log.
 local function open_inner_rows(self, rows, about)
     local what = self.what
     what.parent = self.outer.recorder and self.outer.recorder.run
@@ -321,7 +321,8 @@ local function open_inner_rows(self, rows, about)
     end
 end
 
----A run is to begin within this one. What the log has of it is looked up, and says its seed.
+---Makes the session of an inner run. Looks up its recording; a resumed or replayed run takes the
+---seed from it.
 ---@param about {name: string?, labels: table, seed: integer}
 ---@return ponder.log.Session
 function Session:within(about)
@@ -343,8 +344,8 @@ function Session:within(about)
     return inner
 end
 
----Whether the log that is played has the whole of a run within: then it is played here, and nowhere
----else. So is one that stays where it is, or goes on alone.
+---Whether an inner run must run in this process: the log holds all of it or is replayed, or the run
+---stops or continues alone.
 ---@return boolean
 function Session:is_known()
     local known = self.what.known
@@ -352,13 +353,13 @@ function Session:is_known()
         or self.root.run.kind == "replay"
 end
 
----A run within is done elsewhere: nothing of it is played.
+---Plays nothing of an inner run, which is done elsewhere.
 function Session:forget_past()
     self.past = nil
 end
 
----Gives a run within its tape.
----@param group ponder.task.Group its tasks
+---Makes the tape of an inner run.
+---@param group ponder.task.Group of its tasks
 function Session:attach(group)
     self.run.group = group
     make_tape(self, self.past, { outer = self.outer.tape })
@@ -367,10 +368,10 @@ function Session:attach(group)
     scheduler.set_tape(group, self.tape)
 end
 
----A run within is over.
+---Ends an inner run.
 ---@param status "completed"|"failed"|"cancelled"
----@param answer any of values that JSON has, else it is not kept
----@param message any why it failed: kept as text
+---@param answer any of JSON values; others are not kept
+---@param message any why it failed; kept as text
 ---@param exit_status integer?
 function Session:finish_within(status, answer, message, exit_status)
     local rows = self.recorder
@@ -440,14 +441,14 @@ end
 
 REMARK.replay = REMARK.resume
 
--- How a run went along with the log that it played.
+-- Returns a remark on how the run used the log it played, or nil.
 local function remark(self, status)
     local of_kind = REMARK[self.run.kind]
     return of_kind and STATUS[status] ~= "interrupted" and of_kind(self) or nil
 end
 
--- What was not paid for, by this process and those before it. Of one that was killed it is not
--- known what the calls were worth.
+-- Sums what this process and those before it saved. If one was killed, its savings are unknown, and
+-- so is the sum.
 local SAVED = [[UPDATE runs SET saved_calls = reused, saved_cost = CASE
     WHEN coalesce(saved_calls, 0) + now = reused AND (saved_calls IS NULL OR saved_cost IS NOT NULL)
     THEN coalesce(saved_cost, 0) + worth END
@@ -455,7 +456,7 @@ local SAVED = [[UPDATE runs SET saved_calls = reused, saved_cost = CASE
     (SELECT ?2 AS now, ?3 AS worth) WHERE id = ?1]]
 
 ---Ends the run.
----@param status integer what the process ends with
+---@param status integer exit status of the process
 ---@return string? problem what could not be written
 ---@return string? remark
 function Session:finish(status)

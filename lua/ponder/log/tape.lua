@@ -1,37 +1,37 @@
---- The tape of a run: what it takes in from outside, in order. It is noted while a script runs, and
+--- The tape of a run: its inputs from outside, in order. It is recorded while a script runs, and
 --- played when the script runs again.
 ---
---- A script is a function of what reaches it: replies of models, results of tools, what clocks say,
---- and the order in which its tasks are woken. Two things suffice for the same order (see
---- ponder.task: tasks run in rounds, and between two rounds others become ready):
+--- A script is a function of its inputs: replies of models, results of tools, clock readings, and
+--- the order in which its tasks are woken. Two lists suffice to reproduce that order (see
+--- ponder.task: tasks run in rounds, and tasks become ready between rounds):
 ---
----   entries    each reply, each result and each time at which timers were due, with the number of
----              the rounds that came before it
+---   entries    each reply, result and time at which timers were due, with the number of rounds
+---              before it
 ---   readings   of each clock, in the order in which tasks read it
 ---
---- What runs inside a call or a tool is not followed: it is not run again either. Its tasks have
---- `outside` in their context, and what it comes to is one entry.
+--- What happens inside a call or a tool is not recorded, since it is not run again: the result is
+--- one entry. Tasks inside have `outside` in their context.
 ---
----                    asked for            it came                committed
----     noting:  task -----------> outside --------> arrived, waits ---------> goes on
+---                       asked             answered            committed
+---     recording: task -----------> outside ----------> waits -----------> continues
 ---
----     playing: task -----------> waits --- its entry is next, and its round has come ---> goes on
----                                  |
----                                  `------ the tape has ended ---> asked for as above
+---     playing:   task -----------> waits --- its entry is next, its round reached ---> continues
+---                                    |
+---                                    `------ the tape has ended ---> asks as above
 ---
---- All that has arrived between two rounds is committed at once, before any of it wakes a task. So
---- a process that is killed has shown its script nothing that the log does not hold.
+--- Everything that arrives between two rounds is committed at once, before any of it wakes a task.
+--- So a killed process has shown its script nothing that the log does not hold.
 ---
---- Each run has a tape of its own (ponder.run), with its own rounds: what others do leaves no trace
---- on it. A run within another is an operation of the outer one, with one difference: it is run
---- again, from its own tape, and the outer tape's entry says when it was over. Two rules keep both
---- in step while they are played: an entry waits until the runs within have played what came before
---- it (`seq` counts over all tapes), and a run does not go live before the one around it has. So a
---- run that was cancelled from outside is cancelled where it was.
+--- Each run (ponder.run) has its own tape and rounds, on which other runs leave no trace. An inner
+--- run is an operation of the outer one, but it is run again, from its own tape, and the outer
+--- tape's entry only says when it ended. Two rules keep both in step during play: an entry waits
+--- until inner runs have played their earlier entries (`seq` counts over all tapes), and a run goes
+--- live only after the one around it. So a run that was cancelled from outside is cancelled at the
+--- same point.
 ---
---- A script that does not do again what it did (it iterates with `pairs`, it has been changed)
---- still gets what equal requests were answered the first time: an entry that nobody asks for is
---- passed over as soon as no task can go on. `left` counts those that it never asked for.
+--- A script that diverges (it iterates with `pairs`, or was changed) still gets the recorded
+--- answers to equal requests: an entry that nobody asks for is skipped once no task can continue.
+--- `left` counts the answers left unused.
 
 local groups = require "ponder.task.groups"
 local playing = require "ponder.log.playing"
@@ -44,60 +44,60 @@ local tape = {}
 local pack, unpack = table.pack, table.unpack
 local WAIT = "the run log" -- what tasks wait for until it holds a reply
 
-local MOST_WITHOUT_FILE = 1 << 20 -- entries and readings kept before there is a file to hold them
+local MOST_WITHOUT_FILE = 1 << 20 -- entries and readings, before there is a file for them
 
----@class ponder.log.Operation something that is asked of the world outside
+---@class ponder.log.Operation a request to the world outside
 ---@field kind "call"|"effect"|"run"
----@field identity string what is asked; equal ones may be answered alike
+---@field identity string equal requests have equal identities
 ---@field describe fun(self): string in a few words, for people
----@field played fun(self, results: table, log: ponder.log.Sink) the past has answered it
----@field id integer? its row in the log
----@field within ponder.log.Operation? the one inside which it was asked
----@field occurrence integer? its number among equal ones there
+---@field played fun(self, results: table, log: ponder.log.Sink) called with a recorded answer
+---@field id integer? id of its row
+---@field within ponder.log.Operation? the operation inside which it was asked
+---@field occurrence integer? its number among equal operations there
 
 ---@class ponder.log.Sink where a tape is kept (ponder.log.recorder)
----@field ask fun(self, what: ponder.log.Operation) gives it a row, unless it has one; may raise
----@field answer fun(self, what: ponder.log.Operation, results: table): table the results
----@field copy fun(self, what: ponder.log.Operation, results: table) takes over what another log has
+---@field ask fun(self, what: ponder.log.Operation) adds a row, unless it has one; may raise
+---@field answer fun(self, what: ponder.log.Operation, results: table): table results to return
+---@field copy fun(self, what: ponder.log.Operation, results: table) copies from another log
 ---@field cancel fun(self, what: ponder.log.Operation)
----@field shortage fun(self): string? why nothing more should be asked, while there is still room
----@field stops fun(self): string? the same, once nothing is in flight
----@field rest fun(self) there is nothing else to do
----@field expect fun(self, tape: ponder.log.Tape) it has noted something: see Tape:put
----@field put fun(self, entries: table[], readings: table<string, number[]>) part of the next commit
----@field commit fun(self): boolean?, string? of all tapes of the log. true: it is on disk; false:
----  there is no file yet; nil, message: it failed
+---@field shortage fun(self): string? why no operation should begin, while some space is left
+---@field stops fun(self): string? the same, but nil while operations are in flight
+---@field rest fun(self) called when the run is idle
+---@field expect fun(self, tape: ponder.log.Tape) has Tape:put called before the next commit
+---@field put fun(self, entries: table[], readings: table<string, number[]>) for the next commit
+---@field commit fun(self): boolean?, string? commits all tapes of the log. true: it is on disk;
+---  false: there is no file yet; nil, message: it failed
 
 ---@class ponder.log.Tape: ponder.task.Tape
 ---@field group ponder.task.Group
----@field outer ponder.log.Tape? of the run around this one
----@field inner table<ponder.log.Inner, true> runs within that are not over
+---@field outer ponder.log.Tape? the tape of the run around this one
+---@field inner table<ponder.log.Inner, true> inner runs that are not over
 ---@field session ponder.log.Session
----@field recorder ponder.log.Recorder? nil: nothing is written
+---@field recorder ponder.log.Recorder? nil if nothing is written
 ---@field sink ponder.log.Sink
----@field past ponder.log.Recording what is played, or looked up
+---@field past ponder.log.Recording the recording that is played or searched
 ---@field playing boolean
----@field offline boolean nothing may be asked that the past does not answer
----@field frozen boolean another run of the log is to go on: this one stays where it is once that
----  one has begun, or where its past ends
----@field diverged string? where the script did not do what it did before
+---@field offline boolean requests must have a recorded answer
+---@field frozen boolean an inner run is to continue alone: this one stops once that one has begun,
+---  or where its recording ends
+---@field diverged string? where the script diverged from the recording
 ---@field broken string? why the run is aborted
----@field private live_from integer? the number of rounds when it had been played to its end
----@field incomplete boolean? too much came in before there was a file: it cannot be resumed
+---@field private live_from integer? the group's rounds when the tape ended
+---@field incomplete boolean? inputs were dropped before there was a file: it cannot be resumed
 local Tape = {}
 Tape.__index = Tape
 
--- What a first run has to play.
+-- The recording of a first run.
 local NOTHING = { ordered = false }
 
 function NOTHING.entry() end -- luacheck: ignore 212
 
----@param group ponder.task.Group whose tasks it follows
+---@param group ponder.task.Group the tasks it records
 ---@param sink ponder.log.Sink
 ---@param past? ponder.log.Recording
 ---@param opts? {offline: boolean?, frozen: boolean?, before: ponder.log.EarlyTape?,
 ---  outer: ponder.log.Tape?}
----  before: what has been noted until now
+---  before: the tape recorded so far
 ---@return ponder.log.Tape
 function tape.new(group, sink, past, opts)
     past, opts = past or NOTHING, opts or {}
@@ -130,7 +130,7 @@ function Tape:call(...)
     return self.session:call(...)
 end
 
--- A run without a file keeps so much and no more.
+-- Counts an entry or reading. Without a file, too many of them are dropped.
 local function count(self)
     self.kept = self.kept + 1
     if not self.is_expected then
@@ -147,8 +147,8 @@ local function note(self, round, kind, what)
     count(self)
 end
 
--- The number of a round when the run is played again: the one in which tasks ask live, after they
--- have waited for the tape to end, is not one of the script's.
+-- Returns the number that a round has when the run is replayed: the round in which tasks ask live
+-- after waiting for the tape to end is not one of the script's.
 local function played_round(self, round)
     return self.live_from and round > self.live_from and round - 1 or round
 end
@@ -156,13 +156,13 @@ end
 function Tape:note_timers(round, now)
     if not self.playing then
         if round == self.live_from then
-            self.live_from = nil -- what these timers wake runs in that round, too
+            self.live_from = nil -- tasks woken by these timers run in that round, too
         end
         note(self, played_round(self, round), "timers", now)
     end
 end
 
---- What a clock says: what it said the first time, then live.
+--- Reads a clock: returns the recorded reading, or a live one after the last.
 ---@param clock string "now", "time", "cpu", "seed"
 ---@param live fun(): number
 ---@return number
@@ -172,7 +172,7 @@ function Tape:reading(clock, live)
         return before
     end
     local value, list = live(), self.readings[clock]
-    if clock == "cpu" then -- of this process: it goes on from what the last one had used
+    if clock == "cpu" then -- of this process: continue from the previous one's
         self.cpu_before = self.cpu_before or self.past.last_cpu or 0
         value = value + self.cpu_before
     end
@@ -195,14 +195,14 @@ function Tape:whole()
     return self
 end
 
---- Hands to the log what has gathered: before a commit, and before a call is asked.
+--- Hands entries and readings to the log, before a commit and before a call is asked.
 function Tape:put()
     self.sink:put(self.entries, self.readings)
     self.entries, self.readings, self.kept, self.is_expected = {}, {}, 0, false
 end
 
---- Puts all that the tapes of the log have gathered on disk.
----@return boolean? committed false: there is no file yet; nil: it failed, the run cannot go on
+--- Commits the entries of all tapes of the log.
+---@return boolean? committed false: there is no file yet; nil: it failed, and the run must end
 ---@return string? message
 function Tape:commit()
     if self.broken then
@@ -215,7 +215,7 @@ function Tape:commit()
     return committed, message
 end
 
--- Notes all that has arrived.
+-- Adds an entry for each operation that has arrived.
 local function note_arrived(self, round)
     for _, one in ipairs(self.arrived) do
         if not one.what.within then
@@ -225,7 +225,7 @@ local function note_arrived(self, round)
     self.arrived, self.noted = {}, self.arrived
 end
 
--- Nothing more can be written: the outermost run of the log ends, with all within it.
+-- Ends the outermost run of the log, with all inner runs, because nothing more can be written.
 local function stop_all(self, message)
     while self.outer do
         self = self.outer
@@ -236,7 +236,7 @@ local function stop_all(self, message)
     end
 end
 
---- Commits what has been noted, then wakes the tasks that asked. See ponder.task.Tape.
+--- Commits the entries, then wakes the tasks that asked. See ponder.task.Tape.
 function Tape:deliver()
     local committed, message = self:commit()
     if committed == nil then
@@ -248,7 +248,7 @@ function Tape:deliver()
     self.noted = {}
 end
 
--- What a task waits for: it has been asked, then it has come.
+-- An operation in flight; closing it unanswered cancels it.
 local Arrival = {}
 
 function Arrival:__close()
@@ -262,7 +262,7 @@ local function new_arrival(self, what)
         answered = false }, Arrival)
 end
 
--- Waits until the log holds what has come.
+-- Waits until the answer is committed.
 local function arrive(self, one)
     self.arrived[#self.arrived + 1] = one
     scheduler.park(one.task, WAIT, function() groups.remove_item(self.arrived, one) end)
@@ -271,7 +271,7 @@ end
 local function ask(self, what, f, ...)
     local shortage = self.sink:shortage()
     if shortage and not what.within then
-        task.park() -- until the calls in flight have been answered: see turn
+        task.park() -- until the calls in flight are answered: see turn
     end
     if self.broken or shortage then
         error(self.broken or shortage, 0)
@@ -313,9 +313,9 @@ end
 
 Tape.pass_over = playing.pass_over
 
---- What nobody has asked for again.
----@return integer left how many answers of the past
----@return string? first in a few words
+--- Counts the recorded answers that were left unused.
+---@return integer left
+---@return string? first label of the first one
 function Tape:left()
     if self.past == NOTHING then
         return 0
@@ -326,13 +326,13 @@ end
 ---------------------------------------------------------------------------------------------------
 -- What is asked
 
--- Where an operation is asked. (What draws on the screen is outside too, and has no row.)
+-- Names where an operation is asked. (Drawing on the screen is outside too, but has no row.)
 local function place_of(within)
     return type(within) == "table" and within.kind .. within.id or ""
 end
 
--- How often an operation was asked in its place, with this time. What was not asked lately is
--- counted by its rows.
+-- Counts how often an operation was asked in its place, this time included. Counts that `recent`
+-- forgot are read from the rows.
 local function times_asked(self, what, inside)
     local asked = self.asked or recent.new()
     self.asked = asked
@@ -346,15 +346,15 @@ local function times_asked(self, what, inside)
     return (times or 0) + 1
 end
 
--- What the past has on an operation; nil: nothing, it is new. In the same run equal ones are told
--- apart by the place where they are asked and by their order there, in another by their order.
+-- Returns the recording of an operation, or nil if it is new. Equal operations are told apart by
+-- their order: in the same run, by that within the place where they are asked.
 local function look_up(self, what)
     local within, past = what.within, self.past
     local inside = type(within) == "table" and within.kind == "effect" and within.id or nil
     what.occurrence = times_asked(self, what, inside)
     if not past.ordered then
         return past ~= NOTHING and past:find_next(what) or nil
-    elseif inside or type(within) ~= "table" then -- what a call asks has no place of its own
+    elseif inside or type(within) ~= "table" then -- operations inside a call have no place
         return past:find(what, inside, what.occurrence)
     end
 end
@@ -365,8 +365,8 @@ function Tape:has(what)
     return self.past.ordered and self.past:find(what, nil, 1) ~= nil
 end
 
---- Asks for something outside: plays what it came to the first time, else calls f(...), which does
---- it, and keeps what comes of it. Waits, so call it within a task.
+--- Performs an operation: returns the recorded answer, or else calls f(...) and records its result.
+--- Waits, so call it within a task.
 ---@param what ponder.log.Operation
 ---@param f function
 ---@param ... any
@@ -410,13 +410,13 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Runs within
 
----@class ponder.log.Inner: ponder.log.Operation a run within this one
----@field known ponder.log.Answered? what the past has of it
----@field tape ponder.log.Tape its own, once it has one
----@field task ponder.task.Handle? that waits for it
+---@class ponder.log.Inner: ponder.log.Operation an inner run
+---@field known ponder.log.Answered? its recording
+---@field tape ponder.log.Tape its own tape, once it has one
+---@field task ponder.task.Handle? the task that waits for it
 ---@field over boolean?
 
---- A run is to begin within this one.
+--- Looks up an inner run that is about to begin.
 ---@param name string
 ---@return ponder.log.Inner
 function Tape:look_up_run(name)
@@ -433,7 +433,7 @@ function Tape:look_up_run(name)
     return what
 end
 
---- Waits until a run within is over, and the log holds that; call it within a task.
+--- Waits until an inner run is over and its end is committed; call it within a task.
 ---@param what ponder.log.Inner
 ---@param on_cancel fun(woken: boolean)
 function Tape:await_run(what, on_cancel)
@@ -459,7 +459,7 @@ function Tape:await_run(what, on_cancel)
     end)
 end
 
---- A run within is over.
+--- Ends an inner run.
 ---@param what ponder.log.Inner
 function Tape:end_run(what)
     what.over = true

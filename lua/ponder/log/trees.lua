@@ -1,7 +1,7 @@
 --- The searches and machines of a logged run: rows of `searches`, `nodes`, `edges` and `events`.
 ---
---- Nodes are written when a call is asked for, so that a run that is killed leaves the tree as it
---- stood: once when they are there, and once more where their score came later.
+--- Nodes are written when a call is asked, so that a killed run leaves the tree as it was. A node
+--- whose score arrives later is written twice.
 
 local current = require "ponder.log.current"
 local json = require "ponder.json"
@@ -10,18 +10,18 @@ local searches = require "ponder.searches"
 
 local trees = {}
 
-local MOST_NODES = 10000000 -- of one search; the rest is in its stats
-local NODES_A_COMMIT = 50000 -- so that a large tree does not wait for its end in the -wal
+local MOST_NODES = 10000000 -- of one search; its stats count all
+local NODES_A_COMMIT = 50000 -- so that a large tree does not fill the -wal
 
----@class ponder.log.Tree one search, or one run of a machine
+---@class ponder.log.Tree one search or machine run
 ---@field kind string "beam", "tot"...
----@field id integer? its row, once it has one
----@field ended number? when it ended, where that was before
----@field only_grows boolean? a node that has its score does not change
+---@field id integer? searches.id, once it has a row
+---@field ended number? when it ended in an earlier process
+---@field only_grows boolean? a node with a score does not change
 ---@field about {question: string?, options: table?, model: string?}
 ---@field count fun(): integer nodes so far
 ---@field node fun(i: integer): table? {id, parent, depth, score, terminal, status, text}, from 1
----@field place (fun(): any, string?)? the node that a call is for, and the purpose
+---@field place (fun(): any, string?)? node and purpose of the current call
 ---@field hear (fun(event: MachineEvent))?
 ---@field final (fun(): table)? {status, reason, best, score, answer, stats, path, edges}
 local Tree = {}
@@ -35,7 +35,7 @@ local function encode(value)
     return ok and text or nil
 end
 
----The row of the tree; the first call makes it.
+---Returns the id of the tree's row; the first call writes the row.
 ---@param recorder ponder.log.Recorder
 ---@return integer id
 function Tree:row(recorder)
@@ -57,7 +57,7 @@ local function write_node(self, recorder, node, is_best)
         node.terminal, node.status, node.text, is_best)
 end
 
--- Writes a node unless it is as it was last written; nil: a search has freed it.
+-- Writes a node unless it is unchanged since; it is nil if the search has freed it.
 local function note_node(self, recorder, i, node, best)
     if not node then
         return
@@ -70,8 +70,8 @@ local function note_node(self, recorder, i, node, best)
     self.written[i] = now
 end
 
--- Writes the nodes that are new, and those whose scores have come: nodes come in order, and so do
--- most scores. The others wait for those before them, so that no call looks at a node again.
+-- Writes new nodes, and nodes whose scores have arrived since. Both come mostly in order: nodes
+-- after the first one without a score wait for it, so that no call checks a node twice.
 local function write_nodes(self, recorder)
     local count = math.min(self.count(), MOST_NODES)
     for i = self.noted + 1, count do
@@ -93,11 +93,11 @@ local function write_nodes(self, recorder)
     end
 end
 
--- Writes what has changed since: of a tree that only grows no node that has its score does.
+-- Writes the remaining changes. If the tree only grows, nodes with a score have none.
 local function write_last_nodes(self, recorder, best)
     write_nodes(self, recorder)
     if self.only_grows and self.settled > 0 then
-        note_node(self, recorder, 1, self.node(1), best) -- a root is settled before its score comes
+        note_node(self, recorder, 1, self.node(1), best) -- it is settled before its score arrives
     end
     for i = self.only_grows and self.settled + 1 or 1, self.noted do
         note_node(self, recorder, i, self.node(i), best)
@@ -108,7 +108,7 @@ local function write_last_nodes(self, recorder, best)
     end
 end
 
----Which row, node and purpose a call has that is asked for now.
+---Returns the row, node and purpose of a call that is asked now; writes the nodes so far.
 ---@param recorder ponder.log.Recorder
 ---@param asker {node: any, purpose: string?}
 ---@return integer search
@@ -124,7 +124,7 @@ function Tree:asks(recorder, asker)
     return self.id, node, purpose
 end
 
----Notes an event of a machine or its strategy.
+---Records an event of a machine or its strategy.
 ---@param event MachineEvent
 function Tree:event(event)
     local recorder = current.writer()
@@ -145,7 +145,7 @@ local function write_edges(self, recorder, edges)
     end
 end
 
----Writes the tree as it is at the end.
+---Writes the final tree.
 function Tree:finish()
     local recorder = current.recorder()
     if self.finished or not recorder or not recorder.writer.db then
@@ -184,7 +184,7 @@ for name, rule in pairs(searches.RULES) do
     CHOSEN[name] = rule.default or false
 end
 
--- What says how a search went: some always, the others where they are not their default.
+-- Returns the options that describe a search: some always, others unless they are the default.
 local function options_of(opts)
     local options = {}
     for _, name in ipairs(OPTIONS) do
@@ -202,7 +202,7 @@ local function options_of(opts)
     return options
 end
 
----A state as text: itself, or as JSON.
+---Returns a state as text: itself, or as JSON.
 ---@return string
 function trees.text_of(state)
     if type(state) == "string" then
@@ -227,13 +227,13 @@ local function path_to(core, id)
     return path
 end
 
--- The searches that evaluate a node once. (What others back up may change its score.)
+-- Searches that evaluate a node once. (Those that back up values may change its score.)
 local ONLY_GROW = { bfs = true, dfs = true, beam = true, best_first = true }
 
----The tree of a search.
+---Makes the tree of a search.
 ---@param core userdata of ponder.core.search
 ---@param opts table of search.run
----@return ponder.log.Tree tree; `tree.outcome` is to be set when it has ended
+---@return ponder.log.Tree tree; set `tree.outcome` when the search has ended
 function trees.of_search(core, opts)
     local tree
     tree = trees.new {
@@ -249,7 +249,7 @@ function trees.of_search(core, opts)
             local best, outcome = core:best(), tree.outcome
             local expansions, duplicates, pruned = core:counts()
             local found = best and core:node(best).terminal
-            local reason = outcome -- nil: an error, or Ctrl-C, ended it
+            local reason = outcome -- nil after an error or Ctrl-C
             if outcome == "over" then
                 reason = found and "terminal" or "exhausted"
             end
@@ -275,7 +275,7 @@ local function score_of(now, id)
     end
 end
 
--- Options that say how a strategy works, and are text, numbers or switches.
+-- Returns the options of a strategy that are text, numbers or switches, without its key.
 local function plain(opts)
     local options = {}
     for name, value in pairs(opts) do
@@ -290,7 +290,7 @@ local function plain(opts)
     return options
 end
 
----The tree of a strategy's run.
+---Makes the tree of a strategy's run.
 ---@param s ponder.strategy.Strategy
 ---@param question string
 ---@param outcome fun(): ponder.strategy.Outcome
@@ -302,7 +302,7 @@ function trees.of_strategy(s, question, outcome)
         about = { question = question, options = plain(s.opts),
             model = s:model_name(s.kind.first_role) },
         count = function()
-            seen = s:look() -- at all nodes that follow
+            seen = s:look() -- node() reads this state
             return seen.count
         end,
         node = function(i) return seen.node(i) end,

@@ -1,9 +1,9 @@
---- Whose log is it? Resuming and forking run the scripts of a log with its arguments, its working
---- directory and the addresses of its servers. So each run is signed as it is written: HMAC-SHA256
---- (RFC 2104) over all that decides what is run, with a key that is kept in the state directory. A
---- log that somebody else wrote, or that was changed, has no right signature.
+--- Tells this user's logs from those of others. Resuming and forking run the scripts of a log with
+--- its arguments, working directory and server addresses. So each run is signed as it is written:
+--- HMAC-SHA256 (RFC 2104) over all that decides what is run, with a key from the state directory. A
+--- log that somebody else wrote or changed has no valid signature.
 ---
---- What a run only takes in (replies, results of tools, clocks) is not signed: it is data.
+--- Inputs of a run (replies, results of tools, clocks) are not signed: they are data.
 
 local file = require "ponder.log.file"
 local json = require "ponder.json"
@@ -33,7 +33,7 @@ local function read_key()
     return text and #text == 2 * KEY_BYTES and not text:find "%X" and bytes_of(text) or nil
 end
 
--- Of two processes that make one, both have that of the first.
+-- If two processes create a key at once, both use the first.
 local function make_key()
     local words = {}
     for i = 1, KEY_BYTES // 8 do
@@ -58,7 +58,7 @@ local function hmac(key, text)
 end
 trust.hmac = hmac
 
--- Values with their lengths, so that no two lists of them are alike.
+-- Joins values with their types and lengths, so that different lists give different texts.
 local function joined(kind, uid, row, fields)
     local parts = { kind, uid }
     for _, field in ipairs(fields) do
@@ -81,11 +81,11 @@ end
 local SELECT_RUN = "SELECT " .. table.concat(RUN, ", ") .. ", mac FROM runs WHERE id = ?"
 local SELECT_FILES = "SELECT " .. table.concat(FILE, ", ") .. ", mac FROM files WHERE run = ?"
 
----Signs what is not signed of a run, within the transaction that is open. Where there is no state
----directory, nothing is.
+---Signs the unsigned rows of a run, within the open transaction. Does nothing without a state
+---directory.
 ---@param db ponder.store.Store
 ---@param run integer runs.id
----@param all boolean? what has another signature, too
+---@param all boolean? replace other signatures, too
 function trust.sign(db, run, all)
     local key = read_key() or make_key()
     local row = key and file.row(db, SELECT_RUN, run)
@@ -105,7 +105,7 @@ function trust.sign(db, run, all)
     end
 end
 
----Whether a run, as it is in the log, was signed with this user's key.
+---Whether a run was signed with this user's key and is unchanged since.
 ---@param db ponder.store.Store
 ---@param run integer runs.id
 ---@return boolean
@@ -128,8 +128,8 @@ end
 
 local SERVERS = { "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "OLLAMA_HOST" }
 
----Where the servers of a run are, as its log says.
----@param run table its row, decoded
+---Returns the server addresses that the log of a run names.
+---@param run table row of `runs`, decoded
 ---@return string[]
 function trust.servers(run)
     local list = {}
@@ -143,7 +143,7 @@ function trust.servers(run)
     return list
 end
 
----The servers that a command line names: the values of `--base-url`.
+---Returns the servers that a command line names: the values of `--base-url`.
 ---@param arguments string[]
 ---@return string[]
 function trust.base_urls(arguments)
@@ -155,9 +155,9 @@ function trust.base_urls(arguments)
     return list
 end
 
----What goes on with a run: with what ponder.report.consent wants to hear again.
+---Returns the command that resumes a run, with the servers that ponder.report.consent requires.
 ---@param arguments string[]
----@param path? string of the log; nil: it is the newest one that is kept
+---@param path? string of the log; nil: the newest kept one
 ---@return string command for a shell
 function trust.resume_command(arguments, path)
     local words = { "ponder resume" }
@@ -168,8 +168,8 @@ function trust.resume_command(arguments, path)
     return quote.line(table.concat(words, " "), 2000)
 end
 
----What a run would execute and where it would ask, in a few words for people.
----@param run table its row, decoded
+---Describes what a run would execute and which servers it would call.
+---@param run table row of `runs`, decoded
 ---@param files table<string, {kind: string}> by path
 ---@return string
 function trust.describe(run, files)

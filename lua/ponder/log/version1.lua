@@ -1,15 +1,15 @@
---- Logs of version 1, which held one run: presented as today's to those who read them, and turned
---- into today's when they are resumed.
+--- Logs of version 1, which held one run: presented as the current version to readers, and upgraded
+--- when they are resumed.
 
 local private = require "ponder.core.private"
 local schema = require "ponder.log.schema"
 
 local version1 = {}
 
---- Behind the name of a log that was upgraded: the copy of it that is kept.
+--- Suffix of the backup copy of an upgraded log.
 version1.BACKUP = ".version1"
 
--- The columns that each table had, in today's order; `run` is 1.
+-- The columns of each table, in the current order; `run` is 1.
 local COLUMNS = {
     runs = "1 AS id, id AS uid, command, arguments, script, directory, input, seed, options, "
         .. "versions, started_at, ended_at, status, exit_status, answer, error, source, "
@@ -32,7 +32,7 @@ local COLUMNS = {
     events = "id, at, search, name, data",
 }
 
--- What those who read ask for and version 1 did not have.
+-- Columns that readers need and version 1 did not have.
 local MISSING = {
     runs = "NULL AS parent, NULL AS within, NULL AS name, NULL AS labels, NULL AS mac",
     files = "NULL AS mac",
@@ -48,7 +48,7 @@ local function select_from(name, prefix)
         prefix .. (OLD_NAME[name] or name))
 end
 
--- Columns took values of any type. What a strict table does not take becomes NULL, or a number.
+-- Columns took values of any type. Values that a strict table rejects are converted or become NULL.
 local function strict_columns(name)
     local types, list = {}, {}
     for column, kind in schema.SQL:match("CREATE TABLE " .. name .. " (%b())"):gmatch(
@@ -86,7 +86,7 @@ for i, name in ipairs(schema.TABLES) do
             OLD_NAME[name] or name)
 end
 
--- What a run that is played is looked up by.
+-- For the lookups of a replayed run.
 local INDEXES = [[
 CREATE UNIQUE INDEX temp.calls_by_id ON calls (run, id);
 CREATE INDEX temp.calls_by_identity ON calls (run, identity, within, occurrence);
@@ -112,9 +112,9 @@ local function script(db, sql)
     end
 end
 
----Lets a log of version 1 be read as one of today; raises what is wrong with it.
----@param db ponder.store.Store open to be read
----@param look_up boolean? what a run that is played looks up is copied, and indexed
+---Presents a log of version 1 as the current version; raises what is wrong with it.
+---@param db ponder.store.Store open for reading
+---@param look_up boolean? copy and index the tables in which a replayed run looks up rows
 function version1.present(db, look_up)
     local sql = { "PRAGMA query_only=OFF;" }
     for i, name in ipairs(schema.TABLES) do
@@ -127,7 +127,7 @@ function version1.present(db, look_up)
     script(db, table.concat(sql, "\n"))
 end
 
--- The columns of version 1's tables are checked by the statements themselves.
+-- The columns of the old tables need no check: statements that name missing ones fail.
 local function upgrade_in(db)
     local ok, message = db:begin()
     if not ok then
@@ -142,7 +142,7 @@ local function upgrade_in(db)
     return db:commit()
 end
 
--- A whole copy or none, whenever the process is killed.
+-- Makes a whole copy or none, even if the process is killed.
 local function back_up(db, path)
     os.remove(path .. "-new")
     local ok, message = private.write(path .. "-new", "", true)
@@ -158,8 +158,8 @@ local function back_up(db, path)
     return ok, message
 end
 
----Turns a log of version 1 into one of today, after a copy of it has been made beside it.
----@param db ponder.store.Store open to be written
+---Upgrades a log of version 1, after making a backup copy beside it.
+---@param db ponder.store.Store open for writing
 ---@param path string
 ---@return boolean? ok
 ---@return string? message

@@ -1,11 +1,11 @@
 --- Writes the file of a log: the rows of all its runs, in transactions that end when tapes commit.
 ---
---- The file may come late: a run that calls no model needs none. What is written before it is
---- opened waits in a queue.
+--- The file is created late, if at all: a run that calls no model needs none. Earlier statements
+--- wait in a queue.
 ---
---- The row of a call is held back until it is answered: one row costs half as much as one that is
---- written, and written again. What takes long is written and committed before, by a thread of the
---- store (see ponder.core.store): it is on disk whatever the script does, and others see it.
+--- The row of a call is held back until it is answered: writing it once costs half as much as
+--- writing and updating it. If the answer is late, a thread of the store (see ponder.core.store)
+--- writes and commits the row: it is on disk whatever the script does, and others see it.
 
 local redact = require "ponder.redact"
 local schema = require "ponder.log.schema"
@@ -14,10 +14,10 @@ local trust = require "ponder.log.trust"
 
 local writer = {}
 
-local SPARE_BYTES = 1 << 20 -- of the disk, that a run leaves for what is still to come
-local BYTES_A_CALL = 64 << 10 -- and for each call in flight
+local SPARE_BYTES = 1 << 20 -- disk space left for rows still to come
+local BYTES_A_CALL = 64 << 10 -- and more for each call in flight
 local MOST_QUEUED = 1 << 17 -- statements
-local COMMITS = 200 -- that are worth a checkpoint when there is nothing else to do
+local COMMITS = 200 -- commits after which an idle run checkpoints
 
 ---@class ponder.log.Saved answers that were not paid for
 ---@field calls integer
@@ -26,22 +26,22 @@ local COMMITS = 200 -- that are worth a checkpoint when there is nothing else to
 
 ---@class ponder.log.Writer
 ---@field clock fun(): number seconds since 1970
----@field path string? of the file, when it is known
+---@field path string? of the file, once known
 ---@field db ponder.store.Store? the open file
 ---@field runs integer runs.id of the newest run
----@field seq integer last row of a tape; counted over all runs, so that it orders their entries
----@field arguments string[]? of the command that writes it
+---@field seq integer last row of a tape; counts over all runs, which orders their entries
+---@field arguments string[]? of the command
 ---@field failed string? why nothing more can be written
----@field short string? why no further call should be begun
----@field incomplete boolean? more was written before there was a file than is kept
----@field discards boolean? nothing is written: there will be no file
+---@field short string? why no further call should begin
+---@field incomplete boolean? statements were dropped before there was a file
+---@field discards boolean? nothing is written, and there will be no file
 ---@field calls integer asked by this process, in all runs
 ---@field effects integer likewise
----@field in_flight integer of both
+---@field in_flight integer calls and effects
 ---@field saved ponder.log.Saved in all runs
----@field spent {calls: integer, tokens: integer, cost: number} likewise, and what was played
----@field unsigned table<integer, true> runs with rows that ponder.log.trust is to sign
----@field private tapes ponder.log.Tape[] that have noted what is not written yet
+---@field spent {calls: integer, tokens: integer, cost: number} likewise, with replayed answers
+---@field unsigned table<integer, true> runs with rows that ponder.log.trust has to sign
+---@field private tapes ponder.log.Tape[] with entries that are not written yet
 local Writer = {}
 Writer.__index = Writer
 
@@ -70,7 +70,7 @@ local function write_queue(self)
     end
 end
 
--- What decides what is run again is signed as it stands in the file.
+-- Signs the rows that decide what is run again, as they are in the file.
 local function sign(self)
     for run in pairs(self.unsigned) do
         local ok, message = pcall(trust.sign, self.db, run)
@@ -79,7 +79,7 @@ local function sign(self)
     self.unsigned = {}
 end
 
--- Runs within others that have begun since the last commit, in order: most have ended, too.
+-- Writes the inner runs begun since the last commit, in order. Most have ended, too.
 local function write_held(self)
     local held = self.held
     self.held = {}
@@ -108,7 +108,7 @@ local function end_transaction(self)
     return not self.failed
 end
 
---- Makes the file, and writes what has waited for it.
+--- Creates the file, and writes the queue to it.
 ---@param path string
 ---@param sync? "normal"|"full"
 ---@return boolean? ok
@@ -134,22 +134,22 @@ function Writer:create(path, sync)
     return true
 end
 
---- Lets go of what has waited for a file, and of all that is still to come: there will be none.
+--- Drops the queue and all later statements: there will be no file.
 ---@return ponder.log.Writer self
 function Writer:discard()
     self.queue, self.discards = {}, true
     return self
 end
 
--- The last row of each tape, and of the readings of each clock; looked up by their keys.
+-- Select the last row of the tapes, and of the readings of each clock, by key.
 local LAST = "SELECT max((SELECT max(seq) FROM %s AND run = runs.id)) FROM runs"
 local LAST_SEQS = { LAST:format "tape WHERE true" }
 for i, clock in ipairs(schema.CLOCKS) do
     LAST_SEQS[i + 1] = LAST:format(("readings WHERE clock = '%s'"):format(clock))
 end
 
---- Goes on with a log.
----@param db userdata open to be written
+--- Continues a log.
+---@param db userdata open for writing
 ---@param path string
 ---@param clock fun(): number seconds since 1970
 ---@return ponder.log.Writer
@@ -163,7 +163,7 @@ function writer.continue(db, path, clock)
     return self
 end
 
--- No key that is known by now reaches the file, in whatever statement.
+-- Masks the keys known by now in all statements.
 local function hide_keys(self)
     local count = redact.count_keys()
     if count ~= self.hidden then
@@ -172,7 +172,7 @@ local function hide_keys(self)
     end
 end
 
--- Waits for the file; what is too much to wait is lost, and the log is not the whole run.
+-- Queues a statement until there is a file; drops it if the queue is full.
 local function enqueue(self, ...)
     if #self.queue < MOST_QUEUED then
         self.queue[#self.queue + 1] = table.pack(...)
@@ -202,7 +202,7 @@ function Writer:write(sql, ...)
     self.failed = message
 end
 
---- Adds a row that ponder.log.trust signs to the transaction.
+--- Adds a statement to the transaction whose row ponder.log.trust signs.
 ---@param run integer runs.id
 ---@param sql string
 ---@param ... any
@@ -210,7 +210,7 @@ function Writer:write_signed(run, sql, ...)
     self:write(sql, ...)
     self.unsigned[run] = true
     if self.db and not self.failed then
-        sign(self) -- the thread of the store may be the one that commits it
+        sign(self) -- now: the thread of the store may commit it
     end
 end
 
@@ -226,14 +226,14 @@ function Writer:next_run()
     return self.runs
 end
 
----Holds back the rows of a new run within another until the next commit: one that has ended by then
----is written once.
+---Holds back the rows of a new inner run until the next commit: a run that has ended by then is
+---written once.
 ---@param session ponder.log.Session
 function Writer:hold(session)
     self.held[#self.held + 1] = session
 end
 
----@return string command for a shell
+---@return string command for a shell that resumes the run
 function Writer:resume_command()
     return trust.resume_command(self.arguments or {}, self.path)
 end
@@ -241,7 +241,7 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Calls in flight
 
--- What tapes have noted belongs together.
+-- Writes the entries of all tapes, in one transaction.
 local function put_tapes(self)
     local tapes = self.tapes
     if tapes[1] then
@@ -253,11 +253,11 @@ local function put_tapes(self)
     end
 end
 
---- A call is asked: a statement is held back until it is answered, or late. With it there will be
---- on disk what is needed for the same call to be asked again.
+--- Holds back the statement of a call until it is answered or late. Also writes the entries of the
+--- tapes: they are needed on disk to ask the same call again.
 ---@param sql string
 ---@param ... any
----@return integer? ticket nil: it is not held back
+---@return integer? ticket nil if it is not held back
 function Writer:hold_back(sql, ...)
     if not self.db or self.failed then
         return nil
@@ -269,14 +269,14 @@ function Writer:hold_back(sql, ...)
     return ticket
 end
 
---- Takes a statement back.
+--- Takes back a statement that is held.
 ---@param ticket integer
----@return boolean was_held false: it has been run
+---@return boolean was_held false if it was executed
 function Writer:take_back(ticket)
     return self.db:take_back(ticket)
 end
 
---- Why no further call should be begun, or nil: the disk is nearly full.
+--- Returns why no further call should begin (the disk is nearly full), or nil.
 ---@return string?
 function Writer:shortage()
     self.free = self.free or self.db and store.free_bytes(self.path)
@@ -289,7 +289,7 @@ function Writer:shortage()
     return self.short
 end
 
---- The same, once nothing is in flight.
+--- Returns the same once nothing is in flight, else nil.
 ---@return string?
 function Writer:stops()
     return self.in_flight == 0 and self.short or nil
@@ -298,14 +298,14 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Commits
 
---- A tape has noted something: it is asked for that (`tape:put()`) before the next commit.
+--- Has `tape:put()` called before the next commit: the tape has new entries.
 ---@param tape ponder.log.Tape
 function Writer:expect(tape)
     self.tapes[#self.tapes + 1] = tape
 end
 
---- Puts all that tapes have noted, and all that was written, on disk: one commit for all runs.
----@return boolean? committed false: there is no file yet; nil: it failed, no run can go on
+--- Commits the entries of all tapes and all statements: one commit for all runs.
+---@return boolean? committed false: there is no file yet; nil: it failed, and all runs must end
 ---@return string? message
 function Writer:commit()
     if not self.db then
@@ -329,7 +329,7 @@ function Writer:close()
     self.db:close()
 end
 
---- Moves what is committed to its place, when there is nothing else to do.
+--- Checkpoints the -wal when the run is idle and there were enough commits.
 function Writer:rest()
     if self.commits >= COMMITS and not self.writing then
         self.commits = 0
