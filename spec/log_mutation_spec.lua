@@ -120,6 +120,35 @@ describe("a log that was changed", function()
         end
     end)
 
+    for _, one in ipairs {
+        { "tape SET kind = 9223372036854775807", "replay", "tape %d+ makes no sense" },
+        { "tape SET kind = 1e999", "resume", "tape %d+ makes no sense" },
+        { "tape SET what = printf('%.*c', 3000, 'y')", "replay", "tape %d+ makes no sense" },
+        { "tape SET kind = 'timers', what = 1e999 WHERE seq = 2", "replay",
+            "what of tape %d+ is out of range" },
+        { "calls SET id = -1", "replay", "tape %d+ names a call that is not there" },
+        { "readings SET readings = 7", "replay",
+            "readings of readings %d+ is a integer where a log has string" },
+        { "readings SET readings = 3.5", "resume",
+            "readings of readings %d+ is a float where a log has string" },
+        { "calls SET asked_at = 1e999", "show", "asked_at of calls is out of range" },
+        { "calls SET model = 1e999", "show", "model of calls is a float where a log has string" },
+        { "calls SET message = 1e999 WHERE id = 3", "show",
+            "message of calls is a float where a log has string" },
+    } do
+        it(("by UPDATE %s is said to be damaged, in one line"):format(one[1]), function()
+            local path = dir:write("changed.db", logs[1])
+            do
+                local db <close> = assert(store.open(path, { mode = "write" }))
+                assert.is_true(assert(db:execute("UPDATE OR IGNORE " .. one[1])) > 0)
+            end
+            local said = ponder { one[2], path, one[2] == "resume" and "--trust" or nil }
+            assert.equal(1, said.status)
+            assert.matches("^ponder: [^\n]*changed%.db: damaged: " .. one[3] .. "\n$",
+                (said.err:gsub("^ponder show", "ponder")))
+        end)
+    end
+
     it("in some bytes is read, or said to be damaged", function()
         math.randomseed(SEED)
         found = {}

@@ -128,12 +128,21 @@ end
 ---@param row table<string, any>
 ---@return table row
 function file.check(path, name, row)
-    local columns = columns_of[name]
-    for field, column in pairs(columns) do
+    for field, column in pairs(columns_of[name]) do
         if column.needed and row[field] == nil then
             damaged(path, "%s of %s%s is missing", field, name, place_of(row))
         end
     end
+    return file.check_values(path, name, row)
+end
+
+---Checks some columns of a row; raises a line that names what is damaged.
+---@param path string of the log
+---@param name string of the table
+---@param row table<string, any>
+---@return table row
+function file.check_values(path, name, row)
+    local columns = columns_of[name]
     for field, value in pairs(row) do
         if COUNTS[field] and math.type(value) == "integer" then
             value = tally.count(value)

@@ -356,6 +356,8 @@ local function models_of(self)
     while from do
         local to = from < math.maxinteger - CHUNK and from + CHUNK - 1 or math.maxinteger
         for row in self.db:columns(OF_MODELS, self.number, from, to) do
+            file.check_values(self.path, "calls", { provider = row.provider, model = row.model,
+                asked_at = row.first_at, answered_at = row.last_at })
             local name = ("%s:%s"):format(row.provider, row.model)
             if by_name[name] then
                 add_row(by_name[name], row)
@@ -386,9 +388,13 @@ end
 ---Iterates over the errors of calls, grouped, in order of first occurrence; `calls` is the count.
 ---@return fun(): {code: string?, message: string?, calls: integer}?
 function Reader:failures()
-    return self.db:columns("SELECT code, message, count(*) AS calls FROM calls "
+    local rows = self.db:columns("SELECT code, message, count(*) AS calls FROM calls "
         .. "WHERE run = ? AND status = 'error' GROUP BY code, message ORDER BY min(id)",
         self.number)
+    return function()
+        local row = rows()
+        return row and file.check_values(self.path, "calls", row)
+    end
 end
 
 ---Reads the whole file and returns the first damage that SQLite finds.

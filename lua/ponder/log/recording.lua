@@ -5,6 +5,7 @@ local bits = require "ponder.log.bits"
 local call = require "ponder.log.call"
 local edit = require "ponder.log.edit"
 local effect = require "ponder.log.effect"
+local file = require "ponder.log.file"
 local recent = require "ponder.log.recent"
 local schema = require "ponder.log.schema"
 
@@ -225,9 +226,9 @@ end
 local KINDS = { call = true, effect = true, run = true, timers = true }
 
 local function check_entry(self, seq, round, kind, what)
-    local is_time = kind == "timers" and type(what) == "number"
-    if type(round) ~= "number" or not KINDS[kind] or not is_time and kind ~= "timers"
-        and math.type(what) ~= "integer" or kind == "timers" and not is_time then
+    file.check(self.path, "tape", { seq = seq, round = round, kind = kind, what = what })
+    if not KINDS[kind] or math.type(what) ~= "integer"
+        and not (kind == "timers" and type(what) == "number") then
         damaged(self, "tape %s makes no sense", seq)
     end
 end
@@ -241,7 +242,9 @@ LEFT JOIN effects ON tape.kind = 'effect' AND effects.run = tape.run AND effects
 WHERE tape.run = ?1 ]]
 local NEXT_OF_TAPE = TAPE
     .. "AND seq > ?2 AND (?3 IS NULL OR tape.kind <> 'run' OR what = ?3) ORDER BY seq LIMIT ?4"
-local ANSWERS_OF_TAPE = TAPE .. "AND tape.kind <> 'timers' ORDER BY seq "
+-- A row that makes no sense is none of these: whoever comes to it on the tape is told.
+local NAMES_ANSWER = "AND tape.kind IN ('call', 'effect', 'run') AND typeof(what) = 'integer' "
+local ANSWERS_OF_TAPE = TAPE .. NAMES_ANSWER .. "ORDER BY seq "
 
 -- Returns the operation that a row of the tape names, or nil if the log does not hold it.
 local function answered_by(self, kind, what, id, status, code, within)
@@ -310,7 +313,8 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Clocks
 
-local function unpack_readings(self, clock, bytes)
+local function unpack_readings(self, clock, seq, bytes)
+    file.check(self.path, "readings", { clock = clock, seq = seq, readings = bytes })
     if #bytes % 8 ~= 0 then
         damaged(self, "readings of the clock %s are cut off", clock)
     end
@@ -335,7 +339,7 @@ function Recording:reading(clock)
             .. "AND clock = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT 1", self.run, clock,
             on.seq, self.last_seq)
         on.ended, on.seq = seq == nil, seq or on.seq
-        on.list, on.at = seq and unpack_readings(self, clock, bytes) or {}, 1
+        on.list, on.at = seq and unpack_readings(self, clock, seq, bytes) or {}, 1
     end
     local value = on.list[on.at]
     on.at = on.at + 1
@@ -343,9 +347,9 @@ function Recording:reading(clock)
 end
 
 local function end_of_readings(self, clock, order)
-    local bytes = self.db:row("SELECT readings FROM readings WHERE run = ? AND clock = ? "
+    local seq, bytes = self.db:row("SELECT seq, readings FROM readings WHERE run = ? AND clock = ? "
         .. "ORDER BY seq " .. order .. " LIMIT 1", self.run, clock)
-    local list = bytes and unpack_readings(self, clock, bytes) or {}
+    local list = seq and unpack_readings(self, clock, seq, bytes) or {}
     return list[order == "" and 1 or #list]
 end
 
@@ -392,11 +396,9 @@ local function cut_failures(self, status_of_run)
                 self.run, clock, first)
         end
     end
-    for kind, id in self.db:rows("SELECT kind, what FROM tape WHERE run = ? "
-        .. "AND kind <> 'timers'", self.run) do
-        if self.on_tape[kind] and math.type(id) == "integer" and id >= 0 then
-            self.on_tape[kind]:add(id)
-        end
+    for kind, id in self.db:rows("SELECT kind, what FROM tape WHERE run = ? " .. NAMES_ANSWER,
+        self.run) do
+        self.on_tape[kind]:add(id)
     end
 end
 

@@ -430,7 +430,10 @@ function REMARK.fork(self)
 end
 
 function REMARK.resume(self)
-    local diverged = self.tape.diverged
+    local failed, diverged = self.run.error or "", self.tape.diverged
+    if failed:find(self.tape.past.path .. ": damaged: ", 1, true) then
+        return nil -- the script could not do what it did before
+    end
     local left, first = self.tape:left()
     if left > 0 and not diverged then
         diverged = ("it did not ask again for %s%s"):format(first,
