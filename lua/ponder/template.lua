@@ -5,7 +5,7 @@
 ---
 --- `{{name}}`, `{{a.b}}`     a text or number; an error if there is none
 --- `{{#name}}...{{/name}}`   for each item of a list (`{{.}}`; its fields hide outer ones); once
---- for                           any other value; not at all for nil, false, "" and {}
+---                           for any other value; not at all for nil, false, "" and {}
 --- `{{^name}}...{{/name}}`   once for nil, false, "" and {}
 --- `{{! note}}`              a comment
 ---

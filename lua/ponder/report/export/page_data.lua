@@ -4,7 +4,7 @@
 ---     searches[i].nodes[k]        {id, up: the parent's id, score, status, text, best...}
 ---     calls[i]                    times, tokens, cost, `prompt` and `reply`
 ---     texts[n]                    each distinct text of prompts and replies; calls give its
---- number,                                 counted from 0, or -1 if it was omitted
+---                                 number, counted from 0, or -1 if it was omitted
 ---     cut                         bytes cut off the end of a text, by its number
 ---     notice                      what the page omits, and how to get it
 ---
